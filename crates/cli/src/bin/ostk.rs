@@ -1,0 +1,2 @@
+//! The `ostk` program.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The `netsky` program.
+fn main() {}
