@@ -1,0 +1,593 @@
+//! What anchor, worker and client agree on about one session.
+//!
+//! Promise: pure data. A [`Meta`] is the durable description of a session (`agents/<name>.meta`), a [`Phase`]
+//! moves only through [`Phase::next`], and every line or file the worker writes for others has its type here.
+//! A file of a newer version is reported, never rewritten; unknown fields of our own version are kept.
+//!
+//! Left to others: reading and writing the files (`netsky_disk`), the frames of the worker's socket
+//! (`frame`), what a session means to a constellation (nothing down here knows).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use netsky_model::id::{AgentId, Generation, LineageId};
+use netsky_model::process::ProcessId;
+use netsky_model::time::Stamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Version of every format in this file.
+pub const VERSION: u64 = 1;
+
+/// Names the session inside its program: the session's name.
+pub const ENV_NAME: &str = "OSTK_NAME";
+/// Names the session inside its program: the lineage id.
+pub const ENV_SESSION: &str = "OSTK_SESSION";
+/// The generation of the lineage this program is.
+pub const ENV_GENERATION: &str = "OSTK_GENERATION";
+/// The environment mark by which the whole tree of one generation is found: see [`mark`].
+pub const ENV_MARK: &str = "OSTK_MARK";
+/// The model asked for at spawn, handed through untouched.
+pub const ENV_MODEL: &str = "OSTK_MODEL";
+
+/// The environment mark of one generation: `<lineage>.g<generation>`.
+pub fn mark(lineage: &LineageId, generation: Generation) -> String {
+    format!("{lineage}.g{generation}")
+}
+
+/// How a program is connected to its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Io {
+    /// A pseudo terminal of this size at the start.
+    Pty {
+        /// Lines.
+        rows: u16,
+        /// Columns.
+        cols: u16,
+    },
+    /// Three pipes: input, output and errors apart.
+    Pipes,
+}
+
+/// Who revives the lineage when its program is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keeper {
+    /// The anchor itself.
+    Anchor,
+    /// Somebody above the kernel; the anchor only reports.
+    Watchdog,
+}
+
+/// What to run: everything a start needs, and nothing about any particular start.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// The session's name, unique under one root.
+    pub name: AgentId,
+    /// Program and arguments; the program is looked up in the `PATH` of `env`.
+    pub argv: Vec<String>,
+    /// Working directory of the program.
+    pub cwd: PathBuf,
+    /// The whole environment; the kernel adds only its four `OSTK_` names (and `OSTK_MODEL` when there is one).
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Terminal or pipes.
+    pub io: Io,
+    /// Which kind of program this is, for those above; opaque here.
+    pub runtime: String,
+    /// The model asked for, opaque here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Who revives it.
+    pub keeper: Keeper,
+    /// Free labels of the caller.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+}
+
+// By hand: values of an environment may be secrets, so only the names are ever printed.
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spec")
+            .field("name", &self.name)
+            .field("argv", &self.argv)
+            .field("cwd", &self.cwd)
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("io", &self.io)
+            .field("runtime", &self.runtime)
+            .field("model", &self.model)
+            .field("keeper", &self.keeper)
+            .field("tags", &self.tags)
+            .finish()
+    }
+}
+
+/// How a program came to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum End {
+    /// It returned this code.
+    Exited {
+        /// 0..=255.
+        code: i32,
+    },
+    /// A signal nobody asked the worker for ended it.
+    Signalled {
+        /// Number of the signal.
+        signal: i32,
+    },
+    /// It was ended by a kill that somebody asked for.
+    Killed,
+    /// Its worker died without writing an end; what was left of the tree was swept.
+    WorkerDied,
+    /// It never ran.
+    FailedToStart {
+        /// One line for a person.
+        why: String,
+    },
+    /// Neither worker nor program was there when an anchor looked.
+    Orphaned,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Exited { code } => write!(f, "exited with code {code}"),
+            End::Signalled { signal } => write!(f, "ended by signal {signal}"),
+            End::Killed => f.write_str("killed on request"),
+            End::WorkerDied => f.write_str("lost with its worker"),
+            End::FailedToStart { why } => write!(f, "failed to start: {why}"),
+            End::Orphaned => f.write_str("orphaned"),
+        }
+    }
+}
+
+/// Where one generation of a session stands; each variant holds what is true only then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum Phase {
+    /// The generation is reserved; no program was seen running yet.
+    Starting,
+    /// The program runs.
+    Running {
+        /// When the worker saw the program start.
+        started_at: Stamp,
+    },
+    /// The program and its whole tree are gone.
+    Ended {
+        /// How.
+        how: End,
+        /// When the tree was swept empty.
+        at: Stamp,
+        /// Absent when the program never ran.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        started_at: Option<Stamp>,
+    },
+    /// Ended, looked at and put aside by `kernel reap`.
+    Inactive {
+        /// How it had ended.
+        how: End,
+        /// When it was put aside.
+        at: Stamp,
+    },
+}
+
+/// What can happen to one generation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PhaseEvent {
+    /// The worker saw its program start.
+    Started(Stamp),
+    /// The program is gone and its tree swept.
+    Ended(End, Stamp),
+    /// Somebody reaped it.
+    Reaped(Stamp),
+}
+
+/// An event that cannot happen in that phase.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no {event:?} in phase {phase:?}")]
+pub struct IllegalPhase {
+    /// The phase that stays.
+    pub phase: Phase,
+    /// What was refused.
+    pub event: PhaseEvent,
+}
+
+impl Phase {
+    /// The one transition function; live work and recovery both go through it.
+    ///
+    /// # Errors
+    /// [`IllegalPhase`] when the event cannot happen here, for instance a second end.
+    pub fn next(self, event: PhaseEvent) -> Result<Phase, IllegalPhase> {
+        match (self, event) {
+            (Phase::Starting, PhaseEvent::Started(started_at)) => Ok(Phase::Running { started_at }),
+            (Phase::Starting, PhaseEvent::Ended(how, at)) => Ok(Phase::Ended { how, at, started_at: None }),
+            (Phase::Running { started_at }, PhaseEvent::Ended(how, at)) => {
+                Ok(Phase::Ended { how, at, started_at: Some(started_at) })
+            }
+            (Phase::Ended { how, .. }, PhaseEvent::Reaped(at)) => Ok(Phase::Inactive { how, at }),
+            (phase, event) => Err(IllegalPhase { phase, event }),
+        }
+    }
+
+    /// Whether a program of this generation may be alive.
+    pub fn may_live(&self) -> bool {
+        matches!(self, Phase::Starting | Phase::Running { .. })
+    }
+}
+
+/// `agents/<name>.meta`: the durable description of the newest generation of a session.
+///
+/// One writer at a time: the anchor before the worker starts, the worker while it holds `agents/<name>.lock`,
+/// the anchor again once that worker is proved dead.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "MetaFile", into = "MetaFile")]
+pub struct Meta {
+    /// Logical identity across processes and anchors.
+    pub lineage: LineageId,
+    /// Only rises within a lineage.
+    pub generation: Generation,
+    /// What runs.
+    pub spec: Spec,
+    /// Epoch of the anchor that reserved this generation.
+    pub anchor_epoch: u64,
+    /// When this content was written.
+    pub written_at: Stamp,
+    /// Where the generation stands.
+    pub phase: Phase,
+    /// The program, once it ran.
+    pub program: Option<ProcessId>,
+    /// The process that holds it.
+    pub worker: Option<ProcessId>,
+    /// The worker's socket, absolute.
+    pub socket: PathBuf,
+    /// Version of the program that wrote this.
+    pub version: String,
+    /// Fields of a later program of the same format version, kept as they were.
+    pub extra: Map<String, Value>,
+}
+
+/// A meta file that does not say what it must.
+#[derive(Debug, thiserror::Error)]
+pub enum MetaError {
+    /// Written by a later program under a later version: leave it alone.
+    #[error("written in format {found}, this program knows {VERSION}")]
+    Newer {
+        /// The version in the file.
+        found: u64,
+    },
+    /// Not JSON, or not of that shape.
+    #[error("not a session description: {0}")]
+    Malformed(#[from] serde_json::Error),
+}
+
+impl Meta {
+    /// Read the bytes of a meta file.
+    ///
+    /// # Errors
+    /// [`MetaError::Newer`] for a later format, [`MetaError::Malformed`] for anything that does not parse.
+    pub fn parse(bytes: &[u8]) -> Result<Meta, MetaError> {
+        #[derive(Deserialize)]
+        struct Version {
+            v: u64,
+        }
+        let Version { v: found } = serde_json::from_slice(bytes)?;
+        if found > VERSION {
+            return Err(MetaError::Newer { found });
+        }
+        Ok(serde_json::from_slice(bytes)?)
+    }
+
+    /// The bytes of the file: one JSON object and a newline.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes =
+            serde_json::to_vec_pretty(self).expect("string keys and plain data always become JSON");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// The environment mark of this generation.
+    pub fn mark(&self) -> String {
+        mark(&self.lineage, self.generation)
+    }
+}
+
+/// The flat shape on disk, with the names the format documents.
+#[derive(Clone, Serialize, Deserialize)]
+struct MetaFile {
+    v: u64,
+    name: AgentId,
+    lineage: LineageId,
+    generation: Generation,
+    phase: Phase,
+    pid: Option<u32>,
+    start_time: Option<u64>,
+    worker_pid: Option<u32>,
+    worker_start_time: Option<u64>,
+    boot_id: Option<String>,
+    ns: Option<u64>,
+    runtime: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    argv: Vec<String>,
+    cwd: PathBuf,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    io: Io,
+    keeper: Keeper,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    socket: PathBuf,
+    version: String,
+    anchor_epoch: u64,
+    written_at: Stamp,
+    #[serde(flatten)]
+    extra: Map<String, Value>,
+}
+
+impl From<Meta> for MetaFile {
+    fn from(meta: Meta) -> MetaFile {
+        // Program and worker always share boot and pid namespace: the worker started the program.
+        let home = meta.worker.as_ref().or(meta.program.as_ref());
+        MetaFile {
+            v: VERSION,
+            boot_id: home.map(|p| p.boot_id.clone()),
+            ns: home.map(|p| p.ns),
+            pid: meta.program.as_ref().map(|p| p.pid),
+            start_time: meta.program.as_ref().map(|p| p.start_time),
+            worker_pid: meta.worker.as_ref().map(|p| p.pid),
+            worker_start_time: meta.worker.as_ref().map(|p| p.start_time),
+            name: meta.spec.name,
+            lineage: meta.lineage,
+            generation: meta.generation,
+            phase: meta.phase,
+            runtime: meta.spec.runtime,
+            model: meta.spec.model,
+            argv: meta.spec.argv,
+            cwd: meta.spec.cwd,
+            env: meta.spec.env,
+            io: meta.spec.io,
+            keeper: meta.spec.keeper,
+            tags: meta.spec.tags,
+            socket: meta.socket,
+            version: meta.version,
+            anchor_epoch: meta.anchor_epoch,
+            written_at: meta.written_at,
+            extra: meta.extra,
+        }
+    }
+}
+
+impl TryFrom<MetaFile> for Meta {
+    type Error = String;
+
+    fn try_from(file: MetaFile) -> Result<Meta, String> {
+        let identity =
+            |pid: Option<u32>, start_time: Option<u64>| match (pid, start_time, &file.boot_id, file.ns) {
+                (None, None, _, _) => Ok(None),
+                (Some(pid), Some(start_time), Some(boot_id), Some(ns)) => {
+                    Ok(Some(ProcessId { pid, start_time, boot_id: boot_id.clone(), ns }))
+                }
+                _ => Err("a process needs pid, start time, boot_id and ns together".to_owned()),
+            };
+        Ok(Meta {
+            program: identity(file.pid, file.start_time)?,
+            worker: identity(file.worker_pid, file.worker_start_time)?,
+            lineage: file.lineage,
+            generation: file.generation,
+            spec: Spec {
+                name: file.name,
+                argv: file.argv,
+                cwd: file.cwd,
+                env: file.env,
+                io: file.io,
+                runtime: file.runtime,
+                model: file.model,
+                keeper: file.keeper,
+                tags: file.tags,
+            },
+            anchor_epoch: file.anchor_epoch,
+            written_at: file.written_at,
+            phase: file.phase,
+            socket: file.socket,
+            version: file.version,
+            extra: file.extra,
+        })
+    }
+}
+
+/// The one line a worker prints on its standard output for whoever started it; then it closes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum ReadyLine {
+    /// The program runs and the socket listens.
+    Ready {
+        /// The worker itself.
+        worker: ProcessId,
+        /// Its program.
+        program: ProcessId,
+        /// The worker's socket.
+        socket: PathBuf,
+    },
+    /// Nothing runs; whatever was started is gone again.
+    Failed {
+        /// One line for a person.
+        why: String,
+    },
+}
+
+/// First line of the worker's socket, in JSON; after it come frames.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerHello {
+    /// Version of the frames.
+    pub v: u64,
+    /// The session's name.
+    pub name: AgentId,
+    /// Its lineage.
+    pub lineage: LineageId,
+    /// Its generation.
+    pub generation: Generation,
+    /// The worker.
+    pub worker: ProcessId,
+    /// Its program.
+    pub program: ProcessId,
+    /// Which offsets of output can be read now.
+    pub log: LogSpan,
+    /// Whether the program has a terminal.
+    pub pty: bool,
+}
+
+/// The readable part of an output log: offsets count bytes over the whole life of a session's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogSpan {
+    /// First offset that is still there.
+    pub base: u64,
+    /// One past the last.
+    pub end: u64,
+}
+
+/// `.heartbeat.<name>`: rewritten in place at a fixed size.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// Version of this format.
+    pub v: u64,
+    /// The session's name.
+    pub name: AgentId,
+    /// Its generation.
+    pub generation: Generation,
+    /// Who beats.
+    pub worker: ProcessId,
+    /// Rises by one each time the worker's main loop came round to beat.
+    pub liveness: u64,
+    /// Rises with output and input of the program.
+    pub progress: u64,
+    /// What the worker is doing.
+    pub phase: Pulse,
+    /// When it beat.
+    #[serde(flatten)]
+    pub at: Stamp,
+}
+
+/// What a worker is doing, as its heartbeat tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pulse {
+    /// The program runs.
+    Running,
+    /// A kill is in its grace.
+    Killing,
+    /// The program is gone; its last output and its tree are being taken care of.
+    Draining,
+}
+
+/// One row of `agents/<name>.events.jsonl`: what a worker saw, for an anchor to fold by `(worker, n)`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerEvent {
+    /// Version of this format.
+    pub v: u64,
+    /// Counts from 1 within one worker.
+    pub n: u64,
+    /// When.
+    pub ts: Stamp,
+    /// Who saw it.
+    pub worker: ProcessId,
+    /// Of which lineage.
+    pub lineage: LineageId,
+    /// Of which generation.
+    pub generation: Generation,
+    /// What.
+    #[serde(flatten)]
+    pub what: Seen,
+}
+
+/// What a worker reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Seen {
+    /// The program runs.
+    Started {
+        /// The program.
+        program: ProcessId,
+    },
+    /// A kill was asked for.
+    KillAsked {
+        /// Milliseconds between SIGTERM and SIGKILL.
+        grace_ms: u32,
+    },
+    /// The program is gone and its tree swept.
+    Exited {
+        /// How.
+        how: End,
+        /// How many further processes of the tree had to be killed.
+        swept: u64,
+        /// Processes that could not be ended, if any: an alarm.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left: Vec<ProcessId>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const META_V1: &[u8] = include_bytes!("../samples/meta.v1.json");
+
+    #[test]
+    fn the_checked_in_meta_of_version_1_loads_and_keeps_unknown_fields() {
+        let meta = Meta::parse(META_V1).expect("the sample loads for ever");
+        assert_eq!(meta.spec.name.to_string(), "agent7");
+        assert_eq!(meta.mark(), "agent7-0badcafe.g3");
+        assert_eq!(meta.program.as_ref().map(|p| p.pid), Some(4242));
+        assert_eq!(meta.worker.as_ref().map(|p| p.start_time), Some(99100));
+        assert_eq!(meta.extra.get("from_the_future"), Some(&Value::from(true)));
+        assert_eq!(Meta::parse(&meta.to_bytes()).expect("what we write we read"), meta);
+    }
+
+    #[test]
+    fn a_newer_meta_is_reported_not_guessed() {
+        let newer = br#"{"v":2,"anything":[]}"#;
+        assert!(matches!(Meta::parse(newer), Err(MetaError::Newer { found: 2 })));
+        assert!(matches!(Meta::parse(b"{"), Err(MetaError::Malformed(_))));
+    }
+
+    #[test]
+    fn a_debug_print_hides_the_values_of_the_environment() {
+        let meta = Meta::parse(META_V1).expect("sample");
+        let shown = format!("{meta:?}");
+        assert!(shown.contains("API_KEY"));
+        assert!(!shown.contains("sesame"));
+    }
+
+    #[test]
+    fn a_phase_moves_forward_only() {
+        let meta = Meta::parse(META_V1).expect("sample");
+        let at = meta.written_at.clone();
+        let running = Phase::Starting.next(PhaseEvent::Started(at.clone())).expect("starting runs");
+        assert!(running.may_live());
+        let end = End::Exited { code: 3 };
+        let ended = running.next(PhaseEvent::Ended(end.clone(), at.clone())).expect("running ends");
+        assert!(!ended.may_live());
+        assert!(ended.clone().next(PhaseEvent::Ended(end.clone(), at.clone())).is_err(), "no second end");
+        assert!(ended.clone().next(PhaseEvent::Started(at.clone())).is_err(), "no resurrection");
+        let aside = ended.next(PhaseEvent::Reaped(at.clone())).expect("ended is reaped");
+        assert_eq!(aside, Phase::Inactive { how: end, at: at.clone() });
+        assert!(Phase::Starting.next(PhaseEvent::Reaped(at)).is_err(), "what may live is not reaped");
+    }
+
+    #[test]
+    fn lines_of_the_worker_have_stable_names() {
+        let failed = ReadyLine::Failed { why: "no such program".to_owned() };
+        assert_eq!(
+            serde_json::to_string(&failed).expect("plain data"),
+            r#"{"is":"failed","why":"no such program"}"#
+        );
+        let killed = serde_json::to_string(&Seen::KillAsked { grace_ms: 5000 }).expect("plain data");
+        assert_eq!(killed, r#"{"kind":"kill-asked","data":{"grace_ms":5000}}"#);
+        assert_eq!(
+            serde_json::to_string(&End::Signalled { signal: 9 }).expect("plain data"),
+            r#"{"kind":"signalled","signal":9}"#
+        );
+    }
+}
