@@ -1,1 +1,30 @@
-//! placeholder
+//! The verbs of `netsky` and `ostk`.
+//!
+//! This is the only crate that prints. It parses words into model types, calls the crates below, and turns what they
+//! answer into a sentence, a table or one JSON object, and their errors into one line and a documented exit code.
+//! It holds no rule of the bus, the kernel or the watchdog.
+//!
+//! To add a verb: one file with an `Args` struct that implements [`run::Run`], one `mod` line and one line in the
+//! `verbs!` list of its group (`verb/mod.rs`, `verb/channel/mod.rs`, `ostk/mod.rs`).
+#![forbid(unsafe_code)]
+
+mod context;
+mod error;
+mod ostk;
+mod output;
+mod run;
+mod verb;
+
+use std::process::ExitCode;
+
+/// Runs the `netsky` program on the process's own arguments.
+#[must_use]
+pub fn netsky() -> ExitCode {
+    run::main::<verb::Cli>("netsky")
+}
+
+/// Runs the `ostk` program on the process's own arguments.
+#[must_use]
+pub fn ostk() -> ExitCode {
+    run::main::<ostk::Cli>("ostk")
+}

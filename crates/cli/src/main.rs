@@ -1,2 +1,6 @@
-//! The `netsky` program.
-fn main() {}
+//! The `netsky` program: everything it does is in the library, shared with `ostk`.
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    netsky_cli::netsky()
+}

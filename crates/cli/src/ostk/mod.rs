@@ -1,0 +1,40 @@
+//! The command tree of `ostk`, one line a verb.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::run::{Program, Run, verbs};
+
+/// The session kernel: agents as processes that outlive their daemon and its clients
+#[derive(Parser)]
+#[command(name = "ostk", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// Print one JSON object instead of a sentence or a table
+    #[arg(long, global = true)]
+    json: bool,
+    /// The kernel's root folder [default: $OSTK_ROOT, the nearest .ostk upward, else ./.ostk]
+    #[arg(long, global = true, value_name = "DIR")]
+    root: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+verbs! {
+    /// The groups and verbs.
+    Verb {}
+}
+
+impl Program for Cli {
+    fn context(&self) -> Context {
+        Context::ostk(self.json, self.root.clone())
+    }
+}
+
+impl Run for Cli {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        self.verb.run(cx)
+    }
+}

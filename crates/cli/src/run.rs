@@ -1,0 +1,100 @@
+//! From the command line to an exit code, the same way for both programs.
+//!
+//! Promise: one line on standard error for every failure, nothing else there; `--version` and `--help` open no file of
+//! the home. What a verb does is left to its own file.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::output;
+
+/// A parsed verb (or a group of verbs) that can be run.
+pub(crate) trait Run {
+    /// Does the work and prints its result through [`output`].
+    fn run(self, cx: &Context) -> Result<(), Error>;
+}
+
+/// The root of a program's command tree.
+pub(crate) trait Program: CommandFactory + FromArgMatches + Run {
+    /// What the global options say.
+    fn context(&self) -> Context;
+
+    /// Called once after a verb ended, with its arguments and exit code; a program that records nothing leaves it out.
+    fn record(_matches: &ArgMatches, _exit: u8) {}
+}
+
+/// Declares a group of verbs: a clap subcommand enum whose variants are run by their own files.
+///
+/// Each line is `Name(module::Args)`, with the attributes clap understands.
+macro_rules! verbs {
+    ($(#[$outer:meta])* $group:ident { $($(#[$inner:meta])* $name:ident($args:ty)),* $(,)? }) => {
+        $(#[$outer])*
+        #[derive(clap::Subcommand)]
+        pub(crate) enum $group { $($(#[$inner])* $name($args)),* }
+
+        impl $crate::run::Run for $group {
+            fn run(self, cx: &$crate::context::Context) -> Result<(), $crate::error::Error> {
+                let _ = cx; // A group may still be empty.
+                match self { $(Self::$name(verb) => $crate::run::Run::run(verb, cx)),* }
+            }
+        }
+    };
+}
+pub(crate) use verbs;
+
+/// Runs a program on the process's own arguments and says how it ended.
+pub(crate) fn main<P: Program>(name: &'static str) -> ExitCode {
+    let matches = match P::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(refusal) => return before_any_verb(name, &refusal),
+    };
+    let ended = P::from_arg_matches(&matches).map_err(|e| usage(&e)).and_then(|program| {
+        let cx = program.context();
+        program.run(&cx)
+    });
+    let exit = match ended {
+        Ok(()) => 0,
+        Err(error) => {
+            report(name, &error);
+            error.kind as u8
+        }
+    };
+    P::record(&matches, exit);
+    ExitCode::from(exit)
+}
+
+/// Help and version are answers and go to standard output; everything else clap refuses is a usage error.
+fn before_any_verb(name: &str, refusal: &clap::Error) -> ExitCode {
+    if refusal.use_stderr() {
+        if refusal.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            let _ = write!(std::io::stdout(), "{}", refusal.render());
+        }
+        report(name, &usage(refusal));
+        return ExitCode::from(Kind::Usage as u8);
+    }
+    // A reader that went away has seen what it wanted.
+    let _ = write!(std::io::stdout(), "{}", refusal.render());
+    ExitCode::SUCCESS
+}
+
+/// The first paragraph of clap's message on one line: what follows it is the usage text, one `--help` away.
+fn usage(refusal: &clap::Error) -> Error {
+    let text = refusal.render().to_string();
+    let told = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = told.trim_start_matches("error: ").split_whitespace().collect();
+    let what = match refusal.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a verb is missing".to_owned(),
+        _ => words.join(" "),
+    };
+    Error::new(Kind::Usage, what).hint("see --help")
+}
+
+fn report(name: &str, error: &Error) {
+    // Nobody is left to tell when standard error is closed; the exit code still says it.
+    let _ = writeln!(std::io::stderr(), "{name}: {}", output::one_line(&error.to_string()));
+}
