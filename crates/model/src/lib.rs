@@ -1,1 +1,21 @@
-//! placeholder
+//! Pure data and transition functions: what every layer above agrees on.
+//!
+//! Promise: nothing in here does I/O, reads a clock, knows a path or is async. A value that exists
+//! is valid: ids, file names and envelopes are parsed once, at the boundary.
+//! Leaves to others: reading, writing, waiting (`disk`), and deciding when (the engines).
+#![forbid(unsafe_code)]
+
+pub mod desired;
+pub mod duration;
+pub mod envelope;
+pub mod hlc;
+pub mod id;
+pub mod life;
+pub mod name;
+pub mod process;
+pub mod render;
+pub mod restart;
+pub mod stamp;
+pub mod witness;
+
+mod strict_json;

@@ -1,0 +1,69 @@
+//! What should be running, and why: the tick only ever reconciles towards this.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::id::AgentId;
+
+/// Version that this program writes.
+pub const VERSION: u64 = 1;
+
+/// `state/desired/<agent>.json`.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Desired {
+    /// Format version.
+    pub v: u64,
+    /// Which agent.
+    pub agent: AgentId,
+    /// Up or stopped.
+    pub want: Want,
+    /// Which verb said so.
+    pub by: String,
+    /// When it was last said; a start for this wish bears it as its tag.
+    pub since: Timestamp,
+    /// Which sort of program runs in the slot.
+    pub runtime: String,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Working folder.
+    pub cwd: PathBuf,
+    /// Environment beyond what netsky sets.
+    pub env: BTreeMap<String, String>,
+    /// What ends a message's life for this program.
+    pub receipts: Receipts,
+    /// Keys of newer versions.
+    #[serde(flatten)]
+    pub extra: serde_json::Map<String, serde_json::Value>,
+}
+
+impl fmt::Debug for Desired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values of an environment are secrets until proved otherwise.
+        write!(f, "Desired({} {:?} by {} since {})", self.agent, self.want, self.by, self.since)
+    }
+}
+
+/// Whether an agent should be running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Want {
+    /// Running, and started again when it dies.
+    Up,
+    /// Not running, on purpose.
+    Stopped,
+}
+
+/// What ends a message's life for a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Receipts {
+    /// The program acknowledges what it finished; what it had not, its successor gets again.
+    #[default]
+    Ack,
+    /// The program knows no acks: what it was shown is done.
+    None,
+}

@@ -1,0 +1,264 @@
+//! The envelope: one message, one JSON object, one file.
+//!
+//! Promise: what parses is whole (its digest matches when it has one), bounded, unambiguous (no key
+//! twice), and keeps the keys that this version does not know.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::id::{AgentId, EnvelopeId, Generation, Sender};
+use crate::strict_json;
+
+/// Version that this program writes.
+pub const VERSION: u64 = 1;
+/// Most bytes of an envelope's file: a prompt fits, a bomb does not.
+pub const MAX_BYTES: usize = 256 * 1024;
+/// Deepest nesting of its JSON.
+pub const MAX_DEPTH: usize = 64;
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// Format version; absent in handoff packets written by hand.
+    #[serde(default = "one")]
+    pub v: u64,
+    /// Identity; absent only in packets written by hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<EnvelopeId>,
+    /// Who says to have sent it: a claim.
+    pub from: Sender,
+    /// For whom.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<AgentId>,
+    /// The message.
+    pub text: String,
+    /// When it was written, RFC 3339 UTC; informative, order is in the file name.
+    pub ts: Timestamp,
+    /// What sort of message: `brief`, `report`, `handoff`, `loop-tick`, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Which conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// Which envelope it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<EnvelopeId>,
+    /// The sender waits for an explicit ack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requires_ack: Option<bool>,
+    /// Meant for this incarnation only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_generation: Option<Generation>,
+    /// blake3 of the rest in canonical form, hex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Keys of newer versions, kept as they are.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+fn one() -> u64 {
+    VERSION
+}
+
+/// Why bytes are no envelope.
+#[derive(Debug, thiserror::Error)]
+pub enum Invalid {
+    /// Over [`MAX_BYTES`].
+    #[error("{size} bytes are over the limit of {MAX_BYTES}")]
+    TooLarge {
+        /// Bytes found or needed.
+        size: usize,
+    },
+    /// Not JSON, a key twice, too deep, a required key missing or of the wrong shape.
+    #[error("not an envelope: {0}")]
+    Syntax(#[from] serde_json::Error),
+    /// Changed since it was written.
+    #[error("the digest does not match the content")]
+    Digest,
+    /// Written by a newer program.
+    #[error("format version {0} is newer than this program's {VERSION}")]
+    Newer(u64),
+    /// A label that could not stand in an attribute.
+    #[error("{key} must have 1 to 128 visible ASCII characters")]
+    Label {
+        /// `kind` or `thread`.
+        key: &'static str,
+    },
+}
+
+impl Envelope {
+    /// A message with only what every message has.
+    pub fn new(id: EnvelopeId, from: Sender, to: AgentId, text: String, ts: Timestamp) -> Envelope {
+        Envelope {
+            v: VERSION,
+            id: Some(id),
+            from,
+            to: Some(to),
+            text,
+            ts,
+            kind: None,
+            thread: None,
+            reply_to: None,
+            requires_ack: None,
+            for_generation: None,
+            digest: None,
+            extra: Map::new(),
+        }
+    }
+
+    /// Read a file's bytes.
+    ///
+    /// # Errors
+    /// Anything that is not a whole envelope of a known version.
+    pub fn parse(bytes: &[u8]) -> Result<Envelope, Invalid> {
+        if bytes.len() > MAX_BYTES {
+            return Err(Invalid::TooLarge { size: bytes.len() });
+        }
+        let value = strict_json::parse(bytes, MAX_DEPTH)?;
+        if let Some(newer) = value.get("v").and_then(Value::as_u64).filter(|v| *v > VERSION) {
+            return Err(Invalid::Newer(newer));
+        }
+        let written = value.get("digest").cloned();
+        let expected = written.is_some().then(|| digest_of(&value));
+        if written.as_ref().and_then(Value::as_str) != expected.as_deref() {
+            return Err(Invalid::Digest);
+        }
+        let envelope: Envelope = serde_json::from_value(value)?;
+        envelope.check_labels()?;
+        Ok(envelope)
+    }
+
+    /// The file's bytes, digest included.
+    ///
+    /// # Errors
+    /// A result over [`MAX_BYTES`], or a label that could not be rendered.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Invalid> {
+        self.check_labels()?;
+        let mut value = serde_json::to_value(self)?;
+        let digest = digest_of(&value);
+        value["digest"] = Value::String(digest);
+        let mut bytes = serde_json::to_vec(&value)?;
+        bytes.push(b'\n');
+        if bytes.len() > MAX_BYTES {
+            return Err(Invalid::TooLarge { size: bytes.len() });
+        }
+        Ok(bytes)
+    }
+
+    fn check_labels(&self) -> Result<(), Invalid> {
+        let visible =
+            |text: &String| (1..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+        for (key, label) in [("kind", &self.kind), ("thread", &self.thread)] {
+            if label.as_ref().is_some_and(|text| !visible(text)) {
+                return Err(Invalid::Label { key });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn digest_of(value: &Value) -> String {
+    let mut canonical = String::new();
+    write_canonical(value, true, &mut canonical);
+    blake3::hash(canonical.as_bytes()).to_hex().to_string()
+}
+
+/// RFC 8785 form: keys sorted by UTF-16 units, no white space. At the top the `digest` is left out.
+fn write_canonical(value: &Value, top: bool, out: &mut String) {
+    match value {
+        Value::Object(object) => {
+            let mut keys: Vec<&String> = object.keys().filter(|key| !(top && *key == "digest")).collect();
+            keys.sort_by(|a, b| a.encode_utf16().cmp(b.encode_utf16()));
+            out.push('{');
+            for (n, key) in keys.into_iter().enumerate() {
+                out.push_str(if n == 0 { "" } else { "," });
+                out.push_str(&Value::String(key.clone()).to_string());
+                out.push(':');
+                write_canonical(&object[key], false, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (n, item) in items.iter().enumerate() {
+                out.push_str(if n == 0 { "" } else { "," });
+                write_canonical(item, false, out);
+            }
+            out.push(']');
+        }
+        scalar => out.push_str(&scalar.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Envelope {
+        let ts = "2026-04-19T19:25:00Z".parse().expect("valid");
+        let id = "0196".parse().expect("valid");
+        let mut envelope = Envelope::new(
+            id,
+            "agentloop".parse().expect("valid"),
+            AgentId::root(),
+            "check CI".to_owned(),
+            ts,
+        );
+        envelope.kind = Some("loop-tick".to_owned());
+        envelope
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let bytes = sample().to_bytes().expect("small");
+        let read = Envelope::parse(&bytes).expect("whole");
+        assert_eq!(read.text, "check CI");
+        assert!(read.digest.is_some());
+        assert_eq!(read.to_bytes().expect("small"), bytes);
+    }
+
+    #[test]
+    fn the_handoff_packet_of_the_seeds_is_an_envelope() {
+        let packet =
+            br#"{"from":"agentinfinity","text":"agent0 session 4 close","ts":"2026-04-19T17:22:57Z"}"#;
+        let read = Envelope::parse(packet).expect("three keys suffice");
+        assert_eq!((read.v, read.id), (1, None));
+    }
+
+    #[test]
+    fn i4_one_changed_byte_is_found() {
+        let bytes = sample().to_bytes().expect("small");
+        let text = String::from_utf8(bytes).expect("json").replace("check CI", "check CJ");
+        assert!(matches!(Envelope::parse(text.as_bytes()), Err(Invalid::Digest)));
+    }
+
+    #[test]
+    fn unknown_keys_of_this_version_survive() {
+        let line = br#"{"from":"a","text":"t","ts":"2026-04-19T17:22:57Z","shade":{"z":1,"a":[true,null]}}"#;
+        let read = Envelope::parse(line).expect("valid");
+        let again = Envelope::parse(&read.to_bytes().expect("small")).expect("valid");
+        assert_eq!(again.extra["shade"]["a"][0], true);
+    }
+
+    #[test]
+    fn a12_ambiguous_deep_large_and_newer_bytes_are_refused() {
+        let head = r#"{"from":"a","text":"t","ts":"2026-04-19T17:22:57Z""#;
+        assert!(Envelope::parse(format!(r#"{head},"text":"u"}}"#).as_bytes()).is_err(), "key twice");
+        assert!(
+            Envelope::parse(format!(r#"{head},"x":{{"k":1,"k":2}}}}"#).as_bytes()).is_err(),
+            "inner key twice"
+        );
+        let deep = format!("{head},\"x\":{}{}}}", "[".repeat(100), "]".repeat(100));
+        assert!(Envelope::parse(deep.as_bytes()).is_err(), "depth");
+        assert!(matches!(Envelope::parse(&vec![b' '; MAX_BYTES + 1]), Err(Invalid::TooLarge { .. })));
+        assert!(matches!(Envelope::parse(format!(r#"{head},"v":2}}"#).as_bytes()), Err(Invalid::Newer(2))));
+        assert!(Envelope::parse(format!(r#"{head},"kind":"a b"}}"#).as_bytes()).is_err(), "label");
+        assert!(
+            Envelope::parse(b"{}").is_err()
+                && Envelope::parse(b"").is_err()
+                && Envelope::parse(b"[]").is_err()
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! The one life of an envelope: states, events, and the only function that moves between them.
+
+use std::fmt;
+
+/// Surfacings in vain after which an envelope is a dead letter.
+///
+/// Enough to outlive a crash loop that is noticed, small enough that a message which kills its
+/// reader cannot do so all day.
+pub const MAX_ATTEMPTS: u32 = 5;
+
+/// Where an envelope is: each state is a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    /// In `inbox/`: written and durable, nobody has it.
+    Written,
+    /// In `claimed/`: one process has it.
+    Claimed,
+    /// In `delivered/`: surfaced, the turn is not finished.
+    Delivered,
+    /// In `acked/`: finished.
+    Acked,
+    /// In `poison/`: a dead letter with its reason beside it.
+    Poisoned,
+}
+
+/// All states in the order of a life.
+pub const STATES: [State; 5] =
+    [State::Written, State::Claimed, State::Delivered, State::Acked, State::Poisoned];
+
+impl State {
+    /// The folder below `channels/agent/<id>/`.
+    pub fn folder(self) -> &'static str {
+        match self {
+            State::Written => "inbox",
+            State::Claimed => "claimed",
+            State::Delivered => "delivered",
+            State::Acked => "acked",
+            State::Poisoned => "poison",
+        }
+    }
+
+    /// The word used in the record and on screens.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Written => "written",
+            State::Claimed => "claimed",
+            State::Delivered => "delivered",
+            State::Acked => "acked",
+            State::Poisoned => "poisoned",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// What happens to an envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A consumer takes it.
+    Claim,
+    /// Its claimant put it before the agent.
+    Surface,
+    /// The turn that took it finished, or the agent acknowledged it.
+    Ack,
+    /// Who had it ended without finishing; `attempt` is the one that was in vain.
+    GiveBack {
+        /// The attempt that ended.
+        attempt: u32,
+    },
+    /// Its bytes or its file are not what an envelope is.
+    Reject,
+}
+
+/// An event that cannot happen in a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{event:?} cannot happen to an envelope that is {state}")]
+pub struct Illegal {
+    /// Where the envelope is.
+    pub state: State,
+    /// What was tried.
+    pub event: Event,
+}
+
+/// The state after `event`. Recovery and live work both go through here.
+///
+/// # Errors
+/// An event that the state does not allow.
+pub fn transition(state: State, event: Event) -> Result<State, Illegal> {
+    use State::{Acked, Claimed, Delivered, Poisoned, Written};
+    match (state, event) {
+        (Written, Event::Claim) => Ok(Claimed),
+        (Claimed, Event::Surface) => Ok(Delivered),
+        // A late ack of a dead letter proves that it was handled after all.
+        (Written | Claimed | Delivered | Poisoned, Event::Ack) => Ok(Acked),
+        (Claimed | Delivered, Event::GiveBack { attempt }) if attempt < MAX_ATTEMPTS => Ok(Written),
+        (Claimed | Delivered, Event::GiveBack { .. }) => Ok(Poisoned),
+        (Written | Claimed, Event::Reject) => Ok(Poisoned),
+        _ => Err(Illegal { state, event }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_of_state_and_event_is_decided() {
+        let events = [
+            Event::Claim,
+            Event::Surface,
+            Event::Ack,
+            Event::GiveBack { attempt: 1 },
+            Event::GiveBack { attempt: MAX_ATTEMPTS },
+            Event::Reject,
+        ];
+        let mut table = String::new();
+        for state in STATES {
+            for event in events {
+                let to = transition(state, event).map_or("-", State::word);
+                table.push_str(&format!("{to:10}"));
+            }
+            table.push('\n');
+        }
+        let table: Vec<&str> = table.lines().map(str::trim_end).collect();
+        assert_eq!(
+            table,
+            [
+                "claimed   -         acked     -         -         poisoned",
+                "-         delivered acked     written   poisoned  poisoned",
+                "-         -         acked     written   poisoned  -",
+                "-         -         -         -         -         -",
+                "-         -         acked     -         -         -",
+            ]
+        );
+    }
+}

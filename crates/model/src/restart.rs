@@ -1,0 +1,302 @@
+//! The restart protocol as data: phases, what is known of a restart, and the verdict on it.
+//!
+//! Every function here is pure; `watchdog` observes, asks here, and performs.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, Generation, Nonce, RestartId};
+use crate::process::ProcessId;
+use crate::stamp::Stamp;
+
+/// Version that this program writes.
+pub const VERSION: u64 = 1;
+
+/// Why agent0 is restarted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Someone asked: every numbered session ends and comes back.
+    Planned,
+    /// It died: what is left of it ends, working clones are left alone.
+    Crash,
+}
+
+/// How far the detached child got; written durably before each act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Everything needed is looked at; nothing is touched.
+    Preflight,
+    /// Old sessions end.
+    Teardown,
+    /// The new agent0 was started.
+    Spawned,
+    /// The new agent0 returned its nonce.
+    UpDetected,
+    /// The handoff is in its inbox.
+    HandedOff,
+    /// Given up; the error says why.
+    Failed,
+}
+
+/// An order of phases that cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a restart cannot go from {from:?} to {to:?}")]
+pub struct Illegal {
+    /// Where it is.
+    pub from: Phase,
+    /// Where it was told to go.
+    pub to: Phase,
+}
+
+impl Phase {
+    /// Whether the restart may go on to `to`.
+    ///
+    /// One phase forward, to `Failed` from any that is not an end, and from a death in the middle back
+    /// to `Teardown` ("start over") or `Preflight` (nothing was touched yet).
+    ///
+    /// # Errors
+    /// Any other order.
+    pub fn step(self, to: Phase) -> Result<Phase, Illegal> {
+        use Phase::{Failed, HandedOff, Preflight, Spawned, Teardown, UpDetected};
+        match (self, to) {
+            (Preflight, Preflight | Teardown)
+            | (Teardown, Teardown | Spawned)
+            | (Spawned, Teardown | UpDetected)
+            | (UpDetected, HandedOff | Teardown)
+            | (Preflight | Teardown | Spawned | UpDetected, Failed) => Ok(to),
+            (from, to) => Err(Illegal { from, to }),
+        }
+    }
+
+    /// The word in files and on screens.
+    pub fn word(self) -> &'static str {
+        match self {
+            Phase::Preflight => "preflight",
+            Phase::Teardown => "teardown",
+            Phase::Spawned => "spawned",
+            Phase::UpDetected => "up-detected",
+            Phase::HandedOff => "handed-off",
+            Phase::Failed => "failed",
+        }
+    }
+}
+
+/// `state/restart-status/<id>.json`, written by the detached child alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Format version.
+    pub v: u64,
+    /// Which restart.
+    pub id: RestartId,
+    /// Which try of it: a child of a lower one changes nothing any more.
+    pub epoch: u64,
+    /// The child that wrote this.
+    pub pid: ProcessId,
+    /// How far.
+    pub phase: Phase,
+    /// When this restart began.
+    pub started_at: Stamp,
+    /// When this phase began.
+    pub updated_at: Stamp,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What was started, from `Spawned` on.
+    pub agents: Vec<Started>,
+}
+
+/// One session that a restart brought back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// Which agent.
+    pub name: AgentId,
+    /// Its new incarnation.
+    pub generation: Generation,
+    /// What it must hand back to prove that it is up.
+    pub nonce: Nonce,
+}
+
+/// `state/restart-inflight`, written by the tick alone: before the child starts, and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Inflight {
+    /// Format version.
+    pub v: u64,
+    /// Which restart.
+    pub id: RestartId,
+    /// Why.
+    pub kind: Kind,
+    /// Which try; rises with each child.
+    pub epoch: u64,
+    /// When this restart began.
+    pub began: Stamp,
+    /// When the present child was started.
+    pub child_since: Stamp,
+    /// The child, once it runs.
+    pub child: Option<ProcessId>,
+    /// Time that the observer itself saw pass since it first saw the new agent0 up.
+    pub observed: Option<Observed>,
+}
+
+/// Watching time, in which the observer itself ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Observed {
+    /// Milliseconds watched so far.
+    pub watched_ms: u64,
+    /// The last look.
+    pub last: Stamp,
+}
+
+impl Observed {
+    /// One more look at `now`.
+    ///
+    /// A look that comes more than two intervals late proves nothing about the time between (the
+    /// machine slept, or the observer did): the watch starts again.
+    #[must_use]
+    pub fn look(before: Option<&Observed>, now: &Stamp, interval: Duration) -> Observed {
+        let watched_ms = match before {
+            Some(before) if before.last.boot_id == now.boot_id => {
+                let gap = now.since(&before.last);
+                if gap > interval * 2 { 0 } else { before.watched_ms + gap.as_millis() as u64 }
+            }
+            _ => 0,
+        };
+        Observed { watched_ms, last: now.clone() }
+    }
+}
+
+/// What one tick saw of a restart.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// The phase in the status of this very restart; none if there is none that reads.
+    pub phase: Option<Phase>,
+    /// Whether the child runs.
+    pub child_alive: bool,
+    /// Time since the child was started, on the boot clock.
+    pub child_age: Duration,
+    /// Whether the new incarnation of agent0 lives.
+    pub agent0_alive: bool,
+    /// Whether the handoff is in agent0's folders.
+    pub handoff_there: bool,
+    /// Watching time since up.
+    pub watched: Duration,
+    /// One tick.
+    pub interval: Duration,
+    /// How many children have been started for it.
+    pub epoch: u64,
+}
+
+/// Longest that one child may take: its teardown (5 s of grace a session) and the new session's start.
+pub const CHILD_DEADLINE: Duration = Duration::from_secs(120);
+/// Most children for one restart before it counts as failed.
+pub const MAX_CHILDREN: u64 = 5;
+
+/// What the tick does about a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The child works; nothing to do.
+    Wait,
+    /// Everything is done; one full interval of watching is not over.
+    Watch,
+    /// The new agent0 is proved.
+    Verified,
+    /// The child is past its deadline: kill it, look again.
+    KillChild,
+    /// The child is gone before the end: start another with the next epoch.
+    StartChild,
+    /// agent0 died again before it was verified: this restart failed.
+    Failed,
+}
+
+/// Judge a restart from one look.
+pub fn judge(seen: &Seen) -> Verdict {
+    if seen.child_alive {
+        return if seen.child_age > CHILD_DEADLINE { Verdict::KillChild } else { Verdict::Wait };
+    }
+    match seen.phase {
+        Some(Phase::HandedOff) if !seen.agent0_alive => Verdict::Failed,
+        Some(Phase::HandedOff) if !seen.handoff_there => Verdict::Failed,
+        Some(Phase::HandedOff) if seen.watched >= seen.interval => Verdict::Verified,
+        Some(Phase::HandedOff) => Verdict::Watch,
+        Some(Phase::Failed) => Verdict::Failed,
+        _ if seen.epoch >= MAX_CHILDREN => Verdict::Failed,
+        _ => Verdict::StartChild,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(phase: Option<Phase>) -> Seen {
+        Seen {
+            phase,
+            child_alive: false,
+            child_age: Duration::ZERO,
+            agent0_alive: true,
+            handoff_there: true,
+            watched: Duration::from_secs(60),
+            interval: Duration::from_secs(60),
+            epoch: 1,
+        }
+    }
+
+    #[test]
+    fn t9_verified_needs_all_four() {
+        let done = seen(Some(Phase::HandedOff));
+        assert_eq!(judge(&done), Verdict::Verified);
+        assert_eq!(judge(&Seen { watched: Duration::from_secs(59), ..done }), Verdict::Watch);
+        assert_eq!(judge(&Seen { agent0_alive: false, ..done }), Verdict::Failed);
+        assert_eq!(judge(&Seen { handoff_there: false, ..done }), Verdict::Failed);
+        assert_eq!(judge(&Seen { phase: Some(Phase::UpDetected), ..done }), Verdict::StartChild);
+    }
+
+    #[test]
+    fn fm_restart_kill_a_dead_child_is_replaced_at_every_phase_until_the_bound() {
+        for phase in [None, Some(Phase::Preflight), Some(Phase::Teardown), Some(Phase::Spawned)] {
+            assert_eq!(judge(&seen(phase)), Verdict::StartChild, "{phase:?}");
+            assert_eq!(judge(&Seen { epoch: MAX_CHILDREN, ..seen(phase) }), Verdict::Failed);
+        }
+    }
+
+    #[test]
+    fn a_stuck_child_is_killed_before_it_is_replaced() {
+        let stuck = Seen { child_alive: true, child_age: CHILD_DEADLINE * 2, ..seen(Some(Phase::Teardown)) };
+        assert_eq!(judge(&stuck), Verdict::KillChild);
+        assert_eq!(judge(&Seen { child_age: Duration::ZERO, ..stuck }), Verdict::Wait);
+    }
+
+    #[test]
+    fn suspend_is_not_watching_time() {
+        let interval = Duration::from_secs(60);
+        let at = |ms: u64, boot: &str| Stamp {
+            wall: jiff::Timestamp::from_second(1_000_000).expect("in range"),
+            boot_ms: ms,
+            boot_id: boot.to_owned(),
+        };
+        let first = Observed::look(None, &at(0, "b"), interval);
+        let second = Observed::look(Some(&first), &at(60_000, "b"), interval);
+        assert_eq!(second.watched_ms, 60_000);
+        let slept = Observed::look(Some(&second), &at(8 * 3_600_000, "b"), interval);
+        assert_eq!(slept.watched_ms, 0);
+        assert_eq!(Observed::look(Some(&second), &at(1, "c"), interval).watched_ms, 0);
+    }
+
+    #[test]
+    fn phases_go_forward_or_start_over() {
+        use Phase::{Failed, HandedOff, Preflight, Spawned, Teardown, UpDetected};
+        for (from, to) in
+            [(Preflight, Teardown), (Teardown, Spawned), (Spawned, UpDetected), (UpDetected, HandedOff)]
+        {
+            assert_eq!(from.step(to), Ok(to));
+            assert_eq!(from.step(Failed), Ok(Failed));
+        }
+        for (from, to) in
+            [(Preflight, Spawned), (HandedOff, Teardown), (Failed, Preflight), (Teardown, Preflight)]
+        {
+            assert!(from.step(to).is_err(), "{from:?} {to:?}");
+        }
+    }
+}

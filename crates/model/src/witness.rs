@@ -1,0 +1,40 @@
+//! How an engine tells the record what it did, without knowing that there is one.
+
+use crate::hlc::Hlc;
+use crate::id::{AgentId, EnvelopeId, Generation, Sender};
+use crate::life::State;
+
+/// One move of one envelope, already durable on disk.
+#[derive(Debug, Clone)]
+pub struct Transition {
+    /// Whose folder.
+    pub agent: AgentId,
+    /// Which envelope.
+    pub id: EnvelopeId,
+    /// Its place in the order.
+    pub hlc: Hlc,
+    /// Where it went.
+    pub to: State,
+    /// Which attempt it is.
+    pub attempt: u32,
+    /// Who sent it, where that is known without opening it again.
+    pub from: Option<Sender>,
+    /// Which incarnation took it.
+    pub generation: Option<Generation>,
+    /// Why, for a way back or a dead letter.
+    pub reason: Option<String>,
+}
+
+/// Whoever keeps a record of transitions. It cannot fail: the folder is the truth, this is telemetry.
+pub trait Witness {
+    /// Called once after each move.
+    fn saw(&self, transition: &Transition);
+}
+
+/// Keeps no record.
+#[derive(Debug, Clone, Copy)]
+pub struct Nobody;
+
+impl Witness for Nobody {
+    fn saw(&self, _: &Transition) {}
+}
