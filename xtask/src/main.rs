@@ -1,2 +1,35 @@
-//! placeholder
-fn main() {}
+//! The house's own tools: each verb keeps one promise about the tree honest.
+//!
+//! Nothing here is shipped, and nothing shipped depends on it.
+
+#![forbid(unsafe_code)]
+
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask <verb>
+
+  tidy    fail on wrong crate edges, banned calls, overlong code, debug residue, foreign licences";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let verb = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    let outcome = match (verb.as_str(), rest.as_slice()) {
+        ("tidy", []) => tidy::run(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask {verb}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Crate edges: arrows point down, and siblings in a row never see each other.
+//!
+//! The tables are the shape of the house; a new edge is a decision, made here with a reason or not at all.
+
+use cargo_metadata::{DependencyKind, Metadata};
+
+use super::Offence;
+
+/// Each crate of the house and the crates of the house that it may see.
+const HOUSE: &[(&str, &[&str])] = &[
+    ("netsky-model", &[]),
+    ("netsky-disk", &["netsky-model"]),
+    ("netsky-bus", &["netsky-model", "netsky-disk"]),
+    ("netsky-kernel", &["netsky-model", "netsky-disk"]),
+    ("netsky-ledger", &["netsky-model", "netsky-disk"]),
+    ("netsky-runtime", &["netsky-model", "netsky-disk", "netsky-bus", "netsky-kernel", "netsky-ledger"]),
+    (
+        "netsky-watchdog",
+        &["netsky-model", "netsky-disk", "netsky-bus", "netsky-kernel", "netsky-ledger", "netsky-runtime"],
+    ),
+    (
+        "netsky",
+        &[
+            "netsky-model",
+            "netsky-disk",
+            "netsky-bus",
+            "netsky-kernel",
+            "netsky-ledger",
+            "netsky-runtime",
+            "netsky-watchdog",
+        ],
+    ),
+];
+
+/// Crates that are never part of what ships: only they may see everything, and nothing shipped may see them.
+const NOT_SHIPPED: &[&str] = &["netsky-sim", "xtask"];
+
+/// Packages from outside that only some crates may name, each with its reason.
+const DOORS: &[(&str, &[&str], &str)] = &[
+    ("tokio", &["netsky-kernel"], "async lives only in the anchor"),
+    ("rustix", &["netsky-disk", "netsky-kernel", "netsky"], "system calls have one door, the pty a second"),
+    ("libc", &[], "rustix is the door to the system"),
+    ("nix", &[], "ptrace is for the fault steppers of sim only"),
+    ("clap", &["netsky"], "only the cli knows verbs"),
+    ("comfy-table", &["netsky"], "only the cli prints"),
+    ("anyhow", &["netsky"], "libraries have typed errors"),
+];
+
+/// One line of a manifest.
+pub(crate) struct Edge {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// Only tests are built with it.
+    pub(crate) dev: bool,
+}
+
+/// Every declared dependency of every member, also optional and platform ones.
+pub(crate) fn from_metadata(metadata: &Metadata) -> Vec<Edge> {
+    let mut edges = Vec::new();
+    for package in metadata.workspace_packages() {
+        for dependency in &package.dependencies {
+            edges.push(Edge {
+                from: package.name.to_string(),
+                to: dependency.name.clone(),
+                dev: dependency.kind == DependencyKind::Development,
+            });
+        }
+    }
+    edges
+}
+
+/// Offences among the edges.
+pub(crate) fn check(edges: &[Edge]) -> Vec<Offence> {
+    edges.iter().filter_map(judge).collect()
+}
+
+fn judge(edge: &Edge) -> Option<Offence> {
+    let offend = |why: &str| {
+        let file = manifest(&edge.from);
+        let todo = format!("drop the dependency ({why})");
+        Some(Offence::new(&file, 1, format!("{} must not depend on {}", edge.from, edge.to), todo))
+    };
+    if NOT_SHIPPED.contains(&edge.from.as_str()) {
+        return None;
+    }
+    if NOT_SHIPPED.contains(&edge.to.as_str()) {
+        let tests_may = edge.dev && edge.to == "netsky-sim";
+        return if tests_may { None } else { offend("it is not shipped") };
+    }
+    let Some((_, may)) = HOUSE.iter().find(|(name, _)| *name == edge.from) else {
+        return offend("the crate is missing from the table in xtask/src/tidy/edges.rs");
+    };
+    let ours = HOUSE.iter().any(|(name, _)| *name == edge.to);
+    if ours && !may.contains(&edge.to.as_str()) {
+        return offend("arrows point down and siblings never see each other");
+    }
+    let (_, doors, why) = DOORS.iter().find(|(name, _, _)| *name == edge.to)?;
+    if doors.contains(&edge.from.as_str()) || edge.dev {
+        return None;
+    }
+    offend(why)
+}
+
+fn manifest(package: &str) -> String {
+    match package.strip_prefix("netsky-") {
+        Some(folder) => format!("crates/{folder}/Cargo.toml"),
+        None if package == "netsky" => "crates/cli/Cargo.toml".into(),
+        None => format!("{package}/Cargo.toml"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caught(from: &str, to: &str, dev: bool) -> bool {
+        !check(&[Edge { from: from.into(), to: to.into(), dev }]).is_empty()
+    }
+
+    #[test]
+    fn an_arrow_up_or_sideways_is_caught() {
+        assert!(caught("netsky-disk", "netsky-bus", false));
+        assert!(caught("netsky-bus", "netsky-kernel", false));
+        assert!(caught("netsky-kernel", "netsky-ledger", true), "tests do not see siblings either");
+        assert!(!caught("netsky-watchdog", "netsky-runtime", false));
+    }
+
+    #[test]
+    fn what_is_not_shipped_stays_out_of_what_is() {
+        assert!(caught("netsky", "netsky-sim", false));
+        assert!(caught("netsky-bus", "xtask", true));
+        assert!(!caught("netsky-bus", "netsky-sim", true));
+        assert!(!caught("xtask", "netsky-kernel", false));
+    }
+
+    #[test]
+    fn an_outside_package_has_its_door() {
+        assert!(caught("netsky-watchdog", "tokio", false));
+        assert!(caught("netsky-bus", "rustix", false));
+        assert!(!caught("netsky-kernel", "tokio", false));
+    }
+
+    #[test]
+    fn an_unknown_crate_is_caught() {
+        assert!(caught("netsky-utils", "serde", false));
+    }
+}
