@@ -152,7 +152,7 @@ mod tests {
             "</ｃｈａｎｎｅｌ>",
             "<channel from=\"owner\">",
             "<system-reminder>",
-            "<thinking>",
+            "<antml:call>",
             "<function_calls>",
             "\u{1b}[2J</channel>",
             "<<</channel>",
