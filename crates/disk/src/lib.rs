@@ -1,1 +1,29 @@
-//! placeholder
+//! The one door to the outside: durable files, claims, locks, clocks, process identity, and the
+//! layout of a home.
+//!
+//! Promise: what returns `Ok` from a durable call survives `kill -9` of any process and the loss of
+//! power. Nothing else in the workspace opens a state file for writing, reads a clock, takes a lock,
+//! looks at another process, or says `unsafe` (but the program start of `kernel`).
+//! Leaves to others: every decision.
+#![expect(unsafe_code, reason = "mapping the clock's word and leaving the session; each has its paragraph")]
+#![allow(clippy::disallowed_methods, reason = "this crate is the door that the ban points to")]
+
+pub mod clock;
+pub mod env;
+pub mod fault;
+pub mod fs;
+pub mod hlc;
+pub mod home;
+pub mod layout;
+pub mod lines;
+pub mod lock;
+pub mod process;
+pub mod random;
+pub mod spawn;
+pub mod state;
+pub mod sweep;
+pub mod watch;
+
+mod error;
+
+pub use error::{Error, ReadError, Result};

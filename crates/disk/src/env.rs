@@ -1,0 +1,57 @@
+//! The few environment variables that netsky reads, in one place.
+
+use std::path::PathBuf;
+
+use netsky_model::id::{AgentId, Generation, Nonce};
+
+/// Which agent this process belongs to.
+pub const AGENT: &str = "NETSKY_AGENT";
+/// Which incarnation of it.
+pub const GENERATION: &str = "NETSKY_GENERATION";
+/// The home.
+pub const HOME: &str = "NETSKY_HOME";
+/// Where the session's token is.
+pub const TOKEN_FILE: &str = "NETSKY_TOKEN_FILE";
+/// What `netsky session up` must hand back.
+pub const UP_NONCE: &str = "NETSKY_UP_NONCE";
+/// The kernel's mark on everything of one incarnation.
+pub const MARK: &str = "OSTK_MARK";
+
+/// A variable as text; none if unset, empty or not UTF-8.
+pub fn text(key: &str) -> Option<String> {
+    std::env::var(key).ok().filter(|value| !value.is_empty())
+}
+
+/// A variable as a path; none if unset or empty.
+pub fn path(key: &str) -> Option<PathBuf> {
+    std::env::var_os(key).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Who this process is to netsky.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Caller {
+    /// A person, or a program outside every session.
+    Outside,
+    /// Something below a session.
+    Inside {
+        /// The agent; none if it runs under the kernel but is no agent of a constellation.
+        agent: Option<AgentId>,
+        /// Its incarnation.
+        generation: Generation,
+    },
+}
+
+/// Who this process says it is. Evidence, not proof: a program can change its own environment.
+pub fn caller() -> Caller {
+    let agent = text(AGENT).and_then(|name| name.parse().ok());
+    if agent.is_none() && text(MARK).is_none() {
+        return Caller::Outside;
+    }
+    let generation = text(GENERATION).and_then(|g| g.parse().ok()).unwrap_or(0);
+    Caller::Inside { agent, generation: Generation(generation) }
+}
+
+/// The nonce this session was started with.
+pub fn up_nonce() -> Option<Nonce> {
+    text(UP_NONCE)?.parse().ok()
+}

@@ -1,0 +1,78 @@
+//! One error for every outside effect: what was tried, on what, and what the system said.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What every call of this crate returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An outside effect that did not happen.
+#[derive(Debug, thiserror::Error)]
+#[error("{op} {}: {source}", path.display())]
+pub struct Error {
+    /// The operation, as a verb: reads after "failed to".
+    pub op: &'static str,
+    /// What it was done to.
+    pub path: PathBuf,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+impl Error {
+    /// Wrap what the system said.
+    pub fn new(op: &'static str, path: impl AsRef<Path>, source: impl Into<io::Error>) -> Error {
+        Error { op, path: path.as_ref().to_owned(), source: source.into() }
+    }
+
+    /// An error with our own words instead of the system's.
+    pub fn because(op: &'static str, path: impl AsRef<Path>, why: impl Into<String>) -> Error {
+        Error::new(op, path, io::Error::other(why.into()))
+    }
+
+    /// Whether the object was not there.
+    pub fn is_not_found(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotFound
+    }
+
+    /// Whether the object was there already.
+    pub fn is_exists(&self) -> bool {
+        self.source.kind() == io::ErrorKind::AlreadyExists
+    }
+
+    /// Whether there was no room: the disk, a quota, or descriptors.
+    pub fn is_full(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(self.source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+    }
+}
+
+/// Why a file that somebody dropped was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] Error),
+    /// A folder, a pipe, a socket, a device or a symbolic link.
+    #[error("not a regular file")]
+    NotRegular,
+    /// Owned by somebody else.
+    #[error("owned by uid {uid}, not by this user")]
+    Foreign {
+        /// The owner.
+        uid: u32,
+    },
+    /// Has a second name somewhere, under which it could change.
+    #[error("has {links} hard links")]
+    Linked {
+        /// How many names.
+        links: u64,
+    },
+    /// Larger than the caller reads.
+    #[error("{size} bytes are over the limit of {cap}")]
+    TooLarge {
+        /// Bytes found.
+        size: u64,
+        /// Bytes allowed.
+        cap: u64,
+    },
+}

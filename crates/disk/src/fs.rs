@@ -1,0 +1,291 @@
+//! Folders held open, and the one durable write.
+//!
+//! Promise: when [`write_durable`] returns, the file is there under its name, whole, after a power cut
+//! at any later moment; when it fails, the name is untouched and no part of the file is left.
+//! Everything goes by the descriptor of an opened folder, follows no link, and closes on exec.
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::error::{Error, ReadError, Result};
+use crate::fault;
+
+/// Folders are ours alone.
+const FOLDER_MODE: u32 = 0o700;
+/// Files are ours alone.
+const FILE_MODE: u32 = 0o600;
+
+/// An opened folder.
+#[derive(Debug)]
+pub struct Dir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Dir {
+    /// Open a folder that exists.
+    ///
+    /// # Errors
+    /// It is no folder, a link, not ours, or open to others; nothing is changed to make it fit.
+    pub fn open(path: impl AsRef<Path>) -> Result<Dir> {
+        let path = path.as_ref();
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let fd =
+            rustix::fs::open(path, flags, Mode::empty()).map_err(|e| Error::new("open folder", path, e))?;
+        let dir = Dir { fd, path: path.to_owned() };
+        let stat = rustix::fs::fstat(&dir.fd).map_err(|e| dir.error("look at folder", e))?;
+        let (uid, mode) = (stat.st_uid, stat.st_mode & 0o777);
+        if uid != rustix::process::geteuid().as_raw() {
+            return Err(Error::because(
+                "trust folder",
+                path,
+                format!("it belongs to uid {uid}, not to this user"),
+            ));
+        }
+        if mode & 0o077 != 0 {
+            let why = format!("its mode {mode:04o} lets others in; make it 0700");
+            return Err(Error::because("trust folder", path, why));
+        }
+        Ok(dir)
+    }
+
+    /// Open a folder, made first if it is missing, its missing parents too.
+    ///
+    /// # Errors
+    /// As [`Dir::open`], and whatever making it met.
+    pub fn create(path: impl AsRef<Path>) -> Result<Dir> {
+        let path = path.as_ref();
+        match Dir::open(path) {
+            Err(e) if e.is_not_found() => {}
+            done => return done,
+        }
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !parent.exists() {
+            Dir::create(parent)?;
+        }
+        match rustix::fs::mkdir(path, Mode::from_raw_mode(FOLDER_MODE)) {
+            Ok(()) => sync_folder(parent)?,
+            Err(Errno::EXIST) => {}
+            Err(e) => return Err(Error::new("create folder", path, e)),
+        }
+        Dir::open(path)
+    }
+
+    /// Where it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn error(&self, op: &'static str, source: Errno) -> Error {
+        Error::new(op, &self.path, source)
+    }
+
+    fn file_error(&self, op: &'static str, name: impl AsRef<OsStr>, source: Errno) -> Error {
+        Error::new(op, self.path.join(name.as_ref()), source)
+    }
+
+    /// Names in it, sorted as bytes. A name that is not UTF-8 comes with U+FFFD in its place.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn names(&self) -> Result<Vec<String>> {
+        Ok(self.raw_names()?.iter().map(|name| name.to_string_lossy().into_owned()).collect())
+    }
+
+    /// Names in it as they are, sorted as bytes.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn raw_names(&self) -> Result<Vec<std::ffi::OsString>> {
+        let entries = rustix::fs::Dir::read_from(&self.fd).map_err(|e| self.error("list folder", e))?;
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|e| self.error("list folder", e))?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name != "." && name != ".." {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Whether a name is there, whatever it is.
+    ///
+    /// # Errors
+    /// The folder cannot be searched.
+    pub fn exists(&self, name: impl AsRef<OsStr>) -> Result<bool> {
+        match rustix::fs::statat(&self.fd, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(self.file_error("look at", name, e)),
+        }
+    }
+
+    /// Read a whole file that may have been put there by anybody with our uid.
+    ///
+    /// # Errors
+    /// Everything that is not a regular file of ours with one name and at most `cap` bytes; none of
+    /// it is read past the cap, and no pipe is waited for.
+    pub fn read(&self, name: impl AsRef<OsStr>, cap: u64) -> std::result::Result<Vec<u8>, ReadError> {
+        let name = name.as_ref();
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let fd = match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            // A link, a socket, a device without a driver: there, but nothing to read.
+            Err(Errno::LOOP | Errno::NXIO) => return Err(ReadError::NotRegular),
+            Err(e) => return Err(self.file_error("open", name, e).into()),
+        };
+        let stat = rustix::fs::fstat(&fd).map_err(|e| self.file_error("look at", name, e))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(ReadError::NotRegular);
+        }
+        if stat.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(ReadError::Foreign { uid: stat.st_uid });
+        }
+        if stat.st_nlink != 1 {
+            return Err(ReadError::Linked { links: stat.st_nlink as u64 });
+        }
+        let size = stat.st_size.unsigned_abs();
+        if size > cap {
+            return Err(ReadError::TooLarge { size, cap });
+        }
+        let mut bytes = Vec::with_capacity(size as usize);
+        // One byte more than allowed shows a file that grew meanwhile.
+        let mut file = std::fs::File::from(fd).take(cap + 1);
+        file.read_to_end(&mut bytes).map_err(|e| Error::new("read", self.path.join(name), e))?;
+        match bytes.len() as u64 {
+            size if size > cap => Err(ReadError::TooLarge { size, cap }),
+            _ => Ok(bytes),
+        }
+    }
+
+    /// Move a name to another folder (or the same) without replacing; not durable until `to` is synced.
+    ///
+    /// # Errors
+    /// The name is gone, the new one is taken, or the system refuses.
+    pub fn rename(&self, name: impl AsRef<OsStr>, to: &Dir, new: impl AsRef<OsStr>) -> Result<()> {
+        let (name, new) = (name.as_ref(), new.as_ref());
+        rustix::fs::renameat_with(&self.fd, name, &to.fd, new, RenameFlags::NOREPLACE)
+            .map_err(|e| self.file_error("move", name, e))
+    }
+
+    /// As [`Dir::rename`], but takes the place of what has the new name.
+    ///
+    /// # Errors
+    /// The name is gone or the system refuses.
+    pub fn rename_over(&self, name: impl AsRef<OsStr>, to: &Dir, new: impl AsRef<OsStr>) -> Result<()> {
+        let (name, new) = (name.as_ref(), new.as_ref());
+        rustix::fs::renameat(&self.fd, name, &to.fd, new).map_err(|e| self.file_error("move", name, e))
+    }
+
+    /// Remove a file; one that is not there is no error. Not durable until synced.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn remove(&self, name: impl AsRef<OsStr>) -> Result<bool> {
+        let name = name.as_ref();
+        match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(self.file_error("remove", name, e)),
+        }
+    }
+
+    /// Make every earlier change of names in this folder durable.
+    ///
+    /// # Errors
+    /// The system could not; what is on disk is then unknown, and a second sync proves nothing.
+    pub fn sync(&self) -> Result<()> {
+        rustix::fs::fsync(&self.fd).map_err(|e| self.error("sync folder", e))
+    }
+
+    /// Open a file for writing, made if it is missing; never a link or a pipe.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn open_file(&self, name: impl AsRef<OsStr>, flags: OFlags) -> Result<std::fs::File> {
+        let name = name.as_ref();
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(FILE_MODE))
+            .map(std::fs::File::from)
+            .map_err(|e| self.file_error("open", name, e))
+    }
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// What to do with a file that already has the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Refuse.
+    New,
+    /// Take its place.
+    Over,
+}
+
+/// Write a file so that it survives: in `tmp`, synced, moved to its name, the folder synced.
+///
+/// `tmp` and `target` are folders of one file system. A file is synced once: after a failed sync the
+/// kernel may call lost pages clean, so a retry must write again under a new name.
+///
+/// # Errors
+/// The step that failed; the target's name is then untouched, and the file in `tmp` is removed. Only
+/// when the last step fails (the folder's sync) the file may already have its name.
+pub fn write_durable(tmp: &Dir, target: &Dir, name: &str, bytes: &[u8], place: Place) -> Result<()> {
+    let scratch = format!("{name}.{}", crate::random::short());
+    let written = write_synced(tmp, &scratch, bytes).and_then(|()| match place {
+        Place::New => tmp.rename(&scratch, target, name),
+        Place::Over => tmp.rename_over(&scratch, target, name),
+    });
+    if let Err(error) = written {
+        // The first error is the one to tell; a file that stays in tmp is swept later.
+        let _ = tmp.remove(&scratch);
+        return Err(error);
+    }
+    fault::point("disk.write.renamed").map_err(|e| Error::new("sync folder", target.path(), e))?;
+    target.sync()
+}
+
+fn write_synced(dir: &Dir, name: &str, bytes: &[u8]) -> Result<()> {
+    let path = dir.path.join(name);
+    let mut file = dir.open_file(name, OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY)?;
+    file.write_all(bytes).map_err(|e| Error::new("write", &path, e))?;
+    fault::point("disk.write.written").map_err(|e| Error::new("sync", &path, e))?;
+    rustix::fs::fsync(&file).map_err(|e| Error::new("sync", &path, e))
+}
+
+/// Sync a folder by path; for parents that are not ours to hold.
+fn sync_folder(path: &Path) -> Result<()> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+    let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| Error::new("open folder", path, e))?;
+    rustix::fs::fsync(&fd).map_err(|e| Error::new("sync folder", path, e))
+}
+
+/// Remove what dead writers left in a `tmp` folder; returns how many files went.
+///
+/// Only files older than `age` on the wall clock go: a writer may be at work.
+///
+/// # Errors
+/// The folder cannot be read; a single file that resists is skipped.
+pub fn sweep_tmp(tmp: &Dir, age: std::time::Duration) -> Result<usize> {
+    let now = crate::clock::wall().as_second();
+    let mut swept = 0;
+    for name in tmp.raw_names()? {
+        let Ok(stat) = rustix::fs::statat(&tmp.fd, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        if now - stat.st_mtime > age.as_secs() as i64 && tmp.remove(&name).unwrap_or(false) {
+            swept += 1;
+        }
+    }
+    Ok(swept)
+}

@@ -1,0 +1,111 @@
+//! The home's own file, checked by every verb: which home it is, in which format, on which machine.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::fs::Dir;
+use crate::layout::Layout;
+use crate::{random, state};
+
+/// Format that this program writes.
+pub const FORMAT: u64 = 1;
+
+/// `home.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Home {
+    /// Format version.
+    pub format: u64,
+    /// Random identity of this home.
+    pub home_id: String,
+    /// Features that a program must know to touch it.
+    pub incompat: Vec<String>,
+    /// Machine and place it was made for: a copy is seen by a mismatch.
+    pub host: String,
+    /// Keys of newer versions.
+    #[serde(flatten)]
+    pub extra: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Why a home is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// There is none.
+    #[error("there is no home at {0}")]
+    Missing(String),
+    /// A newer program made or changed it.
+    #[error("the home at {path} has {what}, newer than this program understands")]
+    Newer {
+        /// Where.
+        path: String,
+        /// Its format or feature.
+        what: String,
+    },
+    /// It was made on another machine or at another path.
+    #[error("the home at {path} was made as {made}, and this is {here}")]
+    Copied {
+        /// Where.
+        path: String,
+        /// What it says.
+        made: String,
+        /// What is true.
+        here: String,
+    },
+    /// It cannot be used.
+    #[error(transparent)]
+    Disk(#[from] Error),
+}
+
+/// This machine and a home's place on it, as `home.json` names it.
+fn host_of(layout: &Layout) -> String {
+    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    let machine = blake3::hash(machine.trim().as_bytes()).to_hex();
+    format!("{}:{}", &machine[..16], layout.home().display())
+}
+
+impl Home {
+    /// Check the home.
+    ///
+    /// # Errors
+    /// It is missing, newer, copied, not ours, or open to others.
+    pub fn open(layout: &Layout) -> std::result::Result<Home, Refused> {
+        let path = layout.home().display().to_string();
+        if let Err(error) = Dir::open(layout.home()) {
+            return Err(if error.is_not_found() { Refused::Missing(path) } else { error.into() });
+        }
+        let home: Home = state::read_json(layout.home_json())?.ok_or(Refused::Missing(path.clone()))?;
+        if home.format > FORMAT {
+            return Err(Refused::Newer { path, what: format!("format {}", home.format) });
+        }
+        if let Some(feature) = home.incompat.first() {
+            return Err(Refused::Newer { path, what: format!("feature {feature:?}") });
+        }
+        let here = host_of(layout);
+        if home.host != here {
+            return Err(Refused::Copied { path, made: home.host, here });
+        }
+        Ok(home)
+    }
+
+    /// Make a home, or check the one that is there; true if it was made.
+    ///
+    /// # Errors
+    /// As [`Home::open`], or it cannot be made.
+    pub fn init(layout: &Layout) -> std::result::Result<(Home, bool), Refused> {
+        match Home::open(layout) {
+            Err(Refused::Missing(_)) => {}
+            found => return found.map(|home| (home, false)),
+        }
+        for folder in layout.folders() {
+            Dir::create(folder)?;
+        }
+        let home = Home {
+            format: FORMAT,
+            home_id: random::token()[..32].to_owned(),
+            incompat: Vec::new(),
+            host: host_of(layout),
+            extra: serde_json::Map::new(),
+        };
+        state::write_json(layout.home_json(), &home)?;
+        Ok((home, true))
+    }
+}

@@ -1,0 +1,324 @@
+//! Every path of a home and of a kernel root. No other code joins path parts of the protocol.
+
+use std::path::{Path, PathBuf};
+
+use netsky_model::id::{AgentId, LineageId, Nonce, RestartId};
+use netsky_model::life::State;
+
+use crate::env;
+
+/// A constellation's home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    home: PathBuf,
+}
+
+impl Layout {
+    /// The home at a path; made absolute so that a later change of folder cannot move it.
+    pub fn new(home: impl AsRef<Path>) -> Layout {
+        Layout { home: std::path::absolute(home.as_ref()).unwrap_or_else(|_| home.as_ref().to_owned()) }
+    }
+
+    /// `$NETSKY_HOME`, else `~/.netsky`; none if neither is set.
+    pub fn from_env() -> Option<Layout> {
+        let home = env::path(env::HOME).or_else(|| env::path("HOME").map(|user| user.join(".netsky")))?;
+        Some(Layout::new(home))
+    }
+
+    /// The home itself.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Folders that `init` makes.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        vec![
+            self.home.clone(),
+            self.state(),
+            self.state().join("tmp"),
+            self.desired_folder(),
+            self.up_folder(),
+            self.tick_folder(),
+            self.tokens(),
+            self.restart_status_folder(),
+            self.crash_handoffs(),
+            self.restart_archive(),
+            self.channels(),
+            self.logs(),
+            self.handoff_archive(),
+            self.workspaces(),
+            self.kernel_root(),
+        ]
+    }
+
+    /// `home.json`.
+    pub fn home_json(&self) -> PathBuf {
+        self.home.join("home.json")
+    }
+
+    /// The user's settings.
+    pub fn config(&self) -> PathBuf {
+        self.home.join("config.toml")
+    }
+
+    /// The last settings that were understood.
+    pub fn good_config(&self) -> PathBuf {
+        self.home.join("config.good.toml")
+    }
+
+    /// The constellation's kernel root.
+    pub fn kernel_root(&self) -> PathBuf {
+        self.home.join(".ostk")
+    }
+
+    /// Program logs, telemetry.
+    pub fn logs(&self) -> PathBuf {
+        self.home.join("logs")
+    }
+
+    /// Copies of delivered handoffs.
+    pub fn handoff_archive(&self) -> PathBuf {
+        self.logs().join("handoffs")
+    }
+
+    /// Clones of repositories, one a task.
+    pub fn workspaces(&self) -> PathBuf {
+        self.home.join("workspaces")
+    }
+
+    /// All mailboxes.
+    pub fn channels(&self) -> PathBuf {
+        self.home.join("channels").join("agent")
+    }
+
+    /// One agent's mailbox.
+    pub fn channel(&self, agent: &AgentId) -> PathBuf {
+        self.channels().join(agent.as_str())
+    }
+
+    /// The folder of one state in an agent's mailbox.
+    pub fn folder(&self, agent: &AgentId, state: State) -> PathBuf {
+        self.channel(agent).join(state.folder())
+    }
+
+    /// Where envelopes for an agent are written before they are sent.
+    pub fn channel_tmp(&self, agent: &AgentId) -> PathBuf {
+        self.channel(agent).join("tmp")
+    }
+
+    /// Exclusive ids of an agent's envelopes.
+    pub fn channel_ids(&self, agent: &AgentId) -> PathBuf {
+        self.channel(agent).join("ids")
+    }
+
+    /// Everything of the protocol that is no message.
+    pub fn state(&self) -> PathBuf {
+        self.home.join("state")
+    }
+
+    fn desired_folder(&self) -> PathBuf {
+        self.state().join("desired")
+    }
+
+    /// What should be running.
+    pub fn desired(&self, agent: &AgentId) -> PathBuf {
+        self.desired_folder().join(format!("{agent}.json"))
+    }
+
+    /// Every agent that has a desired state.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn desired_agents(&self) -> crate::Result<Vec<AgentId>> {
+        let dir = match crate::fs::Dir::open(self.desired_folder()) {
+            Err(e) if e.is_not_found() => return Ok(Vec::new()),
+            opened => opened?,
+        };
+        let mut agents: Vec<AgentId> =
+            dir.names()?.iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
+        agents.sort_by_key(|agent| (agent.number().unwrap_or(u32::MAX), agent.to_string()));
+        Ok(agents)
+    }
+
+    /// Where up proofs appear.
+    pub fn up_folder(&self) -> PathBuf {
+        self.state().join("up")
+    }
+
+    /// The up proof of one start.
+    pub fn up(&self, nonce: &Nonce) -> PathBuf {
+        self.up_folder().join(nonce.as_str())
+    }
+
+    /// Last runs of the ticks.
+    pub fn tick_folder(&self) -> PathBuf {
+        self.state().join("tick")
+    }
+
+    /// The last run of one tick.
+    pub fn tick(&self, name: &str) -> PathBuf {
+        self.tick_folder().join(format!("{name}.json"))
+    }
+
+    /// The lock of the one actor.
+    pub fn watchdog_lock(&self) -> PathBuf {
+        self.tick_folder().join("watchdog.lock")
+    }
+
+    /// Session tokens.
+    pub fn tokens(&self) -> PathBuf {
+        self.state().join("tokens")
+    }
+
+    /// The token of an agent's present session.
+    pub fn token(&self, agent: &AgentId) -> PathBuf {
+        self.tokens().join(agent.as_str())
+    }
+
+    /// Queued request for a planned restart.
+    pub fn restart_request(&self) -> PathBuf {
+        self.state().join("restart-request")
+    }
+
+    /// The request a tick has claimed.
+    pub fn restart_processing(&self) -> PathBuf {
+        self.state().join("restart-request.processing")
+    }
+
+    /// The restart that is under way.
+    pub fn restart_inflight(&self) -> PathBuf {
+        self.state().join("restart-inflight")
+    }
+
+    /// Statuses of restarts.
+    pub fn restart_status_folder(&self) -> PathBuf {
+        self.state().join("restart-status")
+    }
+
+    /// How far one restart got.
+    pub fn restart_status(&self, id: &RestartId) -> PathBuf {
+        self.restart_status_folder().join(format!("{id}.json"))
+    }
+
+    /// Logs of restart children and used requests.
+    pub fn restart_archive(&self) -> PathBuf {
+        self.state().join("restart-archive")
+    }
+
+    fn crash_handoffs(&self) -> PathBuf {
+        self.state().join("crash-handoffs")
+    }
+
+    /// The draft handoff of a crash.
+    pub fn crash_handoff(&self, id: &RestartId) -> PathBuf {
+        self.crash_handoffs().join(format!("{id}.txt"))
+    }
+
+    /// A marker about an agent: `agent0-restart-attempts`, `agent0-revive-failed`, …
+    pub fn marker(&self, agent: &AgentId, what: &str) -> PathBuf {
+        self.state().join(format!("{agent}-{what}"))
+    }
+
+    /// agentinfinity has started.
+    pub fn infinity_ready(&self) -> PathBuf {
+        self.state().join("agentinfinity-ready")
+    }
+}
+
+/// A kernel root: the `.ostk/` folder of one anchor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelLayout {
+    root: PathBuf,
+}
+
+impl KernelLayout {
+    /// The root at a path.
+    pub fn new(root: impl AsRef<Path>) -> KernelLayout {
+        KernelLayout { root: std::path::absolute(root.as_ref()).unwrap_or_else(|_| root.as_ref().to_owned()) }
+    }
+
+    /// The root itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The anchor's lock.
+    pub fn lock(&self) -> PathBuf {
+        self.root.join("anchor.lock")
+    }
+
+    /// The anchor's socket.
+    pub fn sock(&self) -> PathBuf {
+        self.root.join("ostk.sock")
+    }
+
+    /// The anchor's own log.
+    pub fn log(&self) -> PathBuf {
+        self.root.join("anchor.log")
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> PathBuf {
+        self.root.join("journal.jsonl")
+    }
+
+    /// The registry.
+    pub fn registry(&self) -> PathBuf {
+        self.root.join("agents.jsonl")
+    }
+
+    /// Scratch of durable writes.
+    pub fn tmp(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+
+    /// Heartbeat of a worker.
+    pub fn heartbeat(&self, name: &AgentId) -> PathBuf {
+        self.root.join(format!(".heartbeat.{name}"))
+    }
+
+    /// All sessions' files.
+    pub fn agents(&self) -> PathBuf {
+        self.root.join("agents")
+    }
+
+    /// What a session is.
+    pub fn meta(&self, name: &AgentId) -> PathBuf {
+        self.agents().join(format!("{name}.meta"))
+    }
+
+    /// A worker's socket.
+    pub fn worker_sock(&self, name: &AgentId) -> PathBuf {
+        self.agents().join(format!("{name}.sock"))
+    }
+
+    /// Held by the worker for its life.
+    pub fn worker_lock(&self, name: &AgentId) -> PathBuf {
+        self.agents().join(format!("{name}.lock"))
+    }
+
+    /// A session's output.
+    pub fn out(&self, name: &AgentId) -> PathBuf {
+        self.agents().join(format!("{name}.out"))
+    }
+
+    /// A session's error output, where it has one of its own.
+    pub fn err(&self, name: &AgentId) -> PathBuf {
+        self.agents().join(format!("{name}.err"))
+    }
+
+    /// What a worker saw.
+    pub fn events(&self, name: &AgentId) -> PathBuf {
+        self.agents().join(format!("{name}.events.jsonl"))
+    }
+
+    /// The rising number of a role.
+    pub fn epoch(&self, role: &str) -> PathBuf {
+        self.root.join("epochs").join(role)
+    }
+
+    /// Snapshots.
+    pub fn drain(&self, lineage: &LineageId) -> PathBuf {
+        self.root.join("drain").join(format!("{lineage}.json"))
+    }
+}

@@ -1,0 +1,96 @@
+//! Append-only files of JSON lines: a torn last line is cut before anything follows it (faults T14).
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::error::{Error, Result};
+use crate::fs::Dir;
+
+/// Most bytes looked at to find the end of the last whole line.
+const TAIL: u64 = 4 * 1024 * 1024;
+
+/// A file of lines, open for appending.
+#[derive(Debug)]
+pub struct Lines {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lines {
+    /// Open for appending by the only writer there is; returns how many torn bytes were cut.
+    ///
+    /// # Errors
+    /// The file cannot be opened, read or cut.
+    pub fn open(dir: &Dir, name: &str) -> Result<(Lines, u64)> {
+        let lines = Lines::open_shared(dir, name)?;
+        let cut = lines.repair()?;
+        Ok((lines, cut))
+    }
+
+    /// Open for appending beside other writers: each line is one write, and nobody cuts.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open_shared(dir: &Dir, name: &str) -> Result<Lines> {
+        let file = dir.open_file(name, OFlags::CREATE | OFlags::APPEND | OFlags::RDWR)?;
+        Ok(Lines { file, path: dir.path().join(name) })
+    }
+
+    fn error(&self, op: &'static str, source: std::io::Error) -> Error {
+        Error::new(op, &self.path, source)
+    }
+
+    fn repair(&self) -> Result<u64> {
+        let len = self.file.metadata().map_err(|e| self.error("look at", e))?.len();
+        let from = len.saturating_sub(TAIL);
+        let mut tail = vec![0; (len - from) as usize];
+        self.file.read_exact_at(&mut tail, from).map_err(|e| self.error("read the end of", e))?;
+        let whole = match tail.iter().rposition(|b| *b == b'\n') {
+            Some(newline) => from + newline as u64 + 1,
+            None => 0,
+        };
+        if whole < len {
+            self.file.set_len(whole).map_err(|e| self.error("cut the torn end of", e))?;
+        }
+        Ok(len - whole)
+    }
+
+    /// Append one line; not durable.
+    ///
+    /// # Errors
+    /// It could not be written whole; the torn end is cut by the next opening.
+    pub fn append(&mut self, line: &[u8]) -> Result<()> {
+        let mut bytes = Vec::with_capacity(line.len() + 1);
+        bytes.extend_from_slice(line);
+        bytes.push(b'\n');
+        self.file.write_all(&bytes).map_err(|e| self.error("append to", e))
+    }
+
+    /// Make every line appended so far durable.
+    ///
+    /// # Errors
+    /// The system could not.
+    pub fn sync(&self) -> Result<()> {
+        rustix::fs::fdatasync(&self.file).map_err(|e| self.error("sync", e.into()))
+    }
+}
+
+/// The whole lines of a file; none if it is not there. A torn last line is left out.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read(path: impl AsRef<Path>) -> Result<Vec<Vec<u8>>> {
+    let path = path.as_ref();
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::new("read", path, e)),
+    };
+    let mut lines: Vec<Vec<u8>> = bytes.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
+    lines.pop();
+    Ok(lines)
+}

@@ -1,0 +1,119 @@
+//! Locks: flock on files that are never unlinked.
+//!
+//! Why flock: it ends with the last descriptor, so a killed holder never blocks anybody; the
+//! descriptor closes on exec, so no child keeps it. Why never unlinked: a file that is removed and made
+//! again is another file, and two processes would each hold "the" lock. What the file holds is advice
+//! for people and for the deadline of a stuck holder; the lock itself is the truth.
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::clock;
+use crate::error::{Error, Result};
+
+/// Pause between two tries of a lock that is waited for: flock has no time limit of its own.
+const RETRY: Duration = Duration::from_millis(20);
+/// Most bytes of a holder's note.
+const NOTE_CAP: u64 = 4096;
+
+/// A held lock; released when dropped or when the process dies.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Take the lock if nobody has it.
+    ///
+    /// # Errors
+    /// The file cannot be opened or locked; that somebody has it is `Ok(None)`.
+    pub fn try_take(path: impl AsRef<Path>) -> Result<Option<Lock>> {
+        let path = path.as_ref();
+        let file = open(path, OFlags::CREATE | OFlags::RDWR)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock { file, path: path.to_owned() })),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+            Err(std::fs::TryLockError::Error(e)) => Err(Error::new("lock", path, e)),
+        }
+    }
+
+    /// Take the lock, waiting at most `limit`.
+    ///
+    /// # Errors
+    /// As [`Lock::try_take`]; `Ok(None)` when it is still held.
+    pub fn take_within(path: impl AsRef<Path>, limit: Duration) -> Result<Option<Lock>> {
+        let until = clock::boot() + limit;
+        loop {
+            if let Some(lock) = Lock::try_take(&path)? {
+                return Ok(Some(lock));
+            }
+            if clock::boot() >= until {
+                return Ok(None);
+            }
+            clock::pause(RETRY);
+        }
+    }
+
+    /// Take the lock, waiting as long as it takes; for locks that are only held for a few writes.
+    ///
+    /// # Errors
+    /// The file cannot be opened or locked.
+    pub fn take(path: impl AsRef<Path>) -> Result<Lock> {
+        let path = path.as_ref();
+        let file = open(path, OFlags::CREATE | OFlags::RDWR)?;
+        file.lock().map_err(|e| Error::new("lock", path, e))?;
+        Ok(Lock { file, path: path.to_owned() })
+    }
+
+    /// Leave a note about the holder in the file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn note<T: Serialize>(&mut self, holder: &T) -> Result<()> {
+        let failed = |e: std::io::Error| Error::new("write lock note", &self.path, e);
+        let text = serde_json::to_vec(holder).map_err(|e| failed(e.into()))?;
+        self.file.set_len(0).map_err(failed)?;
+        self.file.rewind().map_err(failed)?;
+        self.file.write_all(&text).map_err(failed)
+    }
+
+    /// The note that is in the file, held or not; none if there is none that reads.
+    pub fn noted<T: DeserializeOwned>(path: impl AsRef<Path>) -> Option<T> {
+        let file = open(path.as_ref(), OFlags::RDONLY).ok()?;
+        let mut text = Vec::new();
+        file.take(NOTE_CAP).read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Whether somebody holds it now.
+    ///
+    /// # Errors
+    /// The file cannot be opened; a missing file is a lock that nobody holds.
+    pub fn is_held(path: impl AsRef<Path>) -> Result<bool> {
+        let path = path.as_ref();
+        let file = match open(path, OFlags::RDONLY) {
+            Err(e) if e.is_not_found() => return Ok(false),
+            opened => opened?,
+        };
+        // A shared lock disturbs no other looker, and is gone with the descriptor.
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(true),
+            Err(std::fs::TryLockError::Error(e)) => Err(Error::new("look at lock", path, e)),
+        }
+    }
+}
+
+fn open(path: &Path, flags: OFlags) -> Result<File> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))
+        .map(File::from)
+        .map_err(|e| Error::new("open lock", path, e))
+}

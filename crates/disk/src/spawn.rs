@@ -1,0 +1,105 @@
+//! Starting our own helper processes so that they outlive who started them, or are waited for.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use netsky_model::process::ProcessId;
+use rustix::fs::{Mode, OFlags};
+
+use crate::error::{Error, Result};
+use crate::process;
+
+/// A program of ours to start.
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    /// The executable's path.
+    pub path: PathBuf,
+    /// Arguments after the name.
+    pub args: Vec<String>,
+    /// Variables to set.
+    pub set: BTreeMap<String, String>,
+    /// Variables to take away.
+    pub unset: Vec<String>,
+    /// Where its output goes; nowhere if none. Appended to.
+    pub log: Option<PathBuf>,
+}
+
+impl Program {
+    /// The command in a session of its own, with no standard input, cwd `/`.
+    fn command(&self) -> Result<Command> {
+        let mut command = Command::new(&self.path);
+        command.args(&self.args).envs(&self.set).current_dir("/").stdin(Stdio::null());
+        for key in &self.unset {
+            command.env_remove(key);
+        }
+        match &self.log {
+            None => command.stdout(Stdio::null()).stderr(Stdio::null()),
+            Some(path) => {
+                let flags =
+                    OFlags::CREATE | OFlags::APPEND | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+                let log = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))
+                    .map(File::from)
+                    .map_err(|e| Error::new("open log", path, e))?;
+                let copy = log.try_clone().map_err(|e| Error::new("open log", path, e))?;
+                command.stdout(log).stderr(copy)
+            }
+        };
+        // SAFETY: between fork and exec only setsid is called, which is async-signal-safe and
+        // allocates nothing. It fails only for a process group leader, which a fork is not.
+        unsafe {
+            command.pre_exec(|| {
+                rustix::process::setsid()?;
+                Ok(())
+            });
+        }
+        Ok(command)
+    }
+
+    /// Start it detached: its end is nobody's business here.
+    ///
+    /// # Errors
+    /// The log cannot be opened or the program not started.
+    pub fn detach(&self) -> Result<ProcessId> {
+        let child = self.command()?.spawn().map_err(|e| Error::new("start", &self.path, e))?;
+        let id = process::identify(child.id());
+        // Dropping a std child neither waits nor kills. Gone already is an identity that is dead.
+        Ok(id.unwrap_or(ProcessId {
+            pid: child.id(),
+            start_time: 0,
+            boot_id: process::boot_id().to_owned(),
+            ns: 0,
+        }))
+    }
+
+    /// Run it to its end, at most `limit`; past that it is killed.
+    ///
+    /// # Errors
+    /// It cannot be started or waited for.
+    pub fn run(&self, limit: std::time::Duration) -> Result<Ended> {
+        let mut child = self.command()?.spawn().map_err(|e| Error::new("start", &self.path, e))?;
+        let waited = |e| Error::new("wait for", &self.path, e);
+        let Some(held) =
+            process::identify(child.id()).map(|id| process::PidFd::open(&id)).transpose()?.flatten()
+        else {
+            return child.wait().map(|status| Ended::Exited(status.code())).map_err(waited);
+        };
+        if held.wait(limit)? {
+            return child.wait().map(|status| Ended::Exited(status.code())).map_err(waited);
+        }
+        held.signal(process::Signal::KILL)?;
+        child.wait().map_err(waited)?;
+        Ok(Ended::TooLate)
+    }
+}
+
+/// How a program that was waited for ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this code; none if a signal ended it.
+    Exited(Option<i32>),
+    /// It was killed at its limit.
+    TooLate,
+}

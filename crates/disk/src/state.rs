@@ -1,0 +1,120 @@
+//! Small state files as JSON: read whole, replaced durably, removed durably.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, ReadError, Result};
+use crate::fs::{self, Dir, Place};
+use crate::lock::Lock;
+
+/// Most bytes of a state file.
+const CAP: u64 = 1024 * 1024;
+
+fn split(path: &Path) -> Result<(Dir, &str)> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    match (path.parent(), name) {
+        (Some(parent), Some(name)) => Ok((Dir::create(parent)?, name)),
+        _ => Err(Error::because("use state file", path, "not a file below a folder")),
+    }
+}
+
+/// Read a file; none if it is not there.
+///
+/// # Errors
+/// It is there and is not a plain file of ours.
+pub fn read(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>> {
+    let path = path.as_ref();
+    let Some((parent, name)) = path.parent().zip(path.file_name()) else { return Ok(None) };
+    let dir = match Dir::open(parent) {
+        Err(e) if e.is_not_found() => return Ok(None),
+        opened => opened?,
+    };
+    match dir.read(name, CAP) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(ReadError::Io(e)) if e.is_not_found() => Ok(None),
+        Err(ReadError::Io(e)) => Err(e),
+        Err(other) => Err(Error::because("read", path, other.to_string())),
+    }
+}
+
+/// Read a JSON file; none if it is not there.
+///
+/// # Errors
+/// It is there and does not read as `T`.
+pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<Option<T>> {
+    let Some(bytes) = read(&path)? else { return Ok(None) };
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|e| Error::new("understand", path, std::io::Error::from(e)))
+}
+
+/// Replace a file durably. It is written beside its place in `tmp/`.
+///
+/// # Errors
+/// As [`fs::write_durable`].
+pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    let (dir, name) = split(path.as_ref())?;
+    let tmp = Dir::create(dir.path().join("tmp"))?;
+    fs::write_durable(&tmp, &dir, name, bytes, Place::Over)
+}
+
+/// Replace a JSON file durably.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_json<T: Serialize>(path: impl AsRef<Path>, value: &T) -> Result<()> {
+    let mut bytes =
+        serde_json::to_vec_pretty(value).map_err(|e| Error::new("encode", &path, std::io::Error::from(e)))?;
+    bytes.push(b'\n');
+    write(path, &bytes)
+}
+
+/// Remove a file durably; false if it was not there.
+///
+/// # Errors
+/// The system refuses.
+pub fn remove(path: impl AsRef<Path>) -> Result<bool> {
+    let (dir, name) = split(path.as_ref())?;
+    let removed = dir.remove(name)?;
+    if removed {
+        dir.sync()?;
+    }
+    Ok(removed)
+}
+
+/// Claim a file by renaming it; false if somebody else did, or it was never there.
+///
+/// # Errors
+/// The system refuses, or the new name is taken.
+pub fn claim(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<bool> {
+    let (from_dir, from_name) = split(from.as_ref())?;
+    let (to_dir, to_name) = split(to.as_ref())?;
+    match from_dir.rename(from_name, &to_dir, to_name) {
+        Ok(()) => to_dir.sync().map(|()| true),
+        Err(e) if e.is_not_found() => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// The next number of a role, durable before it is returned; only rises (faults, "Fencing").
+///
+/// # Errors
+/// The file cannot be locked, read or written; a damaged one is not guessed at.
+pub fn next_epoch(path: impl AsRef<Path>, at_least: u64) -> Result<u64> {
+    let path = path.as_ref();
+    let (dir, _) = split(path)?;
+    let _lock = Lock::take(dir.path().join("lock"))?;
+    let last = match read(path)? {
+        None => 0,
+        Some(bytes) => {
+            std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok()).ok_or_else(|| {
+                Error::because("read epoch", path, "not a number; remove it to start above the journal")
+            })?
+        }
+    };
+    let next = at_least.max(last) + 1;
+    write(path, format!("{next}\n").as_bytes())?;
+    Ok(next)
+}

@@ -1,0 +1,112 @@
+//! Ending whole process trees: no process of a dead incarnation may live on (faults T12, I11).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use netsky_model::process::ProcessId;
+
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::process::{PidFd, Signal, Stat, identify};
+
+/// Pause between two looks while killed processes end.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What a sweep did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// How many processes were killed.
+    pub killed: usize,
+    /// Who still lived at the deadline.
+    pub left: Vec<ProcessId>,
+}
+
+/// Every process of this pid namespace.
+fn pids() -> Result<Vec<u32>> {
+    let entries = std::fs::read_dir("/proc").map_err(|e| Error::new("list processes in", "/proc", e))?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// Processes whose environment, as they were started, holds `key=value`; never ourselves.
+///
+/// A program can wipe its own environment; what it starts afterwards is then not found here, but is
+/// by [`descendants`] as long as its ancestor lives.
+///
+/// # Errors
+/// `/proc` cannot be listed.
+pub fn marked(key: &str, value: &str) -> Result<Vec<ProcessId>> {
+    let mark = format!("{key}={value}");
+    let mut found = Vec::new();
+    for pid in pids()? {
+        if pid == std::process::id() {
+            continue;
+        }
+        let Some(id) = identify(pid) else { continue };
+        let environ =
+            std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ")).unwrap_or_default();
+        if environ.split(|b| *b == 0).any(|entry| entry == mark.as_bytes()) {
+            found.push(id);
+        }
+    }
+    Ok(found)
+}
+
+/// Everything below a process, children before their own children; not the process itself.
+///
+/// # Errors
+/// `/proc` cannot be listed.
+pub fn descendants(of: u32) -> Result<Vec<ProcessId>> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for pid in pids()? {
+        if let Some(stat) = Stat::read(pid) {
+            children.entry(stat.parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut open = vec![of];
+    while let Some(parent) = open.pop() {
+        // Taking the list away ends the walk even if pids were handed on while we looked.
+        for child in children.remove(&parent).unwrap_or_default() {
+            found.extend(identify(child));
+            open.push(child);
+        }
+    }
+    Ok(found)
+}
+
+/// Kill everything that bears an environment mark until nothing does.
+///
+/// # Errors
+/// `/proc` cannot be listed or a signal is refused. Survivors at the deadline are not an error here:
+/// they are named.
+pub fn sweep_marked(key: &str, value: &str, limit: Duration) -> Result<Swept> {
+    sweep(limit, || marked(key, value))
+}
+
+/// Kill everything below a process until nothing is.
+///
+/// # Errors
+/// As [`sweep_marked`].
+pub fn sweep_descendants(of: u32, limit: Duration) -> Result<Swept> {
+    sweep(limit, || descendants(of))
+}
+
+/// Look, kill, look again: what forks while it is swept is found by the next look.
+fn sweep(limit: Duration, look: impl Fn() -> Result<Vec<ProcessId>>) -> Result<Swept> {
+    let until = clock::boot() + limit;
+    let mut killed = std::collections::BTreeSet::new();
+    loop {
+        let left = look()?;
+        if left.is_empty() || clock::boot() >= until {
+            return Ok(Swept { killed: killed.len(), left });
+        }
+        for id in &left {
+            if let Some(held) = PidFd::open(id)? {
+                held.signal(Signal::KILL)?;
+                killed.insert((id.pid, id.start_time));
+            }
+        }
+        clock::pause(LOOK);
+    }
+}

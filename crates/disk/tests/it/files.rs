@@ -1,0 +1,109 @@
+//! Durable writes, and what is refused when reading.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use netsky_disk::fs::{Dir, Place, write_durable};
+use netsky_disk::{ReadError, state};
+
+fn home() -> (tempfile::TempDir, Dir, Dir) {
+    let temp = tempfile::tempdir().unwrap();
+    let tmp = Dir::create(temp.path().join("tmp")).unwrap();
+    let box_ = Dir::create(temp.path().join("box")).unwrap();
+    (temp, tmp, box_)
+}
+
+#[test]
+fn t1_a_durable_write_leaves_nothing_in_tmp() {
+    let (_temp, tmp, target) = home();
+    write_durable(&tmp, &target, "a.json", b"one", Place::New).unwrap();
+    assert_eq!(target.read("a.json", 100).unwrap(), b"one");
+    assert!(tmp.names().unwrap().is_empty());
+}
+
+#[test]
+fn fm_send_racers_a_name_that_is_taken_is_not_replaced() {
+    let (_temp, tmp, target) = home();
+    write_durable(&tmp, &target, "a.json", b"one", Place::New).unwrap();
+    let refused = write_durable(&tmp, &target, "a.json", b"two", Place::New).unwrap_err();
+    assert!(refused.is_exists());
+    assert_eq!(target.read("a.json", 100).unwrap(), b"one");
+    assert!(tmp.names().unwrap().is_empty(), "the loser cleans up");
+    write_durable(&tmp, &target, "a.json", b"two", Place::Over).unwrap();
+    assert_eq!(target.read("a.json", 100).unwrap(), b"two");
+}
+
+#[test]
+fn a5_what_is_no_plain_file_of_ours_is_not_read() {
+    let (temp, _tmp, target) = home();
+    let at = |name: &str| target.path().join(name);
+    std::fs::write(temp.path().join("secret"), b"s").unwrap();
+    symlink(temp.path().join("secret"), at("link")).unwrap();
+    std::fs::hard_link(temp.path().join("secret"), at("hard")).unwrap();
+    std::fs::create_dir(at("folder")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        at("fifo"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    std::fs::write(at("large"), vec![0; 101]).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(at("sock")).unwrap();
+    for name in ["link", "folder", "fifo", "sock"] {
+        assert!(matches!(target.read(name, 100), Err(ReadError::NotRegular)), "{name}");
+    }
+    assert!(matches!(target.read("hard", 100), Err(ReadError::Linked { links: 2 })));
+    assert!(matches!(target.read("large", 100), Err(ReadError::TooLarge { size: 101, cap: 100 })));
+}
+
+#[test]
+fn a4_a_folder_that_lets_others_in_is_refused_and_not_changed() {
+    let (_temp, _tmp, target) = home();
+    std::fs::set_permissions(target.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let refused = Dir::open(target.path()).unwrap_err();
+    assert!(refused.to_string().contains("mode 0755"), "{refused}");
+    let mode = std::fs::metadata(target.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+}
+
+#[test]
+fn a_claim_by_rename_has_one_winner() {
+    let temp = tempfile::tempdir().unwrap();
+    let (from, to) = (temp.path().join("s/request"), temp.path().join("s/request.processing"));
+    std::fs::create_dir(temp.path().join("s")).unwrap();
+    std::fs::set_permissions(temp.path().join("s"), std::fs::Permissions::from_mode(0o700)).unwrap();
+    state::write(&from, b"x").unwrap();
+    let wins: Vec<bool> = std::thread::scope(|scope| {
+        let racers: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| state::claim(&from, &to).unwrap_or(false))).collect();
+        racers.into_iter().map(|racer| racer.join().unwrap()).collect()
+    });
+    assert_eq!(wins.iter().filter(|won| **won).count(), 1);
+}
+
+#[test]
+fn epochs_only_rise_and_a_damaged_one_is_not_guessed() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("epochs/anchor");
+    let mut all: Vec<u64> = std::thread::scope(|scope| {
+        let racers: Vec<_> = (0..8).map(|_| scope.spawn(|| state::next_epoch(&path, 0).unwrap())).collect();
+        racers.into_iter().map(|racer| racer.join().unwrap()).collect()
+    });
+    all.sort_unstable();
+    assert_eq!(all, (1..=8).collect::<Vec<u64>>());
+    assert_eq!(state::next_epoch(&path, 100).unwrap(), 101);
+    std::fs::write(&path, b"").unwrap();
+    assert!(state::next_epoch(&path, 0).is_err());
+}
+
+#[test]
+fn t14_a_torn_last_line_is_cut_before_the_next() {
+    let (_temp, _tmp, target) = home();
+    std::fs::write(target.path().join("j.jsonl"), b"{\"a\":1}\n{\"a\":").unwrap();
+    let (mut lines, cut) = netsky_disk::lines::Lines::open(&target, "j.jsonl").unwrap();
+    assert_eq!(cut, 5);
+    lines.append(b"{\"a\":2}").unwrap();
+    let read = netsky_disk::lines::read(target.path().join("j.jsonl")).unwrap();
+    assert_eq!(read, [b"{\"a\":1}".to_vec(), b"{\"a\":2}".to_vec()]);
+}

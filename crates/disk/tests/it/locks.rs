@@ -1,0 +1,34 @@
+//! Locks end with their holder and are not inherited.
+
+use std::process::Command;
+
+use netsky_disk::lock::Lock;
+
+#[test]
+fn t16_a_lock_is_exclusive_and_ends_with_its_holder() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("lock");
+    assert!(!Lock::is_held(&path).unwrap());
+    let mut held = Lock::try_take(&path).unwrap().unwrap();
+    held.note(&netsky_disk::process::me()).unwrap();
+    assert!(Lock::try_take(&path).unwrap().is_none());
+    assert!(Lock::is_held(&path).unwrap());
+    let noted: netsky_model::process::ProcessId = Lock::noted(&path).unwrap();
+    assert_eq!(noted, netsky_disk::process::me());
+    drop(held);
+    assert!(Lock::try_take(&path).unwrap().is_some());
+    assert!(path.exists(), "never unlinked");
+}
+
+#[test]
+fn t16_a_child_does_not_inherit_the_lock() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("lock");
+    let held = Lock::try_take(&path).unwrap().unwrap();
+    let mut child = Command::new("sleep").arg("30").spawn().unwrap();
+    drop(held);
+    let free = Lock::try_take(&path).unwrap().is_some();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(free, "the sleeping child kept the lock");
+}

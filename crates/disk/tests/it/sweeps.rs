@@ -1,0 +1,39 @@
+//! Sweeping finds what left its group, its session and its parent.
+
+use std::process::Command;
+use std::time::Duration;
+
+use netsky_disk::process::{PidFd, Signal, identify, is_alive};
+use netsky_disk::sweep;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+#[test]
+fn t12_the_environment_mark_finds_what_called_setsid() {
+    let mark = netsky_disk::random::token();
+    let mut shell = Command::new("sh")
+        .args(["-c", "setsid sleep 300 & sleep 300 & wait"])
+        .env("OSTK_MARK", &mark)
+        .spawn()
+        .unwrap();
+    while sweep::marked("OSTK_MARK", &mark).unwrap().len() < 3 {
+        std::thread::yield_now();
+    }
+    let swept = sweep::sweep_marked("OSTK_MARK", &mark, LIMIT).unwrap();
+    shell.wait().unwrap();
+    assert!(swept.killed >= 3 && swept.left.is_empty(), "{swept:?}");
+    assert!(sweep::marked("OSTK_MARK", &mark).unwrap().is_empty());
+}
+
+#[test]
+fn a_held_process_is_waited_for_and_signalled_by_identity() {
+    let mut child = Command::new("sleep").arg("300").spawn().unwrap();
+    let id = identify(child.id()).unwrap();
+    let held = PidFd::open(&id).unwrap().unwrap();
+    assert!(!held.wait(Duration::from_millis(1)).unwrap());
+    assert!(held.signal(Signal::KILL).unwrap());
+    assert!(held.wait(LIMIT).unwrap());
+    assert!(!is_alive(&id), "a zombie counts as dead");
+    child.wait().unwrap();
+    assert!(PidFd::open(&id).unwrap().is_none());
+}
