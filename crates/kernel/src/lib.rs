@@ -1,1 +1,5 @@
-//! placeholder
+//! Sessions: anchor, worker, lineage, RPC and its client.
+
+pub mod frame;
+pub mod output_log;
+pub mod session;

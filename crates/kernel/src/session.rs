@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
-use netsky_model::time::Stamp;
+use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -28,6 +28,9 @@ pub const ENV_SESSION: &str = "OSTK_SESSION";
 pub const ENV_GENERATION: &str = "OSTK_GENERATION";
 /// The environment mark by which the whole tree of one generation is found: see [`mark`].
 pub const ENV_MARK: &str = "OSTK_MARK";
+/// Value of [`ENV_MARK`] for a daemon that was started from inside a session but belongs to none: whoever starts
+/// an anchor, a worker or a restart child sets it, so that no sweep takes such a process for part of the session.
+pub const NO_SESSION: &str = "none";
 /// The model asked for at spawn, handed through untouched.
 pub const ENV_MODEL: &str = "OSTK_MODEL";
 
@@ -437,6 +440,8 @@ pub struct WorkerHello {
     pub log: LogSpan,
     /// Whether the program has a terminal.
     pub pty: bool,
+    /// The highest epoch that input came with; a driver starts above it.
+    pub input_epoch: u64,
 }
 
 /// The readable part of an output log: offsets count bytes over the whole life of a session's name.
