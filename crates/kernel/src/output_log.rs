@@ -1,0 +1,433 @@
+//! The bounded output log of a session: `agents/<name>.out` and the segment before it, `<name>.out.prev`.
+//!
+//! Promise: an offset counts bytes over the whole life of a session's name, across generations, and never
+//! means two things. What can no longer be read is told as a gap, never skipped. Writing never fails
+//! outward: a full disk costs history, not the program, and what is lost is a gap as well.
+//!
+//! Not promised: survival of a power cut (writes are unsynced; telemetry, not state).
+//!
+//! A segment is a 64-byte header line `{"v":1,"base":N}`, padded with spaces, and then the raw bytes.
+//! Left to others: who reads what (`worker`, `attach`), and what the bytes mean.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use netsky_disk::fs::Dir;
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+
+use crate::session::LogSpan;
+
+/// Bytes of output in one segment; two of them are kept. Hours of a busy terminal, and a bound on the disk.
+pub const SEGMENT: u64 = 8 << 20;
+/// The header line, newline included.
+const HEADER: u64 = 64;
+/// The newest output is also kept in memory, so that a client who keeps up never waits for a disk.
+const RECENT: usize = 256 << 10;
+/// After a failed write, how long before the disk is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A log that cannot be opened or read.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The file system refused.
+    #[error(transparent)]
+    Disk(#[from] netsky_disk::Error),
+    /// A read failed half-way.
+    #[error("read output log: {0}")]
+    Read(#[from] std::io::Error),
+    /// Written under a later format: left alone.
+    #[error("output log is of format {found}, this program knows 1")]
+    Newer {
+        /// The version found.
+        found: u64,
+    },
+}
+
+/// A piece of output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chunk {
+    /// Bytes that start at this offset.
+    Bytes {
+        /// Offset of the first.
+        offset: u64,
+        /// Never empty.
+        bytes: Vec<u8>,
+    },
+    /// Nothing can be read from `from` up to `to`; read on at `to`.
+    Gap {
+        /// Asked for.
+        from: u64,
+        /// Where readable output starts, or the log's end.
+        to: u64,
+    },
+    /// Nothing more yet.
+    End,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    v: u64,
+    base: u64,
+}
+
+impl Header {
+    fn to_bytes(base: u64) -> Vec<u8> {
+        let text = serde_json::to_string(&Header { v: 1, base }).expect("two numbers become JSON");
+        format!("{text:<width$}\n", width = HEADER as usize - 1).into_bytes()
+    }
+}
+
+/// One file of the log, held open, so that it stays readable when its name goes.
+#[derive(Debug)]
+struct Segment {
+    file: File,
+    base: u64,
+    len: u64,
+}
+
+/// What an existing file turned out to be.
+enum Found {
+    Segment(Segment),
+    Missing,
+    Damaged,
+}
+
+impl Segment {
+    fn open(dir: &Dir, name: &str, flags: OFlags) -> Result<Found, LogError> {
+        let file = match dir.open_file(name, flags) {
+            Ok(file) => file,
+            Err(e) if e.is_not_found() => return Ok(Found::Missing),
+            Err(e) => return Err(e.into()),
+        };
+        let mut head = [0; HEADER as usize];
+        if file.read_exact_at(&mut head, 0).is_err() {
+            return Ok(Found::Damaged);
+        }
+        let Ok(header) = serde_json::from_slice::<Header>(&head) else { return Ok(Found::Damaged) };
+        if header.v > 1 {
+            return Err(LogError::Newer { found: header.v });
+        }
+        let len = file.metadata()?.len() - HEADER;
+        Ok(Found::Segment(Segment { file, base: header.base, len }))
+    }
+
+    fn create(dir: &Dir, name: &str, base: u64) -> Result<Segment, LogError> {
+        let file = dir.open_file(name, OFlags::CREATE | OFlags::EXCL | OFlags::RDWR)?;
+        file.write_all_at(&Header::to_bytes(base), 0)?;
+        Ok(Segment { file, base, len: 0 })
+    }
+
+    fn end(&self) -> u64 {
+        self.base + self.len
+    }
+
+    /// Bytes from `from`, which must be inside; `None` if the file gives none.
+    fn read(&self, from: u64, max: usize) -> Option<Chunk> {
+        let left = self.end().checked_sub(from).filter(|left| *left > 0)?;
+        let mut bytes = vec![0; max.min(usize::try_from(left).unwrap_or(max))];
+        let read = self.file.read_at(&mut bytes, HEADER + (from - self.base)).ok().filter(|n| *n > 0)?;
+        bytes.truncate(read);
+        Some(Chunk::Bytes { offset: from, bytes })
+    }
+}
+
+/// A chunk at `from` out of segments in order, the log ending at `end`.
+fn read_segments(segments: [Option<&Segment>; 2], end: u64, from: u64, max: usize) -> Chunk {
+    if from == end {
+        return Chunk::End;
+    }
+    for segment in segments.into_iter().flatten() {
+        if (segment.base..segment.end()).contains(&from)
+            && let Some(chunk) = segment.read(from, max)
+        {
+            return chunk;
+        }
+    }
+    let bases = segments.into_iter().flatten().filter(|s| s.len > 0).map(|s| s.base);
+    // Beyond the end: the log lost its tail in a power cut, so its end is where to read on.
+    let to = bases.filter(|base| *base > from).min().unwrap_or(end);
+    Chunk::Gap { from, to }
+}
+
+/// The writing side; one per file, in the worker.
+#[derive(Debug)]
+pub struct OutputLog {
+    dir: Dir,
+    name: String,
+    current: Option<Segment>,
+    previous: Option<Segment>,
+    recent: VecDeque<u8>,
+    end: u64,
+    retry_at: Duration,
+}
+
+impl OutputLog {
+    /// Open the log `name` (for instance `agent7.out`) in `dir`, or begin it. Offsets go on where it ended.
+    ///
+    /// A file with a damaged header is moved aside to `<name>.damaged`, not overwritten.
+    ///
+    /// # Errors
+    /// The file system refuses, or the log is of a later format.
+    pub fn open(dir: Dir, name: &str) -> Result<OutputLog, LogError> {
+        let previous = match Segment::open(&dir, &prev(name), OFlags::RDONLY)? {
+            Found::Segment(segment) => Some(segment),
+            Found::Missing | Found::Damaged => None,
+        };
+        let base = previous.as_ref().map_or(0, Segment::end);
+        let current = match Segment::open(&dir, name, OFlags::RDWR)? {
+            Found::Segment(segment) => segment,
+            Found::Missing => Segment::create(&dir, name, base)?,
+            Found::Damaged => {
+                dir.rename_over(name, &dir, format!("{name}.damaged"))?;
+                Segment::create(&dir, name, base)?
+            }
+        };
+        let end = current.end();
+        Ok(OutputLog {
+            dir,
+            name: name.to_owned(),
+            current: Some(current),
+            previous,
+            recent: VecDeque::new(),
+            end,
+            retry_at: Duration::ZERO,
+        })
+    }
+
+    /// What can be read now.
+    pub fn span(&self) -> LogSpan {
+        let kept = [&self.previous, &self.current];
+        let on_disk = kept.into_iter().flatten().filter(|s| s.len > 0).map(|s| s.base).min();
+        LogSpan { base: on_disk.unwrap_or(self.end).min(self.recent_base()), end: self.end }
+    }
+
+    fn recent_base(&self) -> u64 {
+        self.end - self.recent.len() as u64
+    }
+
+    /// Append output. `now` is the boot clock, for the pause between tries on a disk that refuses.
+    pub fn append(&mut self, bytes: &[u8], now: Duration) {
+        let offset = self.end;
+        self.end += bytes.len() as u64;
+        self.recent.extend(bytes);
+        let surplus = self.recent.len().saturating_sub(RECENT);
+        self.recent.drain(..surplus);
+        if now < self.retry_at {
+            return;
+        }
+        if self.write(offset, bytes).is_err() {
+            self.retry_at = now + RETRY;
+        }
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), LogError> {
+        let fits = self
+            .current
+            .as_ref()
+            .is_some_and(|segment| segment.end() == offset && segment.len + bytes.len() as u64 <= SEGMENT);
+        if !fits {
+            self.rotate(offset)?;
+        }
+        let Some(segment) = &mut self.current else { return Ok(()) };
+        segment.file.write_all_at(bytes, HEADER + segment.len)?;
+        segment.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Begin a segment at `base`, keeping the one before unless it is empty.
+    fn rotate(&mut self, base: u64) -> Result<(), LogError> {
+        match self.current.take() {
+            Some(full) if full.len > 0 => {
+                // A write that failed half-way left bytes past the end that nobody may take for output.
+                let _ = full.file.set_len(HEADER + full.len);
+                self.dir.rename_over(&self.name, &self.dir, prev(&self.name))?;
+                self.previous = Some(full);
+            }
+            _ => {
+                self.dir.remove(&self.name)?;
+            }
+        }
+        self.current = Some(Segment::create(&self.dir, &self.name, base)?);
+        Ok(())
+    }
+
+    /// At most `max` bytes from `from` on.
+    pub fn read_from(&self, from: u64, max: usize) -> Chunk {
+        if from >= self.recent_base() && from < self.end {
+            let skip = usize::try_from(from - self.recent_base()).unwrap_or(usize::MAX);
+            let bytes = self.recent.iter().skip(skip).take(max).copied().collect();
+            return Chunk::Bytes { offset: from, bytes };
+        }
+        let segments = [self.previous.as_ref(), self.current.as_ref()];
+        match read_segments(segments, self.end, from, max) {
+            Chunk::Gap { from, to } if from < self.recent_base() => {
+                Chunk::Gap { from, to: to.min(self.recent_base()) }
+            }
+            other => other,
+        }
+    }
+}
+
+/// The reading side for everybody but the worker: opens the files anew for each piece, so it sees rotations.
+#[derive(Debug)]
+pub struct LogReader {
+    dir: Dir,
+    name: String,
+}
+
+impl LogReader {
+    /// Read the log at `path`, for instance `<root>/agents/agent7.out`.
+    ///
+    /// # Errors
+    /// Its folder cannot be opened, or the path names no file.
+    pub fn open(path: &Path) -> Result<LogReader, LogError> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        Ok(LogReader { dir: Dir::open(folder)?, name })
+    }
+
+    /// What can be read now; an empty span at 0 if there is no log yet.
+    ///
+    /// # Errors
+    /// The files cannot be opened.
+    pub fn span(&self) -> Result<LogSpan, LogError> {
+        let (previous, current) = self.segments()?;
+        let end = current.as_ref().or(previous.as_ref()).map_or(0, Segment::end);
+        let kept = [previous, current];
+        let base = kept.iter().flatten().filter(|s| s.len > 0).map(|s| s.base).min().unwrap_or(end);
+        Ok(LogSpan { base, end })
+    }
+
+    /// At most `max` bytes from `from` on.
+    ///
+    /// # Errors
+    /// The files cannot be opened.
+    pub fn read_from(&self, from: u64, max: usize) -> Result<Chunk, LogError> {
+        let (previous, current) = self.segments()?;
+        let end = current.as_ref().or(previous.as_ref()).map_or(0, Segment::end);
+        Ok(read_segments([previous.as_ref(), current.as_ref()], end, from, max))
+    }
+
+    /// The current segment is opened first: if the writer rotates in between, the former one opened
+    /// second is that same file, and nothing is missed.
+    fn segments(&self) -> Result<(Option<Segment>, Option<Segment>), LogError> {
+        let open = |name: &str| match Segment::open(&self.dir, name, OFlags::RDONLY)? {
+            Found::Segment(segment) => Ok(Some(segment)),
+            Found::Missing | Found::Damaged => Ok::<_, LogError>(None),
+        };
+        let current = open(&self.name)?;
+        let previous = open(&prev(&self.name))?;
+        Ok((previous, current))
+    }
+}
+
+fn prev(name: &str) -> String {
+    format!("{name}.prev")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn folder(home: &tempfile::TempDir) -> Dir {
+        Dir::create(home.path().join("agents")).expect("makes it")
+    }
+
+    fn path(home: &tempfile::TempDir) -> std::path::PathBuf {
+        home.path().join("agents/a.out")
+    }
+
+    fn log(home: &tempfile::TempDir) -> OutputLog {
+        OutputLog::open(folder(home), "a.out").expect("opens")
+    }
+
+    fn reader(home: &tempfile::TempDir) -> LogReader {
+        LogReader::open(&path(home)).expect("opens")
+    }
+
+    fn bytes(offset: u64, text: &[u8]) -> Chunk {
+        Chunk::Bytes { offset, bytes: text.to_vec() }
+    }
+
+    #[test]
+    fn offsets_go_on_over_generations() {
+        let home = tempfile::tempdir().expect("tempdir");
+        log(&home).append(b"first ", NOW);
+        let mut second = log(&home);
+        assert_eq!(second.span(), LogSpan { base: 0, end: 6 });
+        second.append(b"second", NOW);
+        assert_eq!(second.read_from(0, 100), bytes(0, b"first second"), "from disk");
+        assert_eq!(second.read_from(6, 3), bytes(6, b"sec"), "from memory");
+        assert_eq!(second.read_from(12, 3), Chunk::End);
+        assert_eq!(reader(&home).read_from(2, 100).expect("reads"), bytes(2, b"rst second"));
+    }
+
+    #[test]
+    fn rotation_keeps_one_segment_and_tells_the_gap() {
+        let home = tempfile::tempdir().expect("tempdir");
+        let mut writer = log(&home);
+        let piece = vec![b'x'; 1 << 20];
+        for _ in 0..25 {
+            writer.append(&piece, NOW);
+        }
+        let end = 25 << 20;
+        assert_eq!(writer.span(), LogSpan { base: 16 << 20, end });
+        assert_eq!(reader(&home).span().expect("reads"), writer.span());
+        let gap = Chunk::Gap { from: 5, to: 16 << 20 };
+        assert_eq!(writer.read_from(5, 10), gap);
+        assert_eq!(reader(&home).read_from(5, 10).expect("reads"), gap);
+        assert_eq!(writer.read_from(16 << 20, 2), bytes(16 << 20, b"xx"));
+        let reopened = log(&home);
+        assert_eq!(reopened.span(), writer.span());
+    }
+
+    #[test]
+    fn a_damaged_header_is_put_aside_and_a_newer_log_is_left_alone() {
+        let home = tempfile::tempdir().expect("tempdir");
+        let file = path(&home);
+        folder(&home);
+        std::fs::write(&file, b"torn").expect("writes");
+        assert_eq!(log(&home).span(), LogSpan { base: 0, end: 0 });
+        assert_eq!(std::fs::read(home.path().join("agents/a.out.damaged")).expect("kept"), b"torn");
+
+        let newer = format!("{:<63}\n", r#"{"v":2,"base":0}"#);
+        std::fs::write(&file, &newer).expect("writes");
+        let refused = OutputLog::open(folder(&home), "a.out");
+        assert!(matches!(refused, Err(LogError::Newer { found: 2 })));
+        assert_eq!(std::fs::read(&file).expect("kept"), newer.as_bytes());
+    }
+
+    #[test]
+    fn a_disk_that_refuses_costs_history_only_and_the_hole_is_a_gap() {
+        let home = tempfile::tempdir().expect("tempdir");
+        let mut writer = log(&home);
+        writer.append(b"kept", NOW);
+        // Stand-in for a full disk: the file can only be read.
+        let current = writer.current.as_mut().expect("open");
+        current.file = File::open(path(&home)).expect("opens");
+        writer.append(b"lost", NOW);
+        assert_eq!(writer.read_from(4, 10), bytes(4, b"lost"), "still live from memory");
+        writer.append(b"also lost, too soon to try again", NOW);
+        writer.append(b"kept again", NOW + RETRY);
+        let after = 8 + 32;
+        assert_eq!(writer.read_from(after, 100), bytes(after, b"kept again"));
+        let reader = reader(&home);
+        assert_eq!(reader.read_from(0, 100).expect("reads"), bytes(0, b"kept"));
+        assert_eq!(reader.read_from(4, 100).expect("reads"), Chunk::Gap { from: 4, to: after });
+        assert_eq!(reader.read_from(after, 100).expect("reads"), bytes(after, b"kept again"));
+    }
+
+    #[test]
+    fn an_offset_beyond_the_end_is_told_as_a_gap_back_to_it() {
+        let home = tempfile::tempdir().expect("tempdir");
+        let mut writer = log(&home);
+        writer.append(b"abc", NOW);
+        assert_eq!(writer.read_from(90, 10), Chunk::Gap { from: 90, to: 3 });
+    }
+}
