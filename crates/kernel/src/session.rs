@@ -416,9 +416,25 @@ pub enum ReadyLine {
     },
     /// Nothing runs; whatever was started is gone again.
     Failed {
+        /// For programs.
+        kind: StartFailure,
         /// One line for a person.
         why: String,
     },
+}
+
+/// Why a worker did not start its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StartFailure {
+    /// Another worker of that name lives.
+    Busy,
+    /// The meta file speaks of another generation, or of one that has started already.
+    Stale,
+    /// The program itself cannot be started; the meta file says so too.
+    Program,
+    /// Files, socket or terminal could not be set up.
+    Setup,
 }
 
 /// First line of the worker's socket, in JSON; after it come frames.
@@ -583,10 +599,10 @@ mod tests {
 
     #[test]
     fn lines_of_the_worker_have_stable_names() {
-        let failed = ReadyLine::Failed { why: "no such program".to_owned() };
+        let failed = ReadyLine::Failed { kind: StartFailure::Program, why: "no such file".to_owned() };
         assert_eq!(
             serde_json::to_string(&failed).expect("plain data"),
-            r#"{"is":"failed","why":"no such program"}"#
+            r#"{"is":"failed","kind":"program","why":"no such file"}"#
         );
         let killed = serde_json::to_string(&Seen::KillAsked { grace_ms: 5000 }).expect("plain data");
         assert_eq!(killed, r#"{"kind":"kill-asked","data":{"grace_ms":5000}}"#);
