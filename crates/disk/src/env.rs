@@ -43,10 +43,11 @@ pub enum Caller {
 
 /// Who this process says it is. Evidence, not proof: a program can change its own environment.
 pub fn caller() -> Caller {
-    let agent = text(AGENT).and_then(|name| name.parse().ok());
-    if agent.is_none() && text(MARK).is_none() {
+    let name = text(AGENT);
+    if name.is_none() && text(MARK).is_none() {
         return Caller::Outside;
     }
+    let agent = name.and_then(|name| name.parse().ok());
     let generation = text(GENERATION).and_then(|g| g.parse().ok()).unwrap_or(0);
     Caller::Inside { agent, generation: Generation(generation) }
 }

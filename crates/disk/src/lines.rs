@@ -26,16 +26,31 @@ impl Lines {
     /// # Errors
     /// The file cannot be opened, read or cut.
     pub fn open(dir: &Dir, name: &str) -> Result<(Lines, u64)> {
-        let lines = Lines::open_shared(dir, name)?;
+        let lines = Lines::open_as_is(dir, name)?;
         let cut = lines.repair()?;
         Ok((lines, cut))
     }
 
-    /// Open for appending beside other writers: each line is one write, and nobody cuts.
+    /// Open for appending beside other writers: each line is one write, and nobody cuts. A torn end becomes a line of
+    /// its own, so that it spoils no other.
     ///
     /// # Errors
-    /// The file cannot be opened.
+    /// The file cannot be opened, or its end cannot be read or closed.
     pub fn open_shared(dir: &Dir, name: &str) -> Result<Lines> {
+        let mut lines = Lines::open_as_is(dir, name)?;
+        let len = lines.file.metadata().map_err(|e| lines.error("look at", e))?.len();
+        let mut last = [b'\n'];
+        if len > 0 {
+            lines.file.read_exact_at(&mut last, len - 1).map_err(|e| lines.error("read the end of", e))?;
+        }
+        if last != [b'\n'] {
+            // Two writers may both do this: an empty line more is no line.
+            lines.append(b"")?;
+        }
+        Ok(lines)
+    }
+
+    fn open_as_is(dir: &Dir, name: &str) -> Result<Lines> {
         let file = dir.open_file(name, OFlags::CREATE | OFlags::APPEND | OFlags::RDWR)?;
         Ok(Lines { file, path: dir.path().join(name) })
     }

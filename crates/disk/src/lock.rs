@@ -84,6 +84,31 @@ impl Lock {
         self.file.write_all(&text).map_err(failed)
     }
 
+    /// What the file says; for locks whose file holds a decision of the holder before.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn content(&self) -> Result<Vec<u8>> {
+        let failed = |e: std::io::Error| Error::new("read", &self.path, e);
+        let mut bytes = Vec::new();
+        (&self.file).rewind().map_err(failed)?;
+        (&self.file).take(NOTE_CAP).read_to_end(&mut bytes).map_err(failed)?;
+        Ok(bytes)
+    }
+
+    /// Replace what the file says, durably but for its name. A torn write must not read as a decision: that is the
+    /// caller's format to ensure.
+    ///
+    /// # Errors
+    /// It cannot be written or synced.
+    pub fn keep(&mut self, bytes: &[u8]) -> Result<()> {
+        let failed = |e: std::io::Error| Error::new("write", &self.path, e);
+        self.file.set_len(0).map_err(failed)?;
+        self.file.rewind().map_err(failed)?;
+        self.file.write_all(bytes).map_err(failed)?;
+        rustix::fs::fsync(&self.file).map_err(|e| Error::new("sync", &self.path, e))
+    }
+
     /// The note that is in the file, held or not; none if there is none that reads.
     pub fn noted<T: DeserializeOwned>(path: impl AsRef<Path>) -> Option<T> {
         let file = open(path.as_ref(), OFlags::RDONLY).ok()?;

@@ -23,6 +23,11 @@ pub fn boot_id() -> &'static str {
     })
 }
 
+/// Nothing this process makes is open to others, whatever umask it inherited; the first line of every `main`.
+pub fn private_umask() {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+}
+
 /// Inode of our pid namespace.
 fn own_ns() -> u64 {
     static NS: OnceLock<u64> = OnceLock::new();

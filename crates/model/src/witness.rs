@@ -29,6 +29,10 @@ pub struct Transition {
 pub trait Witness {
     /// Called once after each move.
     fn saw(&self, transition: &Transition);
+
+    /// Called once after each surfacing, before the move that records it: a process that dies between the two has
+    /// surfaced the envelope nevertheless.
+    fn surfaced(&self, _transition: &Transition) {}
 }
 
 /// Keeps no record.
