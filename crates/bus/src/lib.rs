@@ -1,1 +1,33 @@
-//! placeholder
+//! Messages between agents: one file each, the folder is the state.
+//!
+//! Promise: what [`Bus::send`] accepted is on disk and survives a kill and a power cut; each envelope is in exactly one
+//! folder of its life; a claim ends only when its owner is proved dead; a repeat carries the same id and a higher
+//! attempt; nothing is ever deleted. Every move goes through [`netsky_model::life::transition`], recovery included.
+//!
+//! Leaves to others: what a session is and which generation lives (`runtime`, `watchdog`), how a text is shown (the
+//! faces), the record (a [`netsky_model::witness::Witness`] is told of each move). The bus holds no lease and no timer.
+#![forbid(unsafe_code)]
+
+mod error;
+
+mod ack;
+mod back;
+mod bus;
+mod channel;
+mod claim;
+mod ids;
+mod list;
+mod poison;
+mod send;
+mod sender;
+mod wait;
+
+pub use ack::Acked;
+pub use back::Returned;
+pub use bus::Bus;
+pub use claim::{Batch, Claim};
+pub use error::{Error, Result};
+pub use list::Entry;
+pub use poison::Quarantined;
+pub use send::{Draft, Sent};
+pub use sender::check as check_sender;

@@ -1,0 +1,103 @@
+//! `ack`: the end of an envelope's life, from wherever it is.
+
+use std::time::Duration;
+
+use netsky_disk::fs::Dir;
+use netsky_disk::watch::Watch;
+use netsky_disk::{clock, process};
+use netsky_model::envelope::{Envelope, MAX_BYTES};
+use netsky_model::id::{AgentId, EnvelopeId, Generation};
+use netsky_model::life::{Event, State, transition};
+use netsky_model::name::{Name, Stage};
+use netsky_model::process::Life;
+
+use crate::bus::{Bus, Told, point};
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::poison::reason_of;
+
+/// How long an ack waits for a live reader that has shown the text and is about to record it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What an ack found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acked {
+    /// It is finished now.
+    Now,
+    /// It was finished before.
+    Already,
+}
+
+impl Bus<'_> {
+    /// Finishes an envelope; durable when this returns. `id` may be shortened where unambiguous.
+    ///
+    /// # Errors
+    /// No such envelope, a shortened id of several, one that a live process holds, or what the file system refuses.
+    pub fn ack(&self, agent: &AgentId, id: &str) -> Result<(EnvelopeId, Acked)> {
+        let channel = self.channel(agent)?;
+        let acked = channel.dir(State::Acked)?;
+        let watch =
+            Watch::new(&[channel.dir(State::Delivered)?.path(), channel.dir(State::Written)?.path()])?;
+        let started = clock::boot();
+        loop {
+            let found = self.find(agent, id)?;
+            if found.state == State::Acked {
+                // Whoever moved it may not have come to its sync.
+                acked.sync()?;
+                return Ok((found.name.key.id, Acked::Already));
+            }
+            if let Some(pid) = live_owner(&found.name) {
+                let left = PATIENCE.saturating_sub(clock::boot().saturating_sub(started));
+                if left.is_zero() {
+                    return Err(Error::Held { agent: agent.clone(), id: found.name.key.id, pid });
+                }
+                watch.wait(left.min(Duration::from_millis(200)))?;
+                continue;
+            }
+            if self.finish(&channel, &acked, found.state, &found.name, &found.file)? {
+                return Ok((found.name.key.id, Acked::Now));
+            }
+            // It moved while we looked at it; its life is finite and so is this loop.
+        }
+    }
+
+    /// The last move. False if the envelope was somewhere else by now.
+    fn finish(&self, channel: &Channel, acked: &Dir, state: State, name: &Name, file: &str) -> Result<bool> {
+        let to = transition(state, Event::Ack)?;
+        let from = channel.dir(state)?;
+        if state == State::Poisoned && !is_envelope(&from, file) {
+            return Err(Error::Damaged { agent: channel.agent.clone(), id: name.key.id.clone() });
+        }
+        let generation = match name.stage {
+            Stage::Taken(generation) => generation,
+            Stage::Waiting | Stage::Claimed(_) => Generation::NONE,
+        };
+        let done = name.to(Stage::Taken(generation));
+        match from.rename(file, acked, done.to_string()) {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        point("bus.ack.renamed");
+        acked.sync()?;
+        point("bus.ack.synced");
+        if state == State::Poisoned {
+            // The dead letter is none; a reason that stays behind is harmless.
+            let _ = from.remove(reason_of(file));
+        }
+        let told = Told { generation: Some(generation), ..Told::default() };
+        self.moved(&channel.agent, &done, to, told);
+        Ok(true)
+    }
+}
+
+fn live_owner(name: &Name) -> Option<u32> {
+    match &name.stage {
+        Stage::Claimed(owner) if process::probe(owner) != Life::Dead => Some(owner.pid),
+        _ => None,
+    }
+}
+
+fn is_envelope(dir: &Dir, file: &str) -> bool {
+    dir.read(file, MAX_BYTES as u64).is_ok_and(|bytes| Envelope::parse(&bytes).is_ok())
+}

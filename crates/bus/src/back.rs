@@ -1,0 +1,121 @@
+//! The way back: mail never dies with its reader.
+//!
+//! What a dead process held, and what a dead generation took without finishing, returns to the inbox with one attempt
+//! more, or becomes a dead letter after the last. An owner in another pid namespace is unknown, not dead: its claims stay.
+
+use std::collections::HashMap;
+
+use netsky_disk::fs::Dir;
+use netsky_disk::process;
+use netsky_model::id::{AgentId, Generation};
+use netsky_model::life::{Event, MAX_ATTEMPTS, State, transition};
+use netsky_model::name::{Name, Stage};
+use netsky_model::process::{Life, ProcessId};
+
+use crate::bus::{Bus, Told, point};
+use crate::channel::Channel;
+use crate::error::Result;
+use crate::poison::bury;
+
+/// What went back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Returned {
+    /// To the inbox.
+    pub inbox: usize,
+    /// To `poison/`: the last attempt was in vain.
+    pub poisoned: usize,
+}
+
+impl Bus<'_> {
+    /// Gives back what dead processes held.
+    ///
+    /// # Errors
+    /// What the file system refuses; what was moved before is whole.
+    pub fn return_dead_claims(&self, agent: &AgentId) -> Result<Returned> {
+        let channel = self.channel(agent)?;
+        let claimed = channel.dir(State::Claimed)?;
+        let mut way_back = self.way_back(&channel)?;
+        let mut lives: HashMap<ProcessId, Life> = HashMap::new();
+        for file in claimed.names()? {
+            let Some(name) = Name::parse(&file) else { continue };
+            let Stage::Claimed(owner) = &name.stage else { continue };
+            let life = *lives.entry(owner.clone()).or_insert_with(|| process::probe(owner));
+            if life == Life::Dead {
+                let why = format!("process {} died while it held it", owner.pid);
+                way_back.take(&claimed, State::Claimed, &name, &why)?;
+            }
+        }
+        way_back.end()
+    }
+
+    /// Gives back what dead generations took and did not finish. What was surfaced outside of any session stays.
+    ///
+    /// # Errors
+    /// What the file system refuses; what was moved before is whole.
+    pub fn return_generations(
+        &self,
+        agent: &AgentId,
+        is_dead: impl Fn(Generation) -> bool,
+    ) -> Result<Returned> {
+        let channel = self.channel(agent)?;
+        let delivered = channel.dir(State::Delivered)?;
+        let mut way_back = self.way_back(&channel)?;
+        for file in delivered.names()? {
+            let Some(name) = Name::parse(&file) else { continue };
+            let Stage::Taken(generation) = name.stage else { continue };
+            if generation > Generation::NONE && is_dead(generation) {
+                let why = format!("generation {generation} ended without finishing it");
+                way_back.take(&delivered, State::Delivered, &name, &why)?;
+            }
+        }
+        way_back.end()
+    }
+
+    pub(crate) fn way_back<'a>(&'a self, channel: &'a Channel) -> Result<WayBack<'a>> {
+        Ok(WayBack { bus: self, channel, inbox: channel.dir(State::Written)?, returned: Returned::default() })
+    }
+}
+
+/// One pass of returns, synced once at its end.
+pub(crate) struct WayBack<'a> {
+    bus: &'a Bus<'a>,
+    channel: &'a Channel,
+    inbox: Dir,
+    returned: Returned,
+}
+
+impl WayBack<'_> {
+    /// Moves one file back; another process that was faster is no error.
+    pub(crate) fn take(&mut self, from: &Dir, state: State, name: &Name, why: &str) -> Result<()> {
+        let file = name.to_string();
+        let told = Told { reason: Some(why), ..Told::default() };
+        if transition(state, Event::GiveBack { attempt: name.attempt })? == State::Poisoned {
+            let why = format!("surfaced {MAX_ATTEMPTS} times in vain; at last {why}");
+            let told = Told { reason: Some(&why), ..told };
+            let dead = name.to(Stage::Waiting);
+            if bury(self.channel, from, file.as_ref(), &dead.to_string(), &why)?.is_some() {
+                self.returned.poisoned += 1;
+                self.bus.moved(&self.channel.agent, &dead, State::Poisoned, told);
+            }
+            return Ok(());
+        }
+        let back = name.given_back();
+        match from.rename(&file, &self.inbox, back.to_string()) {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        point("bus.back.renamed");
+        self.returned.inbox += 1;
+        self.bus.moved(&self.channel.agent, &back, State::Written, told);
+        Ok(())
+    }
+
+    /// Makes the pass durable.
+    pub(crate) fn end(self) -> Result<Returned> {
+        if self.returned.inbox > 0 {
+            self.inbox.sync()?;
+        }
+        Ok(self.returned)
+    }
+}

@@ -1,0 +1,117 @@
+//! The bus of one home: where its channels are, and who is told of each move.
+
+use std::cell::OnceCell;
+
+use netsky_disk::fs::Dir;
+use netsky_disk::hlc::SharedClock;
+use netsky_disk::layout::Layout;
+use netsky_model::hlc::Hlc;
+use netsky_model::id::{AgentId, Generation, Sender};
+use netsky_model::life::{STATES, State};
+use netsky_model::name::Name;
+use netsky_model::witness::{Transition, Witness};
+
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+
+/// The messages of one home.
+pub struct Bus<'w> {
+    pub(crate) layout: Layout,
+    clock: OnceCell<SharedClock>,
+    witness: &'w dyn Witness,
+}
+
+impl<'w> Bus<'w> {
+    /// The bus of the home at `layout`; opens nothing yet.
+    pub fn open(layout: &Layout, witness: &'w dyn Witness) -> Bus<'w> {
+        Bus { layout: layout.clone(), clock: OnceCell::new(), witness }
+    }
+
+    /// Whether a message may be sent to this name: the two agents that every home has, or one with a channel.
+    pub fn knows(&self, agent: &AgentId) -> bool {
+        *agent == AgentId::root() || *agent == AgentId::infinity() || self.layout.channel(agent).is_dir()
+    }
+
+    /// Makes the agent's channel; every folder is durable when this returns.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub fn create(&self, agent: &AgentId) -> Result<()> {
+        Channel::create(&self.layout, agent).map(drop)
+    }
+
+    /// The channel of an agent that is known; made on demand for the two that every home has.
+    pub(crate) fn channel(&self, agent: &AgentId) -> Result<Channel> {
+        if !self.knows(agent) {
+            return Err(Error::NoChannel(agent.clone()));
+        }
+        Channel::open_or_create(&self.layout, agent)
+    }
+
+    /// The next place in the order of the home.
+    pub(crate) fn next_hlc(&self) -> Result<Hlc> {
+        if self.clock.get().is_none() {
+            let state = Dir::open(self.layout.state())?;
+            let clock = SharedClock::open(&state, || highest(&self.layout))?;
+            // Another initialisation cannot have come between: `OnceCell` is not shared between threads.
+            let _ = self.clock.set(clock);
+        }
+        let clock = self.clock.get().expect("set just above");
+        Ok(clock.next()?)
+    }
+
+    /// Tells the witness of a move that is on disk.
+    pub(crate) fn moved(&self, agent: &AgentId, name: &Name, to: State, told: Told<'_>) {
+        self.witness.saw(&told.transition(agent, name, to));
+    }
+
+    /// Tells the witness that a text was put before its agent; the move that records it follows.
+    pub(crate) fn surfaced(&self, agent: &AgentId, name: &Name, told: Told<'_>) {
+        self.witness.surfaced(&told.transition(agent, name, State::Delivered));
+    }
+}
+
+/// A named place where a test stops or kills this program. Errors are injected at the system calls themselves.
+pub(crate) fn point(name: &'static str) {
+    let _ = netsky_disk::fault::point(name);
+}
+
+/// The highest reading in any file name of the home: where a lost clock begins again.
+fn highest(layout: &Layout) -> netsky_disk::Result<Hlc> {
+    let mut highest = Hlc(0);
+    let agents = match Dir::open(layout.channels()) {
+        Err(error) if error.is_not_found() => return Ok(highest),
+        opened => opened?.names()?,
+    };
+    for agent in agents.iter().filter_map(|name| name.parse::<AgentId>().ok()) {
+        for state in STATES {
+            let Ok(dir) = Dir::open(layout.folder(&agent, state)) else { continue };
+            let readings = dir.names()?.iter().filter_map(|file| Some(Name::parse(file)?.key.hlc)).max();
+            highest = highest.max(readings.unwrap_or(highest));
+        }
+    }
+    Ok(highest)
+}
+
+/// What is known beyond the name when a move is told.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Told<'a> {
+    pub(crate) from: Option<&'a Sender>,
+    pub(crate) generation: Option<Generation>,
+    pub(crate) reason: Option<&'a str>,
+}
+
+impl Told<'_> {
+    fn transition(self, agent: &AgentId, name: &Name, to: State) -> Transition {
+        Transition {
+            agent: agent.clone(),
+            id: name.key.id.clone(),
+            hlc: name.key.hlc,
+            to,
+            attempt: name.attempt,
+            from: self.from.cloned(),
+            generation: self.generation,
+            reason: self.reason.map(str::to_owned),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The folders of one agent.
+//!
+//! `tmp/` is made last, after everything else is durable: whoever finds it knows that an envelope placed in `inbox/`
+//! needs no more than its own two syncs. A creation that was cut short is completed by the next one.
+
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::Layout;
+use netsky_model::id::AgentId;
+use netsky_model::life::{STATES, State};
+
+use crate::error::Result;
+
+/// An agent's folders, opened when asked for.
+pub(crate) struct Channel {
+    pub(crate) agent: AgentId,
+    layout: Layout,
+}
+
+impl Channel {
+    /// The channel, made first where it is missing or was half made.
+    pub(crate) fn open_or_create(layout: &Layout, agent: &AgentId) -> Result<Channel> {
+        let channel = Channel { agent: agent.clone(), layout: layout.clone() };
+        if layout.channel_tmp(agent).is_dir() { Ok(channel) } else { Channel::create(layout, agent) }
+    }
+
+    /// Makes what is missing and syncs every folder above it, whoever made them.
+    pub(crate) fn create(layout: &Layout, agent: &AgentId) -> Result<Channel> {
+        let root = Dir::create(layout.channel(agent))?;
+        for state in STATES {
+            Dir::create(layout.folder(agent, state))?;
+        }
+        Dir::create(layout.channel_ids(agent))?;
+        root.sync()?;
+        for parent in layout.channel(agent).ancestors().skip(1).take_while(|p| p.starts_with(layout.home())) {
+            Dir::open(parent)?.sync()?;
+        }
+        Dir::create(layout.channel_tmp(agent))?;
+        Ok(Channel { agent: agent.clone(), layout: layout.clone() })
+    }
+
+    /// The folder of a state.
+    pub(crate) fn dir(&self, state: State) -> Result<Dir> {
+        Ok(Dir::open(self.layout.folder(&self.agent, state))?)
+    }
+
+    /// Where files are written before they are placed.
+    pub(crate) fn tmp(&self) -> Result<Dir> {
+        Ok(Dir::open(self.layout.channel_tmp(&self.agent))?)
+    }
+
+    /// Where chosen ids are remembered.
+    pub(crate) fn ids(&self) -> Result<Dir> {
+        Ok(Dir::open(self.layout.channel_ids(&self.agent))?)
+    }
+}

@@ -1,0 +1,260 @@
+//! `claim` and `surface`: how one process, and only one, puts an envelope before its agent.
+//!
+//! A claim is a rename into `claimed/` under the claimant's own identity; whoever loses the race finds nothing and goes
+//! on. The attempt is durable before any text is shown, so a reader that kills its machine is counted too.
+
+use std::io;
+
+use netsky_disk::ReadError;
+use netsky_disk::fs::Dir;
+use netsky_disk::process;
+use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
+use netsky_model::id::{AgentId, EnvelopeId, Generation};
+use netsky_model::life::{Event, State, transition};
+use netsky_model::name::{Name, Stage};
+use netsky_model::render;
+
+use crate::bus::{Bus, Told, point};
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::poison::Quarantined;
+
+/// An envelope that this process holds. Dropped, it stays held until the process ends, and then returns to the inbox.
+#[derive(Debug)]
+pub struct Claim {
+    agent: AgentId,
+    name: Name,
+    envelope: Envelope,
+}
+
+impl Claim {
+    /// The message; its id is there even where the file had none.
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// The envelope's identity.
+    pub fn id(&self) -> &EnvelopeId {
+        &self.name.key.id
+    }
+
+    /// Which surfacing this is, 1 for the first.
+    pub fn attempt(&self) -> u32 {
+        self.name.attempt
+    }
+
+    /// The one element that an agent is shown.
+    pub fn rendered(&self) -> String {
+        render::channel(&self.envelope, self.name.attempt)
+    }
+
+    fn told(&self, generation: Generation) -> Told<'_> {
+        Told { from: Some(&self.envelope.from), generation: Some(generation), reason: None }
+    }
+}
+
+/// What one look into an inbox yielded.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Held now, in order.
+    pub claims: Vec<Claim>,
+    /// What was no envelope and went to `poison/`.
+    pub quarantined: Vec<Quarantined>,
+    /// Files of a newer format, left where they are.
+    pub newer: Vec<String>,
+}
+
+/// What became of one file of the inbox.
+enum Taken {
+    Claim(Box<Claim>),
+    Quarantined(Quarantined),
+    Newer,
+    /// Another process was faster.
+    Gone,
+}
+
+impl Bus<'_> {
+    /// Takes up to `max` envelopes of the agent, oldest first. What dead owners held returns to the inbox before.
+    ///
+    /// # Errors
+    /// What the file system refuses; what was taken up to then was put back as it was.
+    pub fn claim(&self, agent: &AgentId, max: usize) -> Result<Batch> {
+        let channel = self.channel(agent)?;
+        self.return_dead_claims(agent)?;
+        let folders = Folders::open(&channel)?;
+        let mut batch = Batch::default();
+        for file in folders.inbox.raw_names()? {
+            if batch.claims.len() >= max {
+                break;
+            }
+            match self.take(&channel, &folders, &file) {
+                Ok(Taken::Claim(claim)) => batch.claims.push(*claim),
+                Ok(Taken::Quarantined(what)) => batch.quarantined.push(what),
+                Ok(Taken::Newer) => batch.newer.push(file.to_string_lossy().into_owned()),
+                Ok(Taken::Gone) => {}
+                // What was taken before is good; the same trouble meets the next look.
+                Err(error) if batch.claims.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+        }
+        if batch.claims.is_empty() {
+            return Ok(batch);
+        }
+        if let Err(error) = folders.claimed.sync() {
+            for claim in &batch.claims {
+                folders.put_back(&claim.name)?;
+            }
+            return Err(error.into());
+        }
+        point("bus.claim.synced");
+        for claim in &batch.claims {
+            let told = Told { from: Some(&claim.envelope.from), ..Told::default() };
+            self.moved(agent, &claim.name, State::Claimed, told);
+        }
+        Ok(batch)
+    }
+
+    fn take(&self, channel: &Channel, folders: &Folders, file: &std::ffi::OsStr) -> Result<Taken> {
+        let waiting = file.to_str().and_then(Name::parse).filter(|name| name.stage == Stage::Waiting);
+        let Some(waiting) = waiting else {
+            let why = "its name is not one of the bus";
+            return Ok(self
+                .quarantine(channel, &folders.inbox, State::Written, file, why)?
+                .map_or(Taken::Gone, Taken::Quarantined));
+        };
+        transition(State::Written, Event::Claim)?;
+        let mine = waiting.to(Stage::Claimed(process::me()));
+        let held = mine.to_string();
+        match folders.inbox.rename(waiting.to_string(), &folders.claimed, &held) {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => return Ok(Taken::Gone),
+            Err(error) => return Err(error.into()),
+        }
+        point("bus.claim.renamed");
+        let why = match folders.claimed.read(&held, MAX_BYTES as u64) {
+            Ok(bytes) => match read_as(&waiting, &bytes) {
+                Ok(envelope) => {
+                    let claim = Claim { agent: channel.agent.clone(), name: mine, envelope };
+                    return Ok(Taken::Claim(Box::new(claim)));
+                }
+                Err(Refused::Newer) => {
+                    folders.put_back(&mine)?;
+                    return Ok(Taken::Newer);
+                }
+                Err(Refused::Damaged(why)) => why,
+            },
+            Err(ReadError::Io(error)) => {
+                folders.put_back(&mine)?;
+                return Err(error.into());
+            }
+            Err(other) => other.to_string(),
+        };
+        let quarantined = self.quarantine(channel, &folders.claimed, State::Claimed, held.as_ref(), &why)?;
+        Ok(quarantined.map_or(Taken::Gone, Taken::Quarantined))
+    }
+
+    /// Puts a claim before its agent by `put`, and records it as delivered.
+    ///
+    /// `put` must have flushed when it returns; if it fails the envelope goes back to the inbox with one attempt more.
+    ///
+    /// # Errors
+    /// A failed `put`, or what the file system refuses. After a successful `put` the envelope may be surfaced again by
+    /// a later process, flagged as a repeat.
+    pub fn surface(
+        &self,
+        claim: Claim,
+        generation: Generation,
+        put: impl FnOnce(&Claim) -> io::Result<()>,
+    ) -> Result<()> {
+        // Opened before anything is shown: running out of descriptors must not cost a repeat.
+        let channel = self.channel(&claim.agent)?;
+        let (claimed, delivered) = (channel.dir(State::Claimed)?, channel.dir(State::Delivered)?);
+        point("bus.surface.begin");
+        if let Err(source) = put(&claim) {
+            let id = claim.id().clone();
+            self.release(claim)?;
+            return Err(Error::Surface { id, source });
+        }
+        point("bus.surface.put");
+        self.surfaced(&claim.agent, &claim.name, claim.told(generation));
+        self.record(&claim, generation, &claimed, &delivered)
+    }
+
+    /// Records a claim whose text was put before its agent: the move to `delivered/`, durable.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub fn deliver(&self, claim: Claim, generation: Generation) -> Result<()> {
+        let channel = self.channel(&claim.agent)?;
+        self.surfaced(&claim.agent, &claim.name, claim.told(generation));
+        self.record(&claim, generation, &channel.dir(State::Claimed)?, &channel.dir(State::Delivered)?)
+    }
+
+    fn record(&self, claim: &Claim, generation: Generation, claimed: &Dir, delivered: &Dir) -> Result<()> {
+        let to = transition(State::Claimed, Event::Surface)?;
+        let name = claim.name.to(Stage::Taken(generation));
+        match claimed.rename(claim.name.to_string(), delivered, name.to_string()) {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => return Err(Error::ClaimLost(claim.id().clone())),
+            Err(error) => return Err(error.into()),
+        }
+        point("bus.deliver.renamed");
+        delivered.sync()?;
+        point("bus.deliver.synced");
+        self.moved(&claim.agent, &name, to, claim.told(generation));
+        Ok(())
+    }
+
+    /// Gives a claim back to the inbox with one attempt more, or to `poison/` when that was the last one.
+    ///
+    /// # Errors
+    /// What the file system refuses; the claim then ends with this process.
+    pub fn release(&self, claim: Claim) -> Result<()> {
+        let channel = self.channel(&claim.agent)?;
+        let claimed = channel.dir(State::Claimed)?;
+        let mut way_back = self.way_back(&channel)?;
+        way_back.take(&claimed, State::Claimed, &claim.name, "its reader could not be given the text")?;
+        way_back.end()?;
+        Ok(())
+    }
+}
+
+/// The two folders of a claim.
+struct Folders {
+    inbox: Dir,
+    claimed: Dir,
+}
+
+impl Folders {
+    fn open(channel: &Channel) -> Result<Folders> {
+        Ok(Folders { inbox: channel.dir(State::Written)?, claimed: channel.dir(State::Claimed)? })
+    }
+
+    /// Undoes a claim that led to nothing: the same name, the same attempt.
+    fn put_back(&self, claimed: &Name) -> Result<()> {
+        let waiting = claimed.to(Stage::Waiting);
+        Ok(self.claimed.rename(claimed.to_string(), &self.inbox, waiting.to_string())?)
+    }
+}
+
+/// Why a file's bytes are not the envelope its name promises.
+enum Refused {
+    Newer,
+    Damaged(String),
+}
+
+fn read_as(name: &Name, bytes: &[u8]) -> std::result::Result<Envelope, Refused> {
+    let mut envelope = Envelope::parse(bytes).map_err(|invalid| match invalid {
+        Invalid::Newer(_) => Refused::Newer,
+        other => Refused::Damaged(other.to_string()),
+    })?;
+    match &envelope.id {
+        Some(id) if *id != name.key.id => {
+            Err(Refused::Damaged(format!("it holds envelope {id} under the name of {}", name.key.id)))
+        }
+        _ => {
+            envelope.id = Some(name.key.id.clone());
+            Ok(envelope)
+        }
+    }
+}

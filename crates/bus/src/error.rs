@@ -1,0 +1,88 @@
+//! What can go wrong on the bus; every variant names the object and says that nothing was lost by being one.
+
+use std::io;
+
+use netsky_model::envelope::Invalid;
+use netsky_model::id::{AgentId, EnvelopeId, Sender};
+use netsky_model::life::Illegal;
+
+/// What the bus's operations answer.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation was not done. The state on disk is as it was, or further along the same envelope's one life.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file system refused.
+    #[error(transparent)]
+    Disk(#[from] netsky_disk::Error),
+    /// A send to a name nobody has.
+    #[error("no agent {0} is known")]
+    UnknownTarget(AgentId),
+    /// A look into the channel of a name nobody has.
+    #[error("{0} has no channel")]
+    NoChannel(AgentId),
+    /// A name that this caller may not send under.
+    #[error("sender {from} is refused: {why}")]
+    Sender {
+        /// The name asked for.
+        from: Sender,
+        /// Whose it is.
+        why: String,
+    },
+    /// A message that is no envelope.
+    #[error("the message is refused: {0}")]
+    Envelope(#[from] Invalid),
+    /// No envelope of that id.
+    #[error("{agent} has no envelope {id}")]
+    NoEnvelope {
+        /// Whose channel.
+        agent: AgentId,
+        /// The id, or how it began.
+        id: String,
+    },
+    /// A shortened id that several envelopes share.
+    #[error("{id} is the beginning of {count} envelopes of {agent}")]
+    Ambiguous {
+        /// Whose channel.
+        agent: AgentId,
+        /// How the ids began.
+        id: String,
+        /// How many.
+        count: usize,
+    },
+    /// Another process has it and may still put it before the agent.
+    #[error("envelope {id} of {agent} is held by process {pid}")]
+    Held {
+        /// Whose channel.
+        agent: AgentId,
+        /// Which envelope.
+        id: EnvelopeId,
+        /// Its claimant.
+        pid: u32,
+    },
+    /// Another process is placing an envelope of this id.
+    #[error("another process is sending envelope {0}")]
+    Sending(EnvelopeId),
+    /// The claim is no longer ours.
+    #[error("envelope {0} was taken from this process before it could be recorded")]
+    ClaimLost(EnvelopeId),
+    /// The reader could not be given the text; the envelope went back to the inbox.
+    #[error("envelope {id} could not be surfaced and went back to the inbox: {source}")]
+    Surface {
+        /// Which envelope.
+        id: EnvelopeId,
+        /// What the output said.
+        source: io::Error,
+    },
+    /// A dead letter whose bytes are no envelope cannot be acknowledged.
+    #[error("{id} of {agent} is a damaged file, not a message that was handled")]
+    Damaged {
+        /// Whose channel.
+        agent: AgentId,
+        /// Which file.
+        id: EnvelopeId,
+    },
+    /// A move the envelope's state does not allow.
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+}

@@ -1,0 +1,100 @@
+//! Chosen ids: an id that a sender repeats places one envelope, whatever died in between.
+//!
+//! `ids/<id>` is created exclusively, locked from its creation until the envelope is placed, and holds the envelope's
+//! final file name, durable before the envelope is. `ids/<id>.done`, made durable after the envelope, always means
+//! *duplicate*. Neither is ever removed by a sender, so a lock is never taken on a file that is no longer there.
+
+use std::time::Duration;
+
+use netsky_disk::fs::{Dir, Place, write_durable};
+use netsky_disk::lock::Lock;
+use netsky_model::id::EnvelopeId;
+use netsky_model::life::{STATES, State};
+use netsky_model::name::{Key, Name, Stage};
+
+use crate::bus::{Bus, point};
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+
+/// How long a sender waits for another one of the same id: a placement is two syncs, so this is a stuck disk.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What an id's entry says.
+pub(crate) enum Reserved {
+    /// It was sent and is durable.
+    Done,
+    /// It is ours to place.
+    Open(Reservation),
+}
+
+/// The right to place the envelope of one id, under one name, while this is held.
+pub(crate) struct Reservation {
+    pub(crate) name: Name,
+    /// A former holder had this name already and may have placed it.
+    pub(crate) was_interrupted: bool,
+    id: EnvelopeId,
+    _lock: Lock,
+}
+
+impl Reservation {
+    /// Takes the entry of an id.
+    pub(crate) fn take(bus: &Bus<'_>, channel: &Channel, id: &EnvelopeId) -> Result<Reserved> {
+        let ids = channel.ids()?;
+        let path = ids.path().join(id.as_str());
+        let Some(mut lock) = Lock::take_within(&path, PATIENCE)? else {
+            return Err(Error::Sending(id.clone()));
+        };
+        point("bus.ids.locked");
+        if ids.exists(done(id))? {
+            return Ok(Reserved::Done);
+        }
+        let former = name_in(&lock.content()?, id);
+        let was_interrupted = former.is_some();
+        let name = match former {
+            Some(name) => name,
+            None => Name::fresh(Key { hlc: bus.next_hlc()?, id: id.clone() }),
+        };
+        if !was_interrupted {
+            lock.keep(format!("{name}\n").as_bytes())?;
+            ids.sync()?;
+        }
+        point("bus.ids.reserved");
+        Ok(Reserved::Open(Reservation { name, was_interrupted, id: id.clone(), _lock: lock }))
+    }
+
+    /// Says for ever that the envelope of this id is placed.
+    pub(crate) fn finish(self, channel: &Channel) -> Result<()> {
+        let ids = channel.ids()?;
+        write_durable(&channel.tmp()?, &ids, &done(&self.id), b"", Place::Over)?;
+        point("bus.ids.done");
+        Ok(())
+    }
+}
+
+fn done(id: &EnvelopeId) -> String {
+    format!("{id}.done")
+}
+
+/// The name a former holder wrote; none if it died before all of it was written.
+fn name_in(bytes: &[u8], id: &EnvelopeId) -> Option<Name> {
+    let name = Name::parse(std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?)?;
+    (name.stage == Stage::Waiting && name.attempt == 1 && name.key.id == *id).then_some(name)
+}
+
+impl Bus<'_> {
+    /// In which folder an envelope is, if it was ever placed.
+    ///
+    /// Looks twice: between two folders of one look it may have moved back to one that was looked into already.
+    pub(crate) fn whereabouts(&self, channel: &Channel, key: &Key) -> Result<Option<State>> {
+        let dirs: Vec<(State, Dir)> =
+            STATES.into_iter().map(|state| Ok((state, channel.dir(state)?))).collect::<Result<_>>()?;
+        for (state, dir) in dirs.iter().chain(&dirs) {
+            let there =
+                dir.names()?.iter().any(|file| Name::parse(file).is_some_and(|name| name.key == *key));
+            if there {
+                return Ok(Some(*state));
+            }
+        }
+        Ok(None)
+    }
+}

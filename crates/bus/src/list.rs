@@ -1,0 +1,112 @@
+//! `list` and `find`: what is in a channel, changing nothing.
+//!
+//! A file that is not one of the bus's is shown as such and left where it is.
+
+use netsky_disk::ReadError;
+use netsky_disk::fs::Dir;
+use netsky_model::envelope::{Envelope, MAX_BYTES};
+use netsky_model::id::AgentId;
+use netsky_model::life::{STATES, State};
+use netsky_model::name::Name;
+
+use crate::bus::Bus;
+use crate::error::{Error, Result};
+use crate::poison::reason_of;
+
+/// Most bytes of a reason that are shown.
+const REASON_BYTES: u64 = 4096;
+
+/// One file of a channel.
+#[derive(Debug)]
+pub struct Entry {
+    /// Which folder it is in.
+    pub state: State,
+    /// Its file name.
+    pub file: String,
+    /// What the name says; none for a file that is not one of the bus's.
+    pub name: Option<Name>,
+    /// The message, where it can be read.
+    pub envelope: Option<Envelope>,
+    /// Why it is a dead letter, or why it cannot be read.
+    pub problem: Option<String>,
+}
+
+/// Where an envelope is.
+pub(crate) struct Found {
+    pub(crate) state: State,
+    pub(crate) file: String,
+    pub(crate) name: Name,
+}
+
+impl Bus<'_> {
+    /// The files of a channel in the order of their lives, then of their names; one state only where it is given.
+    ///
+    /// # Errors
+    /// No such channel, or what the file system refuses.
+    pub fn list(&self, agent: &AgentId, only: Option<State>) -> Result<Vec<Entry>> {
+        let channel = self.channel(agent)?;
+        let mut entries = Vec::new();
+        for state in STATES.into_iter().filter(|state| only.is_none_or(|only| only == *state)) {
+            let dir = channel.dir(state)?;
+            let files = dir.names()?;
+            for file in
+                files.into_iter().filter(|file| state != State::Poisoned || !file.ends_with(".reason"))
+            {
+                if let Some(entry) = look(&dir, state, file) {
+                    entries.push(entry);
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    /// One envelope by its id, which may be shortened where unambiguous.
+    ///
+    /// # Errors
+    /// No such envelope, or several.
+    pub fn show(&self, agent: &AgentId, id: &str) -> Result<Entry> {
+        let found = self.find(agent, id)?;
+        let dir = self.channel(agent)?.dir(found.state)?;
+        look(&dir, found.state, found.file)
+            .ok_or_else(|| Error::NoEnvelope { agent: agent.clone(), id: id.to_owned() })
+    }
+
+    pub(crate) fn find(&self, agent: &AgentId, id: &str) -> Result<Found> {
+        let channel = self.channel(agent)?;
+        let mut found: Vec<Found> = Vec::new();
+        for state in STATES {
+            for file in channel.dir(state)?.names()? {
+                let Some(name) = Name::parse(&file) else { continue };
+                if name.key.id.as_str() == id {
+                    return Ok(Found { state, file, name });
+                }
+                if !id.is_empty() && name.key.id.as_str().starts_with(id) {
+                    found.push(Found { state, file, name });
+                }
+            }
+        }
+        found.dedup_by(|a, b| a.name.key == b.name.key);
+        match found.len() {
+            0 => Err(Error::NoEnvelope { agent: agent.clone(), id: id.to_owned() }),
+            1 => Ok(found.remove(0)),
+            count => Err(Error::Ambiguous { agent: agent.clone(), id: id.to_owned(), count }),
+        }
+    }
+}
+
+/// One file; none if it moved on while we looked.
+fn look(dir: &Dir, state: State, file: String) -> Option<Entry> {
+    let name = Name::parse(&file);
+    let reason = (state == State::Poisoned).then(|| dir.read(reason_of(&file), REASON_BYTES).ok()).flatten();
+    let reason = reason.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned());
+    let (envelope, problem) = match dir.read(&file, MAX_BYTES as u64) {
+        Ok(bytes) => match Envelope::parse(&bytes) {
+            Ok(envelope) => (Some(envelope), None),
+            Err(invalid) => (None, Some(invalid.to_string())),
+        },
+        Err(ReadError::Io(error)) if error.is_not_found() => return None,
+        Err(error) => (None, Some(error.to_string())),
+    };
+    let misnamed = name.is_none().then(|| "its name is not one of the bus".to_owned());
+    Some(Entry { state, file, name, envelope, problem: reason.or(problem).or(misnamed) })
+}

@@ -1,0 +1,102 @@
+//! `poison/`: what is no envelope, or was surfaced in vain too often, with its reason beside it.
+//!
+//! The reason is written first, so a dead letter without one cannot be seen; where even that fails (a full disk) the
+//! file still leaves the way of its neighbours.
+
+use std::ffi::OsStr;
+
+use netsky_disk::fs::{Dir, Place, write_durable};
+use netsky_disk::random;
+use netsky_model::life::{Event, State, transition};
+use netsky_model::name::{Name, Stage};
+use netsky_model::render;
+
+use crate::bus::{Bus, Told, point};
+use crate::channel::Channel;
+use crate::error::Result;
+
+/// Longest file name kept as it is: a reason's name must fit beside it.
+const LONGEST_NAME: usize = 200;
+
+/// A file that was put aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Its name in `poison/`.
+    pub name: String,
+    /// Why it is there.
+    pub reason: String,
+}
+
+impl Bus<'_> {
+    /// Puts a file aside that is no envelope. None if another process was faster.
+    pub(crate) fn quarantine(
+        &self,
+        channel: &Channel,
+        from: &Dir,
+        state: State,
+        file: &OsStr,
+        why: &str,
+    ) -> Result<Option<Quarantined>> {
+        transition(state, Event::Reject)?;
+        let name = match file.to_str().and_then(Name::parse) {
+            Some(name) => name.to(Stage::Waiting).to_string(),
+            None => fit(file),
+        };
+        let kept = bury(channel, from, file, &name, why)?;
+        if let (Some(kept), Some(name)) = (&kept, file.to_str().and_then(Name::parse)) {
+            let told = Told { reason: Some(&kept.reason), ..Told::default() };
+            self.moved(&channel.agent, &name, State::Poisoned, told);
+        }
+        Ok(kept)
+    }
+}
+
+/// Writes the reason, moves the file, syncs. None if the file was gone.
+pub(crate) fn bury(
+    channel: &Channel,
+    from: &Dir,
+    file: &OsStr,
+    name: &str,
+    why: &str,
+) -> Result<Option<Quarantined>> {
+    let poison = channel.dir(State::Poisoned)?;
+    let name = if poison.exists(name)? { format!("{name}~{}", random::short()) } else { name.to_owned() };
+    let reason = render::line(why);
+    let note = format!("{reason}\n");
+    // Without its reason a dead letter is poorer; left in the inbox it would stop its neighbours.
+    let _ = write_durable(&channel.tmp()?, &poison, &reason_of(&name), note.as_bytes(), Place::Over);
+    point("bus.poison.reason");
+    match from.rename(file, &poison, &name) {
+        Ok(()) => {}
+        Err(error) if error.is_not_found() => {
+            let _ = poison.remove(reason_of(&name));
+            return Ok(None);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    point("bus.poison.renamed");
+    poison.sync()?;
+    Ok(Some(Quarantined { name, reason }))
+}
+
+/// The name of the reason beside a dead letter.
+pub(crate) fn reason_of(name: &str) -> String {
+    format!("{name}.reason")
+}
+
+/// A name that can be printed and has room for a suffix.
+fn fit(file: &OsStr) -> String {
+    let plain = file.to_str().filter(|text| text.len() <= LONGEST_NAME && render::line(text) == **text);
+    match plain {
+        Some(text) => text.to_owned(),
+        None => {
+            let shown: String = file
+                .to_string_lossy()
+                .chars()
+                .filter(char::is_ascii_graphic)
+                .take(LONGEST_NAME / 2)
+                .collect();
+            format!("{shown}~{}", random::short())
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `send`: a message becomes a durable file in its target's inbox, or nothing at all.
+//!
+//! When [`Bus::send`] returns, the file's bytes and its name are synced. Until the rename the envelope exists only in
+//! `tmp/`, which nobody reads.
+
+use std::path::PathBuf;
+
+use netsky_disk::fs::{Place, write_durable};
+use netsky_disk::{clock, random};
+use netsky_model::envelope::Envelope;
+use netsky_model::hlc::Hlc;
+use netsky_model::id::{AgentId, EnvelopeId, Sender};
+use netsky_model::life::State;
+use netsky_model::name::{Key, Name};
+
+use crate::bus::{Bus, Told, point};
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::ids::{Reservation, Reserved};
+
+/// A message before it has a place in the order.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// Who sends; checked against the caller by [`crate::check_sender`] before.
+    pub from: Sender,
+    /// For whom.
+    pub to: AgentId,
+    /// The message.
+    pub text: String,
+    /// What sort of message.
+    pub kind: Option<String>,
+    /// Which conversation.
+    pub thread: Option<String>,
+    /// Which envelope it answers.
+    pub reply_to: Option<EnvelopeId>,
+    /// The sender waits for an explicit ack.
+    pub requires_ack: bool,
+    /// The sender's own id for it: a second send of the same id places nothing.
+    pub id: Option<EnvelopeId>,
+    /// Make the target's channel if it has none.
+    pub create: bool,
+}
+
+impl Draft {
+    /// A plain message.
+    pub fn new(from: Sender, to: AgentId, text: impl Into<String>) -> Draft {
+        Draft {
+            from,
+            to,
+            text: text.into(),
+            kind: None,
+            thread: None,
+            reply_to: None,
+            requires_ack: false,
+            id: None,
+            create: false,
+        }
+    }
+}
+
+/// A message that is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// Its identity.
+    pub id: EnvelopeId,
+    /// Its place in the order; none for a duplicate.
+    pub hlc: Option<Hlc>,
+    /// The file it was placed as; none for a duplicate.
+    pub path: Option<PathBuf>,
+    /// An envelope of this id was sent before; nothing was placed now.
+    pub duplicate: bool,
+}
+
+impl Bus<'_> {
+    /// Places a message in its target's inbox.
+    ///
+    /// # Errors
+    /// A message over the limits or an unknown target (nothing was written), or what the file system refuses (nothing
+    /// is left in `tmp/`).
+    pub fn send(&self, draft: Draft) -> Result<Sent> {
+        let chosen = draft.id.clone();
+        let to = draft.to.clone();
+        let create = draft.create;
+        let envelope = compose(draft);
+        let bytes = envelope.to_bytes()?;
+        if create {
+            Channel::open_or_create(&self.layout, &to)?;
+        } else if !self.knows(&to) {
+            return Err(Error::UnknownTarget(to));
+        }
+        let channel = self.channel(&to)?;
+        match chosen {
+            Some(id) => self.send_once(&channel, &envelope, id, &bytes),
+            None => {
+                let id = envelope.id.clone().expect("compose gives every envelope an id");
+                let name = Name::fresh(Key { hlc: self.next_hlc()?, id });
+                self.place(&channel, &envelope, &name, &bytes)
+            }
+        }
+    }
+
+    /// Sends under an id the sender chose: once, however often and from however many processes it is asked.
+    fn send_once(
+        &self,
+        channel: &Channel,
+        envelope: &Envelope,
+        id: EnvelopeId,
+        bytes: &[u8],
+    ) -> Result<Sent> {
+        match Reservation::take(self, channel, &id)? {
+            Reserved::Done => Ok(Sent { id, hlc: None, path: None, duplicate: true }),
+            Reserved::Open(reservation) => {
+                let name = reservation.name.clone();
+                // A former sender died between placing the envelope and saying so.
+                let placed =
+                    if reservation.was_interrupted { self.whereabouts(channel, &name.key)? } else { None };
+                let sent = match placed {
+                    Some(state) => {
+                        channel.dir(state)?.sync()?;
+                        Sent { id, hlc: None, path: None, duplicate: true }
+                    }
+                    None => self.place(channel, envelope, &name, bytes)?,
+                };
+                point("bus.ids.placed");
+                reservation.finish(channel)?;
+                Ok(sent)
+            }
+        }
+    }
+
+    fn place(&self, channel: &Channel, envelope: &Envelope, name: &Name, bytes: &[u8]) -> Result<Sent> {
+        let inbox = channel.dir(State::Written)?;
+        let file = name.to_string();
+        point("bus.send.begin");
+        write_durable(&channel.tmp()?, &inbox, &file, bytes, Place::New)?;
+        point("bus.send.placed");
+        self.moved(
+            &channel.agent,
+            name,
+            State::Written,
+            Told { from: Some(&envelope.from), ..Told::default() },
+        );
+        Ok(Sent {
+            id: name.key.id.clone(),
+            hlc: Some(name.key.hlc),
+            path: Some(inbox.path().join(file)),
+            duplicate: false,
+        })
+    }
+}
+
+fn compose(draft: Draft) -> Envelope {
+    let id = draft.id.unwrap_or_else(random::uuid_v7);
+    let mut envelope = Envelope::new(id, draft.from, draft.to, draft.text, clock::wall());
+    envelope.kind = draft.kind;
+    envelope.thread = draft.thread;
+    envelope.reply_to = draft.reply_to;
+    envelope.requires_ack = draft.requires_ack.then_some(true);
+    envelope
+}

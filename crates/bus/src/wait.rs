@@ -1,0 +1,41 @@
+//! `wait`: until there is something to claim.
+
+use std::time::Duration;
+
+use netsky_disk::clock;
+use netsky_disk::watch::Watch;
+use netsky_model::id::AgentId;
+use netsky_model::life::State;
+
+use crate::bus::Bus;
+use crate::error::Result;
+
+/// How often the inbox is looked at without a wake-up: a claimant's death makes no event in our folders.
+const RESCAN: Duration = Duration::from_secs(2);
+
+impl Bus<'_> {
+    /// Waits until the agent's inbox holds something; true then, false after `timeout`.
+    ///
+    /// What dead owners held counts: it is given back while we wait.
+    ///
+    /// # Errors
+    /// No such channel, or what the file system refuses.
+    pub fn wait(&self, agent: &AgentId, timeout: Option<Duration>) -> Result<bool> {
+        let inbox = self.channel(agent)?.dir(State::Written)?;
+        // Watching begins before the first look, so nothing can arrive between the two unseen.
+        let watch = Watch::new(&[inbox.path()])?;
+        let started = clock::boot();
+        loop {
+            self.return_dead_claims(agent)?;
+            if !inbox.raw_names()?.is_empty() {
+                return Ok(true);
+            }
+            let passed = clock::boot().saturating_sub(started);
+            let left = timeout.map_or(RESCAN, |timeout| timeout.saturating_sub(passed));
+            if left.is_zero() {
+                return Ok(false);
+            }
+            watch.wait(left.min(RESCAN))?;
+        }
+    }
+}
