@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod sabotage;
 mod tidy;
 mod tree;
 
@@ -11,7 +12,9 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask <verb>
 
-  tidy    fail on wrong crate edges, banned calls, overlong code, debug residue, foreign licences";
+  tidy      fail on wrong crate edges, banned calls, overlong code, debug residue, foreign licences
+  sabotage  take each safeguard out in a scratch copy; its named test must turn red
+            [--list | --only NAME]";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -19,6 +22,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let outcome = match (verb.as_str(), rest.as_slice()) {
         ("tidy", []) => tidy::run(),
+        ("sabotage", _) => sabotage::run(&rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

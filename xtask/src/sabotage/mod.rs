@@ -1,0 +1,168 @@
+//! `cargo xtask sabotage`: counts of tests prove nothing, so each safeguard is taken out in turn.
+//!
+//! In a scratch copy of the tree, one change at a time, the named test must turn red by failing, not by failing
+//! to build. A safeguard whose removal no test notices is the finding this verb exists for. The working tree is
+//! never touched.
+
+mod scratch;
+mod table;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::tree;
+use scratch::Scratch;
+use table::{SAFEGUARDS, Safeguard};
+use verdict::Verdict;
+
+/// Where the report lands, from the root.
+const REPORT: &str = "reports/sabotage.json";
+
+/// What became of one safeguard.
+struct Outcome {
+    safeguard: &'static Safeguard,
+    verdict: Verdict,
+    seconds: u64,
+}
+
+/// Runs the verb; true when every removal turned its test red.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let chosen: Vec<&'static Safeguard> = match words.as_slice() {
+        [] => SAFEGUARDS.iter().collect(),
+        ["--list"] => {
+            list();
+            return Ok(true);
+        }
+        ["--only", name] => SAFEGUARDS.iter().filter(|safeguard| safeguard.name == *name).collect(),
+        _ => bail!("usage: cargo xtask sabotage [--list | --only NAME]"),
+    };
+    if chosen.is_empty() {
+        bail!("no such safeguard; --list names them");
+    }
+
+    let scratch = Scratch::prepare()?;
+    healthy(&scratch, &chosen)?;
+    let mut outcomes = Vec::new();
+    for safeguard in chosen {
+        let began = Instant::now();
+        let verdict = remove(&scratch, safeguard)?;
+        let seconds = began.elapsed().as_secs();
+        println!("{:<18} {:>4}s  {:<32} {}", verdict.word(), seconds, safeguard.name, safeguard.test);
+        outcomes.push(Outcome { safeguard, verdict, seconds });
+    }
+    let red = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Red).count();
+    println!("sabotage: {red} of {} removals turned their test red", outcomes.len());
+    // A part says nothing about the whole, so only a full run is reported.
+    if arguments.is_empty() {
+        report(&outcomes)?;
+    }
+    Ok(red == outcomes.len())
+}
+
+fn list() {
+    for safeguard in SAFEGUARDS {
+        let Safeguard { name, faults, file, package, test, .. } = safeguard;
+        println!("{name:<32} {faults:<16} {file}\n{:32} {package} {test}", "");
+    }
+}
+
+/// Demands that the named tests exist and pass while nothing is removed.
+fn healthy(scratch: &Scratch, chosen: &[&Safeguard]) -> Result<()> {
+    let mut groups: BTreeMap<(&str, &[&str]), Vec<&str>> = BTreeMap::new();
+    for safeguard in chosen {
+        let names = groups.entry((safeguard.package, safeguard.target)).or_default();
+        if !names.contains(&safeguard.test) {
+            names.push(safeguard.test);
+        }
+    }
+    for ((package, target), names) in groups {
+        if let Some(trouble) = scratch.build(package, target)? {
+            bail!("{package} does not build unsabotaged:\n{trouble}");
+        }
+        let ran = scratch.test(package, target, &names)?;
+        if ran.passed != names.len() || ran.failed != 0 {
+            bail!(
+                "unsabotaged, {package} passed {} of {}: {}\n{}",
+                ran.passed,
+                names.len(),
+                names.join(" "),
+                ran.tail
+            );
+        }
+        println!("{:<18}        {package}: {} named tests", "green unsabotaged", names.len());
+    }
+    Ok(())
+}
+
+/// Takes one safeguard out, looks at its test, and puts it back.
+fn remove(scratch: &Scratch, safeguard: &Safeguard) -> Result<Verdict> {
+    let healthy = scratch.read(safeguard.file)?;
+    let Some(broken) = safeguard.applied(&healthy) else {
+        return Ok(Verdict::NotFoundOnce);
+    };
+    scratch.write(safeguard.file, &broken)?;
+    let verdict = judge(scratch, safeguard);
+    scratch.write(safeguard.file, &healthy)?;
+    verdict
+}
+
+fn judge(scratch: &Scratch, safeguard: &Safeguard) -> Result<Verdict> {
+    if let Some(trouble) = scratch.build(safeguard.package, safeguard.target)? {
+        println!("{trouble}");
+        return Ok(Verdict::DoesNotBuild);
+    }
+    let ran = scratch.test(safeguard.package, safeguard.target, &[safeguard.test])?;
+    let verdict = Verdict::of(&ran);
+    if verdict != Verdict::Red {
+        println!("{}", ran.tail);
+    }
+    Ok(verdict)
+}
+
+fn report(outcomes: &[Outcome]) -> Result<()> {
+    let row = |outcome: &Outcome| {
+        let Safeguard { name, faults, file, package, test, .. } = outcome.safeguard;
+        serde_json::json!({
+            "name": name, "faults": faults, "file": file, "package": package, "test": test,
+            "verdict": outcome.verdict.word(), "seconds": outcome.seconds,
+        })
+    };
+    let rows: Vec<serde_json::Value> = outcomes.iter().map(row).collect();
+    let red = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Red).count();
+    let whole = serde_json::json!({ "v": 1, "safeguards": rows, "removed": outcomes.len(), "red": red });
+    let path = tree::root().join(REPORT);
+    std::fs::create_dir_all(path.parent().expect("the report stands in a folder"))?;
+    let text = serde_json::to_string_pretty(&whole)? + "\n";
+    std::fs::write(&path, text).with_context(|| format!("write {REPORT}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_safeguard_is_still_where_the_table_says() {
+        for safeguard in SAFEGUARDS {
+            let path = tree::root().join(safeguard.file);
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(
+                safeguard.applied(&text).is_some(),
+                "{}: the text to remove does not occur exactly once in {}",
+                safeguard.name,
+                safeguard.file
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_used_once() {
+        let mut names: Vec<&str> = SAFEGUARDS.iter().map(|safeguard| safeguard.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SAFEGUARDS.len());
+    }
+}

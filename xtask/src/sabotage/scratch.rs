@@ -1,0 +1,108 @@
+//! The scratch copy: the tree as git sees it, with a target folder of its own that is kept between runs.
+//!
+//! Files that did not change keep their times, so that a second run builds little.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result};
+
+use super::verdict::Ran;
+use crate::tree;
+
+/// A test that runs longer than this is hung: what it waits for will not come.
+const SECONDS_PER_TEST: &str = "240";
+
+/// How much of a run's output is shown when it needs to be looked at.
+const TAIL_LINES: usize = 25;
+
+pub(crate) struct Scratch {
+    tree: PathBuf,
+    target: PathBuf,
+}
+
+impl Scratch {
+    /// Brings the copy up to date, and takes out what a former run may have left in it.
+    pub(crate) fn prepare() -> Result<Scratch> {
+        let base = tree::root().join("target/sabotage");
+        let scratch = Scratch { tree: base.join("tree"), target: base.join("target") };
+        let wanted = tree::files()?;
+        for path in scratch.present(&scratch.tree)? {
+            if !wanted.contains(&path) {
+                std::fs::remove_file(scratch.tree.join(&path)).with_context(|| format!("remove {path}"))?;
+            }
+        }
+        for path in &wanted {
+            let bytes = std::fs::read(tree::root().join(path)).with_context(|| format!("read {path}"))?;
+            let copy = scratch.tree.join(path);
+            if std::fs::read(&copy).is_ok_and(|present| present == bytes) {
+                continue;
+            }
+            std::fs::create_dir_all(copy.parent().expect("a file stands in a folder"))?;
+            std::fs::write(&copy, bytes).with_context(|| format!("write {}", copy.display()))?;
+        }
+        Ok(scratch)
+    }
+
+    fn present(&self, folder: &Path) -> Result<Vec<String>> {
+        let mut paths = Vec::new();
+        let Ok(entries) = std::fs::read_dir(folder) else { return Ok(paths) };
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                paths.extend(self.present(&entry.path())?);
+                continue;
+            }
+            let path = entry.path();
+            let inside = path.strip_prefix(&self.tree).expect("the walk began at the tree");
+            paths.push(inside.to_string_lossy().into_owned());
+        }
+        Ok(paths)
+    }
+
+    pub(crate) fn read(&self, path: &str) -> Result<String> {
+        std::fs::read_to_string(self.tree.join(path)).with_context(|| format!("read {path}"))
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) -> Result<()> {
+        std::fs::write(self.tree.join(path), text).with_context(|| format!("write {path}"))
+    }
+
+    /// Builds a package's tests; what the compiler said if it refused.
+    pub(crate) fn build(&self, package: &str, target: &[&str]) -> Result<Option<String>> {
+        let output = self
+            .cargo()
+            .args(["test", "--quiet", "--locked", "--no-run", "--package", package])
+            .args(target)
+            .output()
+            .context("run cargo test --no-run")?;
+        let refused = (!output.status.success()).then(|| tail(&output));
+        Ok(refused)
+    }
+
+    /// Runs exactly the named tests of a package.
+    pub(crate) fn test(&self, package: &str, target: &[&str], names: &[&str]) -> Result<Ran> {
+        let cargo = self.cargo();
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", SECONDS_PER_TEST]).arg(cargo.get_program());
+        command.args(["test", "--locked", "--package", package]).args(target);
+        command.args(["--", "--exact"]).args(names).current_dir(&self.tree);
+        command.env("CARGO_TARGET_DIR", &self.target);
+        let output = command.output().context("run cargo test")?;
+        Ok(Ran::read(&output, tail(&output)))
+    }
+
+    fn cargo(&self) -> Command {
+        let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(program);
+        command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
+        command
+    }
+}
+
+fn tail(output: &Output) -> String {
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
