@@ -6,7 +6,6 @@
 //! looks at another process, or says `unsafe` (but the program start of `kernel`).
 //! Leaves to others: every decision.
 #![expect(unsafe_code, reason = "mapping the clock's word and leaving the session; each has its paragraph")]
-#![allow(clippy::disallowed_methods, reason = "this crate is the door that the ban points to")]
 
 pub mod clock;
 pub mod env;
