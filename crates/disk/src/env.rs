@@ -17,6 +17,24 @@ pub const UP_NONCE: &str = "NETSKY_UP_NONCE";
 /// The kernel's mark on everything of one incarnation.
 pub const MARK: &str = "OSTK_MARK";
 
+/// Set on processes that are no part of the tree they were started from: anchors, workers, restart
+/// children. A sweep of a tree passes them and what is below them by.
+pub const APART: &str = "OSTK_APART";
+
+/// What a process that stands apart must not inherit: whose tree it came from.
+pub const TREE: [&str; 10] = [
+    AGENT,
+    GENERATION,
+    TOKEN_FILE,
+    UP_NONCE,
+    MARK,
+    "OSTK_SESSION",
+    "OSTK_NAME",
+    "OSTK_GENERATION",
+    "OSTK_MODEL",
+    "OSTK_ROOT",
+];
+
 /// A variable as text; none if unset, empty or not UTF-8.
 pub fn text(key: &str) -> Option<String> {
     std::env::var(key).ok().filter(|value| !value.is_empty())

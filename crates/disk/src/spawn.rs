@@ -10,7 +10,19 @@ use netsky_model::process::ProcessId;
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, Result};
-use crate::process;
+use crate::{env, process};
+
+/// The path of a program that is installed beside this one: `netsky`, `ostk`.
+///
+/// # Errors
+/// The system does not say where this program is.
+pub fn sibling(name: &str) -> Result<PathBuf> {
+    let own = std::env::current_exe().map_err(|e| Error::new("find", "this program", e))?;
+    // After an upgrade in place the kernel adds a remark to the path; the new file is the one to start.
+    let text = own.to_string_lossy();
+    let own = PathBuf::from(text.strip_suffix(" (deleted)").unwrap_or(&text).to_owned());
+    Ok(own.with_file_name(name))
+}
 
 /// A program of ours to start.
 #[derive(Debug, Clone, Default)]
@@ -58,12 +70,16 @@ impl Program {
         Ok(command)
     }
 
-    /// Start it detached: its end is nobody's business here.
+    /// Start it detached: its end is nobody's business here, and it is no part of the caller's tree.
     ///
     /// # Errors
     /// The log cannot be opened or the program not started.
     pub fn detach(&self) -> Result<ProcessId> {
-        let child = self.command()?.spawn().map_err(|e| Error::new("start", &self.path, e))?;
+        let mut command = self.command()?;
+        for key in env::TREE {
+            command.env_remove(key);
+        }
+        let child = command.env(env::APART, "1").spawn().map_err(|e| Error::new("start", &self.path, e))?;
         let id = process::identify(child.id());
         // Dropping a std child neither waits nor kills. Gone already is an identity that is dead.
         Ok(id.unwrap_or(ProcessId {

@@ -10,6 +10,8 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::process::{PidFd, Signal, Stat, identify};
 
+/// Start of the entry that says "apart".
+const APART: &[u8] = b"OSTK_APART=";
 /// Pause between two looks while killed processes end.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -52,7 +54,16 @@ pub fn marked(key: &str, value: &str) -> Result<Vec<ProcessId>> {
     Ok(found)
 }
 
-/// Everything below a process, children before their own children; not the process itself.
+/// Whether the environment that a process was started with has an entry.
+fn has_variable(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> bool {
+    let environ = std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ"));
+    environ.unwrap_or_default().split(|b| *b == 0).any(wanted)
+}
+
+/// Everything below a process, parents before children; not the process itself.
+///
+/// What was started to stand apart ([`crate::env::APART`]) is passed by with all that is below it: an anchor
+/// that an agent's command happened to start, and its workers, are no part of that agent.
 ///
 /// # Errors
 /// `/proc` cannot be listed.
@@ -68,6 +79,9 @@ pub fn descendants(of: u32) -> Result<Vec<ProcessId>> {
     while let Some(parent) = open.pop() {
         // Taking the list away ends the walk even if pids were handed on while we looked.
         for child in children.remove(&parent).unwrap_or_default() {
+            if has_variable(child, |entry| entry.starts_with(APART)) {
+                continue;
+            }
             found.extend(identify(child));
             open.push(child);
         }

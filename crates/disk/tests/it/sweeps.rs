@@ -37,3 +37,20 @@ fn a_held_process_is_waited_for_and_signalled_by_identity() {
     child.wait().unwrap();
     assert!(PidFd::open(&id).unwrap().is_none());
 }
+
+#[test]
+fn what_stands_apart_is_no_part_of_the_tree() {
+    // The value is ours alone, so that only what this test started is swept.
+    let apart = netsky_disk::random::token();
+    let script = format!("OSTK_APART={apart} sh -c 'sleep 300 & wait' & sleep 300 & wait");
+    let mut shell = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    let all = || sweep::marked("OSTK_APART", &apart).unwrap();
+    while all().len() < 2 {
+        std::thread::yield_now();
+    }
+    let swept = sweep::sweep_descendants(shell.id(), LIMIT).unwrap();
+    let left = all().len();
+    sweep::sweep_marked("OSTK_APART", &apart, LIMIT).unwrap();
+    shell.wait().unwrap();
+    assert_eq!((swept.killed, left), (1, 2), "{swept:?}");
+}
