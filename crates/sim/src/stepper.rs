@@ -163,10 +163,17 @@ impl Stepper {
         self
     }
 
+    /// Runs to the end without looking, only bounded.
+    pub fn run(&self) -> Result<Run> {
+        let mut tracee = Tracee::start(&self.program, self.limit, false)?;
+        let driven = self.drive(&mut tracee, |_| Order::Go)?;
+        Ok(run(&tracee, driven))
+    }
+
     /// Runs to the end and lists every point.
     pub fn points(&self) -> Result<Trace> {
         let mut points = Vec::new();
-        let mut tracee = Tracee::start(&self.program, self.limit)?;
+        let mut tracee = Tracee::start(&self.program, self.limit, true)?;
         let driven = self.drive(&mut tracee, |point| {
             points.push(point.clone());
             Order::Go
@@ -181,7 +188,7 @@ impl Stepper {
 
     /// Runs to the first point that `here` accepts and kills the program there.
     pub fn kill_when(&self, here: impl FnMut(&Point) -> bool) -> Result<Outcome> {
-        let mut tracee = Tracee::start(&self.program, self.limit)?;
+        let mut tracee = Tracee::start(&self.program, self.limit, true)?;
         let (hit, driven) = self.break_at(&mut tracee, here, Order::Kill)?;
         Ok(Outcome { hit, run: run(&tracee, driven) })
     }
@@ -190,7 +197,7 @@ impl Stepper {
     ///
     /// `here` is asked at entries only. A run that never comes there has no `hit`.
     pub fn fail_when(&self, mut here: impl FnMut(&Point) -> bool, errno: Errno) -> Result<Outcome> {
-        let mut tracee = Tracee::start(&self.program, self.limit)?;
+        let mut tracee = Tracee::start(&self.program, self.limit, true)?;
         let here = |point: &Point| point.moment == Moment::Entry && here(point);
         let (hit, driven) = self.break_at(&mut tracee, here, Order::Fail(errno))?;
         Ok(Outcome { hit, run: run(&tracee, driven) })
@@ -200,7 +207,7 @@ impl Stepper {
     ///
     /// `None` when the run ended before. The time bound goes on counting.
     pub fn pause_when(&self, mut here: impl FnMut(&Point) -> bool) -> Result<Option<Paused>> {
-        let mut tracee = Tracee::start(&self.program, self.limit)?;
+        let mut tracee = Tracee::start(&self.program, self.limit, true)?;
         let here = |point: &Point| point.moment == Moment::Exit && here(point);
         match self.break_at(&mut tracee, here, Order::Pause)? {
             (Some(point), Driven::Paused) => Ok(Some(Paused { tracee, limit: self.limit, point })),

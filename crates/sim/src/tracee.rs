@@ -63,7 +63,9 @@ pub(crate) struct Tracee {
 
 impl Tracee {
     /// Starts `program` and stops it right after its exec; kills it `limit` from now.
-    pub(crate) fn start(program: &Program, limit: Duration) -> Result<Tracee> {
+    ///
+    /// Without `stepping` the program then runs through its calls unseen.
+    pub(crate) fn start(program: &Program, limit: Duration, stepping: bool) -> Result<Tracee> {
         let (stdout, stderr) = (memory_file()?, memory_file()?);
         // The text is constant: the program and its arguments reach the shell as arguments, never as words to parse.
         let child = Command::new("/bin/sh")
@@ -91,6 +93,7 @@ impl Tracee {
         };
         tracee.guard = Some(guard(pid, limit)?);
         tracee.seize()?;
+        tracee.stepping = stepping;
         Ok(tracee)
     }
 
@@ -115,7 +118,6 @@ impl Tracee {
         let memory = File::open(format!("/proc/{}/mem", self.pid))
             .map_err(|source| Error::Tracer { op: "open the program's memory", source })?;
         self.memory = Some(memory);
-        self.stepping = true;
         Ok(())
     }
 

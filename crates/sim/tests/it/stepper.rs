@@ -84,6 +84,8 @@ fn what_was_written_before_the_kill_is_kept() {
     let shell = |script: &str| Stepper::new("/bin/sh").args(["-c", script]).only(&[Call::Write]);
     let run = shell("echo one; echo two >&2; exit 7").points().unwrap().run;
     assert_eq!((run.ended, &*run.stdout, &*run.stderr), (Ended::Exited(7), "one\n", "two\n"));
+    let unseen = shell("echo one; echo two >&2; exit 7").run().unwrap();
+    assert_eq!((unseen.ended, unseen.stdout, unseen.stderr), (run.ended, run.stdout, run.stderr));
     // Points 0 and 1 are the first echo, 2 is the entry of the second.
     assert_eq!(shell("echo one; echo two").kill_at(2).unwrap().run.stdout, "one\n");
     assert_eq!(shell("echo one; echo two").kill_at(3).unwrap().run.stdout, "one\ntwo\n");
