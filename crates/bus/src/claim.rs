@@ -123,7 +123,7 @@ impl Bus<'_> {
                 .map_or(Taken::Gone, Taken::Quarantined));
         };
         transition(State::Written, Event::Claim)?;
-        let mine = waiting.to(Stage::Claimed(process::me()));
+        let mine = waiting.to(Stage::Claimed(process::identity()?));
         let held = mine.to_string();
         match folders.inbox.rename(waiting.to_string(), &folders.claimed, &held) {
             Ok(()) => {}

@@ -67,8 +67,9 @@ fn checksum(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(hash.as_bytes()[..8].try_into().expect("32 bytes"))
 }
 
-fn this_boot() -> u64 {
-    u64::from_str_radix(process::boot_id(), 16).unwrap_or(0)
+/// Not a guess where it cannot be read: another boot would make the clock jump to its ceiling.
+fn this_boot() -> Result<u64> {
+    Ok(u64::from_str_radix(process::known_boot_id()?, 16).unwrap_or(0))
 }
 
 impl SharedClock {
@@ -121,7 +122,8 @@ impl SharedClock {
     fn is_started(&self) -> Result<bool> {
         let head = self.head()?;
         let word = self.word().load(Ordering::SeqCst);
-        Ok(head.is_some_and(|head| head.boot == this_boot() && word + WINDOW >= head.ceiling))
+        let boot = this_boot()?;
+        Ok(head.is_some_and(|head| head.boot == boot && word + WINDOW >= head.ceiling))
     }
 
     /// First use on this boot, or after damage: begin above everything known.
@@ -141,7 +143,7 @@ impl SharedClock {
 
     /// Make a new ceiling durable; the caller holds the lock.
     fn raise(&self, above: u64) -> Result<()> {
-        let head = Head { ceiling: above + WINDOW, boot: this_boot() };
+        let head = Head { ceiling: above + WINDOW, boot: this_boot()? };
         self.file.write_all_at(&head.encode(), 0).map_err(|e| Error::new("write clock", &self.path, e))?;
         rustix::fs::fdatasync(&self.file).map_err(|e| Error::new("sync clock", &self.path, e))
     }

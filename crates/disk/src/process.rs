@@ -13,19 +13,24 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use crate::error::{Error, Result};
 
-/// First 8 hex digits of the kernel's boot id.
+/// First 8 hex digits of the kernel's boot id; zeros where it cannot be read.
 pub fn boot_id() -> &'static str {
-    static BOOT: OnceLock<String> = OnceLock::new();
-    BOOT.get_or_init(|| {
-        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let hex: String = text.chars().filter(char::is_ascii_hexdigit).take(8).collect();
-        if hex.len() == 8 { hex } else { "00000000".to_owned() }
-    })
+    known_boot_id().unwrap_or("00000000")
 }
 
-/// Nothing this process makes is open to others, whatever umask it inherited; the first line of every `main`.
-pub fn private_umask() {
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+/// The boot id, read once. Out of descriptors is no other boot: whoever judges by it must see the error.
+pub(crate) fn known_boot_id() -> Result<&'static str> {
+    const PATH: &str = "/proc/sys/kernel/random/boot_id";
+    static BOOT: OnceLock<String> = OnceLock::new();
+    if let Some(boot) = BOOT.get() {
+        return Ok(boot);
+    }
+    let text = std::fs::read_to_string(PATH).map_err(|e| Error::new("read", PATH, e))?;
+    let hex: String = text.chars().filter(char::is_ascii_hexdigit).take(8).collect();
+    if hex.len() != 8 {
+        return Err(Error::because("read", PATH, "it is no boot id"));
+    }
+    Ok(BOOT.get_or_init(|| hex))
 }
 
 /// Inode of our pid namespace.
@@ -35,8 +40,24 @@ fn own_ns() -> u64 {
 }
 
 /// This process.
+///
+/// # Panics
+/// If `/proc` cannot be read, as without a free descriptor; where that must be an error, take [`identity`].
 pub fn me() -> ProcessId {
-    identify(std::process::id()).expect("this process runs, so /proc knows it")
+    identity().expect("this process runs, so /proc knows it")
+}
+
+/// This process, by what must be true before its name may stand in a claim.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn identity() -> Result<ProcessId> {
+    let boot_id = known_boot_id()?.to_owned();
+    let pid = std::process::id();
+    let path = stat_path(pid);
+    let stat = Stat::look(pid).map_err(|e| Error::new("read", &path, e))?;
+    let stat = stat.ok_or_else(|| Error::because("read", &path, "it does not know this process"))?;
+    Ok(ProcessId { pid, start_time: stat.start_time, boot_id, ns: own_ns() })
 }
 
 /// The process that has a pid now; none if there is none, or only a zombie of it.
@@ -50,18 +71,20 @@ pub fn identify(pid: u32) -> Option<ProcessId> {
     })
 }
 
-/// What is known of a process from its identity.
+/// What is known of a process from its identity. Dead is only who is proved dead: a look that fails proves nothing.
 pub fn probe(id: &ProcessId) -> Life {
+    let Ok(boot) = known_boot_id() else { return Life::Unknown };
     // Another boot ended everything of the earlier one, in whatever namespace it was.
-    if id.boot_id != boot_id() {
+    if id.boot_id != boot {
         return Life::Dead;
     }
     if id.ns != own_ns() {
         return Life::Unknown;
     }
-    match identify(id.pid) {
-        Some(now) if now.start_time == id.start_time => Life::Alive,
-        _ => Life::Dead,
+    match Stat::look(id.pid) {
+        Ok(Some(now)) if !now.zombie && now.start_time == id.start_time => Life::Alive,
+        Ok(_) => Life::Dead,
+        Err(_) => Life::Unknown,
     }
 }
 
@@ -79,8 +102,28 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
+    /// The process that has a pid now; none also where the look failed.
     pub(crate) fn read(pid: u32) -> Option<Stat> {
-        let text = std::fs::read(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
+        Stat::look(pid).ok().flatten()
+    }
+
+    /// The process that has a pid now; an error when that cannot be known.
+    fn look(pid: u32) -> std::io::Result<Option<Stat>> {
+        let text = match std::fs::read(stat_path(pid)) {
+            Ok(text) => text,
+            // It may also end between the opening and the reading.
+            Err(e)
+                if e.kind() == std::io::ErrorKind::NotFound
+                    || e.raw_os_error() == Some(Errno::SRCH.raw_os_error()) =>
+            {
+                return Ok(None);
+            }
+            Err(e) => return Err(e),
+        };
+        Stat::parse(&text).map(Some).ok_or_else(|| std::io::Error::other("not in the known form"))
+    }
+
+    fn parse(text: &[u8]) -> Option<Stat> {
         // The program's name stands in parentheses and may hold any byte, these too.
         let tail = &text[text.iter().rposition(|b| *b == b')')? + 1..];
         let tail = String::from_utf8_lossy(tail);
@@ -91,6 +134,10 @@ impl Stat {
             start_time: fields.get(19)?.parse().ok()?,
         })
     }
+}
+
+fn stat_path(pid: u32) -> std::path::PathBuf {
+    Path::new("/proc").join(pid.to_string()).join("stat")
 }
 
 /// A handle on one process that cannot come to mean another.
