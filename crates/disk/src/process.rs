@@ -62,13 +62,14 @@ pub fn identity() -> Result<ProcessId> {
 
 /// The process that has a pid now; none if there is none, or only a zombie of it.
 pub fn identify(pid: u32) -> Option<ProcessId> {
-    let stat = Stat::read(pid)?;
-    (!stat.zombie).then(|| ProcessId {
-        pid,
-        start_time: stat.start_time,
-        boot_id: boot_id().to_owned(),
-        ns: own_ns(),
-    })
+    identify_or_fail(pid).ok().flatten()
+}
+
+/// As [`identify`], for whoever must not take a failed look for a process that is not there.
+pub(crate) fn identify_or_fail(pid: u32) -> std::io::Result<Option<ProcessId>> {
+    let Some(stat) = Stat::look(pid)?.filter(|stat| !stat.zombie) else { return Ok(None) };
+    let boot_id = boot_id().to_owned();
+    Ok(Some(ProcessId { pid, start_time: stat.start_time, boot_id, ns: own_ns() }))
 }
 
 /// What is known of a process from its identity. Dead is only who is proved dead: a look that fails proves nothing.
@@ -102,22 +103,11 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// The process that has a pid now; none also where the look failed.
-    pub(crate) fn read(pid: u32) -> Option<Stat> {
-        Stat::look(pid).ok().flatten()
-    }
-
     /// The process that has a pid now; an error when that cannot be known.
-    fn look(pid: u32) -> std::io::Result<Option<Stat>> {
+    pub(crate) fn look(pid: u32) -> std::io::Result<Option<Stat>> {
         let text = match std::fs::read(stat_path(pid)) {
             Ok(text) => text,
-            // It may also end between the opening and the reading.
-            Err(e)
-                if e.kind() == std::io::ErrorKind::NotFound
-                    || e.raw_os_error() == Some(Errno::SRCH.raw_os_error()) =>
-            {
-                return Ok(None);
-            }
+            Err(e) if is_gone(&e) => return Ok(None),
             Err(e) => return Err(e),
         };
         Stat::parse(&text).map(Some).ok_or_else(|| std::io::Error::other("not in the known form"))
@@ -134,6 +124,11 @@ impl Stat {
             start_time: fields.get(19)?.parse().ok()?,
         })
     }
+}
+
+/// Whether a look into `/proc/<pid>` says that there is no such process; it may also end between opening and reading.
+pub(crate) fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
 fn stat_path(pid: u32) -> std::path::PathBuf {

@@ -8,7 +8,7 @@ use netsky_model::process::ProcessId;
 
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::process::{PidFd, Signal, Stat, identify};
+use crate::process::{PidFd, Signal, Stat, identify_or_fail, is_gone};
 
 /// Start of the entry that says "apart".
 const APART: &[u8] = b"OSTK_APART=";
@@ -36,7 +36,7 @@ fn pids() -> Result<Vec<u32>> {
 /// by [`descendants`] as long as its ancestor lives.
 ///
 /// # Errors
-/// `/proc` cannot be listed.
+/// `/proc` cannot be listed or looked into.
 pub fn marked(key: &str, value: &str) -> Result<Vec<ProcessId>> {
     let mark = format!("{key}={value}");
     let mut found = Vec::new();
@@ -44,20 +44,26 @@ pub fn marked(key: &str, value: &str) -> Result<Vec<ProcessId>> {
         if pid == std::process::id() {
             continue;
         }
-        let Some(id) = identify(pid) else { continue };
-        let environ =
-            std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ")).unwrap_or_default();
-        if environ.split(|b| *b == 0).any(|entry| entry == mark.as_bytes()) {
+        let Some(id) = looked(pid, identify_or_fail(pid))? else { continue };
+        if has_variable(pid, |entry| entry == mark.as_bytes())? {
             found.push(id);
         }
     }
     Ok(found)
 }
 
-/// Whether the environment that a process was started with has an entry.
-fn has_variable(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> bool {
-    let environ = std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ"));
-    environ.unwrap_or_default().split(|b| *b == 0).any(wanted)
+/// Whether the environment that a process was started with has an entry; no for one that is gone or not ours.
+fn has_variable(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> Result<bool> {
+    match std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) {
+        Ok(environ) => Ok(environ.split(|b| *b == 0).any(wanted)),
+        Err(e) if is_gone(&e) || e.kind() == std::io::ErrorKind::PermissionDenied => Ok(false),
+        Err(e) => Err(Error::new("look at process", pid.to_string(), e)),
+    }
+}
+
+/// A look that failed must not pass for a process that is not there: somebody would be spared.
+fn looked<T>(pid: u32, look: std::io::Result<Option<T>>) -> Result<Option<T>> {
+    look.map_err(|e| Error::new("look at process", pid.to_string(), e))
 }
 
 /// Everything below a process, parents before children; not the process itself.
@@ -66,11 +72,11 @@ fn has_variable(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> bool {
 /// that an agent's command happened to start, and its workers, are no part of that agent.
 ///
 /// # Errors
-/// `/proc` cannot be listed.
+/// `/proc` cannot be listed or looked into.
 pub fn descendants(of: u32) -> Result<Vec<ProcessId>> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for pid in pids()? {
-        if let Some(stat) = Stat::read(pid) {
+        if let Some(stat) = looked(pid, Stat::look(pid))? {
             children.entry(stat.parent).or_default().push(pid);
         }
     }
@@ -79,10 +85,10 @@ pub fn descendants(of: u32) -> Result<Vec<ProcessId>> {
     while let Some(parent) = open.pop() {
         // Taking the list away ends the walk even if pids were handed on while we looked.
         for child in children.remove(&parent).unwrap_or_default() {
-            if has_variable(child, |entry| entry.starts_with(APART)) {
+            if has_variable(child, |entry| entry.starts_with(APART))? {
                 continue;
             }
-            found.extend(identify(child));
+            found.extend(looked(child, identify_or_fail(child))?);
             open.push(child);
         }
     }
