@@ -64,9 +64,21 @@ pub struct Batch {
     pub newer: Vec<String>,
 }
 
+/// What one drain did.
+#[derive(Debug, Default)]
+pub struct Drained {
+    /// How many were put before the agent.
+    pub surfaced: usize,
+    /// What was no envelope and went to `poison/`.
+    pub quarantined: Vec<Quarantined>,
+    /// Files of a newer format, left where they are.
+    pub newer: Vec<String>,
+}
+
 /// What became of one file of the inbox.
+#[expect(clippy::large_enum_variant, reason = "lives for one step and is moved once")]
 enum Taken {
-    Claim(Box<Claim>),
+    Claim(Claim),
     Quarantined(Quarantined),
     Newer,
     /// Another process was faster.
@@ -88,7 +100,7 @@ impl Bus<'_> {
                 break;
             }
             match self.take(&channel, &folders, &file) {
-                Ok(Taken::Claim(claim)) => batch.claims.push(*claim),
+                Ok(Taken::Claim(claim)) => batch.claims.push(claim),
                 Ok(Taken::Quarantined(what)) => batch.quarantined.push(what),
                 Ok(Taken::Newer) => batch.newer.push(file.to_string_lossy().into_owned()),
                 Ok(Taken::Gone) => {}
@@ -100,17 +112,7 @@ impl Bus<'_> {
         if batch.claims.is_empty() {
             return Ok(batch);
         }
-        if let Err(error) = folders.claimed.sync() {
-            for claim in &batch.claims {
-                folders.put_back(&claim.name)?;
-            }
-            return Err(error.into());
-        }
-        point("bus.claim.synced");
-        for claim in &batch.claims {
-            let told = Told { from: Some(&claim.envelope.from), ..Told::default() };
-            self.moved(agent, &claim.name, State::Claimed, told);
-        }
+        self.hold(agent, &folders, &batch.claims)?;
         Ok(batch)
     }
 
@@ -135,7 +137,7 @@ impl Bus<'_> {
             Ok(bytes) => match read_as(&waiting, &bytes) {
                 Ok(envelope) => {
                     let claim = Claim { agent: channel.agent.clone(), name: mine, envelope };
-                    return Ok(Taken::Claim(Box::new(claim)));
+                    return Ok(Taken::Claim(claim));
                 }
                 Err(Refused::Newer) => {
                     folders.put_back(&mine)?;
@@ -203,6 +205,68 @@ impl Bus<'_> {
         point("bus.deliver.synced");
         self.moved(&claim.agent, &name, to, claim.told(generation));
         Ok(())
+    }
+
+    /// Puts everything that waits (at most `max`) before the agent, one after the other, oldest first.
+    ///
+    /// One claim at a time: a message that kills its reader must not count against those behind it.
+    ///
+    /// # Errors
+    /// A failed `put` or what the file system refuses; what was surfaced before is recorded, the rest waits.
+    pub fn drain(
+        &self,
+        agent: &AgentId,
+        max: usize,
+        generation: Generation,
+        mut put: impl FnMut(&Claim) -> io::Result<()>,
+    ) -> Result<Drained> {
+        let channel = self.channel(agent)?;
+        self.return_dead_claims(agent)?;
+        let folders = Folders::open(&channel)?;
+        let mut drained = Drained::default();
+        for file in folders.inbox.raw_names()? {
+            if drained.surfaced >= max {
+                break;
+            }
+            match self.take(&channel, &folders, &file)? {
+                Taken::Claim(claim) => {
+                    self.hold(agent, &folders, std::slice::from_ref(&claim))?;
+                    self.surface(claim, generation, &mut put)?;
+                    drained.surfaced += 1;
+                }
+                Taken::Quarantined(what) => drained.quarantined.push(what),
+                Taken::Newer => drained.newer.push(file.to_string_lossy().into_owned()),
+                Taken::Gone => {}
+            }
+        }
+        Ok(drained)
+    }
+
+    /// Makes claims durable, so that their attempts count; on failure they wait again as they did.
+    fn hold(&self, agent: &AgentId, folders: &Folders, claims: &[Claim]) -> Result<()> {
+        if let Err(error) = folders.claimed.sync() {
+            for claim in claims {
+                folders.put_back(&claim.name)?;
+            }
+            return Err(error.into());
+        }
+        point("bus.claim.synced");
+        for claim in claims {
+            let told = Told { from: Some(&claim.envelope.from), ..Told::default() };
+            self.moved(agent, &claim.name, State::Claimed, told);
+        }
+        Ok(())
+    }
+
+    /// Puts a claim back that was never shown: the same attempt again.
+    ///
+    /// # Errors
+    /// What the file system refuses; the claim then ends with this process.
+    pub fn put_back(&self, claim: Claim) -> Result<()> {
+        let channel = self.channel(&claim.agent)?;
+        let folders = Folders::open(&channel)?;
+        folders.put_back(&claim.name)?;
+        Ok(folders.inbox.sync()?)
     }
 
     /// Gives a claim back to the inbox with one attempt more, or to `poison/` when that was the last one.

@@ -25,7 +25,7 @@ mod wait;
 pub use ack::Acked;
 pub use back::Returned;
 pub use bus::Bus;
-pub use claim::{Batch, Claim};
+pub use claim::{Batch, Claim, Drained};
 pub use error::{Error, Result};
 pub use list::Entry;
 pub use poison::Quarantined;

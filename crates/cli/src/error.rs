@@ -4,6 +4,9 @@
 //! in one file.
 
 use std::fmt;
+use std::io::ErrorKind;
+
+use netsky_disk::home::Refused;
 
 /// How a verb ended badly; the number is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,76 @@ impl fmt::Display for Error {
         match &self.hint {
             Some(hint) => write!(f, "; {hint}"),
             None => Ok(()),
+        }
+    }
+}
+
+impl From<netsky_disk::Error> for Error {
+    fn from(error: netsky_disk::Error) -> Self {
+        let what = format!("failed to {error}");
+        // The marker of a folder that is not ours alone; everything else is told by its error number.
+        if error.op == "trust folder" {
+            return Self::new(Kind::Refused, what);
+        }
+        match error.source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                Self::new(Kind::Busy, what).hint("nothing was lost, make room and repeat")
+            }
+            ErrorKind::PermissionDenied => {
+                Self::new(Kind::Refused, what).hint("the folder and its files must be yours")
+            }
+            ErrorKind::ReadOnlyFilesystem => {
+                Self::new(Kind::Failed, what).hint("nothing was lost, make it writable")
+            }
+            _ if is_out_of_descriptors(&error) => {
+                Self::new(Kind::Busy, what).hint("nothing was lost, raise `ulimit -n` or repeat")
+            }
+            _ => Self::new(Kind::Failed, what).hint("nothing was lost"),
+        }
+    }
+}
+
+/// EMFILE and ENFILE, which have no kind of their own.
+fn is_out_of_descriptors(error: &netsky_disk::Error) -> bool {
+    matches!(error.source.raw_os_error(), Some(23 | 24))
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        let what = refused.to_string();
+        match refused {
+            Refused::Missing(_) => Self::new(Kind::NotFound, what).hint("make one with `netsky init`"),
+            Refused::Newer { .. } => {
+                Self::new(Kind::Refused, what).hint("use the newer program; nothing was touched")
+            }
+            Refused::Copied { .. } => {
+                Self::new(Kind::Refused, what).hint("two copies of one home must not both run")
+            }
+            Refused::Disk(error) => error.into(),
+        }
+    }
+}
+
+impl From<netsky_bus::Error> for Error {
+    fn from(error: netsky_bus::Error) -> Self {
+        use netsky_bus::Error as Bus;
+        let what = error.to_string();
+        match error {
+            Bus::Disk(error) => error.into(),
+            Bus::UnknownTarget(_) => Self::new(Kind::Refused, what).hint("make its channel with --create"),
+            Bus::NoChannel(_) => Self::new(Kind::NotFound, what).hint("a first send with --create makes one"),
+            Bus::Sender { .. } => Self::new(Kind::Refused, what),
+            Bus::Envelope(_) => Self::new(Kind::Usage, what).hint("nothing was sent"),
+            Bus::NoEnvelope { .. } => Self::new(Kind::NotFound, what).hint("see `netsky channel list`"),
+            Bus::Ambiguous { .. } => Self::new(Kind::Usage, what).hint("give more of it"),
+            Bus::Held { .. } => Self::new(Kind::Busy, what).hint("repeat when that process is done"),
+            Bus::Sending(_) => Self::new(Kind::Busy, what).hint("repeat: the same id is sent once"),
+            Bus::ClaimLost(_) => {
+                Self::new(Kind::Failed, what).hint("it will be surfaced again, flagged as a repeat")
+            }
+            Bus::Surface { .. } => Self::new(Kind::Failed, what),
+            Bus::Damaged { .. } => Self::new(Kind::Refused, what).hint("it stays in poison/ as evidence"),
+            Bus::Illegal(_) => Self::new(Kind::Failed, what),
         }
     }
 }

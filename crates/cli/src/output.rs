@@ -4,20 +4,19 @@
 
 use std::io::{self, Write};
 
+use netsky_model::render;
 use serde::Serialize;
 
 use crate::error::{Error, Kind};
 
 /// Prints one sentence (or several lines); control characters other than newline and tab are dropped.
 pub(crate) fn say(text: &str) -> Result<(), Error> {
-    put(&clean(text))
+    put(&render::plain(text)).map_err(unprintable)
 }
 
 /// Prints one JSON object on one line; control characters leave as `\u` escapes.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Error> {
-    let text = serde_json::to_string(value)
-        .map_err(|e| Error::new(Kind::Failed, format!("failed to write the answer as JSON: {e}")))?;
-    put(&escape_controls(&text))
+    json_text(value).and_then(|text| put(&text)).map_err(unprintable)
 }
 
 /// Prints a table without borders; an empty one is the sentence given for it.
@@ -41,12 +40,17 @@ pub(crate) fn table(headers: &[&str], rows: Vec<Vec<String>>, empty: &str) -> Re
 
 /// Untrusted text made fit for a table cell or an error line: one line, no control characters.
 pub(crate) fn one_line(text: &str) -> String {
-    clean(text).replace(['\n', '\t'], " ")
+    render::line(text)
 }
 
-/// Drops what could move a cursor or hide text.
-fn clean(text: &str) -> String {
-    text.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect()
+/// Puts a rendered element before whoever reads our standard output; flushed when this returns.
+pub(crate) fn element(rendered: &str) -> io::Result<()> {
+    put(&render::plain(rendered))
+}
+
+/// One JSON object as it is printed.
+pub(crate) fn json_text(value: &impl Serialize) -> io::Result<String> {
+    Ok(escape_controls(&serde_json::to_string(value)?))
 }
 
 /// JSON escapes C0 by itself; DEL and C1 are legal in it but not harmless on a terminal.
@@ -62,9 +66,23 @@ fn escape_controls(json: &str) -> String {
     out
 }
 
-fn put(text: &str) -> Result<(), Error> {
+fn put(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}")
-        .and_then(|()| out.flush())
-        .map_err(|e| Error::new(Kind::Failed, format!("failed to write to standard output: {e}")))
+    writeln!(out, "{text}").and_then(|()| out.flush())
+}
+
+fn unprintable(error: io::Error) -> Error {
+    Error::new(Kind::Failed, format!("failed to write to standard output: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a10_json_holds_no_byte_that_drives_a_terminal() {
+        let text = json_text(&"a\u{1b}[31m\u{7}\u{7f}\u{9b}é").expect("a string");
+        assert_eq!(text, r#""a\u001b[31m\u0007\u007f\u009bé""#);
+        assert_eq!(serde_json::from_str::<String>(&text).expect("JSON"), "a\u{1b}[31m\u{7}\u{7f}\u{9b}é");
+    }
 }

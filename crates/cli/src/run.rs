@@ -5,9 +5,11 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use netsky_disk::{clock, process};
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
@@ -24,8 +26,17 @@ pub(crate) trait Program: CommandFactory + FromArgMatches + Run {
     /// What the global options say.
     fn context(&self) -> Context;
 
-    /// Called once after a verb ended, with its arguments and exit code; a program that records nothing leaves it out.
-    fn record(_matches: &ArgMatches, _exit: u8) {}
+    /// Called once after a verb ended; a program that records nothing leaves it out.
+    fn record(_cx: &Context, _matches: &ArgMatches, _ended: Ended) {}
+}
+
+/// How a verb ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Ended {
+    /// Its exit code.
+    pub(crate) exit: u8,
+    /// How long it took.
+    pub(crate) took: Duration,
 }
 
 /// Declares a group of verbs: a clap subcommand enum whose variants are run by their own files.
@@ -49,22 +60,25 @@ pub(crate) use verbs;
 
 /// Runs a program on the process's own arguments and says how it ended.
 pub(crate) fn main<P: Program>(name: &'static str) -> ExitCode {
+    process::private_umask();
     let matches = match P::command().try_get_matches() {
         Ok(matches) => matches,
         Err(refusal) => return before_any_verb(name, &refusal),
     };
-    let ended = P::from_arg_matches(&matches).map_err(|e| usage(&e)).and_then(|program| {
-        let cx = program.context();
-        program.run(&cx)
-    });
-    let exit = match ended {
+    let program = match P::from_arg_matches(&matches) {
+        Ok(program) => program,
+        Err(refusal) => return before_any_verb(name, &refusal),
+    };
+    let started = clock::boot();
+    let cx = program.context();
+    let exit = match program.run(&cx) {
         Ok(()) => 0,
         Err(error) => {
             report(name, &error);
             error.kind as u8
         }
     };
-    P::record(&matches, exit);
+    P::record(&cx, &matches, Ended { exit, took: clock::boot().saturating_sub(started) });
     ExitCode::from(exit)
 }
 

@@ -1,12 +1,14 @@
 //! The command tree of `netsky`, one line a verb.
 
-use clap::Parser;
+use clap::{ArgMatches, Parser};
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::run::{Program, Run, verbs};
+use crate::run::{Ended, Program, Run, verbs};
 
+mod channel;
 mod init;
+mod record;
 
 /// A constellation of agents that keeps serving, keeps repairing, and keeps its evidence
 #[derive(Parser)]
@@ -23,12 +25,18 @@ verbs! {
     /// The groups and verbs.
     Verb {
         Init(init::Args),
+        #[command(subcommand)]
+        Channel(channel::Verb),
     }
 }
 
 impl Program for Cli {
     fn context(&self) -> Context {
         Context::netsky(self.json)
+    }
+
+    fn record(cx: &Context, matches: &ArgMatches, ended: Ended) {
+        record::invocation(cx, matches, ended);
     }
 }
 

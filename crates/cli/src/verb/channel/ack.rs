@@ -1,0 +1,36 @@
+//! `netsky channel ack`: the agent has dealt with a message; it will not come again.
+
+use netsky_bus::{Acked, Bus};
+use netsky_ledger::Telemetry;
+use netsky_model::id::AgentId;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::output;
+use crate::run::Run;
+
+/// Say that a message was dealt with
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Whose message
+    #[arg(value_parser = super::agent)]
+    agent: AgentId,
+    /// Its id, which may be shortened where unambiguous
+    id: String,
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let layout = cx.home()?;
+        let telemetry = Telemetry::new(layout);
+        let (id, acked) = Bus::open(layout, &telemetry).ack(&self.agent, &self.id)?;
+        let already = acked == Acked::Already;
+        if cx.json {
+            return output::json(&serde_json::json!({"id": id, "state": "acked", "already": already}));
+        }
+        match already {
+            false => output::say(&format!("acked {id}")),
+            true => output::say(&format!("{id} was acked before")),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `netsky channel drain`: claim, print, record, one message after the other.
+//!
+//! A message counts as surfaced when its text was written to standard output and flushed.
+
+use netsky_bus::{Bus, Claim};
+use netsky_ledger::Telemetry;
+use netsky_model::id::AgentId;
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::output;
+use crate::run::Run;
+
+/// Most messages of one JSON answer: it is printed whole before any of them is recorded.
+const MAX_JSON: usize = 100;
+
+/// Print and take everything that waits for an agent
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Whose inbox
+    #[arg(value_parser = super::agent)]
+    agent: AgentId,
+    /// At most this many messages [default: all; with --json 100]
+    #[arg(long, value_name = "N")]
+    max: Option<usize>,
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let layout = cx.home()?;
+        let telemetry = Telemetry::new(layout);
+        let bus = Bus::open(layout, &telemetry);
+        if cx.json {
+            return self.as_json(cx, &bus);
+        }
+        let generation = cx.generation_of(&self.agent);
+        let max = self.max.unwrap_or(usize::MAX);
+        let drained = bus.drain(&self.agent, max, generation, |claim| output::element(&claim.rendered()))?;
+        super::damage(&self.agent, &drained.quarantined, &drained.newer)
+    }
+}
+
+impl Args {
+    /// One object: all of it is printed before any message counts as surfaced.
+    fn as_json(&self, cx: &Context, bus: &Bus<'_>) -> Result<(), Error> {
+        let batch = bus.claim(&self.agent, self.max.unwrap_or(MAX_JSON))?;
+        let envelopes: Vec<Value> = batch.claims.iter().map(as_value).collect();
+        if let Err(error) = output::json(&json!({ "envelopes": envelopes })) {
+            let count = batch.claims.len();
+            for claim in batch.claims {
+                bus.release(claim)?;
+            }
+            return Err(match count {
+                0 => error,
+                _ => {
+                    Error::new(Kind::Failed, format!("{error}; the {count} messages went back to the inbox"))
+                }
+            });
+        }
+        let generation = cx.generation_of(&self.agent);
+        for claim in batch.claims {
+            bus.deliver(claim, generation)?;
+        }
+        super::damage(&self.agent, &batch.quarantined, &batch.newer)
+    }
+}
+
+fn as_value(claim: &Claim) -> Value {
+    let mut value = serde_json::to_value(claim.envelope()).unwrap_or_default();
+    value["attempt"] = claim.attempt().into();
+    value["redelivered"] = (claim.attempt() > 1).into();
+    value["rendered"] = claim.rendered().into();
+    value
+}

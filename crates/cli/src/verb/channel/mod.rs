@@ -1,0 +1,56 @@
+//! `netsky channel`: the bus by hand, and the way programs without a driver of their own use it.
+
+use netsky_bus::Quarantined;
+use netsky_model::id::{AgentId, Sender};
+
+use crate::error::{Error, Kind};
+use crate::run::verbs;
+
+mod ack;
+mod drain;
+mod list;
+mod send;
+mod show;
+mod wait;
+
+verbs! {
+    /// Send, read and follow messages between agents
+    Verb {
+        Send(send::Args),
+        Drain(drain::Args),
+        Wait(wait::Args),
+        Ack(ack::Args),
+        List(list::Args),
+        Show(show::Args),
+    }
+}
+
+/// An agent as people type it: its name, or `7` for `agent7`.
+fn agent(text: &str) -> Result<AgentId, String> {
+    AgentId::from_shorthand(text).map_err(|e| e.to_string())
+}
+
+/// A sender as people type it: as [`agent`], or `owner`, or a peer's agent.
+fn sender(text: &str) -> Result<Sender, String> {
+    match agent(text) {
+        Ok(agent) => Ok(agent.into()),
+        Err(_) => text.parse().map_err(|e: netsky_model::id::BadId| e.to_string()),
+    }
+}
+
+/// What a verb says of files that it had to put aside: done otherwise, and damage was found.
+fn damage(agent: &AgentId, quarantined: &[Quarantined], newer: &[String]) -> Result<(), Error> {
+    if let [first, rest @ ..] = quarantined {
+        let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        let what = format!("quarantined {} of {agent}: {}{more}", first.name, first.reason);
+        return Err(Error::new(Kind::Damaged, what)
+            .hint(format!("see `netsky channel list {agent} --state poisoned`")));
+    }
+    match newer.first() {
+        Some(name) => {
+            let what = format!("{name} of {agent} is of a newer format and was left in the inbox");
+            Err(Error::new(Kind::Refused, what).hint("drain it with the newer program"))
+        }
+        None => Ok(()),
+    }
+}
