@@ -13,6 +13,11 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use crate::error::{Error, Result};
 
+/// Nothing this process makes is open to others, whatever umask it inherited; the first line of every `main`.
+pub fn private_umask() {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+}
+
 /// First 8 hex digits of the kernel's boot id; zeros where it cannot be read.
 pub fn boot_id() -> &'static str {
     known_boot_id().unwrap_or("00000000")
