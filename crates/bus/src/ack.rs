@@ -19,6 +19,9 @@ use crate::poison::reason_of;
 /// How long an ack waits for a live reader that has shown the text and is about to record it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often the claim is looked at meanwhile: its owner's death makes no event.
+const RESCAN: Duration = Duration::from_millis(200);
+
 /// What an ack found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acked {
@@ -36,8 +39,7 @@ impl Bus<'_> {
     pub fn ack(&self, agent: &AgentId, id: &str) -> Result<(EnvelopeId, Acked)> {
         let channel = self.channel(agent)?;
         let acked = channel.dir(State::Acked)?;
-        let watch =
-            Watch::new(&[channel.dir(State::Delivered)?.path(), channel.dir(State::Written)?.path()])?;
+        let mut watch: Option<Watch> = None;
         let started = clock::boot();
         loop {
             let found = self.find(agent, id)?;
@@ -51,7 +53,11 @@ impl Bus<'_> {
                 if left.is_zero() {
                     return Err(Error::Held { agent: agent.clone(), id: found.name.key.id, pid });
                 }
-                watch.wait(left.min(Duration::from_millis(200)))?;
+                match &watch {
+                    Some(watch) => drop(watch.wait(left.min(RESCAN))?),
+                    // Looked at once more before the first wait: what came until now gives no event.
+                    None => watch = Some(ways_on(&channel)?),
+                }
                 continue;
             }
             if self.finish(&channel, &acked, found.state, &found.name, &found.file)? {
@@ -89,6 +95,12 @@ impl Bus<'_> {
         self.moved(&channel.agent, &done, to, told);
         Ok(true)
     }
+}
+
+/// Where a claimed envelope can go on to.
+fn ways_on(channel: &Channel) -> Result<Watch> {
+    let (delivered, inbox) = (channel.dir(State::Delivered)?, channel.dir(State::Written)?);
+    Ok(Watch::new(&[delivered.path(), inbox.path()])?)
 }
 
 fn live_owner(name: &Name) -> Option<u32> {

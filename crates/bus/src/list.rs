@@ -74,7 +74,8 @@ impl Bus<'_> {
     pub(crate) fn find(&self, agent: &AgentId, id: &str) -> Result<Found> {
         let channel = self.channel(agent)?;
         let mut found: Vec<Found> = Vec::new();
-        for state in STATES {
+        // A second look before saying no: between two folders of one look it may have moved back behind us.
+        for state in STATES.into_iter().chain(STATES) {
             for file in channel.dir(state)?.names()? {
                 let Some(name) = Name::parse(&file) else { continue };
                 if name.key.id.as_str() == id {
@@ -85,6 +86,7 @@ impl Bus<'_> {
                 }
             }
         }
+        found.sort_by(|a, b| a.name.key.cmp(&b.name.key));
         found.dedup_by(|a, b| a.name.key == b.name.key);
         match found.len() {
             0 => Err(Error::NoEnvelope { agent: agent.clone(), id: id.to_owned() }),

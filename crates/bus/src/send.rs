@@ -151,7 +151,7 @@ impl Bus<'_> {
 
 fn compose(draft: Draft) -> Envelope {
     let id = draft.id.unwrap_or_else(random::uuid_v7);
-    let mut envelope = Envelope::new(id, draft.from, draft.to, draft.text, clock::wall());
+    let mut envelope = Envelope::new(id, draft.from, draft.to, draft.text, clock::wall_seconds());
     envelope.kind = draft.kind;
     envelope.thread = draft.thread;
     envelope.reply_to = draft.reply_to;

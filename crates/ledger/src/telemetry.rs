@@ -1,5 +1,7 @@
 //! `logs/telemetry-<date>.jsonl`: appended beside other writers, one write a line, not synced.
 
+use std::cell::OnceCell;
+
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lines::Lines;
@@ -18,6 +20,7 @@ const MAX_REASON: usize = 500;
 #[derive(Debug)]
 pub struct Telemetry {
     layout: Layout,
+    me: OnceCell<Option<ProcessId>>,
 }
 
 /// One run of a program, after it ended.
@@ -40,7 +43,7 @@ pub struct Invocation {
 impl Telemetry {
     /// The telemetry of the home at `layout`; opens nothing yet.
     pub fn new(layout: &Layout) -> Telemetry {
-        Telemetry { layout: layout.clone() }
+        Telemetry { layout: layout.clone(), me: OnceCell::new() }
     }
 
     /// Records one run of a program.
@@ -72,7 +75,7 @@ impl Telemetry {
             ts: now.wall.to_string(),
             boot_ms: now.boot_ms,
             event,
-            process: process::me(),
+            process: self.me.get_or_init(|| process::identity().ok()).as_ref(),
             body,
         };
         // Telemetry is a help to people; what it is about has happened and is on disk whether or not this succeeds.
@@ -106,7 +109,7 @@ struct Line<'a, T> {
     ts: String,
     boot_ms: u64,
     event: &'static str,
-    process: ProcessId,
+    process: Option<&'a ProcessId>,
     #[serde(flatten)]
     body: &'a T,
 }
