@@ -1,5 +1,14 @@
 //! Sessions: anchor, worker, lineage, RPC and its client.
 
+pub mod anchor;
+pub mod client;
 pub mod frame;
 pub mod output_log;
+pub mod rpc;
 pub mod session;
+
+mod journal;
+mod lines;
+mod meta_file;
+mod socket;
+mod start;

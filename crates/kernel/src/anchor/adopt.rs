@@ -1,0 +1,138 @@
+//! Sessions that were there before this anchor.
+//!
+//! Promise: a live worker is found by the lock it holds, and watched by its identity, never by a bare pid (faults T8); its
+//! pid does not change. A session without a worker is swept, marked `orphaned` and left to its keeper.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use netsky_disk::clock;
+use netsky_disk::fs::Dir;
+use netsky_disk::lock::Lock;
+use netsky_disk::process::probe;
+use netsky_model::id::AgentId;
+use netsky_model::process::Life as Probed;
+use serde_json::json;
+
+use super::settle::{self, Found};
+use super::state::{Anchor, about};
+use super::table::Life;
+use super::{fold, revive, watch};
+use crate::journal::About;
+use crate::meta_file;
+use crate::rpc::EventKind;
+use crate::session::{Meta, Phase};
+
+/// How long a worker may take to come up that a former anchor started just before it died.
+const COMING_UP: Duration = Duration::from_secs(10);
+/// How often such a worker is looked at; its lock and meta have no event of their own.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long the first client waits for sweeps of dead sessions; they go on behind it.
+const BEFORE_SERVING: Duration = Duration::from_secs(2);
+
+/// Reads every session of the root.
+pub(super) async fn all(anchor: &Rc<Anchor>) {
+    let names = match Dir::open(anchor.layout.agents()).and_then(|agents| agents.names()) {
+        Ok(names) => names,
+        Err(error) => return eprintln!("ostk: {error}"),
+    };
+    let mut settling = Vec::new();
+    for file in names {
+        let Some(name) = file.strip_suffix(".meta").and_then(|name| name.parse::<AgentId>().ok()) else {
+            continue;
+        };
+        match meta_file::read(&anchor.layout, &name) {
+            Ok(Some(meta)) => settling.extend(one(anchor, meta)),
+            Ok(None) => {}
+            // Left where it is: the name stays closed until somebody has looked at it.
+            Err(error) => {
+                let data = json!({"file": format!("agents/{file}"), "why": error.to_string()});
+                anchor.observe(EventKind::Damaged, None, data);
+            }
+        }
+    }
+    let all = async {
+        for task in settling {
+            // A task that panicked has said so on standard error.
+            let _ = task.await;
+        }
+    };
+    // What takes longer goes on while clients see it as `ending`.
+    let _ = tokio::time::timeout(BEFORE_SERVING, all).await;
+}
+
+fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHandle<()>> {
+    let about = about(&meta);
+    let held = Lock::is_held(anchor.layout.worker_lock(&about.session)).unwrap_or(true);
+    let probed = meta.worker.as_ref().map(probe);
+    let may_live = meta.phase.may_live();
+    let spawn = |life: Life| {
+        anchor.put(meta.clone(), life);
+        fold::catch_up(anchor, &about.session);
+    };
+    match (held, probed) {
+        (true, Some(Probed::Alive)) if matches!(meta.phase, Phase::Running { .. }) => {
+            spawn(Life::Live);
+            adopted(anchor, &meta);
+            None
+        }
+        (_, Some(Probed::Unknown)) if may_live => {
+            spawn(Life::Foreign);
+            None
+        }
+        (true, _) => {
+            spawn(Life::Starting);
+            let anchor = Rc::clone(anchor);
+            tokio::task::spawn_local(async move { coming_up(&anchor, &about).await });
+            None
+        }
+        (false, _) if may_live => {
+            spawn(Life::Ending);
+            let anchor = Rc::clone(anchor);
+            Some(tokio::task::spawn_local(async move {
+                settle::session(&anchor, &about, Found::AtStart).await;
+            }))
+        }
+        (false, _) => {
+            spawn(Life::Gone);
+            revive::consider(anchor, &about, Found::AtStart);
+            None
+        }
+    }
+}
+
+fn adopted(anchor: &Rc<Anchor>, meta: &Meta) {
+    let Some(worker) = meta.worker.clone() else { return };
+    let about = about(meta);
+    anchor.observe(EventKind::Adopted, Some(about.clone()), json!({"pid": worker.pid}));
+    watch::start(anchor, about, worker, None);
+}
+
+/// A worker that holds its lock and is not (or no longer) running its program: it is coming up or finishing.
+async fn coming_up(anchor: &Rc<Anchor>, about: &About) {
+    let begun = clock::boot();
+    while clock::boot() - begun < COMING_UP {
+        let held = Lock::is_held(anchor.layout.worker_lock(&about.session)).unwrap_or(true);
+        if !held {
+            return settle::session(anchor, about, Found::AtStart).await;
+        }
+        if let Ok(Some(meta)) = meta_file::read(&anchor.layout, &about.session)
+            && meta.generation == about.generation
+            && matches!(meta.phase, Phase::Running { .. })
+            && meta.worker.as_ref().is_some_and(|worker| probe(worker) == Probed::Alive)
+        {
+            anchor.put(meta.clone(), Life::Live);
+            fold::catch_up(anchor, &about.session);
+            return adopted(anchor, &meta);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    // It neither runs nor ends. Its note in the lock says who it is.
+    if let Some(worker) = Lock::noted(anchor.layout.worker_lock(&about.session)) {
+        if let Err(error) = netsky_disk::process::signal(&worker, netsky_disk::process::Signal::KILL) {
+            eprintln!("ostk: {error}");
+        }
+        watch::gone(&worker).await;
+    }
+    settle::session(anchor, about, Found::AtStart).await;
+}

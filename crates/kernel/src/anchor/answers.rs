@@ -1,0 +1,74 @@
+//! `request_id`: said twice is done once.
+//!
+//! Promise: a repeat gets the first result, also while the first is still at work, also from a restarted anchor. What was
+//! refused because of how things stood (`busy`, `stale-generation`, …) changed nothing and is judged anew.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::recall::{Answered, Outcome};
+use super::state::Anchor;
+use crate::rpc::{EventKind, Guard, MAX_REQUEST_ID, Refusal, RefusalKind};
+
+/// Calls with a `request_id` that are being worked on.
+#[derive(Default)]
+pub(super) struct InFlight(RefCell<HashMap<String, watch::Receiver<()>>>);
+
+/// Works on a call unless it was answered before.
+pub(super) async fn once(
+    anchor: &Rc<Anchor>,
+    method: &'static str,
+    guard: &Guard,
+    work: impl Future<Output = Result<Value, Refusal>>,
+) -> Result<Value, Refusal> {
+    let Some(id) = &guard.request_id else { return work.await };
+    if id.is_empty() || id.len() > MAX_REQUEST_ID {
+        let message = format!("a request_id has 1 to {MAX_REQUEST_ID} bytes");
+        return Err(Refusal::new(RefusalKind::BadParams, message));
+    }
+    loop {
+        if let Some(answered) = anchor.recall(|recall| recall.answer(id).cloned()) {
+            return first_result(answered, method);
+        }
+        let first = anchor.in_flight.0.borrow().get(id).cloned();
+        let Some(mut first) = first else { break };
+        // Ends with an error once the first call is done and its sender dropped.
+        let _ = first.changed().await;
+    }
+    let (working, watched) = watch::channel(());
+    anchor.in_flight.0.borrow_mut().insert(id.clone(), watched);
+    let result = work.await;
+    if let Some(outcome) = worth_keeping(&result) {
+        let answered = Answered { request_id: id.clone(), method: method.to_owned(), outcome };
+        let data = serde_json::to_value(answered).unwrap_or_default();
+        if let Err(error) = anchor.commit(EventKind::Answer, None, data) {
+            eprintln!("ostk: a repeat of {method} {id} will not be known: {error}");
+        }
+    }
+    anchor.in_flight.0.borrow_mut().remove(id);
+    drop(working);
+    result
+}
+
+fn worth_keeping(result: &Result<Value, Refusal>) -> Option<Outcome> {
+    match result {
+        Ok(value) => Some(Outcome::Result(value.clone())),
+        Err(refusal) if refusal.kind() == RefusalKind::FailedToStart => Some(Outcome::Error(refusal.clone())),
+        Err(_) => None,
+    }
+}
+
+fn first_result(answered: Answered, method: &str) -> Result<Value, Refusal> {
+    if answered.method != method {
+        let message = format!("request_id {} was used for {}", answered.request_id, answered.method);
+        return Err(Refusal::new(RefusalKind::BadParams, message));
+    }
+    match answered.outcome {
+        Outcome::Result(value) => Ok(value),
+        Outcome::Error(refusal) => Err(refusal),
+    }
+}

@@ -1,0 +1,102 @@
+//! From a line to a method and back.
+
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use super::answers::once;
+use super::state::{Anchor, internal};
+use super::{hello, kill, lineage, list, ps, reap, show, shutdown, spawn};
+use crate::rpc::{self, Method, Refusal, RefusalKind, Request};
+
+/// What this anchor answers, in the order of `formats.md`.
+pub(super) const METHODS: &[&str] = &[
+    rpc::hello::Hello::NAME,
+    rpc::ps::Ps::NAME,
+    rpc::reap::Reap::NAME,
+    rpc::shutdown::Shutdown::NAME,
+    rpc::spawn::Spawn::NAME,
+    rpc::list::List::NAME,
+    rpc::show::Show::NAME,
+    rpc::kill::Kill::NAME,
+    rpc::subscribe::Subscribe::NAME,
+    rpc::lineage::List::NAME,
+];
+
+/// Reads a line.
+pub(super) fn parse(line: &[u8]) -> Result<Request, Refusal> {
+    let malformed = |why: String| Refusal::new(RefusalKind::Malformed, why);
+    let request: Request =
+        serde_json::from_slice(line).map_err(|e| malformed(format!("the line is not a request: {e}")))?;
+    if request.jsonrpc != "2.0" {
+        return Err(malformed("the line is not JSON-RPC 2.0".to_owned()));
+    }
+    Ok(request)
+}
+
+/// Does what a request asks. `client/subscribe` is the connection's own and does not come here.
+pub(super) async fn answer(anchor: &Rc<Anchor>, request: Request) -> Result<Value, Refusal> {
+    let Request { method, params, .. } = request;
+    match method.as_str() {
+        rpc::hello::Hello::NAME => {
+            params_of::<rpc::hello::Hello>(params)?;
+            result_of::<rpc::hello::Hello>(&hello::hello(anchor))
+        }
+        rpc::ps::Ps::NAME => {
+            params_of::<rpc::ps::Ps>(params)?;
+            result_of::<rpc::ps::Ps>(&ps::ps(anchor))
+        }
+        rpc::list::List::NAME => {
+            params_of::<rpc::list::List>(params)?;
+            result_of::<rpc::list::List>(&list::list(anchor))
+        }
+        rpc::lineage::List::NAME => {
+            params_of::<rpc::lineage::List>(params)?;
+            result_of::<rpc::lineage::List>(&lineage::list(anchor))
+        }
+        rpc::show::Show::NAME => {
+            let params = params_of::<rpc::show::Show>(params)?;
+            result_of::<rpc::show::Show>(&show::show(anchor, &params)?)
+        }
+        rpc::reap::Reap::NAME => {
+            params_of::<rpc::reap::Reap>(params)?;
+            result_of::<rpc::reap::Reap>(&reap::reap(anchor)?)
+        }
+        rpc::shutdown::Shutdown::NAME => {
+            let params = params_of::<rpc::shutdown::Shutdown>(params)?;
+            result_of::<rpc::shutdown::Shutdown>(&shutdown::shutdown(anchor, params).await)
+        }
+        rpc::spawn::Spawn::NAME => {
+            let params = params_of::<rpc::spawn::Spawn>(params)?;
+            let guard = params.guard.clone();
+            once(anchor, rpc::spawn::Spawn::NAME, &guard, async {
+                result_of::<rpc::spawn::Spawn>(&spawn::spawn(anchor, params).await?)
+            })
+            .await
+        }
+        rpc::kill::Kill::NAME => {
+            let params = params_of::<rpc::kill::Kill>(params)?;
+            let guard = params.guard.clone();
+            once(anchor, rpc::kill::Kill::NAME, &guard, async {
+                result_of::<rpc::kill::Kill>(&kill::kill(anchor, params).await?)
+            })
+            .await
+        }
+        _ => {
+            // Somebody else's text comes back cut and without controls.
+            let shown: String = method.chars().filter(|c| !c.is_control()).take(64).collect();
+            Err(Refusal::new(RefusalKind::UnknownMethod, format!("no method {shown}")))
+        }
+    }
+}
+
+/// The parameters of a method; none at all are the empty object.
+pub(super) fn params_of<M: Method>(params: Value) -> Result<M::Params, Refusal> {
+    let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
+    serde_json::from_value(params)
+        .map_err(|e| Refusal::new(RefusalKind::BadParams, format!("parameters of {}: {e}", M::NAME)))
+}
+
+pub(super) fn result_of<M: Method>(answer: &M::Answer) -> Result<Value, Refusal> {
+    serde_json::to_value(answer).map_err(internal)
+}

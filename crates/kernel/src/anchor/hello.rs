@@ -1,0 +1,17 @@
+//! `kernel/hello`: who serves this root.
+
+use super::dispatch::METHODS;
+use super::state::Anchor;
+use crate::rpc::PROTOCOL;
+use crate::rpc::hello::Answer;
+
+pub(super) fn hello(anchor: &Anchor) -> Answer {
+    Answer {
+        protocol: PROTOCOL,
+        anchor_id: anchor.id.clone(),
+        epoch: anchor.epoch,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        anchor: anchor.me.clone(),
+        capabilities: METHODS.iter().map(|&method| method.to_owned()).collect(),
+    }
+}

@@ -1,0 +1,155 @@
+//! `session/kill`: end a session's whole tree.
+//!
+//! Promise: the wish is durable before anything is signalled, so that nobody revives the session, not even a successor of an
+//! anchor that dies in the middle. The worker does the killing; a worker that does not is killed itself and what it held is
+//! swept. The caller is answered when nothing of the generation lives.
+
+use std::io::Write;
+use std::rc::Rc;
+use std::time::Duration;
+
+use netsky_disk::process::{PidFd, Signal, signal};
+use netsky_model::id::AgentId;
+use netsky_model::process::ProcessId;
+use serde_json::json;
+
+use super::state::{Anchor, about, internal, not_found};
+use super::table::Life;
+use crate::frame::ToWorker;
+use crate::journal::About;
+use crate::rpc::kill::{MAX_GRACE_MS, Params};
+use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView};
+use crate::session::{Keeper, Meta};
+use crate::socket;
+
+/// How long a start that is under way may take to come to its end.
+const STARTING: Duration = Duration::from_secs(15);
+/// How long a worker may take beyond the grace: it sweeps its tree and writes two small files.
+const MARGIN: Duration = Duration::from_secs(5);
+/// How long the tree of a killed worker may take to be swept.
+const SWEEP: Duration = Duration::from_secs(10);
+/// How long a worker may take to accept a frame.
+const FRAME: Duration = Duration::from_secs(1);
+
+/// Ends what a client names.
+pub(super) async fn kill(anchor: &Rc<Anchor>, params: Params) -> Result<SessionView, Refusal> {
+    let Params { session, grace_ms, guard } = params;
+    let life = anchor.entry(&session, |entry| entry.life).ok_or_else(|| not_found(&session))?;
+    if life == Life::Starting && !until(anchor, &session, STARTING, |life| life != Life::Starting).await {
+        return Err(Refusal::new(RefusalKind::Busy, format!("{session} is still starting")));
+    }
+    let meta = current(anchor, &session, &guard)?;
+    let about = about(&meta);
+    match anchor.entry(&session, |entry| entry.life) {
+        None | Some(Life::Starting) => {
+            Err(Refusal::new(RefusalKind::Busy, format!("{session} is starting again")))
+        }
+        Some(Life::Foreign) => {
+            let message = format!("{session} belongs to another pid namespace: kill it from there");
+            Err(Refusal::new(RefusalKind::Refused, message))
+        }
+        Some(Life::Gone) => {
+            // Nothing to end; but one that its anchor keeps must not come back.
+            if meta.spec.keeper == Keeper::Anchor && !asked_before(anchor, &about) {
+                wish(anchor, &about, &guard, grace_ms)?;
+            }
+            anchor.view(&session)
+        }
+        Some(Life::Ending) => ended(anchor, &about, SWEEP).await,
+        Some(Life::Live) => {
+            let grace_ms = grace_ms.min(MAX_GRACE_MS);
+            wish(anchor, &about, &guard, grace_ms)?;
+            end(anchor, &about, &meta, grace_ms).await
+        }
+    }
+}
+
+fn current(anchor: &Anchor, session: &AgentId, guard: &Guard) -> Result<Meta, Refusal> {
+    let meta = anchor.entry(session, |entry| entry.meta.clone()).ok_or_else(|| not_found(session))?;
+    match guard.if_generation {
+        Some(believed) if believed != meta.generation => {
+            let message = format!("{session} is at generation {}, not {believed}", meta.generation);
+            Err(Refusal::new(RefusalKind::StaleGeneration, message))
+        }
+        _ => Ok(meta),
+    }
+}
+
+fn asked_before(anchor: &Anchor, about: &About) -> bool {
+    anchor.recall(|recall| {
+        recall
+            .session(&about.session)
+            .is_some_and(|known| known.kill_asked && known.generation == about.generation)
+    })
+}
+
+fn wish(anchor: &Anchor, about: &About, guard: &Guard, grace_ms: u32) -> Result<(), Refusal> {
+    let data = json!({"request_id": guard.request_id, "grace_ms": grace_ms});
+    anchor.commit(EventKind::Kill, Some(about.clone()), data).map_err(internal)
+}
+
+/// Ends a live session: through its worker, else without it.
+async fn end(anchor: &Rc<Anchor>, about: &About, meta: &Meta, grace_ms: u32) -> Result<SessionView, Refusal> {
+    let grace = Duration::from_millis(u64::from(grace_ms));
+    let socket = anchor.layout.worker_sock(&about.session);
+    let asked = tokio::task::spawn_blocking(move || {
+        let mut stream = socket::connect(&socket)?;
+        stream.set_write_timeout(Some(FRAME))?;
+        let mut frame = Vec::new();
+        ToWorker::Kill { grace_ms }.encode(&mut frame);
+        stream.write_all(&frame)
+    });
+    match asked.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => eprintln!("ostk: ask the worker of {} to kill: {error}", about.session),
+        Err(_) => {}
+    }
+    if let Ok(view) = ended(anchor, about, grace + MARGIN).await {
+        return Ok(view);
+    }
+    // The worker is stuck. Its program dies with it, by the parent-death signal; the rest is swept by its mark.
+    if let Some(program) = meta.program.clone() {
+        plead(program, grace).await;
+    }
+    if let Some(worker) = &meta.worker {
+        signal(worker, Signal::KILL).map_err(internal)?;
+    }
+    ended(anchor, about, SWEEP).await
+}
+
+/// The grace that a stuck worker could not give.
+async fn plead(program: ProcessId, grace: Duration) {
+    let pleading = tokio::task::spawn_blocking(move || {
+        let Some(held) = PidFd::open(&program)? else { return Ok(true) };
+        held.signal(Signal::TERM)?;
+        held.wait(grace)
+    });
+    if let Ok(Err(error)) = pleading.await {
+        let error: netsky_disk::Error = error;
+        eprintln!("ostk: {error}");
+    }
+}
+
+/// Waits until nothing of that generation lives.
+pub(super) async fn ended(anchor: &Anchor, about: &About, limit: Duration) -> Result<SessionView, Refusal> {
+    if until(anchor, &about.session, limit, |life| life == Life::Gone).await {
+        return anchor.view(&about.session);
+    }
+    Err(Refusal::new(RefusalKind::Busy, format!("{} has not ended yet", about.session)))
+}
+
+/// Waits until a session's life is as `wanted`; false when it is not within `limit`.
+async fn until(anchor: &Anchor, session: &AgentId, limit: Duration, wanted: impl Fn(Life) -> bool) -> bool {
+    let mut changes = anchor.changes();
+    let waiting = async {
+        loop {
+            changes.borrow_and_update();
+            if anchor.entry(session, |entry| wanted(entry.life)).unwrap_or(true) {
+                return;
+            }
+            // The sender is the anchor's own.
+            let _ = changes.changed().await;
+        }
+    };
+    tokio::time::timeout(limit, waiting).await.is_ok()
+}

@@ -1,0 +1,92 @@
+//! The anchor: the daemon of one kernel root.
+//!
+//! Promise: it is a cache of what the files and processes of the root say. It may be killed at any instant; its workers do
+//! not notice, and its successor reads everything again through the code that live events go through. Only one serves a
+//! root ([`root`]), and its epoch is higher than that of every one before it.
+//!
+//! One thread, one owner of all state: tasks on a current-thread runtime share an [`Rc<Anchor>`] and never hold a borrow
+//! over an await. What waits for others (a sweep, a worker's readiness, a grace) waits beside, so a ping is answered
+//! meanwhile.
+//!
+//! In the order of a reader's need:
+mod adopt; // sessions that were there before this anchor
+mod answers; // `request_id`: said twice is done once
+mod dispatch; // from a line to a method
+mod fold; // what workers wrote down while no anchor listened
+mod hello;
+mod kill;
+mod lineage;
+mod list;
+mod ps;
+mod pulse; // heartbeats, seen from here
+mod reap;
+mod recall; // what the journal's rows mean to the anchor, live and on a restart
+mod revive; // sessions this anchor keeps alive itself
+mod root; // claim the folder: whose it is, the lock, the epoch
+mod serve; // the socket
+mod settle; // what is left of a session once its worker is gone
+mod show;
+mod shutdown;
+mod spawn;
+mod state; // the one owner of journal, table and recall
+mod subscribe; // rows of the journal on a connection
+mod table; // sessions in memory, and as clients see them
+mod watch; // a worker's death, by pidfd
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::journal::JournalError;
+use state::Anchor;
+
+/// Why an anchor does not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum AnchorError {
+    /// Another anchor serves this root; nothing was touched.
+    #[error("an anchor already serves {} ({by})", root.display())]
+    Taken {
+        /// The kernel root.
+        root: PathBuf,
+        /// Who, as far as its lock says.
+        by: String,
+    },
+    /// The disk said no, or the folder is not ours alone.
+    #[error(transparent)]
+    Disk(#[from] netsky_disk::Error),
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The socket cannot be opened, or the runtime not started.
+    #[error("{op} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        op: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// How it failed.
+        source: std::io::Error,
+    },
+}
+
+/// Serves `root` until asked to stop (`kernel/shutdown`, SIGTERM, SIGINT).
+///
+/// # Errors
+/// [`AnchorError::Taken`] when another anchor does.
+pub fn main(root: &Path) -> Result<(), AnchorError> {
+    let failed = |source| AnchorError::Io { op: "start the anchor of", path: root.to_owned(), source };
+    // Before anything is created: sockets have no mode argument.
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    let claim = root::claim(root)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let local = tokio::task::LocalSet::new();
+    let served = local.block_on(&runtime, async {
+        let anchor = Rc::new(Anchor::new(claim)?);
+        anchor.log_started();
+        adopt::all(&anchor).await;
+        pulse::start(&anchor);
+        serve::until_stopped(&anchor).await
+    });
+    // A sweep that still runs in a blocking thread is not worth waiting for: the successor sweeps again.
+    runtime.shutdown_background();
+    served
+}

@@ -1,0 +1,53 @@
+//! `kernel/reap`: put ended sessions aside and remove what they left.
+//!
+//! Promise: only what is gone is reaped, so its lineage and generation stay in its meta: a later start goes on counting.
+
+use netsky_disk::lock::Lock;
+use netsky_model::id::AgentId;
+use serde_json::json;
+
+use super::state::{Anchor, about, internal};
+use super::table::Life;
+use crate::meta_file;
+use crate::rpc::reap::Answer;
+use crate::rpc::{EventKind, Refusal};
+use crate::session::{Keeper, Phase, PhaseEvent};
+
+pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
+    let mut reaped = Vec::new();
+    for name in anchor.names() {
+        if one(anchor, &name)? {
+            reaped.push(name);
+        }
+    }
+    Ok(Answer { reaped })
+}
+
+fn one(anchor: &Anchor, name: &AgentId) -> Result<bool, Refusal> {
+    let Some((Life::Gone, mut meta)) = anchor.entry(name, |entry| (entry.life, entry.meta.clone())) else {
+        return Ok(false);
+    };
+    if !matches!(meta.phase, Phase::Ended { .. }) || waits_for_revival(anchor, name, meta.spec.keeper) {
+        return Ok(false);
+    }
+    let Some(_held) = Lock::try_take(anchor.layout.worker_lock(name)).map_err(internal)? else {
+        return Ok(false);
+    };
+    let now = netsky_disk::clock::stamp();
+    meta.phase = meta.phase.next(PhaseEvent::Reaped(now.clone())).map_err(internal)?;
+    meta.written_at = now;
+    meta_file::write(&anchor.layout, &meta).map_err(internal)?;
+    for left in [anchor.layout.heartbeat(name), anchor.layout.worker_sock(name)] {
+        netsky_disk::state::remove(left).map_err(internal)?;
+    }
+    let about = about(&meta);
+    anchor.entry(name, |entry| entry.meta = meta);
+    anchor.observe(EventKind::Reaped, Some(about), json!({}));
+    Ok(true)
+}
+
+/// A session in the pause before its revival is not over.
+fn waits_for_revival(anchor: &Anchor, name: &AgentId, keeper: Keeper) -> bool {
+    keeper == Keeper::Anchor
+        && anchor.recall(|recall| recall.session(name).is_some_and(|known| !known.kill_asked))
+}

@@ -1,0 +1,146 @@
+//! What the rows of the journal mean to an anchor.
+//!
+//! Promise: a row goes through [`Recall::fold`] once, whether it was just written or is read by a successor, so both know
+//! the same.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use netsky_model::id::{AgentId, Generation, LineageId};
+use netsky_model::process::ProcessId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::rpc::{Event, EventKind, Refusal};
+
+/// How many answers are remembered: a caller repeats within seconds, not thousands of calls later.
+const ANSWERS: usize = 1_024;
+
+/// What the rows so far say.
+#[derive(Debug, Default)]
+pub(super) struct Recall {
+    epoch: u64,
+    sessions: BTreeMap<AgentId, Remembered>,
+    answers: HashMap<String, Answered>,
+    order: VecDeque<String>,
+}
+
+/// What the rows say about the newest generation of one session.
+#[derive(Debug, Clone)]
+pub(super) struct Remembered {
+    pub(super) lineage: LineageId,
+    pub(super) generation: Generation,
+    /// The call that reserved the generation.
+    pub(super) request_id: Option<String>,
+    /// Its program was seen running.
+    pub(super) started: bool,
+    /// Its end is in the journal.
+    pub(super) ended: bool,
+    /// Somebody wanted it down: it is not revived.
+    pub(super) kill_asked: bool,
+    /// The newest row of a worker that was taken over: whose, and its number.
+    pub(super) folded: Option<(ProcessId, u64)>,
+}
+
+/// A remembered answer: the `data` of an `answer` row.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Answered {
+    pub(super) request_id: String,
+    pub(super) method: String,
+    #[serde(flatten)]
+    pub(super) outcome: Outcome,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Outcome {
+    Result(Value),
+    Error(Refusal),
+}
+
+impl Recall {
+    /// The highest epoch of any row.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(super) fn session(&self, name: &AgentId) -> Option<&Remembered> {
+        self.sessions.get(name)
+    }
+
+    pub(super) fn answer(&self, request_id: &str) -> Option<&Answered> {
+        self.answers.get(request_id)
+    }
+
+    /// Takes one row in.
+    pub(super) fn fold(&mut self, event: &Event) {
+        self.epoch = self.epoch.max(event.epoch);
+        if event.kind == EventKind::Answer {
+            self.fold_answer(&event.data);
+        }
+        let (Some(name), Some(lineage), Some(generation)) =
+            (&event.session, &event.lineage, event.generation)
+        else {
+            return;
+        };
+        let known = self.sessions.entry(name.clone()).or_insert_with(|| Remembered::new(lineage, generation));
+        if generation > known.generation || known.lineage != *lineage {
+            let folded = known.folded.take();
+            *known = Remembered { folded, ..Remembered::new(lineage, generation) };
+        }
+        if let Some(row) = worker_row(&event.data) {
+            known.folded = Some(row);
+        }
+        if generation < known.generation {
+            return;
+        }
+        match event.kind {
+            EventKind::Spawn => {
+                known.request_id = event.data["request_id"].as_str().map(str::to_owned);
+            }
+            EventKind::Started => known.started = true,
+            EventKind::Kill | EventKind::KillAsked => known.kill_asked = true,
+            EventKind::Exited | EventKind::Died | EventKind::Orphaned | EventKind::Failed => {
+                known.ended = true
+            }
+            _ => {}
+        }
+    }
+
+    fn fold_answer(&mut self, data: &Value) {
+        // A row of a later shape: the repeat of that call is then judged by the state of its session.
+        let Ok(answered) = serde_json::from_value::<Answered>(data.clone()) else { return };
+        let id = answered.request_id.clone();
+        if self.answers.insert(id.clone(), answered).is_none() {
+            self.order.push_back(id);
+        }
+        if self.order.len() > ANSWERS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.answers.remove(&oldest);
+        }
+    }
+}
+
+impl Remembered {
+    fn new(lineage: &LineageId, generation: Generation) -> Remembered {
+        Remembered {
+            lineage: lineage.clone(),
+            generation,
+            request_id: None,
+            started: false,
+            ended: false,
+            kill_asked: false,
+            folded: None,
+        }
+    }
+}
+
+fn worker_row(data: &Value) -> Option<(ProcessId, u64)> {
+    #[derive(Deserialize)]
+    struct WorkerRow {
+        worker: ProcessId,
+        n: u64,
+    }
+    let row = WorkerRow::deserialize(data).ok()?;
+    Some((row.worker, row.n))
+}

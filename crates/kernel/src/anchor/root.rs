@@ -1,0 +1,70 @@
+//! Claiming a root: whose folder it is, the lock, the journal, the epoch.
+//!
+//! Promise: whoever loses has touched nothing. The lock is a flock that dies with its process and is never unlinked, so
+//! neither a leaked name nor a leaked number can stand for an anchor (faults T16).
+
+use std::path::Path;
+
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::KernelLayout;
+use netsky_disk::lock::Lock;
+use netsky_model::process::ProcessId;
+use serde::Serialize;
+
+use super::AnchorError;
+use super::recall::Recall;
+use crate::journal::{Chain, Journal};
+
+/// The role whose epochs anchors draw from.
+const ROLE: &str = "anchor";
+
+/// A claimed root.
+pub(super) struct Claim {
+    pub(super) layout: KernelLayout,
+    pub(super) id: String,
+    pub(super) epoch: u64,
+    pub(super) me: ProcessId,
+    pub(super) journal: Journal,
+    pub(super) chain: Chain,
+    pub(super) recall: Recall,
+    /// Held for as long as this anchor serves.
+    pub(super) lock: Lock,
+}
+
+/// What the lock file tells people; the lock itself is the truth.
+#[derive(Serialize)]
+struct Holder<'a> {
+    #[serde(flatten)]
+    me: &'a ProcessId,
+    anchor_id: &'a str,
+    epoch: u64,
+    version: &'a str,
+}
+
+/// Claims `root`, creating it when it is not there.
+pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
+    let layout = KernelLayout::new(root);
+    // Refuses a link, another owner's folder and one that is open to others (faults A4).
+    Dir::create(layout.root())?;
+    let Some(mut lock) = Lock::try_take(layout.lock())? else {
+        return Err(AnchorError::Taken { root: root.to_owned(), by: named(&layout) });
+    };
+    Dir::create(layout.agents())?;
+    let mut recall = Recall::default();
+    let (mut journal, chain) = Journal::open(&layout.journal(), |event| recall.fold(&event))?;
+    let epoch = netsky_disk::state::next_epoch(layout.epoch(ROLE), recall.epoch())?;
+    journal.begin(epoch);
+    let me = netsky_disk::process::me();
+    let id = netsky_disk::random::short();
+    let version = env!("CARGO_PKG_VERSION");
+    lock.note(&Holder { me: &me, anchor_id: &id, epoch, version })?;
+    Ok(Claim { layout, id, epoch, me, journal, chain, recall, lock })
+}
+
+/// Who holds the lock, for people: it may be so fresh that it has not said so yet.
+fn named(layout: &KernelLayout) -> String {
+    match Lock::noted::<ProcessId>(layout.lock()) {
+        Some(holder) => format!("pid {}", holder.pid),
+        None => "just starting".to_owned(),
+    }
+}

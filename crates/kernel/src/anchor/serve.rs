@@ -1,0 +1,211 @@
+//! The socket: connections in, lines out.
+//!
+//! Promise: whatever a client sends or fails to read costs it its own connection and nobody else's time. A call goes on
+//! when its caller has gone: what was begun is finished and remembered. Running out of descriptors delays clients and
+//! kills nothing.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::AnchorError;
+use super::dispatch;
+use super::state::{Anchor, internal};
+use super::subscribe::Subscription;
+use crate::rpc::{MAX_LINE, Method, Refusal, RefusalKind, Reply, shutdown, subscribe};
+use crate::socket;
+
+/// Connections at once: every session's driver, every tick and a few people, many times over.
+const CONNECTIONS: u32 = 256;
+/// How long a client may leave an answer unread. A subscriber may take any time: its rows wait in the journal.
+const UNREAD: Duration = Duration::from_secs(30);
+/// Pause after a connection could not be accepted, most likely for want of descriptors.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Serves until somebody asks the anchor to stop.
+pub(super) async fn until_stopped(anchor: &Rc<Anchor>) -> Result<(), AnchorError> {
+    let path = anchor.layout.sock();
+    let failed = |source| AnchorError::Io { op: "listen at", path: anchor.layout.sock(), source };
+    let listener = socket::listen(&path)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let listener = UnixListener::from_std(listener).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let open = Rc::new(Cell::new(0));
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => admit(anchor, stream, &open),
+                Err(error) => {
+                    eprintln!("ostk: accept a client: {error}");
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                }
+            },
+            _ = terminate.recv() => { shutdown_by_signal(anchor).await; }
+            _ = interrupt.recv() => { shutdown_by_signal(anchor).await; }
+            () = anchor.stopped() => break,
+        }
+    }
+    // A client that finds no socket knows that nobody serves; the lock goes with the process.
+    netsky_disk::state::remove(&path)?;
+    Ok(())
+}
+
+async fn shutdown_by_signal(anchor: &Rc<Anchor>) {
+    super::shutdown::shutdown(anchor, shutdown::Params::default()).await;
+    anchor.stop();
+}
+
+fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
+    let ours = rustix::process::geteuid().as_raw();
+    let peer = stream.peer_cred().map(|cred| cred.uid());
+    let refusal = match peer {
+        Ok(uid) if uid == ours => None,
+        Ok(uid) => {
+            Some(Refusal::new(RefusalKind::Refused, format!("uid {uid} is not the owner of this anchor")))
+        }
+        Err(error) => Some(internal(error)),
+    };
+    let full = open.get() >= CONNECTIONS;
+    let refusal = refusal.or_else(|| {
+        full.then(|| Refusal::new(RefusalKind::Busy, format!("{CONNECTIONS} clients are connected already")))
+    });
+    let (anchor, open) = (Rc::clone(anchor), Rc::clone(open));
+    open.set(open.get() + 1);
+    tokio::task::spawn_local(async move {
+        let (input, output) = stream.into_split();
+        let mut connection = Connection { anchor, output, subscription: None };
+        let ended = match refusal {
+            Some(refusal) => connection.reply(Value::Null, Err(refusal)).await,
+            None => connection.serve(Lines::new(input)).await,
+        };
+        // A client that went away in the middle of a line is no news.
+        let _ = ended;
+        open.set(open.get() - 1);
+    });
+}
+
+/// The end of a connection.
+struct Closed;
+
+struct Connection {
+    anchor: Rc<Anchor>,
+    output: OwnedWriteHalf,
+    subscription: Option<Subscription>,
+}
+
+impl Connection {
+    async fn serve(&mut self, mut lines: Lines) -> Result<(), Closed> {
+        let mut changes = self.anchor.changes();
+        loop {
+            changes.borrow_and_update();
+            if let Some(subscription) = &mut self.subscription {
+                while let Some(rows) = subscription.due(&self.anchor) {
+                    self.output.write_all(&rows).await.map_err(|_| Closed)?;
+                }
+            }
+            tokio::select! {
+                line = lines.next() => match line {
+                    Input::Line(line) => self.line(&line).await?,
+                    Input::TooLong => {
+                        let message = format!("a line is over {MAX_LINE} bytes");
+                        self.reply(Value::Null, Err(Refusal::new(RefusalKind::TooLarge, message))).await?;
+                        return Err(Closed);
+                    }
+                    Input::End => return Ok(()),
+                },
+                // The sender is the anchor's own.
+                _ = changes.changed(), if self.subscription.is_some() => {}
+            }
+        }
+    }
+
+    async fn line(&mut self, line: &[u8]) -> Result<(), Closed> {
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let request = match dispatch::parse(line) {
+            Ok(request) => request,
+            Err(refusal) => return self.reply(Value::Null, Err(refusal)).await,
+        };
+        let (id, method) = (request.id.clone(), request.method.clone());
+        if method == subscribe::Subscribe::NAME {
+            let outcome = self.subscribe(request.params);
+            return self.reply(id, outcome).await;
+        }
+        // On a task of its own: it is finished even if this connection is not.
+        let anchor = Rc::clone(&self.anchor);
+        let working = tokio::task::spawn_local(async move { dispatch::answer(&anchor, request).await });
+        let outcome = working.await.unwrap_or_else(|error| Err(internal(error)));
+        let stop = method == shutdown::Shutdown::NAME && outcome.is_ok();
+        let replied = self.reply(id, outcome).await;
+        if stop {
+            self.anchor.stop();
+        }
+        replied
+    }
+
+    fn subscribe(&mut self, params: Value) -> Result<Value, Refusal> {
+        let params = dispatch::params_of::<subscribe::Subscribe>(params)?;
+        let head = self.anchor.journal(|journal| journal.head());
+        self.subscription = Some(Subscription::new(params, head));
+        dispatch::result_of::<subscribe::Subscribe>(&subscribe::Answer { head })
+    }
+
+    async fn reply(&mut self, id: Value, outcome: Result<Value, Refusal>) -> Result<(), Closed> {
+        let reply = Reply::new(id, self.anchor.epoch, outcome);
+        let mut bytes = serde_json::to_vec(&reply).map_err(|_| Closed)?;
+        bytes.push(b'\n');
+        match tokio::time::timeout(UNREAD, self.output.write_all(&bytes)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Closed),
+        }
+    }
+}
+
+enum Input {
+    Line(Vec<u8>),
+    TooLong,
+    End,
+}
+
+/// Lines out of a connection; what was read stays when the wait for more is given up.
+struct Lines {
+    input: OwnedReadHalf,
+    held: Vec<u8>,
+    scanned: usize,
+}
+
+impl Lines {
+    fn new(input: OwnedReadHalf) -> Lines {
+        Lines { input, held: Vec::new(), scanned: 0 }
+    }
+
+    /// The next line. Half a line before the end is nobody's wish.
+    async fn next(&mut self) -> Input {
+        loop {
+            if let Some(end) = self.held[self.scanned..].iter().position(|&b| b == b'\n') {
+                let rest = self.held.split_off(self.scanned + end + 1);
+                let mut line = std::mem::replace(&mut self.held, rest);
+                line.pop();
+                self.scanned = 0;
+                return if line.len() > MAX_LINE { Input::TooLong } else { Input::Line(line) };
+            }
+            self.scanned = self.held.len();
+            if self.held.len() > MAX_LINE {
+                return Input::TooLong;
+            }
+            let mut chunk = [0; 16 * 1024];
+            match self.input.read(&mut chunk).await {
+                Ok(0) | Err(_) => return Input::End,
+                Ok(n) => self.held.extend_from_slice(&chunk[..n]),
+            }
+        }
+    }
+}

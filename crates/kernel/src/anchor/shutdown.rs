@@ -1,0 +1,47 @@
+//! `kernel/shutdown`: stop the anchor; workers live on unless everything is to end.
+
+use std::rc::Rc;
+
+use super::kill;
+use super::state::Anchor;
+use super::table::Life;
+use crate::rpc::kill::DEFAULT_GRACE_MS;
+use crate::rpc::shutdown::{Answer, Params};
+use crate::rpc::{EventKind, Guard};
+
+/// Ends what is to be ended; the caller stops the anchor once the answer is on its way.
+pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
+    anchor.begin_stop();
+    let live = anchor
+        .names()
+        .into_iter()
+        .filter(|name| anchor.entry(name, |entry| !matches!(entry.life, Life::Gone)).unwrap_or(false));
+    let mut answer = Answer { ended: Vec::new(), left: live.collect() };
+    if params.all {
+        let grace_ms = params.grace_ms.unwrap_or(DEFAULT_GRACE_MS);
+        let kills: Vec<_> = std::mem::take(&mut answer.left)
+            .into_iter()
+            .map(|session| {
+                let anchor = Rc::clone(anchor);
+                tokio::task::spawn_local(async move {
+                    let params =
+                        crate::rpc::kill::Params { session: session.clone(), grace_ms, guard: Guard::none() };
+                    (session, kill::kill(&anchor, params).await)
+                })
+            })
+            .collect();
+        for kill in kills {
+            match kill.await {
+                Ok((session, Ok(_))) => answer.ended.push(session),
+                Ok((session, Err(refusal))) => {
+                    eprintln!("ostk: {refusal}");
+                    answer.left.push(session);
+                }
+                Err(error) => eprintln!("ostk: {error}"),
+            }
+        }
+    }
+    let data = serde_json::json!({"all": params.all, "ended": answer.ended, "left": answer.left});
+    anchor.observe(EventKind::AnchorStopped, None, data);
+    answer
+}

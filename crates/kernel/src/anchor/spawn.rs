@@ -1,0 +1,216 @@
+//! `session/spawn`: start the next generation of a session.
+//!
+//! Order, each step durable before the next: the generation is reserved (journal, then meta); whatever is left of any
+//! earlier generation is swept until empty; the worker starts and says whether its program runs; the caller is answered.
+//! An anchor that dies in between leaves a reservation that its successor settles like any other session.
+
+use std::io::Read;
+use std::process::Child;
+use std::rc::Rc;
+use std::time::Duration;
+
+use netsky_disk::lock::Lock;
+use netsky_model::id::Generation;
+use netsky_model::process::ProcessId;
+use serde_json::json;
+
+use super::settle::{self, sweep_lineage};
+use super::state::{Anchor, about, internal};
+use super::table::Life;
+use super::{fold, watch};
+use crate::journal::About;
+use crate::meta_file;
+use crate::rpc::spawn::Params;
+use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView};
+use crate::session::{End, Meta, Phase, ReadyLine, Spec};
+use crate::start;
+
+/// How long a worker may take to say that its program runs: it only forks and writes two small files.
+const READY: Duration = Duration::from_secs(10);
+/// Longest readiness line.
+const READY_LINE: u64 = 64 * 1024;
+
+/// Starts what a client asks for.
+pub(super) async fn spawn(anchor: &Rc<Anchor>, params: Params) -> Result<SessionView, Refusal> {
+    let Params { spec, guard } = params;
+    check(&spec)?;
+    if let Some(view) = done_before(anchor, &spec, &guard) {
+        return Ok(view);
+    }
+    let meta = reserve(anchor, spec, &guard)?;
+    start(anchor, meta).await
+}
+
+/// Starts the generation after `dead` of a session this anchor keeps.
+pub(super) async fn revived(
+    anchor: &Rc<Anchor>,
+    spec: Spec,
+    dead: Generation,
+) -> Result<SessionView, Refusal> {
+    let meta = reserve(anchor, spec, &Guard::if_generation(dead))?;
+    start(anchor, meta).await
+}
+
+fn check(spec: &Spec) -> Result<(), Refusal> {
+    let bad = |message: String| Err(Refusal::new(RefusalKind::BadParams, message));
+    let zero = |text: &str| text.contains('\0');
+    match spec.argv.first() {
+        None => return bad(format!("{} has no argv", spec.name)),
+        Some(program) if program.is_empty() => return bad(format!("{} has an empty program", spec.name)),
+        Some(_) => {}
+    }
+    if !spec.cwd.is_absolute() {
+        return bad(format!("cwd {} of {} is not absolute", spec.cwd.display(), spec.name));
+    }
+    if spec.env.keys().any(|key| key.is_empty() || key.contains('=') || zero(key)) {
+        return bad(format!("the environment of {} has a name that is empty or holds = or NUL", spec.name));
+    }
+    if spec.argv.iter().chain(spec.env.values()).any(|text| zero(text)) {
+        return bad(format!("argv or environment of {} holds NUL", spec.name));
+    }
+    Ok(())
+}
+
+/// A call whose effect is there although its answer was never written: the anchor died in between.
+fn done_before(anchor: &Anchor, spec: &Spec, guard: &Guard) -> Option<SessionView> {
+    let known = anchor.recall(|recall| recall.session(&spec.name).cloned())?;
+    (known.started && guard.request_id.is_some() && known.request_id == guard.request_id)
+        .then(|| anchor.view(&spec.name).ok())?
+}
+
+/// Takes the next generation, in the journal and in the meta; from here on the name is busy.
+fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> {
+    let name = spec.name.clone();
+    let busy = |why: &str| Refusal::new(RefusalKind::Busy, format!("{name} {why}"));
+    if anchor.is_stopping() {
+        return Err(busy("cannot start: its anchor is stopping"));
+    }
+    match anchor.entry(&name, |entry| entry.life) {
+        None | Some(Life::Gone) => {}
+        Some(Life::Starting | Life::Live) => return Err(busy("lives")),
+        Some(Life::Ending) => return Err(busy("is ending")),
+        Some(Life::Foreign) => return Err(busy("belongs to another pid namespace and may live")),
+    }
+    // Held while the meta is written: a worker of an earlier generation, known or not, excludes us.
+    let taken = Lock::try_take(anchor.layout.worker_lock(&name)).map_err(internal)?;
+    let Some(_held) = taken else { return Err(busy("has a worker that ends or cannot be read")) };
+    let former = meta_file::read(&anchor.layout, &name).map_err(internal)?;
+    let journalled = anchor.recall(|recall| recall.session(&name).cloned());
+    let newest = [
+        former.as_ref().map(|meta| (meta.generation, meta.lineage.clone())),
+        journalled.as_ref().map(|known| (known.generation, known.lineage.clone())),
+    ];
+    // The journal knows of reservations whose meta was never written, and the meta outlives a lost journal.
+    let (newest, lineage) = newest
+        .into_iter()
+        .flatten()
+        .max_by_key(|(generation, _)| *generation)
+        .unwrap_or_else(|| (Generation::NONE, netsky_disk::random::lineage(&name)));
+    let ours = journalled.is_some_and(|known| {
+        guard.request_id.is_some() && known.request_id == guard.request_id && !known.started
+    });
+    if let Some(believed) = guard.if_generation
+        && believed != newest
+        // Our own first try reserved the newest and died before anything ran.
+        && !(ours && believed.next() == newest)
+    {
+        let message = format!("{name} is at generation {newest}, not {believed}");
+        return Err(Refusal::new(RefusalKind::StaleGeneration, message));
+    }
+    let meta = Meta {
+        lineage,
+        generation: newest.next(),
+        anchor_epoch: anchor.epoch,
+        written_at: netsky_disk::clock::stamp(),
+        phase: Phase::Starting,
+        program: None,
+        worker: None,
+        socket: anchor.layout.worker_sock(&name),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        extra: former.map(|meta| meta.extra).unwrap_or_default(),
+        spec,
+    };
+    let data = json!({
+        "request_id": guard.request_id, "runtime": meta.spec.runtime, "keeper": meta.spec.keeper,
+    });
+    anchor.commit(EventKind::Spawn, Some(about(&meta)), data).map_err(internal)?;
+    meta_file::write(&anchor.layout, &meta).map_err(internal)?;
+    anchor.put(meta.clone(), Life::Starting);
+    Ok(meta)
+}
+
+async fn start(anchor: &Rc<Anchor>, meta: Meta) -> Result<SessionView, Refusal> {
+    let about = about(&meta);
+    let swept = sweep_lineage(&about).await;
+    if !swept.left.is_empty() {
+        let why = format!("{} processes of an earlier generation would not end", swept.left.len());
+        return Err(failed(anchor, &about, meta, None, why).await);
+    }
+    let mut child = match start::worker(&anchor.layout, &about.session, about.generation) {
+        Ok(child) => child,
+        Err(error) => {
+            return Err(failed(anchor, &about, meta, None, format!("start its worker: {error}")).await);
+        }
+    };
+    match ready(&mut child).await {
+        Ok(worker) => {
+            let written = meta_file::read(&anchor.layout, &about.session).ok().flatten();
+            let running = written.filter(|written| written.generation == about.generation);
+            anchor.put(running.unwrap_or(meta), Life::Live);
+            fold::catch_up(anchor, &about.session);
+            watch::start(anchor, about.clone(), worker, Some(child));
+            anchor.view(&about.session)
+        }
+        Err(why) => Err(failed(anchor, &about, meta, Some(child), why).await),
+    }
+}
+
+/// What the worker says about its program.
+async fn ready(child: &mut Child) -> Result<ProcessId, String> {
+    let Some(pipe) = child.stdout.take() else { return Err("its worker has no pipe".to_owned()) };
+    // A blocking read on a thread beside: it ends with the line, with the worker, or with its kill below.
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut line = Vec::new();
+        pipe.take(READY_LINE).read_to_end(&mut line).map(|_| line)
+    });
+    let line = match tokio::time::timeout(READY, reading).await {
+        Err(_) => return Err(format!("its worker said nothing within {} s", READY.as_secs())),
+        Ok(Err(_)) => return Err("reading from its worker was cut short".to_owned()),
+        Ok(Ok(Err(error))) => return Err(format!("read from its worker: {error}")),
+        Ok(Ok(Ok(line))) => line,
+    };
+    match serde_json::from_slice(line.trim_ascii_end()) {
+        Ok(ReadyLine::Ready { worker, .. }) => Ok(worker),
+        Ok(ReadyLine::Failed { why, .. }) => Err(why),
+        Err(_) => Err("its worker ended without a word".to_owned()),
+    }
+}
+
+/// Ends a start that came to nothing, durably.
+async fn failed(
+    anchor: &Rc<Anchor>,
+    about: &About,
+    meta: Meta,
+    child: Option<Child>,
+    why: String,
+) -> Refusal {
+    anchor.set_life(about, Life::Ending);
+    if let Some(mut child) = child {
+        // It is our own unreaped child, so its pid is its own; it may be gone already.
+        let _ = child.kill();
+        watch::wait_for(Some(child)).await;
+    }
+    let swept = settle::sweep_generation(about).await;
+    fold::catch_up(anchor, &about.session);
+    let written = meta_file::read(&anchor.layout, &about.session).ok().flatten();
+    let meta = written.filter(|written| written.generation == about.generation).unwrap_or(meta);
+    if meta.phase.may_live() {
+        settle::write_end(anchor, about, meta, End::FailedToStart { why: why.clone() });
+    } else {
+        anchor.entry(&about.session, |entry| entry.meta = meta);
+    }
+    let data = json!({"why": why, "swept": swept.killed, "left": swept.left});
+    anchor.observe(EventKind::Failed, Some(about.clone()), data);
+    anchor.set_life(about, Life::Gone);
+    Refusal::new(RefusalKind::FailedToStart, format!("{} did not start: {why}", about.session))
+}

@@ -1,0 +1,216 @@
+//! The one owner of journal, table and recall.
+//!
+//! Promise: a row that was written has been folded, and subscribers know of it. A borrow of the state never crosses an
+//! await: every method here takes it, works and gives it back.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use netsky_disk::layout::KernelLayout;
+use netsky_disk::lock::Lock;
+use netsky_model::id::AgentId;
+use netsky_model::process::ProcessId;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::AnchorError;
+use super::answers::InFlight;
+use super::recall::Recall;
+use super::root::Claim;
+use super::table::{Entry, Life};
+use crate::journal::{About, Chain, Draft, Journal, JournalError};
+use crate::rpc::{EventKind, Refusal, RefusalKind, SessionView};
+use crate::session::Meta;
+
+/// One anchor; shared by its tasks.
+pub(super) struct Anchor {
+    pub(super) layout: KernelLayout,
+    pub(super) id: String,
+    pub(super) epoch: u64,
+    pub(super) me: ProcessId,
+    /// Time between two heartbeats of a worker.
+    pub(super) period: Duration,
+    pub(super) in_flight: InFlight,
+    state: RefCell<State>,
+    /// Rises with every row and every change of a session's life.
+    changed: watch::Sender<u64>,
+    stopping: Cell<bool>,
+    stopped: watch::Sender<bool>,
+    chain: Chain,
+    _lock: Lock,
+}
+
+struct State {
+    journal: Journal,
+    recall: Recall,
+    table: BTreeMap<AgentId, Entry>,
+}
+
+impl Anchor {
+    pub(super) fn new(claim: Claim) -> Result<Anchor, AnchorError> {
+        let Claim { layout, id, epoch, me, journal, chain, recall, lock } = claim;
+        Ok(Anchor {
+            layout,
+            id,
+            epoch,
+            me,
+            period: crate::start::heartbeat_period(),
+            in_flight: InFlight::default(),
+            state: RefCell::new(State { journal, recall, table: BTreeMap::new() }),
+            changed: watch::Sender::new(0),
+            stopping: Cell::new(false),
+            stopped: watch::Sender::new(false),
+            chain,
+            _lock: lock,
+        })
+    }
+
+    /// The first rows of this anchor.
+    pub(super) fn log_started(&self) {
+        let data = json!({"anchor_id": self.id, "version": env!("CARGO_PKG_VERSION"), "pid": self.me.pid});
+        self.observe(EventKind::AnchorStarted, None, data);
+        if !self.chain.broken.is_empty() {
+            let why = format!(
+                "{} of {} rows do not follow from the one before",
+                self.chain.broken.len(),
+                self.chain.rows
+            );
+            self.observe(
+                EventKind::Damaged,
+                None,
+                json!({"file": "journal.jsonl", "why": why, "lines": self.chain.broken}),
+            );
+        }
+    }
+
+    /// Writes a row durably, before its effect.
+    pub(super) fn commit(
+        &self,
+        kind: EventKind,
+        about: Option<About>,
+        data: Value,
+    ) -> Result<(), JournalError> {
+        let written = {
+            let state = &mut *self.state.borrow_mut();
+            let written = state.journal.commit(Draft { kind, about, data });
+            state.catch_up();
+            written
+        };
+        self.touch();
+        written.map(drop)
+    }
+
+    /// Writes a row about something that has happened; without room for it, it is written later.
+    pub(super) fn observe(&self, kind: EventKind, about: Option<About>, data: Value) {
+        {
+            let state = &mut *self.state.borrow_mut();
+            state.journal.observe(Draft { kind, about, data });
+            state.catch_up();
+        }
+        self.touch();
+    }
+
+    /// Looks at the journal.
+    pub(super) fn journal<R>(&self, look: impl FnOnce(&mut Journal) -> R) -> R {
+        look(&mut self.state.borrow_mut().journal)
+    }
+
+    /// Looks at what the rows say.
+    pub(super) fn recall<R>(&self, look: impl FnOnce(&Recall) -> R) -> R {
+        look(&self.state.borrow().recall)
+    }
+
+    /// Looks at one session, or changes it.
+    pub(super) fn entry<R>(&self, name: &AgentId, look: impl FnOnce(&mut Entry) -> R) -> Option<R> {
+        self.state.borrow_mut().table.get_mut(name).map(look)
+    }
+
+    /// Puts a session into the table in place of what was there.
+    pub(super) fn put(&self, meta: Meta, life: Life) {
+        {
+            let table = &mut self.state.borrow_mut().table;
+            let revivals = table.get(&meta.spec.name).map_or(0, |entry| entry.revivals);
+            let entry = Entry { revivals, ..Entry::new(meta, life) };
+            table.insert(entry.name().clone(), entry);
+        }
+        self.touch();
+    }
+
+    /// Every session's name.
+    pub(super) fn names(&self) -> Vec<AgentId> {
+        self.state.borrow().table.keys().cloned().collect()
+    }
+
+    /// Moves a session of that very description on; false when another generation has taken its place.
+    pub(super) fn set_life(&self, about: &About, life: Life) -> bool {
+        let moved = self.entry(&about.session, |entry| {
+            let same = entry.meta.generation == about.generation && entry.meta.lineage == about.lineage;
+            if same {
+                entry.life = life;
+            }
+            same
+        });
+        self.touch();
+        moved.unwrap_or(false)
+    }
+
+    /// One session as clients see it.
+    pub(super) fn view(&self, name: &AgentId) -> Result<SessionView, Refusal> {
+        self.refresh(name);
+        self.entry(name, |entry| entry.view(Instant::now(), self.period)).ok_or_else(|| not_found(name))
+    }
+
+    /// A receiver that wakes with every row and every change of a life.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn touch(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// From now on nothing is started.
+    pub(super) fn begin_stop(&self) {
+        self.stopping.set(true);
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    /// Ends [`serve::until_stopped`](super::serve::until_stopped).
+    pub(super) fn stop(&self) {
+        self.stopping.set(true);
+        self.stopped.send_replace(true);
+    }
+
+    /// Returns once [`Anchor::stop`] was called.
+    pub(super) async fn stopped(&self) {
+        let mut stopped = self.stopped.subscribe();
+        // The sender is ours and lives as long as we do.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    }
+}
+
+impl State {
+    /// Folds rows that were written since the last time.
+    fn catch_up(&mut self) {
+        for event in self.journal.take_unfolded() {
+            self.recall.fold(&event);
+        }
+    }
+}
+
+pub(super) fn about(meta: &Meta) -> About {
+    About { session: meta.spec.name.clone(), lineage: meta.lineage.clone(), generation: meta.generation }
+}
+
+pub(super) fn not_found(name: &AgentId) -> Refusal {
+    Refusal::new(RefusalKind::NotFound, format!("no session {name}"))
+}
+
+pub(super) fn internal(error: impl std::fmt::Display) -> Refusal {
+    Refusal::new(RefusalKind::Internal, error.to_string())
+}

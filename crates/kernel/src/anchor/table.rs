@@ -1,0 +1,145 @@
+//! Sessions in memory, and how clients see them.
+
+use std::time::Duration;
+
+use netsky_model::id::AgentId;
+use tokio::time::Instant;
+
+use crate::rpc::{HeartbeatView, SessionState, SessionView};
+use crate::session::{End, Heartbeat, Meta, Phase, Pulse};
+
+/// What this anchor knows of a session's processes. Only [`Life::Gone`] lets another generation start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    /// The generation is reserved; its worker is being started, or was by a former anchor.
+    Starting,
+    /// Its worker lives and is watched.
+    Live,
+    /// Its worker is gone; what it left is being swept.
+    Ending,
+    /// Nothing of it lives.
+    Gone,
+    /// Another pid namespace's: nothing can be said or done from here.
+    Foreign,
+}
+
+/// One session.
+pub(super) struct Entry {
+    pub(super) meta: Meta,
+    pub(super) life: Life,
+    pub(super) beat: Option<Beat>,
+    /// Revivals in a row without a minute of life between them.
+    pub(super) revivals: u32,
+    /// Whether its silence was reported.
+    pub(super) hung: bool,
+}
+
+/// A heartbeat and when this anchor saw it change: a monotonic instant, which stands still in suspend.
+#[derive(Debug, Clone)]
+pub(super) struct Beat {
+    pub(super) liveness: u64,
+    pub(super) progress: u64,
+    pub(super) phase: Pulse,
+    pub(super) changed: Instant,
+}
+
+impl Entry {
+    pub(super) fn new(meta: Meta, life: Life) -> Entry {
+        Entry { meta, life, beat: None, revivals: 0, hung: false }
+    }
+
+    pub(super) fn name(&self) -> &AgentId {
+        &self.meta.spec.name
+    }
+
+    /// Takes a heartbeat file's content in; one of another generation says nothing about this.
+    pub(super) fn take_beat(&mut self, seen: &Heartbeat, now: Instant) {
+        if seen.generation != self.meta.generation {
+            return;
+        }
+        let changed = match &self.beat {
+            Some(beat) if beat.liveness == seen.liveness => beat.changed,
+            _ => now,
+        };
+        self.beat =
+            Some(Beat { liveness: seen.liveness, progress: seen.progress, phase: seen.phase, changed });
+    }
+
+    /// How long the worker has been silent.
+    pub(super) fn silence(&self, now: Instant) -> Duration {
+        self.beat.as_ref().map_or(Duration::ZERO, |beat| now.saturating_duration_since(beat.changed))
+    }
+
+    /// The word for it; `period` is the time between two beats.
+    pub(super) fn state(&self, now: Instant, period: Duration) -> SessionState {
+        match self.life {
+            Life::Starting => SessionState::Starting,
+            Life::Ending => SessionState::Ending,
+            Life::Foreign => SessionState::Unknown,
+            Life::Live => match self.silence(now) {
+                silence if silence >= period * HUNG => SessionState::Hung,
+                silence if silence >= period * IDLE => SessionState::Idle,
+                _ => SessionState::Active,
+            },
+            Life::Gone => match &self.meta.phase {
+                Phase::Ended { how, .. } => ended(how),
+                Phase::Inactive { .. } => SessionState::Inactive,
+                // The end could not be written; the tree is swept all the same.
+                Phase::Starting | Phase::Running { .. } => SessionState::Orphaned,
+            },
+        }
+    }
+
+    pub(super) fn view(&self, now: Instant, period: Duration) -> SessionView {
+        let meta = &self.meta;
+        let state = self.state(now, period);
+        let (started_at, ended_at, end) = match &meta.phase {
+            Phase::Starting => (None, None, None),
+            Phase::Running { started_at } => (Some(started_at.clone()), None, None),
+            Phase::Ended { how, at, started_at } => (started_at.clone(), Some(at.clone()), Some(how.clone())),
+            Phase::Inactive { how, at } => (None, Some(at.clone()), Some(how.clone())),
+        };
+        let heartbeat = self.beat.as_ref().filter(|_| state.may_live()).map(|beat| HeartbeatView {
+            liveness: beat.liveness,
+            progress: beat.progress,
+            phase: beat.phase,
+            age_ms: u64::try_from(now.saturating_duration_since(beat.changed).as_millis())
+                .unwrap_or(u64::MAX),
+        });
+        SessionView {
+            name: meta.spec.name.clone(),
+            state,
+            pid: meta.program.as_ref().map(|program| program.pid).filter(|_| state.may_live()),
+            lineage: meta.lineage.clone(),
+            generation: meta.generation,
+            runtime: meta.spec.runtime.clone(),
+            model: meta.spec.model.clone(),
+            keeper: meta.spec.keeper,
+            program: meta.program.clone(),
+            worker: meta.worker.clone(),
+            started_at,
+            ended_at,
+            end,
+            heartbeat,
+            tags: meta.spec.tags.clone(),
+            socket: meta.socket.clone(),
+            argv: meta.spec.argv.clone(),
+            cwd: meta.spec.cwd.clone(),
+        }
+    }
+}
+
+/// Beats that may be missing before a session counts as idle (30 s at the usual 10) …
+const IDLE: u32 = 3;
+/// … and as hung (90 s).
+const HUNG: u32 = 9;
+
+fn ended(how: &End) -> SessionState {
+    match how {
+        End::Exited { .. } | End::Signalled { .. } => SessionState::Exited,
+        End::Killed => SessionState::Stopped,
+        End::WorkerDied => SessionState::Died,
+        End::FailedToStart { .. } => SessionState::Failed,
+        End::Orphaned => SessionState::Orphaned,
+    }
+}

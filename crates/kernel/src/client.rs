@@ -1,0 +1,400 @@
+//! The synchronous client of an anchor.
+//!
+//! Promise: one call at a time on one connection, every wait bounded, every refusal typed. [`Client::ensure`] starts the
+//! anchor when none serves; starters may race, one anchor wins and all of them reach it. Dropping a client changes nothing.
+//!
+//! Left to others: what a method does (`anchor`), the terminal of a session (`attach`).
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use netsky_disk::clock;
+use netsky_disk::layout::KernelLayout;
+use netsky_model::id::AgentId;
+use serde_json::Value;
+
+use crate::lines::{Line, Lines};
+use crate::rpc::{self, Event, EventKind, Guard, Method, Refusal, Reply, SessionView};
+use crate::session::Spec;
+use crate::{socket, start};
+
+/// How long a call without a wait of its own may take: the anchor answers within milliseconds, a loaded machine within
+/// seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a greeting may take before the anchor counts as stuck.
+const GREETING: Duration = Duration::from_secs(5);
+/// How long an anchor may take from its start to its greeting.
+const STARTUP: Duration = Duration::from_secs(15);
+/// How often a starter looks whether the anchor greets.
+const STARTUP_STEP: Duration = Duration::from_millis(10);
+
+/// Why a call has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody serves this root.
+    #[error("no anchor serves {}", root.display())]
+    NotServing {
+        /// The kernel root.
+        root: PathBuf,
+    },
+    /// The anchor was started and did not greet in time.
+    #[error("the anchor of {} did not answer within {} s", root.display(), waited.as_secs())]
+    Silent {
+        /// The kernel root.
+        root: PathBuf,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// The anchor refused the call and did nothing.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The connection broke; a mutating call may have been done: repeat it with the same `request_id`.
+    #[error("lost the anchor of {} during {method}: {source}", root.display())]
+    Lost {
+        /// The kernel root.
+        root: PathBuf,
+        /// What was asked.
+        method: &'static str,
+        /// How it broke.
+        source: io::Error,
+    },
+    /// The anchor says something this program does not understand.
+    #[error("{method} was answered with something else than its answer: {why}")]
+    Gibberish {
+        /// What was asked.
+        method: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The root folder is not ours alone, or the anchor could not be started.
+    #[error(transparent)]
+    Disk(#[from] netsky_disk::Error),
+}
+
+impl ClientError {
+    /// The stable kind, when the anchor refused.
+    pub fn kind(&self) -> Option<rpc::RefusalKind> {
+        match self {
+            ClientError::Refused(refusal) => Some(refusal.kind()),
+            _ => None,
+        }
+    }
+}
+
+/// A connection to the anchor of one root.
+#[derive(Debug)]
+pub struct Client {
+    connection: Connection,
+    hello: rpc::hello::Answer,
+}
+
+impl Client {
+    /// Connects to the anchor that serves `root`.
+    ///
+    /// # Errors
+    /// [`ClientError::NotServing`] when there is none, [`ClientError::Silent`] when it is stuck.
+    pub fn connect(root: &Path) -> Result<Client, ClientError> {
+        let not_serving = || ClientError::NotServing { root: root.to_owned() };
+        let stream = match socket::connect(&KernelLayout::new(root).sock()) {
+            Ok(stream) => stream,
+            Err(e) if is_absent(&e) => return Err(not_serving()),
+            Err(e) => return Err(lost(root, "connect", e)),
+        };
+        let mut connection = Connection::new(root, stream);
+        match connection.call_within::<rpc::hello::Hello>(&rpc::hello::Params {}, GREETING) {
+            Ok(hello) => Ok(Client { connection, hello }),
+            Err(ClientError::Lost { source, .. }) if is_timeout(&source) => {
+                Err(ClientError::Silent { root: root.to_owned(), waited: GREETING })
+            }
+            // An anchor that ended between our connect and its greeting.
+            Err(ClientError::Lost { source, .. }) if is_closed(&source) => Err(not_serving()),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Connects, and starts `program serve --root ROOT` before if nobody serves.
+    ///
+    /// The anchor is detached from this process, its session, its terminal and its environment marks: it does not end with
+    /// whoever happened to start it.
+    ///
+    /// # Errors
+    /// As [`Client::connect`]; also when the anchor cannot be started or does not greet in time.
+    pub fn ensure(root: &Path, program: &Path) -> Result<Client, ClientError> {
+        match Client::connect(root) {
+            Err(ClientError::NotServing { .. }) => {}
+            other => return other,
+        }
+        start::anchor(root, program)?;
+        let begun = clock::boot();
+        loop {
+            match Client::connect(root) {
+                Err(ClientError::NotServing { .. }) if clock::boot() - begun < STARTUP => {
+                    clock::pause(STARTUP_STEP);
+                }
+                Err(ClientError::NotServing { root }) => {
+                    return Err(ClientError::Silent { root, waited: clock::boot() - begun });
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Who serves.
+    pub fn hello(&self) -> &rpc::hello::Answer {
+        &self.hello
+    }
+
+    /// The kernel root.
+    pub fn root(&self) -> &Path {
+        &self.connection.root
+    }
+
+    /// Sessions that live or ended and were not reaped.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn ps(&mut self) -> Result<Vec<SessionView>, ClientError> {
+        Ok(self.call::<rpc::ps::Ps>(&rpc::ps::Params {})?.sessions)
+    }
+
+    /// Every session of the root.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn list(&mut self) -> Result<Vec<SessionView>, ClientError> {
+        Ok(self.call::<rpc::list::List>(&rpc::list::Params {})?.sessions)
+    }
+
+    /// One session.
+    ///
+    /// # Errors
+    /// `not-found`.
+    pub fn show(&mut self, session: &AgentId) -> Result<SessionView, ClientError> {
+        self.call::<rpc::show::Show>(&rpc::show::Params { session: session.clone() })
+    }
+
+    /// Starts the next generation of a session and returns once its program runs.
+    ///
+    /// # Errors
+    /// `busy` while the session lives, `stale-generation`, `failed-to-start`, `bad-params`.
+    pub fn spawn(&mut self, spec: &Spec, guard: &Guard) -> Result<SessionView, ClientError> {
+        let params = rpc::spawn::Params { spec: spec.clone(), guard: guard.clone() };
+        // A start waits for the former generation's sweep and the worker's readiness, both bounded by the anchor.
+        self.connection.call_within::<rpc::spawn::Spawn>(&params, PATIENCE * 3)
+    }
+
+    /// Ends a session's whole tree and returns once it is gone; an ended one is left as it is.
+    ///
+    /// # Errors
+    /// `not-found`, `stale-generation`, `busy` when the tree would not end.
+    pub fn kill(
+        &mut self,
+        session: &AgentId,
+        grace: Option<Duration>,
+        guard: &Guard,
+    ) -> Result<SessionView, ClientError> {
+        let grace_ms = grace.map_or(rpc::kill::DEFAULT_GRACE_MS, |grace| {
+            u32::try_from(grace.as_millis()).unwrap_or(rpc::kill::MAX_GRACE_MS).min(rpc::kill::MAX_GRACE_MS)
+        });
+        let params = rpc::kill::Params { session: session.clone(), grace_ms, guard: guard.clone() };
+        let patience = PATIENCE * 2 + Duration::from_millis(u64::from(grace_ms));
+        self.connection.call_within::<rpc::kill::Kill>(&params, patience)
+    }
+
+    /// Puts ended sessions aside; returns their names.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn reap(&mut self) -> Result<Vec<AgentId>, ClientError> {
+        Ok(self.call::<rpc::reap::Reap>(&rpc::reap::Params {})?.reaped)
+    }
+
+    /// Stops the anchor; with `all` every session first. Returns what was ended and what lives on.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn shutdown(mut self, all: bool) -> Result<rpc::shutdown::Answer, ClientError> {
+        let params = rpc::shutdown::Params { all, grace_ms: None };
+        self.connection.call_within::<rpc::shutdown::Shutdown>(&params, PATIENCE * 3)
+    }
+
+    /// The lineages of the root.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn lineages(&mut self) -> Result<Vec<rpc::lineage::LineageView>, ClientError> {
+        Ok(self.call::<rpc::lineage::List>(&rpc::lineage::Params {})?.lineages)
+    }
+
+    /// Follows the journal after row `since` (absent: from now on).
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn subscribe(mut self, since: Option<u64>) -> Result<Events, ClientError> {
+        let params = rpc::subscribe::Params { since, session: None };
+        let head = self.call::<rpc::subscribe::Subscribe>(&params)?.head;
+        Ok(Events { connection: self.connection, hello: self.hello, head })
+    }
+
+    fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Answer, ClientError> {
+        self.connection.call_within::<M>(params, PATIENCE)
+    }
+}
+
+/// The stream, and what was read of it.
+#[derive(Debug)]
+struct Connection {
+    root: PathBuf,
+    stream: UnixStream,
+    lines: Lines,
+    next_id: u64,
+}
+
+impl Connection {
+    fn new(root: &Path, stream: UnixStream) -> Connection {
+        Connection { root: root.to_owned(), stream, lines: Lines::default(), next_id: 1 }
+    }
+
+    fn call_within<M: Method>(
+        &mut self,
+        params: &M::Params,
+        patience: Duration,
+    ) -> Result<M::Answer, ClientError> {
+        let gibberish = |why: String| ClientError::Gibberish { method: M::NAME, why };
+        let id = Value::from(self.next_id);
+        self.next_id += 1;
+        let request = rpc::Request {
+            jsonrpc: "2.0".to_owned(),
+            id: id.clone(),
+            method: M::NAME.to_owned(),
+            params: serde_json::to_value(params).map_err(|e| gibberish(e.to_string()))?,
+        };
+        let mut line = serde_json::to_vec(&request).map_err(|e| gibberish(e.to_string()))?;
+        line.push(b'\n');
+        if line.len() > rpc::MAX_LINE {
+            let message =
+                format!("{} with {} bytes is over the limit of {}", M::NAME, line.len(), rpc::MAX_LINE);
+            return Err(Refusal::new(rpc::RefusalKind::TooLarge, message).into());
+        }
+        let deadline = clock::boot() + patience;
+        self.stream.set_write_timeout(Some(patience)).map_err(|e| lost(&self.root, M::NAME, e))?;
+        self.stream.write_all(&line).map_err(|e| lost(&self.root, M::NAME, e))?;
+        let reply = loop {
+            match self
+                .lines
+                .next(&mut self.stream, Some(deadline))
+                .map_err(|e| lost(&self.root, M::NAME, e))?
+            {
+                Line::Whole(bytes) => {
+                    let reply: Reply =
+                        serde_json::from_slice(&bytes).map_err(|e| gibberish(e.to_string()))?;
+                    // An error about a line it could not read has no id; a reply to a call we gave up has an older one.
+                    if reply.id == id || reply.id.is_null() {
+                        break reply;
+                    }
+                }
+                Line::Late => return Err(lost(&self.root, M::NAME, io::ErrorKind::TimedOut.into())),
+                Line::End => return Err(lost(&self.root, M::NAME, io::ErrorKind::UnexpectedEof.into())),
+            }
+        };
+        match reply.outcome {
+            rpc::Outcome::Result(value) => {
+                serde_json::from_value(value).map_err(|e| gibberish(e.to_string()))
+            }
+            rpc::Outcome::Error(refusal) => Err(refusal.into()),
+        }
+    }
+}
+
+/// Rows of the journal as they come.
+#[derive(Debug)]
+pub struct Events {
+    connection: Connection,
+    hello: rpc::hello::Answer,
+    head: u64,
+}
+
+impl Events {
+    /// The newest row at the time of the subscription.
+    pub fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Who serves.
+    pub fn hello(&self) -> &rpc::hello::Answer {
+        &self.hello
+    }
+
+    /// The next row, or `None` when `wait` passed without one (absent: waits without end).
+    ///
+    /// An [`EventKind::Gap`] says which rows were not pushed; a new subscription `since` the row before it gets them.
+    ///
+    /// # Errors
+    /// [`ClientError::Lost`] when the anchor is gone: subscribe again `since` the last row.
+    pub fn next(&mut self, wait: Option<Duration>) -> Result<Option<Event>, ClientError> {
+        const METHOD: &str = "client/subscribe";
+        let gibberish = |why: String| ClientError::Gibberish { method: METHOD, why };
+        let deadline = wait.map(|wait| clock::boot() + wait);
+        let Connection { root, stream, lines, .. } = &mut self.connection;
+        match lines.next(stream, deadline).map_err(|e| lost(root, METHOD, e))? {
+            Line::Whole(bytes) => {
+                let notification: rpc::Notification =
+                    serde_json::from_slice(&bytes).map_err(|e| gibberish(e.to_string()))?;
+                serde_json::from_value(notification.params).map(Some).map_err(|e| gibberish(e.to_string()))
+            }
+            Line::Late => Ok(None),
+            Line::End => Err(lost(root, METHOD, io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    /// Waits for a row that `wanted` accepts; `None` when `wait` passed without one.
+    ///
+    /// # Errors
+    /// As [`Events::next`]; a gap is returned like a wanted row, since the wanted one may be in it.
+    pub fn find(
+        &mut self,
+        wait: Duration,
+        mut wanted: impl FnMut(&Event) -> bool,
+    ) -> Result<Option<Event>, ClientError> {
+        let deadline = clock::boot() + wait;
+        loop {
+            let left = deadline.saturating_sub(clock::boot());
+            match self.next(Some(left))? {
+                Some(event) if event.kind == EventKind::Gap || wanted(&event) => return Ok(Some(event)),
+                Some(_) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Readable when something came; a caller that polls it must then call [`Events::next`] with no wait until `None`, since a
+/// read may have taken several rows.
+impl AsFd for Events {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connection.stream.as_fd()
+    }
+}
+
+fn lost(root: &Path, method: &'static str, source: io::Error) -> ClientError {
+    ClientError::Lost { root: root.to_owned(), method, source }
+}
+
+/// No socket, or one whose owner is gone.
+fn is_absent(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+fn is_closed(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
+}
+
+fn is_timeout(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+}

@@ -1,0 +1,47 @@
+//! `agents/<name>.meta` on disk.
+//!
+//! Promise: replaced durably; what does not read is reported with its kind, never overwritten here. Who may write when is
+//! said at [`Meta`].
+
+use netsky_disk::layout::KernelLayout;
+use netsky_model::id::AgentId;
+
+use crate::session::{Meta, MetaError};
+
+/// Why there is no description of a session.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MetaFileError {
+    /// The disk said no.
+    #[error(transparent)]
+    Disk(#[from] netsky_disk::Error),
+    /// The file does not say what it must.
+    #[error("read the description of {name}: {source}")]
+    Meta {
+        /// The session.
+        name: AgentId,
+        /// What is wrong with it.
+        source: MetaError,
+    },
+}
+
+/// Reads the description of a session; none if it is not there.
+///
+/// # Errors
+/// It does not read, or is not about that session.
+pub(crate) fn read(layout: &KernelLayout, name: &AgentId) -> Result<Option<Meta>, MetaFileError> {
+    let Some(bytes) = netsky_disk::state::read(layout.meta(name))? else { return Ok(None) };
+    let meta = Meta::parse(&bytes).map_err(|source| MetaFileError::Meta { name: name.clone(), source })?;
+    if meta.spec.name != *name {
+        let why = format!("it describes {}", meta.spec.name);
+        return Err(netsky_disk::Error::because("trust", layout.meta(name), why).into());
+    }
+    Ok(Some(meta))
+}
+
+/// Replaces the description of a session durably.
+///
+/// # Errors
+/// The disk said no; the former description is whole.
+pub(crate) fn write(layout: &KernelLayout, meta: &Meta) -> netsky_disk::Result<()> {
+    netsky_disk::state::write(layout.meta(&meta.spec.name), &meta.to_bytes())
+}

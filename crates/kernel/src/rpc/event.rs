@@ -1,0 +1,83 @@
+//! `event` notifications: the rows of the journal as subscribers see them.
+
+use jiff::Timestamp;
+use netsky_model::id::{AgentId, Generation, LineageId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    /// An anchor took the root: `{anchor_id, version, pid}`.
+    AnchorStarted,
+    /// An anchor left it on request.
+    AnchorStopped,
+    /// A generation is about to be started: `{request_id?, runtime, keeper}`. Synced before its effect.
+    Spawn,
+    /// The worker saw its program start: `{worker, n, program}`.
+    Started,
+    /// The program never ran: `{why}`.
+    Failed,
+    /// A restarted anchor found the session's worker alive: `{worker}`.
+    Adopted,
+    /// A kill was asked of the anchor: `{request_id?, grace_ms}`. Synced before its effect.
+    Kill,
+    /// A kill reached the worker: `{worker, n, grace_ms}`.
+    KillAsked,
+    /// The worker saw its program end and swept the tree: `{worker, n, how, swept, left}`.
+    Exited,
+    /// The worker died without saying how its program ended; the anchor swept the tree: `{how, swept, left}`.
+    Died,
+    /// Neither worker nor program was there when an anchor started: `{how, swept, left}`.
+    Orphaned,
+    /// The worker has not beaten for more than 90 s: `{age_ms}`.
+    Hung,
+    /// The worker beats again.
+    Recovered,
+    /// The anchor will revive the session, which is its own to keep: `{after_ms, attempt}`.
+    Revive,
+    /// An ended session was put aside.
+    Reaped,
+    /// A file of the root does not read and was put aside or left alone: `{file, why}`.
+    Damaged,
+    /// A call with a `request_id` was answered: `{request_id, method, result|error}`. Synced before the answer.
+    Answer,
+    /// Not in the journal: rows `from..=to` were not pushed to a slow subscriber, who reads them by `since`.
+    Gap,
+    /// A kind of a later program.
+    #[serde(other)]
+    Unknown,
+}
+
+/// One row of the journal, without its chain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Rises by one a row.
+    pub seq: u64,
+    /// When the anchor wrote it.
+    pub ts: Timestamp,
+    /// Of the anchor that wrote it.
+    pub epoch: u64,
+    /// What happened.
+    pub kind: EventKind,
+    /// The session it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<AgentId>,
+    /// Its lineage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<LineageId>,
+    /// Its generation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<Generation>,
+    /// What else belongs to that kind.
+    #[serde(default)]
+    pub data: Value,
+}
+
+impl Event {
+    /// Whether a session came to its end with it.
+    pub fn is_end(&self) -> bool {
+        matches!(self.kind, EventKind::Exited | EventKind::Died | EventKind::Orphaned | EventKind::Failed)
+    }
+}

@@ -1,0 +1,35 @@
+//! `kernel/hello`: who serves this root.
+
+use netsky_model::process::ProcessId;
+use serde::{Deserialize, Serialize};
+
+/// Who serves this root.
+#[derive(Debug)]
+pub struct Hello;
+
+/// Nothing is asked.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Params {}
+
+/// The anchor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Version of the protocol.
+    pub protocol: u64,
+    /// Of this anchor process.
+    pub anchor_id: String,
+    /// Rises with every anchor of the root.
+    pub epoch: u64,
+    /// Version of the program.
+    pub version: String,
+    /// The anchor itself.
+    pub anchor: ProcessId,
+    /// The methods it knows.
+    pub capabilities: Vec<String>,
+}
+
+impl super::Method for Hello {
+    const NAME: &'static str = "kernel/hello";
+    type Params = Params;
+    type Answer = Answer;
+}

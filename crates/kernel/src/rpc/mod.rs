@@ -1,0 +1,220 @@
+//! The wire between a client and the anchor: JSON-RPC 2.0, one object a line, at most 1 MiB.
+//!
+//! One method, one file: its name, parameters and result. The anchor's handler of the same name is in `anchor/`,
+//! the caller's side is a method of the same name on [`Client`](crate::client::Client).
+//!
+//! Promise: every reply carries the anchor's `epoch`; every error has a stable `code` and `data.kind`; an unknown field is
+//! ignored. Left to others: the socket (`anchor/serve`, `client`), what a method does (`anchor/`).
+
+pub mod event;
+pub mod hello;
+pub mod kill;
+pub mod lineage;
+pub mod list;
+pub mod ps;
+pub mod reap;
+pub mod show;
+pub mod shutdown;
+pub mod spawn;
+pub mod subscribe;
+mod view;
+
+pub use event::{Event, EventKind};
+pub use view::{HeartbeatView, SessionState, SessionView};
+
+use netsky_model::id::Generation;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Version of the protocol.
+pub const PROTOCOL: u64 = 1;
+/// Most bytes in one line, either way; a longer one is answered with `too-large` and the connection is closed.
+pub const MAX_LINE: usize = 1 << 20;
+/// Longest `request_id`.
+pub const MAX_REQUEST_ID: usize = 128;
+
+/// One method of the anchor.
+pub trait Method {
+    /// The name on the wire.
+    const NAME: &'static str;
+    /// What is asked.
+    type Params: Serialize + for<'de> Deserialize<'de>;
+    /// What is answered.
+    type Answer: Serialize + for<'de> Deserialize<'de>;
+}
+
+/// What every mutating call may carry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guard {
+    /// The generation the caller believes to be the newest (0: no such session yet); stale is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_generation: Option<Generation>,
+    /// Chosen by the caller; a repeat returns the first result and does nothing again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+impl Guard {
+    /// Acts on whatever is there, and acts again when asked again.
+    pub fn none() -> Guard {
+        Guard::default()
+    }
+
+    /// Acts only when `generation` is the newest.
+    pub fn if_generation(generation: Generation) -> Guard {
+        Guard { if_generation: Some(generation), request_id: None }
+    }
+
+    /// The same, done at most once under this name.
+    #[must_use]
+    pub fn once(mut self, request_id: impl Into<String>) -> Guard {
+        self.request_id = Some(request_id.into());
+        self
+    }
+}
+
+/// A line from a client.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) jsonrpc: String,
+    pub(crate) id: Value,
+    pub(crate) method: String,
+    #[serde(default)]
+    pub(crate) params: Value,
+}
+
+/// A line to a client that answers one of its own.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Reply {
+    pub(crate) jsonrpc: String,
+    pub(crate) id: Value,
+    pub(crate) epoch: u64,
+    #[serde(flatten)]
+    pub(crate) outcome: Outcome,
+}
+
+/// Exactly one of the two.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Outcome {
+    Result(Value),
+    Error(Refusal),
+}
+
+impl Reply {
+    pub(crate) fn new(id: Value, epoch: u64, outcome: Result<Value, Refusal>) -> Reply {
+        let outcome = match outcome {
+            Ok(value) => Outcome::Result(value),
+            Err(refusal) => Outcome::Error(refusal),
+        };
+        Reply { jsonrpc: "2.0".to_owned(), id, epoch, outcome }
+    }
+}
+
+/// A line to a subscriber.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Notification {
+    pub(crate) method: String,
+    pub(crate) params: Value,
+}
+
+/// Why a call was not done; the kinds are stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RefusalKind {
+    /// The line is not a request.
+    Malformed,
+    /// No such method.
+    UnknownMethod,
+    /// The parameters are not what the method takes.
+    BadParams,
+    /// The anchor failed at it; nothing was done that its journal does not tell.
+    Internal,
+    /// A newer generation exists than the caller believed.
+    StaleGeneration,
+    /// No session of that name.
+    NotFound,
+    /// The session lives, or an earlier step on it has not ended; safe to repeat.
+    Busy,
+    /// The program did not start.
+    FailedToStart,
+    /// Not allowed.
+    Refused,
+    /// The line is longer than [`MAX_LINE`].
+    TooLarge,
+    /// A kind this program does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl RefusalKind {
+    /// The JSON-RPC code that goes with the kind.
+    pub fn code(self) -> i64 {
+        match self {
+            RefusalKind::Malformed => -32700,
+            RefusalKind::UnknownMethod => -32601,
+            RefusalKind::BadParams => -32602,
+            RefusalKind::Internal | RefusalKind::Unknown => -32603,
+            RefusalKind::StaleGeneration => -32001,
+            RefusalKind::NotFound => -32002,
+            RefusalKind::Busy => -32003,
+            RefusalKind::FailedToStart => -32004,
+            RefusalKind::Refused => -32005,
+            RefusalKind::TooLarge => -32006,
+        }
+    }
+}
+
+/// The error object of a reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    code: i64,
+    /// A lower-case fragment that names the operation and its object.
+    pub message: String,
+    data: RefusalData,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct RefusalData {
+    kind: RefusalKind,
+}
+
+impl Refusal {
+    /// A refusal of this kind.
+    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Refusal {
+        Refusal { code: kind.code(), message: message.into(), data: RefusalData { kind } }
+    }
+
+    /// The stable kind.
+    pub fn kind(&self) -> RefusalKind {
+        self.data.kind
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_one_flat_object_with_its_epoch() {
+        let done = Reply::new(Value::from(7), 3, Ok(serde_json::json!({"a": 1})));
+        let text = serde_json::to_string(&done).expect("plain data");
+        assert_eq!(text, r#"{"jsonrpc":"2.0","id":7,"epoch":3,"result":{"a":1}}"#);
+        let refused = Reply::new(Value::Null, 3, Err(Refusal::new(RefusalKind::Busy, "agent0 lives")));
+        let text = serde_json::to_string(&refused).expect("plain data");
+        assert_eq!(
+            text,
+            r#"{"jsonrpc":"2.0","id":null,"epoch":3,"error":{"code":-32003,"message":"agent0 lives","data":{"kind":"busy"}}}"#
+        );
+        let back: Reply = serde_json::from_str(&text).expect("what we write we read");
+        assert!(matches!(back.outcome, Outcome::Error(refusal) if refusal.kind() == RefusalKind::Busy));
+    }
+
+    #[test]
+    fn a_refusal_of_a_later_program_still_reads() {
+        let text = r#"{"code":-1,"message":"so","data":{"kind":"from-the-future"}}"#;
+        let refusal: Refusal = serde_json::from_str(text).expect("an unknown kind is a kind");
+        assert_eq!(refusal.kind(), RefusalKind::Unknown);
+    }
+}

@@ -1,0 +1,26 @@
+//! `kernel/ps`: the process table, without what was put aside.
+
+use serde::{Deserialize, Serialize};
+
+use super::SessionView;
+
+/// The process table.
+#[derive(Debug)]
+pub struct Ps;
+
+/// Nothing is asked.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Params {}
+
+/// Sessions, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Sessions that live or have ended and were not reaped.
+    pub sessions: Vec<SessionView>,
+}
+
+impl super::Method for Ps {
+    const NAME: &'static str = "kernel/ps";
+    type Params = Params;
+    type Answer = Answer;
+}

@@ -1,0 +1,34 @@
+//! `kernel/shutdown`: stop the anchor, or everything.
+
+use netsky_model::id::AgentId;
+use serde::{Deserialize, Serialize};
+
+/// Stop the anchor; workers live on unless `all`.
+#[derive(Debug)]
+pub struct Shutdown;
+
+/// How much of it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Params {
+    /// Kill every session first.
+    #[serde(default)]
+    pub all: bool,
+    /// Milliseconds between SIGTERM and SIGKILL of each session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u32>,
+}
+
+/// What was done; the anchor exits after this reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Sessions that were ended.
+    pub ended: Vec<AgentId>,
+    /// Sessions that live on (with `all`: that would not end).
+    pub left: Vec<AgentId>,
+}
+
+impl super::Method for Shutdown {
+    const NAME: &'static str = "kernel/shutdown";
+    type Params = Params;
+    type Answer = Answer;
+}

@@ -1,0 +1,145 @@
+//! A session as clients see it.
+//!
+//! Promise: values of the environment are never in it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use netsky_model::id::{AgentId, Generation, LineageId};
+use netsky_model::process::ProcessId;
+use netsky_model::stamp::Stamp;
+use serde::{Deserialize, Serialize};
+
+use crate::session::{End, Keeper, Pulse};
+
+/// What can be said about a session in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SessionState {
+    /// Its generation is reserved and the program is being started.
+    Starting,
+    /// It lives and its worker beat less than 30 s ago.
+    Active,
+    /// It lives; last beat 30 to 90 s ago.
+    Idle,
+    /// It lives; no beat for more than 90 s.
+    Hung,
+    /// Its worker is gone and what it left is being swept.
+    Ending,
+    /// Its program returned or was ended by a signal nobody asked for.
+    Exited,
+    /// It was killed on request.
+    Stopped,
+    /// Its worker died before it could say how the program ended.
+    Died,
+    /// Its program never ran.
+    Failed,
+    /// An anchor found neither worker nor program when it started.
+    Orphaned,
+    /// Ended and put aside by `kernel reap`.
+    Inactive,
+    /// It belongs to another pid namespace or boot of this root: not to be judged from here.
+    Unknown,
+}
+
+impl SessionState {
+    /// Whether processes of the session may be alive.
+    pub fn may_live(self) -> bool {
+        matches!(
+            self,
+            SessionState::Starting
+                | SessionState::Active
+                | SessionState::Idle
+                | SessionState::Hung
+                | SessionState::Ending
+                | SessionState::Unknown
+        )
+    }
+
+    /// The word that stands in JSON and tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            SessionState::Starting => "starting",
+            SessionState::Active => "active",
+            SessionState::Idle => "idle",
+            SessionState::Hung => "hung",
+            SessionState::Ending => "ending",
+            SessionState::Exited => "exited",
+            SessionState::Stopped => "stopped",
+            SessionState::Died => "died",
+            SessionState::Failed => "failed",
+            SessionState::Orphaned => "orphaned",
+            SessionState::Inactive => "inactive",
+            SessionState::Unknown => "unknown",
+        }
+    }
+}
+
+impl std::fmt::Display for SessionState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// The last heartbeat of a worker, as the anchor saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeartbeatView {
+    /// Rises with each beat.
+    pub liveness: u64,
+    /// Rises with output and input of the program.
+    pub progress: u64,
+    /// What the worker is doing.
+    pub phase: Pulse,
+    /// Milliseconds since the anchor saw `liveness` change, counted only while the machine ran.
+    pub age_ms: u64,
+}
+
+/// One row of the process table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionView {
+    /// Unique under one root.
+    pub name: AgentId,
+    /// The word for it.
+    pub state: SessionState,
+    /// The program's pid, while it may live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Logical identity across processes and anchors.
+    pub lineage: LineageId,
+    /// The newest generation.
+    pub generation: Generation,
+    /// Which kind of program.
+    pub runtime: String,
+    /// The model asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Who revives it.
+    pub keeper: Keeper,
+    /// The program of this generation, once it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProcessId>,
+    /// The process that holds or held it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<ProcessId>,
+    /// When the program started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Stamp>,
+    /// When the tree was found or swept empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Stamp>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+    /// Its worker's last beat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<HeartbeatView>,
+    /// Free labels of the caller.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+    /// The worker's socket.
+    pub socket: PathBuf,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Working directory of the program.
+    pub cwd: PathBuf,
+}

@@ -1,0 +1,73 @@
+//! Starting the kernel's own processes: an anchor on demand, a worker for each generation.
+//!
+//! Promise: neither is part of whoever starts it. Both stand apart ([`env::APART`]), with no descriptors of ours and no
+//! environment mark of the session that happens to surround us, so that no sweep takes them for a part of it.
+
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::KernelLayout;
+use netsky_disk::spawn::Program;
+use netsky_disk::{Error, Result, env};
+use netsky_model::id::{AgentId, Generation};
+use netsky_model::process::ProcessId;
+use rustix::fs::OFlags;
+
+/// Milliseconds between two heartbeats, for tests that cannot wait for the usual ten seconds.
+pub(crate) const ENV_HEARTBEAT: &str = "OSTK_HEARTBEAT_MS";
+/// The usual time between two heartbeats.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Time between two heartbeats of a worker.
+pub(crate) fn heartbeat_period() -> Duration {
+    let asked = env::text(ENV_HEARTBEAT).and_then(|text| text.parse().ok());
+    asked.map_or(HEARTBEAT, |ms: u64| Duration::from_millis(ms.max(1)))
+}
+
+/// Starts `program serve` for a root, detached.
+pub(crate) fn anchor(root: &Path, program: &Path) -> Result<ProcessId> {
+    let layout = KernelLayout::new(root);
+    Dir::create(layout.root())?;
+    let root = layout.root().to_str().ok_or_else(|| {
+        Error::because("start an anchor for", layout.root(), "the path of a root is UTF-8 text")
+    })?;
+    Program {
+        path: program.to_owned(),
+        args: ["serve", "--root", root].map(str::to_owned).to_vec(),
+        // A fault that a test asked of the caller is not asked of its daemon.
+        unset: ["NETSKY_FAULT", "NETSKY_FAULT_LOG"].map(str::to_owned).to_vec(),
+        log: Some(layout.log()),
+        ..Program::default()
+    }
+    .detach()
+}
+
+/// Starts the worker of a reserved generation; its standard output is the pipe it says on whether it is ready.
+///
+/// It is this very program, also when the file has been replaced since: a worker and the anchor that starts it agree.
+pub(crate) fn worker(layout: &KernelLayout, name: &AgentId, generation: Generation) -> io::Result<Child> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the readiness line needs a pipe and the child must be waited for; std opens everything close-on-exec"
+    )]
+    let mut command = Command::new("/proc/self/exe");
+    let log = Dir::open(layout.root())
+        .and_then(|root| root.open_file("anchor.log", OFlags::CREATE | OFlags::APPEND | OFlags::WRONLY))
+        .map_err(io::Error::other)?;
+    for key in env::TREE {
+        command.env_remove(key);
+    }
+    command
+        .args(["__worker", "--root"])
+        .arg(layout.root())
+        .args(["--name", name.as_str(), "--generation", &generation.to_string()])
+        .env(env::APART, "1")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+}
