@@ -7,8 +7,9 @@ use std::ffi::OsStr;
 
 use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::random;
+use netsky_model::id::EnvelopeId;
 use netsky_model::life::{Event, State, transition};
-use netsky_model::name::{Name, Stage};
+use netsky_model::name::Name;
 use netsky_model::render;
 
 use crate::bus::{Bus, Told, point};
@@ -38,8 +39,9 @@ impl Bus<'_> {
         why: &str,
     ) -> Result<Option<Quarantined>> {
         transition(state, Event::Reject)?;
+        // The same name however often it is tried: a burial cut short after its reason leaves no second reason.
         let name = match file.to_str().and_then(Name::parse) {
-            Some(name) => name.to(Stage::Waiting).to_string(),
+            Some(name) => Name::fresh(name.key).to_string(),
             None => fit(file),
         };
         let kept = bury(channel, from, file, &name, why)?;
@@ -96,7 +98,8 @@ fn fit(file: &OsStr) -> String {
                 .filter(char::is_ascii_graphic)
                 .take(LONGEST_NAME / 2)
                 .collect();
-            format!("{shown}~{}", random::short())
+            let mark = EnvelopeId::derived(&[&file.to_string_lossy()]);
+            format!("{shown}~{}", &mark.as_str()[..8])
         }
     }
 }
