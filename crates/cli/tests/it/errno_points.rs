@@ -1,0 +1,114 @@
+//! L5: the real `netsky channel send|drain` where one file-system call fails.
+//!
+//! A full or failing disk may refuse the work, in one clear line and with a documented exit code; it may not lose what
+//! was promised, leave halves, or keep the next try from succeeding.
+
+use anyhow::{Result, ensure};
+use netsky_sim::{Ended, Errno, Outcome};
+
+use crate::bus_home::{DRAIN, Home, repeats_are_flagged, surfacings};
+use crate::everywhere::{Fault, break_everywhere};
+use crate::racers::stopped_with_a_claim;
+
+const SEND: [&str; 8] = ["channel", "send", "agent7", "second", "--from", "agent0", "--id", "second"];
+
+fn home() -> Home {
+    let home = Home::init();
+    let first = ["channel", "send", "agent7", "first", "--from", "agent0", "--create", "--id", "first"];
+    home.netsky(first).expect("sent");
+    home
+}
+
+/// Exit 0, or one line on standard error and an exit code that the documents know.
+fn clear_answer(outcome: &Outcome) -> Result<bool> {
+    let stderr = &outcome.run.stderr;
+    match outcome.run.ended {
+        Ended::Exited(0) => Ok(true),
+        Ended::Exited(code @ 1..=7) => {
+            // The failing call may have been the one that says so.
+            let one_line =
+                stderr.is_empty() || (stderr.starts_with("netsky: ") && stderr.lines().count() == 1);
+            ensure!(one_line, "exit {code} says: {stderr}");
+            Ok(false)
+        }
+        ended => anyhow::bail!("{ended:?}: {stderr}"),
+    }
+}
+
+fn send_under(errno: Errno) {
+    let name = format!("send, {errno}");
+    let points = break_everywhere(&name, Fault::Fail(errno), &home(), &SEND, |home, outcome| {
+        let sent = clear_answer(outcome)?;
+        let audit = home.audit("agent7")?;
+        ensure!(!sent || audit.folder_of("second") == Some("inbox"), "exit 0, is absent");
+        ensure!(audit.folder_of("first") == Some("inbox"), "a neighbour was touched");
+        home.netsky(SEND)?;
+        let surfaced = home.drain()?;
+        repeats_are_flagged(&surfaced, 0)?;
+        ensure!(surfaced.len() == 2, "surfaced {surfaced:?}");
+        home.audit("agent7")?;
+        Ok(())
+    });
+    assert!(points.len() >= 8, "only {} calls failed", points.len());
+}
+
+fn drain_under(errno: Errno) {
+    let name = format!("drain, {errno}");
+    let points = break_everywhere(&name, Fault::Fail(errno), &home(), &DRAIN, |home, outcome| {
+        clear_answer(outcome)?;
+        home.audit("agent7")?;
+        let mut surfaced = surfacings(&outcome.run.stdout);
+        surfaced.extend(home.drain()?);
+        repeats_are_flagged(&surfaced, 1)?;
+        ensure!(surfaced.iter().any(|one| one.id == "first"), "lost");
+        ensure!(home.audit("agent7")?.folder_of("first") == Some("delivered"), "not recorded");
+        Ok(())
+    });
+    assert!(points.len() >= 8, "only {} calls failed", points.len());
+}
+
+#[test]
+fn fm_send_enospc_every_syscall() {
+    send_under(Errno::ENOSPC);
+}
+
+#[test]
+fn fm_send_eio_every_syscall() {
+    send_under(Errno::EIO);
+}
+
+#[test]
+fn fm_claim_eio_and_fm_deliver_eio_every_syscall() {
+    drain_under(Errno::EIO);
+}
+
+#[test]
+fn fm_claim_emfile_and_fm_deliver_emfile_every_syscall() {
+    drain_under(Errno::EMFILE);
+}
+
+#[test]
+fn fm_claim_emfile_takes_nothing_from_an_owner_that_lives() {
+    let template = home();
+    template.netsky(DRAIN).expect("drained");
+    let paused = stopped_with_a_claim(&template);
+    let points = break_everywhere(
+        "drain, live owner",
+        Fault::Fail(Errno::EMFILE),
+        &template,
+        &DRAIN,
+        |home, outcome| {
+            clear_answer(outcome)?;
+            let surfaced = surfacings(&outcome.run.stdout);
+            ensure!(surfaced.iter().all(|one| one.id != "s0-0001"), "surfaced what another holds");
+            let held = home.audit("agent7")?.folder_of("s0-0001");
+            ensure!(held == Some("claimed"), "taken from a live owner: {held:?}");
+            Ok(())
+        },
+    );
+    assert!(
+        points.iter().any(|point| point.files.iter().any(|file| file.ends_with("stat"))),
+        "no look at the owner"
+    );
+    paused.resume().expect("it goes on");
+}

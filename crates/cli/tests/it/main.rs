@@ -1,0 +1,8 @@
+//! The real `netsky` in throwaway homes.
+#![forbid(unsafe_code)]
+
+mod bus_home;
+mod errno_points;
+mod everywhere;
+mod kill_points;
+mod racers;
