@@ -96,8 +96,8 @@ pub(crate) const SAFEGUARDS: &[Safeguard] = &[
         name: "start time in a process identity",
         faults: "T8 I11",
         file: "crates/disk/src/process.rs",
-        find: "Some(now) if now.start_time == id.start_time",
-        replace: "Some(_)",
+        find: "!now.zombie && now.start_time == id.start_time",
+        replace: "!now.zombie",
         package: "netsky-disk",
         target: UNIT,
         test: "process::tests::t8_a_pid_with_another_start_is_dead_and_a_foreign_namespace_is_unknown",
@@ -191,6 +191,16 @@ pub(crate) const SAFEGUARDS: &[Safeguard] = &[
         package: "netsky-model",
         target: UNIT,
         test: "life::tests::every_pair_of_state_and_event_is_decided",
+    },
+    Safeguard {
+        name: "a look that fails is no death",
+        faults: "T2 FM-claim-emfile",
+        file: "crates/disk/src/process.rs",
+        find: "Err(_) => Life::Unknown,",
+        replace: "Err(_) => Life::Dead,",
+        package: "netsky",
+        target: IT,
+        test: "errno_points::fm_claim_emfile_takes_nothing_from_an_owner_that_lives",
     },
 ];
 

@@ -216,7 +216,7 @@ fn told(surfaced: &[Surfacing]) -> Vec<(&str, u32, bool)> {
 }
 
 #[test]
-fn l6_a_stopped_drainer_keeps_its_claim_and_finishes() {
+fn l6_a_stopped_drainer_keeps_its_claims_and_finishes() {
     let home = home_of_agent7();
     let paused = stopped_with_a_claim(&home);
     assert_eq!(told(&drain(&home).surfaced), [("s0-0002", 1, false)], "a slow owner is not a dead one");
@@ -227,7 +227,7 @@ fn l6_a_stopped_drainer_keeps_its_claim_and_finishes() {
 }
 
 #[test]
-fn l6_a_drainer_killed_between_claim_and_print_gives_its_claim_back_flagged() {
+fn l6_a_drainer_killed_between_claim_and_print_gives_its_claims_back_flagged() {
     let home = home_of_agent7();
     let paused = stopped_with_a_claim(&home);
     assert_eq!(told(&drain(&home).surfaced), [("s0-0002", 1, false)], "it still lives");
