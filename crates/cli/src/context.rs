@@ -15,8 +15,7 @@ pub(crate) struct Context {
     /// Print one JSON object instead of a sentence or a table.
     pub(crate) json: bool,
     /// The kernel root named with `--root` (only `ostk` has that option).
-    #[expect(dead_code, reason = "read by the first verb of ostk")]
-    pub(crate) root: Option<PathBuf>,
+    root: Option<PathBuf>,
     home: OnceCell<Layout>,
 }
 
@@ -51,6 +50,19 @@ impl Context {
     /// The home, if this invocation came to use it.
     pub(crate) fn used_home(&self) -> Option<&Layout> {
         self.home.get()
+    }
+
+    /// The kernel root: `--root`, `$OSTK_ROOT`, the nearest `.ostk` upward, else `./.ostk`.
+    pub(crate) fn kernel_root(&self) -> Result<PathBuf, Error> {
+        if let Some(root) = self.root.clone().or_else(|| env::path("OSTK_ROOT")) {
+            return std::path::absolute(&root).map_err(|e| {
+                Error::new(Kind::Usage, format!("failed to use the root {}: {e}", root.display()))
+            });
+        }
+        let here = std::env::current_dir()
+            .map_err(|e| Error::new(Kind::Failed, format!("failed to find the working directory: {e}")))?;
+        let near = here.ancestors().map(|folder| folder.join(".ostk")).find(|root| root.is_dir());
+        Ok(near.unwrap_or_else(|| here.join(".ostk")))
     }
 
     /// Who this process says it is.

@@ -130,3 +130,67 @@ impl From<netsky_bus::Error> for Error {
         }
     }
 }
+
+impl From<netsky_kernel::client::ClientError> for Error {
+    fn from(error: netsky_kernel::client::ClientError) -> Self {
+        use netsky_kernel::client::ClientError as Client;
+        let what = error.to_string();
+        match error {
+            Client::Disk(error) => error.into(),
+            Client::NotServing { .. } => Self::new(Kind::NotFound, what).hint("start one with `ostk serve`"),
+            Client::Silent { .. } => {
+                Self::new(Kind::Busy, what).hint("repeat; anchor.log in the root says why it is slow")
+            }
+            Client::Lost { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+                Self::new(Kind::Refused, what).hint("the root must be yours")
+            }
+            Client::Lost { .. } => {
+                Self::new(Kind::Busy, what).hint("look with `ostk kernel ps`, then repeat")
+            }
+            Client::Gibberish { .. } => {
+                Self::new(Kind::Failed, what).hint("compare `ostk --version` with the anchor's")
+            }
+            Client::Refused(refusal) => refused_by_anchor(&refusal),
+        }
+    }
+}
+
+fn refused_by_anchor(refusal: &netsky_kernel::rpc::Refusal) -> Error {
+    use netsky_kernel::rpc::RefusalKind as Refusal;
+    let what = refusal.message.clone();
+    match refusal.kind() {
+        Refusal::NotFound => Error::new(Kind::NotFound, what).hint("see `ostk kernel ps`"),
+        Refusal::Busy => Error::new(Kind::Busy, what).hint("nothing was done, repeat later"),
+        Refusal::BadParams | Refusal::TooLarge => Error::new(Kind::Usage, what).hint("nothing was done"),
+        Refusal::Refused => Error::new(Kind::Refused, what),
+        Refusal::StaleGeneration => Error::new(Kind::Failed, what).hint("nothing was done, look again"),
+        Refusal::FailedToStart => Error::new(Kind::Failed, what).hint("nothing of it is left running"),
+        Refusal::Malformed | Refusal::UnknownMethod | Refusal::Internal | Refusal::Unknown => {
+            Error::new(Kind::Failed, what).hint("anchor.log in the root may say more")
+        }
+    }
+}
+
+impl From<netsky_kernel::anchor::AnchorError> for Error {
+    fn from(error: netsky_kernel::anchor::AnchorError) -> Self {
+        use netsky_kernel::anchor::AnchorError as Anchor;
+        let what = error.to_string();
+        match error {
+            Anchor::Disk(error) => error.into(),
+            Anchor::Taken { .. } => Self::new(Kind::Busy, what).hint("nothing was touched, use that one"),
+            Anchor::Journal(_) => Self::new(Kind::Failed, what).hint("nothing was touched"),
+            Anchor::Io { .. } => {
+                Self::new(Kind::Failed, format!("failed to {what}")).hint("nothing was lost")
+            }
+        }
+    }
+}
+
+impl From<netsky_kernel::output_log::LogError> for Error {
+    fn from(error: netsky_kernel::output_log::LogError) -> Self {
+        match error {
+            netsky_kernel::output_log::LogError::Disk(error) => error.into(),
+            other => Self::new(Kind::Failed, other.to_string()),
+        }
+    }
+}

@@ -48,6 +48,12 @@ pub(crate) fn element(rendered: &str) -> io::Result<()> {
     put(&render::plain(rendered))
 }
 
+/// Prints a piece of a program's output, which is not a line of its own; control characters are dropped.
+pub(crate) fn piece(text: &str) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    out.write_all(render::plain(text).as_bytes()).and_then(|()| out.flush()).map_err(unprintable)
+}
+
 /// One JSON object as it is printed.
 pub(crate) fn json_text(value: &impl Serialize) -> io::Result<String> {
     Ok(escape_controls(&serde_json::to_string(value)?))

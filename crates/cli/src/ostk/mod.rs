@@ -8,6 +8,14 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::run::{Program, Run, verbs};
 
+mod kernel;
+mod lineage;
+mod logs;
+mod reach;
+mod serve;
+mod status;
+mod table;
+
 /// The session kernel: agents as processes that outlive their daemon and its clients
 #[derive(Parser)]
 #[command(name = "ostk", version, arg_required_else_help = true)]
@@ -24,7 +32,15 @@ pub(crate) struct Cli {
 
 verbs! {
     /// The groups and verbs.
-    Verb {}
+    Verb {
+        Serve(serve::Args),
+        #[command(subcommand)]
+        Kernel(kernel::Verb),
+        Logs(logs::Args),
+        #[command(subcommand)]
+        Lineage(lineage::Verb),
+        Status(status::Args),
+    }
 }
 
 impl Program for Cli {

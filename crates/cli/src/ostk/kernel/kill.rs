@@ -1,0 +1,41 @@
+//! `ostk kernel kill`: end a session's whole tree.
+
+use std::time::Duration;
+
+use netsky_kernel::rpc::Guard;
+use netsky_model::duration;
+use netsky_model::id::{AgentId, Generation};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::ostk::{reach, table};
+use crate::run::Run;
+
+/// End a session and everything it started; it stays down
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which
+    name: AgentId,
+    /// Time between SIGTERM and SIGKILL [default: 5s]
+    #[arg(long, value_parser = parse, value_name = "DURATION")]
+    grace: Option<Duration>,
+    /// Only if this is the newest generation
+    #[arg(long, value_name = "N")]
+    if_generation: Option<u64>,
+    /// A name for this call: a repeat under it does nothing again
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+}
+
+fn parse(text: &str) -> Result<Duration, String> {
+    duration::parse(text).map_err(|e| e.to_string())
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let guard = Guard { if_generation: self.if_generation.map(Generation), request_id: self.request_id };
+        let session = reach::anchor(cx)?.kill(&self.name, self.grace, &guard)?;
+        let how = session.end.as_ref().map_or_else(|| session.state.to_string(), ToString::to_string);
+        table::session(cx, &session, &format!("{} is down: {how}", session.name))
+    }
+}

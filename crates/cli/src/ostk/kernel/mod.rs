@@ -1,0 +1,22 @@
+//! `ostk kernel`: sessions.
+
+use crate::run::verbs;
+
+mod kill;
+mod ps;
+mod reap;
+mod show;
+mod shutdown;
+mod spawn;
+
+verbs! {
+    /// Start, look at and end sessions
+    Verb {
+        Spawn(spawn::Args),
+        Ps(ps::Args),
+        Show(show::Args),
+        Kill(kill::Args),
+        Reap(reap::Args),
+        Shutdown(shutdown::Args),
+    }
+}

@@ -1,0 +1,47 @@
+//! `ostk kernel shutdown`: stop the anchor, or everything.
+
+use netsky_kernel::client::{Client, ClientError};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::ostk::reach;
+use crate::output;
+use crate::run::Run;
+
+/// Stop the anchor; sessions live on unless told otherwise
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// End every session first
+    #[arg(long)]
+    all: bool,
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let root = cx.kernel_root()?;
+        let client = match Client::connect(&root) {
+            // Sessions may live without an anchor: only one can end them.
+            Err(ClientError::NotServing { .. }) if self.all && root.is_dir() => reach::anchor(cx)?,
+            Err(ClientError::NotServing { .. }) if cx.json => {
+                return output::json(&json!({ "ended": [], "left": [] }));
+            }
+            Err(ClientError::NotServing { .. }) => {
+                return output::say(&format!("nobody serves {}", root.display()));
+            }
+            connected => connected?,
+        };
+        let answer = client.shutdown(self.all)?;
+        if cx.json {
+            output::json(&json!({ "ended": answer.ended, "left": answer.left }))?;
+        } else {
+            let (ended, left) = (answer.ended.len(), answer.left.len());
+            output::say(&format!("the anchor stopped; {ended} sessions ended, {left} live on"))?;
+        }
+        match self.all && !answer.left.is_empty() {
+            true => Err(Error::new(Kind::Busy, format!("{} sessions would not end", answer.left.len()))
+                .hint("repeat")),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `ostk kernel spawn`: start a program as a session.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use netsky_disk::env;
+use netsky_kernel::rpc::Guard;
+use netsky_kernel::session::{Io, Keeper, Spec};
+use netsky_model::id::{AgentId, Generation};
+
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::ostk::{reach, table};
+use crate::run::Run;
+
+/// The size of a terminal that nobody looks at yet.
+const TERMINAL: Io = Io::Pty { rows: 24, cols: 80 };
+
+/// Start a program as a session that outlives this terminal and the anchor
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// What to call it
+    name: AgentId,
+    /// The model; reaches the program as $OSTK_MODEL
+    #[arg(long)]
+    model: Option<String>,
+    /// Which kind of program it is
+    #[arg(long, default_value = "command")]
+    runtime: String,
+    /// Three pipes instead of a terminal
+    #[arg(long)]
+    pipes: bool,
+    /// Its working directory [default: this one]
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Set a variable on top of this environment
+    #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// Let the anchor revive it whenever it ends, until it is killed
+    #[arg(long)]
+    keep: bool,
+    /// Only if this is the newest generation (0: only if there was none)
+    #[arg(long, value_name = "N")]
+    if_generation: Option<u64>,
+    /// A name for this call: a repeat under it does nothing again
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Program and arguments
+    #[arg(last = true, value_name = "ARGV")]
+    argv: Vec<String>,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("a variable is KEY=VALUE".to_owned()),
+    }
+}
+
+/// Our environment without what tells of the session that surrounds us.
+fn surroundings() -> BTreeMap<String, String> {
+    let ours = |key: &String| !env::TREE.contains(&key.as_str()) && key != env::APART;
+    std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(key, _)| ours(key))
+        .collect()
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        if self.argv.is_empty() {
+            let what = format!("{} has no program: there is no native runtime yet", self.name);
+            return Err(Error::new(Kind::Refused, what).hint("give one after --"));
+        }
+        let cwd = std::path::absolute(self.cwd.unwrap_or_else(|| PathBuf::from(".")))
+            .map_err(|e| Error::new(Kind::Usage, format!("failed to find the working directory: {e}")))?;
+        let mut environment = surroundings();
+        environment.extend(self.env);
+        let spec = Spec {
+            name: self.name,
+            argv: self.argv,
+            cwd,
+            env: environment,
+            io: if self.pipes { Io::Pipes } else { TERMINAL },
+            runtime: self.runtime,
+            model: self.model,
+            keeper: if self.keep { Keeper::Anchor } else { Keeper::Watchdog },
+            tags: BTreeMap::new(),
+        };
+        let guard = Guard { if_generation: self.if_generation.map(Generation), request_id: self.request_id };
+        let session = reach::anchor_or_new(cx)?.spawn(&spec, &guard)?;
+        let pid = session.pid.map_or_else(|| "already ended".to_owned(), |pid| format!("pid {pid}"));
+        table::session(
+            cx,
+            &session,
+            &format!("{} generation {} runs: {pid}", session.name, session.generation),
+        )
+    }
+}

@@ -1,0 +1,23 @@
+//! How verbs of `ostk` reach the anchor of their root.
+
+use netsky_kernel::client::Client;
+
+use crate::context::Context;
+use crate::error::{Error, Kind};
+
+/// The anchor, started if nobody serves and the root is there: a look must not make a root in some folder.
+pub(super) fn anchor(cx: &Context) -> Result<Client, Error> {
+    let root = cx.kernel_root()?;
+    if !root.is_dir() {
+        let what = format!("no kernel root at {}", root.display());
+        return Err(Error::new(Kind::NotFound, what).hint("`ostk kernel spawn` or `ostk serve` makes one"));
+    }
+    anchor_or_new(cx)
+}
+
+/// The anchor, started if nobody serves; the root is made if it is missing.
+pub(super) fn anchor_or_new(cx: &Context) -> Result<Client, Error> {
+    let me = std::env::current_exe()
+        .map_err(|e| Error::new(Kind::Failed, format!("failed to find this program's own file: {e}")))?;
+    Ok(Client::ensure(&cx.kernel_root()?, &me)?)
+}
