@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod sabotage;
 mod tidy;
 mod tree;
@@ -14,7 +15,9 @@ const USAGE: &str = "usage: cargo xtask <verb>
 
   tidy      fail on wrong crate edges, banned calls, overlong code, debug residue, foreign licences
   sabotage  take each safeguard out in a scratch copy; its named test must turn red
-            [--list | --only NAME]";
+            [--list | --only NAME]
+  bench     measure against a floor of the same run, write docs/benchmarks.md
+            [--builds] also clean builds; [--here] this build as it is, print only";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -22,6 +25,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let outcome = match (verb.as_str(), rest.as_slice()) {
         ("tidy", []) => tidy::run(),
+        ("bench", _) => bench::run(&rest),
         ("sabotage", _) => sabotage::run(&rest),
         _ => {
             eprintln!("{USAGE}");

@@ -1,0 +1,89 @@
+//! `cargo xtask bench`: what our promises cost, as ratios to a floor measured in the same run.
+//!
+//! A figure without its floor says more about the disk than about the program. Each row therefore does the same
+//! with nothing but the system calls that nobody can leave out, turn by turn with ours, and compares medians.
+//! Only release builds are reported; `--here` prints what the present build gives and writes nothing.
+
+mod floor;
+mod mail;
+mod pairs;
+mod report;
+mod sessions;
+mod sizes;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::tree;
+use pairs::Pair;
+
+/// Where throwaway homes are made: on the disk of the tree, since a memory file system has no durable write.
+const SCRATCH: &str = "target/bench";
+
+/// The programs under test.
+pub(crate) struct Programs {
+    pub(crate) netsky: PathBuf,
+    pub(crate) ostk: PathBuf,
+}
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["--here"] => {
+            let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+            let (_, text) = measure(&tree::root().join("target").join(profile))?;
+            println!("{text}");
+        }
+        ["--measured"] => {
+            let (pairs, text) = measure(&tree::root().join("target/release"))?;
+            let whole = report::whole(&text, &sizes::table()?);
+            report::write(&whole, &pairs)?;
+            println!("{whole}");
+        }
+        [] | ["--builds"] => {
+            // The floor must be compiled like the program, and fault points must be gone.
+            cargo(&[
+                "build",
+                "--quiet",
+                "--locked",
+                "--release",
+                "--package",
+                "netsky",
+                "--package",
+                "xtask",
+            ])?;
+            if words == ["--builds"] {
+                sizes::time_clean_builds()?;
+            }
+            let status = Command::new(tree::root().join("target/release/xtask"))
+                .args(["bench", "--measured"])
+                .status()
+                .context("run the release build of xtask")?;
+            return Ok(status.success());
+        }
+        _ => bail!("usage: cargo xtask bench [--builds | --here]"),
+    }
+    Ok(true)
+}
+
+fn measure(folder: &Path) -> Result<(Vec<Pair>, String)> {
+    let programs = Programs { netsky: folder.join("netsky"), ostk: folder.join("ostk") };
+    let scratch = tree::root().join(SCRATCH);
+    std::fs::create_dir_all(&scratch)?;
+    let scratch = tempfile::tempdir_in(&scratch).context("make a throwaway folder")?;
+    let mut pairs = mail::measure(scratch.path(), &programs)?;
+    pairs.extend(sessions::measure(scratch.path(), &programs)?);
+    let text = report::ratios(&pairs);
+    Ok((pairs, text))
+}
+
+/// Runs cargo in the tree.
+fn cargo(arguments: &[&str]) -> Result<()> {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(program).args(arguments).current_dir(tree::root()).status()?;
+    ensure!(status.success(), "cargo {} failed", arguments.join(" "));
+    Ok(())
+}
