@@ -21,6 +21,7 @@ use netsky_model::id::{AgentId, Generation, LineageId};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::log::say;
 use crate::rpc::subscribe::LAG;
 use crate::rpc::{Event, EventKind};
 
@@ -173,11 +174,11 @@ impl Journal {
     pub(crate) fn observe(&mut self, draft: Draft) {
         self.waiting.push_back(draft);
         if let Err(error) = self.flush() {
-            eprintln!("ostk: a row of the journal waits: {error}");
+            say!("a row of the journal waits: {error}");
         }
         while self.waiting.len() > WAITING {
             let lost = self.waiting.pop_front();
-            eprintln!("ostk: lost a row of the journal: {lost:?}");
+            say!("lost a row of the journal: {lost:?}");
         }
     }
 
@@ -292,7 +293,7 @@ fn open_lines(path: &Path) -> netsky_disk::Result<Lines> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let (lines, cut) = Lines::open(&Dir::open(path.parent().unwrap_or(path))?, name)?;
     if cut > 0 {
-        eprintln!("ostk: cut {cut} torn bytes off the end of {}", path.display());
+        say!("cut {cut} torn bytes off the end of {}", path.display());
     }
     Ok(lines)
 }

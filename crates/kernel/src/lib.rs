@@ -9,6 +9,7 @@ pub mod session;
 
 mod journal;
 mod lines;
+mod log;
 mod meta_file;
 mod socket;
 mod start;

@@ -40,7 +40,8 @@ const BANS: &[Ban] = &[
     },
     Ban {
         calls: &["SystemTime::now(", "Instant::now(", "Timestamp::now(", "Zoned::now(", "clock_gettime("],
-        doors: &["disk"],
+        // The anchor's timers are tokio's, on its own clock, which stands still while the machine sleeps.
+        doors: &["disk", "crates/kernel/src/anchor/pulse.rs", "crates/kernel/src/anchor/state.rs"],
         tests: false,
         instead: "take `now` as an argument, or ask netsky_disk::clock",
     },
@@ -154,7 +155,12 @@ mod tests {
                 let text = format!("fn f() {{ {call}{closing}; }}");
                 assert_eq!(caught("crates/model/src/a.rs", &text), 1, "{call}");
                 for door in ban.doors {
-                    assert_eq!(caught(&format!("crates/{door}/src/a.rs"), &text), 0, "{call} in {door}");
+                    let path = if door.ends_with(".rs") {
+                        (*door).into()
+                    } else {
+                        format!("crates/{door}/src/a.rs")
+                    };
+                    assert_eq!(caught(&path, &text), 0, "{call} in {door}");
                 }
                 let in_test = usize::from(ban.tests);
                 assert_eq!(caught("crates/model/tests/it/a.rs", &text), in_test, "{call} in a test");

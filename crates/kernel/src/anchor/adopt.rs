@@ -19,6 +19,7 @@ use super::state::{Anchor, about};
 use super::table::Life;
 use super::{fold, revive, watch};
 use crate::journal::About;
+use crate::log::say;
 use crate::meta_file;
 use crate::rpc::EventKind;
 use crate::session::{Meta, Phase};
@@ -34,7 +35,7 @@ const BEFORE_SERVING: Duration = Duration::from_secs(2);
 pub(super) async fn all(anchor: &Rc<Anchor>) {
     let names = match Dir::open(anchor.layout.agents()).and_then(|agents| agents.names()) {
         Ok(names) => names,
-        Err(error) => return eprintln!("ostk: {error}"),
+        Err(error) => return say!("{error}"),
     };
     let mut settling = Vec::new();
     for file in names {
@@ -130,7 +131,7 @@ async fn coming_up(anchor: &Rc<Anchor>, about: &About) {
     // It neither runs nor ends. Its note in the lock says who it is.
     if let Some(worker) = Lock::noted(anchor.layout.worker_lock(&about.session)) {
         if let Err(error) = netsky_disk::process::signal(&worker, netsky_disk::process::Signal::KILL) {
-            eprintln!("ostk: {error}");
+            say!("{error}");
         }
         watch::gone(&worker).await;
     }

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::recall::{Answered, Outcome};
 use super::state::Anchor;
+use crate::log::say;
 use crate::rpc::{EventKind, Guard, MAX_REQUEST_ID, Refusal, RefusalKind};
 
 /// Calls with a `request_id` that are being worked on.
@@ -46,7 +47,7 @@ pub(super) async fn once(
         let answered = Answered { request_id: id.clone(), method: method.to_owned(), outcome };
         let data = serde_json::to_value(answered).unwrap_or_default();
         if let Err(error) = anchor.commit(EventKind::Answer, None, data) {
-            eprintln!("ostk: a repeat of {method} {id} will not be known: {error}");
+            say!("a repeat of {method} {id} will not be known: {error}");
         }
     }
     anchor.in_flight.0.borrow_mut().remove(id);

@@ -17,6 +17,7 @@ use super::state::{Anchor, about, internal, not_found};
 use super::table::Life;
 use crate::frame::ToWorker;
 use crate::journal::About;
+use crate::log::say;
 use crate::rpc::kill::{MAX_GRACE_MS, Params};
 use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView};
 use crate::session::{Keeper, Meta};
@@ -101,7 +102,7 @@ async fn end(anchor: &Rc<Anchor>, about: &About, meta: &Meta, grace_ms: u32) -> 
     });
     match asked.await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => eprintln!("ostk: ask the worker of {} to kill: {error}", about.session),
+        Ok(Err(error)) => say!("ask the worker of {} to kill: {error}", about.session),
         Err(_) => {}
     }
     if let Ok(view) = ended(anchor, about, grace + MARGIN).await {
@@ -126,7 +127,7 @@ async fn plead(program: ProcessId, grace: Duration) {
     });
     if let Ok(Err(error)) = pleading.await {
         let error: netsky_disk::Error = error;
-        eprintln!("ostk: {error}");
+        say!("{error}");
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::state::{Anchor, about};
 use super::table::Life;
+use crate::log::say;
 use crate::rpc::{EventKind, SessionState};
 use crate::session::Heartbeat;
 
@@ -24,7 +25,7 @@ pub(super) fn start(anchor: &Rc<Anchor>) {
                 look(&anchor, &name);
             }
             if let Err(error) = anchor.journal(|journal| journal.flush()) {
-                eprintln!("ostk: rows of the journal wait: {error}");
+                say!("rows of the journal wait: {error}");
             }
         }
     });

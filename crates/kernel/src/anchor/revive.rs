@@ -13,6 +13,7 @@ use super::spawn;
 use super::state::Anchor;
 use super::table::Life;
 use crate::journal::About;
+use crate::log::say;
 use crate::rpc::EventKind;
 use crate::session::{End, Keeper, Phase};
 
@@ -65,7 +66,7 @@ async fn again(anchor: &Rc<Anchor>, about: &About) {
         return;
     }
     if let Err(refusal) = spawn::revived(anchor, spec, about.generation).await {
-        eprintln!("ostk: failed to revive {}: {refusal}", about.session);
+        say!("failed to revive {}: {refusal}", about.session);
         let newest = anchor.entry(&about.session, |entry| super::state::about(&entry.meta));
         if let Some(newest) = newest {
             consider(anchor, &newest, Found::Watched);

@@ -18,6 +18,7 @@ use super::AnchorError;
 use super::dispatch;
 use super::state::{Anchor, internal};
 use super::subscribe::Subscription;
+use crate::log::say;
 use crate::rpc::{MAX_LINE, Method, Refusal, RefusalKind, Reply, shutdown, subscribe};
 use crate::socket;
 
@@ -43,7 +44,7 @@ pub(super) async fn until_stopped(anchor: &Rc<Anchor>) -> Result<(), AnchorError
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => admit(anchor, stream, &open),
                 Err(error) => {
-                    eprintln!("ostk: accept a client: {error}");
+                    say!("accept a client: {error}");
                     tokio::time::sleep(ACCEPT_AGAIN).await;
                 }
             },

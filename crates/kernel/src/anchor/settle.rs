@@ -15,6 +15,7 @@ use super::revive;
 use super::state::Anchor;
 use super::table::Life;
 use crate::journal::About;
+use crate::log::say;
 use crate::meta_file;
 use crate::rpc::EventKind;
 use crate::session::{ENV_MARK, ENV_SESSION, End, Meta, PhaseEvent, mark};
@@ -40,7 +41,7 @@ pub(super) async fn session(anchor: &Rc<Anchor>, about: &About, found: Found) {
     let told = match meta_file::read(&anchor.layout, &about.session) {
         Ok(meta) => meta.filter(|meta| meta.generation == about.generation && meta.lineage == about.lineage),
         Err(error) => {
-            eprintln!("ostk: {error}");
+            say!("{error}");
             None
         }
     };
@@ -87,11 +88,11 @@ pub(super) fn write_end(anchor: &Anchor, about: &About, mut meta: Meta, how: End
     match Lock::try_take(anchor.layout.worker_lock(&about.session)) {
         Ok(Some(_held)) => {
             if let Err(error) = meta_file::write(&anchor.layout, &meta) {
-                eprintln!("ostk: {error}; the end of {} is only in the journal", about.session);
+                say!("{error}; the end of {} is only in the journal", about.session);
             }
         }
-        Ok(None) => eprintln!("ostk: {} has a worker that its pid does not tell", about.session),
-        Err(error) => eprintln!("ostk: {error}"),
+        Ok(None) => say!("{} has a worker that its pid does not tell", about.session),
+        Err(error) => say!("{error}"),
     }
     anchor.entry(&about.session, |entry| entry.meta = meta);
 }
@@ -111,7 +112,7 @@ async fn sweep(key: &'static str, value: String) -> Swept {
     match swept {
         Ok(Ok(swept)) => swept,
         Ok(Err(error)) => {
-            eprintln!("ostk: {error}");
+            say!("{error}");
             Swept::default()
         }
         Err(_) => Swept::default(),

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::kill;
 use super::state::Anchor;
 use super::table::Life;
+use crate::log::say;
 use crate::rpc::kill::DEFAULT_GRACE_MS;
 use crate::rpc::shutdown::{Answer, Params};
 use crate::rpc::{EventKind, Guard};
@@ -34,10 +35,10 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
             match kill.await {
                 Ok((session, Ok(_))) => answer.ended.push(session),
                 Ok((session, Err(refusal))) => {
-                    eprintln!("ostk: {refusal}");
+                    say!("{refusal}");
                     answer.left.push(session);
                 }
-                Err(error) => eprintln!("ostk: {error}"),
+                Err(error) => say!("{error}"),
             }
         }
     }

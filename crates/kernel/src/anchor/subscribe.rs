@@ -7,6 +7,7 @@
 use serde_json::json;
 
 use super::state::Anchor;
+use crate::log::say;
 use crate::rpc::subscribe::Params;
 use crate::rpc::{Event, EventKind, Notification};
 
@@ -40,7 +41,7 @@ impl Subscription {
         let rows = match anchor.journal(|journal| journal.after(self.at)) {
             Ok(rows) => rows,
             Err(error) => {
-                eprintln!("ostk: {error}");
+                say!("{error}");
                 Vec::new()
             }
         };

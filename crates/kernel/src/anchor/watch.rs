@@ -13,6 +13,7 @@ use tokio::io::unix::AsyncFd;
 use super::settle::{self, Found};
 use super::state::Anchor;
 use crate::journal::About;
+use crate::log::say;
 
 /// How often a worker is looked at when there is no descriptor to watch it with.
 const FALLBACK: Duration = Duration::from_secs(1);
@@ -44,7 +45,7 @@ pub(super) async fn gone(worker: &ProcessId) {
                     return;
                 }
             }
-            Err(error) => eprintln!("ostk: watching a worker without a descriptor: {error}"),
+            Err(error) => say!("watching a worker without a descriptor: {error}"),
         }
         if !is_alive(worker) {
             return;
