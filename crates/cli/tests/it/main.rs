@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bus_home;
+mod durability;
 mod errno_points;
 mod everywhere;
 mod kill_points;

@@ -251,6 +251,6 @@ fn l6_fm_deliver_kill_between_print_and_record_is_the_one_repeat() {
 }
 
 /// The stepper keeps standard output in a file in memory.
-fn is_output(point: &Point) -> bool {
+pub(crate) fn is_output(point: &Point) -> bool {
     point.files.iter().any(|file| file.to_string_lossy().starts_with("/memfd:"))
 }
