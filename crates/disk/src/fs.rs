@@ -156,14 +156,7 @@ impl Dir {
         if size > cap {
             return Err(ReadError::TooLarge { size, cap });
         }
-        let mut bytes = Vec::with_capacity(size as usize);
-        // One byte more than allowed shows a file that grew meanwhile.
-        let mut file = std::fs::File::from(fd).take(cap + 1);
-        file.read_to_end(&mut bytes).map_err(|e| Error::new("read", self.path.join(name), e))?;
-        match bytes.len() as u64 {
-            size if size > cap => Err(ReadError::TooLarge { size, cap }),
-            _ => Ok(bytes),
-        }
+        read_capped(fd, &self.path.join(name), cap)
     }
 
     /// Move a name to another folder (or the same) without replacing; not durable until `to` is synced.
@@ -222,6 +215,36 @@ impl Dir {
 impl AsFd for Dir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+/// Read a file that the user named: wherever it is and whoever owns it, but a plain one and bounded.
+///
+/// # Errors
+/// It is no regular file, is over `cap` bytes, or the system refuses.
+pub fn read_users_file(path: &Path, cap: u64) -> std::result::Result<Vec<u8>, ReadError> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let fd = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(Errno::NXIO) => return Err(ReadError::NotRegular),
+        Err(e) => return Err(Error::new("open", path, e).into()),
+    };
+    let stat = rustix::fs::fstat(&fd).map_err(|e| Error::new("look at", path, e))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(ReadError::NotRegular);
+    }
+    read_capped(fd, path, cap)
+}
+
+/// All bytes of an opened file, but never more than `cap`.
+fn read_capped(fd: OwnedFd, path: &Path, cap: u64) -> std::result::Result<Vec<u8>, ReadError> {
+    let mut bytes = Vec::new();
+    // One byte more than allowed shows a file that grew after it was looked at.
+    let mut file = std::fs::File::from(fd).take(cap + 1);
+    file.read_to_end(&mut bytes).map_err(|e| Error::new("read", path, e))?;
+    match bytes.len() as u64 {
+        size if size > cap => Err(ReadError::TooLarge { size, cap }),
+        _ => Ok(bytes),
     }
 }
 

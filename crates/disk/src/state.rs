@@ -20,6 +20,19 @@ fn split(path: &Path) -> Result<(Dir, &str)> {
     }
 }
 
+/// Whether something has that name.
+///
+/// # Errors
+/// Its folder cannot be searched.
+pub fn exists(path: impl AsRef<Path>) -> Result<bool> {
+    let path = path.as_ref();
+    match rustix::fs::lstat(path) {
+        Ok(_) => Ok(true),
+        Err(rustix::io::Errno::NOENT) => Ok(false),
+        Err(e) => Err(Error::new("look at", path, e)),
+    }
+}
+
 /// Read a file; none if it is not there.
 ///
 /// # Errors
