@@ -5,7 +5,7 @@
 use netsky_disk::ReadError;
 use netsky_disk::fs::Dir;
 use netsky_model::envelope::{Envelope, MAX_BYTES};
-use netsky_model::id::AgentId;
+use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{STATES, State};
 use netsky_model::name::Name;
 
@@ -69,6 +69,30 @@ impl Bus<'_> {
         let dir = self.channel(agent)?.dir(found.state)?;
         look(&dir, found.state, found.file)
             .ok_or_else(|| Error::NoEnvelope { agent: agent.clone(), id: id.to_owned() })
+    }
+
+    /// How many envelopes of an agent are in one state, by their names alone.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn count(&self, agent: &AgentId, state: State) -> Result<usize> {
+        let names = self.channel(agent)?.dir(state)?.names()?;
+        Ok(names.iter().filter(|file| Name::parse(file).is_some()).count())
+    }
+
+    /// Whether an envelope of exactly this id is in the agent's mailbox, in whatever state.
+    ///
+    /// # Errors
+    /// A folder cannot be read; an agent without a mailbox has nothing in it.
+    pub fn has(&self, agent: &AgentId, id: &EnvelopeId) -> Result<bool> {
+        if !self.knows(agent) {
+            return Ok(false);
+        }
+        match self.find(agent, id.as_str()) {
+            Ok(found) => Ok(found.name.key.id == *id),
+            Err(Error::NoEnvelope { .. } | Error::Ambiguous { .. }) => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 
     pub(crate) fn find(&self, agent: &AgentId, id: &str) -> Result<Found> {

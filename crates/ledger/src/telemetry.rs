@@ -6,6 +6,7 @@ use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lines::Lines;
 use netsky_disk::{clock, process};
+use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
 use netsky_model::witness::{Transition, Witness};
 use serde::Serialize;
@@ -49,6 +50,12 @@ impl Telemetry {
     /// Records one run of a program.
     pub fn invocation(&self, invocation: &Invocation) {
         self.append("invocation", invocation);
+    }
+
+    /// Records what the watchdog did: `what` in one word, and about whom.
+    pub fn watchdog(&self, what: &str, agent: Option<&AgentId>, why: &str) {
+        let why: String = why.chars().take(MAX_REASON).collect();
+        self.append("watchdog", &serde_json::json!({ "what": what, "agent": agent, "why": why }));
     }
 
     fn transition(&self, event: &'static str, seen: &Transition) {
