@@ -1,0 +1,126 @@
+//! `config.toml`: what runs in which slot. The file is the user's; an unknown key is an error.
+//!
+//! Keepers go on with the last good copy while the present file does not read; people who type a verb
+//! are told where it is wrong.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use netsky_disk::layout::Layout;
+use netsky_disk::state;
+use netsky_model::desired::Receipts;
+use netsky_model::id::AgentId;
+use serde::Deserialize;
+
+/// The settings of a constellation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What every slot has unless it says otherwise.
+    #[serde(default)]
+    pub defaults: Slot,
+    /// What single agents have.
+    #[serde(default)]
+    pub agents: BTreeMap<AgentId, Slot>,
+}
+
+/// What runs in a slot; a key that is left out is taken from the defaults.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slot {
+    /// Kind of program; `command` is the only one so far.
+    pub runtime: Option<String>,
+    /// Program and arguments.
+    pub argv: Option<Vec<String>>,
+    /// Working folder.
+    pub cwd: Option<PathBuf>,
+    /// Further environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Whether it acknowledges what it finished.
+    pub receipts: Option<Receipts>,
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Values of an environment are secrets until proved otherwise.
+        let names: Vec<&String> = self.env.keys().collect();
+        write!(f, "Slot({:?} {:?} in {:?} with {names:?})", self.runtime, self.argv, self.cwd)
+    }
+}
+
+/// Why there are no settings.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Disk(#[from] netsky_disk::Error),
+    /// The file says something that no version of it means.
+    #[error("read {path}: {why}")]
+    Wrong {
+        /// Which file.
+        path: String,
+        /// Line and reason, on one line.
+        why: String,
+    },
+}
+
+impl Config {
+    /// Read the settings; a home without a file has the empty ones. What reads is kept as the good copy.
+    ///
+    /// # Errors
+    /// The file is not understood: line and reason.
+    pub fn load(layout: &Layout) -> Result<Config, ConfigError> {
+        let Some(bytes) = state::read(layout.config())? else { return Ok(Config::default()) };
+        let config = parse(&bytes)
+            .map_err(|why| ConfigError::Wrong { path: layout.config().display().to_string(), why })?;
+        if state::read(layout.good_config())?.as_ref() != Some(&bytes) {
+            state::write(layout.good_config(), &bytes)?;
+        }
+        Ok(config)
+    }
+
+    /// The slot of an agent with the defaults filled in.
+    pub fn slot(&self, agent: &AgentId) -> Slot {
+        let own = self.agents.get(agent).cloned().unwrap_or_default();
+        let base = self.defaults.clone();
+        let mut env = base.env;
+        env.extend(own.env);
+        Slot {
+            runtime: own.runtime.or(base.runtime),
+            argv: own.argv.or(base.argv),
+            cwd: own.cwd.or(base.cwd),
+            env,
+            receipts: own.receipts.or(base.receipts),
+        }
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<Config, String> {
+    let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+    toml::from_str(text).map_err(|e| {
+        let line = e.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        format!("line {line}: {}", e.message().replace('\n', ", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_overrides_the_defaults_key_by_key() {
+        let text = "[defaults]\nargv = [\"a\"]\nenv = { X = \"1\", Y = \"1\" }\n[agents.agent1]\nargv = [\"b\"]\nenv = { X = \"2\" }\n";
+        let config = parse(text.as_bytes()).expect("valid");
+        let slot = config.slot(&AgentId::numbered(1));
+        assert_eq!(slot.argv, Some(vec!["b".to_owned()]));
+        assert_eq!((slot.env["X"].as_str(), slot.env["Y"].as_str()), ("2", "1"));
+        assert_eq!(config.slot(&AgentId::root()).argv, Some(vec!["a".to_owned()]));
+    }
+
+    #[test]
+    fn an_unknown_key_names_its_line() {
+        let why = parse(b"[defaults]\n\nargs = [\"a\"]\n").expect_err("unknown");
+        assert!(why.starts_with("line 3: unknown field `args`"), "{why}");
+    }
+}
