@@ -1,1 +1,38 @@
-//! placeholder
+//! The watchdog: desired state, the one tick that reconciles it, and the restart protocol.
+//!
+//! Promise: `tick` is the only code that repairs a constellation. It runs under one lock, decides by
+//! pure functions from one observation, and any of its triggers (the ticker, agentinfinity, a hand) may
+//! die at any point. No model is called anywhere in here.
+//! Leaves to others: printing (`cli`), sessions (`kernel`), messages (`bus`).
+//!
+//! Reading order: [`up`], [`tick`] → `observe` → `decide` → `perform`, the restart `child`, `down`.
+#![forbid(unsafe_code)]
+
+mod backoff;
+mod child;
+mod context;
+mod decide;
+mod down;
+mod error;
+mod handoff;
+mod observe;
+mod perform;
+mod request;
+mod serve;
+mod session_up;
+mod status;
+mod tick;
+mod ticker;
+mod up;
+
+pub use child::run as restart_child;
+pub use context::Context;
+pub use down::{Downed, down};
+pub use error::Error;
+pub use request::{Queued, request};
+pub use serve::serve;
+pub use session_up::{UpProof, session_up};
+pub use status::{AgentStatus, RestartView, StatusReport, status};
+pub use tick::{LastTick, Ticked, tick};
+pub use ticker::ticker;
+pub use up::{Upped, Wish, up};

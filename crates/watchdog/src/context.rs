@@ -1,0 +1,41 @@
+//! What every verb of the constellation works with.
+
+use std::path::PathBuf;
+
+use netsky_bus::Bus;
+use netsky_disk::layout::Layout;
+use netsky_disk::spawn;
+use netsky_kernel::client::Client;
+use netsky_ledger::Telemetry;
+
+use crate::error::Result;
+
+/// A home, its bus, its record, and where our programs are.
+pub struct Context<'a> {
+    /// Paths of the home.
+    pub layout: &'a Layout,
+    /// Messages.
+    pub bus: Bus<'a>,
+    /// Telemetry.
+    pub record: &'a Telemetry,
+    /// The `netsky` program.
+    pub netsky: PathBuf,
+    /// The `ostk` program.
+    pub ostk: PathBuf,
+}
+
+impl<'a> Context<'a> {
+    /// Work on a home.
+    ///
+    /// # Errors
+    /// The system does not say where our programs are.
+    pub fn new(layout: &'a Layout, record: &'a Telemetry) -> Result<Context<'a>> {
+        let (netsky, ostk) = (spawn::sibling("netsky")?, spawn::sibling("ostk")?);
+        Ok(Context { layout, bus: Bus::open(layout, record), record, netsky, ostk })
+    }
+
+    /// The anchor of the constellation, started if nobody serves.
+    pub(crate) fn anchor(&self) -> Result<Client> {
+        Ok(Client::ensure(&self.layout.kernel_root(), &self.ostk)?)
+    }
+}

@@ -1,0 +1,214 @@
+//! From one observation to effects: pure, so that every case can be put on a table.
+
+use std::time::Duration;
+
+use netsky_kernel::rpc::{SessionState, SessionView};
+use netsky_model::desired::{Desired, Want};
+use netsky_model::id::{AgentId, Generation, RestartId};
+use netsky_model::restart::{self, Inflight, Kind, Phase, Seen, Verdict};
+use netsky_runtime::TAG_SINCE;
+
+use crate::observe::{Observed, Request, Underway};
+
+/// How long the anchor may take to revive what it keeps itself before the tick asks it to.
+const ANCHORS_OWN: Duration = Duration::from_secs(120);
+
+/// What a tick does.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Effect {
+    /// Take the queued request.
+    ClaimRequest,
+    /// Begin a restart of agent0.
+    BeginRestart {
+        /// Asked for or not.
+        kind: Kind,
+        /// What is known of the reason.
+        why: String,
+    },
+    /// Start the next child of the restart under way.
+    StartChild(Inflight),
+    /// End a child that is past its deadline.
+    KillChild(Inflight),
+    /// Watch the new agent0 one look longer.
+    Watch(Inflight),
+    /// The restart is proved.
+    Verified(RestartId),
+    /// The restart is not going to be.
+    Failed {
+        /// Which.
+        id: RestartId,
+        /// Why.
+        why: String,
+    },
+    /// Start an agent whose newest generation is `after`.
+    Start {
+        /// Which.
+        agent: AgentId,
+        /// The generation that this look saw.
+        after: Generation,
+        /// Whether it had run for the present wish before.
+        again: bool,
+    },
+    /// End an agent that should not run.
+    Stop {
+        /// Which.
+        agent: AgentId,
+        /// The generation that this look saw.
+        generation: Generation,
+    },
+    /// Nothing now; say why.
+    Wait {
+        /// Which.
+        agent: AgentId,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Decide.
+pub(crate) fn decide(seen: &Observed) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    let planned = seen.restart.as_ref().is_some_and(|under| under.inflight.kind == Kind::Planned);
+    for desired in &seen.desired {
+        let root = desired.agent == AgentId::root();
+        if root && desired.want == Want::Up {
+            effects.extend(decide_root(seen, desired));
+        } else if planned && desired.agent.number().is_some() {
+            // The planned restart's child has all numbered sessions in its hands.
+        } else {
+            effects.extend(decide_other(seen, desired));
+        }
+    }
+    effects
+}
+
+fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
+    if let Some(underway) = &seen.restart {
+        return vec![judge(seen, underway)];
+    }
+    let session = seen.sessions.get(&desired.agent);
+    let Some(session) = session.filter(|session| session.state.may_live() || is_for(session, desired)) else {
+        // Never started for this wish: nothing died, so there is nothing to hand over.
+        return vec![start(desired, session, false)];
+    };
+    match seen.request {
+        Request::Queued => {
+            return vec![Effect::ClaimRequest, begin(Kind::Planned, "asked for")];
+        }
+        Request::Claimed => return vec![begin(Kind::Planned, "asked for")],
+        Request::None => {}
+    }
+    if session.state.may_live() {
+        return Vec::new();
+    }
+    match backoff(seen, desired) {
+        Some(wait) => vec![wait],
+        None => vec![begin(Kind::Crash, &how_it_ended(session))],
+    }
+}
+
+fn begin(kind: Kind, why: &str) -> Effect {
+    Effect::BeginRestart { kind, why: why.to_owned() }
+}
+
+fn how_it_ended(session: &SessionView) -> String {
+    session.end.as_ref().map_or_else(|| session.state.to_string(), ToString::to_string)
+}
+
+fn is_for(session: &SessionView, desired: &Desired) -> bool {
+    session.tags.get(TAG_SINCE) == Some(&desired.since.to_string())
+}
+
+fn start(desired: &Desired, session: Option<&SessionView>, again: bool) -> Effect {
+    let after = session.map_or(Generation::NONE, |session| session.generation);
+    Effect::Start { agent: desired.agent.clone(), after, again }
+}
+
+/// Judge the restart under way.
+fn judge(seen: &Observed, underway: &Underway) -> Effect {
+    let Underway { inflight, status, child_alive, handoff_there } = underway;
+    let phase = status.as_ref().map(|status| status.phase);
+    // The watch begins when a tick first sees the end of the child's work.
+    let observed = (phase == Some(Phase::HandedOff))
+        .then(|| restart::Observed::look(inflight.observed.as_ref(), &seen.now, seen.interval));
+    let watched = observed.as_ref().map_or(Duration::ZERO, |o| Duration::from_millis(o.watched_ms));
+    let verdict = restart::judge(&Seen {
+        phase,
+        child_alive: *child_alive,
+        child_age: seen.now.since(&inflight.child_since),
+        agent0_alive: is_new_root_alive(seen, underway),
+        handoff_there: *handoff_there,
+        watched,
+        interval: seen.interval,
+        epoch: inflight.epoch,
+    });
+    let id = inflight.id.clone();
+    match verdict {
+        Verdict::Wait => wait(&AgentId::root(), "its restart is under way"),
+        Verdict::Watch => Effect::Watch(Inflight { observed, ..inflight.clone() }),
+        Verdict::Verified => Effect::Verified(id),
+        Verdict::KillChild => Effect::KillChild(inflight.clone()),
+        Verdict::StartChild => Effect::StartChild(inflight.clone()),
+        Verdict::Failed => Effect::Failed { id, why: why_failed(underway) },
+    }
+}
+
+fn why_failed(underway: &Underway) -> String {
+    match &underway.status {
+        Some(status) if status.phase == Phase::Failed => status.error.clone().unwrap_or_default(),
+        Some(status) if status.phase == Phase::HandedOff => {
+            "agent0 did not stay up until it was verified".to_owned()
+        }
+        _ => format!("{} children of it ended before their work did", underway.inflight.epoch),
+    }
+}
+
+/// The very incarnation that this restart started, not just any agent0.
+fn is_new_root_alive(seen: &Observed, underway: &Underway) -> bool {
+    let root = AgentId::root();
+    let started =
+        underway.status.iter().flat_map(|status| &status.agents).find(|started| started.name == root);
+    let session = seen.sessions.get(&root);
+    started.zip(session).is_some_and(|(started, session)| {
+        session.generation == started.generation
+            && matches!(session.state, SessionState::Active | SessionState::Idle | SessionState::Hung)
+    })
+}
+
+fn decide_other(seen: &Observed, desired: &Desired) -> Option<Effect> {
+    let session = seen.sessions.get(&desired.agent);
+    let lives = session.is_some_and(|session| session.state.may_live());
+    match desired.want {
+        Want::Stopped => session
+            .filter(|_| lives)
+            .map(|session| Effect::Stop { agent: desired.agent.clone(), generation: session.generation }),
+        Want::Up if lives => None,
+        Want::Up => match session.filter(|session| is_for(session, desired)) {
+            None => Some(start(desired, session, false)),
+            Some(session) if desired.agent.number().is_none() => decide_kept(seen, desired, session),
+            Some(_) => backoff(seen, desired).or_else(|| Some(start(desired, session, true))),
+        },
+    }
+}
+
+/// agentinfinity and the ticker are revived by the anchor; the tick steps in only when it does not.
+fn decide_kept(seen: &Observed, desired: &Desired, session: &SessionView) -> Option<Effect> {
+    let ended = session.ended_at.as_ref()?;
+    let overdue = session.state == SessionState::Stopped || seen.now.since(ended) > ANCHORS_OWN;
+    overdue.then(|| start(desired, Some(session), true))
+}
+
+fn backoff(seen: &Observed, desired: &Desired) -> Option<Effect> {
+    let attempts = seen.attempts.get(&desired.agent)?;
+    let left = attempts.wait(&seen.now);
+    let loops = if attempts.is_crashloop(&seen.now) { "it keeps dying; " } else { "" };
+    (!left.is_zero()).then(|| wait(&desired.agent, &format!("{loops}next start in {} s", left.as_secs() + 1)))
+}
+
+fn wait(agent: &AgentId, why: &str) -> Effect {
+    Effect::Wait { agent: agent.clone(), why: why.to_owned() }
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

@@ -1,0 +1,194 @@
+//! The cases of `decide` on a table.
+
+use std::collections::BTreeMap;
+
+use netsky_model::process::ProcessId;
+use netsky_model::restart::{Inflight, Started, Status, VERSION};
+use netsky_model::stamp::Stamp;
+
+use super::*;
+use crate::backoff::Attempts;
+
+fn stamp(secs: u64) -> Stamp {
+    let wall = jiff::Timestamp::from_second(1_000_000).expect("in range");
+    Stamp { wall, boot_ms: secs * 1000, boot_id: "00000001".to_owned() }
+}
+
+fn wish(agent: &AgentId, want: &str) -> Desired {
+    serde_json::from_value(serde_json::json!({
+        "v": 1, "agent": agent, "want": want, "by": "up", "since": "2026-01-01T00:00:00Z", "runtime": "command",
+        "argv": ["/bin/true"], "cwd": "/", "env": {}, "receipts": "ack",
+    }))
+    .expect("a whole wish")
+}
+
+fn session(agent: &AgentId, generation: u64, state: &str, since: &str) -> SessionView {
+    serde_json::from_value(serde_json::json!({
+        "name": agent, "state": state, "lineage": format!("{agent}-00000001"), "generation": generation,
+        "runtime": "command", "keeper": "watchdog", "tags": { "desired_since": since },
+        "ended_at": stamp(100), "end": { "kind": "signalled", "signal": 9 },
+        "socket": "/", "argv": ["/bin/true"], "cwd": "/",
+    }))
+    .expect("a whole session")
+}
+
+const SINCE: &str = "2026-01-01T00:00:00Z";
+
+fn seen(desired: Vec<Desired>, sessions: Vec<SessionView>) -> Observed {
+    Observed {
+        now: stamp(200),
+        interval: Duration::from_secs(60),
+        desired,
+        sessions: sessions.into_iter().map(|view| (view.name.clone(), view)).collect(),
+        request: Request::None,
+        restart: None,
+        attempts: BTreeMap::new(),
+    }
+}
+
+fn underway(kind: Kind, phase: Option<Phase>, generation: u64) -> Underway {
+    let id: RestartId = "restart-1".parse().expect("valid");
+    let child = ProcessId { pid: 77, start_time: 1, boot_id: "00000001".to_owned(), ns: 1 };
+    let started = Started {
+        name: AgentId::root(),
+        generation: Generation(generation),
+        nonce: "0123456789abcdef0123456789abcdef".parse().expect("valid"),
+    };
+    Underway {
+        inflight: Inflight {
+            v: VERSION,
+            id: id.clone(),
+            kind,
+            epoch: 1,
+            began: stamp(100),
+            child_since: stamp(100),
+            child: Some(child.clone()),
+            observed: None,
+        },
+        status: phase.map(|phase| Status {
+            v: VERSION,
+            id,
+            epoch: 1,
+            pid: child,
+            phase,
+            started_at: stamp(100),
+            updated_at: stamp(120),
+            error: None,
+            agents: vec![started],
+        }),
+        child_alive: false,
+        handoff_there: true,
+    }
+}
+
+#[test]
+fn what_never_ran_is_started_and_nothing_is_handed_over() {
+    let root = AgentId::root();
+    let effects = decide(&seen(vec![wish(&root, "up")], vec![]));
+    assert_eq!(effects, [Effect::Start { agent: root.clone(), after: Generation(0), again: false }]);
+    // A session of an earlier wish ended with that wish.
+    let old = session(&root, 4, "stopped", "2025-01-01T00:00:00Z");
+    let effects = decide(&seen(vec![wish(&root, "up")], vec![old]));
+    assert_eq!(effects, [Effect::Start { agent: root, after: Generation(4), again: false }]);
+}
+
+#[test]
+fn an_agent0_that_died_begins_a_crash_restart() {
+    let root = AgentId::root();
+    for state in ["died", "exited", "orphaned", "failed", "inactive"] {
+        let effects = decide(&seen(vec![wish(&root, "up")], vec![session(&root, 1, state, SINCE)]));
+        assert!(
+            matches!(effects[..], [Effect::BeginRestart { kind: Kind::Crash, .. }]),
+            "{state}: {effects:?}"
+        );
+    }
+    let alive = decide(&seen(vec![wish(&root, "up")], vec![session(&root, 1, "active", SINCE)]));
+    assert_eq!(alive, []);
+}
+
+#[test]
+fn a_session_that_cannot_be_judged_is_left_alone() {
+    let root = AgentId::root();
+    for state in ["unknown", "ending", "starting"] {
+        assert_eq!(
+            decide(&seen(vec![wish(&root, "up")], vec![session(&root, 1, state, SINCE)])),
+            [],
+            "{state}"
+        );
+    }
+}
+
+#[test]
+fn a_request_is_claimed_once_and_a_claimed_one_is_gone_on_with() {
+    let root = AgentId::root();
+    let mut look = seen(vec![wish(&root, "up")], vec![session(&root, 1, "active", SINCE)]);
+    look.request = Request::Queued;
+    assert!(matches!(
+        decide(&look)[..],
+        [Effect::ClaimRequest, Effect::BeginRestart { kind: Kind::Planned, .. }]
+    ));
+    look.request = Request::Claimed;
+    assert!(matches!(decide(&look)[..], [Effect::BeginRestart { kind: Kind::Planned, .. }]));
+    look.restart = Some(underway(Kind::Planned, None, 2));
+    assert!(matches!(decide(&look)[..], [Effect::StartChild(_)]), "one restart at a time");
+}
+
+#[test]
+fn i7_verified_only_for_the_generation_that_was_started_and_after_a_whole_interval() {
+    let root = AgentId::root();
+    let look = |generation, state, watched_ms| {
+        let mut look = seen(vec![wish(&root, "up")], vec![session(&root, generation, state, SINCE)]);
+        let mut under = underway(Kind::Crash, Some(Phase::HandedOff), 2);
+        let last = stamp(190);
+        under.inflight.observed = Some(restart::Observed { watched_ms, last });
+        look.restart = Some(under);
+        decide(&look).remove(0)
+    };
+    assert!(matches!(look(2, "active", 50_000), Effect::Verified(_)));
+    assert!(matches!(look(2, "active", 49_999), Effect::Watch(_)));
+    assert!(matches!(look(2, "died", 50_000), Effect::Failed { .. }));
+    assert!(matches!(look(3, "active", 50_000), Effect::Failed { .. }), "some other agent0 proves nothing");
+}
+
+#[test]
+fn clones_come_back_by_themselves_but_not_beside_a_planned_restart() {
+    let (root, one) = (AgentId::root(), AgentId::numbered(1));
+    let wishes = || vec![wish(&root, "up"), wish(&one, "up")];
+    let sessions = || vec![session(&root, 1, "active", SINCE), session(&one, 3, "died", SINCE)];
+    let again = Effect::Start { agent: one.clone(), after: Generation(3), again: true };
+    assert_eq!(decide(&seen(wishes(), sessions())), std::slice::from_ref(&again));
+    let mut look = seen(wishes(), sessions());
+    look.restart = Some(Underway { child_alive: true, ..underway(Kind::Planned, None, 2) });
+    assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]), "the child has them");
+    look.restart = Some(Underway { child_alive: true, ..underway(Kind::Crash, None, 2) });
+    assert_eq!(decide(&look)[1], again, "a crash restart leaves clones to the tick");
+}
+
+#[test]
+fn what_keeps_dying_waits_longer() {
+    let one = AgentId::numbered(1);
+    let mut look = seen(vec![wish(&one, "up")], vec![session(&one, 3, "exited", SINCE)]);
+    look.attempts.insert(one.clone(), Attempts { v: 1, at: vec![stamp(195)] });
+    assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]));
+    look.attempts.insert(one, Attempts { v: 1, at: vec![stamp(180)] });
+    assert!(matches!(decide(&look)[..], [Effect::Start { .. }]));
+}
+
+#[test]
+fn what_is_not_wanted_is_stopped_with_the_generation_that_was_seen() {
+    let one = AgentId::numbered(1);
+    let effects = decide(&seen(vec![wish(&one, "stopped")], vec![session(&one, 3, "active", SINCE)]));
+    assert_eq!(effects, [Effect::Stop { agent: one.clone(), generation: Generation(3) }]);
+    assert_eq!(decide(&seen(vec![wish(&one, "stopped")], vec![session(&one, 3, "stopped", SINCE)])), []);
+}
+
+#[test]
+fn the_anchors_own_are_left_to_it_unless_it_is_overdue() {
+    let ticker = AgentId::ticker();
+    let mut look = seen(vec![wish(&ticker, "up")], vec![session(&ticker, 1, "died", SINCE)]);
+    assert_eq!(decide(&look), []);
+    look.now = stamp(100 + 121);
+    assert!(matches!(decide(&look)[..], [Effect::Start { .. }]));
+    let killed = seen(vec![wish(&ticker, "up")], vec![session(&ticker, 1, "stopped", SINCE)]);
+    assert!(matches!(decide(&killed)[..], [Effect::Start { .. }]), "somebody killed it, and it is wanted");
+}

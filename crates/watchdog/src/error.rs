@@ -1,0 +1,64 @@
+//! What can keep a constellation's verb from its work.
+
+use std::time::Duration;
+
+use netsky_model::id::AgentId;
+
+/// Why a verb of the constellation did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file, a lock or a process.
+    #[error(transparent)]
+    Disk(#[from] netsky_disk::Error),
+    /// A message.
+    #[error(transparent)]
+    Bus(#[from] netsky_bus::Error),
+    /// A session.
+    #[error(transparent)]
+    Kernel(#[from] netsky_kernel::client::ClientError),
+    /// The settings.
+    #[error(transparent)]
+    Config(#[from] netsky_runtime::ConfigError),
+    /// Only the owner may do this, from outside every session.
+    #[error("{verb} is for the owner, outside every session")]
+    OwnerOnly {
+        /// What was asked.
+        verb: &'static str,
+    },
+    /// Only a session may do this.
+    #[error("session up must run inside a session that netsky started: {missing} is not set")]
+    NoSession {
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// Nothing says what to run.
+    #[error("{agent} has no program to run")]
+    NoProgram {
+        /// In which slot.
+        agent: AgentId,
+    },
+    /// The runtime is not one of this program.
+    #[error("runtime {0:?} is not known; this version has: command")]
+    NoRuntime(String),
+    /// A constellation that is not up.
+    #[error("agent0 is not meant to be up")]
+    NotUp,
+    /// A restart is queued or under way already.
+    #[error("a restart is {0} already")]
+    RestartPending(&'static str),
+    /// The handoff is not one.
+    #[error("the handoff cannot be used: {0}")]
+    BadHandoff(String),
+    /// Another actor holds the lock.
+    #[error("the watchdog's lock was held for {} s", .0.as_secs())]
+    Locked(Duration),
+    /// The new agent0 did not prove itself in time.
+    #[error("agent0 did not prove that it is up within {} s", .0.as_secs())]
+    NotProved(Duration),
+    /// A step of the restart protocol.
+    #[error("{0}")]
+    Restart(String),
+}
+
+/// What every call of this crate returns.
+pub(crate) type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,111 @@
+//! One look at everything the tick decides from. Reading only; a source that does not read is said so
+//! and never taken for "nothing is there".
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use netsky_disk::{clock, process, state};
+use netsky_kernel::client::Client;
+use netsky_kernel::rpc::SessionView;
+use netsky_model::desired::Desired;
+use netsky_model::id::AgentId;
+use netsky_model::restart::{Inflight, Status};
+use netsky_model::stamp::Stamp;
+
+use crate::backoff::Attempts;
+use crate::context::Context;
+use crate::error::Result;
+use crate::handoff;
+use crate::ticker::LastBeat;
+
+/// Interval of the ticker when it has not said another.
+pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What a tick saw.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    /// When it looked.
+    pub(crate) now: Stamp,
+    /// How often the ticker ticks.
+    pub(crate) interval: Duration,
+    /// What should be, agent0 first.
+    pub(crate) desired: Vec<Desired>,
+    /// What is.
+    pub(crate) sessions: BTreeMap<AgentId, SessionView>,
+    /// Whether a planned restart waits.
+    pub(crate) request: Request,
+    /// The restart that is under way.
+    pub(crate) restart: Option<Underway>,
+    /// Unproved starts.
+    pub(crate) attempts: BTreeMap<AgentId, Attempts>,
+}
+
+/// The request for a planned restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// There is none.
+    None,
+    /// Waits to be claimed.
+    Queued,
+    /// Claimed by this or an earlier tick.
+    Claimed,
+}
+
+/// A restart that is under way.
+#[derive(Debug)]
+pub(crate) struct Underway {
+    /// What the tick wrote of it.
+    pub(crate) inflight: Inflight,
+    /// What its child wrote of it.
+    pub(crate) status: Option<Status>,
+    /// Whether the child runs.
+    pub(crate) child_alive: bool,
+    /// Whether the handoff is in agent0's mailbox, in whatever state.
+    pub(crate) handoff_there: bool,
+}
+
+/// Look.
+pub(crate) fn observe(cx: &Context<'_>, client: &mut Client) -> Result<Observed> {
+    let mut desired = Vec::new();
+    for agent in cx.layout.desired_agents()? {
+        desired.extend(state::read_json::<Desired>(cx.layout.desired(&agent))?);
+    }
+    let mut attempts = BTreeMap::new();
+    for wish in &desired {
+        let path = cx.layout.marker(&wish.agent, "restart-attempts");
+        // A file that does not read counts as none: it only delays, and the next attempt replaces it.
+        attempts.insert(wish.agent.clone(), state::read_json(path).unwrap_or_default().unwrap_or_default());
+    }
+    let sessions = client.list()?.into_iter().map(|view| (view.name.clone(), view)).collect();
+    Ok(Observed {
+        now: clock::stamp(),
+        interval: interval(cx),
+        desired,
+        sessions,
+        request: request(cx)?,
+        restart: underway(cx)?,
+        attempts,
+    })
+}
+
+/// The ticker's own word for its interval.
+pub(crate) fn interval(cx: &Context<'_>) -> Duration {
+    let beat: Option<LastBeat> = state::read_json(cx.layout.tick("ticker")).unwrap_or_default();
+    beat.map_or(DEFAULT_INTERVAL, |beat| Duration::from_millis(beat.interval_ms))
+}
+
+fn request(cx: &Context<'_>) -> Result<Request> {
+    if state::exists(cx.layout.restart_processing())? {
+        return Ok(Request::Claimed);
+    }
+    Ok(if state::exists(cx.layout.restart_request())? { Request::Queued } else { Request::None })
+}
+
+pub(crate) fn underway(cx: &Context<'_>) -> Result<Option<Underway>> {
+    let Some(inflight) = state::read_json::<Inflight>(cx.layout.restart_inflight())? else { return Ok(None) };
+    // A status that does not read is a phase that is not known: the child starts over.
+    let status: Option<Status> = state::read_json(cx.layout.restart_status(&inflight.id)).unwrap_or_default();
+    let child_alive = inflight.child.as_ref().is_some_and(process::is_alive);
+    let handoff_there = cx.bus.has(&AgentId::root(), &handoff::id(&inflight.id))?;
+    Ok(Some(Underway { inflight, status, child_alive, handoff_there }))
+}

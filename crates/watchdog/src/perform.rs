@@ -1,0 +1,227 @@
+//! Performing effects. Each is safe to repeat: a tick that dies in the middle is followed by one that
+//! sees what is, and decides again.
+
+use netsky_disk::spawn::Program;
+use netsky_disk::{clock, process, random, state};
+use netsky_kernel::client::Client;
+use netsky_kernel::rpc::{Guard, SessionView};
+use netsky_model::desired::{Desired, Receipts};
+use netsky_model::id::{AgentId, Generation, RestartId};
+use netsky_model::life::State;
+use netsky_model::process::ProcessId;
+use netsky_model::restart::{Inflight, Kind, VERSION};
+use netsky_runtime::Launch;
+
+use crate::backoff::Attempts;
+use crate::context::Context;
+use crate::decide::Effect;
+use crate::error::{Error, Result};
+use crate::handoff;
+use crate::observe::Observed;
+
+/// Newest statuses of restarts that are kept for people.
+const KEPT_STATUSES: usize = 20;
+
+/// Perform one effect; returns what to say about it.
+pub(crate) fn perform(
+    cx: &Context<'_>,
+    client: &mut Client,
+    seen: &Observed,
+    effect: &Effect,
+) -> Result<String> {
+    match effect {
+        Effect::ClaimRequest => {
+            let claimed = state::claim(cx.layout.restart_request(), cx.layout.restart_processing())?;
+            Ok(if claimed { "restart request claimed" } else { "restart request was gone" }.to_owned())
+        }
+        Effect::BeginRestart { kind, why } => begin(cx, seen, *kind, why),
+        Effect::StartChild(inflight) => {
+            start_child(cx, Inflight { epoch: inflight.epoch + 1, ..inflight.clone() })
+        }
+        Effect::KillChild(inflight) => {
+            if let Some(child) = &inflight.child {
+                process::signal(child, process::Signal::KILL)?;
+            }
+            Ok(format!("{}: child past its deadline killed", inflight.id))
+        }
+        Effect::Watch(inflight) => {
+            state::write_json(cx.layout.restart_inflight(), inflight)?;
+            let watched = inflight.observed.as_ref().map_or(0, |observed| observed.watched_ms);
+            Ok(format!("{}: watched for {watched} ms", inflight.id))
+        }
+        Effect::Verified(id) => verified(cx, id),
+        Effect::Failed { id, why } => failed(cx, seen, id, why),
+        Effect::Start { agent, after, again } => {
+            let desired = wish(seen, agent)?;
+            if *again {
+                add_attempt(cx, seen, agent)?;
+            }
+            let view = launch(cx, client, desired, *after, None)?;
+            cx.record.watchdog("started", Some(agent), if *again { "it had ended" } else { "wanted" });
+            Ok(format!("{agent} generation {} started", view.generation))
+        }
+        Effect::Stop { agent, generation } => {
+            client.kill(agent, None, &Guard::if_generation(*generation))?;
+            cx.record.watchdog("stopped", Some(agent), "not wanted");
+            Ok(format!("{agent} stopped"))
+        }
+        Effect::Wait { agent, why } => Ok(format!("{agent}: {why}")),
+    }
+}
+
+fn wish<'a>(seen: &'a Observed, agent: &AgentId) -> Result<&'a Desired> {
+    let found = seen.desired.iter().find(|desired| desired.agent == *agent);
+    found.ok_or_else(|| Error::NoProgram { agent: agent.clone() })
+}
+
+/// Start the generation after `after`; its predecessor's mail is back in the inbox before.
+pub(crate) fn launch(
+    cx: &Context<'_>,
+    client: &mut Client,
+    desired: &Desired,
+    after: Generation,
+    request_id: Option<String>,
+) -> Result<SessionView> {
+    if Launch::program(desired).is_none() {
+        let program = desired.argv.first().cloned().unwrap_or_default();
+        return Err(Error::Restart(format!(
+            "{}: program {program:?} is not there or not executable",
+            desired.agent
+        )));
+    }
+    cx.bus.create(&desired.agent)?;
+    return_mail(cx, desired, |generation| generation <= after)?;
+    let programs = cx.netsky.parent().unwrap_or(std::path::Path::new("/"));
+    let launch =
+        Launch { layout: cx.layout, desired, generation: after.next(), nonce: random::nonce(), programs };
+    let guard = Guard { if_generation: Some(after), request_id };
+    Ok(client.spawn(&launch.spec()?, &guard)?)
+}
+
+/// What dead processes and dead generations had taken goes back to the inbox, or to the dead letters.
+pub(crate) fn return_mail(
+    cx: &Context<'_>,
+    desired: &Desired,
+    is_dead: impl Fn(Generation) -> bool,
+) -> Result<()> {
+    cx.bus.return_dead_claims(&desired.agent)?;
+    if desired.receipts == Receipts::Ack {
+        cx.bus.return_generations(&desired.agent, is_dead)?;
+    }
+    Ok(())
+}
+
+fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<String> {
+    let id = random::restart_id();
+    let agent0 = AgentId::root();
+    if kind == Kind::Crash {
+        let generation = seen.sessions.get(&agent0).map_or(0, |session| session.generation.0);
+        let waiting = cx.bus.list(&agent0, Some(State::Written))?;
+        let again =
+            waiting.iter().filter(|entry| entry.name.as_ref().is_some_and(|name| name.attempt > 1)).count();
+        let draft = handoff::crash_draft(why, generation, waiting.len(), again);
+        state::write(cx.layout.crash_handoff(&id), draft.as_bytes())?;
+    }
+    add_attempt(cx, seen, &agent0)?;
+    cx.record.watchdog("restart-begun", Some(&agent0), &format!("{id} {kind:?}: {why}"));
+    let now = clock::stamp();
+    start_child(
+        cx,
+        Inflight {
+            v: VERSION,
+            id,
+            kind,
+            epoch: 1,
+            began: now.clone(),
+            child_since: now,
+            child: None,
+            observed: None,
+        },
+    )
+}
+
+/// The marker first, the child second, its identity third: whatever dies in between, the next tick
+/// knows that there may be a child of this epoch, and a child that is not in the marker fences itself.
+fn start_child(cx: &Context<'_>, mut inflight: Inflight) -> Result<String> {
+    inflight.child = None;
+    inflight.child_since = clock::stamp();
+    inflight.observed = None;
+    state::write_json(cx.layout.restart_inflight(), &inflight)?;
+    netsky_disk::fault::point("watchdog.child.marked")
+        .map_err(|e| netsky_disk::Error::new("start", &cx.netsky, e))?;
+    let child = detach_child(cx, &inflight.id, inflight.epoch)?;
+    inflight.child = Some(child);
+    state::write_json(cx.layout.restart_inflight(), &inflight)?;
+    Ok(format!("{}: {:?} restart of agent0, child {}", inflight.id, inflight.kind, inflight.epoch))
+}
+
+fn detach_child(cx: &Context<'_>, id: &RestartId, epoch: u64) -> Result<ProcessId> {
+    let args = ["restart", "--child", id.as_str(), "--epoch", &epoch.to_string()].map(str::to_owned);
+    let home = cx.layout.home().display().to_string();
+    let program = Program {
+        path: cx.netsky.clone(),
+        args: args.to_vec(),
+        set: [(netsky_disk::env::HOME.to_owned(), home)].into(),
+        unset: Vec::new(),
+        log: Some(cx.layout.restart_archive().join(format!("{id}.log"))),
+    };
+    Ok(program.detach()?)
+}
+
+fn add_attempt(cx: &Context<'_>, seen: &Observed, agent: &AgentId) -> Result<()> {
+    let mut attempts: Attempts = seen.attempts.get(agent).cloned().unwrap_or_default();
+    attempts.add(&seen.now);
+    state::write_json(cx.layout.marker(agent, "restart-attempts"), &attempts)?;
+    if attempts.is_crashloop(&seen.now) {
+        let why = format!("{} starts in half an hour were not proved", attempts.at.len());
+        write_marker(cx, agent, "crashloop-suspected", &why)?;
+        cx.record.watchdog("crashloop", Some(agent), &why);
+    }
+    Ok(())
+}
+
+fn write_marker(cx: &Context<'_>, agent: &AgentId, what: &str, why: &str) -> Result<()> {
+    let note = serde_json::json!({ "v": 1, "at": clock::stamp(), "why": why });
+    Ok(state::write_json(cx.layout.marker(agent, what), &note)?)
+}
+
+/// The in-flight marker goes last: until then a repeat of this does the rest.
+fn verified(cx: &Context<'_>, id: &RestartId) -> Result<String> {
+    let agent0 = AgentId::root();
+    archive_request(cx, id, "request")?;
+    for what in ["restart-attempts", "revive-failed", "crashloop-suspected"] {
+        state::remove(cx.layout.marker(&agent0, what))?;
+    }
+    prune_statuses(cx)?;
+    cx.record.watchdog("repaired", Some(&agent0), &format!("{id} verified"));
+    state::remove(cx.layout.restart_inflight())?;
+    Ok(format!("{id}: verified"))
+}
+
+/// A request whose agent0 still lives is put aside with what failed; one whose agent0 is gone stays
+/// claimed, since its handoff is still the best there is.
+fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &str) -> Result<String> {
+    let agent0 = AgentId::root();
+    if seen.sessions.get(&agent0).is_some_and(|session| session.state.may_live()) {
+        archive_request(cx, id, "failed")?;
+    }
+    write_marker(cx, &agent0, "revive-failed", &format!("{id}: {why}"))?;
+    cx.record.watchdog("restart-failed", Some(&agent0), &format!("{id}: {why}"));
+    state::remove(cx.layout.restart_inflight())?;
+    Ok(format!("{id}: failed: {why}"))
+}
+
+fn archive_request(cx: &Context<'_>, id: &RestartId, what: &str) -> Result<()> {
+    state::claim(cx.layout.restart_processing(), cx.layout.restart_archive().join(format!("{id}.{what}")))?;
+    Ok(())
+}
+
+fn prune_statuses(cx: &Context<'_>) -> Result<()> {
+    let folder = netsky_disk::fs::Dir::create(cx.layout.restart_status_folder())?;
+    // Ids begin with the second they were made in, so names sort by age.
+    let names: Vec<String> = folder.names()?.into_iter().filter(|name| name.ends_with(".json")).collect();
+    for name in names.iter().rev().skip(KEPT_STATUSES) {
+        folder.remove(name)?;
+    }
+    Ok(())
+}

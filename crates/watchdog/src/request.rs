@@ -1,0 +1,69 @@
+//! `netsky restart`: queue a planned restart of agent0. The tick claims and performs it.
+
+use std::path::Path;
+
+use netsky_disk::env::Caller;
+use netsky_disk::fs::{Dir, Place, read_users_file, write_durable};
+use netsky_disk::{clock, state};
+use netsky_model::desired::{Desired, Want};
+use netsky_model::id::{AgentId, Sender};
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::handoff;
+
+/// Most bytes of a handoff; past 40 KiB its envelope points to the archived whole.
+const MAX_HANDOFF: u64 = 256 * 1024;
+
+/// What was queued.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Queued {
+    /// Bytes of the handoff's text.
+    pub bytes: usize,
+}
+
+/// Queue a planned restart with the text of `handoff`, or with a short one of our own.
+///
+/// # Errors
+/// agent0 is not meant to be up, a restart is pending, the file cannot be read or is too large: nothing
+/// is queued then.
+pub fn request(cx: &Context<'_>, caller: &Caller, handoff: Option<&Path>) -> Result<Queued> {
+    let from = match caller {
+        Caller::Outside => Sender::owner(),
+        Caller::Inside { agent: Some(agent), .. }
+            if *agent == AgentId::root() || *agent == AgentId::infinity() =>
+        {
+            Sender::from(agent.clone())
+        }
+        Caller::Inside { .. } => {
+            return Err(Error::OwnerOnly { verb: "restart of agent0 from another session" });
+        }
+    };
+    let desired: Option<Desired> = state::read_json(cx.layout.desired(&AgentId::root()))?;
+    if desired.is_none_or(|desired| desired.want != Want::Up) {
+        return Err(Error::NotUp);
+    }
+    let text = match handoff {
+        Some(file) => read_file(file)?,
+        None => {
+            format!("Planned restart asked for by {from} at {}, without a handoff.\n", clock::wall_seconds())
+        }
+    };
+    let folder = Dir::create(cx.layout.state())?;
+    let tmp = Dir::create(cx.layout.state().join("tmp"))?;
+    match write_durable(&tmp, &folder, "restart-request", text.as_bytes(), Place::New) {
+        Err(e) if e.is_exists() => Err(Error::RestartPending("queued")),
+        Err(e) => Err(e.into()),
+        Ok(()) => Ok(Queued { bytes: text.len() }),
+    }
+}
+
+fn read_file(file: &Path) -> Result<String> {
+    let bytes = read_users_file(file, MAX_HANDOFF)
+        .map_err(|e| Error::BadHandoff(format!("{}: {e}", file.display())))?;
+    let text = handoff::text_of(&bytes);
+    if text.trim().is_empty() {
+        return Err(Error::BadHandoff(format!("{} is empty", file.display())));
+    }
+    Ok(text)
+}

@@ -1,0 +1,93 @@
+//! agentinfinity: triggers a tick when the kernel reports an end, when a restart is asked for, and when
+//! the anchor itself goes away. It repairs nothing itself, so it may die at any point.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use netsky_disk::layout::Layout;
+use netsky_disk::watch::Watch;
+use netsky_disk::{clock, process, state};
+use netsky_kernel::client::Client;
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::ticker::run_tick;
+
+/// Slow look for what gave no event.
+const RESCAN: Duration = Duration::from_secs(30);
+/// Pause before an anchor is asked for again.
+const RECONNECT: Duration = Duration::from_millis(200);
+
+/// Watch for ever.
+///
+/// # Errors
+/// The state folder cannot be watched or written.
+pub fn serve(cx: &Context<'_>, said: impl Fn(&str)) -> Result<()> {
+    let (tell, told) = channel();
+    std::thread::scope(|scope| {
+        let layout = cx.layout;
+        let (kernel, requests) = (tell.clone(), tell);
+        scope.spawn(move || follow_kernel(layout, &kernel));
+        scope.spawn(move || follow_requests(layout, &requests));
+        let ready = serde_json::json!({ "v": 1, "process": process::me(), "at": clock::stamp() });
+        state::write_json(cx.layout.infinity_ready(), &ready)?;
+        said("agentinfinity is ready");
+        run(cx, &told, &said)
+    })
+}
+
+fn run(cx: &Context<'_>, told: &Receiver<String>, said: &impl Fn(&str)) -> Result<()> {
+    loop {
+        let why = match told.recv_timeout(RESCAN) {
+            Ok(why) => why,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
+        // One tick answers everything that was told before it looks; what comes later gets its own.
+        while told.try_recv().is_ok() {}
+        let outcome = match run_tick(cx) {
+            Ok(ended) => format!("{ended:?}"),
+            Err(error) => error.to_string(),
+        };
+        said(&format!("{} {why}: tick {outcome}", clock::wall_seconds()));
+    }
+}
+
+/// Tell of every end that the kernel reports, and of the anchor's own.
+fn follow_kernel(layout: &Layout, tell: &Sender<String>) {
+    loop {
+        if let Ok(mut events) =
+            Client::connect(&layout.kernel_root()).and_then(|client| client.subscribe(None))
+        {
+            // What ended before we listened gave no event.
+            let mut alive = tell.send("kernel connected".to_owned()).is_ok();
+            while let (true, Ok(event)) = (alive, events.next(None)) {
+                if let Some(event) = event.filter(netsky_kernel::rpc::Event::is_end) {
+                    let name = event.session.map_or_else(String::new, |name| name.to_string());
+                    alive = tell.send(format!("{name} ended")).is_ok();
+                }
+            }
+        }
+        if tell.send("the anchor went away".to_owned()).is_err() {
+            return;
+        }
+        clock::pause(RECONNECT);
+    }
+}
+
+/// Tell of a restart request.
+fn follow_requests(layout: &Layout, tell: &Sender<String>) {
+    let Ok(watch) = Watch::new(&[layout.state()]) else { return };
+    let mut told = false;
+    loop {
+        let waits = state::exists(layout.restart_request()).unwrap_or(false);
+        // Told once a request: while it cannot be claimed yet, the ticker's cadence is fast enough.
+        if waits && !told && tell.send("restart asked for".to_owned()).is_err() {
+            return;
+        }
+        told = waits;
+        if watch.wait(RESCAN).is_err() {
+            clock::pause(RESCAN);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `netsky session up`: the new session proves that it runs what it was started for, by handing back
+//! the nonce that only this start was given.
+
+use jiff::Timestamp;
+use netsky_disk::env::{self, Caller};
+use netsky_disk::{clock, process, state};
+use netsky_model::id::{AgentId, Generation, Nonce};
+use netsky_model::process::ProcessId;
+use serde::{Deserialize, Serialize};
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+
+/// `state/up/<nonce>`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpProof {
+    /// Format version.
+    pub v: u64,
+    /// Who is up.
+    pub agent: AgentId,
+    /// Which incarnation: the session's number, which only rises.
+    pub generation: Generation,
+    /// When it said so.
+    pub at: Timestamp,
+    /// The process that said so.
+    pub process: ProcessId,
+}
+
+impl UpProof {
+    /// The line that people read.
+    pub fn line(&self) -> String {
+        format!("{} session {} starting at {}", self.agent, self.generation, self.at)
+    }
+
+    /// Read the proof of a start; none if there is none, or none that fits.
+    pub(crate) fn of(
+        cx: &Context<'_>,
+        nonce: &Nonce,
+        agent: &AgentId,
+        generation: Generation,
+    ) -> Option<UpProof> {
+        let proof: UpProof = state::read_json(cx.layout.up(nonce)).ok()??;
+        (proof.agent == *agent && proof.generation == generation).then_some(proof)
+    }
+}
+
+/// Write the proof; durable when this returns. A repeat writes the same again.
+///
+/// # Errors
+/// Not inside a session that netsky started, or the proof cannot be written.
+pub fn session_up(cx: &Context<'_>, caller: &Caller) -> Result<UpProof> {
+    let Caller::Inside { agent: Some(agent), generation } = caller else {
+        return Err(Error::NoSession { missing: env::AGENT });
+    };
+    let nonce = env::up_nonce().ok_or(Error::NoSession { missing: env::UP_NONCE })?;
+    let proof = UpProof {
+        v: 1,
+        agent: agent.clone(),
+        generation: *generation,
+        at: clock::wall_seconds(),
+        process: process::me(),
+    };
+    state::write_json(cx.layout.up(&nonce), &proof)?;
+    Ok(proof)
+}

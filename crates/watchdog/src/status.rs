@@ -1,0 +1,130 @@
+//! `netsky status`: what should be and what is. Looking starts nothing and changes nothing.
+
+use netsky_disk::state;
+use netsky_kernel::client::{Client, ClientError};
+use netsky_kernel::rpc::SessionView;
+use netsky_model::desired::{Desired, Want};
+use netsky_model::id::{AgentId, Generation, Nonce};
+use netsky_model::life::State;
+use netsky_model::restart::{Kind, Phase};
+use netsky_model::stamp::Stamp;
+use netsky_runtime::TAG_NONCE;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::observe;
+use crate::session_up::UpProof;
+use crate::tick::LastTick;
+
+/// A constellation at one moment.
+#[derive(Debug, Clone, Serialize)]
+pub struct StatusReport {
+    /// Epoch of the anchor that serves; none if nobody does.
+    pub anchor_epoch: Option<u64>,
+    /// Everybody who is wanted or was.
+    pub agents: Vec<AgentStatus>,
+    /// The restart that is under way.
+    pub restart: Option<RestartView>,
+    /// Whether a planned restart waits.
+    pub restart_queued: bool,
+    /// The last tick.
+    pub last_tick: Option<LastTick>,
+}
+
+/// One agent.
+#[derive(Debug, Clone, Serialize)]
+pub struct AgentStatus {
+    /// Its id.
+    pub id: AgentId,
+    /// What should be.
+    pub want: Want,
+    /// What is: the kernel's word; none if it never ran or nobody serves.
+    pub state: Option<String>,
+    /// The program's pid while it lives.
+    pub pid: Option<u32>,
+    /// The process that holds it, while it lives.
+    pub worker_pid: Option<u32>,
+    /// Its incarnation.
+    pub generation: Option<Generation>,
+    /// Whether this incarnation proved that it is up.
+    pub up: bool,
+    /// When it was started.
+    pub started_at: Option<Stamp>,
+    /// Envelopes that wait in its inbox.
+    pub inbox: usize,
+    /// Envelopes it was shown and has not finished.
+    pub unfinished: usize,
+}
+
+/// The restart that is under way.
+#[derive(Debug, Clone, Serialize)]
+pub struct RestartView {
+    /// Its id.
+    pub id: String,
+    /// Asked for or not.
+    pub kind: Kind,
+    /// How far its child got.
+    pub phase: Option<Phase>,
+    /// Which child.
+    pub epoch: u64,
+    /// Milliseconds that the new agent0 was watched.
+    pub watched_ms: u64,
+}
+
+/// Look.
+///
+/// # Errors
+/// The home cannot be read.
+pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
+    let (anchor_epoch, sessions) = match Client::connect(&cx.layout.kernel_root()) {
+        Ok(mut client) => (Some(client.hello().epoch), client.list()?),
+        Err(ClientError::NotServing { .. }) => (None, Vec::new()),
+        Err(other) => return Err(other.into()),
+    };
+    let mut agents = Vec::new();
+    for agent in cx.layout.desired_agents()? {
+        if let Some(desired) = state::read_json::<Desired>(cx.layout.desired(&agent))? {
+            let session = sessions.iter().find(|session| session.name == agent);
+            agents.push(agent_status(cx, &desired, session)?);
+        }
+    }
+    let underway = observe::underway(cx)?;
+    Ok(StatusReport {
+        anchor_epoch,
+        agents,
+        restart: underway.map(|under| RestartView {
+            id: under.inflight.id.to_string(),
+            kind: under.inflight.kind,
+            phase: under.status.map(|status| status.phase),
+            epoch: under.inflight.epoch,
+            watched_ms: under.inflight.observed.map_or(0, |observed| observed.watched_ms),
+        }),
+        restart_queued: state::exists(cx.layout.restart_request())?,
+        last_tick: state::read_json(cx.layout.tick("watchdog")).unwrap_or_default(),
+    })
+}
+
+fn agent_status(cx: &Context<'_>, desired: &Desired, session: Option<&SessionView>) -> Result<AgentStatus> {
+    let agent = &desired.agent;
+    let count = |state| -> Result<usize> {
+        if cx.bus.knows(agent) { Ok(cx.bus.count(agent, state)?) } else { Ok(0) }
+    };
+    let alive = session.filter(|session| session.state.may_live());
+    let proof = session.and_then(|session| {
+        let nonce: Nonce = session.tags.get(TAG_NONCE)?.parse().ok()?;
+        UpProof::of(cx, &nonce, agent, session.generation)
+    });
+    Ok(AgentStatus {
+        id: agent.clone(),
+        want: desired.want,
+        state: session.map(|session| session.state.to_string()),
+        pid: alive.and_then(|session| session.pid),
+        worker_pid: alive.and_then(|session| session.worker.as_ref()).map(|worker| worker.pid),
+        generation: session.map(|session| session.generation),
+        up: alive.is_some() && proof.is_some(),
+        started_at: alive.and_then(|session| session.started_at.clone()),
+        inbox: count(State::Written)?,
+        unfinished: count(State::Delivered)?,
+    })
+}

@@ -1,0 +1,131 @@
+//! The tick: the one actor. Under one lock it looks, decides, and performs.
+//!
+//! A holder of the lock that is past its deadline is killed: one hung call must not stop time.
+
+use std::time::Duration;
+
+use netsky_disk::lock::Lock;
+use netsky_disk::{clock, process, state};
+use netsky_model::process::ProcessId;
+use netsky_model::stamp::Stamp;
+use serde::{Deserialize, Serialize};
+
+use crate::context::Context;
+use crate::decide::{Effect, decide};
+use crate::error::{Error, Result};
+use crate::observe::observe;
+use crate::perform;
+
+/// Longest that a tick may hold the lock: its slowest steps are starts and kills of a few sessions.
+const HOLDER_DEADLINE: Duration = Duration::from_secs(60);
+/// Longest that a tick waits for another one: triggers come in bursts and must not be lost.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a tick did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Ticked {
+    /// What it did, a sentence each.
+    pub done: Vec<String>,
+    /// What did not work, a sentence each; tried again by the next tick.
+    pub problems: Vec<String>,
+}
+
+/// `state/tick/watchdog.json`: the last tick, for people.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LastTick {
+    /// Format version.
+    pub v: u64,
+    /// When it ended.
+    pub at: Stamp,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// What it did.
+    pub done: Vec<String>,
+    /// What did not work.
+    pub problems: Vec<String>,
+}
+
+/// Who holds the lock, and since when.
+#[derive(Debug, Serialize, Deserialize)]
+struct Holder {
+    process: ProcessId,
+    since: Stamp,
+}
+
+/// Take the lock of the one actor.
+pub(crate) fn lock(cx: &Context<'_>) -> Result<Lock> {
+    let path = cx.layout.watchdog_lock();
+    let until = clock::boot() + PATIENCE;
+    loop {
+        if let Some(mut lock) = Lock::take_within(&path, Duration::from_secs(1))? {
+            lock.note(&Holder { process: process::me(), since: clock::stamp() })?;
+            return Ok(lock);
+        }
+        if let Some(holder) = Lock::noted::<Holder>(&path)
+            && clock::stamp().since(&holder.since) > HOLDER_DEADLINE
+        {
+            process::signal(&holder.process, process::Signal::KILL)?;
+        }
+        if clock::boot() > until {
+            return Err(Error::Locked(PATIENCE));
+        }
+    }
+}
+
+/// One tick.
+///
+/// # Errors
+/// The lock is held, the home cannot be read, or no anchor answers; a single repair that fails is not
+/// an error but a problem in the result, and the others go on.
+pub fn tick(cx: &Context<'_>) -> Result<Ticked> {
+    let _lock = lock(cx)?;
+    let began = clock::boot();
+    let ticked = run(cx)?;
+    let last = LastTick {
+        v: 1,
+        at: clock::stamp(),
+        duration_ms: clock::boot().saturating_sub(began).as_millis() as u64,
+        done: ticked.done.clone(),
+        problems: ticked.problems.clone(),
+    };
+    state::write_json(cx.layout.tick("watchdog"), &last)?;
+    Ok(ticked)
+}
+
+/// The work of a tick; the caller holds the lock.
+pub(crate) fn run(cx: &Context<'_>) -> Result<Ticked> {
+    let mut ticked = Ticked::default();
+    if cx.layout.desired_agents()?.is_empty() {
+        // Nothing was ever wanted here: no anchor is started for that.
+        return Ok(ticked);
+    }
+    let mut client = cx.anchor()?;
+    let seen = observe(cx, &mut client)?;
+    for desired in &seen.desired {
+        let session = seen.sessions.get(&desired.agent);
+        let is_dead = |generation| {
+            session.is_none_or(|s| {
+                generation < s.generation || generation == s.generation && !s.state.may_live()
+            })
+        };
+        if cx.bus.knows(&desired.agent)
+            && let Err(error) = perform::return_mail(cx, desired, is_dead)
+        {
+            ticked.problems.push(format!("mail of {}: {error}", desired.agent));
+        }
+    }
+    let mut effects = decide(&seen).into_iter();
+    while let Some(effect) = effects.next() {
+        match perform::perform(cx, &mut client, &seen, &effect) {
+            Ok(said) => ticked.done.push(said),
+            Err(error) => {
+                ticked.problems.push(error.to_string());
+                if effect == Effect::ClaimRequest {
+                    // What stands behind a claim that failed is meant for a claim that held.
+                    effects.next();
+                }
+            }
+        }
+    }
+    Ok(ticked)
+}
