@@ -107,6 +107,52 @@ impl From<Refused> for Error {
     }
 }
 
+impl From<netsky_kernel::client::ClientError> for Error {
+    fn from(error: netsky_kernel::client::ClientError) -> Self {
+        use netsky_kernel::client::ClientError as Kernel;
+        use netsky_kernel::rpc::RefusalKind;
+        let kind = match error.kind() {
+            Some(RefusalKind::NotFound) => Kind::NotFound,
+            Some(RefusalKind::Busy | RefusalKind::StaleGeneration) => Kind::Busy,
+            Some(RefusalKind::BadParams | RefusalKind::TooLarge) => Kind::Usage,
+            Some(RefusalKind::Refused) => Kind::Refused,
+            Some(_) => Kind::Failed,
+            None => match error {
+                Kernel::NotServing { .. } => Kind::NotFound,
+                Kernel::Silent { .. } => Kind::Busy,
+                Kernel::Disk(error) => return error.into(),
+                _ => Kind::Failed,
+            },
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<netsky_watchdog::Error> for Error {
+    fn from(error: netsky_watchdog::Error) -> Self {
+        use netsky_watchdog::Error as Watchdog;
+        let what = error.to_string();
+        match error {
+            Watchdog::Disk(error) => error.into(),
+            Watchdog::Bus(error) => error.into(),
+            Watchdog::Kernel(error) => error.into(),
+            Watchdog::Config(_) => Self::new(Kind::Usage, what).hint("nothing was changed"),
+            Watchdog::OwnerOnly { .. } => Self::new(Kind::Refused, what).hint("nothing was changed"),
+            Watchdog::NoSession { .. } => Self::new(Kind::Refused, what),
+            Watchdog::NoProgram { .. } => Self::new(Kind::Usage, what)
+                .hint("give one behind --, or set argv under [defaults] in config.toml"),
+            Watchdog::NoRuntime(_) => Self::new(Kind::Usage, what),
+            Watchdog::NotUp => Self::new(Kind::NotFound, what).hint("start with `netsky up`"),
+            Watchdog::RestartPending(_) => Self::new(Kind::Busy, what).hint("see `netsky status`"),
+            Watchdog::BadHandoff(_) => Self::new(Kind::Usage, what).hint("nothing was queued"),
+            Watchdog::Locked(_) => Self::new(Kind::Busy, what).hint("another tick is at work; repeat"),
+            Watchdog::NotProved(_) => Self::new(Kind::Busy, what)
+                .hint("it must run `netsky session up`; look with `netsky attach agent0`"),
+            Watchdog::Restart(_) => Self::new(Kind::Failed, what),
+        }
+    }
+}
+
 impl From<netsky_bus::Error> for Error {
     fn from(error: netsky_bus::Error) -> Self {
         use netsky_bus::Error as Bus;

@@ -7,8 +7,15 @@ use crate::error::Error;
 use crate::run::{Ended, Program, Run, verbs};
 
 mod channel;
+mod down;
 mod init;
 mod record;
+mod restart;
+mod session;
+mod status;
+mod ticker;
+mod up;
+mod watchdog;
 
 /// A constellation of agents that keeps serving, keeps repairing, and keeps its evidence
 #[derive(Parser)]
@@ -25,8 +32,17 @@ verbs! {
     /// The groups and verbs.
     Verb {
         Init(init::Args),
+        Up(up::Args),
+        Down(down::Args),
+        Status(status::Args),
+        Restart(restart::Args),
         #[command(subcommand)]
         Channel(channel::Verb),
+        #[command(subcommand)]
+        Session(session::Verb),
+        #[command(subcommand)]
+        Watchdog(watchdog::Verb),
+        Ticker(ticker::Args),
     }
 }
 

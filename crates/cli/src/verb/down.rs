@@ -1,0 +1,29 @@
+//! `netsky down`: everything ends, nothing is lost.
+
+use netsky_ledger::Telemetry;
+use netsky_watchdog::{Context as Constellation, down};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::output;
+use crate::run::Run;
+
+/// Stop the constellation; mail, desired programs and the record stay
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let layout = cx.home()?;
+        let telemetry = Telemetry::new(layout);
+        let downed = down(&Constellation::new(layout, &telemetry)?, &cx.caller())?;
+        if cx.json {
+            return output::json(&downed);
+        }
+        if downed.ended.is_empty() {
+            return output::say("nothing was running");
+        }
+        let names: Vec<&str> = downed.ended.iter().map(|name| name.as_str()).collect();
+        output::say(&format!("ended {}", names.join(", ")))
+    }
+}

@@ -1,0 +1,45 @@
+//! `netsky restart`: queue a planned restart of agent0. Its hidden form is the child that performs one.
+
+use std::path::PathBuf;
+
+use netsky_ledger::Telemetry;
+use netsky_model::id::RestartId;
+use netsky_watchdog::{Context as Constellation, request, restart_child};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::output;
+use crate::run::Run;
+
+/// Ask for a planned restart of agent0; the next tick performs it
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A file whose text the new agent0 gets; it is copied and stays yours
+    #[arg(long, value_name = "FILE")]
+    handoff: Option<PathBuf>,
+    /// Be the child of this restart
+    #[arg(long, hide = true, requires = "epoch")]
+    child: Option<RestartId>,
+    /// Which child of it
+    #[arg(long, hide = true, requires = "child")]
+    epoch: Option<u64>,
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let layout = cx.home()?;
+        let telemetry = Telemetry::new(layout);
+        let constellation = Constellation::new(layout, &telemetry)?;
+        if let Some((id, epoch)) = self.child.zip(self.epoch) {
+            // Its standard output is its log; one that cannot be written changes nothing about the work.
+            let said =
+                |text: &str| drop(output::say(&format!("{} {text}", netsky_disk::clock::wall_seconds())));
+            return Ok(restart_child(&constellation, &id, epoch, said)?);
+        }
+        let queued = request(&constellation, &cx.caller(), self.handoff.as_deref())?;
+        if cx.json {
+            return output::json(&queued);
+        }
+        output::say(&format!("restart queued with a handoff of {} bytes; see `netsky status`", queued.bytes))
+    }
+}

@@ -1,0 +1,12 @@
+//! `netsky session`: what a session itself says about its own start.
+
+use crate::run::verbs;
+
+mod up;
+
+verbs! {
+    /// Called by the session itself
+    Verb {
+        Up(up::Args),
+    }
+}

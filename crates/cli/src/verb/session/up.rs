@@ -1,0 +1,22 @@
+//! `netsky session up`: the up proof of this session.
+
+use netsky_ledger::Telemetry;
+use netsky_watchdog::{Context as Constellation, session_up};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::output;
+use crate::run::Run;
+
+/// Prove that this session is up; run it first thing in every agent
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let layout = cx.home()?;
+        let telemetry = Telemetry::new(layout);
+        let proof = session_up(&Constellation::new(layout, &telemetry)?, &cx.caller())?;
+        if cx.json { output::json(&proof) } else { output::say(&proof.line()) }
+    }
+}

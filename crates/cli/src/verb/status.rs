@@ -1,0 +1,76 @@
+//! `netsky status`: what should be and what is. Looking starts nothing.
+
+use netsky_disk::clock;
+use netsky_ledger::Telemetry;
+use netsky_model::desired::Want;
+use netsky_model::duration::human;
+use netsky_watchdog::{AgentStatus, Context as Constellation, StatusReport, status};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::output;
+use crate::run::Run;
+
+/// Show agents, the restart under way, and the last tick
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let layout = cx.home()?;
+        let telemetry = Telemetry::new(layout);
+        let report = status(&Constellation::new(layout, &telemetry)?)?;
+        if cx.json {
+            return output::json(&report);
+        }
+        let headers = ["agent", "want", "state", "up", "gen", "pid", "since", "inbox", "unfinished"];
+        let rows = report.agents.iter().map(|agent| row(agent, report.anchor_epoch.is_some())).collect();
+        output::table(&headers, rows, "no agent was ever wanted here; start with `netsky up`")?;
+        output::say(&footer(&report))
+    }
+}
+
+fn row(agent: &AgentStatus, served: bool) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let want = match agent.want {
+        Want::Up => "up",
+        Want::Stopped => "stopped",
+    };
+    let unknown = if served { "never ran" } else { "not known" };
+    let since = agent.started_at.as_ref().map(|at| human(clock::stamp().since(at)));
+    vec![
+        agent.id.to_string(),
+        want.to_owned(),
+        agent.state.clone().unwrap_or_else(|| unknown.to_owned()),
+        if agent.up { "yes".to_owned() } else { dash() },
+        agent.generation.map_or_else(dash, |generation| generation.to_string()),
+        agent.pid.map_or_else(dash, |pid| pid.to_string()),
+        since.unwrap_or_else(dash),
+        agent.inbox.to_string(),
+        agent.unfinished.to_string(),
+    ]
+}
+
+fn footer(report: &StatusReport) -> String {
+    let anchor = match report.anchor_epoch {
+        Some(epoch) => format!("anchor: serves, epoch {epoch}"),
+        None => "anchor: nobody serves; `netsky watchdog tick` starts it".to_owned(),
+    };
+    let restart = match &report.restart {
+        Some(restart) => {
+            let phase = restart.phase.map_or("not begun", |phase| phase.word());
+            format!("{} ({:?}), {phase}, watched {} ms", restart.id, restart.kind, restart.watched_ms)
+        }
+        None if report.restart_queued => "queued".to_owned(),
+        None => "none".to_owned(),
+    };
+    let tick = match &report.last_tick {
+        Some(last) => {
+            let age = human(clock::stamp().since(&last.at));
+            let problems = last.problems.iter().map(|problem| format!("\n  problem: {problem}"));
+            format!("{age} ago, took {} ms{}", last.duration_ms, problems.collect::<String>())
+        }
+        None => "none yet".to_owned(),
+    };
+    format!("{anchor}\nrestart: {restart}\nlast tick: {tick}")
+}

@@ -1,0 +1,28 @@
+//! `netsky ticker`: the heartbeat; `netsky up` runs it as a session.
+
+use std::time::Duration;
+
+use netsky_ledger::Telemetry;
+use netsky_watchdog::{Context as Constellation, ticker};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::output;
+use crate::run::Run;
+
+/// Tick for ever, each tick a process of its own
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How often
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = netsky_model::duration::parse)]
+    tick: Duration,
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let layout = cx.home()?;
+        let telemetry = Telemetry::new(layout);
+        // Nobody has to read this session's output.
+        Ok(ticker(&Constellation::new(layout, &telemetry)?, self.tick, |text| drop(output::say(text)))?)
+    }
+}

@@ -1,0 +1,51 @@
+//! `netsky up`: returns when agent0 has proved that it is up.
+
+use netsky_disk::home::Home;
+use netsky_ledger::Telemetry;
+use netsky_watchdog::{Context as Constellation, Wish, up};
+
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::output;
+use crate::run::Run;
+
+/// Most clones of one constellation: far above what one machine runs, far below what hurts it.
+const MAX_CLONES: u32 = 256;
+
+/// Bring up agent0, N clones, agentinfinity and the ticker
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many clones besides agent0
+    #[arg(default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_CLONES)))]
+    n: u32,
+    /// What kind of program runs in the slots
+    #[arg(long, visible_alias = "type")]
+    runtime: Option<String>,
+    /// How often the ticker ticks [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = netsky_model::duration::parse)]
+    tick: Option<std::time::Duration>,
+    /// The program of every agent, and its arguments [default: from config.toml]
+    #[arg(last = true)]
+    argv: Vec<String>,
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let layout = Context::layout()?;
+        Home::init(&layout)?;
+        let layout = cx.home()?;
+        let telemetry = Telemetry::new(layout);
+        let constellation = Constellation::new(layout, &telemetry)?;
+        let cwd = std::env::current_dir()
+            .map_err(|e| Error::new(Kind::Failed, format!("failed to find the working folder: {e}")))?;
+        let wish = Wish { clones: self.n, runtime: self.runtime, argv: self.argv, interval: self.tick, cwd };
+        let upped = up(&constellation, &cx.caller(), &wish)?;
+        if cx.json {
+            return output::json(&upped);
+        }
+        for line in upped.ticked.done.iter().chain(&upped.ticked.problems) {
+            output::say(line)?;
+        }
+        output::say(&upped.proof.line())
+    }
+}

@@ -1,0 +1,35 @@
+//! `netsky watchdog tick`: one pass of the one actor.
+
+use netsky_ledger::Telemetry;
+use netsky_watchdog::{Context as Constellation, tick};
+
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::output;
+use crate::run::Run;
+
+/// Look once, and repair what is not as it should be
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let layout = cx.home()?;
+        let telemetry = Telemetry::new(layout);
+        let ticked = tick(&Constellation::new(layout, &telemetry)?)?;
+        if cx.json {
+            output::json(&ticked)?;
+        } else {
+            for line in &ticked.done {
+                output::say(line)?;
+            }
+            if ticked.done.is_empty() && ticked.problems.is_empty() {
+                output::say("all is as it should be")?;
+            }
+        }
+        match ticked.problems.as_slice() {
+            [] => Ok(()),
+            problems => Err(Error::new(Kind::Failed, problems.join("; ")).hint("the next tick tries again")),
+        }
+    }
+}
