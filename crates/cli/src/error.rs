@@ -107,27 +107,6 @@ impl From<Refused> for Error {
     }
 }
 
-impl From<netsky_kernel::client::ClientError> for Error {
-    fn from(error: netsky_kernel::client::ClientError) -> Self {
-        use netsky_kernel::client::ClientError as Kernel;
-        use netsky_kernel::rpc::RefusalKind;
-        let kind = match error.kind() {
-            Some(RefusalKind::NotFound) => Kind::NotFound,
-            Some(RefusalKind::Busy | RefusalKind::StaleGeneration) => Kind::Busy,
-            Some(RefusalKind::BadParams | RefusalKind::TooLarge) => Kind::Usage,
-            Some(RefusalKind::Refused) => Kind::Refused,
-            Some(_) => Kind::Failed,
-            None => match error {
-                Kernel::NotServing { .. } => Kind::NotFound,
-                Kernel::Silent { .. } => Kind::Busy,
-                Kernel::Disk(error) => return error.into(),
-                _ => Kind::Failed,
-            },
-        };
-        Self::new(kind, error.to_string())
-    }
-}
-
 impl From<netsky_watchdog::Error> for Error {
     fn from(error: netsky_watchdog::Error) -> Self {
         use netsky_watchdog::Error as Watchdog;
