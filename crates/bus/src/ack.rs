@@ -14,7 +14,7 @@ use netsky_model::process::Life;
 use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::poison::reason_of;
+use crate::poison::{bury_copy, reason_of};
 
 /// How long an ack waits for a live reader that has shown the text and is about to record it.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -82,6 +82,7 @@ impl Bus<'_> {
         match from.rename(file, acked, done.to_string()) {
             Ok(()) => {}
             Err(error) if error.is_not_found() => return Ok(false),
+            Err(error) if error.is_exists() => return Ok(bury_copy(channel, &from, name)?.is_some()),
             Err(error) => return Err(error.into()),
         }
         point("bus.ack.renamed");

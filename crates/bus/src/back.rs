@@ -15,7 +15,7 @@ use netsky_model::process::{Life, ProcessId};
 use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
 use crate::error::Result;
-use crate::poison::bury;
+use crate::poison::{bury, bury_copy};
 
 /// What went back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -103,6 +103,10 @@ impl WayBack<'_> {
         match from.rename(&file, &self.inbox, back.to_string()) {
             Ok(()) => {}
             Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) if error.is_exists() => {
+                self.returned.poisoned += usize::from(bury_copy(self.channel, from, name)?.is_some());
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         }
         point("bus.back.renamed");

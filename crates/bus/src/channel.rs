@@ -3,12 +3,17 @@
 //! `tmp/` is made last, after everything else is durable: whoever finds it knows that an envelope placed in `inbox/`
 //! needs no more than its own two syncs. A creation that was cut short is completed by the next one.
 
-use netsky_disk::fs::Dir;
+use std::time::Duration;
+
+use netsky_disk::fs::{Dir, sweep_tmp};
 use netsky_disk::layout::Layout;
 use netsky_model::id::AgentId;
 use netsky_model::life::{STATES, State};
 
 use crate::error::Result;
+
+/// No send takes this long: what is older in `tmp/` has no living writer.
+const STRAY_AGE: Duration = Duration::from_secs(3600);
 
 /// An agent's folders, opened when asked for.
 pub(crate) struct Channel {
@@ -46,6 +51,12 @@ impl Channel {
     /// Where files are written before they are placed.
     pub(crate) fn tmp(&self) -> Result<Dir> {
         Ok(Dir::open(self.layout.channel_tmp(&self.agent))?)
+    }
+
+    /// Removes what senders left in `tmp/` that died long ago.
+    pub(crate) fn sweep(&self) {
+        // Stray files are in nobody's way: what cannot be swept now is swept another time.
+        let _ = self.tmp().map(|tmp| sweep_tmp(&tmp, STRAY_AGE));
     }
 
     /// Where chosen ids are remembered.

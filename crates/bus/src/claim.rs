@@ -17,7 +17,7 @@ use netsky_model::render;
 use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::poison::Quarantined;
+use crate::poison::{Quarantined, bury_copy};
 
 /// An envelope that this process holds. Dropped, it stays held until the process ends, and then returns to the inbox.
 #[derive(Debug)]
@@ -93,6 +93,7 @@ impl Bus<'_> {
     pub fn claim(&self, agent: &AgentId, max: usize) -> Result<Batch> {
         let channel = self.channel(agent)?;
         self.return_dead_claims(agent)?;
+        channel.sweep();
         let folders = Folders::open(&channel)?;
         let mut batch = Batch::default();
         for file in folders.inbox.raw_names()? {
@@ -130,6 +131,10 @@ impl Bus<'_> {
         match folders.inbox.rename(waiting.to_string(), &folders.claimed, &held) {
             Ok(()) => {}
             Err(error) if error.is_not_found() => return Ok(Taken::Gone),
+            Err(error) if error.is_exists() => {
+                let copy = bury_copy(channel, &folders.inbox, &waiting)?;
+                return Ok(copy.map_or(Taken::Gone, Taken::Quarantined));
+            }
             Err(error) => return Err(error.into()),
         }
         point("bus.claim.renamed");
@@ -198,6 +203,10 @@ impl Bus<'_> {
         match claimed.rename(claim.name.to_string(), delivered, name.to_string()) {
             Ok(()) => {}
             Err(error) if error.is_not_found() => return Err(Error::ClaimLost(claim.id().clone())),
+            Err(error) if error.is_exists() => {
+                bury_copy(&self.channel(&claim.agent)?, claimed, &claim.name)?;
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         }
         point("bus.deliver.renamed");
@@ -222,6 +231,7 @@ impl Bus<'_> {
     ) -> Result<Drained> {
         let channel = self.channel(agent)?;
         self.return_dead_claims(agent)?;
+        channel.sweep();
         let folders = Folders::open(&channel)?;
         let mut drained = Drained::default();
         for file in folders.inbox.raw_names()? {

@@ -53,6 +53,18 @@ impl Bus<'_> {
     }
 }
 
+/// Puts a file aside whose next name is taken: a copy made by hand. Both stay; neither is surfaced for ever.
+pub(crate) fn bury_copy(channel: &Channel, from: &Dir, name: &Name) -> Result<Option<Quarantined>> {
+    let aside = name.to(Stage::Waiting).to_string();
+    bury(
+        channel,
+        from,
+        name.to_string().as_ref(),
+        &aside,
+        "another file of this envelope has the next name already",
+    )
+}
+
 /// Writes the reason, moves the file, syncs. None if the file was gone.
 pub(crate) fn bury(
     channel: &Channel,
@@ -71,7 +83,10 @@ pub(crate) fn bury(
     match from.rename(file, &poison, &name) {
         Ok(()) => {}
         Err(error) if error.is_not_found() => {
-            let _ = poison.remove(reason_of(&name));
+            // Whoever was faster wrote the same reason under the same name, unless its file is not there.
+            if !poison.exists(&name)? {
+                let _ = poison.remove(reason_of(&name));
+            }
             return Ok(None);
         }
         Err(error) => return Err(error.into()),

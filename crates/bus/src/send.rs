@@ -119,7 +119,14 @@ impl Bus<'_> {
                         channel.dir(state)?.sync()?;
                         Sent { id, hlc: None, path: None, duplicate: true }
                     }
-                    None => self.place(channel, envelope, &name, bytes)?,
+                    None => match self.place(channel, envelope, &name, bytes) {
+                        // It came back to the inbox while we looked for it elsewhere.
+                        Err(Error::Disk(error)) if error.is_exists() => {
+                            channel.dir(State::Written)?.sync()?;
+                            Sent { id, hlc: None, path: None, duplicate: true }
+                        }
+                        placed => placed?,
+                    },
                 };
                 point("bus.ids.placed");
                 reservation.finish(channel)?;

@@ -15,6 +15,9 @@ use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::output;
 
+/// Longest error line in characters: it may quote what a stranger typed.
+const LONGEST_LINE: usize = 1_000;
+
 /// A parsed verb (or a group of verbs) that can be run.
 pub(crate) trait Run {
     /// Does the work and prints its result through [`output`].
@@ -110,5 +113,6 @@ fn usage(refusal: &clap::Error) -> Error {
 
 fn report(name: &str, error: &Error) {
     // Nobody is left to tell when standard error is closed; the exit code still says it.
-    let _ = writeln!(std::io::stderr(), "{name}: {}", output::one_line(&error.to_string()));
+    let line: String = output::one_line(&error.to_string()).chars().take(LONGEST_LINE).collect();
+    let _ = writeln!(std::io::stderr(), "{name}: {line}");
 }

@@ -2,7 +2,7 @@
 
 use netsky_bus::{Acked, Bus};
 use netsky_ledger::Telemetry;
-use netsky_model::id::AgentId;
+use netsky_model::id::{AgentId, EnvelopeId};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -16,14 +16,14 @@ pub(crate) struct Args {
     #[arg(value_parser = super::agent)]
     agent: AgentId,
     /// Its id, which may be shortened where unambiguous
-    id: String,
+    id: EnvelopeId,
 }
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
-        let (id, acked) = Bus::open(layout, &telemetry).ack(&self.agent, &self.id)?;
+        let (id, acked) = Bus::open(layout, &telemetry).ack(&self.agent, self.id.as_str())?;
         let already = acked == Acked::Already;
         if cx.json {
             return output::json(&serde_json::json!({"id": id, "state": "acked", "already": already}));

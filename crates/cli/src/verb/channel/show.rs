@@ -1,7 +1,7 @@
 //! `netsky channel show`: one message with all that is known of it; changes nothing.
 
 use netsky_bus::Bus;
-use netsky_model::id::AgentId;
+use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::witness::Nobody;
 use serde_json::Value;
 
@@ -17,12 +17,12 @@ pub(crate) struct Args {
     #[arg(value_parser = super::agent)]
     agent: AgentId,
     /// Its id, which may be shortened where unambiguous
-    id: String,
+    id: EnvelopeId,
 }
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let entry = Bus::open(cx.home()?, &Nobody).show(&self.agent, &self.id)?;
+        let entry = Bus::open(cx.home()?, &Nobody).show(&self.agent, self.id.as_str())?;
         let value = super::list::as_value(&entry);
         if cx.json {
             return output::json(&value);
