@@ -1,0 +1,138 @@
+//! The way back: dead owners and dead generations give everything back, unknown owners nothing.
+
+use netsky_bus::{Bus, Returned};
+use netsky_disk::process;
+use netsky_model::id::{AgentId, Generation};
+use netsky_model::life::State;
+use netsky_model::name::{Name, Stage};
+use netsky_model::process::ProcessId;
+use netsky_model::witness::Nobody;
+
+use crate::home::{Home, OUTSIDE, draft, drain};
+
+/// Puts the one waiting envelope into `claimed/` as if `owner` had claimed it.
+fn claimed_by(home: &Home, owner: ProcessId) {
+    let file = home.names(State::Written).remove(0);
+    let name = Name::parse(&file).expect("a name").to(Stage::Claimed(owner));
+    home.forge((State::Written, &file), (State::Claimed, &name.to_string()));
+}
+
+fn returned(bus: &Bus<'_>) -> Returned {
+    bus.return_dead_claims(&AgentId::root()).expect("returned")
+}
+
+#[test]
+fn t7_t8_the_claim_of_a_dead_owner_comes_back_flagged_with_the_same_id() {
+    let me = process::me();
+    let dead = [
+        ProcessId { start_time: me.start_time + 1, ..me.clone() },
+        ProcessId { boot_id: "ffffffff".to_owned(), ..me.clone() },
+        ProcessId { boot_id: "ffffffff".to_owned(), ns: me.ns + 1, ..me.clone() },
+    ];
+    for owner in dead {
+        let home = Home::new();
+        let bus = home.bus(&Nobody);
+        let sent = bus.send(draft("x")).expect("sent");
+        claimed_by(&home, owner.clone());
+        let mut seen = Vec::new();
+        bus.drain(&AgentId::root(), 9, OUTSIDE, |claim| {
+            seen.push((claim.id().clone(), claim.attempt(), claim.rendered()));
+            Ok(())
+        })
+        .expect("drained");
+        let [(id, attempt, text)] = &seen[..] else { panic!("{owner:?}: {seen:?}") };
+        assert_eq!((id, *attempt), (&sent.id, 2));
+        assert!(text.contains(" redelivered=\"true\" attempt=\"2\""), "{text}");
+    }
+}
+
+#[test]
+fn t8_the_claims_of_the_living_and_of_the_unknown_stay() {
+    let me = process::me();
+    for owner in [me.clone(), ProcessId { ns: me.ns + 1, ..me.clone() }] {
+        let home = Home::new();
+        let bus = home.bus(&Nobody);
+        bus.send(draft("x")).expect("sent");
+        claimed_by(&home, owner);
+        assert_eq!(returned(&bus), Returned::default());
+        assert_eq!(drain(&bus), []);
+        assert_eq!(home.counts(), [0, 1, 0, 0, 0]);
+    }
+}
+
+#[test]
+fn t2_a_dead_owner_of_the_last_attempt_leaves_a_dead_letter() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("x")).expect("sent");
+    let me = process::me();
+    let dead = ProcessId { start_time: me.start_time + 1, ..me };
+    for attempt in 1..=5 {
+        claimed_by(&home, dead.clone());
+        let expected = match attempt {
+            5 => Returned { inbox: 0, poisoned: 1 },
+            _ => Returned { inbox: 1, poisoned: 0 },
+        };
+        assert_eq!(returned(&bus), expected, "attempt {attempt}");
+    }
+    assert_eq!(home.counts(), [0, 0, 0, 0, 1]);
+}
+
+#[test]
+fn an_absurd_attempt_is_a_dead_letter_not_an_overflow() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("x")).expect("sent");
+    let me = process::me();
+    let file = home.names(State::Written).remove(0);
+    let dead = ProcessId { start_time: me.start_time + 1, ..me };
+    let name = Name { attempt: u32::MAX, ..Name::parse(&file).expect("a name").to(Stage::Claimed(dead)) };
+    home.forge((State::Written, &file), (State::Claimed, &name.to_string()));
+    assert_eq!(returned(&bus), Returned { inbox: 0, poisoned: 1 });
+}
+
+#[test]
+fn mail_of_a_dead_generation_comes_back_and_what_was_read_outside_stays() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let me = AgentId::root();
+    for generation in [0, 1, 2] {
+        bus.send(draft(&format!("for {generation}"))).expect("sent");
+        bus.drain(&me, 9, Generation(generation), |_| Ok(())).expect("drained");
+    }
+    let back = bus.return_generations(&me, |generation| generation.0 <= 1).expect("returned");
+    assert_eq!(back, Returned { inbox: 1, poisoned: 0 });
+    assert_eq!(drain(&bus), [("for 1".to_owned(), 2)]);
+    assert_eq!(bus.return_generations(&me, |_| false).expect("returned"), Returned::default());
+}
+
+#[test]
+fn t2_mail_that_outlives_five_generations_is_a_dead_letter() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let me = AgentId::root();
+    bus.send(draft("x")).expect("sent");
+    for generation in 1..=5 {
+        bus.drain(&me, 9, Generation(generation), |_| Ok(())).expect("drained");
+        bus.return_generations(&me, |_| true).expect("returned");
+    }
+    assert_eq!(home.counts(), [0, 0, 0, 0, 1]);
+    let reason = home.reason(&home.names(State::Poisoned)[0]);
+    assert!(reason.contains("generation 5 ended without finishing it"), "{reason}");
+}
+
+#[test]
+fn what_is_no_name_in_claimed_and_delivered_is_left_and_listed() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.create(&AgentId::root()).expect("made");
+    for state in [State::Claimed, State::Delivered, State::Acked] {
+        std::fs::write(home.folder(state).join("notes.txt"), "mine").expect("written");
+    }
+    assert_eq!(returned(&bus), Returned::default());
+    bus.return_generations(&AgentId::root(), |_| true).expect("returned");
+    let listed = bus.list(&AgentId::root(), None).expect("listed");
+    assert_eq!(listed.len(), 3);
+    assert!(listed.iter().all(|entry| entry.name.is_none() && entry.problem.is_some()));
+    assert_eq!(home.counts(), [0, 1, 1, 1, 0]);
+}

@@ -1,0 +1,119 @@
+//! `claim` and `surface`: one reader each, and a failed reader costs an attempt, not a message.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Mutex;
+
+use netsky_bus::Error;
+use netsky_model::id::{AgentId, Generation};
+use netsky_model::life::State;
+use netsky_model::name::{Name, Stage};
+use netsky_model::witness::Nobody;
+
+use crate::home::{Home, Memory, OUTSIDE, draft, drain};
+
+#[test]
+fn a_drained_envelope_is_in_delivered_with_attempt_and_generation() {
+    let home = Home::new();
+    let memory = Memory::default();
+    let bus = home.bus(&memory);
+    bus.send(draft("x")).expect("sent");
+    bus.drain(&AgentId::root(), 1, Generation(3), |_| Ok(())).expect("drained");
+    let name = Name::parse(&home.names(State::Delivered)[0]).expect("a name");
+    assert_eq!((name.attempt, name.stage), (1, Stage::Taken(Generation(3))));
+    assert_eq!(*memory.0.borrow(), ["written 1", "claimed 1", "surfaced 1", "delivered 1"]);
+}
+
+#[test]
+fn fm_claim_two_racers_never_hold_the_same_envelope() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let count = 400;
+    for n in 0..count {
+        bus.send(draft(&n.to_string())).expect("sent");
+    }
+    let seen: Mutex<HashMap<String, usize>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for (text, attempt) in drain(&home.bus(&Nobody)) {
+                    assert_eq!(attempt, 1);
+                    *seen.lock().expect("no panic").entry(text).or_default() += 1;
+                }
+            });
+        }
+    });
+    let seen = seen.into_inner().expect("no panic");
+    assert_eq!(seen.len(), count);
+    assert!(seen.values().all(|times| *times == 1));
+    assert_eq!(home.counts(), [0, 0, count, 0, 0]);
+}
+
+#[test]
+fn d1_a_reader_that_cannot_be_given_the_text_costs_one_attempt() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("x")).expect("sent");
+    let failed = bus.drain(&AgentId::root(), 1, OUTSIDE, |_| Err(io::Error::other("pipe closed")));
+    assert!(matches!(failed, Err(Error::Surface { .. })));
+    assert_eq!(home.counts(), [1, 0, 0, 0, 0]);
+    assert_eq!(drain(&bus), [("x".to_owned(), 2)]);
+}
+
+#[test]
+fn t2_five_surfacings_in_vain_make_a_dead_letter_and_the_neighbours_are_untouched() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("kills its reader")).expect("sent");
+    bus.send(draft("neighbour")).expect("sent");
+    for attempt in 1..=5 {
+        let mut seen = 0;
+        let failed = bus.drain(&AgentId::root(), 1, OUTSIDE, |claim| {
+            seen = claim.attempt();
+            Err(io::Error::other("gone"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(seen, attempt);
+    }
+    assert_eq!(home.counts(), [1, 0, 0, 0, 1]);
+    assert!(home.reason(&home.names(State::Poisoned)[0]).contains("surfaced 5 times in vain"));
+    assert_eq!(drain(&bus), [("neighbour".to_owned(), 1)]);
+}
+
+#[test]
+fn a_claim_that_was_put_back_keeps_its_attempt() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("x")).expect("sent");
+    let claim = bus.claim(&AgentId::root(), 1).expect("claimed").claims.remove(0);
+    assert_eq!(home.counts(), [0, 1, 0, 0, 0]);
+    bus.put_back(claim).expect("back");
+    assert_eq!(drain(&bus), [("x".to_owned(), 1)]);
+}
+
+#[test]
+fn max_bounds_what_is_taken() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    for n in 0..5 {
+        bus.send(draft(&n.to_string())).expect("sent");
+    }
+    let batch = bus.claim(&AgentId::root(), 2).expect("claimed");
+    let texts: Vec<&str> = batch.claims.iter().map(|claim| claim.envelope().text.as_str()).collect();
+    assert_eq!(texts, ["0", "1"]);
+    assert_eq!(home.counts(), [3, 2, 0, 0, 0]);
+}
+
+#[test]
+fn a_copy_made_by_hand_is_surfaced_once_more_at_most_and_never_for_ever() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let sent = bus.send(draft("x")).expect("sent");
+    let name = home.names(State::Written).remove(0);
+    let copy = std::fs::read(sent.path.expect("placed")).expect("there");
+    drain(&bus);
+    std::fs::write(home.folder(State::Written).join(&name), copy).expect("written");
+    assert_eq!(drain(&bus).len(), 1);
+    assert_eq!(drain(&bus), []);
+    assert_eq!(home.counts(), [0, 0, 1, 0, 1]);
+}

@@ -1,0 +1,11 @@
+//! The bus against a real home: one module an operation; the ids in the names are those of the fault matrix.
+
+mod ack;
+mod back;
+mod claim;
+mod home;
+mod ids;
+mod quarantine;
+mod render;
+mod send;
+mod wait;

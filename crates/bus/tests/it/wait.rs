@@ -1,0 +1,46 @@
+//! `wait`: wakes for a send, for a dead owner's claim, and by its own limit.
+
+use std::time::Duration;
+
+use netsky_bus::Error;
+use netsky_model::id::AgentId;
+use netsky_model::life::State;
+use netsky_model::name::{Name, Stage};
+use netsky_model::process::ProcessId;
+use netsky_model::witness::Nobody;
+
+use crate::home::{Home, agent, draft};
+
+const LONG: Option<Duration> = Some(Duration::from_secs(30));
+
+#[test]
+fn a_send_wakes_who_waits() {
+    let home = Home::new();
+    home.bus(&Nobody).create(&AgentId::root()).expect("made");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| home.bus(&Nobody).wait(&AgentId::root(), LONG));
+        home.bus(&Nobody).send(draft("x")).expect("sent");
+        assert!(waiting.join().expect("no panic").expect("waited"));
+    });
+}
+
+#[test]
+fn nothing_within_the_limit_is_false_and_no_channel_is_an_error() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    assert!(!bus.wait(&AgentId::root(), Some(Duration::from_millis(20))).expect("waited"));
+    assert!(matches!(bus.wait(&agent("agent77"), LONG), Err(Error::NoChannel(_))));
+}
+
+#[test]
+fn what_a_dead_owner_held_wakes_too() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("x")).expect("sent");
+    let file = home.names(State::Written).remove(0);
+    let own = netsky_disk::process::me();
+    let dead = ProcessId { start_time: own.start_time + 1, ..own };
+    let name = Name::parse(&file).expect("a name").to(Stage::Claimed(dead));
+    home.forge((State::Written, &file), (State::Claimed, &name.to_string()));
+    assert!(bus.wait(&AgentId::root(), LONG).expect("waited"));
+}
