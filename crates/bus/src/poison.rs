@@ -9,7 +9,7 @@ use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::random;
 use netsky_model::id::EnvelopeId;
 use netsky_model::life::{Event, State, transition};
-use netsky_model::name::Name;
+use netsky_model::name::{Name, Stage};
 use netsky_model::render;
 
 use crate::bus::{Bus, Told, point};

@@ -176,7 +176,8 @@ fn fm_claim_two_racers_put_the_same_damage_aside_once_with_its_reason() {
     home.bus(&Nobody).create(&AgentId::root()).expect("made");
     for n in 0..40 {
         std::fs::write(home.folder(State::Written).join(format!("junk-{n}")), "{}").expect("written");
-        std::fs::write(home.folder(State::Written).join(format!("{n:020}-x{n}.json")), "{}").expect("written");
+        std::fs::write(home.folder(State::Written).join(format!("{n:020}-x{n}.json")), "{}")
+            .expect("written");
     }
     std::thread::scope(|scope| {
         for _ in 0..6 {
