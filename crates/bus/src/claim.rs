@@ -96,7 +96,7 @@ impl Bus<'_> {
         channel.sweep();
         let folders = Folders::open(&channel)?;
         let mut batch = Batch::default();
-        for file in folders.inbox.raw_names()? {
+        for file in folders.inbox.settled_names()? {
             if batch.claims.len() >= max {
                 break;
             }
@@ -234,7 +234,7 @@ impl Bus<'_> {
         channel.sweep();
         let folders = Folders::open(&channel)?;
         let mut drained = Drained::default();
-        for file in folders.inbox.raw_names()? {
+        for file in folders.inbox.settled_names()? {
             if drained.surfaced >= max {
                 break;
             }

@@ -116,6 +116,27 @@ impl Dir {
         Ok(names)
     }
 
+    /// As [`Dir::raw_names`], but with each name come all lower ones that were placed before it.
+    ///
+    /// A large folder is read in several calls, so one listing can show a name and miss an older one that came between
+    /// two calls. So it is listed until a listing adds nothing: all of that one was there when it began.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn settled_names(&self) -> Result<Vec<std::ffi::OsString>> {
+        let mut names = self.raw_names()?;
+        let Some(last) = names.last().cloned() else { return Ok(names) };
+        // Ends: names rise with time, so only what was on its way already can still come below the last one.
+        loop {
+            let mut again = self.raw_names()?;
+            again.retain(|name| *name <= last);
+            if again.iter().all(|name| names.binary_search(name).is_ok()) {
+                return Ok(again);
+            }
+            names = again;
+        }
+    }
+
     /// Whether a name is there, whatever it is.
     ///
     /// # Errors

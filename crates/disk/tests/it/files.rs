@@ -107,3 +107,33 @@ fn t14_a_torn_last_line_is_cut_before_the_next() {
     let read = netsky_disk::lines::read(target.path().join("j.jsonl")).unwrap();
     assert_eq!(read, [b"{\"a\":1}".to_vec(), b"{\"a\":2}".to_vec()]);
 }
+
+#[test]
+fn l6_a_listing_that_shows_a_name_shows_every_older_one() {
+    const FILES: usize = 3000;
+    // On the disk of the build: file systems in memory list in the order of arrival anyway.
+    let temp = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let tmp = Dir::create(temp.path().join("tmp")).unwrap();
+    let inbox = Dir::create(temp.path().join("inbox")).unwrap();
+    // Spread over the hash order of the folder by what follows the number.
+    let name = |number: usize| format!("{number:05}-{:08x}", number.wrapping_mul(2_654_435_769) as u32);
+    let whole = |names: &[std::ffi::OsString]| {
+        names.iter().enumerate().all(|(at, found)| found.to_str() == Some(name(at).as_str()))
+    };
+    let (mut looks, mut gaps) = (0, 0);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for number in 0..FILES {
+                std::fs::write(tmp.path().join("x"), b"").unwrap();
+                tmp.rename("x", &inbox, name(number)).unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            looks += 1;
+            gaps += usize::from(!whole(&inbox.raw_names().unwrap()));
+            let settled = inbox.settled_names().unwrap();
+            assert!(whole(&settled), "a gap after {looks} looks");
+        }
+    });
+    println!("{looks} looks, of which a single listing had {gaps} gaps");
+}
