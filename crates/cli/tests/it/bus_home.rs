@@ -25,6 +25,13 @@ pub(crate) struct Home {
 }
 
 impl Home {
+    /// A place for a home, with nothing in it.
+    pub(crate) fn nowhere() -> Home {
+        let home = Home { folder: throwaway() };
+        DirBuilder::new().mode(0o700).create(home.path()).expect("an empty folder");
+        home
+    }
+
     /// A fresh home, made by the program itself.
     pub(crate) fn init() -> Home {
         let home = Home { folder: throwaway() };
@@ -36,7 +43,7 @@ impl Home {
     pub(crate) fn copy(&self) -> Home {
         let copy = Home { folder: throwaway() };
         copy_folder(&self.path(), &copy.path());
-        let text = fs::read_to_string(self.path().join("home.json")).expect("a home has one");
+        let Ok(text) = fs::read_to_string(self.path().join("home.json")) else { return copy };
         let (here, there) = (self.path(), copy.path());
         let adopted = text.replace(here.to_str().expect("text"), there.to_str().expect("text"));
         fs::write(there.join("home.json"), adopted).expect("the copy's home.json");

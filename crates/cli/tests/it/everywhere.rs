@@ -11,6 +11,9 @@ use netsky_sim::{Call, Ended, Errno, Moment, Outcome, Point};
 
 use crate::bus_home::Home;
 
+/// A run with fewer points never came to what it is about.
+const FEWEST: usize = 20;
+
 /// What is done at each point.
 #[derive(Clone, Copy)]
 pub(crate) enum Fault {
@@ -38,6 +41,7 @@ pub(crate) fn break_everywhere(
     if let Fault::Fail(_) = fault {
         points.retain(|point| point.moment == Moment::Entry && can_fail(point.call));
     }
+    assert!(points.len() >= FEWEST, "{name} hit only {} points", points.len());
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     // Tracing belongs to a thread: each of the two makes its runs from their start to their end.
     let worker = || {

@@ -76,6 +76,39 @@ fn fm_send_kill_every_syscall_with_an_id() {
 }
 
 #[test]
+fn fm_send_kill_every_syscall_and_the_reader_is_faster_than_the_repeat() {
+    let template = home_with(&["first"]);
+    let repeat = send("text", &["--id", "again"]);
+    break_everywhere(
+        "send --id, read before its repeat",
+        Fault::Kill,
+        &template,
+        &repeat,
+        |home, outcome| {
+            let there = home.audit("agent7")?.folder_of("again").is_some();
+            ensure!(
+                home.drain()?.iter().any(|one| one.id == "again") == there,
+                "placed is not what was surfaced"
+            );
+            // Read and acked, or only read: at both ends of its life it is known.
+            let acked = there && outcome.hit.as_ref().is_some_and(|point| point.index % 2 == 0);
+            if acked {
+                home.netsky(["channel", "ack", "agent7", "again"])?;
+            }
+            home.netsky(repeat.iter().copied())?;
+            home.netsky(repeat.iter().copied())?;
+            ensure!(
+                home.drain()?.iter().filter(|one| one.id == "again").count() == usize::from(!there),
+                "sent twice"
+            );
+            let end = home.audit("agent7")?.folder_of("again");
+            ensure!(end == Some(if acked { "acked" } else { "delivered" }), "ends in {end:?}");
+            Ok(())
+        },
+    );
+}
+
+#[test]
 fn fm_send_kill_every_syscall_with_create() {
     let repeat = send("text", &["--create", "--id", "again"]);
     let points = break_everywhere("send --create", Fault::Kill, &Home::init(), &repeat, |home, outcome| {
@@ -98,6 +131,17 @@ fn fm_send_kill_then_kill_the_repeat() {
         one_envelope_however_often(home, &repeat)
     });
     enough(hits.into_inner(), &points);
+}
+
+#[test]
+fn a_home_whose_making_was_killed_is_made_by_the_next_try() {
+    let points = break_everywhere("init", Fault::Kill, &Home::nowhere(), &["init"], |home, _| {
+        home.netsky(["init"])?;
+        home.netsky(send("text", &["--create", "--id", "again"]))?;
+        ensure!(home.audit("agent7")?.folder_of("again") == Some("inbox"), "exit 0, is absent");
+        Ok(())
+    });
+    hit(&points, Call::Rename, "home.json", 2);
 }
 
 const IDS: [&str; 3] = ["one", "two", "three"];
@@ -175,8 +219,8 @@ fn fm_claim_kill_and_fm_deliver_kill_then_kill_the_recovery() {
     enough(hits.into_inner(), &points);
 }
 
-#[test]
-fn fm_claim_kill_every_syscall_of_a_drain_that_reclaims() {
+/// A home whose envelopes are all claimed by a drainer that is dead, and how it died.
+fn home_of_dead_claims() -> (Home, Outcome) {
     let template = home_with(&IDS);
     // A drain into one JSON object claims everything before it prints anything.
     let claims = AtomicUsize::new(0);
@@ -189,7 +233,24 @@ fn fm_claim_kill_every_syscall_of_a_drain_that_reclaims() {
         template.stepper(["--json", "channel", "drain", "agent7"]).kill_when(last_claim).expect("a drainer");
     assert!(dead.hit.is_some() && dead.run.stdout.is_empty(), "claims are made before anything is printed");
     assert_eq!(template.files("agent7", "claimed").expect("claims").len(), IDS.len());
+    (template, dead)
+}
+
+#[test]
+fn fm_claim_kill_every_syscall_of_a_drain_that_reclaims() {
+    let (template, dead) = home_of_dead_claims();
     let points = break_everywhere("drain of dead claims", Fault::Kill, &template, &DRAIN, |home, outcome| {
+        ensure!(home.audit("agent7")?.found.len() == IDS.len(), "I1");
+        all_surface(home, &[&dead, outcome])
+    });
+    hit(&points, Call::Rename, "/inbox/", 6);
+}
+
+#[test]
+fn fm_claim_kill_every_syscall_of_a_wait_that_reclaims() {
+    let (template, dead) = home_of_dead_claims();
+    let wait = ["channel", "wait", "agent7", "--timeout", "10s"];
+    let points = break_everywhere("wait for dead claims", Fault::Kill, &template, &wait, |home, outcome| {
         ensure!(home.audit("agent7")?.found.len() == IDS.len(), "I1");
         all_surface(home, &[&dead, outcome])
     });

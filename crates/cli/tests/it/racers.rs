@@ -192,6 +192,23 @@ fn l6_racers_with_drainers_that_die_lose_nothing() {
     assert!(audit.found.values().all(|placed| placed.folder == "delivered"));
 }
 
+#[test]
+fn l6_racers_with_one_id_place_one_envelope() {
+    let home = home_of_agent7();
+    for round in 0..10 {
+        let id = id(0, round);
+        let answers: Vec<String> = std::thread::scope(|scope| {
+            let send =
+                || netsky(&home, &["channel", "send", "agent7", &id, "--from", "agent10", "--id", &id]);
+            let racers: Vec<_> = (0..SENDERS).map(|_| scope.spawn(send)).collect();
+            racers.into_iter().map(|racer| racer.join().expect("exit 0")).collect()
+        });
+        let sent = answers.iter().filter(|answer| !answer.contains("duplicate")).count();
+        assert_eq!(sent, 1, "{answers:?}");
+        assert_eq!(told(&drain(&home).surfaced), [(&*id, 1, false)]);
+    }
+}
+
 fn is(call: Call, folder: &str) -> impl Fn(&Point) -> bool {
     move |point| {
         let to = point.files.last().map(|file| file.to_string_lossy().into_owned());
