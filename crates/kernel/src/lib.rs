@@ -11,5 +11,6 @@ mod journal;
 mod lines;
 mod log;
 mod meta_file;
+mod phase;
 mod socket;
 mod start;
