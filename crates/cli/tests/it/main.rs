@@ -1,9 +1,14 @@
 //! The real `netsky` in throwaway homes.
 #![forbid(unsafe_code)]
 
+mod bad_input;
 mod bus_home;
+mod calls;
+mod channel;
 mod durability;
 mod errno_points;
 mod everywhere;
+mod full_disk;
 mod kill_points;
 mod racers;
+mod screen;

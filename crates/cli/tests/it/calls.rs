@@ -1,0 +1,51 @@
+//! Must show 5 of issue 2 and L15: what a send asks of the disk, and what `--version` does not.
+
+use netsky_sim::{Call, Ended, Moment, Point};
+
+use crate::bus_home::Home;
+
+/// The calls of one run from its first touch of the home on, each once, at its end.
+fn calls(home: &Home, args: &[&str]) -> Vec<Point> {
+    let trace = home.stepper(args.iter().copied()).points().expect("a run");
+    assert!(matches!(trace.run.ended, Ended::Exited(_)), "{:?}", trace.run.ended);
+    trace.points.into_iter().filter(|point| point.moment == Moment::Exit).collect()
+}
+
+fn holds(point: &Point, part: &str) -> bool {
+    point.files.iter().any(|file| file.to_string_lossy().contains(part))
+}
+
+#[test]
+fn l15_a_plain_send_syncs_its_file_once_and_after_the_rename_its_folder_once() {
+    let home = Home::init();
+    let send = ["channel", "send", "agent0", "hello", "--from", "owner"];
+    home.netsky(send).expect("the first send makes the channel and the clock");
+    let points = calls(&home, &send);
+    let of = |call: Call| points.iter().filter(|point| point.call == call).collect::<Vec<_>>();
+    let (syncs, renames) = (of(Call::Sync), of(Call::Rename));
+    let [file, folder] = syncs[..] else { panic!("two syncs, not {syncs:?}") };
+    let [rename] = renames[..] else { panic!("one rename, not {renames:?}") };
+    assert!(holds(file, "/tmp/") && file.index < rename.index, "{file}");
+    assert!(holds(rename, "/inbox/"), "{rename}");
+    assert!(folder.files[0].ends_with("channels/agent/agent0/inbox"), "{folder}");
+    assert!(folder.index > rename.index, "{folder}");
+    assert!(of(Call::Mkdir).is_empty() && of(Call::Unlink).is_empty() && of(Call::Lock).is_empty());
+}
+
+#[test]
+fn version_and_help_and_usage_errors_open_nothing_of_the_home() {
+    let home = Home::init();
+    assert!(!calls(&home, &["channel", "list", "agent0"]).is_empty(), "a verb is seen to touch the home");
+    let silent: [&[&str]; 6] = [
+        &["--version"],
+        &["-V"],
+        &["--help"],
+        &["channel", "send", "--help"],
+        &["frobnicate"],
+        &["channel", "drain", "../x"],
+    ];
+    for args in silent {
+        let points = calls(&home, args);
+        assert!(points.is_empty(), "{args:?} touches {}", points[0]);
+    }
+}

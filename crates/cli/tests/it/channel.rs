@@ -1,0 +1,149 @@
+//! The channel verbs as people and scripts use them, screen by screen.
+
+use std::fs;
+use std::process::Child;
+
+use serde_json::Value;
+
+use crate::bus_home::Home;
+use crate::screen::{inside, netsky, program, said};
+
+fn json(text: &str) -> Value {
+    assert_eq!(text.matches('\n').count(), 1, "one object on one line: {text:?}");
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[test]
+fn a_message_from_send_to_ack() {
+    let home = Home::init();
+    let send = [
+        "channel",
+        "send",
+        "agent0",
+        "gate is green",
+        "--from",
+        "agent1",
+        "--kind",
+        "report",
+        "--id",
+        "job-1",
+    ];
+    assert_eq!(netsky(&home, &send).works(), "sent job-1 to agent0\n");
+    assert_eq!(
+        netsky(&home, &send).works(),
+        "job-1 is a duplicate: agent0 had it before, nothing was sent\n"
+    );
+    let element = netsky(&home, &["channel", "drain", "0"]);
+    let (head, tail) = element.works().split_once(" ts=\"").expect("a time");
+    assert_eq!(head, "<channel source=\"agent\" from=\"agent1\" kind=\"report\" id=\"job-1\"");
+    assert!(tail.ends_with(" verified=\"false\">gate is green</channel>\n"), "{tail}");
+    assert_eq!(netsky(&home, &["channel", "drain", "agent0"]).works(), "");
+    let listed = netsky(&home, &["channel", "list", "agent0"]);
+    let rows: Vec<Vec<&str>> = listed.works().lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["STATE", "ID", "FROM", "KIND", "ATTEMPT", "TS", "AGE", "NOTE"]);
+    assert_eq!(rows[1][..5], ["delivered", "job-1", "agent1", "report", "1"]);
+    assert_eq!(netsky(&home, &["channel", "ack", "agent0", "job"]).works(), "acked job-1\n");
+    assert_eq!(netsky(&home, &["channel", "ack", "agent0", "job-1"]).works(), "job-1 was acked before\n");
+    assert_eq!(
+        netsky(&home, &["channel", "list", "agent0", "--state", "inbox"]).works(),
+        "agent0 has no messages\n"
+    );
+}
+
+#[test]
+fn the_same_as_json() {
+    let home = Home::init();
+    let sent =
+        json(netsky(&home, &["channel", "send", "agent0", "hi", "--from", "agent1", "--json"]).works());
+    let id = sent["id"].as_str().expect("an id");
+    assert_eq!((&sent["to"], &sent["duplicate"]), (&"agent0".into(), &false.into()));
+    let listed = json(netsky(&home, &["channel", "list", "agent0", "--json"]).works());
+    assert_eq!(
+        (&listed["envelopes"][0]["id"], &listed["envelopes"][0]["state"]),
+        (&id.into(), &"written".into())
+    );
+    let drained = json(netsky(&home, &["--json", "channel", "drain", "agent0"]).works());
+    let envelope = &drained["envelopes"][0];
+    assert_eq!(
+        (&envelope["text"], &envelope["attempt"], &envelope["redelivered"]),
+        (&"hi".into(), &1.into(), &false.into())
+    );
+    assert!(envelope["rendered"].as_str().expect("text").starts_with("<channel "));
+    let acked = json(netsky(&home, &["channel", "ack", "agent0", id, "--json"]).works());
+    assert_eq!((&acked["state"], &acked["already"]), (&"acked".into(), &false.into()));
+    let empty = json(netsky(&home, &["channel", "drain", "agent0", "--json"]).works());
+    assert_eq!(empty["envelopes"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn what_a_session_drains_for_itself_is_taken_by_its_generation() {
+    let home = Home::init();
+    for id in ["own", "foreign"] {
+        netsky(&home, &["channel", "send", "agent0", "x", "--from", "owner", "--id", id]).works();
+        let reader = if id == "own" { "agent0" } else { "agent7" };
+        inside(&home, reader, &["channel", "drain", "agent0"]).works();
+    }
+    let files = home.files("agent0", "delivered").expect("there");
+    assert!(files[0].ends_with("-own.1.g3.json"), "{files:?}");
+    assert!(files[1].ends_with("-foreign.1.g0.json"), "{files:?}");
+}
+
+#[test]
+fn eight_processes_with_one_id_place_one_envelope() {
+    let home = Home::init();
+    netsky(&home, &["channel", "send", "agent0", "first", "--from", "owner"]).works();
+    for round in 0..10 {
+        let id = format!("job-{round}");
+        let args = ["channel", "send", "agent0", &id, "--from", "owner", "--id", &id];
+        let racers: Vec<Child> = (0..8).map(|_| program(&home, &args).spawn().expect("it starts")).collect();
+        let answers = racers.into_iter().map(|racer| said(&home, racer.wait_with_output().expect("it ends")));
+        let placed = answers.filter(|answer| !answer.works().contains("duplicate")).count();
+        assert_eq!(placed, 1, "{id}");
+    }
+    assert_eq!(home.files("agent0", "inbox").expect("there").len(), 11);
+}
+
+#[test]
+fn a11_a17_telemetry_holds_what_was_run_and_no_message() {
+    let home = Home::init();
+    let secret = "canary-7d1f";
+    netsky(&home, &["channel", "send", "agent0", secret, "--from", "agent1", "--kind", "note"]).works();
+    netsky(&home, &["channel", "drain", "agent0"]).works();
+    netsky(&home, &["channel", "ack", "agent0", "nothing"]);
+    let lines = || -> Vec<Value> {
+        let logs = fs::read_dir(home.path().join("logs")).expect("there");
+        let files = logs.map(|entry| entry.expect("readable").path()).filter(|path| path.is_file());
+        let text: String = files.map(|file| fs::read_to_string(file).expect("text")).collect();
+        assert!(!text.contains(secret), "{text}");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let told: Vec<String> = lines().iter().map(told).collect();
+    assert_eq!(
+        told,
+        [
+            "ran init 0",
+            "agent0 written 1",
+            "ran channel send 0",
+            "agent0 claimed 1",
+            "agent0 surfaced 1 g0",
+            "agent0 delivered 1 g0",
+            "ran channel drain 0",
+            "ran channel ack 3",
+        ]
+    );
+    assert!(lines().iter().all(|line| line["process"]["pid"].is_u64()));
+    netsky(&home, &["--version"]).works();
+    netsky(&home, &["channel", "--help"]).works();
+    netsky(&home, &["channel", "drain", "../x"]);
+    assert_eq!(lines().len(), told.len());
+}
+
+fn told(line: &Value) -> String {
+    let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+    if line["event"] == "invocation" {
+        return format!("ran {} {}", text("verb"), line["exit"]);
+    }
+    let what = if line["event"] == "surfaced" { "surfaced".to_owned() } else { text("to") };
+    let generation = line["generation"].as_u64().map(|g| format!(" g{g}")).unwrap_or_default();
+    format!("{} {what} {}{generation}", text("agent"), line["attempt"])
+}

@@ -1,0 +1,67 @@
+//! FM-send-enospc on a file system that is really full: a refusal that leaves nothing, and mail that still moves.
+
+use std::process::{Command, Stdio};
+
+/// Runs in a mount namespace of its own with a small file system in memory; says each exit code.
+const SCRIPT: &str = r#"
+mount -t tmpfs -o size=512k,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" init >/dev/null || exit 98
+"$NETSKY" channel send agent0 before --from owner --id before >/dev/null || exit 97
+"$NETSKY" channel send agent0 second --from owner --id second >/dev/null || exit 96
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+"$NETSKY" channel send agent0 no-room --from owner; echo "send $?"
+"$NETSKY" channel send agent0 no-room --from owner --id chosen; echo "send --id $?"
+echo "tmp: $(ls "$NETSKY_HOME/channels/agent/agent0/tmp")"
+"$NETSKY" channel drain agent0 --max 1 >/dev/null; echo "drain $?"
+"$NETSKY" channel ack agent0 before; echo "ack $?"
+: > "$PLACE/fill"
+"$NETSKY" channel send agent0 room --from owner --id chosen; echo "send --id $?"
+"$NETSKY" channel list agent0 | awk 'NR > 1 {print $1, $2}'
+"#;
+
+#[test]
+fn fm_send_enospc_a_full_disk_refuses_a_send_and_still_moves_what_is_there() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", SCRIPT])
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("NETSKY", env!("CARGO_BIN_EXE_netsky"))
+        .env("PLACE", place.path())
+        .stdin(Stdio::null())
+        .output();
+    let output = match output {
+        Ok(output) if output.status.code() != Some(99) && !output.stdout.is_empty() => output,
+        refused => {
+            println!("SKIPPED needs a mount namespace of its own: {refused:?}");
+            return;
+        }
+    };
+    let out = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(
+        out.lines().collect::<Vec<_>>(),
+        [
+            "send 5",
+            "send --id 5",
+            "tmp: ",
+            "drain 0",
+            "acked before",
+            "ack 0",
+            "sent chosen to agent0",
+            "send --id 0",
+            "written second",
+            "written chosen",
+            "acked before",
+        ]
+    );
+    let err = String::from_utf8(output.stderr).expect("UTF-8");
+    let lines: Vec<&str> = err.lines().collect();
+    assert_eq!(lines.len(), 2, "{err}");
+    for line in lines {
+        assert!(line.starts_with("netsky: failed to "), "{line}");
+        assert!(line.contains(place.path().to_str().expect("UTF-8")), "names the path: {line}");
+        assert!(line.contains("No space left on device (os error 28)"), "{line}");
+        assert!(line.ends_with("; nothing was lost, make room and repeat"), "{line}");
+    }
+}
