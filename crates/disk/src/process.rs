@@ -77,6 +77,12 @@ pub(crate) fn identify_or_fail(pid: u32) -> std::io::Result<Option<ProcessId>> {
     Ok(Some(ProcessId { pid, start_time: stat.start_time, boot_id, ns: own_ns() }))
 }
 
+/// Our own child, also if it has ended and was not waited for yet.
+pub fn identify_child(pid: u32) -> Option<ProcessId> {
+    let stat = Stat::look(pid).ok()?.filter(|stat| stat.parent == std::process::id())?;
+    Some(ProcessId { pid, start_time: stat.start_time, boot_id: boot_id().to_owned(), ns: own_ns() })
+}
+
 /// What is known of a process from its identity. Dead is only who is proved dead: a look that fails proves nothing.
 pub fn probe(id: &ProcessId) -> Life {
     let Ok(boot) = known_boot_id() else { return Life::Unknown };

@@ -29,10 +29,7 @@ pub const ENV_SESSION: &str = "OSTK_SESSION";
 /// The generation of the lineage this program is.
 pub const ENV_GENERATION: &str = "OSTK_GENERATION";
 /// The environment mark by which the whole tree of one generation is found: see [`mark`].
-pub const ENV_MARK: &str = "OSTK_MARK";
-/// Value of [`ENV_MARK`] for a daemon that was started from inside a session but belongs to none: whoever starts
-/// an anchor, a worker or a restart child sets it, so that no sweep takes such a process for part of the session.
-pub const NO_SESSION: &str = "none";
+pub const ENV_MARK: &str = netsky_disk::env::MARK;
 /// The model asked for at spawn, handed through untouched.
 pub const ENV_MODEL: &str = "OSTK_MODEL";
 
