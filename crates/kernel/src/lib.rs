@@ -6,6 +6,8 @@ pub mod frame;
 pub mod output_log;
 pub mod rpc;
 pub mod session;
+pub mod worker;
+pub mod worker_client;
 
 mod journal;
 mod lines;
@@ -14,3 +16,4 @@ mod meta_file;
 mod phase;
 mod socket;
 mod start;
+mod wake;

@@ -1,0 +1,191 @@
+//! How a program ends: by itself or on request, and then its whole tree.
+//!
+//! Promise: an end is reported only when no process of the session's tree is left (faults T12, I11): not one that
+//! called setsid, not one that wiped its environment, not one that was orphaned (the worker is their subreaper).
+//! What cannot be ended within [`SWEEP`] is named in the report.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use netsky_disk::clock;
+use netsky_disk::process::{self, PidFd};
+use netsky_disk::sweep::{descendants, marked};
+use netsky_model::process::ProcessId;
+use rustix::process::{Pid, Signal, WaitOptions};
+
+use crate::session::{ENV_MARK, End};
+
+/// Longest grace between SIGTERM and SIGKILL: a kill is a kill within ten minutes.
+pub const MAX_GRACE: Duration = Duration::from_secs(600);
+/// Longest sweep. Killed processes are gone in milliseconds; only one in an uninterruptible system call stays.
+const SWEEP: Duration = Duration::from_secs(10);
+/// How soon to look again at a tree or group that is ending. Deaths of our children wake us earlier.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Where the ending stands; each stage has its limit on the boot clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Running,
+    /// SIGTERM was sent; at the limit, or when its whole group is gone, the sweep begins.
+    Grace(Duration),
+    Sweep(Duration),
+    Over,
+}
+
+/// What an ending came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) how: End,
+    /// Processes beside the program that had to be killed.
+    pub(super) swept: u64,
+    pub(super) left: Vec<ProcessId>,
+}
+
+/// The ending of one program.
+#[derive(Debug)]
+pub(super) struct Ending {
+    program: ProcessId,
+    pid: Pid,
+    mark: String,
+    stage: Stage,
+    asked: bool,
+    status: Option<End>,
+    swept: BTreeSet<(u32, u64)>,
+    left: Vec<ProcessId>,
+}
+
+impl Ending {
+    pub(super) fn new(program: ProcessId, pid: Pid, mark: String) -> Ending {
+        Ending {
+            program,
+            pid,
+            mark,
+            stage: Stage::Running,
+            asked: false,
+            status: None,
+            swept: BTreeSet::new(),
+            left: Vec::new(),
+        }
+    }
+
+    /// Whether nobody has asked for its end and it has not come.
+    pub(super) fn is_running(&self) -> bool {
+        self.stage == Stage::Running
+    }
+
+    /// Whether a kill is in its grace.
+    pub(super) fn is_in_grace(&self) -> bool {
+        matches!(self.stage, Stage::Grace(_))
+    }
+
+    /// Take the ends of all our children, the adopted ones too.
+    pub(super) fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            if pid != self.pid {
+                continue;
+            }
+            let code = status.exit_status().map(|code| End::Exited { code });
+            let signal = || End::Signalled { signal: status.terminating_signal().unwrap_or(0) };
+            self.status = Some(code.unwrap_or_else(signal));
+        }
+    }
+
+    /// Ask for its end. A second request may shorten the grace, never lengthen it.
+    pub(super) fn kill(&mut self, now: Duration, grace: Duration) {
+        let until = now + grace.min(MAX_GRACE);
+        match self.stage {
+            Stage::Running => {
+                self.asked = true;
+                self.stage = Stage::Grace(until);
+                if !grace.is_zero() {
+                    self.signal(Signal::TERM);
+                    // A stopped program would only see the signal when somebody continues it.
+                    self.signal(Signal::CONT);
+                }
+            }
+            Stage::Grace(earlier) => self.stage = Stage::Grace(earlier.min(until)),
+            Stage::Sweep(_) | Stage::Over => {}
+        }
+    }
+
+    /// A signal for the program's process group, as long as the program holds that number.
+    pub(super) fn signal(&self, signal: Signal) -> bool {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "our own child that was not reaped: its pid, and so its group, cannot be another's"
+        )]
+        let sent = self.status.is_none() && rustix::process::kill_process_group(self.pid, signal).is_ok();
+        sent
+    }
+
+    /// When to look again, if not woken before.
+    pub(super) fn due(&self, now: Duration) -> Option<Duration> {
+        match self.stage {
+            Stage::Running | Stage::Over => None,
+            Stage::Grace(until) if self.status.is_none() => Some(until),
+            Stage::Grace(until) => Some(until.min(now + LOOK)),
+            Stage::Sweep(_) => Some(now + LOOK),
+        }
+    }
+
+    /// End the tree without a client, a grace or a report: for a start that cannot be completed.
+    pub(super) fn end_now(&mut self) {
+        self.kill(clock::boot(), Duration::ZERO);
+        while self.advance(clock::boot()).is_none() {
+            clock::pause(LOOK);
+        }
+    }
+
+    /// Go on; the verdict comes once, when the tree is gone.
+    pub(super) fn advance(&mut self, now: Duration) -> Option<Verdict> {
+        if self.stage == Stage::Running && self.status.is_some() {
+            self.stage = Stage::Sweep(now + SWEEP);
+        }
+        if let Stage::Grace(until) = self.stage
+            && (now >= until || (self.status.is_some() && !self.group_lives()))
+        {
+            self.signal(Signal::KILL);
+            self.stage = Stage::Sweep(now + SWEEP);
+        }
+        if let Stage::Sweep(until) = self.stage {
+            self.reap();
+            let living = self.sweep();
+            if (living.is_empty() && self.status.is_some()) || now >= until {
+                self.left = living;
+                self.stage = Stage::Over;
+                return Some(self.verdict());
+            }
+        }
+        None
+    }
+
+    /// One round: kill whatever of the tree lives; returns it.
+    fn sweep(&mut self) -> Vec<ProcessId> {
+        let me = process::me().pid;
+        // Without /proc nobody can say that nothing is left: the program itself stands for the unknown.
+        let Ok(mut living) = descendants(me) else { return vec![self.program.clone()] };
+        living.extend(marked(ENV_MARK, &self.mark).unwrap_or_default());
+        for id in &living {
+            let killed = PidFd::open(id).ok().flatten().is_some_and(|held| held.signal(Signal::KILL).is_ok());
+            if killed && *id != self.program {
+                self.swept.insert((id.pid, id.start_time));
+            }
+        }
+        living
+    }
+
+    /// Whether the program's group has members after the program itself was reaped.
+    fn group_lives(&self) -> bool {
+        // Only asked, never signalled: a number that came to mean another group costs no more than the grace.
+        rustix::process::test_kill_process_group(self.pid).is_ok()
+    }
+
+    fn verdict(&mut self) -> Verdict {
+        let ended = self.status.clone().unwrap_or(End::Signalled { signal: Signal::KILL.as_raw() });
+        Verdict {
+            how: if self.asked { End::Killed } else { ended },
+            swept: self.swept.len() as u64,
+            left: std::mem::take(&mut self.left),
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! The worker's life: one loop over the program, the clients, the signals and the clock.
+//!
+//! Promise: nothing in here blocks but the poll itself and the few durable writes of the meta file. Each round
+//! reads a bounded piece from everybody who has something.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use netsky_disk::fs::Dir;
+use netsky_disk::lock::Lock;
+use netsky_disk::{clock, fault};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use super::clients::{Clients, Request};
+use super::ending::{Ending, Verdict};
+use super::heartbeat::Heart;
+use super::input::Input;
+use super::pty;
+use super::record::Record;
+use super::start::Wires;
+use crate::frame::{FromWorker, Refusal, RefusalKind, ToWorker};
+use crate::output_log::OutputLog;
+use crate::session::{End, Pulse, WorkerHello};
+use crate::wake::Wake;
+
+/// Bytes of output read in one round; a terminal gives at most 4 KiB at once, a pipe 64 KiB.
+const READ: usize = 64 << 10;
+/// Grace of a worker that is itself told to end (SIGTERM at the shutdown of the machine).
+const OWN_GRACE: Duration = Duration::from_secs(5);
+/// How long clients may take what is left once the end is on disk; a slower one reads the log.
+const LINGER: Duration = Duration::from_millis(500);
+/// How long to try again to record an end on a disk that refuses; then the anchor finds a dead worker and says so.
+const RECORD: Duration = Duration::from_secs(10);
+/// Pause between these tries.
+const RECORD_PAUSE: Duration = Duration::from_millis(500);
+/// Longest wait for the end of output after the tree is gone: only somebody else's copy of an end keeps it open.
+const DRAIN: Duration = Duration::from_secs(1);
+/// How soon to look again at a terminal that nobody has open: the program may open it anew.
+const TERMINAL_PAUSE: Duration = Duration::from_millis(100);
+
+/// The session's files beside its record.
+pub(super) struct Files {
+    pub(super) out: OutputLog,
+    /// Only with pipes.
+    pub(super) err: Option<OutputLog>,
+    pub(super) agents: Dir,
+    /// The socket's name in `agents`.
+    pub(super) socket: String,
+}
+
+/// One running worker.
+pub(super) struct Worker {
+    pub(super) _lock: Lock,
+    pub(super) wake: Wake,
+    pub(super) record: Record,
+    pub(super) files: Files,
+    pub(super) wires: Wires,
+    pub(super) input: Input,
+    pub(super) ending: Ending,
+    pub(super) clients: Clients,
+    pub(super) heart: Heart,
+    pub(super) hello: WorkerHello,
+}
+
+/// What a ready descriptor belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Wake,
+    Listener,
+    Output(Source),
+    Input,
+    Client(u64),
+}
+
+/// Where output comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Out,
+    Err,
+}
+
+impl Worker {
+    /// Hold the program to its end and report it; returns the exit code.
+    pub(super) fn run(mut self) -> i32 {
+        // A child may have ended before its signal was caught.
+        self.ending.reap();
+        let mut terminal_quiet_until = Duration::ZERO;
+        let verdict = loop {
+            let now = clock::boot();
+            self.heart.beat(now, self.pulse());
+            if let Some(verdict) = self.ending.advance(now) {
+                break verdict;
+            }
+            let wait = self.due(now, terminal_quiet_until).saturating_sub(now);
+            for (token, flags) in self.poll(now, terminal_quiet_until, wait) {
+                self.handle(token, flags, now, &mut terminal_quiet_until);
+            }
+            self.clients.pump(&self.files.out, None);
+        };
+        self.close(verdict)
+    }
+
+    fn pulse(&self) -> Pulse {
+        match () {
+            () if self.ending.is_running() => Pulse::Running,
+            () if self.ending.is_in_grace() => Pulse::Killing,
+            () => Pulse::Draining,
+        }
+    }
+
+    fn due(&self, now: Duration, terminal_quiet_until: Duration) -> Duration {
+        let mut due = self.heart.due();
+        due = self.ending.due(now).map_or(due, |at| due.min(at));
+        if terminal_quiet_until > now {
+            due = due.min(terminal_quiet_until);
+        }
+        due
+    }
+
+    /// Wait for something to do, at most `wait`.
+    fn poll(&self, now: Duration, terminal_quiet_until: Duration, wait: Duration) -> Vec<(Token, PollFlags)> {
+        let mut wanted: Vec<(Token, BorrowedFd<'_>, PollFlags)> =
+            vec![(Token::Wake, self.wake.as_fd(), PollFlags::IN)];
+        wanted.extend(self.clients.listener(now).map(|fd| (Token::Listener, fd, PollFlags::IN)));
+        if terminal_quiet_until <= now {
+            let outputs = self.outputs().into_iter().flatten();
+            wanted.extend(outputs.map(|(source, end)| (Token::Output(source), end, PollFlags::IN)));
+        }
+        if self.input.waits()
+            && let Some(end) = self.input_end()
+        {
+            wanted.push((Token::Input, end.as_fd(), PollFlags::OUT));
+        }
+        let interests = self.clients.interests(self.files.out.span().end);
+        wanted.extend(interests.map(|(number, fd, flags)| (Token::Client(number), fd, flags)));
+
+        let mut fds: Vec<PollFd<'_>> =
+            wanted.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+        wait_for(&mut fds, wait);
+        let tokens = wanted.iter().map(|(token, ..)| *token);
+        tokens.zip(fds.iter().map(PollFd::revents)).filter(|(_, flags)| !flags.is_empty()).collect()
+    }
+
+    /// Where output can come from.
+    fn outputs(&self) -> [Option<(Source, BorrowedFd<'_>)>; 2] {
+        match &self.wires {
+            Wires::Terminal(master) => [Some((Source::Out, master.as_fd())), None],
+            Wires::Pipes { stdout, stderr, .. } => [
+                stdout.as_ref().map(|end| (Source::Out, end.as_fd())),
+                stderr.as_ref().map(|end| (Source::Err, end.as_fd())),
+            ],
+        }
+    }
+
+    fn input_end(&self) -> Option<&OwnedFd> {
+        match &self.wires {
+            Wires::Terminal(master) => Some(master),
+            Wires::Pipes { stdin, .. } => stdin.as_ref(),
+        }
+    }
+
+    fn handle(&mut self, token: Token, flags: PollFlags, now: Duration, terminal_quiet_until: &mut Duration) {
+        match token {
+            Token::Wake => {
+                for signal in self.wake.take() {
+                    match signal {
+                        Signal::CHILD => self.ending.reap(),
+                        Signal::TERM => self.kill(now, OWN_GRACE),
+                        _ => {}
+                    }
+                }
+            }
+            Token::Listener => {
+                self.hello.log = self.files.out.span();
+                self.hello.input_epoch = self.input.epoch();
+                self.clients.accept(now, &self.hello);
+            }
+            Token::Output(source) => {
+                let open = self.read_output(source, now);
+                if !open && matches!(self.wires, Wires::Terminal(_)) {
+                    *terminal_quiet_until = now + TERMINAL_PAUSE;
+                }
+            }
+            Token::Input => self.write_input(flags),
+            Token::Client(number) if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) => {
+                for request in self.clients.read(number) {
+                    self.obey(request, now);
+                }
+            }
+            // Room for more output: the pump after each round uses it.
+            Token::Client(_) => {}
+        }
+    }
+
+    /// Read one piece of output; false when that end is closed.
+    fn read_output(&mut self, source: Source, now: Duration) -> bool {
+        let end = match (&mut self.wires, source) {
+            (Wires::Terminal(master), _) => Some(&*master),
+            (Wires::Pipes { stdout, .. }, Source::Out) => stdout.as_ref(),
+            (Wires::Pipes { stderr, .. }, Source::Err) => stderr.as_ref(),
+        };
+        let Some(end) = end else { return false };
+        let mut bytes = [0; READ];
+        match rustix::io::read(end, &mut bytes[..]) {
+            Ok(read) if read > 0 => {
+                let log = match source {
+                    Source::Out => Some(&mut self.files.out),
+                    Source::Err => self.files.err.as_mut(),
+                };
+                if let Some(log) = log {
+                    log.append(&bytes[..read], now);
+                }
+                self.heart.progressed(read);
+                true
+            }
+            Err(Errno::AGAIN | Errno::INTR) => true,
+            // The end of a pipe is 0 bytes; that of a terminal which nobody has open is EIO.
+            Ok(_) | Err(_) => {
+                match (&mut self.wires, source) {
+                    (Wires::Pipes { stdout, .. }, Source::Out) => *stdout = None,
+                    (Wires::Pipes { stderr, .. }, Source::Err) => *stderr = None,
+                    (Wires::Terminal(_), _) => {}
+                }
+                false
+            }
+        }
+    }
+
+    fn write_input(&mut self, flags: PollFlags) {
+        let end = match &self.wires {
+            Wires::Terminal(master) => Some(master),
+            Wires::Pipes { stdin, .. } => stdin.as_ref(),
+        };
+        let Some(end) = end else { return };
+        let written = self.input.write(end);
+        self.heart.progressed(written);
+        // A pipe whose reader is gone says so only by ERR when there is nothing to write.
+        if flags.contains(PollFlags::ERR) && matches!(self.wires, Wires::Pipes { .. }) {
+            self.input.shut();
+        }
+        if let Wires::Pipes { stdin, .. } = &mut self.wires
+            && self.input.is_over()
+        {
+            *stdin = None;
+        }
+    }
+
+    fn obey(&mut self, request: Request, now: Duration) {
+        let refused = match request.frame {
+            Err(error) => Err(Refusal { kind: RefusalKind::BadFrame, text: error.to_string() }),
+            Ok(ToWorker::Follow { from }) => {
+                self.clients.follow(request.client, from);
+                Ok(())
+            }
+            Ok(ToWorker::Input { epoch, bytes }) => self.input.offer(epoch, &bytes),
+            Ok(ToWorker::CloseInput { epoch }) => self.close_input(epoch),
+            Ok(ToWorker::Resize { rows, cols }) => self.resize(rows, cols),
+            Ok(ToWorker::Signal { signal }) => self.signal(signal),
+            Ok(ToWorker::Kill { grace_ms }) => {
+                self.kill(now, Duration::from_millis(grace_ms.into()));
+                Ok(())
+            }
+            Ok(ToWorker::Probe) => {
+                let alive = FromWorker::Alive(Box::new(self.heart.answer()));
+                self.clients.answer(request.client, &alive);
+                Ok(())
+            }
+        };
+        if let Err(refusal) = refused {
+            self.clients.answer(request.client, &FromWorker::Refused(refusal));
+        }
+    }
+
+    fn kill(&mut self, now: Duration, grace: Duration) {
+        if self.ending.is_running() {
+            self.record.kill_asked(u32::try_from(grace.as_millis()).unwrap_or(u32::MAX));
+        }
+        self.ending.kill(now, grace);
+    }
+
+    fn close_input(&mut self, epoch: u64) -> Result<(), Refusal> {
+        if matches!(self.wires, Wires::Terminal(_)) {
+            return Err(not_here("a terminal has no end of input; send its end-of-file key"));
+        }
+        self.input.close(epoch)
+    }
+
+    fn resize(&mut self, rows: u16, cols: u16) -> Result<(), Refusal> {
+        match &self.wires {
+            Wires::Terminal(master) => {
+                pty::resize(master, rows, cols).map_err(|e| not_here(&format!("resize: {e}")))
+            }
+            Wires::Pipes { .. } => Err(not_here("pipes have no size")),
+        }
+    }
+
+    fn signal(&mut self, number: i32) -> Result<(), Refusal> {
+        let Some(signal) = Signal::from_named_raw(number) else {
+            let text = format!("there is no signal {number}");
+            return Err(Refusal { kind: RefusalKind::BadSignal, text });
+        };
+        if self.ending.signal(signal) {
+            return Ok(());
+        }
+        Err(Refusal { kind: RefusalKind::Closed, text: "the program is gone".to_owned() })
+    }
+
+    /// The tree is gone: record it durably, tell the clients, take the socket away.
+    fn close(mut self, verdict: Verdict) -> i32 {
+        let Verdict { how, swept, left } = verdict;
+        self.heart.beat(clock::boot(), Pulse::Draining);
+        self.drain();
+        let recorded = fault::point("worker.ended").is_ok() && self.record_end(&how, swept, &left);
+        let until = clock::boot() + LINGER;
+        loop {
+            self.clients.pump(&self.files.out, Some(&how));
+            let now = clock::boot();
+            if self.clients.all_served() || now >= until {
+                break;
+            }
+            self.poll_clients(until - now);
+        }
+        let _ = self.files.agents.remove(&self.files.socket);
+        i32::from(!recorded)
+    }
+
+    /// Read what the tree had written before it went.
+    fn drain(&mut self) {
+        let until = clock::boot() + DRAIN;
+        let mut terminal_open = true;
+        loop {
+            let now = clock::boot();
+            let sources: Vec<(Source, BorrowedFd<'_>)> = self.outputs().into_iter().flatten().collect();
+            if sources.is_empty() || !terminal_open || now >= until {
+                return;
+            }
+            let mut fds: Vec<PollFd<'_>> =
+                sources.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+            wait_for(&mut fds, until - now);
+            let ready: Vec<Source> = sources
+                .iter()
+                .zip(&fds)
+                .filter(|(_, fd)| !fd.revents().is_empty())
+                .map(|((s, _), _)| *s)
+                .collect();
+            for source in ready {
+                let open = self.read_output(source, now);
+                terminal_open &= open || matches!(self.wires, Wires::Pipes { .. });
+            }
+            self.clients.pump(&self.files.out, None);
+        }
+    }
+
+    fn record_end(&mut self, how: &End, swept: u64, left: &[netsky_model::process::ProcessId]) -> bool {
+        let until = clock::boot() + RECORD;
+        loop {
+            match self.record.ended(how.clone(), swept, left.to_vec()) {
+                Ok(()) => return true,
+                Err(_) if clock::boot() < until => clock::pause(RECORD_PAUSE),
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Wait until a client takes more.
+    fn poll_clients(&self, wait: Duration) {
+        let interests = self.clients.interests(self.files.out.span().end);
+        let mut fds: Vec<PollFd<'_>> =
+            interests.map(|(_, fd, flags)| PollFd::from_borrowed_fd(fd, flags & PollFlags::OUT)).collect();
+        wait_for(&mut fds, wait);
+    }
+}
+
+fn not_here(text: &str) -> Refusal {
+    Refusal { kind: RefusalKind::NotHere, text: text.to_owned() }
+}
+
+/// Poll; an interrupted one is a round without news.
+fn wait_for(fds: &mut [PollFd<'_>], wait: Duration) {
+    // Over a day there is always a heartbeat in between; the bound keeps the conversion from failing.
+    let wait = wait.min(Duration::from_secs(86_400));
+    let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+    let _ = poll(fds, Some(&timeout));
+}

@@ -1,0 +1,95 @@
+//! What a worker leaves on disk about its program: the meta file, durable, and a line for each thing it saw.
+//!
+//! The worker is the only writer of both while it holds the session's lock.
+
+use netsky_disk::clock;
+use netsky_disk::fs::{Dir, Place, write_durable};
+use netsky_disk::layout::KernelLayout;
+use netsky_disk::lines::Lines;
+use netsky_model::process::ProcessId;
+use rustix::fs::OFlags;
+
+use crate::session::{End, Meta, PhaseEvent, Seen, VERSION, WorkerEvent};
+
+/// Most bytes of old rows: about 3,000 generations. Beyond it the file is begun anew and the former kept as `.prev`;
+/// its rows are in the journal by then, as an anchor folds them before each start.
+const EVENTS: u64 = 1 << 20;
+
+/// The session's record, open for writing.
+pub(super) struct Record {
+    pub(super) meta: Meta,
+    me: ProcessId,
+    agents: Dir,
+    tmp: Dir,
+    meta_name: String,
+    events: Lines,
+    written: u64,
+}
+
+impl Record {
+    pub(super) fn open(layout: &KernelLayout, meta: Meta, me: ProcessId) -> netsky_disk::Result<Record> {
+        let agents = Dir::open(layout.agents())?;
+        let name = &meta.spec.name;
+        let events = format!("{name}.events.jsonl");
+        let old = agents.open_file(&events, OFlags::CREATE | OFlags::RDWR)?.metadata();
+        if old.is_ok_and(|old| old.len() > EVENTS) {
+            agents.rename_over(&events, &agents, format!("{events}.prev"))?;
+        }
+        let (events, _torn) = Lines::open(&agents, &events)?;
+        let meta_name = format!("{name}.meta");
+        Ok(Record { tmp: Dir::create(layout.tmp())?, meta, me, agents, meta_name, events, written: 0 })
+    }
+
+    /// The program runs: durable before anybody is told.
+    pub(super) fn started(&mut self, program: &ProcessId) -> netsky_disk::Result<()> {
+        self.meta.worker = Some(self.me.clone());
+        self.meta.program = Some(program.clone());
+        self.advance(PhaseEvent::Started(clock::stamp()))?;
+        self.saw(Seen::Started { program: program.clone() });
+        Ok(())
+    }
+
+    /// A kill was asked for.
+    pub(super) fn kill_asked(&mut self, grace_ms: u32) {
+        self.saw(Seen::KillAsked { grace_ms });
+    }
+
+    /// Nothing of the program is left: durable before the lock is let go of.
+    pub(super) fn ended(&mut self, how: End, swept: u64, left: Vec<ProcessId>) -> netsky_disk::Result<()> {
+        self.meta.worker.get_or_insert_with(|| self.me.clone());
+        if self.meta.phase.may_live() {
+            self.advance(PhaseEvent::Ended(how.clone(), clock::stamp()))?;
+        }
+        self.saw(Seen::Exited { how, swept, left });
+        self.events.sync()
+    }
+
+    fn advance(&mut self, event: PhaseEvent) -> netsky_disk::Result<()> {
+        let mut next = self.meta.clone();
+        next.phase = next
+            .phase
+            .next(event)
+            .map_err(|e| netsky_disk::Error::because("record", &self.meta_name, e.to_string()))?;
+        next.written_at = clock::stamp();
+        next.version = env!("CARGO_PKG_VERSION").to_owned();
+        write_durable(&self.tmp, &self.agents, &self.meta_name, &next.to_bytes(), Place::Over)?;
+        self.meta = next;
+        Ok(())
+    }
+
+    /// Append a line. One that cannot be written is a number that is missing: the meta file holds the truth.
+    fn saw(&mut self, what: Seen) {
+        self.written += 1;
+        let event = WorkerEvent {
+            v: VERSION,
+            n: self.written,
+            ts: clock::stamp(),
+            worker: self.me.clone(),
+            lineage: self.meta.lineage.clone(),
+            generation: self.meta.generation,
+            what,
+        };
+        let line = serde_json::to_vec(&event).expect("plain data with string keys becomes JSON");
+        let _ = self.events.append(&line);
+    }
+}

@@ -1,0 +1,194 @@
+//! How a worker comes up: lock, meta file, socket, logs, program, and the one line that tells its starter.
+//!
+//! Promise: a second worker of a name, or one of another generation, changes nothing. A program that cannot be
+//! started ends as `failed-to-start` in the meta file and in the ready line. Once the line says ready, the program
+//! runs, the socket listens and the meta file says so durably.
+
+use std::io::Write;
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::KernelLayout;
+use netsky_disk::lock::Lock;
+use netsky_disk::{fault, process};
+use netsky_model::process::ProcessId;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Signal, set_child_subreaper, setsid};
+
+use super::args::Args;
+use super::clients::Clients;
+use super::ending::Ending;
+use super::heartbeat::Heart;
+use super::input::Input;
+use super::poll_loop::{Files, Worker};
+use super::record::Record;
+use super::start::{self, Started};
+use crate::output_log::OutputLog;
+use crate::session::{End, Io, LogSpan, Meta, Phase, ReadyLine, StartFailure, WorkerHello};
+use crate::socket;
+use crate::wake::Wake;
+
+/// A look at the lock (`Lock::is_held`) holds it for a moment: wait that out before saying "busy".
+const LOCK_WAIT: Duration = Duration::from_millis(500);
+/// Most bytes of a meta file: argv and environment, which the system itself bounds at 2 MiB.
+const META_CAP: u64 = 4 << 20;
+
+/// Why a worker did not come up.
+pub(super) struct Refused {
+    pub(super) kind: StartFailure,
+    pub(super) why: String,
+}
+
+fn setup(what: impl std::fmt::Display) -> Refused {
+    Refused { kind: StartFailure::Setup, why: what.to_string() }
+}
+
+/// Take hold of the session and start its program.
+pub(super) fn come_up(args: &Args) -> Result<Worker, Refused> {
+    let wake = detach().map_err(setup)?;
+    let layout = KernelLayout::new(&args.root);
+    let lock = Lock::take_within(layout.worker_lock(&args.name), LOCK_WAIT).map_err(setup)?;
+    let Some(mut lock) = lock else {
+        let why = format!("session {} is held by another worker", args.name);
+        return Err(Refused { kind: StartFailure::Busy, why });
+    };
+    let me = process::me();
+    // Advice for people; the lock itself is the truth.
+    let _ = lock.note(&me);
+    let meta = reserved(&layout, args)?;
+    let mut record = Record::open(&layout, meta, me.clone()).map_err(setup)?;
+
+    let opened = open_files(&layout, args, &record.meta);
+    let (files, listener) = match opened {
+        Ok(opened) => opened,
+        Err(refused) => return Err(give_up(&mut record, refused)),
+    };
+    let opened = Clients::new(listener).map_err(setup).and_then(|clients| {
+        let heart = Heart::open(&layout, &args.name, args.generation, &me).map_err(setup)?;
+        Ok((clients, heart))
+    });
+    let (clients, heart) = match opened {
+        Ok(opened) => opened,
+        Err(refused) => return Err(give_up(&mut record, refused)),
+    };
+    let Started { id, pid, wires } = match start::start(&record.meta) {
+        Ok(started) => started,
+        Err(why) => return Err(give_up(&mut record, Refused { kind: StartFailure::Program, why })),
+    };
+    let mut ending = Ending::new(id.clone(), pid, record.meta.mark());
+    let recorded =
+        fault::point("worker.started").map_err(setup).and_then(|()| record.started(&id).map_err(setup));
+    if let Err(refused) = recorded {
+        ending.end_now();
+        return Err(give_up(&mut record, refused));
+    }
+    let hello = hello(&record.meta, &me, &id, files.out.span());
+    say(&ReadyLine::Ready { worker: me, program: id, socket: layout.worker_sock(&args.name) });
+    Ok(Worker {
+        _lock: lock,
+        wake,
+        record,
+        files,
+        wires,
+        input: Input::default(),
+        ending,
+        clients,
+        heart,
+        hello,
+    })
+}
+
+fn hello(meta: &Meta, worker: &ProcessId, program: &ProcessId, log: LogSpan) -> WorkerHello {
+    WorkerHello {
+        v: crate::session::VERSION,
+        name: meta.spec.name.clone(),
+        lineage: meta.lineage.clone(),
+        generation: meta.generation,
+        worker: worker.clone(),
+        program: program.clone(),
+        log,
+        pty: matches!(meta.spec.io, Io::Pty { .. }),
+        input_epoch: 0,
+    }
+}
+
+/// The meta file, if it speaks of exactly the start we were told to make.
+fn reserved(layout: &KernelLayout, args: &Args) -> Result<Meta, Refused> {
+    let agents = Dir::open(layout.agents()).map_err(setup)?;
+    let bytes = agents.read(format!("{}.meta", args.name), META_CAP).map_err(setup)?;
+    let meta = Meta::parse(&bytes).map_err(setup)?;
+    let stale = |why| Err(Refused { kind: StartFailure::Stale, why });
+    if meta.spec.name != args.name || meta.generation != args.generation {
+        let found = meta.generation;
+        return stale(format!("generation {} was asked for, {found} is reserved", args.generation));
+    }
+    if meta.phase != Phase::Starting {
+        return stale(format!("generation {} has been started before", args.generation));
+    }
+    Ok(meta)
+}
+
+fn open_files(layout: &KernelLayout, args: &Args, meta: &Meta) -> Result<(Files, UnixListener), Refused> {
+    let log =
+        |name: String| OutputLog::open(Dir::open(layout.agents()).map_err(setup)?, &name).map_err(setup);
+    let out = log(format!("{}.out", args.name))?;
+    let err = match meta.spec.io {
+        Io::Pty { .. } => None,
+        Io::Pipes => Some(log(format!("{}.err", args.name))?),
+    };
+    let socket = layout.worker_sock(&args.name);
+    let listener =
+        socket::listen(&socket).map_err(|e| setup(format!("listen at {}: {e}", socket.display())))?;
+    let agents = Dir::open(layout.agents()).map_err(setup)?;
+    Ok((Files { out, err, agents, socket: format!("{}.sock", args.name) }, listener))
+}
+
+/// Record that this generation never ran.
+fn give_up(record: &mut Record, refused: Refused) -> Refused {
+    let how = End::FailedToStart { why: refused.why.clone() };
+    match record.ended(how, 0, Vec::new()) {
+        Ok(()) => refused,
+        Err(e) => Refused { why: format!("{}; nor could that be recorded: {e}", refused.why), ..refused },
+    }
+}
+
+/// Leave the session of whoever started us, and everything else that it left open.
+fn detach() -> std::io::Result<Wake> {
+    start::close_inherited()?;
+    // Fails only for the leader of a process group, which then is the leader of nothing that we would signal.
+    let _ = setsid();
+    set_child_subreaper(Some(rustix::process::getpid()))?;
+    let mut signals = vec![Signal::CHILD, Signal::TERM, Signal::HUP, Signal::INT];
+    signals.extend(ignored());
+    Wake::catch(&signals)
+}
+
+/// Signals that we were started with as ignored. Caught instead, they are at their default in the program.
+fn ignored() -> Vec<Signal> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(0);
+    // The runtime ignores SIGPIPE for us and puts it back for what we start; the last three may not be caught.
+    let left_alone = [Signal::PIPE, Signal::ILL, Signal::FPE, Signal::SEGV];
+    (1..=31)
+        .filter(|number| mask & (1 << (number - 1)) != 0)
+        .filter_map(Signal::from_named_raw)
+        .filter(|signal| !left_alone.contains(signal))
+        .collect()
+}
+
+/// Tell whoever started us, once, and let go of standard output.
+pub(super) fn say(line: &ReadyLine) {
+    let mut text = serde_json::to_vec(line).expect("plain data with string keys becomes JSON");
+    text.push(b'\n');
+    // Whoever started us may be gone; the meta file and the socket say the same.
+    let _ = std::io::stdout().write_all(&text).and_then(|()| std::io::stdout().flush());
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    if let Ok(null) = null {
+        let _ = rustix::stdio::dup2_stdout(&null);
+    }
+}

@@ -1,0 +1,160 @@
+//! Starting the program: its environment, its group or terminal, its death with ours.
+//!
+//! Promise: the program has exactly the environment of its spec and the kernel's names, default signals, no
+//! descriptor but its three, and a SIGKILL waiting for the moment its worker dies.
+#![expect(
+    unsafe_code,
+    reason = "code between fork and exec, and closing what was inherited; each has its paragraph"
+)]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use netsky_disk::process::identify_child;
+use netsky_model::process::ProcessId;
+use rustix::process::{
+    Pid, Signal, getpid, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
+};
+
+use super::pty;
+use crate::session::{self, Io, Meta, Spec};
+
+/// The worker's side of what connects it to the program.
+#[derive(Debug)]
+pub(super) enum Wires {
+    /// One terminal for everything; none once the last process has closed it for good.
+    Terminal(OwnedFd),
+    /// Three pipes, each none once it is closed.
+    Pipes {
+        /// The program's input.
+        stdin: Option<OwnedFd>,
+        /// Its output.
+        stdout: Option<OwnedFd>,
+        /// Its errors.
+        stderr: Option<OwnedFd>,
+    },
+}
+
+/// A program that was started.
+pub(super) struct Started {
+    pub(super) id: ProcessId,
+    /// For its process group and for waiting: it is our child, so the pid is its own until we reap it.
+    pub(super) pid: Pid,
+    pub(super) wires: Wires,
+}
+
+/// Start the program of a session; the reason as one line for a person if that fails.
+pub(super) fn start(meta: &Meta) -> Result<Started, String> {
+    let spec = &meta.spec;
+    let program = spec.argv.first().ok_or("the command line is empty")?;
+    let cwd = &spec.cwd;
+    if !cwd.is_dir() {
+        return Err(format!("the working directory {} is no folder", cwd.display()));
+    }
+    if let Some(key) = spec.env.keys().find(|key| key.is_empty() || key.contains(['=', '\0'])) {
+        return Err(format!("the environment has the impossible name {key:?}"));
+    }
+    let opened = match spec.io {
+        Io::Pty { rows, cols } => spawn_on_terminal(spec, meta, rows, cols),
+        Io::Pipes => spawn_on_pipes(spec, meta),
+    };
+    let (pid, wires) = opened.map_err(|e| format!("cannot start {program:?} in {}: {e}", cwd.display()))?;
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or("the system gave an impossible pid")?;
+    let id = identify_child(pid.as_raw_nonzero().get().unsigned_abs())
+        .ok_or("the program cannot be seen in /proc; is it mounted?")?;
+    Ok(Started { id, pid, wires })
+}
+
+/// The program's whole environment.
+fn environment(meta: &Meta) -> BTreeMap<String, String> {
+    let mut env = meta.spec.env.clone();
+    // Whoever wrote the spec may stand apart; the program does not, or no sweep would ever find it.
+    env.remove(netsky_disk::env::APART);
+    env.insert(session::ENV_NAME.to_owned(), meta.spec.name.to_string());
+    env.insert(session::ENV_SESSION.to_owned(), meta.lineage.to_string());
+    env.insert(session::ENV_GENERATION.to_owned(), meta.generation.to_string());
+    env.insert(session::ENV_MARK.to_owned(), meta.mark());
+    if let Some(model) = &meta.spec.model {
+        env.insert(session::ENV_MODEL.to_owned(), model.clone());
+    }
+    env
+}
+
+fn command(spec: &Spec, meta: &Meta) -> Command {
+    #[expect(clippy::disallowed_methods, reason = "the one place that starts a session's program")]
+    let mut command = Command::new(&spec.argv[0]);
+    command.args(&spec.argv[1..]).current_dir(&spec.cwd).env_clear().envs(environment(meta));
+    command
+}
+
+fn spawn_on_terminal(spec: &Spec, meta: &Meta, rows: u16, cols: u16) -> io::Result<(u32, Wires)> {
+    let pty = pty::open(rows, cols)?;
+    let mut command = command(spec, meta);
+    command
+        .stdin(Stdio::from(pty.slave.try_clone()?))
+        .stdout(Stdio::from(pty.slave.try_clone()?))
+        .stderr(Stdio::from(pty.slave));
+    let worker = getpid();
+    // SAFETY: between fork and exec the closure makes only system calls that are async-signal-safe (prctl,
+    // getppid, setsid, ioctl) and allocates nothing. Descriptor 0 is the terminal by then: the standard library
+    // puts the three streams in place before it runs this closure.
+    unsafe {
+        command.pre_exec(move || {
+            die_with(worker)?;
+            setsid()?;
+            ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?;
+            Ok(())
+        });
+    }
+    let child = command.spawn()?;
+    // The command still holds the program's end of the terminal: it goes here, so that an end of output shows.
+    Ok((child.id(), Wires::Terminal(pty.master)))
+}
+
+fn spawn_on_pipes(spec: &Spec, meta: &Meta) -> io::Result<(u32, Wires)> {
+    let mut command = command(spec, meta);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let worker = getpid();
+    // SAFETY: as above; the closure makes only the system calls prctl and getppid.
+    unsafe {
+        command.pre_exec(move || die_with(worker));
+    }
+    let mut child = command.spawn()?;
+    let stdin = child.stdin.take().map(OwnedFd::from);
+    let stdout = child.stdout.take().map(OwnedFd::from);
+    let stderr = child.stderr.take().map(OwnedFd::from);
+    for end in [&stdin, &stdout, &stderr].into_iter().flatten() {
+        rustix::io::ioctl_fionbio(end, true)?;
+    }
+    Ok((child.id(), Wires::Pipes { stdin, stdout, stderr }))
+}
+
+/// Ask for SIGKILL when the worker ends; refuse to go on if it already has.
+fn die_with(worker: Pid) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // A worker that died before the line above sends no signal any more.
+    if getppid() == Some(worker) { Ok(()) } else { Err(io::Error::from_raw_os_error(3)) }
+}
+
+/// Close every descriptor but the three: a pipe or lock of whoever started us must not live as long as we do.
+pub(super) fn close_inherited() -> io::Result<()> {
+    let names: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|fd| *fd > 2)
+        .collect();
+    for fd in names {
+        // SAFETY: this is the first thing the process does; nothing in it has opened or owns a descriptor yet,
+        // so whatever is open was inherited and has no other owner here. The descriptor of the listing above was
+        // closed since: asking for its flags tells so, and only what is open is closed.
+        unsafe {
+            if rustix::io::fcntl_getfd(BorrowedFd::borrow_raw(fd)).is_ok() {
+                rustix::io::close(fd);
+            }
+        }
+    }
+    Ok(())
+}
