@@ -193,7 +193,7 @@ impl Journal {
         Ok(())
     }
 
-    fn write(&mut self, draft: &Draft, synced: bool) -> Result<Rc<Event>, JournalError> {
+    pub(crate) fn write(&mut self, draft: &Draft, synced: bool) -> Result<Rc<Event>, JournalError> {
         let event = Event {
             seq: self.seq + 1,
             ts: netsky_disk::clock::wall(),

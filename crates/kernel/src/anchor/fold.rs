@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::state::Anchor;
 use crate::journal::About;
 use crate::rpc::EventKind;
-use crate::session::{Seen, VERSION, WorkerEvent};
+use crate::session::{End, Seen, VERSION, WorkerEvent};
 
 /// Folds every row of a session's workers that the journal does not have yet.
 pub(super) fn catch_up(anchor: &Anchor, name: &AgentId) {
@@ -48,6 +48,7 @@ fn take(anchor: &Anchor, name: &AgentId, row: WorkerEvent) {
     let kind = match &row.what {
         Seen::Started { .. } => EventKind::Started,
         Seen::KillAsked { .. } => EventKind::KillAsked,
+        Seen::Exited { how: End::FailedToStart { .. }, .. } => EventKind::Failed,
         Seen::Exited { .. } => EventKind::Exited,
     };
     let mut data = json!({"worker": row.worker, "n": row.n, "at": row.ts});

@@ -80,7 +80,7 @@ pub fn main(root: &Path) -> Result<(), AnchorError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let local = tokio::task::LocalSet::new();
     let served = local.block_on(&runtime, async {
-        let anchor = Rc::new(Anchor::new(claim)?);
+        let anchor = Rc::new(Anchor::new(claim));
         anchor.log_started();
         adopt::all(&anchor).await;
         pulse::start(&anchor);

@@ -6,6 +6,7 @@ use netsky_disk::lock::Lock;
 use netsky_model::id::AgentId;
 use serde_json::json;
 
+use super::settle::LOOKERS;
 use super::state::{Anchor, about, internal};
 use super::table::Life;
 use crate::meta_file;
@@ -30,7 +31,7 @@ fn one(anchor: &Anchor, name: &AgentId) -> Result<bool, Refusal> {
     if !matches!(meta.phase, Phase::Ended { .. }) || waits_for_revival(anchor, name, meta.spec.keeper) {
         return Ok(false);
     }
-    let Some(_held) = Lock::try_take(anchor.layout.worker_lock(name)).map_err(internal)? else {
+    let Some(_held) = Lock::take_within(anchor.layout.worker_lock(name), LOOKERS).map_err(internal)? else {
         return Ok(false);
     };
     let now = netsky_disk::clock::stamp();

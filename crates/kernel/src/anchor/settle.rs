@@ -23,6 +23,9 @@ use crate::session::{ENV_MARK, ENV_SESSION, End, Meta, PhaseEvent, mark};
 /// How long a sweep looks for processes that will not end before it names them.
 const SWEEP: Duration = Duration::from_secs(5);
 
+/// A look at a lock holds it for a moment; how long to wait that out.
+pub(super) const LOOKERS: Duration = Duration::from_millis(200);
+
 /// How the death was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
@@ -78,6 +81,15 @@ async fn ended_without_worker(anchor: &Rc<Anchor>, about: &About, told: Option<M
     anchor.observe(kind, Some(about.clone()), json!({"how": how, "swept": swept.killed, "left": swept.left}));
 }
 
+/// Whether the end of that generation is in the journal.
+pub(super) fn row_is_there(anchor: &Anchor, about: &About) -> bool {
+    anchor.recall(|recall| {
+        recall.session(&about.session).is_some_and(|known| {
+            known.ended && known.generation == about.generation && known.lineage == about.lineage
+        })
+    })
+}
+
 /// Puts an end into a session's meta, on disk and in the table.
 pub(super) fn write_end(anchor: &Anchor, about: &About, mut meta: Meta, how: End) {
     let now = netsky_disk::clock::stamp();
@@ -85,7 +97,7 @@ pub(super) fn write_end(anchor: &Anchor, about: &About, mut meta: Meta, how: End
     meta.phase = phase;
     meta.written_at = now;
     // Whoever holds this lock may write the meta; a worker of this generation that comes late finds it ended.
-    match Lock::try_take(anchor.layout.worker_lock(&about.session)) {
+    match Lock::take_within(anchor.layout.worker_lock(&about.session), LOOKERS) {
         Ok(Some(_held)) => {
             if let Err(error) = meta_file::write(&anchor.layout, &meta) {
                 say!("{error}; the end of {} is only in the journal", about.session);
@@ -117,14 +129,6 @@ async fn sweep(key: &'static str, value: String) -> Swept {
         }
         Err(_) => Swept::default(),
     }
-}
-
-fn row_is_there(anchor: &Anchor, about: &About) -> bool {
-    anchor.recall(|recall| {
-        recall.session(&about.session).is_some_and(|known| {
-            known.ended && known.generation == about.generation && known.lineage == about.lineage
-        })
-    })
 }
 
 fn end_of(phase: &crate::session::Phase) -> Option<&End> {

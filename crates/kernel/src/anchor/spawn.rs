@@ -14,7 +14,7 @@ use netsky_model::id::Generation;
 use netsky_model::process::ProcessId;
 use serde_json::json;
 
-use super::settle::{self, sweep_lineage};
+use super::settle::{self, LOOKERS, sweep_lineage};
 use super::state::{Anchor, about, internal};
 use super::table::Life;
 use super::{fold, watch};
@@ -92,7 +92,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
         Some(Life::Foreign) => return Err(busy("belongs to another pid namespace and may live")),
     }
     // Held while the meta is written: a worker of an earlier generation, known or not, excludes us.
-    let taken = Lock::try_take(anchor.layout.worker_lock(&name)).map_err(internal)?;
+    let taken = Lock::take_within(anchor.layout.worker_lock(&name), LOOKERS).map_err(internal)?;
     let Some(_held) = taken else { return Err(busy("has a worker that ends or cannot be read")) };
     let former = meta_file::read(&anchor.layout, &name).map_err(internal)?;
     let journalled = anchor.recall(|recall| recall.session(&name).cloned());
@@ -209,8 +209,10 @@ async fn failed(
     } else {
         anchor.entry(&about.session, |entry| entry.meta = meta);
     }
-    let data = json!({"why": why, "swept": swept.killed, "left": swept.left});
-    anchor.observe(EventKind::Failed, Some(about.clone()), data);
+    if !settle::row_is_there(anchor, about) {
+        let data = json!({"why": why, "swept": swept.killed, "left": swept.left});
+        anchor.observe(EventKind::Failed, Some(about.clone()), data);
+    }
     anchor.set_life(about, Life::Gone);
     Refusal::new(RefusalKind::FailedToStart, format!("{} did not start: {why}", about.session))
 }

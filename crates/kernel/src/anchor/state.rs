@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::AnchorError;
 use super::answers::InFlight;
 use super::recall::Recall;
 use super::root::Claim;
@@ -49,9 +48,9 @@ struct State {
 }
 
 impl Anchor {
-    pub(super) fn new(claim: Claim) -> Result<Anchor, AnchorError> {
+    pub(super) fn new(claim: Claim) -> Anchor {
         let Claim { layout, id, epoch, me, journal, chain, recall, lock } = claim;
-        Ok(Anchor {
+        Anchor {
             layout,
             id,
             epoch,
@@ -64,7 +63,7 @@ impl Anchor {
             stopped: watch::Sender::new(false),
             chain,
             _lock: lock,
-        })
+        }
     }
 
     /// The first rows of this anchor.

@@ -79,3 +79,59 @@ fn line(event: &Event) -> Vec<u8> {
     bytes.push(b'\n');
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::journal::Draft;
+    use crate::rpc::subscribe::LAG;
+
+    fn write(anchor: &Anchor, rows: usize) {
+        for _ in 0..rows {
+            let draft = Draft { kind: EventKind::Adopted, about: None, data: json!({}) };
+            anchor.journal(|journal| journal.write(&draft, false)).expect("room");
+        }
+    }
+
+    /// Every event that is due, by kind and number.
+    fn take(anchor: &Anchor, subscription: &mut Subscription) -> Vec<(String, u64)> {
+        let mut taken = Vec::new();
+        while let Some(bytes) = subscription.due(anchor) {
+            for line in bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
+                let event: Value = serde_json::from_slice(line).expect("one event a line");
+                let params = &event["params"];
+                taken.push((
+                    params["kind"].as_str().expect("a kind").to_owned(),
+                    params["seq"].as_u64().expect("a seq"),
+                ));
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn a_subscriber_that_lags_past_its_bound_gets_one_gap_and_the_rest_and_since_fills_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let claim = crate::anchor::root::claim(&folder.path().join("root")).expect("a fresh root");
+        let anchor = Anchor::new(claim);
+        write(&anchor, 3);
+        let mut live = Subscription::new(Params::default(), 3);
+        assert_eq!(take(&anchor, &mut live), []);
+        write(&anchor, 2);
+        assert_eq!(take(&anchor, &mut live).iter().map(|(_, seq)| *seq).collect::<Vec<_>>(), [4, 5]);
+
+        write(&anchor, LAG + 10);
+        let taken = take(&anchor, &mut live);
+        assert_eq!(taken[0], ("gap".to_owned(), 15), "rows 6..=15 were not pushed");
+        assert!(taken[1..].iter().all(|(kind, _)| kind == "adopted"));
+        let seen: Vec<u64> = taken[1..].iter().map(|(_, seq)| *seq).collect();
+        assert_eq!(seen, (16..=LAG as u64 + 15).collect::<Vec<_>>());
+
+        let mut replay = Subscription::new(Params { since: Some(5), session: None }, LAG as u64 + 15);
+        let taken = take(&anchor, &mut replay);
+        assert!(taken.iter().all(|(kind, _)| kind == "adopted"), "a replay has no gap");
+        assert_eq!(taken.len(), LAG + 10);
+    }
+}
