@@ -281,7 +281,11 @@ impl Connection {
         }
         let deadline = clock::boot() + patience;
         self.stream.set_write_timeout(Some(patience)).map_err(|e| lost(&self.root, M::NAME, e))?;
-        self.stream.write_all(&line).map_err(|e| lost(&self.root, M::NAME, e))?;
+        match self.stream.write_all(&line) {
+            // It closed on us; why stands in what it said before.
+            Err(e) if is_closed(&e) => {}
+            written => written.map_err(|e| lost(&self.root, M::NAME, e))?,
+        }
         let reply = loop {
             match self
                 .lines

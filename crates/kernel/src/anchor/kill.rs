@@ -4,7 +4,7 @@
 //! anchor that dies in the middle. The worker does the killing; a worker that does not is killed itself and what it held is
 //! swept. The caller is answered when nothing of the generation lives.
 
-use std::io::Write;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,13 +15,12 @@ use serde_json::json;
 
 use super::state::{Anchor, about, internal, not_found};
 use super::table::Life;
-use crate::frame::ToWorker;
 use crate::journal::About;
 use crate::log::say;
 use crate::rpc::kill::{MAX_GRACE_MS, Params};
 use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView};
-use crate::session::{Keeper, Meta};
-use crate::socket;
+use crate::session::{End, Keeper, Meta};
+use crate::worker_client::{WorkerClient, WorkerError};
 
 /// How long a start that is under way may take to come to its end.
 const STARTING: Duration = Duration::from_secs(15);
@@ -29,8 +28,10 @@ const STARTING: Duration = Duration::from_secs(15);
 const MARGIN: Duration = Duration::from_secs(5);
 /// How long the tree of a killed worker may take to be swept.
 const SWEEP: Duration = Duration::from_secs(10);
-/// How long a worker may take to accept a frame.
-const FRAME: Duration = Duration::from_secs(1);
+/// How long a worker may take to greet: its loop comes round in milliseconds.
+const HELLO: Duration = Duration::from_secs(2);
+/// How long after a worker's last word (or after its silence) its end may take to be settled here.
+const GONE: Duration = Duration::from_secs(1);
 
 /// Ends what a client names.
 pub(super) async fn kill(anchor: &Rc<Anchor>, params: Params) -> Result<SessionView, Refusal> {
@@ -90,22 +91,20 @@ fn wish(anchor: &Anchor, about: &About, guard: &Guard, grace_ms: u32) -> Result<
 }
 
 /// Ends a live session: through its worker, else without it.
-async fn end(anchor: &Rc<Anchor>, about: &About, meta: &Meta, grace_ms: u32) -> Result<SessionView, Refusal> {
+async fn end(
+    anchor: &Rc<Anchor>,
+    about: &About,
+    meta: &Meta,
+    grace_ms: u32,
+) -> Result<SessionView, Refusal> {
     let grace = Duration::from_millis(u64::from(grace_ms));
-    let socket = anchor.layout.worker_sock(&about.session);
-    let asked = tokio::task::spawn_blocking(move || {
-        let mut stream = socket::connect(&socket)?;
-        stream.set_write_timeout(Some(FRAME))?;
-        let mut frame = Vec::new();
-        ToWorker::Kill { grace_ms }.encode(&mut frame);
-        stream.write_all(&frame)
-    });
+    let (path, wanted) = (anchor.layout.worker_sock(&about.session), about.clone());
+    let asked = tokio::task::spawn_blocking(move || ask(&path, &wanted, grace));
     match asked.await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => say!("ask the worker of {} to kill: {error}", about.session),
-        Err(_) => {}
+        Ok(Ok(_)) | Err(_) => {}
+        Ok(Err(error)) => say!("the worker of {} does not kill: {error}", about.session),
     }
-    if let Ok(view) = ended(anchor, about, grace + MARGIN).await {
+    if let Ok(view) = ended(anchor, about, GONE).await {
         return Ok(view);
     }
     // The worker is stuck. Its program dies with it, by the parent-death signal; the rest is swept by its mark.
@@ -116,6 +115,17 @@ async fn end(anchor: &Rc<Anchor>, about: &About, meta: &Meta, grace_ms: u32) -> 
         signal(worker, Signal::KILL).map_err(internal)?;
     }
     ended(anchor, about, SWEEP).await
+}
+
+/// Has the worker of that very generation kill, and waits for it.
+fn ask(path: &Path, wanted: &About, grace: Duration) -> Result<End, WorkerError> {
+    let mut worker = WorkerClient::connect_within(path, HELLO)?;
+    let hello = worker.hello();
+    if hello.generation != wanted.generation || hello.lineage != wanted.lineage {
+        // The one that was meant is gone, and its death is being settled.
+        return Err(WorkerError::Closed);
+    }
+    worker.kill_and_wait(grace, MARGIN)
 }
 
 /// The grace that a stuck worker could not give.

@@ -1,10 +1,50 @@
-//! The worker as a process of its own, for the tests of this crate; the real one is a hidden verb of `ostk`.
+//! Stands in for `ostk` in this crate's tests, which cannot see the crate that makes the real one.
+
+use std::path::{Path, PathBuf};
+
+use netsky_kernel::anchor::{self, AnchorError};
+use netsky_kernel::client::Client;
 
 fn main() {
     let mut words = std::env::args_os().skip(1);
-    let code = match words.next() {
-        Some(verb) if verb == "__worker" => netsky_kernel::worker::main(words),
-        verb => panic!("no such verb: {verb:?}"),
+    let verb = words.next().expect("a verb").into_string().expect("text");
+    let code = match verb.as_str() {
+        "__worker" => netsky_kernel::worker::main(words),
+        "serve" => serve(&PathBuf::from(words.nth(1).expect("--root ROOT"))),
+        "ensure" => ensure(&PathBuf::from(words.next().expect("ROOT"))),
+        "probe" => probe(&PathBuf::from(words.next().expect("ROOT"))),
+        other => panic!("no such verb: {other:?}"),
     };
     std::process::exit(code);
+}
+
+fn serve(root: &Path) -> i32 {
+    match anchor::main(root) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("{error}");
+            if matches!(error, AnchorError::Taken { .. }) { 5 } else { 4 }
+        }
+    }
+}
+
+/// Makes sure that a root is served, and then stays.
+fn ensure(root: &Path) -> i32 {
+    let me = std::env::current_exe().expect("a file of our own");
+    let client = Client::ensure(root, &me).expect("an anchor");
+    println!("{}", client.hello().anchor.pid);
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Tries to reach an anchor: 0 it greets, 1 it (or the system) refuses.
+fn probe(root: &Path) -> i32 {
+    match Client::connect(root) {
+        Ok(_) => 0,
+        Err(error) => {
+            println!("{error}");
+            1
+        }
+    }
 }

@@ -1,5 +1,10 @@
 //! Tests of the kernel with real processes.
 
+mod anchor_clients;
+mod anchor_keeper;
+mod anchor_life;
+mod anchor_sessions;
+mod anchor_world;
 mod bench;
 mod worker_ends;
 mod worker_output;

@@ -1,0 +1,186 @@
+//! Clients that are broken, foreign, too many or too slow.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::anchor_world::*;
+
+fn raw(world: &World) -> UnixStream {
+    let stream = UnixStream::connect(world.layout().sock()).expect("an anchor serves");
+    stream.set_read_timeout(Some(LONG)).expect("a socket");
+    stream
+}
+
+fn say(stream: &mut UnixStream, bytes: &[u8]) -> Value {
+    stream.write_all(bytes).expect("written");
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).expect("answered");
+    serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line:?}"))
+}
+
+#[test]
+fn garbage_is_answered_and_hurts_nobody() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let epoch = client.hello().epoch;
+    let mut stream = raw(&world);
+    let cases: [(&[u8], &str); 7] = [
+        (b"hello?\n", "malformed"),
+        (b"\xff\xfe\x00\n", "malformed"),
+        (b"[1,2,3]\n", "malformed"),
+        (b"{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"kernel/ps\"}\n", "malformed"),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"kernel/\\u001b[2J\"}\n", "unknown-method"),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/show\",\"params\":{\"session\":\"../x\"}}\n",
+            "bad-params",
+        ),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/show\",\"params\":7}\n", "bad-params"),
+    ];
+    for (line, kind) in cases {
+        let reply = say(&mut stream, line);
+        assert_eq!(reply["error"]["data"]["kind"], kind, "{reply}");
+        assert_eq!(reply["epoch"], json!(epoch));
+        assert!(!reply.to_string().contains("\\u001b"), "{reply}");
+    }
+    let fine = say(
+        &mut stream,
+        b"{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"kernel/ps\",\"from_the_future\":1}\n",
+    );
+    assert_eq!((&fine["id"], &fine["result"]["sessions"]), (&json!("x"), &json!([])));
+    // Half a line, then gone.
+    stream.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"meth").expect("written");
+    drop(stream);
+    // Deep nesting must not overflow a stack.
+    let mut deep = vec![b'['; 200_000];
+    deep.push(b'\n');
+    assert_eq!(say(&mut raw(&world), &deep)["error"]["data"]["kind"], "malformed");
+    client.ps().expect("it serves on");
+}
+
+#[test]
+fn a_line_over_the_limit_is_refused_and_its_connection_closed() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let mut stream = raw(&world);
+    let mut reader = stream.try_clone().expect("a descriptor");
+    let writer = std::thread::spawn(move || {
+        // The anchor may close before it has taken all.
+        let _ = stream.write_all(&vec![b'x'; 3 << 20]);
+    });
+    let mut said = Vec::new();
+    // A reset after the answer is as good as an end.
+    let _ = reader.read_to_end(&mut said);
+    writer.join().expect("no panic");
+    assert!(String::from_utf8_lossy(&said).contains("too-large"), "{:?}", String::from_utf8_lossy(&said));
+    client.ps().expect("it serves on");
+}
+
+#[test]
+fn a_client_that_never_reads_delays_nobody() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    spawn(&mut client, &sleeper("agent0"));
+    let mut deaf = raw(&world);
+    deaf.set_nonblocking(true).expect("a socket");
+    let mut ask = br#"{"jsonrpc":"2.0","id":1,"method":"kernel/ps"}"#.to_vec();
+    ask.push(b'\n');
+    // Until neither side takes any more.
+    let mut full = 0;
+    while full < 20 {
+        match deaf.write_all(&ask) {
+            Ok(()) => full = 0,
+            Err(_) => full += 1,
+        }
+        client.hello();
+        client.ps().expect("answers");
+    }
+}
+
+#[test]
+fn a_program_without_descriptors_to_spare_delays_clients_and_lives() {
+    let mut world = World::new();
+    let serve = world.serve();
+    let mut limited = std::process::Command::new("/bin/sh");
+    limited.args(["-c", "ulimit -n 32; exec \"$@\"", "sh"]).arg(serve.get_program()).args(serve.get_args());
+    let client = world.anchor_by(limited);
+    let first = client.hello().clone();
+    drop(client);
+    let crowd: Vec<UnixStream> =
+        (0..100).filter_map(|_| UnixStream::connect(world.layout().sock()).ok()).collect();
+    assert!(crowd.len() >= 32);
+    drop(crowd);
+    let mut client = until("it serves again", || netsky_kernel::client::Client::connect(&world.root).ok());
+    assert_eq!(*client.hello(), first, "it is the same anchor");
+    spawn(&mut client, &sleeper("agent0"));
+}
+
+#[test]
+fn a_root_of_any_length_is_served() {
+    let long: PathBuf = std::iter::repeat_n("a-folder-with-a-long-name", 8).collect();
+    let mut world = World::named(long.join(".ostk").to_str().expect("text"));
+    assert!(world.layout().sock().as_os_str().len() > 200);
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent0"));
+    client
+        .kill(&session.name, Some(std::time::Duration::ZERO), &netsky_kernel::rpc::Guard::none())
+        .expect("killed");
+}
+
+#[test]
+fn a_stale_socket_is_in_nobodys_way() {
+    let mut world = World::new();
+    netsky_disk::fs::Dir::create(&world.root).expect("made");
+    drop(std::os::unix::net::UnixListener::bind(world.layout().sock()).expect("bound"));
+    assert!(world.layout().sock().exists());
+    world.anchor().ps().expect("answers");
+}
+
+#[test]
+fn a4_a_root_that_is_open_to_others_or_a_link_is_refused() {
+    let world = World::new();
+    netsky_disk::fs::Dir::create(&world.root).expect("made");
+    std::fs::set_permissions(&world.root, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let refused = world.serve().output().expect("it runs");
+    assert_eq!(refused.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("0755"), "{refused:?}");
+    assert_eq!(std::fs::read_dir(&world.root).expect("reads").count(), 0, "nothing was written");
+    std::fs::set_permissions(&world.root, std::fs::Permissions::from_mode(0o700)).expect("ours");
+    let link = world.root.with_file_name("link");
+    std::os::unix::fs::symlink(&world.root, &link).expect("made");
+    let mut serve = std::process::Command::new(PROGRAM);
+    let refused = serve.arg("serve").arg("--root").arg(&link).output().expect("it runs");
+    assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+}
+
+#[test]
+fn a4_another_user_gets_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED needs root");
+        return;
+    }
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let folder = world.root.parent().expect("a folder").to_owned();
+    // The other user must be able to run the probe and to reach the root's folder, but for the root itself.
+    let probe = folder.join("probe");
+    std::fs::copy(PROGRAM, &probe).expect("copied");
+    let open = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    open(&folder, 0o755);
+    let (code, said) = as_nobody(&world.root, &probe);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("denied"), "{said}");
+    // Even if somebody opened folder and socket, the anchor looks at who calls.
+    open(&world.root, 0o755);
+    open(&world.layout().sock(), 0o777);
+    let (code, said) = as_nobody(&world.root, &probe);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("not the owner"), "{said}");
+    open(&world.root, 0o700);
+    client.ps().expect("it serves its owner");
+}

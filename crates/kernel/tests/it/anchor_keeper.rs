@@ -1,0 +1,103 @@
+//! Who is revived by whom.
+
+use std::time::Duration;
+
+use netsky_kernel::rpc::{EventKind, Guard, SessionState};
+use netsky_model::id::Generation;
+
+use crate::anchor_world::*;
+
+#[test]
+fn a_session_its_anchor_keeps_is_revived_at_once_and_then_with_pauses() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    spawn(&mut client, &kept(shell("agentinfinity", "exit 1")));
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    let mut pauses = Vec::new();
+    while pauses.len() < 3 {
+        let wanted = |event: &netsky_kernel::rpc::Event| event.kind == EventKind::Revive;
+        let revive = events.find(LONG, wanted).expect("lives").expect("told");
+        pauses.push((revive.data["after_ms"].as_u64().expect("a number"), revive.generation));
+    }
+    let generations = [1, 2, 3].map(|generation| Some(Generation(generation)));
+    assert_eq!(pauses, [(0, generations[0]), (1_000, generations[1]), (2_000, generations[2])]);
+}
+
+#[test]
+fn a_kept_session_comes_back_after_its_worker_or_program_is_killed() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let first = spawn(&mut client, &kept(sleeper("netsky-ticker")));
+    kill9(first.worker.as_ref().expect("it has one"));
+    let second = until("it is back", || {
+        client
+            .show(&first.name)
+            .ok()
+            .filter(|view| view.generation == Generation(2) && view.state == SessionState::Active)
+    });
+    assert_eq!(second.lineage, first.lineage);
+    assert_eq!(marked(&first), []);
+}
+
+#[test]
+fn a_kept_session_comes_back_with_the_next_anchor() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let first = spawn(&mut client, &kept(sleeper("agentinfinity")));
+    world.kill_anchor();
+    kill9(first.worker.as_ref().expect("it has one"));
+    let mut client = world.anchor();
+    let second = until("it is back", || {
+        client
+            .show(&first.name)
+            .ok()
+            .filter(|view| view.generation == Generation(2) && view.state == SessionState::Active)
+    });
+    assert_eq!(second.lineage, first.lineage);
+    event(&world.root, 0, "agentinfinity", &[EventKind::Orphaned]);
+}
+
+#[test]
+fn a_kept_session_that_was_killed_stays_down_also_after_a_restart() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let first = spawn(&mut client, &kept(sleeper("agentinfinity")));
+    client.kill(&first.name, Some(Duration::ZERO), &Guard::none()).expect("killed");
+    // One that dies again and again is killed in the pause before a revival.
+    spawn(&mut client, &kept(shell("netsky-ticker", "exit 1")));
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    let pausing = |event: &netsky_kernel::rpc::Event| {
+        event.kind == EventKind::Revive && event.data["after_ms"] == 2_000
+    };
+    events.find(LONG, pausing).expect("lives").expect("told");
+    client.kill(&id("netsky-ticker"), Some(Duration::ZERO), &Guard::none()).expect("killed");
+    let generations = |client: &mut netsky_kernel::client::Client| {
+        client.list().expect("answers").iter().map(|view| view.generation).collect::<Vec<_>>()
+    };
+    let before = generations(&mut client);
+    world.kill_anchor();
+    let mut client = world.anchor();
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    let head = events.head();
+    let mut rows = Vec::new();
+    while rows.last().is_none_or(|row: &netsky_kernel::rpc::Event| row.seq < head) {
+        rows.push(events.next(Some(LONG)).expect("lives").expect("told"));
+    }
+    let epoch = client.hello().epoch;
+    assert!(!rows.iter().any(|row| row.epoch == epoch && row.kind == EventKind::Revive), "{rows:?}");
+    assert_eq!(generations(&mut client), before);
+}
+
+#[test]
+fn a_session_the_watchdog_keeps_is_only_reported() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let first = spawn(&mut client, &sleeper("agent0"));
+    kill9(first.program.as_ref().expect("it runs"));
+    let exited = event(&world.root, 0, "agent0", &[EventKind::Exited]);
+    let settled =
+        until("it is settled", || client.show(&first.name).ok().filter(|session| !session.state.may_live()));
+    assert_eq!((settled.state, settled.generation), (SessionState::Exited, Generation(1)));
+    let mut events = world.client().subscribe(Some(exited.seq)).expect("subscribed");
+    assert_eq!(events.next(Some(Duration::from_millis(300))).expect("lives"), None, "nothing follows");
+}

@@ -1,0 +1,253 @@
+//! One anchor a root; its death, and what its successor makes of what it finds.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use netsky_disk::process::{self, is_alive};
+use netsky_kernel::client::{Client, ClientError};
+use netsky_kernel::rpc::{EventKind, Guard, SessionState};
+use netsky_kernel::session::Meta;
+use netsky_model::id::Generation;
+
+use crate::anchor_world::*;
+
+#[test]
+fn t16_a_second_anchor_is_refused_and_harms_nothing() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent0"));
+    let second = world.serve().output().expect("it runs");
+    assert_eq!(second.status.code(), Some(5));
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains("already serves") && said.lines().count() == 1, "{said}");
+    let after = world.client();
+    assert_eq!(after.hello(), client.hello());
+    assert_eq!(client.show(&session.name).expect("known").program, session.program);
+}
+
+#[test]
+fn t16_no_session_keeps_the_lock_of_a_dead_anchor() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &shell("agent0", "sleep 1000 & wait"));
+    until("its child runs", || (marked(&session).len() >= 2).then_some(()));
+    world.kill_anchor();
+    assert!(!netsky_disk::lock::Lock::is_held(world.layout().lock()).expect("looks"));
+    for process in marked(&session).iter().chain(session.worker.as_ref()) {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", process.pid)).expect("ours");
+        for link in open.flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok()) {
+            let name = link.to_string_lossy().into_owned();
+            assert!(
+                !name.ends_with("anchor.lock") && !name.ends_with("ostk.sock"),
+                "{process:?} holds {name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_killed_anchor_hurts_no_session_and_its_successor_adopts_them() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let before: Vec<_> = ["agent0", "agent1", "agent2"].map(|name| spawn(&mut client, &sleeper(name))).into();
+    let first = client.hello().clone();
+    world.kill_anchor();
+    assert!(matches!(Client::connect(&world.root), Err(ClientError::NotServing { .. })));
+    // One of them ends while nobody listens.
+    kill9(before[1].program.as_ref().expect("it runs"));
+    let worker = before[1].worker.clone().expect("it has one");
+    until("its worker has written it down and gone", || (!is_alive(&worker)).then_some(()));
+
+    let mut client = world.anchor();
+    assert!(client.hello().epoch > first.epoch);
+    assert_ne!(client.hello().anchor_id, first.anchor_id);
+    let after = client.ps().expect("answers");
+    for at in [0, 2] {
+        assert_eq!((&after[at].program, &after[at].worker), (&before[at].program, &before[at].worker));
+        assert_eq!(after[at].state, SessionState::Active);
+    }
+    assert_eq!(after[1].state, SessionState::Exited);
+    let told = event(&world.root, 0, "agent1", &[EventKind::Exited]);
+    assert_eq!((told.epoch, &told.data["how"]["signal"]), (client.hello().epoch, &serde_json::json!(9)));
+    // An adopted worker is watched like one of our own.
+    let ended = client.kill(&before[0].name, Some(Duration::ZERO), &Guard::none()).expect("killed");
+    assert_eq!(ended.state, SessionState::Stopped);
+    kill9(before[2].worker.as_ref().expect("it has one"));
+    event(&world.root, told.seq, "agent2", &[EventKind::Died]);
+    assert_eq!(marked(&before[2]), []);
+}
+
+#[test]
+fn a_session_without_worker_is_orphaned_at_the_next_start_and_left_to_its_keeper() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &shell("agent0", "setsid sleep 1000 & exec sleep 1000"));
+    until("its child runs", || (marked(&session).len() >= 2).then_some(()));
+    world.kill_anchor();
+    kill9(session.worker.as_ref().expect("it has one"));
+    let mut client = world.anchor();
+    event(&world.root, 0, "agent0", &[EventKind::Orphaned]);
+    assert_eq!(marked(&session), [], "I11: swept before it is told");
+    let found = until("it is settled", || {
+        client.show(&session.name).ok().filter(|session| !session.state.may_live())
+    });
+    assert_eq!((found.state, found.generation), (SessionState::Orphaned, Generation(1)));
+    assert_eq!(spawn(&mut client, &sleeper("agent0")).generation, Generation(2));
+}
+
+#[test]
+fn t8_a_reused_pid_is_not_adopted() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent0"));
+    world.kill_anchor();
+    let worker = session.worker.clone().expect("it has one");
+    kill9(&worker);
+    until("it is gone", || (!is_alive(&worker)).then_some(()));
+    // What the meta would say if the system had handed the worker's and program's pids to a bystander.
+    let mut bystander = std::process::Command::new("sleep").arg("1000").spawn().expect("it starts");
+    let identity = process::identify(bystander.id()).expect("it runs");
+    let path = world.layout().meta(&session.name);
+    let mut meta = Meta::parse(&std::fs::read(&path).expect("reads")).expect("a meta");
+    for process in [&mut meta.worker, &mut meta.program].into_iter().flatten() {
+        process.pid = identity.pid;
+        assert_ne!(process.start_time, identity.start_time);
+    }
+    std::fs::write(&path, meta.to_bytes()).expect("writes");
+
+    let mut client = world.anchor();
+    event(&world.root, 0, "agent0", &[EventKind::Orphaned]);
+    let killed = client.kill(&session.name, Some(Duration::ZERO), &Guard::none()).expect("nothing to kill");
+    assert_eq!(killed.state, SessionState::Orphaned);
+    assert!(is_alive(&identity), "the bystander lives");
+    bystander.kill().expect("our own child");
+    bystander.wait().expect("our own child");
+}
+
+#[test]
+fn a_subscription_continues_exactly_over_a_restart() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    spawn(&mut client, &sleeper("agent0"));
+    let mut rows = Vec::new();
+    while rows.last().is_none_or(|last: &netsky_kernel::rpc::Event| last.kind != EventKind::Started) {
+        rows.push(events.next(Some(LONG)).expect("lives").expect("told"));
+    }
+    world.kill_anchor();
+    until("the subscriber hears of it", || events.next(Some(LONG)).is_err().then_some(()));
+    let mut client = world.anchor();
+    spawn(&mut client, &sleeper("agent1"));
+    let since = rows.last().expect("some").seq;
+    let mut events = world.client().subscribe(Some(since)).expect("subscribed");
+    loop {
+        let row = events.next(Some(LONG)).expect("lives").expect("told");
+        let done = row.kind == EventKind::Started && row.session == Some(id("agent1"));
+        rows.push(row);
+        if done {
+            break;
+        }
+    }
+    let seqs: Vec<u64> = rows.iter().map(|row| row.seq).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+    assert!(rows.is_sorted_by_key(|row| row.epoch));
+    assert_eq!(
+        rows.iter().filter(|row| row.kind == EventKind::Started).count(),
+        2,
+        "each start is told once"
+    );
+}
+
+#[test]
+fn t14_a_torn_journal_is_repaired_and_goes_on() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    spawn(&mut client, &sleeper("agent0"));
+    world.kill_anchor();
+    let mut journal = std::fs::File::options().append(true).open(world.layout().journal()).expect("opens");
+    journal.write_all(br#"{"v":1,"seq":99,"ts":"2026-"#).expect("writes");
+    drop(journal);
+    let mut client = world.anchor();
+    assert_eq!(client.ps().expect("answers")[0].state, SessionState::Active);
+    event(&world.root, 0, "agent0", &[EventKind::Adopted]);
+    let text = std::fs::read_to_string(world.layout().journal()).expect("reads");
+    assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
+    assert!(!text.contains("damaged"), "a torn tail is no damage:\n{text}");
+}
+
+#[test]
+fn a_damaged_meta_is_left_alone_and_closes_only_its_own_name() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &shell("agent0", "exit 0"));
+    event(&world.root, 0, "agent0", &[EventKind::Exited]);
+    spawn(&mut client, &sleeper("agent1"));
+    world.kill_anchor();
+    std::fs::write(world.layout().meta(&session.name), b"{\"v\":1,").expect("writes");
+    let mut client = world.anchor();
+    assert_eq!(client.ps().expect("answers").len(), 1);
+    let refused = client.spawn(&sleeper("agent0"), &Guard::none()).expect_err("closed");
+    assert!(refused.to_string().contains("agent0"), "{refused}");
+    assert_eq!(std::fs::read(world.layout().meta(&session.name)).expect("reads"), b"{\"v\":1,");
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    events.find(LONG, |event| event.kind == EventKind::Damaged).expect("lives").expect("told");
+}
+
+#[test]
+fn shutdown_leaves_sessions_and_with_all_ends_them() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent0"));
+    let kept = spawn(&mut client, &kept(sleeper("agent1")));
+    let answer = client.shutdown(false).expect("stops");
+    assert_eq!((answer.ended.len(), answer.left.len()), (0, 2));
+    until("nobody serves", || Client::connect(&world.root).is_err().then_some(()));
+    assert!(is_alive(session.worker.as_ref().expect("it has one")));
+    let client = world.anchor();
+    let answer = client.shutdown(true).expect("stops");
+    assert_eq!((answer.ended.len(), answer.left.len()), (2, 0));
+    assert_eq!((marked(&session), marked(&kept)), (vec![], vec![]));
+    until("nobody serves", || Client::connect(&world.root).is_err().then_some(()));
+    let mut client = world.anchor();
+    assert!(client.ps().expect("answers").iter().all(|session| session.state == SessionState::Stopped));
+}
+
+#[test]
+fn sigterm_stops_an_anchor_and_no_session() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent0"));
+    signal(&client.hello().anchor.clone(), netsky_disk::process::Signal::TERM);
+    until("nobody serves", || Client::connect(&world.root).is_err().then_some(()));
+    assert!(is_alive(session.worker.as_ref().expect("it has one")));
+    assert!(!world.layout().sock().exists());
+}
+
+#[test]
+fn racing_starters_all_reach_one_anchor() {
+    let world = World::new();
+    let ids: Vec<String> = std::thread::scope(|scope| {
+        let start =
+            || Client::ensure(&world.root, Path::new(PROGRAM)).expect("an anchor").hello().anchor_id.clone();
+        let starters: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
+        starters.into_iter().map(|starter| starter.join().expect("no panic")).collect()
+    });
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
+#[test]
+fn an_anchor_started_inside_a_session_outlives_it_with_its_own_sessions() {
+    let mut outer = World::new();
+    let mut client = outer.anchor();
+    let inner = World::new();
+    let line = format!("exec {PROGRAM} ensure {}", inner.root.display());
+    let host = spawn(&mut client, &shell("agent0", &line));
+    let mut guest = until("the inner anchor greets", || Client::connect(&inner.root).ok());
+    let session = spawn(&mut guest, &sleeper("agent1"));
+    let ended = client.kill(&host.name, Some(Duration::ZERO), &Guard::none()).expect("killed");
+    assert_eq!(ended.state, SessionState::Stopped);
+    assert!(is_alive(&guest.hello().anchor), "the anchor is no part of the session");
+    assert!(is_alive(session.program.as_ref().expect("it runs")));
+    assert_eq!(guest.show(&session.name).expect("answers").state, SessionState::Active);
+}

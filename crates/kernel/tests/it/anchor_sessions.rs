@@ -1,0 +1,213 @@
+//! Starting, watching and ending sessions.
+
+use std::time::Duration;
+
+use netsky_disk::process::{Signal, is_alive};
+use netsky_kernel::rpc::{EventKind, Guard, RefusalKind, SessionState};
+use netsky_kernel::session::End;
+use netsky_model::id::Generation;
+
+use crate::anchor_world::*;
+
+#[test]
+fn a_session_starts_lives_and_is_killed_with_all_it_started() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &shell("agent0", "setsid sleep 1000 & sleep 1000 & wait"));
+    assert_eq!((session.state, session.generation), (SessionState::Active, Generation(1)));
+    until("its children run", || (marked(&session).len() >= 3).then_some(()));
+    let ended = client.kill(&session.name, Some(Duration::from_millis(100)), &Guard::none()).expect("killed");
+    assert_eq!((ended.state, ended.end), (SessionState::Stopped, Some(End::Killed)));
+    assert_eq!(marked(&session), [], "I11: nothing of the generation lives");
+    let again = spawn(&mut client, &sleeper("agent0"));
+    assert_eq!((again.lineage, again.generation), (session.lineage, Generation(2)));
+}
+
+#[test]
+fn an_exit_is_told_with_its_code() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let since = 0;
+    spawn(&mut client, &shell("agent1", "exit 7"));
+    let event = event(&world.root, since, "agent1", &[EventKind::Exited]);
+    assert_eq!(event.data["how"], serde_json::json!({"kind": "exited", "code": 7}));
+    let session = until("it is settled", || {
+        client.show(&id("agent1")).ok().filter(|session| !session.state.may_live())
+    });
+    assert_eq!((session.state, session.end), (SessionState::Exited, Some(End::Exited { code: 7 })));
+    assert_eq!(client.reap().expect("reaped"), [id("agent1")]);
+    assert_eq!(client.ps().expect("answers"), []);
+    assert_eq!(client.list().expect("answers")[0].state, SessionState::Inactive);
+}
+
+#[test]
+fn i11_a_killed_worker_is_noticed_at_once_and_its_escaped_grandchild_is_swept() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &shell("agent2", "setsid sh -c 'sleep 1000; :' & exec sleep 1000"));
+    until("the escaped grandchild runs", || (marked(&session).len() >= 3).then_some(()));
+    let mut events = world.client().subscribe(None).expect("subscribed");
+    let killed = std::time::Instant::now();
+    kill9(session.worker.as_ref().expect("it has one"));
+    let died = events.find(LONG, |event| event.kind == EventKind::Died).expect("lives").expect("told");
+    assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
+    assert_eq!(died.data["how"]["kind"], "worker-died");
+    assert_eq!(marked(&session), []);
+    let session = until("it is settled", || {
+        client.show(&session.name).ok().filter(|session| !session.state.may_live())
+    });
+    assert_eq!(session.state, SessionState::Died);
+}
+
+#[test]
+fn a_stuck_worker_is_killed_when_it_does_not_kill() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent3"));
+    signal(session.worker.as_ref().expect("it has one"), Signal::STOP);
+    let ended = client.kill(&session.name, Some(Duration::ZERO), &Guard::none()).expect("killed");
+    assert_eq!((ended.state, ended.end), (SessionState::Stopped, Some(End::Killed)));
+    assert_eq!(marked(&session), []);
+}
+
+#[test]
+fn a_silent_worker_is_told_as_hung_and_as_recovered() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent4"));
+    until("it has beaten", || client.show(&session.name).ok()?.heartbeat);
+    let worker = session.worker.expect("it has one");
+    let mut events = world.client().subscribe(None).expect("subscribed");
+    signal(&worker, Signal::STOP);
+    events.find(LONG, |event| event.kind == EventKind::Hung).expect("lives").expect("told");
+    assert_eq!(client.show(&session.name).expect("known").state, SessionState::Hung);
+    signal(&worker, Signal::CONT);
+    events.find(LONG, |event| event.kind == EventKind::Recovered).expect("lives").expect("told");
+}
+
+#[test]
+fn what_is_stale_is_refused_and_what_lives_is_busy() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let kind = |result: Result<_, netsky_kernel::client::ClientError>| match result {
+        Ok::<netsky_kernel::rpc::SessionView, _>(session) => panic!("not refused: {session:?}"),
+        Err(error) => error.kind(),
+    };
+    let guard = Guard::if_generation;
+    assert_eq!(kind(client.show(&id("agent5"))), Some(RefusalKind::NotFound));
+    assert_eq!(kind(client.kill(&id("agent5"), None, &Guard::none())), Some(RefusalKind::NotFound));
+    assert_eq!(
+        kind(client.spawn(&sleeper("agent5"), &guard(Generation(3)))),
+        Some(RefusalKind::StaleGeneration)
+    );
+    let first = client.spawn(&sleeper("agent5"), &guard(Generation(0))).expect("there was none");
+    assert_eq!(kind(client.spawn(&sleeper("agent5"), &Guard::none())), Some(RefusalKind::Busy));
+    assert_eq!(
+        kind(client.kill(&first.name, None, &guard(Generation(0)))),
+        Some(RefusalKind::StaleGeneration)
+    );
+    client.kill(&first.name, Some(Duration::ZERO), &guard(Generation(1))).expect("current");
+    assert_eq!(
+        kind(client.spawn(&sleeper("agent5"), &guard(Generation(0)))),
+        Some(RefusalKind::StaleGeneration)
+    );
+    assert_eq!(
+        client.spawn(&sleeper("agent5"), &guard(Generation(1))).expect("current").generation,
+        Generation(2)
+    );
+}
+
+#[test]
+fn a_repeat_is_answered_with_the_first_result_also_by_a_successor() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let once = Guard::if_generation(Generation(0)).once("spawn-1");
+    let first = client.spawn(&sleeper("agent6"), &once).expect("starts");
+    assert_eq!(client.spawn(&sleeper("agent6"), &once).expect("known"), first);
+    world.kill_anchor();
+    let mut client = world.anchor();
+    assert_eq!(client.spawn(&sleeper("agent6"), &once).expect("known"), first);
+    let kill = Guard::none().once("kill-1");
+    let ended = client.kill(&first.name, Some(Duration::ZERO), &kill).expect("killed");
+    let second = spawn(&mut client, &sleeper("agent6"));
+    assert_eq!(client.kill(&first.name, Some(Duration::ZERO), &kill).expect("known"), ended);
+    assert!(is_alive(second.program.as_ref().expect("it runs")), "a late repeat hits nobody new");
+    let misused = client.spawn(&sleeper("agent7"), &kill).expect_err("another method's");
+    assert_eq!(misused.kind(), Some(RefusalKind::BadParams));
+}
+
+#[test]
+fn two_callers_of_one_request_start_one_program() {
+    let mut world = World::new();
+    let _client = world.anchor();
+    let views: Vec<_> = std::thread::scope(|scope| {
+        let call = || {
+            let once = Guard::none().once("both");
+            world.client().spawn(&sleeper("agent0"), &once).expect("one of them starts it")
+        };
+        let calls: Vec<_> = (0..4).map(|_| scope.spawn(call)).collect();
+        calls.into_iter().map(|call| call.join().expect("no panic")).collect()
+    });
+    assert!(views.iter().all(|view| view.program == views[0].program && view.generation == Generation(1)));
+}
+
+#[test]
+fn a_program_that_cannot_start_is_told_and_leaves_nothing() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let mut spec = sleeper("agent8");
+    spec.argv = vec!["/nowhere/at/all".to_owned()];
+    let refused = client.spawn(&spec, &Guard::none()).expect_err("no such program");
+    assert_eq!(refused.kind(), Some(RefusalKind::FailedToStart), "{refused}");
+    let session = client.show(&spec.name).expect("known");
+    assert_eq!(session.state, SessionState::Failed);
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    let failed = events.find(LONG, |event| event.kind == EventKind::Failed).expect("lives").expect("told");
+    assert!(failed.data.to_string().contains("nowhere"), "{failed:?}");
+    assert_eq!(spawn(&mut client, &sleeper("agent8")).generation, Generation(2));
+}
+
+#[test]
+fn bad_parameters_start_nothing() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let mut none = sleeper("agent9");
+    none.argv.clear();
+    let mut relative = sleeper("agent9");
+    relative.cwd = "here".into();
+    let mut named = sleeper("agent9");
+    named.env.insert("A=B".to_owned(), "c".to_owned());
+    for spec in [none, relative, named] {
+        let refused = client.spawn(&spec, &Guard::none()).expect_err("refused");
+        assert_eq!(refused.kind(), Some(RefusalKind::BadParams), "{refused}");
+    }
+    let long = Guard::none().once("x".repeat(200));
+    let refused = client.spawn(&sleeper("agent9"), &long).expect_err("refused");
+    assert_eq!(refused.kind(), Some(RefusalKind::BadParams));
+    let mut huge = sleeper("agent9");
+    huge.argv.push("x".repeat(2 << 20));
+    let refused = client.spawn(&huge, &Guard::none()).expect_err("refused");
+    assert_eq!(refused.kind(), Some(RefusalKind::TooLarge));
+    assert_eq!(client.list().expect("answers"), []);
+}
+
+#[test]
+fn a_long_grace_delays_nobody_else() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &shell("agent0", "trap '' TERM; while :; do sleep 1; done"));
+    let root = world.root.clone();
+    let name = session.name.clone();
+    let killing = std::thread::spawn(move || {
+        let mut client = netsky_kernel::client::Client::connect(&root).expect("serves");
+        client.kill(&name, Some(Duration::from_secs(3)), &Guard::none()).expect("killed")
+    });
+    event(&world.root, 0, "agent0", &[EventKind::Kill]);
+    let begun = std::time::Instant::now();
+    for _ in 0..20 {
+        client.ps().expect("answers");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(!killing.is_finished(), "the grace is longer than that");
+    assert_eq!(killing.join().expect("no panic").end, Some(End::Killed));
+}
