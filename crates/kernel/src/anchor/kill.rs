@@ -91,12 +91,7 @@ fn wish(anchor: &Anchor, about: &About, guard: &Guard, grace_ms: u32) -> Result<
 }
 
 /// Ends a live session: through its worker, else without it.
-async fn end(
-    anchor: &Rc<Anchor>,
-    about: &About,
-    meta: &Meta,
-    grace_ms: u32,
-) -> Result<SessionView, Refusal> {
+async fn end(anchor: &Rc<Anchor>, about: &About, meta: &Meta, grace_ms: u32) -> Result<SessionView, Refusal> {
     let grace = Duration::from_millis(u64::from(grace_ms));
     let (path, wanted) = (anchor.layout.worker_sock(&about.session), about.clone());
     let asked = tokio::task::spawn_blocking(move || ask(&path, &wanted, grace));
