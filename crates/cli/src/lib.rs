@@ -26,5 +26,11 @@ pub fn netsky() -> ExitCode {
 /// Runs the `ostk` program on the process's own arguments.
 #[must_use]
 pub fn ostk() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    // Before the command tree: how a worker is started is frozen, whatever becomes of the verbs.
+    if words.next().is_some_and(|verb| verb == "__worker") {
+        let code = netsky_kernel::worker::main(words);
+        return u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from);
+    }
     run::main::<ostk::Cli>("ostk")
 }
