@@ -92,6 +92,26 @@ fn an_absurd_attempt_is_a_dead_letter_not_an_overflow() {
 }
 
 #[test]
+fn t7_many_who_find_the_same_dead_owner_give_back_once() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let me = process::me();
+    let dead = ProcessId { start_time: me.start_time + 1, ..me };
+    for n in 0..60 {
+        bus.send(draft(&n.to_string())).expect("sent");
+        claimed_by(&home, dead.clone());
+    }
+    let seen: Vec<(String, u32)> = std::thread::scope(|scope| {
+        let racers: Vec<_> = (0..6).map(|_| scope.spawn(|| drain(&home.bus(&Nobody)))).collect();
+        racers.into_iter().flat_map(|racer| racer.join().expect("no panic")).collect()
+    });
+    let texts: std::collections::BTreeSet<&str> = seen.iter().map(|(text, _)| text.as_str()).collect();
+    assert_eq!((seen.len(), texts.len()), (60, 60));
+    assert!(seen.iter().all(|(_, attempt)| *attempt == 2));
+    assert_eq!(home.counts(), [0, 0, 60, 0, 0]);
+}
+
+#[test]
 fn mail_of_a_dead_generation_comes_back_and_what_was_read_outside_stays() {
     let home = Home::new();
     let bus = home.bus(&Nobody);

@@ -9,3 +9,4 @@ mod quarantine;
 mod render;
 mod send;
 mod wait;
+mod walk;

@@ -109,6 +109,18 @@ fn t14_a_torn_last_line_is_cut_before_the_next() {
 }
 
 #[test]
+fn t14_beside_other_writers_a_torn_end_becomes_a_line_of_its_own() {
+    let (_temp, _tmp, target) = home();
+    std::fs::write(target.path().join("j.jsonl"), b"{\"a\":1}\n{\"a\":").unwrap();
+    for n in 2..4 {
+        let mut lines = netsky_disk::lines::Lines::open_shared(&target, "j.jsonl").unwrap();
+        lines.append(format!("{{\"a\":{n}}}").as_bytes()).unwrap();
+    }
+    let read = netsky_disk::lines::read(target.path().join("j.jsonl")).unwrap();
+    assert_eq!(read, [&b"{\"a\":1}"[..], b"{\"a\":", b"{\"a\":2}", b"{\"a\":3}"]);
+}
+
+#[test]
 fn l6_a_listing_that_shows_a_name_shows_every_older_one() {
     const FILES: usize = 3000;
     // On the disk of the build: file systems in memory list in the order of arrival anyway.
