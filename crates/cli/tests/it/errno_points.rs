@@ -76,6 +76,39 @@ fn fm_send_eio_every_syscall() {
 }
 
 #[test]
+fn fm_send_enospc_every_syscall_with_create() {
+    let send = ["channel", "send", "agent7", "text", "--from", "agent0", "--create", "--id", "again"];
+    break_everywhere(
+        "send --create, ENOSPC",
+        Fault::Fail(Errno::ENOSPC),
+        &Home::init(),
+        &send,
+        |home, outcome| {
+            let sent = clear_answer(outcome)?;
+            ensure!(!sent || home.audit("agent7")?.folder_of("again") == Some("inbox"), "exit 0, is absent");
+            home.netsky(send)?;
+            ensure!(home.drain()?.len() == 1, "not once");
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn fm_ack_eio_every_syscall() {
+    let template = home();
+    template.drain().expect("drained");
+    let ack = ["channel", "ack", "agent7", "first"];
+    break_everywhere("ack, EIO", Fault::Fail(Errno::EIO), &template, &ack, |home, outcome| {
+        let acked = clear_answer(outcome)?;
+        let there = home.audit("agent7")?.folder_of("first");
+        ensure!(there == Some("acked") || (!acked && there == Some("delivered")), "is in {there:?}");
+        home.netsky(ack)?;
+        ensure!(home.audit("agent7")?.folder_of("first") == Some("acked"), "exit 0, is elsewhere");
+        Ok(())
+    });
+}
+
+#[test]
 fn fm_claim_eio_and_fm_deliver_eio_every_syscall() {
     drain_under(Errno::EIO);
 }

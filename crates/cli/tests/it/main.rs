@@ -6,6 +6,8 @@ mod bus_home;
 mod calls;
 mod channel;
 mod durability;
+// Elsewhere the stepper kills, but cannot yet make a call fail.
+#[cfg(target_arch = "x86_64")]
 mod errno_points;
 mod everywhere;
 mod full_disk;
