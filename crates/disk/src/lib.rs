@@ -21,6 +21,7 @@ pub mod random;
 pub mod spawn;
 pub mod state;
 pub mod sweep;
+pub mod wake;
 pub mod watch;
 
 mod error;

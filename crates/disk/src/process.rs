@@ -223,6 +223,28 @@ pub fn signal(id: &ProcessId, signal: Signal) -> Result<bool> {
     }
 }
 
+/// Send a signal to the process group that a child of ours leads; false if the child was waited for already.
+///
+/// Safe from reuse: as long as the child is there, dead or alive, nobody else can have its number.
+///
+/// # Errors
+/// The system refuses.
+pub fn signal_group_of_child(child: &ProcessId, signal: Signal) -> Result<bool> {
+    let Some(pid) = killable(child.pid).filter(|_| identify_child(child.pid).as_ref() == Some(child)) else {
+        return Ok(false);
+    };
+    match rustix::process::kill_process_group(pid, signal) {
+        Ok(()) => Ok(true),
+        Err(Errno::SRCH) => Ok(false),
+        Err(e) => Err(Error::new("signal the group of", child.pid.to_string(), e)),
+    }
+}
+
+/// Whether any process is in the group of that number; a hint for how long to wait, not a proof of who it is.
+pub fn group_exists(leader: u32) -> bool {
+    killable(leader).is_some_and(|pid| rustix::process::test_kill_process_group(pid).is_ok())
+}
+
 /// A pid that may be signalled: never init, a group, everything, or ourselves.
 fn killable(pid: u32) -> Option<Pid> {
     let raw = i32::try_from(pid).ok()?;

@@ -16,4 +16,3 @@ mod meta_file;
 mod phase;
 mod socket;
 mod start;
-mod wake;

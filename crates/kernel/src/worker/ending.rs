@@ -110,12 +110,7 @@ impl Ending {
 
     /// A signal for the program's process group, as long as the program holds that number.
     pub(super) fn signal(&self, signal: Signal) -> bool {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "our own child that was not reaped: its pid, and so its group, cannot be another's"
-        )]
-        let sent = self.status.is_none() && rustix::process::kill_process_group(self.pid, signal).is_ok();
-        sent
+        process::signal_group_of_child(&self.program, signal).unwrap_or(false)
     }
 
     /// When to look again, if not woken before.
@@ -142,7 +137,7 @@ impl Ending {
             self.stage = Stage::Sweep(now + SWEEP);
         }
         if let Stage::Grace(until) = self.stage
-            && (now >= until || (self.status.is_some() && !self.group_lives()))
+            && (now >= until || (self.status.is_some() && !process::group_exists(self.program.pid)))
         {
             self.signal(Signal::KILL);
             self.stage = Stage::Sweep(now + SWEEP);
@@ -172,12 +167,6 @@ impl Ending {
             }
         }
         living
-    }
-
-    /// Whether the program's group has members after the program itself was reaped.
-    fn group_lives(&self) -> bool {
-        // Only asked, never signalled: a number that came to mean another group costs no more than the grace.
-        rustix::process::test_kill_process_group(self.pid).is_ok()
     }
 
     fn verdict(&mut self) -> Verdict {

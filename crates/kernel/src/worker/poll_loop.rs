@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::Lock;
+use netsky_disk::wake::Wake;
 use netsky_disk::{clock, fault};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -23,7 +24,6 @@ use super::start::Wires;
 use crate::frame::{FromWorker, Refusal, RefusalKind, ToWorker};
 use crate::output_log::OutputLog;
 use crate::session::{End, Pulse, WorkerHello};
-use crate::wake::Wake;
 
 /// Bytes of output read in one round; a terminal gives at most 4 KiB at once, a pipe 64 KiB.
 const READ: usize = 64 << 10;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
+use netsky_disk::wake::{Wake, ignored};
 use netsky_disk::{fault, process};
 use netsky_model::process::ProcessId;
 use rustix::fs::{Mode, OFlags};
@@ -27,7 +28,6 @@ use super::start::{self, Started};
 use crate::output_log::OutputLog;
 use crate::session::{End, Io, LogSpan, Meta, Phase, ReadyLine, StartFailure, WorkerHello};
 use crate::socket;
-use crate::wake::Wake;
 
 /// A look at the lock (`Lock::is_held`) holds it for a moment: wait that out before saying "busy".
 const LOCK_WAIT: Duration = Duration::from_millis(500);
@@ -162,23 +162,6 @@ fn detach() -> std::io::Result<Wake> {
     let mut signals = vec![Signal::CHILD, Signal::TERM, Signal::HUP, Signal::INT];
     signals.extend(ignored());
     Wake::catch(&signals)
-}
-
-/// Signals that we were started with as ignored. Caught instead, they are at their default in the program.
-fn ignored() -> Vec<Signal> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .unwrap_or(0);
-    // The runtime ignores SIGPIPE for us and puts it back for what we start; the last three may not be caught.
-    let left_alone = [Signal::PIPE, Signal::ILL, Signal::FPE, Signal::SEGV];
-    (1..=31)
-        .filter(|number| mask & (1 << (number - 1)) != 0)
-        .filter_map(Signal::from_named_raw)
-        .filter(|signal| !left_alone.contains(signal))
-        .collect()
 }
 
 /// Tell whoever started us, once, and let go of standard output.

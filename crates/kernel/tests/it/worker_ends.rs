@@ -174,7 +174,8 @@ fn fm_worker_kill_the_program_dies_with_its_worker() {
 #[test]
 fn fm_worker_started_kill_no_program_outlives_a_worker_that_recorded_nothing() {
     let bench = Bench::new();
-    bench.reserve(script(Io::Pipes, "sleep 300"), 1);
+    // Without children of its own: those are the anchor's to sweep, by their mark.
+    bench.reserve(script(Io::Pipes, "exec sleep 300"), 1);
     let mut command = bench.command(1);
     let mut child = command.env("NETSKY_FAULT", "worker.started=kill").spawn().expect("starts");
     assert!(!child.wait().expect("ends").success());

@@ -118,8 +118,8 @@ fn the_program_has_a_terminal_of_its_own() {
     assert!(seen.contains("/dev/pts/"), "{seen:?}");
     client.resize(50, 132).expect("sends");
     client.input(0, b"\n").expect("sends");
-    read_until(&mut client, "50 132");
-    read_until(&mut client, "st=0");
+    let seen = read_until(&mut client, "st=0");
+    assert!(seen.contains("50 132"), "{seen:?}");
 }
 
 #[test]

@@ -1,5 +1,4 @@
 //! Signals as a descriptor: a handler writes one byte into a pipe that the poll loop reads.
-#![expect(unsafe_code, reason = "a signal handler runs anywhere; it has its paragraph")]
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,9 +6,28 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 
+/// Every classic signal that we were started with as ignored, and that may be caught.
+///
+/// Whoever starts programs catches these, so that they are at their default in there and not ignored by inheritance.
+pub fn ignored() -> Vec<Signal> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(0);
+    // The runtime ignores SIGPIPE for us and puts it back for what we start; the last three may not be caught.
+    let left_alone = [Signal::PIPE, Signal::ILL, Signal::FPE, Signal::SEGV];
+    (1..=31)
+        .filter(|number| mask & (1 << (number - 1)) != 0)
+        .filter_map(Signal::from_named_raw)
+        .filter(|signal| !left_alone.contains(signal))
+        .collect()
+}
+
 /// The reading end; dropping it leaves the handlers in place, which then write into nothing.
 #[derive(Debug)]
-pub(crate) struct Wake {
+pub struct Wake {
     read: OwnedFd,
 }
 
@@ -18,7 +36,10 @@ const BATCH: usize = 64;
 
 impl Wake {
     /// Catch these signals from here on. Caught ones are back at their default in any program we start.
-    pub(crate) fn catch(signals: &[Signal]) -> io::Result<Wake> {
+    ///
+    /// # Errors
+    /// No pipe can be made, or a signal cannot be caught.
+    pub fn catch(signals: &[Signal]) -> io::Result<Wake> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // For the life of the process: a handler may run at any time.
         let write: &'static OwnedFd = Box::leak(Box::new(write));
@@ -37,7 +58,7 @@ impl Wake {
     }
 
     /// The signals that came since the last call.
-    pub(crate) fn take(&self) -> Vec<Signal> {
+    pub fn take(&self) -> Vec<Signal> {
         let mut bytes = [0; BATCH];
         let read = rustix::io::read(&self.read, &mut bytes[..]).unwrap_or(0);
         bytes[..read].iter().filter_map(|byte| Signal::from_named_raw(i32::from(*byte))).collect()
