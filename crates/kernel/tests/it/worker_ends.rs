@@ -136,7 +136,7 @@ fn t12_i11_an_orphan_that_wiped_its_environment_is_swept_on_a_kill() {
 #[test]
 fn i11_a_tree_that_forks_while_it_is_swept_is_ended() {
     let bench = Bench::new();
-    let text = "f() { while :; do sleep 0.01 & done; }; f & f & echo armed; wait";
+    let text = "f() { while :; do sleep 0.001; done; }; f & f & f & echo armed; wait";
     let mut session = bench.start(script(Io::Pipes, text));
     let mut client = session.follower();
     read_until(&mut client, "armed");
