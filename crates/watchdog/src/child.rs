@@ -11,7 +11,7 @@ use netsky_disk::lock::Lock;
 use netsky_disk::watch::Watch;
 use netsky_disk::{clock, fault, process, state};
 use netsky_kernel::client::Client;
-use netsky_kernel::rpc::Guard;
+use netsky_kernel::rpc::{Guard, SessionView};
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, Nonce, RestartId};
 use netsky_model::restart::{Inflight, Kind, Phase, Started, Status, VERSION};
@@ -26,8 +26,9 @@ use crate::{handoff, perform};
 const UP_LIMIT: Duration = Duration::from_secs(60);
 /// Slow look while waiting for the proof: whether agent0 died, and for what gave no event.
 const UP_RESCAN: Duration = Duration::from_millis(500);
-/// Longest wait for another child to end: it holds the lock until it is dead.
-const OTHER_CHILD: Duration = Duration::from_secs(5);
+/// Longest wait for another child to end: it holds the lock, and looks at its fence after each kill
+/// (5 s of grace) and every half second of waiting.
+const OTHER_CHILD: Duration = Duration::from_secs(15);
 
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,11 +113,17 @@ impl Child<'_> {
         if self.status.phase != Phase::UpDetected || !self.is_up(&mut client, &root)? {
             fenced!(self.preflight(&mut client));
             said("preflight done");
-            fenced!(self.teardown(&mut client));
+            // Looked at before the fence, acted on behind it: a child that is paused in between and replaced
+            // asks the kernel for generations that are no longer the newest, and is refused.
+            let sessions = client.list()?;
+            fenced!(self.enter(Phase::Teardown));
+            fault::point("watchdog.child.teardown")
+                .map_err(|e| netsky_disk::Error::new("tear down", "agent0", e))?;
+            self.teardown(&sessions)?;
             said("teardown done");
-            fenced!(self.spawn(&mut client));
+            fenced!(self.spawn(&mut client, &sessions));
             said("spawned");
-            self.wait_for_proof(&mut client)?;
+            fenced!(self.wait_for_proof(&mut client));
             fenced!(self.enter(Phase::UpDetected));
             said("up");
         }
@@ -185,12 +192,8 @@ impl Child<'_> {
     }
 
     /// End what is left of the old sessions, all at once: each may take its whole grace.
-    fn teardown(&mut self, client: &mut Client) -> Result<Outcome> {
-        fenced!(self.enter(Phase::Teardown));
-        fault::point("watchdog.child.teardown")
-            .map_err(|e| netsky_disk::Error::new("tear down", "agent0", e))?;
+    fn teardown(&self, sessions: &[SessionView]) -> Result<()> {
         let wanted = self.to_start()?;
-        let sessions = client.list()?;
         let alive =
             sessions.iter().filter(|s| s.state.may_live() && wanted.iter().any(|d| d.agent == s.name));
         let root = self.cx.layout.kernel_root();
@@ -208,13 +211,11 @@ impl Child<'_> {
             let gone = || Err(Error::Restart("a kill did not end".to_owned()));
             kills.into_iter().map(|kill| kill.join().unwrap_or_else(|_| gone())).collect()
         });
-        ends.into_iter().collect::<Result<Vec<()>>>()?;
-        Ok(Outcome::Done)
+        ends.into_iter().collect()
     }
 
     /// Start the new sessions, agent0 first.
-    fn spawn(&mut self, client: &mut Client) -> Result<Outcome> {
-        let sessions = client.list()?;
+    fn spawn(&mut self, client: &mut Client, sessions: &[SessionView]) -> Result<Outcome> {
         let mut started = Vec::new();
         for desired in self.to_start()? {
             if current(self.cx, &self.inflight.id, self.inflight.epoch)?.is_none() {
@@ -246,11 +247,14 @@ impl Child<'_> {
             && session.state.may_live())
     }
 
-    fn wait_for_proof(&self, client: &mut Client) -> Result<()> {
+    fn wait_for_proof(&self, client: &mut Client) -> Result<Outcome> {
         let Started { name, generation, nonce } = self.root()?;
         let watch = Watch::new(&[self.cx.layout.up_folder()])?;
         let until = clock::boot() + UP_LIMIT;
         while UpProof::of(self.cx, nonce, name, *generation).is_none() {
+            if current(self.cx, &self.inflight.id, self.inflight.epoch)?.is_none() {
+                return Ok(Outcome::Superseded);
+            }
             let session = client.show(name)?;
             if session.generation != *generation || !session.state.may_live() {
                 let how = session.end.map_or_else(|| session.state.to_string(), |end| end.to_string());
@@ -261,7 +265,7 @@ impl Child<'_> {
             }
             watch.wait(UP_RESCAN)?;
         }
-        Ok(())
+        Ok(Outcome::Done)
     }
 }
 
