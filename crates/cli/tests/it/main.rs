@@ -5,6 +5,7 @@ mod bad_input;
 mod bus_home;
 mod calls;
 mod channel;
+mod constellation;
 mod durability;
 // Elsewhere the stepper kills, but cannot yet make a call fail.
 #[cfg(target_arch = "x86_64")]
@@ -14,3 +15,4 @@ mod full_disk;
 mod kill_points;
 mod racers;
 mod screen;
+mod stage;

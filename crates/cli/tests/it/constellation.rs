@@ -1,0 +1,195 @@
+//! up, down, status, restart: what a newcomer does, and the restart protocol under kill.
+
+use netsky_disk::process::{Signal, identify, is_alive};
+
+use crate::stage::{QUIET, Stage};
+
+#[test]
+fn up_returns_at_the_proof_and_down_ends_everything() {
+    let stage = Stage::up(2, QUIET, "1s");
+    let everyone: Vec<_> =
+        ["agent0", "agent1", "agent2", "agentinfinity", "netsky-ticker"].map(|id| stage.program(id)).into();
+    let again = stage.ok(&["up", "2", "--", "/bin/sh", "-c", QUIET]);
+    assert!(again.contains("agent0 session 1 starting at "), "the same proof: {again}");
+    assert_eq!(stage.program("agent0"), everyone[0], "up leaves what is up");
+    stage.ok(&["down"]);
+    assert!(everyone.iter().all(|process| !is_alive(process)));
+    assert_eq!(stage.ok(&["down"]), "nothing was running\n");
+    assert_eq!(stage.agent("agent0")["want"], "stopped");
+    let told = stage.ok(&["up", "0", "--", "/bin/sh", "-c", QUIET]);
+    assert!(told.contains("agent0 session 2 starting at "), "K rises: {told}");
+    assert!(stage.names("logs/handoffs").is_empty(), "nothing died, nothing is handed over");
+}
+
+#[test]
+fn i7_a_killed_agent0_comes_back_with_its_handoff_and_is_verified() {
+    let stage = Stage::up(1, QUIET, "500ms");
+    let (root, clone) = (stage.program("agent0"), stage.program("agent1"));
+    stage.signal(&root, Signal::KILL);
+    stage.until_verified(2);
+    assert_eq!(stage.program("agent1"), clone, "a crash restart leaves clones alone");
+    let inbox = stage.ok(&["channel", "drain", "agent0"]);
+    assert!(inbox.contains("from=\"agentinfinity\" kind=\"handoff\""), "{inbox}");
+    assert!(inbox.contains("ended without a handoff"), "{inbox}");
+    assert_eq!(stage.names("logs/handoffs").iter().filter(|name| name.ends_with(".json")).count(), 1);
+    assert!(stage.names("state/crash-handoffs").iter().all(|name| name == "tmp"), "our copy goes last");
+    assert!(!stage.names("state").contains(&"agent0-restart-attempts".to_owned()), "cleared by verified");
+    assert_eq!(stage.living_roots(), ["2"]);
+}
+
+#[test]
+fn a_planned_restart_carries_the_users_handoff_and_brings_clones_back() {
+    let stage = Stage::up(1, QUIET, "500ms");
+    let clone = stage.program("agent1");
+    let file = stage.home().join("../handoff.txt");
+    std::fs::write(&file, "the gate is green; harvest 92 next").expect("written");
+    stage.ok(&["restart", "--handoff", file.to_str().expect("text")]);
+    stage.until_verified(2);
+    assert!(!is_alive(&clone), "a planned restart ends every numbered session");
+    assert_eq!(stage.agent("agent1")["generation"], 2);
+    let inbox = stage.ok(&["channel", "drain", "agent0"]);
+    assert!(inbox.contains("the gate is green; harvest 92 next"), "{inbox}");
+    assert!(file.exists(), "the user's file stays the user's");
+    let archive = stage.names("state/restart-archive");
+    assert!(archive.iter().any(|name| name.ends_with(".request")), "archived once verified: {archive:?}");
+}
+
+#[test]
+fn restart_requests_that_cannot_be_met_are_refused_and_queue_nothing() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    assert_eq!(stage.refused(&["restart"]).0, 3, "nothing is up");
+    stage.ok(&["up", "0", "--tick", "1h", "--", "/bin/sh", "-c", QUIET]);
+    stage.hold_triggers();
+    for (file, what) in [("/nowhere", "open"), ("/proc", "regular"), ("/dev/zero", "regular")] {
+        let (exit, line) = stage.refused(&["restart", "--handoff", file]);
+        assert!(exit == 2 && line.contains(what), "{exit} {line}");
+    }
+    stage.ok(&["restart"]);
+    let (exit, line) = stage.refused(&["restart"]);
+    assert!(exit == 5 && line.contains("queued already"), "{line}");
+}
+
+#[test]
+fn fm_detached_restart_preflight_kills_nothing_when_something_is_missing() {
+    let stage = Stage::up(0, QUIET, "300ms");
+    let root = stage.program("agent0");
+    let path = stage.home().join("state/desired/agent0.json");
+    let wish = std::fs::read_to_string(&path).expect("there").replace("/bin/sh", "/bin/no-such-shell");
+    std::fs::write(&path, wish).expect("written");
+    stage.ok(&["restart"]);
+    stage.until("a restart that failed", |stage| {
+        stage.names("state").contains(&"agent0-revive-failed".to_owned()).then_some(())
+    });
+    assert!(is_alive(&root), "nothing is killed before everything needed was looked at");
+    assert_eq!(stage.program("agent0"), root);
+}
+
+/// Where a tick or the child of a restart is killed, and which restart.
+const POINTS: [&str; 5] = [
+    "watchdog.child.marked",
+    "watchdog.child.teardown",
+    "watchdog.child.spawned",
+    "watchdog.child.up",
+    "watchdog.handoff.sent",
+];
+
+#[test]
+fn fm_detached_restart_kill_at_every_phase_ends_verified_with_one_handoff() {
+    for point in POINTS {
+        let stage = Stage::up(0, QUIET, "300ms");
+        stage.hold_triggers();
+        stage.signal(&stage.program("agent0"), Signal::KILL);
+        let log = stage.home().join("../faults");
+        let mut killed = stage.command(&["watchdog", "tick"]);
+        killed.env("NETSKY_FAULT", format!("{point}=kill")).env("NETSKY_FAULT_LOG", &log);
+        stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
+        killed.output().expect("the tick starts");
+        let root = stage.until(point, |stage| {
+            let generations = stage.living_roots();
+            assert!(generations.len() <= 1, "{point}: two agent0: {generations:?}");
+            let _ = stage.run(&["watchdog", "tick"]);
+            let verified = stage.status()["restart"].is_null() && stage.agent("agent0")["up"] == true;
+            verified.then(|| stage.agent("agent0"))
+        });
+        assert_eq!(std::fs::read_to_string(&log).unwrap_or_default().lines().count(), 1, "{point} was hit");
+        assert!(root["generation"].as_u64() >= Some(2));
+        let inbox = stage.ok(&["channel", "drain", "agent0"]);
+        assert_eq!(inbox.matches("kind=\"handoff\"").count(), 1, "{point}: {inbox}");
+    }
+}
+
+#[test]
+fn a_paused_child_that_wakes_after_its_successor_changes_nothing() {
+    let stage = Stage::up(0, QUIET, "300ms");
+    stage.hold_triggers();
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
+    let mut paused = stage.command(&["watchdog", "tick"]);
+    paused.env("NETSKY_FAULT", "watchdog.child.teardown=stop").output().expect("the tick starts");
+    let marker = stage.home().join("state/restart-inflight");
+    let read = || -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(&marker).expect("in flight")).expect("JSON")
+    };
+    let child = stage.until("a stopped child", |_| {
+        let pid = read()["child"]["pid"].as_u64()?;
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.contains(") T ").then(|| identify(pid as u32))?
+    });
+    // What a tick does with a child past its deadline, but for the kill: another one has the restart.
+    let mut inflight = read();
+    inflight["epoch"] = 2.into();
+    inflight["child"] = serde_json::Value::Null;
+    std::fs::write(&marker, inflight.to_string()).expect("written");
+    stage.signal(&child, Signal::CONT);
+    stage.until("the end of the paused child", |_| (!is_alive(&child)).then_some(()));
+    assert_eq!(stage.agent("agent0")["generation"], 1, "it started nobody");
+    stage.until("a verified restart", |stage| {
+        let _ = stage.run(&["watchdog", "tick"]);
+        (stage.status()["restart"].is_null() && stage.agent("agent0")["up"] == true).then_some(())
+    });
+    assert_eq!(stage.agent("agent0")["generation"], 2);
+}
+
+#[test]
+fn mail_of_a_dead_generation_comes_back_flagged() {
+    let stage = Stage::up(
+        0,
+        "netsky session up; netsky channel wait agent0; netsky channel drain agent0; \
+        touch \"$NETSKY_HOME/../took-$NETSKY_GENERATION\"; exec sleep 100000",
+        "500ms",
+    );
+    stage.ok(&["channel", "send", "agent0", "do it", "--from", "owner"]);
+    let took = stage.home().join("../took-1");
+    stage.until("the first surfacing", |_| took.exists().then_some(()));
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until("the second surfacing", |stage| stage.home().join("../took-2").exists().then_some(()));
+    let shown = stage.ok(&["channel", "list", "agent0", "--json"]);
+    let list: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    let mail =
+        list["envelopes"].as_array().expect("a list").iter().find(|e| e["from"] == "owner").expect("kept");
+    assert_eq!((mail["attempt"].as_u64(), mail["state"].as_str()), (Some(2), Some("delivered")));
+}
+
+#[test]
+fn owner_verbs_are_refused_inside_a_session_and_session_verbs_outside() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let inside = |args: &[&str]| {
+        let output =
+            stage.command(args).env("NETSKY_AGENT", "agent1").env("OSTK_MARK", "x").output().expect("runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for args in [&["up", "0", "--", "true"][..], &["down"], &["restart"]] {
+        let (exit, line) = inside(args);
+        assert_eq!(exit, Some(4), "{args:?}: {line}");
+    }
+    assert_eq!(stage.refused(&["session", "up"]).0, 4);
+    let (exit, line) = stage.refused(&["up"]);
+    assert!(exit == 2 && line.contains("no program"), "{line}");
+    assert_eq!(stage.refused(&["up", "--runtime", "claude", "--", "true"]).0, 2);
+    assert_eq!(stage.refused(&["up", "--tick", "0s", "--", "true"]).0, 2);
+    std::fs::write(stage.home().join("config.toml"), "[defaults]\nargs = []\n").expect("written");
+    let (exit, line) = stage.refused(&["up", "--", "true"]);
+    assert!(exit == 2 && line.contains("line 2"), "{line}");
+}

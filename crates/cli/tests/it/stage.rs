@@ -1,0 +1,158 @@
+//! A throwaway constellation for tests: real processes in a home of its own, ended when dropped.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use netsky_disk::process::{Signal, identify, is_alive, signal};
+use netsky_model::process::ProcessId;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take before the test gives up; nothing waits this long when all is well.
+const LIMIT: Duration = Duration::from_secs(90);
+/// Pause between two looks at what has no event for us.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// An agent that is up and then does nothing, for ever.
+pub(crate) const QUIET: &str = "netsky session up && exec sleep 100000";
+
+pub(crate) struct Stage {
+    folder: TempDir,
+}
+
+impl Stage {
+    /// A home with nothing in it.
+    pub(crate) fn new() -> Stage {
+        let folder = tempfile::Builder::new().prefix("ns").tempdir().expect("a throwaway folder");
+        Stage { folder }
+    }
+
+    /// agent0 and `clones`, each running a shell script, with a ticker of this interval.
+    pub(crate) fn up(clones: u32, script: &str, tick: &str) -> Stage {
+        let stage = Stage::new();
+        let clones = clones.to_string();
+        let told = stage.ok(&["up", &clones, "--tick", tick, "--", "/bin/sh", "-c", script]);
+        assert!(told.contains("agent0 session 1 starting at "), "{told}");
+        stage
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// The program, with an environment of its own.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_netsky"));
+        command.args(args).env_clear().env("NETSKY_HOME", self.home()).env("HOME", self.folder.path());
+        command.env("PATH", "/usr/bin:/bin").current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("the program starts")
+    }
+
+    /// Standard output of a run that must end with 0.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "netsky {args:?}: {}\n{out}{err}", output.status);
+        out.into_owned()
+    }
+
+    /// Exit code and the one line of a run that must fail.
+    pub(crate) fn refused(&self, args: &[&str]) -> (i32, String) {
+        let output = self.run(args);
+        let line = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(line.lines().count(), 1, "one line: {line}");
+        (output.status.code().expect("an exit"), line)
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        serde_json::from_str(&self.ok(&["status", "--json"])).expect("one JSON object")
+    }
+
+    /// One agent of the status.
+    pub(crate) fn agent(&self, id: &str) -> Value {
+        let status = self.status();
+        let agents = status["agents"].as_array().expect("a list");
+        agents.iter().find(|agent| agent["id"] == id).unwrap_or(&Value::Null).clone()
+    }
+
+    /// The program of an agent, by identity.
+    pub(crate) fn program(&self, id: &str) -> ProcessId {
+        let pid = self.agent(id)["pid"].as_u64().unwrap_or_else(|| panic!("{id} has no pid"));
+        identify(u32::try_from(pid).expect("a pid")).unwrap_or_else(|| panic!("{id} is gone"))
+    }
+
+    pub(crate) fn signal(&self, process: &ProcessId, what: Signal) {
+        assert!(signal(process, what).expect("ours to signal"), "{process:?} is gone already");
+    }
+
+    /// Wait until `done` answers; panics with the status when it does not in time.
+    pub(crate) fn until<T>(&self, what: &str, mut done: impl FnMut(&Stage) -> Option<T>) -> T {
+        let began = Instant::now();
+        loop {
+            if let Some(found) = done(self) {
+                return found;
+            }
+            assert!(began.elapsed() < LIMIT, "{what} did not happen: {:#}", self.status());
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Wait until agent0 is of this generation, up, and nothing is under way.
+    pub(crate) fn until_verified(&self, generation: u64) {
+        self.until("a verified restart", |stage| {
+            let root = stage.agent("agent0");
+            let settled = root["generation"] == generation && root["up"] == true;
+            (settled && stage.status()["restart"].is_null()).then_some(())
+        });
+    }
+
+    /// Names in a folder of the home; none if it is not there.
+    pub(crate) fn names(&self, folder: &str) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.home().join(folder)) else { return Vec::new() };
+        let mut names: Vec<String> =
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// Stop the two that trigger ticks, so that only the test's own ticks act.
+    pub(crate) fn hold_triggers(&self) {
+        for id in ["netsky-ticker", "agentinfinity"] {
+            self.signal(&self.program(id), Signal::STOP);
+        }
+    }
+
+    /// Every living process that says it is agent0 of this home, by its generation.
+    pub(crate) fn living_roots(&self) -> Vec<String> {
+        let home = self.home().display().to_string();
+        let mut generations: Vec<String> = netsky_disk::sweep::marked("NETSKY_HOME", &home)
+            .expect("/proc can be listed")
+            .into_iter()
+            .filter(is_alive)
+            .filter_map(|id| {
+                let environ = std::fs::read(format!("/proc/{}/environ", id.pid)).ok()?;
+                let text = String::from_utf8_lossy(&environ).into_owned();
+                let value = |key: &str| text.split('\0').find_map(|e| e.strip_prefix(key)).map(str::to_owned);
+                (value("NETSKY_AGENT=")? == "agent0").then(|| value("NETSKY_GENERATION="))?
+            })
+            .collect();
+        generations.sort();
+        generations.dedup();
+        generations
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let output = self.run(&["down"]);
+        let missing = !self.home().join("home.json").exists();
+        if !missing && !output.status.success() && !std::thread::panicking() {
+            panic!("down: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
