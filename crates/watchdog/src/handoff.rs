@@ -108,3 +108,78 @@ pub(crate) fn packet(draft: &Draft) -> Result<Vec<u8>> {
     envelope.requires_ack = Some(true);
     envelope.to_bytes().map_err(|e| Error::BadHandoff(e.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use netsky_bus::Bus;
+    use netsky_disk::fs::Dir;
+    use netsky_disk::home::Home;
+    use netsky_disk::layout::Layout;
+    use netsky_disk::random;
+    use netsky_ledger::Telemetry;
+    use netsky_model::life::State;
+
+    use super::*;
+
+    /// Runs `test` on a fresh home in which a crash restart has its draft.
+    fn with_draft(test: impl FnOnce(&Context<'_>, &RestartId)) {
+        let temp = tempfile::tempdir().expect("a throwaway folder");
+        let layout = Layout::new(temp.path().join("home"));
+        Home::init(&layout).expect("a fresh folder becomes a home");
+        let record = Telemetry::new(&layout);
+        let bus = Bus::open(&layout, &record);
+        bus.create(&AgentId::root()).expect("agent0 has a channel");
+        let nowhere = std::path::PathBuf::from("/nowhere");
+        let cx =
+            Context { layout: &layout, bus, record: &record, netsky: nowhere.clone(), ostk: nowhere.clone() };
+        let restart = random::restart_id();
+        write_draft(&cx, &restart);
+        test(&cx, &restart);
+    }
+
+    fn write_draft(cx: &Context<'_>, restart: &RestartId) {
+        state::write(cx.layout.crash_handoff(restart), b"what is known").expect("a draft");
+    }
+
+    fn archive(cx: &Context<'_>, restart: &RestartId) -> std::path::PathBuf {
+        cx.layout.handoff_archive().join(format!("{restart}.json"))
+    }
+
+    fn waiting(cx: &Context<'_>) -> usize {
+        cx.bus.list(&AgentId::root(), Some(State::Written)).expect("a channel").len()
+    }
+
+    #[test]
+    fn t18_what_never_reached_the_inbox_is_not_archived() {
+        with_draft(|cx, restart| {
+            let inbox = cx.layout.folder(&AgentId::root(), State::Written);
+            std::fs::remove_dir(&inbox).expect("an empty inbox");
+            std::fs::write(&inbox, b"").expect("a file in its place takes no mail");
+            deliver(cx, restart, Kind::Crash).expect_err("nothing can be delivered");
+            assert!(!archive(cx, restart).exists(), "archived before it was delivered");
+            assert!(cx.layout.crash_handoff(restart).exists(), "the draft is all there is");
+
+            std::fs::remove_file(&inbox).expect("the file goes");
+            Dir::create(&inbox).expect("the inbox is back");
+            deliver(cx, restart, Kind::Crash).expect("a repeat goes on");
+            assert_eq!(waiting(cx), 1);
+            assert!(archive(cx, restart).exists() && !cx.layout.crash_handoff(restart).exists());
+        });
+    }
+
+    #[test]
+    fn t18_a_repeat_from_any_step_delivers_one_handoff() {
+        with_draft(|cx, restart| {
+            deliver(cx, restart, Kind::Crash).expect("delivered");
+            // As after a death before the source was removed.
+            write_draft(cx, restart);
+            deliver(cx, restart, Kind::Crash).expect("delivered again");
+            assert!(!cx.layout.crash_handoff(restart).exists());
+            // As after a death before it was archived.
+            write_draft(cx, restart);
+            std::fs::remove_file(archive(cx, restart)).expect("it was archived");
+            deliver(cx, restart, Kind::Crash).expect("delivered once more");
+            assert_eq!(waiting(cx), 1, "the id derives from the restart");
+        });
+    }
+}
