@@ -149,6 +149,20 @@ impl Dir {
         }
     }
 
+    /// Names in it that were last written more than `age` ago by the wall clock, sorted as bytes.
+    ///
+    /// # Errors
+    /// The folder cannot be read; a name that is gone meanwhile is left out.
+    pub fn names_older(&self, age: std::time::Duration) -> Result<Vec<std::ffi::OsString>> {
+        let now = crate::clock::wall().as_second();
+        let mut old = self.raw_names()?;
+        old.retain(|name| {
+            rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|stat| now - stat.st_mtime > age.as_secs() as i64)
+        });
+        Ok(old)
+    }
+
     /// Read a whole file that may have been put there by anybody with our uid.
     ///
     /// # Errors
@@ -323,11 +337,9 @@ fn sync_folder(path: &Path) -> Result<()> {
 /// # Errors
 /// The folder cannot be read; a single file that resists is skipped.
 pub fn sweep_tmp(tmp: &Dir, age: std::time::Duration) -> Result<usize> {
-    let now = crate::clock::wall().as_second();
     let mut swept = 0;
-    for name in tmp.raw_names()? {
-        let Ok(stat) = rustix::fs::statat(&tmp.fd, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        if now - stat.st_mtime > age.as_secs() as i64 && tmp.remove(&name).unwrap_or(false) {
+    for name in tmp.names_older(age)? {
+        if tmp.remove(&name).unwrap_or(false) {
             swept += 1;
         }
     }

@@ -52,11 +52,48 @@ pub fn marked(key: &str, value: &str) -> Result<Vec<ProcessId>> {
     Ok(found)
 }
 
-/// Whether the environment that a process was started with has an entry; no for one that is gone or not ours.
+/// A process and what it has of the variables that were asked for.
+pub type Environment = (ProcessId, BTreeMap<String, String>);
+
+/// Processes that were started with any of `keys` in their environment; never ourselves.
+///
+/// # Errors
+/// `/proc` cannot be listed or looked into.
+pub fn environments(keys: &[&str]) -> Result<Vec<Environment>> {
+    let mut found = Vec::new();
+    for pid in pids()? {
+        if pid == std::process::id() {
+            continue;
+        }
+        let Some(id) = looked(pid, identify_or_fail(pid))? else { continue };
+        let mut values = BTreeMap::new();
+        for entry in environ(pid)?.split(|b| *b == 0) {
+            let Some((key, value)) = std::str::from_utf8(entry).ok().and_then(|entry| entry.split_once('='))
+            else {
+                continue;
+            };
+            if keys.contains(&key) {
+                values.insert(key.to_owned(), value.to_owned());
+            }
+        }
+        // The pid may have been handed on between the two looks: then this is nobody's environment.
+        if !values.is_empty() && looked(pid, identify_or_fail(pid))?.as_ref() == Some(&id) {
+            found.push((id, values));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the environment that a process was started with has an entry.
 fn has_variable(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> Result<bool> {
+    Ok(environ(pid)?.split(|b| *b == 0).any(wanted))
+}
+
+/// The environment that a process was started with; empty for one that is gone or not ours.
+fn environ(pid: u32) -> Result<Vec<u8>> {
     match std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) {
-        Ok(environ) => Ok(environ.split(|b| *b == 0).any(wanted)),
-        Err(e) if is_gone(&e) || e.kind() == std::io::ErrorKind::PermissionDenied => Ok(false),
+        Ok(environ) => Ok(environ),
+        Err(e) if is_gone(&e) || e.kind() == std::io::ErrorKind::PermissionDenied => Ok(Vec::new()),
         Err(e) => Err(Error::new("look at process", pid.to_string(), e)),
     }
 }

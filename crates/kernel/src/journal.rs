@@ -28,7 +28,7 @@ use crate::rpc::{Event, EventKind};
 /// Version of a row.
 const VERSION: u64 = 1;
 /// The `prev` of the first row.
-const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+pub(crate) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 /// A remembered offset every so many rows: a replay reads at most this many rows too much.
 const STRIDE: u64 = 256;
 /// Rows handed out at once by a replay.
@@ -299,15 +299,15 @@ fn open_lines(path: &Path) -> netsky_disk::Result<Lines> {
 }
 
 /// A parsed line.
-struct Row {
-    event: Event,
-    prev: String,
-    hash: String,
+pub(crate) struct Row {
+    pub(crate) event: Event,
+    pub(crate) prev: String,
+    pub(crate) hash: String,
     /// Whether `hash` is the hash of the line.
-    holds: bool,
+    pub(crate) holds: bool,
 }
 
-enum BadRow {
+pub(crate) enum BadRow {
     Newer(u64),
     Malformed,
 }
@@ -321,7 +321,7 @@ fn row(event: &Event, prev: &str) -> (Vec<u8>, String) {
     (format!(r#"{head},"hash":"{hash}"}}"#).into_bytes(), hash)
 }
 
-fn parse(line: &[u8]) -> Result<Row, BadRow> {
+pub(crate) fn parse(line: &[u8]) -> Result<Row, BadRow> {
     #[derive(Deserialize)]
     struct Version {
         v: u64,

@@ -1,6 +1,7 @@
 //! Sessions: anchor, worker, lineage, RPC and its client.
 
 pub mod anchor;
+pub mod audit;
 pub mod client;
 pub mod frame;
 pub mod output_log;
