@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::run::{Ended, Program, Run, verbs};
 
 mod channel;
+mod check;
 mod down;
 mod init;
 mod record;
@@ -32,6 +33,7 @@ verbs! {
     /// The groups and verbs.
     Verb {
         Init(init::Args),
+        Check(check::Args),
         Up(up::Args),
         Down(down::Args),
         Status(status::Args),
