@@ -125,7 +125,7 @@ mod tests {
         let lineage: LineageId = "agent0-0badcafe".parse().expect("valid");
         let mark = crate::session::mark(&lineage, Generation(7));
         assert_eq!(unmark(&mark), Some((lineage, Generation(7))));
-        assert_eq!(unmark(crate::session::NO_SESSION), None);
+        assert_eq!(unmark("none"), None);
     }
 
     #[test]
