@@ -5,14 +5,15 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use netsky_disk::process::{Signal, identify, is_alive, signal};
+use netsky_disk::watch::Watch;
 use netsky_model::process::ProcessId;
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// How long anything may take before the test gives up; nothing waits this long when all is well.
 const LIMIT: Duration = Duration::from_secs(90);
-/// Pause between two looks at what has no event for us.
-const LOOK: Duration = Duration::from_millis(20);
+/// Slow look, for what changes without a file event.
+const RESCAN: Duration = Duration::from_millis(50);
 
 /// An agent that is up and then does nothing, for ever.
 pub(crate) const QUIET: &str = "netsky session up && exec sleep 100000";
@@ -93,12 +94,13 @@ impl Stage {
     /// Wait until `done` answers; panics with the status when it does not in time.
     pub(crate) fn until<T>(&self, what: &str, mut done: impl FnMut(&Stage) -> Option<T>) -> T {
         let began = Instant::now();
+        let watch = Watch::new(&[self.home().join("state"), self.home().join("state/up")]).expect("watched");
         loop {
             if let Some(found) = done(self) {
                 return found;
             }
             assert!(began.elapsed() < LIMIT, "{what} did not happen: {:#}", self.status());
-            std::thread::sleep(LOOK);
+            watch.wait(RESCAN).expect("waited");
         }
     }
 
