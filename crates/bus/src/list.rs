@@ -44,20 +44,43 @@ impl Bus<'_> {
     /// # Errors
     /// No such channel, or what the file system refuses.
     pub fn list(&self, agent: &AgentId, only: Option<State>) -> Result<Vec<Entry>> {
+        Ok(self.list_at_most(agent, only, usize::MAX)?.0)
+    }
+
+    /// As [`Bus::list`] with at most `limit` entries, and how many were left out: the oldest of those that are
+    /// furthest in their lives, so that what still waits is seen. What is left out is not read.
+    ///
+    /// # Errors
+    /// No such channel, or what the file system refuses.
+    pub fn list_at_most(
+        &self,
+        agent: &AgentId,
+        only: Option<State>,
+        limit: usize,
+    ) -> Result<(Vec<Entry>, usize)> {
         let channel = self.channel(agent)?;
-        let mut entries = Vec::new();
+        let mut folders = Vec::new();
         for state in STATES.into_iter().filter(|state| only.is_none_or(|only| only == *state)) {
             let dir = channel.dir(state)?;
-            let files = dir.names()?;
-            for file in
-                files.into_iter().filter(|file| state != State::Poisoned || !file.ends_with(".reason"))
-            {
-                if let Some(entry) = look(&dir, state, file) {
-                    entries.push(entry);
-                }
+            let mut files = dir.names()?;
+            files.retain(|file| state != State::Poisoned || !file.ends_with(".reason"));
+            folders.push((state, dir, files));
+        }
+        let all: usize = folders.iter().map(|(_, _, files)| files.len()).sum();
+        let left_out = all.saturating_sub(limit);
+        let mut excess = left_out;
+        for state in [State::Acked, State::Delivered, State::Poisoned, State::Written, State::Claimed] {
+            for (_, _, files) in folders.iter_mut().filter(|(of, _, _)| *of == state) {
+                let cut = excess.min(files.len());
+                files.drain(..cut);
+                excess -= cut;
             }
         }
-        Ok(entries)
+        let mut entries = Vec::new();
+        for (state, dir, files) in folders {
+            entries.extend(files.into_iter().filter_map(|file| look(&dir, state, file)));
+        }
+        Ok((entries, left_out))
     }
 
     /// One envelope by its id, which may be shortened where unambiguous.

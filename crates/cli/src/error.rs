@@ -87,7 +87,7 @@ impl From<netsky_disk::Error> for Error {
 }
 
 /// EMFILE and ENFILE, which have no kind of their own.
-fn is_out_of_descriptors(error: &netsky_disk::Error) -> bool {
+pub(crate) fn is_out_of_descriptors(error: &netsky_disk::Error) -> bool {
     matches!(error.source.raw_os_error(), Some(23 | 24))
 }
 

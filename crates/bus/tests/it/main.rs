@@ -5,6 +5,7 @@ mod back;
 mod claim;
 mod home;
 mod ids;
+mod list;
 mod quarantine;
 mod render;
 mod send;

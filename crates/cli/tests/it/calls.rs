@@ -1,6 +1,6 @@
 //! Must show 5 of issue 2 and L15: what a send asks of the disk, and what `--version` does not.
 
-use netsky_sim::{Call, Ended, Moment, Point};
+use netsky_sim::{Call, Ended, Errno, Moment, Point};
 
 use crate::bus_home::Home;
 
@@ -30,6 +30,23 @@ fn l15_a_plain_send_syncs_its_file_once_and_after_the_rename_its_folder_once() {
     assert!(folder.files[0].ends_with("channels/agent/agent0/inbox"), "{folder}");
     assert!(folder.index > rename.index, "{folder}");
     assert!(of(Call::Mkdir).is_empty() && of(Call::Unlink).is_empty() && of(Call::Lock).is_empty());
+}
+
+#[test]
+fn fm_send_emfile_is_tried_again() {
+    let home = Home::init();
+    let send = ["channel", "send", "agent0", "hello", "--from", "owner"];
+    home.netsky(send).expect("the first send makes the channel and the clock");
+    for file in ["/inbox", "/tmp", "/state/clock"] {
+        let opens = |point: &Point| {
+            point.call == Call::Open && point.files.iter().any(|path| path.ends_with(&file[1..]))
+        };
+        let outcome = home.stepper(send).fail_when(opens, Errno::EMFILE).expect("a run");
+        assert!(outcome.hit.is_some(), "{file} is opened");
+        assert_eq!(outcome.run.ended, Ended::Exited(0), "{file}: {}", outcome.run.stderr);
+    }
+    assert_eq!(home.files("agent0", "inbox").expect("there").len(), 4);
+    assert_eq!(home.files("agent0", "tmp").expect("there").len(), 0);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::output;
 use crate::run::Run;
 
-/// Most rows of one answer; the newest are shown and the rest is counted.
+/// Most rows of one answer: a screen of history; what is left out is counted.
 const MAX_ROWS: usize = 1_000;
 
 /// List the messages of an agent
@@ -36,9 +36,8 @@ fn state(text: &str) -> Result<State, String> {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let mut entries = Bus::open(cx.home()?, &Nobody).list(&self.agent, self.state)?;
-        let left_out = entries.len().saturating_sub(MAX_ROWS);
-        entries.drain(..left_out);
+        let bus = Bus::open(cx.home()?, &Nobody);
+        let (entries, left_out) = bus.list_at_most(&self.agent, self.state, MAX_ROWS)?;
         if cx.json {
             let rows: Vec<Value> = entries.iter().map(as_value).collect();
             return output::json(&json!({ "envelopes": rows, "left_out": left_out }));

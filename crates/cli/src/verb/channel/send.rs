@@ -1,17 +1,24 @@
 //! `netsky channel send`: exit 0 only when the message is durable in its target's inbox.
 
 use std::io::Read as _;
+use std::time::Duration;
 
-use netsky_bus::{Bus, Draft, check_sender};
+use netsky_bus::{Bus, Draft, Sent, check_sender};
+use netsky_disk::clock;
 use netsky_disk::env::Caller;
 use netsky_ledger::Telemetry;
 use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::{AgentId, EnvelopeId, Sender};
 
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, is_out_of_descriptors};
 use crate::output;
 use crate::run::Run;
+
+/// How often a send without a descriptor is tried.
+const TRIES: u32 = 3;
+/// Time for others to give one back.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Send a message to an agent
 #[derive(clap::Args)]
@@ -59,7 +66,7 @@ impl Run for Args {
         draft.requires_ack = self.requires_ack;
         draft.id = self.id;
         draft.create = self.create;
-        let sent = Bus::open(layout, &telemetry).send(draft)?;
+        let sent = patiently(&Bus::open(layout, &telemetry), &draft)?;
         if cx.json {
             return output::json(&serde_json::json!({
                 "id": sent.id, "to": self.agent, "duplicate": sent.duplicate, "path": sent.path,
@@ -73,6 +80,17 @@ impl Run for Args {
             )),
         }
     }
+}
+
+/// Sends; tries again where the machine was out of descriptors, which others give back. Nothing was placed then.
+fn patiently(bus: &Bus<'_>, draft: &Draft) -> Result<Sent, Error> {
+    for _ in 1..TRIES {
+        match bus.send(draft.clone()) {
+            Err(netsky_bus::Error::Disk(error)) if is_out_of_descriptors(&error) => clock::pause(PAUSE),
+            ended => return Ok(ended?),
+        }
+    }
+    Ok(bus.send(draft.clone())?)
 }
 
 fn named_or_own(named: Option<Sender>, caller: &Caller) -> Result<Sender, Error> {
