@@ -76,6 +76,11 @@ pub fn run(cx: &Context<'_>, id: &RestartId, epoch: u64, said: impl Fn(&str)) ->
     match child.work(&said) {
         Ok(Outcome::Done) => said("handed off"),
         Ok(Outcome::Superseded) => said("superseded; nothing done since"),
+        Err(error) if is_passing(&error) => {
+            // The phase stays: a successor begins where this one lost the anchor.
+            said(&format!("interrupted: {error}"));
+            return Err(error);
+        }
         Err(error) => {
             said(&format!("failed: {error}"));
             child.status.error = Some(error.to_string());
@@ -267,6 +272,12 @@ impl Child<'_> {
         }
         Ok(Outcome::Done)
     }
+}
+
+/// Whether a failure is the death of the anchor, which the next tick starts again.
+fn is_passing(error: &Error) -> bool {
+    use netsky_kernel::client::ClientError::{Lost, NotServing, Silent};
+    matches!(error, Error::Kernel(Lost { .. } | NotServing { .. } | Silent { .. }))
 }
 
 fn nonce_of(tags: &std::collections::BTreeMap<String, String>) -> Result<Nonce> {

@@ -193,3 +193,35 @@ fn owner_verbs_are_refused_inside_a_session_and_session_verbs_outside() {
     let (exit, line) = stage.refused(&["up", "--", "true"]);
     assert!(exit == 2 && line.contains("line 2"), "{line}");
 }
+
+#[test]
+fn an_anchor_that_dies_under_the_child_fails_no_restart() {
+    let stage = Stage::up(0, QUIET, "300ms");
+    let anchor = || -> serde_json::Value {
+        let note = std::fs::read(stage.home().join(".ostk/anchor.lock")).expect("an anchor serves");
+        serde_json::from_slice(&note).expect("JSON")
+    };
+    stage.hold_triggers();
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
+    let mut paused = stage.command(&["watchdog", "tick"]);
+    paused.env("NETSKY_FAULT", "watchdog.child.teardown=stop").output().expect("the tick starts");
+    let marker = stage.home().join("state/restart-inflight");
+    let child = stage.until("a stopped child", |_| {
+        let inflight: serde_json::Value = serde_json::from_slice(&std::fs::read(&marker).ok()?).ok()?;
+        let pid = inflight["child"]["pid"].as_u64()?;
+        std::fs::read_to_string(format!("/proc/{pid}/stat"))
+            .ok()?
+            .contains(") T ")
+            .then(|| identify(pid as u32))?
+    });
+    let pid = anchor()["pid"].as_u64().expect("a pid") as u32;
+    stage.signal(&identify(pid).expect("the anchor lives"), Signal::KILL);
+    stage.signal(&child, Signal::CONT);
+    stage.until("a verified restart", |stage| {
+        let _ = stage.run(&["watchdog", "tick"]);
+        (stage.status()["restart"].is_null() && stage.agent("agent0")["up"] == true).then_some(())
+    });
+    assert!(!stage.names("state").contains(&"agent0-revive-failed".to_owned()), "nothing failed");
+    assert_ne!(anchor()["pid"].as_u64(), Some(u64::from(pid)));
+}
