@@ -165,6 +165,11 @@ impl Layout {
         self.tick_folder().join("watchdog.lock")
     }
 
+    /// Held by the one child of a restart that acts.
+    pub fn restart_child_lock(&self) -> PathBuf {
+        self.tick_folder().join("restart-child.lock")
+    }
+
     /// Session tokens.
     pub fn tokens(&self) -> PathBuf {
         self.state().join("tokens")
@@ -205,7 +210,8 @@ impl Layout {
         self.state().join("restart-archive")
     }
 
-    fn crash_handoffs(&self) -> PathBuf {
+    /// Drafts of crash handoffs.
+    pub fn crash_handoffs(&self) -> PathBuf {
         self.state().join("crash-handoffs")
     }
 

@@ -50,8 +50,7 @@ struct Child<'a> {
 /// # Errors
 /// The step that failed; it is in the status file too.
 pub fn run(cx: &Context<'_>, id: &RestartId, epoch: u64, said: impl Fn(&str)) -> Result<()> {
-    let lock = cx.layout.restart_archive().join("child.lock");
-    let Some(_lock) = Lock::take_within(lock, OTHER_CHILD)? else {
+    let Some(_lock) = Lock::take_within(cx.layout.restart_child_lock(), OTHER_CHILD)? else {
         said("another child is at work; nothing done");
         return Ok(());
     };

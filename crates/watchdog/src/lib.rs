@@ -17,6 +17,7 @@ mod error;
 mod handoff;
 mod observe;
 mod perform;
+mod prune;
 mod request;
 mod serve;
 mod session_up;

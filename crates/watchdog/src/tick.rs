@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
 use crate::observe::observe;
-use crate::perform;
+use crate::{perform, prune};
 
 /// Longest that a tick may hold the lock: its slowest steps are starts and kills of a few sessions.
 const HOLDER_DEADLINE: Duration = Duration::from_secs(60);
@@ -126,6 +126,9 @@ pub(crate) fn run(cx: &Context<'_>) -> Result<Ticked> {
                 }
             }
         }
+    }
+    if let Err(error) = prune::prune(cx, &seen) {
+        ticked.problems.push(format!("pruning: {error}"));
     }
     Ok(ticked)
 }

@@ -225,3 +225,25 @@ fn an_anchor_that_dies_under_the_child_fails_no_restart() {
     assert!(!stage.names("state").contains(&"agent0-revive-failed".to_owned()), "nothing failed");
     assert_ne!(anchor()["pid"].as_u64(), Some(u64::from(pid)));
 }
+
+#[test]
+fn t25_a_tick_prunes_what_its_readers_are_done_with_and_nothing_else() {
+    let stage = Stage::up(0, QUIET, "1h");
+    let old = |path: &str| {
+        let path = stage.home().join(path);
+        std::fs::write(&path, "x").expect("written");
+        let touched = std::process::Command::new("touch").args(["-d", "2001-01-01"]).arg(&path).status();
+        assert!(touched.expect("touch runs").success());
+    };
+    let current = stage.names("state/up");
+    for path in
+        ["state/tmp/stray", "state/up/00112233445566778899aabbccddeeff", "state/restart-archive/old.log"]
+    {
+        old(path);
+    }
+    std::fs::write(stage.home().join("state/tmp/fresh"), "x").expect("written");
+    stage.ok(&["watchdog", "tick"]);
+    assert_eq!(stage.names("state/up"), current, "the proof of who is up stays");
+    assert_eq!(stage.names("state/tmp"), ["fresh"], "a writer may be at work");
+    assert!(stage.names("state/restart-archive").iter().all(|name| name == "tmp"));
+}
