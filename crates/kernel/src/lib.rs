@@ -2,6 +2,7 @@
 
 pub mod anchor;
 pub mod audit;
+pub mod attach;
 pub mod client;
 pub mod frame;
 pub mod output_log;

@@ -80,6 +80,11 @@ impl Clients {
         })
     }
 
+    /// Who is connected.
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        self.clients.iter().map(|client| client.number).collect()
+    }
+
     /// Take new connections. Each is greeted; one of another user is dropped without a word.
     pub(super) fn accept(&mut self, now: Duration, hello: &WorkerHello) {
         loop {

@@ -172,11 +172,7 @@ impl Worker {
                     }
                 }
             }
-            Token::Listener => {
-                self.hello.log = self.files.out.span();
-                self.hello.input_epoch = self.input.epoch();
-                self.clients.accept(now, &self.hello);
-            }
+            Token::Listener => self.greet(now),
             Token::Output(source) => {
                 let open = self.read_output(source, now);
                 if !open && matches!(self.wires, Wires::Terminal(_)) {
@@ -314,6 +310,7 @@ impl Worker {
         self.drain();
         let recorded = fault::point("worker.ended").is_ok() && self.record_end(&how, swept, &left);
         let until = clock::boot() + LINGER;
+        self.late_requests();
         loop {
             self.clients.pump(&self.files.out, Some(&how));
             let now = clock::boot();
@@ -362,6 +359,24 @@ impl Worker {
                 Err(_) => return false,
             }
         }
+    }
+
+    /// Whoever came or asked for output while the tree was ending still gets it before the end.
+    fn late_requests(&mut self) {
+        self.greet(clock::boot());
+        for number in self.clients.numbers() {
+            for request in self.clients.read(number) {
+                if let Ok(ToWorker::Follow { from }) = request.frame {
+                    self.clients.follow(request.client, from);
+                }
+            }
+        }
+    }
+
+    fn greet(&mut self, now: Duration) {
+        self.hello.log = self.files.out.span();
+        self.hello.input_epoch = self.input.epoch();
+        self.clients.accept(now, &self.hello);
     }
 
     /// Wait until a client takes more.

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use netsky_disk::layout::KernelLayout;
 use netsky_kernel::anchor::{self, AnchorError};
+use netsky_kernel::attach::{DetachKey, Options, attach};
 use netsky_kernel::client::Client;
 
 fn main() {
@@ -11,6 +13,7 @@ fn main() {
     let code = match verb.as_str() {
         "__worker" => netsky_kernel::worker::main(words),
         "serve" => serve(&PathBuf::from(words.nth(1).expect("--root ROOT"))),
+        "attach" => attached(&words.map(|word| word.into_string().expect("text")).collect::<Vec<_>>()),
         "ensure" => ensure(&PathBuf::from(words.next().expect("ROOT"))),
         "probe" => probe(&PathBuf::from(words.next().expect("ROOT"))),
         other => panic!("no such verb: {other:?}"),
@@ -47,4 +50,20 @@ fn probe(root: &Path) -> i32 {
             1
         }
     }
+}
+
+/// `attach ROOT NAME [--read-only]`; prints how it was left.
+fn attached(words: &[String]) -> i32 {
+    let [root, name, flags @ ..] = words else { panic!("ROOT NAME") };
+    let options = Options {
+        layout: KernelLayout::new(root),
+        name: name.parse().expect("a name"),
+        read_only: !flags.is_empty(),
+        detach: DetachKey::default(),
+    };
+    match attach(&options) {
+        Ok(left) => println!("left: {left:?}"),
+        Err(error) => println!("error: {error}"),
+    }
+    0
 }

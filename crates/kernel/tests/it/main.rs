@@ -5,6 +5,7 @@ mod anchor_keeper;
 mod anchor_life;
 mod anchor_sessions;
 mod anchor_world;
+mod attach;
 mod bench;
 mod worker_ends;
 mod worker_output;

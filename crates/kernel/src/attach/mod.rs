@@ -1,0 +1,361 @@
+//! A person at the terminal of a session: output from the worker's log, keys to its program.
+//!
+//! Promise: the session never notices whether somebody is attached, and the person's terminal is as it was,
+//! however this ends: detached, ended, killed by a catchable signal, or a panic. With no terminal at hand it only
+//! streams. With `read_only` nothing reaches the program, not even the size of the window.
+//!
+//! What was printed last is shown first, without what would make the terminal answer into the session's input.
+//! Left to others: a picture of the screen as it is (this streams bytes), what to tell the person afterwards (`cli`).
+
+mod escapes;
+mod keys;
+mod terminal;
+
+pub use keys::{BadKey, DetachKey};
+
+use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
+
+use netsky_disk::layout::KernelLayout;
+use netsky_disk::process::Signal;
+use netsky_disk::wake::Wake;
+use netsky_model::id::AgentId;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::frame::{FromWorker, Refusal, RefusalKind};
+use crate::meta_file;
+use crate::output_log::{Chunk, LogError, LogReader};
+use crate::session::{End, Phase};
+use crate::worker_client::{WorkerClient, WorkerError};
+use escapes::{Modes, Quiet};
+use keys::Keys;
+use terminal::Raw;
+
+/// How much of what was printed before is shown: a few full screens, in a blink.
+const TAIL: u64 = 64 << 10;
+/// Bytes of keys read at once; a paste comes in more pieces.
+const KEYS: usize = 4096;
+/// Bytes of output read at once from the files, after the worker has gone.
+const PIECE: usize = 64 << 10;
+
+/// What to attach to, and how.
+#[derive(Debug)]
+pub struct Options {
+    /// The kernel root.
+    pub layout: KernelLayout,
+    /// The session.
+    pub name: AgentId,
+    /// Look, but do not touch.
+    pub read_only: bool,
+    /// Which key leaves.
+    pub detach: DetachKey,
+}
+
+/// How an attachment ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Left {
+    /// By the key, or because the input or output of this terminal ended. The session runs on.
+    Detached,
+    /// By a signal to this process. The session runs on.
+    Signalled(i32),
+    /// The session ended.
+    Ended(End),
+    /// The session's worker died; nobody has written down an end yet.
+    WorkerDied,
+}
+
+/// Why there was nothing to attach to, or the attachment broke.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// There is no such session under this root.
+    #[error("no session {name}")]
+    NoSession {
+        /// What was asked for.
+        name: AgentId,
+    },
+    /// Its program has ended.
+    #[error("session {name} does not run: {how}")]
+    NotRunning {
+        /// The session.
+        name: AgentId,
+        /// How it ended.
+        how: End,
+    },
+    /// Its description cannot be read.
+    #[error("{0}")]
+    Meta(String),
+    /// Its worker cannot be talked to.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+    /// Its log cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// This terminal cannot be used.
+    #[error("use this terminal: {0}")]
+    Terminal(#[from] std::io::Error),
+}
+
+/// Attach this process's standard input and output to a session until one of them ends.
+///
+/// # Errors
+/// The session does not run, or its worker or this terminal cannot be used.
+pub fn attach(options: &Options) -> Result<Left, AttachError> {
+    let client = connect(options)?;
+    let mut attached = Attached::new(options, client)?;
+    let left = attached.run();
+    // First the person's terminal, then whatever is to be said about it.
+    attached.raw = None;
+    left
+}
+
+fn connect(options: &Options) -> Result<WorkerClient, AttachError> {
+    let name = || options.name.clone();
+    let meta =
+        meta_file::read(&options.layout, &options.name).map_err(|e| AttachError::Meta(e.to_string()))?;
+    let meta = meta.ok_or_else(|| AttachError::NoSession { name: name() })?;
+    match meta.phase {
+        Phase::Ended { how, .. } | Phase::Inactive { how, .. } => {
+            Err(AttachError::NotRunning { name: name(), how })
+        }
+        Phase::Starting | Phase::Running { .. } => {
+            let client = WorkerClient::connect(&options.layout.worker_sock(&options.name));
+            client.map_err(|error| match ended(options) {
+                // It ended while we were on the way.
+                Some(how) => AttachError::NotRunning { name: name(), how },
+                None => error.into(),
+            })
+        }
+    }
+}
+
+/// The end that was written down, if there is one.
+fn ended(options: &Options) -> Option<End> {
+    match meta_file::read(&options.layout, &options.name).ok().flatten()?.phase {
+        Phase::Ended { how, .. } | Phase::Inactive { how, .. } => Some(how),
+        Phase::Starting | Phase::Running { .. } => None,
+    }
+}
+
+/// One attachment while it lasts.
+struct Attached<'a> {
+    options: &'a Options,
+    client: WorkerClient,
+    wake: Wake,
+    raw: Option<Raw>,
+    keys: Keys,
+    /// Whether keys are read at all.
+    listens: bool,
+    /// Next offset to be shown.
+    at: u64,
+    /// Output before this offset is a replay.
+    replay_end: u64,
+    /// A replay that starts inside a line is shown from the next one on.
+    in_line: bool,
+    quiet: Quiet,
+    modes: Modes,
+}
+
+impl<'a> Attached<'a> {
+    fn new(options: &'a Options, mut client: WorkerClient) -> Result<Attached<'a>, AttachError> {
+        let at_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let on_terminal = client.hello().pty;
+        let mut signals = Vec::new();
+        if at_terminal {
+            signals.extend([Signal::WINCH, Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT]);
+        }
+        let wake = Wake::catch(&signals)?;
+        let log = client.hello().log;
+        let from = log.end.saturating_sub(TAIL).max(log.base);
+        // A program on pipes is typed to by lines, as this terminal is used to.
+        let raw = if at_terminal && on_terminal { Some(Raw::enter()?) } else { None };
+        client.follow(from)?;
+        let mut attached = Attached {
+            options,
+            client,
+            wake,
+            raw,
+            keys: Keys::new(options.detach),
+            listens: at_terminal,
+            at: from,
+            replay_end: log.end,
+            in_line: from > log.base,
+            quiet: Quiet::default(),
+            modes: Modes::default(),
+        };
+        attached.tell_size(true)?;
+        Ok(attached)
+    }
+
+    fn run(&mut self) -> Result<Left, AttachError> {
+        loop {
+            while let Some(frame) = self.client.buffered()? {
+                if let Some(left) = self.show(frame)? {
+                    return Ok(left);
+                }
+            }
+            let [signalled, typed, said] = self.wait()?;
+            if signalled && let Some(left) = self.signals()? {
+                return Ok(left);
+            }
+            if said && !self.client.read()? {
+                return self.after_the_worker();
+            }
+            if typed && let Some(left) = self.typed()? {
+                return Ok(left);
+            }
+        }
+    }
+
+    /// Wait for a signal, a key or the worker; which of them came.
+    fn wait(&self) -> Result<[bool; 3], AttachError> {
+        let stdin = std::io::stdin();
+        let mut fds = vec![self.wake.as_fd(), self.client.as_fd()];
+        if self.listens {
+            fds.push(stdin.as_fd());
+        }
+        let mut polled: Vec<PollFd<'_>> =
+            fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        match poll(&mut polled, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(AttachError::Terminal(e.into())),
+        }
+        let came = |index: usize| polled.get(index).is_some_and(|fd: &PollFd<'_>| !fd.revents().is_empty());
+        Ok([came(0), came(2), came(1)])
+    }
+
+    fn signals(&mut self) -> Result<Option<Left>, AttachError> {
+        for signal in self.wake.take() {
+            match signal {
+                Signal::WINCH => self.tell_size(false)?,
+                // On pipes this terminal is not raw, and its keys come as signals.
+                Signal::INT | Signal::QUIT if self.raw.is_none() => return Ok(Some(Left::Detached)),
+                other => return Ok(Some(Left::Signalled(other.as_raw()))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tell the program how large the window is; when we come, also ask it to paint, as the size may be the same.
+    fn tell_size(&mut self, paint: bool) -> Result<(), AttachError> {
+        if self.raw.is_none() || self.options.read_only {
+            return Ok(());
+        }
+        if let Some((rows, cols)) = terminal::size() {
+            self.client.resize(rows, cols)?;
+        }
+        if paint {
+            self.client.signal(Signal::WINCH.as_raw())?;
+        }
+        Ok(())
+    }
+
+    fn typed(&mut self) -> Result<Option<Left>, AttachError> {
+        let mut bytes = [0; KEYS];
+        let read = match rustix::io::read(std::io::stdin(), &mut bytes[..]) {
+            Ok(read) => read,
+            Err(Errno::INTR | Errno::AGAIN) => return Ok(None),
+            // The terminal is gone.
+            Err(_) => return Ok(Some(Left::Detached)),
+        };
+        if read == 0 {
+            // On pipes an end-of-file key only ends the typing.
+            self.listens = false;
+            return Ok(self.raw.is_some().then_some(Left::Detached));
+        }
+        let (forward, detach) = self.keys.take(&bytes[..read]);
+        if self.options.read_only {
+            let interrupted = bytes[..read].contains(&keys::INTERRUPT);
+            return Ok((detach || interrupted).then_some(Left::Detached));
+        }
+        self.client.input(0, &forward)?;
+        Ok(detach.then_some(Left::Detached))
+    }
+
+    fn show(&mut self, frame: FromWorker) -> Result<Option<Left>, AttachError> {
+        match frame {
+            FromWorker::Output { offset, bytes } => {
+                let shown = self.print(offset, &bytes);
+                Ok((!shown).then_some(Left::Detached))
+            }
+            FromWorker::Gap { from, to } => {
+                self.at = to;
+                let missing = to.saturating_sub(from);
+                let shown = self.write(format!("\r\n[{missing} bytes are no longer kept]\r\n").as_bytes());
+                Ok((!shown).then_some(Left::Detached))
+            }
+            FromWorker::Exit(end) => Ok(Some(self.rest()?.unwrap_or(Left::Ended(end)))),
+            // The program does not read: what a terminal does then is ring.
+            FromWorker::Refused(Refusal { kind: RefusalKind::Full | RefusalKind::Closed, .. }) => {
+                self.write(b"\x07");
+                Ok(None)
+            }
+            FromWorker::Refused(refusal) if refusal.kind == RefusalKind::Busy => {
+                Err(WorkerError::Refused(refusal).into())
+            }
+            FromWorker::Refused(_) | FromWorker::Alive(_) => Ok(None),
+        }
+    }
+
+    /// Print output; false when nobody takes it any more.
+    fn print(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        self.at = offset + bytes.len() as u64;
+        let replayed = usize::try_from(self.replay_end.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let (old, new) = bytes.split_at(replayed.min(bytes.len()));
+        let mut shown = Vec::with_capacity(bytes.len());
+        let old = if self.in_line {
+            let line = old.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+            self.in_line = line.is_none();
+            &old[line.unwrap_or(old.len())..]
+        } else {
+            old
+        };
+        self.quiet.take(old, &mut shown);
+        if !new.is_empty() {
+            self.in_line = false;
+            self.quiet.finish(&mut shown);
+            shown.extend_from_slice(new);
+        }
+        if self.raw.is_some() {
+            self.modes.see(&shown);
+            if let Some(raw) = &mut self.raw {
+                raw.undo = self.modes.undo();
+            }
+        }
+        self.write(&shown)
+    }
+
+    fn write(&self, bytes: &[u8]) -> bool {
+        let mut out = std::io::stdout().lock();
+        out.write_all(bytes).and_then(|()| out.flush()).is_ok()
+    }
+
+    /// The connection ended without an exit: the rest is in the files.
+    fn after_the_worker(&mut self) -> Result<Left, AttachError> {
+        while let Some(frame) = self.client.buffered()? {
+            if let Some(left) = self.show(frame)? {
+                return Ok(left);
+            }
+        }
+        let left = match ended(self.options) {
+            Some(how) => Left::Ended(how),
+            None => Left::WorkerDied,
+        };
+        Ok(self.rest()?.unwrap_or(left))
+    }
+
+    /// Print what is in the files beyond what came over the connection; how that ended, if before its end.
+    fn rest(&mut self) -> Result<Option<Left>, AttachError> {
+        let log = LogReader::open(&self.options.layout.out(&self.options.name))?;
+        loop {
+            let left = match log.read_from(self.at, PIECE)? {
+                Chunk::Bytes { offset, bytes } => self.show(FromWorker::Output { offset, bytes })?,
+                Chunk::Gap { from, to } => self.show(FromWorker::Gap { from, to })?,
+                Chunk::End => return Ok(None),
+            };
+            if left.is_some() {
+                return Ok(left);
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A person attached to a session. The person's terminal is that of a second session, whose program is a shell
+//! that runs the attached client: so the tests type, resize and read through workers as well.
+
+use std::process::{Command, Stdio};
+
+use netsky_disk::process::{self, Signal};
+use netsky_kernel::session::{Io, Spec};
+use netsky_kernel::worker_client::WorkerClient;
+
+use crate::bench::{Bench, LIMIT, Session, TERMINAL, gone, read_until, script, until};
+
+const CLIENT: &str = env!("CARGO_BIN_EXE_kernel-under-test");
+const DETACH: &[u8] = b"\x1c";
+
+/// A shell that attaches, and then says whether its terminal is as it was.
+fn person(bench: &Bench, flags: &str) -> Spec {
+    let root = bench.layout.root().display();
+    let name = &bench.name;
+    script(
+        TERMINAL,
+        &format!(
+            "trap : QUIT; before=$(stty -g); {CLIENT} attach {root} {name} {flags}; after=$(stty -g); \
+             test \"$before\" = \"$after\" && echo terminal=same || echo terminal=changed; read go"
+        ),
+    )
+}
+
+/// The process of the attached client.
+fn client_process(person: &Session) -> netsky_model::process::ProcessId {
+    until(|| {
+        let below = netsky_disk::sweep::descendants(person.program.pid).expect("looks");
+        below.into_iter().find(|id| {
+            let line = std::fs::read(format!("/proc/{}/cmdline", id.pid)).unwrap_or_default();
+            line.windows(7).any(|word| word == b"attach\0")
+        })
+    })
+}
+
+struct Scene {
+    inner: Bench,
+    agent: Session,
+    _outer: Bench,
+    person: Session,
+    screen: WorkerClient,
+}
+
+fn scene(agent: Spec, flags: &str) -> Scene {
+    let inner = Bench::new();
+    let agent = inner.start(agent);
+    let outer = Bench::new();
+    let person = outer.start(person(&inner, flags));
+    let screen = person.follower();
+    Scene { inner, agent, _outer: outer, person, screen }
+}
+
+#[test]
+fn keys_and_output_pass_and_the_detach_key_leaves_the_agent_running() {
+    let mut scene = scene(script(TERMINAL, "echo before; while read line; do echo \"<$line>\"; done"), "");
+    read_until(&mut scene.screen, "before");
+    scene.screen.input(0, b"hello\r").expect("types");
+    read_until(&mut scene.screen, "<hello>");
+    scene.screen.input(0, DETACH).expect("types");
+    let seen = read_until(&mut scene.screen, "terminal=");
+    assert!(seen.contains("left: Detached"), "{seen:?}");
+    read_until_same(&mut scene.screen, &seen);
+    scene.agent.client().probe(LIMIT).expect("runs on");
+    assert!(process::is_alive(&scene.agent.program));
+}
+
+/// The verdict may come in the same piece of output or in the next.
+fn read_until_same(screen: &mut WorkerClient, seen: &str) {
+    if !seen.contains("terminal=same") {
+        let rest = read_until(screen, "\n");
+        assert!(format!("{seen}{rest}").contains("terminal=same"), "{seen:?} {rest:?}");
+    }
+}
+
+#[test]
+fn the_size_of_the_window_reaches_the_agent() {
+    let text = "trap 'stty size' WINCH; echo armed; while :; do sleep 1 & wait; done";
+    let mut scene = scene(script(Io::Pty { rows: 10, cols: 20 }, text), "");
+    read_until(&mut scene.screen, "24 80");
+    scene.screen.resize(41, 111).expect("resizes");
+    read_until(&mut scene.screen, "41 111");
+}
+
+#[test]
+fn read_only_touches_nothing() {
+    let text = "trap 'echo resized' WINCH; echo armed; while read line; do echo \"<$line>\"; done";
+    let mut scene = scene(script(Io::Pty { rows: 10, cols: 20 }, text), "--read-only");
+    read_until(&mut scene.screen, "armed");
+    scene.screen.input(0, b"never\r").expect("types");
+    scene.screen.resize(41, 111).expect("resizes");
+    scene.agent.client().input(0, b"other\r").expect("types");
+    let seen = read_until(&mut scene.screen, "<other>");
+    assert!(!seen.contains("never") && !seen.contains("resized"), "{seen:?}");
+    // In a terminal that nothing is typed into, the usual key to stop is one to leave as well.
+    scene.screen.input(0, b"\x03").expect("types");
+    read_until(&mut scene.screen, "left: Detached");
+    assert!(process::is_alive(&scene.agent.program));
+}
+
+#[test]
+fn a_signal_to_the_client_puts_the_terminal_back() {
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
+        let mut scene = scene(script(TERMINAL, "printf '\\033[?1049h\\033[?25l'; echo armed; read go"), "");
+        read_until(&mut scene.screen, "armed");
+        process::signal(&client_process(&scene.person), signal).expect("signals");
+        let seen = read_until(&mut scene.screen, "terminal=");
+        assert!(seen.contains(&format!("left: Signalled({})", signal.as_raw())), "{seen:?}");
+        assert!(seen.contains("\x1b[?25h\x1b[?1049l"), "the screen is put back as well: {seen:?}");
+        read_until_same(&mut scene.screen, &seen);
+        assert!(process::is_alive(&scene.agent.program));
+    }
+}
+
+#[test]
+fn the_end_of_the_agent_ends_the_attachment() {
+    let mut scene = scene(script(TERMINAL, "echo armed; read go; echo last words; exit 3"), "");
+    read_until(&mut scene.screen, "armed");
+    scene.screen.input(0, b"\r").expect("types");
+    let seen = read_until(&mut scene.screen, "terminal=");
+    assert!(seen.contains("last words") && seen.contains("left: Ended(Exited { code: 3 })"), "{seen:?}");
+    read_until_same(&mut scene.screen, &seen);
+}
+
+#[test]
+fn fm_worker_kill_the_attachment_says_so() {
+    let mut scene = scene(script(TERMINAL, "echo armed; read go"), "");
+    read_until(&mut scene.screen, "armed");
+    scene.agent.signal_worker(Signal::KILL);
+    let seen = read_until(&mut scene.screen, "terminal=");
+    assert!(seen.contains("left: WorkerDied"), "{seen:?}");
+    read_until_same(&mut scene.screen, &seen);
+    gone(&scene.agent.program);
+}
+
+#[test]
+fn an_old_question_to_the_terminal_is_not_asked_again() {
+    let inner = Bench::new();
+    let agent = inner.start(script(TERMINAL, "printf 'a\\033[6nb\\033[cc\\007d\\n'; echo armed; read go"));
+    read_until(&mut agent.follower(), "armed");
+    let outer = Bench::new();
+    let person = outer.start(person(&inner, ""));
+    let seen = read_until(&mut person.follower(), "armed");
+    assert!(seen.contains("abcd"), "{seen:?}");
+}
+
+#[test]
+fn without_a_terminal_it_streams_to_the_end() {
+    let bench = Bench::new();
+    let session = bench.start(script(TERMINAL, "echo one; read go; echo two; exit 0"));
+    let client = Command::new(CLIENT)
+        .args([std::ffi::OsStr::new("attach"), bench.layout.root().as_ref(), bench.name.as_str().as_ref()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut typist = session.follower();
+    read_until(&mut typist, "one");
+    // Two clients are there once the second one follows; then the program may end.
+    typist.input(0, b"\n").expect("types");
+    let output = client.wait_with_output().expect("ends");
+    let seen = String::from_utf8_lossy(&output.stdout);
+    // The client may have come just after the end, and then says so.
+    let whole = seen.contains("one\r\n") && seen.contains("two\r\n") && seen.contains("left: Ended");
+    assert!(whole || seen.contains("does not run"), "{seen:?}");
+}
+
+#[test]
+fn what_does_not_run_cannot_be_attached_to() {
+    let bench = Bench::new();
+    let run = |name: &str| {
+        let mut client = Command::new(CLIENT);
+        client.args([std::ffi::OsStr::new("attach"), bench.layout.root().as_ref(), name.as_ref()]);
+        String::from_utf8(client.stdin(Stdio::null()).output().expect("runs").stdout).expect("text")
+    };
+    let mut session = bench.start(script(TERMINAL, "exit 3"));
+    session.ended();
+    assert_eq!(run("agent7"), "error: session agent7 does not run: exited with code 3\n");
+    assert_eq!(run("agent8"), "error: no session agent8\n");
+}
+
+#[test]
+fn a_session_on_pipes_is_attached_to_by_lines() {
+    let text = "while read line; do echo \"<$line>\"; done";
+    let mut scene = scene(script(Io::Pipes, text), "");
+    client_process(&scene.person);
+    scene.screen.input(0, b"hello\r").expect("types");
+    read_until(&mut scene.screen, "<hello>");
+    scene.screen.input(0, DETACH).expect("types");
+    let seen = read_until(&mut scene.screen, "terminal=");
+    assert!(seen.contains("left: Detached"), "{seen:?}");
+    assert!(process::is_alive(&scene.agent.program));
+    drop(scene.inner);
+}
