@@ -90,6 +90,17 @@ fn an_ack_that_overtakes_the_reader_waits_for_its_record() {
 }
 
 #[test]
+fn what_a_live_reader_keeps_is_busy_and_stays_its_own() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let id = bus.send(draft("x")).expect("sent").id;
+    let claim = bus.claim(&me(), 1).expect("claimed").claims.remove(0);
+    assert!(matches!(bus.ack(&me(), id.as_str()), Err(Error::Held { .. })));
+    bus.deliver(claim, OUTSIDE).expect("still ours");
+    assert_eq!(bus.ack(&me(), id.as_str()).expect("there").1, Acked::Now);
+}
+
+#[test]
 fn a_late_ack_of_a_dead_letter_brings_it_back_to_life_but_damage_stays() {
     let home = Home::new();
     let bus = home.bus(&Nobody);

@@ -28,6 +28,16 @@ fn a_second_send_of_an_id_places_nothing_wherever_the_first_one_is() {
 }
 
 #[test]
+fn an_id_outlives_its_envelope() {
+    let home = Home::new();
+    let sent = send(&home, "first");
+    // As retention will do one day.
+    std::fs::remove_file(sent.path.expect("placed")).expect("there");
+    assert!(send(&home, "again").duplicate);
+    assert_eq!(home.counts(), [0; 5]);
+}
+
+#[test]
 fn t3_t18_a_sender_that_died_before_placing_is_completed_under_its_name() {
     let home = Home::new();
     let sent = send(&home, "first");
