@@ -5,6 +5,7 @@ mod bad_input;
 mod bus_home;
 mod calls;
 mod channel;
+mod check;
 mod constellation;
 mod durability;
 // Elsewhere the stepper kills, but cannot yet make a call fail.
