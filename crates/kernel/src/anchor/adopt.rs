@@ -87,7 +87,7 @@ fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHandle<()>> {
             tokio::task::spawn_local(async move { coming_up(&anchor, &about).await });
             None
         }
-        (false, _) if may_live => {
+        (false, _) if may_live || !told(anchor, &about, &meta.phase) => {
             spawn(Life::Ending);
             let anchor = Rc::clone(anchor);
             Some(tokio::task::spawn_local(async move {
@@ -102,6 +102,11 @@ fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHandle<()>> {
     }
 }
 
+/// Whether the end of a session is in the journal.
+fn told(anchor: &Anchor, about: &About, phase: &Phase) -> bool {
+    matches!(phase, Phase::Inactive { .. }) || settle::row_is_there(anchor, about)
+}
+
 fn adopted(anchor: &Rc<Anchor>, meta: &Meta) {
     let Some(worker) = meta.worker.clone() else { return };
     let about = about(meta);
@@ -110,7 +115,7 @@ fn adopted(anchor: &Rc<Anchor>, meta: &Meta) {
 }
 
 /// A worker that holds its lock and is not (or no longer) running its program: it is coming up or finishing.
-async fn coming_up(anchor: &Rc<Anchor>, about: &About) {
+pub(super) async fn coming_up(anchor: &Rc<Anchor>, about: &About) {
     let begun = clock::boot();
     while clock::boot() - begun < COMING_UP {
         let held = Lock::is_held(anchor.layout.worker_lock(&about.session)).unwrap_or(true);

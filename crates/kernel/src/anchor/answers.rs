@@ -7,17 +7,43 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use netsky_disk::fault;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use super::recall::{Answered, Outcome};
-use super::state::Anchor;
+use super::state::{Anchor, internal};
 use crate::log::say;
 use crate::rpc::{EventKind, Guard, MAX_REQUEST_ID, Refusal, RefusalKind};
 
 /// Calls with a `request_id` that are being worked on.
 #[derive(Default)]
 pub(super) struct InFlight(RefCell<HashMap<String, watch::Receiver<()>>>);
+
+/// A call at work; whoever repeats it waits until this is dropped.
+struct Working<'a> {
+    anchor: &'a Anchor,
+    id: &'a str,
+    _told_by_drop: watch::Sender<()>,
+}
+
+impl<'a> Working<'a> {
+    fn on(
+        anchor: &'a Anchor,
+        id: &'a str,
+        told: watch::Sender<()>,
+        repeats: watch::Receiver<()>,
+    ) -> Working<'a> {
+        anchor.in_flight.0.borrow_mut().insert(id.to_owned(), repeats);
+        Working { anchor, id, _told_by_drop: told }
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.anchor.in_flight.0.borrow_mut().remove(self.id);
+    }
+}
 
 /// Works on a call unless it was answered before.
 pub(super) async fn once(
@@ -41,8 +67,9 @@ pub(super) async fn once(
         let _ = first.changed().await;
     }
     let (working, watched) = watch::channel(());
-    anchor.in_flight.0.borrow_mut().insert(id.clone(), watched);
+    let _working = Working::on(anchor, id, working, watched);
     let result = work.await;
+    fault::point("anchor.answer.known").map_err(internal)?;
     if let Some(outcome) = worth_keeping(&result) {
         let answered = Answered { request_id: id.clone(), method: method.to_owned(), outcome };
         let data = serde_json::to_value(answered).unwrap_or_default();
@@ -50,8 +77,7 @@ pub(super) async fn once(
             say!("a repeat of {method} {id} will not be known: {error}");
         }
     }
-    anchor.in_flight.0.borrow_mut().remove(id);
-    drop(working);
+    fault::point("anchor.answer.kept").map_err(internal)?;
     result
 }
 

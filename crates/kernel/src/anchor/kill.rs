@@ -8,6 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use netsky_disk::fault;
 use netsky_disk::process::{PidFd, Signal, signal};
 use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
@@ -86,8 +87,12 @@ fn asked_before(anchor: &Anchor, about: &About) -> bool {
 }
 
 fn wish(anchor: &Anchor, about: &About, guard: &Guard, grace_ms: u32) -> Result<(), Refusal> {
-    let data = json!({"request_id": guard.request_id, "grace_ms": grace_ms});
-    anchor.commit(EventKind::Kill, Some(about.clone()), data).map_err(internal)
+    let mut data = json!({"grace_ms": grace_ms});
+    if let Some(request_id) = &guard.request_id {
+        data["request_id"] = request_id.as_str().into();
+    }
+    anchor.commit(EventKind::Kill, Some(about.clone()), data).map_err(internal)?;
+    fault::point("anchor.kill.wished").map_err(internal)
 }
 
 /// Ends a live session: through its worker, else without it.

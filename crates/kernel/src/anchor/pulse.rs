@@ -9,6 +9,7 @@ use netsky_model::id::AgentId;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::fold;
 use super::state::{Anchor, about};
 use super::table::Life;
 use crate::log::say;
@@ -33,6 +34,10 @@ pub(super) fn start(anchor: &Rc<Anchor>) {
 
 fn look(anchor: &Anchor, name: &AgentId) {
     anchor.refresh(name);
+    if anchor.recall(|recall| recall.session(name).is_some_and(|known| !known.started)) {
+        // Adopted before its worker had written the row of its start.
+        fold::catch_up(anchor, name);
+    }
     let turned = anchor.entry(name, |entry| {
         let now = Instant::now();
         let hung = entry.state(now, anchor.period) == SessionState::Hung;

@@ -2,11 +2,10 @@
 //!
 //! Promise: only what is gone is reaped, so its lineage and generation stay in its meta: a later start goes on counting.
 
-use netsky_disk::lock::Lock;
 use netsky_model::id::AgentId;
 use serde_json::json;
 
-use super::settle::LOOKERS;
+use super::settle;
 use super::state::{Anchor, about, internal};
 use super::table::Life;
 use crate::meta_file;
@@ -31,9 +30,7 @@ fn one(anchor: &Anchor, name: &AgentId) -> Result<bool, Refusal> {
     if !matches!(meta.phase, Phase::Ended { .. }) || waits_for_revival(anchor, name, meta.spec.keeper) {
         return Ok(false);
     }
-    let Some(_held) = Lock::take_within(anchor.layout.worker_lock(name), LOOKERS).map_err(internal)? else {
-        return Ok(false);
-    };
+    let Some(_held) = settle::hold(anchor, name) else { return Ok(false) };
     let now = netsky_disk::clock::stamp();
     meta.phase = meta.phase.next(PhaseEvent::Reaped(now.clone())).map_err(internal)?;
     meta.written_at = now;

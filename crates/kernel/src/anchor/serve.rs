@@ -39,12 +39,19 @@ pub(super) async fn until_stopped(anchor: &Rc<Anchor>) -> Result<(), AnchorError
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let open = Rc::new(Cell::new(0));
+    let mut failing = false;
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => admit(anchor, stream, &open),
+                Ok((stream, _)) => {
+                    failing = false;
+                    admit(anchor, stream, &open);
+                }
                 Err(error) => {
-                    say!("accept a client: {error}");
+                    // Said once a siege, not ten times a second.
+                    if !std::mem::replace(&mut failing, true) {
+                        say!("accept a client: {error}");
+                    }
                     tokio::time::sleep(ACCEPT_AGAIN).await;
                 }
             },

@@ -2,29 +2,34 @@
 //!
 //! Promise: when a session counts as gone, its end is in its meta and in the journal, and no process of its generation
 //! lives. The same code runs when a watched worker dies and when an anchor finds a dead one at its start.
+//!
+//! The worker's lock is held from before the sweep until the end is written: a worker that was started by a dead anchor
+//! and comes late finds either the lock taken or its generation ended, and never runs.
 
 use std::rc::Rc;
 use std::time::Duration;
 
+use netsky_disk::fault;
 use netsky_disk::lock::Lock;
 use netsky_disk::sweep::{Swept, sweep_marked};
+use netsky_model::id::AgentId;
 use serde_json::json;
 
-use super::fold;
 use super::revive;
 use super::state::Anchor;
 use super::table::Life;
+use super::{adopt, fold};
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
 use crate::rpc::EventKind;
-use crate::session::{ENV_MARK, ENV_SESSION, End, Meta, PhaseEvent, mark};
+use crate::session::{ENV_MARK, ENV_SESSION, End, Meta, Phase, PhaseEvent, mark};
 
 /// How long a sweep looks for processes that will not end before it names them.
 const SWEEP: Duration = Duration::from_secs(5);
 
 /// A look at a lock holds it for a moment; how long to wait that out.
-pub(super) const LOOKERS: Duration = Duration::from_millis(200);
+const LOOKERS: Duration = Duration::from_millis(200);
 
 /// How the death was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +45,11 @@ pub(super) async fn session(anchor: &Rc<Anchor>, about: &About, found: Found) {
     if !anchor.set_life(about, Life::Ending) {
         return;
     }
+    let Some(held) = hold(anchor, &about.session) else {
+        // Not dead after all: a worker that a dead anchor had only just started.
+        anchor.set_life(about, Life::Starting);
+        return Box::pin(adopt::coming_up(anchor, about)).await;
+    };
     fold::catch_up(anchor, &about.session);
     let told = match meta_file::read(&anchor.layout, &about.session) {
         Ok(meta) => meta.filter(|meta| meta.generation == about.generation && meta.lineage == about.lineage),
@@ -50,24 +60,42 @@ pub(super) async fn session(anchor: &Rc<Anchor>, about: &About, found: Found) {
     };
     match told {
         Some(meta) if !meta.phase.may_live() => ended_by_worker(anchor, about, meta),
-        told => ended_without_worker(anchor, about, told, found).await,
+        told => ended_without_worker(anchor, about, told, found, &held).await,
     }
+    drop(held);
     anchor.set_life(about, Life::Gone);
     revive::consider(anchor, about, found);
 }
 
-/// The worker wrote the end down; its row may be missing if it died right after.
+/// The end is written down; its row may be missing if whoever wrote it died right after.
 fn ended_by_worker(anchor: &Anchor, about: &About, meta: Meta) {
-    let how = meta.phase.clone();
+    let how = match &meta.phase {
+        Phase::Ended { how, .. } | Phase::Inactive { how, .. } => Some(how.clone()),
+        Phase::Starting | Phase::Running { .. } => None,
+    };
     anchor.entry(&about.session, |entry| entry.meta = meta);
-    if !row_is_there(anchor, about) {
-        anchor.observe(EventKind::Exited, Some(about.clone()), json!({"how": end_of(&how)}));
+    if let Some(how) = how.filter(|_| !row_is_there(anchor, about)) {
+        let kind = match how {
+            End::Exited { .. } | End::Signalled { .. } | End::Killed => EventKind::Exited,
+            End::WorkerDied => EventKind::Died,
+            End::FailedToStart { .. } => EventKind::Failed,
+            End::Orphaned => EventKind::Orphaned,
+        };
+        anchor.observe(kind, Some(about.clone()), json!({"how": how}));
     }
 }
 
 /// The worker could not say: sweep what it held, and write down what is known.
-async fn ended_without_worker(anchor: &Rc<Anchor>, about: &About, told: Option<Meta>, found: Found) {
+async fn ended_without_worker(
+    anchor: &Rc<Anchor>,
+    about: &About,
+    told: Option<Meta>,
+    found: Found,
+    held: &Lock,
+) {
     let swept = sweep_generation(about).await;
+    // Only a kill can be asked for here: there is nobody to give an error to.
+    let _ = fault::point("anchor.settle.swept");
     let asked = anchor.recall(|recall| recall.session(&about.session).is_some_and(|known| known.kill_asked));
     let (kind, how) = match found {
         _ if asked => (EventKind::Died, End::Killed),
@@ -76,8 +104,9 @@ async fn ended_without_worker(anchor: &Rc<Anchor>, about: &About, told: Option<M
     };
     let known = anchor.entry(&about.session, |entry| entry.meta.clone());
     if let Some(meta) = told.or(known) {
-        write_end(anchor, about, meta, how.clone());
+        write_end(anchor, about, meta, how.clone(), held);
     }
+    let _ = fault::point("anchor.settle.written");
     anchor.observe(kind, Some(about.clone()), json!({"how": how, "swept": swept.killed, "left": swept.left}));
 }
 
@@ -90,21 +119,22 @@ pub(super) fn row_is_there(anchor: &Anchor, about: &About) -> bool {
     })
 }
 
-/// Puts an end into a session's meta, on disk and in the table.
-pub(super) fn write_end(anchor: &Anchor, about: &About, mut meta: Meta, how: End) {
+/// Takes the lock of a session's worker; none when a worker holds it.
+pub(super) fn hold(anchor: &Anchor, name: &AgentId) -> Option<Lock> {
+    Lock::take_within(anchor.layout.worker_lock(name), LOOKERS).unwrap_or_else(|error| {
+        say!("{error}");
+        None
+    })
+}
+
+/// Puts an end into a session's meta, on disk and in the table; the lock is what gives the right to.
+pub(super) fn write_end(anchor: &Anchor, about: &About, mut meta: Meta, how: End, _held: &Lock) {
     let now = netsky_disk::clock::stamp();
     let Ok(phase) = meta.phase.clone().next(PhaseEvent::Ended(how, now.clone())) else { return };
     meta.phase = phase;
     meta.written_at = now;
-    // Whoever holds this lock may write the meta; a worker of this generation that comes late finds it ended.
-    match Lock::take_within(anchor.layout.worker_lock(&about.session), LOOKERS) {
-        Ok(Some(_held)) => {
-            if let Err(error) = meta_file::write(&anchor.layout, &meta) {
-                say!("{error}; the end of {} is only in the journal", about.session);
-            }
-        }
-        Ok(None) => say!("{} has a worker that its pid does not tell", about.session),
-        Err(error) => say!("{error}"),
+    if let Err(error) = meta_file::write(&anchor.layout, &meta) {
+        say!("{error}; the end of {} is only in the journal", about.session);
     }
     anchor.entry(&about.session, |entry| entry.meta = meta);
 }
@@ -128,13 +158,5 @@ async fn sweep(key: &'static str, value: String) -> Swept {
             Swept::default()
         }
         Err(_) => Swept::default(),
-    }
-}
-
-fn end_of(phase: &crate::session::Phase) -> Option<&End> {
-    use crate::session::Phase;
-    match phase {
-        Phase::Ended { how, .. } | Phase::Inactive { how, .. } => Some(how),
-        Phase::Starting | Phase::Running { .. } => None,
     }
 }

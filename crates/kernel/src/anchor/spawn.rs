@@ -9,16 +9,17 @@ use std::process::Child;
 use std::rc::Rc;
 use std::time::Duration;
 
-use netsky_disk::lock::Lock;
+use netsky_disk::fault;
 use netsky_model::id::Generation;
 use netsky_model::process::ProcessId;
 use serde_json::json;
 
-use super::settle::{self, LOOKERS, sweep_lineage};
+use super::settle::{self, sweep_lineage};
 use super::state::{Anchor, about, internal};
 use super::table::Life;
 use super::{fold, watch};
 use crate::journal::About;
+use crate::log::say;
 use crate::meta_file;
 use crate::rpc::spawn::Params;
 use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView};
@@ -47,7 +48,13 @@ pub(super) async fn revived(
     spec: Spec,
     dead: Generation,
 ) -> Result<SessionView, Refusal> {
-    let meta = reserve(anchor, spec, &Guard::if_generation(dead))?;
+    // A caller whose start never came to its program, and was never answered, finds this one when it repeats.
+    let unanswered = anchor.recall(|recall| {
+        let known = recall.session(&spec.name).filter(|known| !known.started);
+        known.and_then(|known| known.request_id.clone())
+    });
+    let guard = Guard { if_generation: Some(dead), request_id: unanswered };
+    let meta = reserve(anchor, spec, &guard)?;
     start(anchor, meta).await
 }
 
@@ -73,9 +80,12 @@ fn check(spec: &Spec) -> Result<(), Refusal> {
 
 /// A call whose effect is there although its answer was never written: the anchor died in between.
 fn done_before(anchor: &Anchor, spec: &Spec, guard: &Guard) -> Option<SessionView> {
+    let request_id = guard.request_id.as_ref()?;
     let known = anchor.recall(|recall| recall.session(&spec.name).cloned())?;
-    (known.started && guard.request_id.is_some() && known.request_id == guard.request_id)
-        .then(|| anchor.view(&spec.name).ok())?
+    // The row of a start is written by the worker and may still be on its way here.
+    let runs = anchor.entry(&spec.name, |entry| entry.life == Life::Live).unwrap_or(false);
+    let ours = known.request_id.as_ref() == Some(request_id) && (known.started || runs);
+    ours.then(|| anchor.view(&spec.name).ok())?
 }
 
 /// Takes the next generation, in the journal and in the meta; from here on the name is busy.
@@ -92,8 +102,9 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
         Some(Life::Foreign) => return Err(busy("belongs to another pid namespace and may live")),
     }
     // Held while the meta is written: a worker of an earlier generation, known or not, excludes us.
-    let taken = Lock::take_within(anchor.layout.worker_lock(&name), LOOKERS).map_err(internal)?;
-    let Some(_held) = taken else { return Err(busy("has a worker that ends or cannot be read")) };
+    let Some(_held) = settle::hold(anchor, &name) else {
+        return Err(busy("has a worker that ends or cannot be read"));
+    };
     let former = meta_file::read(&anchor.layout, &name).map_err(internal)?;
     let journalled = anchor.recall(|recall| recall.session(&name).cloned());
     let newest = [
@@ -130,11 +141,14 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
         extra: former.map(|meta| meta.extra).unwrap_or_default(),
         spec,
     };
-    let data = json!({
-        "request_id": guard.request_id, "runtime": meta.spec.runtime, "keeper": meta.spec.keeper,
-    });
+    let mut data = json!({"runtime": meta.spec.runtime, "keeper": meta.spec.keeper});
+    if let Some(request_id) = &guard.request_id {
+        data["request_id"] = request_id.as_str().into();
+    }
     anchor.commit(EventKind::Spawn, Some(about(&meta)), data).map_err(internal)?;
+    fault::point("anchor.spawn.journalled").map_err(internal)?;
     meta_file::write(&anchor.layout, &meta).map_err(internal)?;
+    fault::point("anchor.spawn.reserved").map_err(internal)?;
     anchor.put(meta.clone(), Life::Starting);
     Ok(meta)
 }
@@ -152,7 +166,11 @@ async fn start(anchor: &Rc<Anchor>, meta: Meta) -> Result<SessionView, Refusal> 
             return Err(failed(anchor, &about, meta, None, format!("start its worker: {error}")).await);
         }
     };
-    match ready(&mut child).await {
+    let told = match fault::point("anchor.spawn.worker-started") {
+        Ok(()) => ready(&mut child).await,
+        Err(error) => Err(error.to_string()),
+    };
+    match told {
         Ok(worker) => {
             let written = meta_file::read(&anchor.layout, &about.session).ok().flatten();
             let running = written.filter(|written| written.generation == about.generation);
@@ -205,7 +223,12 @@ async fn failed(
     let written = meta_file::read(&anchor.layout, &about.session).ok().flatten();
     let meta = written.filter(|written| written.generation == about.generation).unwrap_or(meta);
     if meta.phase.may_live() {
-        settle::write_end(anchor, about, meta, End::FailedToStart { why: why.clone() });
+        match settle::hold(anchor, &about.session) {
+            Some(held) => {
+                settle::write_end(anchor, about, meta, End::FailedToStart { why: why.clone() }, &held);
+            }
+            None => say!("{} has a worker that was not started here", about.session),
+        }
     } else {
         anchor.entry(&about.session, |entry| entry.meta = meta);
     }

@@ -1,6 +1,7 @@
 //! Tests of the kernel with real processes.
 
 mod anchor_clients;
+mod anchor_faults;
 mod anchor_keeper;
 mod anchor_life;
 mod anchor_sessions;

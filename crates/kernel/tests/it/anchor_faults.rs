@@ -1,0 +1,128 @@
+//! An anchor killed between any two of its durable steps, and what its successor and a repeating client make of it.
+
+use std::time::Duration;
+
+use netsky_disk::process::is_alive;
+use netsky_kernel::client::Client;
+use netsky_kernel::rpc::{Event, EventKind, Guard, SessionState};
+use netsky_kernel::session::{ENV_SESSION, Spec};
+use netsky_model::id::{Generation, LineageId};
+use netsky_model::process::ProcessId;
+
+use crate::anchor_world::*;
+
+/// An anchor that dies at this point.
+fn doomed(world: &mut World, point: &str) -> Client {
+    let mut serve = world.serve();
+    serve.env("NETSKY_FAULT", format!("{point}=kill"));
+    world.anchor_by(serve)
+}
+
+fn of_lineage(lineage: &LineageId) -> Vec<ProcessId> {
+    netsky_disk::sweep::marked(ENV_SESSION, lineage.as_str()).expect("/proc reads")
+}
+
+fn rows(world: &World) -> Vec<Event> {
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    let mut rows: Vec<Event> = Vec::new();
+    while rows.last().is_none_or(|row| row.seq < events.head()) {
+        rows.push(events.next(Some(LONG)).expect("lives").expect("told"));
+    }
+    rows
+}
+
+fn cut_spawn(point: &str, spec: &Spec) {
+    let mut world = World::new();
+    let mut client = doomed(&mut world, point);
+    let once = Guard::if_generation(Generation(0)).once("the-one");
+    let lost = client.spawn(spec, &once).expect_err("the anchor dies");
+    assert_eq!(lost.kind(), None, "{point}: {lost}");
+    world.kill_anchor();
+    let mut client = world.anchor();
+    let session =
+        until(&format!("the repeat after {point} is answered"), || match client.spawn(spec, &once) {
+            Ok(session) => Some(session),
+            // What the dead anchor began, or the revival of what it keeps, is still coming up.
+            Err(error) if error.kind() == Some(netsky_kernel::rpc::RefusalKind::Busy) => None,
+            Err(error) => panic!("{point}: {error}"),
+        });
+    assert_eq!(client.spawn(spec, &once).expect("known"), session, "{point}");
+    assert!(session.generation <= Generation(2), "{point}: {session:?}");
+    let program = session.program.expect("it runs");
+    assert_eq!(of_lineage(&session.lineage), [program], "{point}: one program and no other");
+}
+
+#[test]
+fn a_start_that_is_cut_anywhere_is_done_once_when_it_is_repeated() {
+    for point in [
+        "anchor.spawn.journalled",
+        "anchor.spawn.reserved",
+        "anchor.spawn.worker-started",
+        "anchor.answer.known",
+        "anchor.answer.kept",
+    ] {
+        cut_spawn(point, &sleeper("agent0"));
+        cut_spawn(point, &kept(sleeper("netsky-ticker")));
+    }
+}
+
+#[test]
+fn a_kill_that_is_cut_anywhere_is_done_when_it_is_repeated_and_nobody_revives() {
+    for point in ["anchor.kill.wished", "anchor.answer.known", "anchor.answer.kept"] {
+        let mut world = World::new();
+        let mut client = doomed(&mut world, point);
+        let session = spawn(&mut client, &kept(sleeper("agentinfinity")));
+        let once = Guard::if_generation(Generation(1)).once("the-one");
+        client.kill(&session.name, Some(Duration::ZERO), &once).expect_err("the anchor dies");
+        world.kill_anchor();
+        let mut client = world.anchor();
+        let ended = client.kill(&session.name, Some(Duration::ZERO), &once).expect("killed");
+        assert_eq!((ended.state, ended.generation), (SessionState::Stopped, Generation(1)), "{point}");
+        assert_eq!(of_lineage(&session.lineage), [], "{point}");
+        assert!(!rows(&world).iter().any(|row| row.kind == EventKind::Revive), "{point}");
+    }
+}
+
+#[test]
+fn a_settling_that_is_cut_anywhere_is_finished_and_told_once() {
+    for point in ["anchor.settle.swept", "anchor.settle.written"] {
+        let mut world = World::new();
+        let mut client = doomed(&mut world, point);
+        let session = spawn(&mut client, &shell("agent0", "setsid sleep 1000 & exec sleep 1000"));
+        let anchor = client.hello().anchor.clone();
+        kill9(session.worker.as_ref().expect("it has one"));
+        until("the anchor dies of it", || (!is_alive(&anchor)).then_some(()));
+        world.kill_anchor();
+        let mut client = world.anchor();
+        let settled = until("it is settled", || {
+            client.show(&session.name).ok().filter(|session| !session.state.may_live())
+        });
+        assert!(matches!(settled.state, SessionState::Orphaned | SessionState::Died), "{point}: {settled:?}");
+        assert_eq!(of_lineage(&session.lineage), [], "{point}");
+        assert_eq!(rows(&world).iter().filter(|row| row.is_end()).count(), 1, "{point}");
+        assert_eq!(spawn(&mut client, &sleeper("agent0")).generation, Generation(2), "{point}");
+    }
+}
+
+#[test]
+fn a_session_of_another_pid_namespace_is_unknown_not_dead() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent0"));
+    client.kill(&session.name, Some(Duration::ZERO), &Guard::none()).expect("killed");
+    world.kill_anchor();
+    let path = world.layout().meta(&session.name);
+    let mut meta =
+        netsky_kernel::session::Meta::parse(&std::fs::read(&path).expect("reads")).expect("a meta");
+    meta.phase = netsky_kernel::session::Phase::Running { started_at: meta.written_at.clone() };
+    for process in [&mut meta.worker, &mut meta.program].into_iter().flatten() {
+        process.ns += 1;
+    }
+    std::fs::write(&path, meta.to_bytes()).expect("writes");
+    let mut client = world.anchor();
+    assert_eq!(client.show(&session.name).expect("known").state, SessionState::Unknown);
+    let refused = client.spawn(&sleeper("agent0"), &Guard::none()).expect_err("it may live");
+    assert_eq!(refused.kind(), Some(netsky_kernel::rpc::RefusalKind::Busy));
+    let refused = client.kill(&session.name, None, &Guard::none()).expect_err("not from here");
+    assert_eq!(refused.kind(), Some(netsky_kernel::rpc::RefusalKind::Refused));
+}
