@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use netsky_disk::clock;
 use netsky_disk::layout::KernelLayout;
+use netsky_disk::lock::Lock;
+use netsky_disk::process::is_alive;
 use netsky_model::id::AgentId;
 use serde_json::Value;
 
@@ -28,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const GREETING: Duration = Duration::from_secs(5);
 /// How long an anchor may take from its start to its greeting.
 const STARTUP: Duration = Duration::from_secs(15);
+/// How often a starter starts: again only when the one before ended and nobody serves.
+const STARTS: u32 = 5;
 /// How often a starter looks whether the anchor greets.
 const STARTUP_STEP: Duration = Duration::from_millis(10);
 
@@ -127,11 +131,18 @@ impl Client {
             Err(ClientError::NotServing { .. }) => {}
             other => return other,
         }
-        start::anchor(root, program)?;
         let begun = clock::boot();
+        let mut started = start::anchor(root, program)?;
+        let mut starts = 1;
         loop {
             match Client::connect(root) {
                 Err(ClientError::NotServing { .. }) if clock::boot() - begun < STARTUP => {
+                    // Ours may have lost to one that was just leaving: then nobody is left who would serve.
+                    let vacant = !is_alive(&started) && !Lock::is_held(KernelLayout::new(root).lock())?;
+                    if vacant && starts < STARTS {
+                        started = start::anchor(root, program)?;
+                        starts += 1;
+                    }
                     clock::pause(STARTUP_STEP);
                 }
                 Err(ClientError::NotServing { root }) => {

@@ -202,13 +202,13 @@ fn shutdown_leaves_sessions_and_with_all_ends_them() {
     let kept = spawn(&mut client, &kept(sleeper("agent1")));
     let answer = client.shutdown(false).expect("stops");
     assert_eq!((answer.ended.len(), answer.left.len()), (0, 2));
-    until("nobody serves", || Client::connect(&world.root).is_err().then_some(()));
+    world.anchor_stops();
     assert!(is_alive(session.worker.as_ref().expect("it has one")));
     let client = world.anchor();
     let answer = client.shutdown(true).expect("stops");
     assert_eq!((answer.ended.len(), answer.left.len()), (2, 0));
     assert_eq!((marked(&session), marked(&kept)), (vec![], vec![]));
-    until("nobody serves", || Client::connect(&world.root).is_err().then_some(()));
+    world.anchor_stops();
     let mut client = world.anchor();
     assert!(client.ps().expect("answers").iter().all(|session| session.state == SessionState::Stopped));
 }
@@ -219,7 +219,7 @@ fn sigterm_stops_an_anchor_and_no_session() {
     let mut client = world.anchor();
     let session = spawn(&mut client, &sleeper("agent0"));
     signal(&client.hello().anchor.clone(), netsky_disk::process::Signal::TERM);
-    until("nobody serves", || Client::connect(&world.root).is_err().then_some(()));
+    world.anchor_stops();
     assert!(is_alive(session.worker.as_ref().expect("it has one")));
     assert!(!world.layout().sock().exists());
 }
@@ -250,4 +250,16 @@ fn an_anchor_started_inside_a_session_outlives_it_with_its_own_sessions() {
     assert!(is_alive(&guest.hello().anchor), "the anchor is no part of the session");
     assert!(is_alive(session.program.as_ref().expect("it runs")));
     assert_eq!(guest.show(&session.name).expect("answers").state, SessionState::Active);
+}
+
+#[test]
+fn who_asks_right_after_a_shutdown_gets_a_new_anchor() {
+    let world = World::new();
+    let mut epoch = 0;
+    for _ in 0..10 {
+        let client = Client::ensure(&world.root, Path::new(PROGRAM)).expect("an anchor");
+        assert!(client.hello().epoch > epoch);
+        epoch = client.hello().epoch;
+        client.shutdown(false).expect("stops");
+    }
 }

@@ -75,6 +75,12 @@ impl World {
         Client::connect(&self.root).expect("an anchor serves")
     }
 
+    /// Waits until the newest anchor, which was asked to stop, is gone.
+    pub(crate) fn anchor_stops(&mut self) {
+        let mut anchor = self.anchors.pop().expect("an anchor runs");
+        assert!(anchor.wait().expect("our own child").success());
+    }
+
     /// Kills the newest anchor as the system would.
     pub(crate) fn kill_anchor(&mut self) {
         let mut anchor = self.anchors.pop().expect("an anchor runs");
