@@ -8,6 +8,7 @@
 //! `verbs!` list of its group (`verb/mod.rs`, `verb/channel/mod.rs`, `ostk/mod.rs`).
 #![forbid(unsafe_code)]
 
+mod attach;
 mod check;
 mod context;
 mod error;

@@ -1,8 +1,8 @@
 //! Sessions: anchor, worker, lineage, RPC and its client.
 
 pub mod anchor;
-pub mod audit;
 pub mod attach;
+pub mod audit;
 pub mod client;
 pub mod frame;
 pub mod output_log;

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::run::{Program, Run, verbs};
 
+mod attach;
 mod kernel;
 mod lineage;
 mod logs;
@@ -36,6 +37,7 @@ verbs! {
         Serve(serve::Args),
         #[command(subcommand)]
         Kernel(kernel::Verb),
+        Attach(attach::Args),
         Logs(logs::Args),
         #[command(subcommand)]
         Lineage(lineage::Verb),

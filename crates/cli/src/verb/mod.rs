@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::run::{Ended, Program, Run, verbs};
 
+mod attach;
 mod channel;
 mod check;
 mod down;
@@ -37,6 +38,7 @@ verbs! {
         Up(up::Args),
         Down(down::Args),
         Status(status::Args),
+        Attach(attach::Args),
         Restart(restart::Args),
         #[command(subcommand)]
         Channel(channel::Verb),

@@ -26,7 +26,7 @@ verbs! {
 }
 
 /// An agent as people type it: its name, or `7` for `agent7`.
-fn agent(text: &str) -> Result<AgentId, String> {
+pub(super) fn agent(text: &str) -> Result<AgentId, String> {
     AgentId::from_shorthand(text).map_err(|e| e.to_string())
 }
 

@@ -1,0 +1,70 @@
+//! `attach` of both programs: a person at a session's terminal.
+//!
+//! The words before and after are for a person; where output is piped there is only what the session prints.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use netsky_disk::layout::KernelLayout;
+use netsky_kernel::attach::{AttachError, DetachKey, Left, Options};
+use netsky_kernel::worker_client::WorkerError;
+use netsky_model::id::AgentId;
+
+use crate::error::{Error, Kind};
+use crate::output;
+
+/// How to attach.
+#[derive(clap::Args)]
+pub(crate) struct How {
+    /// Look without typing: neither keys nor the size of the window reach the program
+    #[arg(long)]
+    read_only: bool,
+    /// The key that leaves
+    #[arg(long, value_name = "KEY", default_value_t)]
+    detach_key: DetachKey,
+}
+
+/// Attaches to a session until its end or the key.
+pub(crate) fn attach(root: PathBuf, name: AgentId, how: &How) -> Result<(), Error> {
+    let options = Options {
+        layout: KernelLayout::new(root),
+        name: name.clone(),
+        read_only: how.read_only,
+        detach: how.detach_key,
+    };
+    let person = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if person {
+        output::say(&format!("attached to {name}; {} leaves it running", how.detach_key))?;
+    }
+    match netsky_kernel::attach::attach(&options)? {
+        Left::Detached if person => output::say(&format!("left {name}, which runs on")),
+        Left::Ended(end) if person => output::say(&format!("{name} {end}")),
+        Left::Detached | Left::Ended(_) => Ok(()),
+        Left::Signalled(signal) => {
+            let what = format!("the attachment was ended by signal {signal}");
+            Err(Error::new(Kind::Failed, what).hint(format!("{name} runs on")))
+        }
+        Left::WorkerDied => {
+            let what = format!("the worker of {name} died");
+            Err(Error::new(Kind::Failed, what).hint("its keeper may start it again, see `ostk kernel ps`"))
+        }
+    }
+}
+
+impl From<AttachError> for Error {
+    fn from(error: AttachError) -> Self {
+        let what = error.to_string();
+        match error {
+            AttachError::NoSession { .. } => Self::new(Kind::NotFound, what).hint("see `ostk kernel ps`"),
+            AttachError::NotRunning { name, .. } => {
+                Self::new(Kind::NotFound, what).hint(format!("see `ostk logs {name}`"))
+            }
+            AttachError::Worker(WorkerError::Silent(_) | WorkerError::Refused(_)) => {
+                Self::new(Kind::Busy, what).hint("nothing was done, repeat")
+            }
+            AttachError::Log(error) => error.into(),
+            AttachError::Worker(_) | AttachError::Meta(_) => Self::new(Kind::Failed, what),
+            AttachError::Terminal(_) => Self::new(Kind::Failed, format!("failed to {what}")),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! `ostk attach`: a person at a session's terminal; needs no anchor.
+
+use netsky_model::id::AgentId;
+
+use crate::attach::{How, attach};
+use crate::context::Context;
+use crate::error::Error;
+use crate::run::Run;
+
+/// See and type into a session's terminal; leaving it does not stop it
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The session
+    name: AgentId,
+    #[command(flatten)]
+    how: How,
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        attach(cx.kernel_root()?, self.name, &self.how)
+    }
+}
