@@ -11,9 +11,11 @@
 mod attach;
 mod check;
 mod context;
+mod demo;
 mod error;
 mod ostk;
 mod output;
+mod palette;
 mod run;
 mod verb;
 

@@ -14,6 +14,11 @@ pub(crate) fn say(text: &str) -> Result<(), Error> {
     put(&render::plain(text)).map_err(unprintable)
 }
 
+/// Prints a line whose pieces were cleaned and coloured by the palette.
+pub(crate) fn painted(line: &str) -> Result<(), Error> {
+    put(line).map_err(unprintable)
+}
+
 /// Prints one JSON object on one line; control characters leave as `\u` escapes.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Error> {
     json_text(value).and_then(|text| put(&text)).map_err(unprintable)

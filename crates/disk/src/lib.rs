@@ -21,6 +21,7 @@ pub mod random;
 pub mod spawn;
 pub mod state;
 pub mod sweep;
+pub mod throwaway;
 pub mod wake;
 pub mod watch;
 

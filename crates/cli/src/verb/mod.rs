@@ -9,6 +9,9 @@ use crate::run::{Ended, Program, Run, verbs};
 mod attach;
 mod channel;
 mod check;
+mod demo;
+mod demo_agent;
+mod demo_janitor;
 mod down;
 mod init;
 mod record;
@@ -47,6 +50,11 @@ verbs! {
         #[command(subcommand)]
         Watchdog(watchdog::Verb),
         Ticker(ticker::Args),
+        Demo(demo::Args),
+        #[command(hide = true)]
+        DemoAgent(demo_agent::Args),
+        #[command(hide = true)]
+        DemoJanitor(demo_janitor::Args),
     }
 }
 

@@ -1,0 +1,24 @@
+//! `netsky demo`: a constellation that loses its root twice and finishes its work, in a folder of its own.
+//!
+//! Promise: everything happens with the verbs and sessions that a user has; nothing of the user's is touched; what was
+//! started is ended, however the demo ends; exit 0 only if every invariant held, all work is done, every restart was
+//! verified and every repeat was flagged.
+//!
+//! Reading order: [`place`], [`repository`], [`agent`], then how it is watched ([`sight`], [`story`], [`narrate`]), what
+//! is done to it ([`chaos`], [`script`]), what is said at the end ([`verdict`], [`account`]), and who cleans up
+//! ([`janitor`]).
+
+pub(crate) mod account;
+pub(crate) mod agent;
+pub(crate) mod chaos;
+pub(crate) mod janitor;
+pub(crate) mod narrate;
+pub(crate) mod place;
+mod programs;
+mod repository;
+pub(crate) mod script;
+mod sight;
+mod story;
+mod verdict;
+
+pub(crate) use script::{Wish, play};

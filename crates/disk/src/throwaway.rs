@@ -1,0 +1,67 @@
+//! Folders that a run makes for itself and takes away with everything in it.
+//!
+//! Promise: what [`create`] made was not there before and is ours alone; [`remove`] takes away only such a folder,
+//! known by a mark inside, so that a wrong path costs nobody a file.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::fs::Dir;
+use crate::{env, random, state};
+
+/// The file that says a folder may go.
+const MARK: &str = ".throwaway";
+/// Names tried before giving up: each is taken by chance once in four billion.
+const TRIES: usize = 8;
+
+/// Makes a folder of mode 0700 below `$TMPDIR` (else `/tmp`) whose name starts with `prefix`.
+///
+/// # Errors
+/// The system refuses.
+pub fn create(prefix: &str) -> Result<PathBuf> {
+    let parent = env::path("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"));
+    let parent = std::path::absolute(&parent).map_err(|e| Error::new("find folder", &parent, e))?;
+    let mut taken = Error::because("create folder", &parent, "no name was free");
+    for _ in 0..TRIES {
+        let path = parent.join(format!("{prefix}{}", random::short()));
+        match rustix::fs::mkdir(&path, Mode::from_raw_mode(0o700)) {
+            Ok(()) => {
+                state::write(path.join(MARK), b"made for one run and taken away after it\n")?;
+                return Ok(path);
+            }
+            Err(Errno::EXIST) => taken = Error::new("create folder", &path, Errno::EXIST),
+            Err(e) => return Err(Error::new("create folder", &path, e)),
+        }
+    }
+    Err(taken)
+}
+
+/// Takes a folder away that [`create`] made, with all that is in it; links in it are removed, not followed.
+///
+/// # Errors
+/// It is not such a folder, or something in it cannot be removed.
+pub fn remove(path: &Path) -> Result<()> {
+    if !Dir::open(path)?.exists(MARK)? {
+        return Err(Error::because("remove", path, "it was not made to be thrown away"));
+    }
+    std::fs::remove_dir_all(path).map_err(|e| Error::new("remove", path, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a5_it_is_ours_alone_and_only_what_was_made_here_is_removed() {
+        let made = create("netsky-test-").expect("a folder");
+        Dir::open(&made).expect("ours alone");
+        let inner = made.join("inner");
+        Dir::create(&inner).expect("a folder in it");
+        assert!(remove(&inner).is_err(), "a folder without the mark stays");
+        remove(&made).expect("goes");
+        assert!(!made.exists());
+    }
+}
