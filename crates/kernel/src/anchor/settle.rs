@@ -139,24 +139,23 @@ pub(super) fn write_end(anchor: &Anchor, about: &About, mut meta: Meta, how: End
     anchor.entry(&about.session, |entry| entry.meta = meta);
 }
 
-/// Kills whatever bears the mark of one generation.
+/// Kills whatever bears the mark of one generation; a look that fails is said so, and the next sweep looks again.
 pub(super) async fn sweep_generation(about: &About) -> Swept {
-    sweep(ENV_MARK, mark(&about.lineage, about.generation)).await
+    sweep(ENV_MARK, mark(&about.lineage, about.generation)).await.unwrap_or_else(|why| {
+        say!("sweep {}: {why}", about.session);
+        Swept::default()
+    })
 }
 
-/// Kills whatever is left of any generation of a lineage, before another one starts.
-pub(super) async fn sweep_lineage(about: &About) -> Swept {
+/// Kills whatever is left of any generation of a lineage, before another one starts. A look that fails is not an
+/// empty one: nothing may start after it.
+pub(super) async fn sweep_lineage(about: &About) -> Result<Swept, String> {
     sweep(ENV_SESSION, about.lineage.to_string()).await
 }
 
-async fn sweep(key: &'static str, value: String) -> Swept {
-    let swept = tokio::task::spawn_blocking(move || sweep_marked(key, &value, SWEEP)).await;
-    match swept {
-        Ok(Ok(swept)) => swept,
-        Ok(Err(error)) => {
-            say!("{error}");
-            Swept::default()
-        }
-        Err(_) => Swept::default(),
+async fn sweep(key: &'static str, value: String) -> Result<Swept, String> {
+    match tokio::task::spawn_blocking(move || sweep_marked(key, &value, SWEEP)).await {
+        Ok(swept) => swept.map_err(|error| error.to_string()),
+        Err(_) => Err("the sweep was cut short".to_owned()),
     }
 }

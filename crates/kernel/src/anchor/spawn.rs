@@ -155,9 +155,12 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
 
 async fn start(anchor: &Rc<Anchor>, meta: Meta) -> Result<SessionView, Refusal> {
     let about = about(&meta);
-    let swept = sweep_lineage(&about).await;
-    if !swept.left.is_empty() {
-        let why = format!("{} processes of an earlier generation would not end", swept.left.len());
+    let in_the_way = match sweep_lineage(&about).await {
+        Ok(swept) if swept.left.is_empty() => None,
+        Ok(swept) => Some(format!("{} processes of an earlier generation would not end", swept.left.len())),
+        Err(why) => Some(format!("what is left of earlier generations cannot be seen: {why}")),
+    };
+    if let Some(why) = in_the_way {
         return Err(failed(anchor, &about, meta, None, why).await);
     }
     let mut child = match start::worker(&anchor.layout, &about.session, about.generation) {
