@@ -11,7 +11,7 @@ use super::verdict::Ran;
 use crate::tree;
 
 /// A test that runs longer than this is hung: what it waits for will not come.
-const SECONDS_PER_TEST: &str = "240";
+const SECONDS_PER_TEST: &str = "120";
 
 /// How much of a run's output is shown when it needs to be looked at.
 const TAIL_LINES: usize = 25;

@@ -2,9 +2,10 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
-use netsky_disk::process::{self, is_alive};
+use netsky_disk::process::{self, PidFd, is_alive};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::{EventKind, Guard, SessionState};
 use netsky_kernel::session::Meta;
@@ -17,7 +18,15 @@ fn t16_a_second_anchor_is_refused_and_harms_nothing() {
     let mut world = World::new();
     let mut client = world.anchor();
     let session = spawn(&mut client, &sleeper("agent0"));
-    let second = world.serve().output().expect("it runs");
+    let mut second =
+        world.serve().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it is started");
+    let held = process::identify(second.id()).and_then(|id| PidFd::open(&id).expect("a descriptor"));
+    let ended = held.is_none_or(|held| held.wait(LONG).expect("asked"));
+    if !ended {
+        second.kill().expect("our own child");
+    }
+    let second = second.wait_with_output().expect("our own child");
+    assert!(ended, "it serves beside the first");
     assert_eq!(second.status.code(), Some(5));
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(said.contains("already serves") && said.lines().count() == 1, "{said}");
