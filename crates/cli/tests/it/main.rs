@@ -14,6 +14,7 @@ mod errno_points;
 mod everywhere;
 mod full_disk;
 mod kill_points;
+mod ostk;
 mod racers;
 mod screen;
 mod stage;

@@ -1,0 +1,139 @@
+//! The real `ostk` in a throwaway folder: on-demand start, its words and its exit codes.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+struct Folder {
+    dir: TempDir,
+}
+
+impl Folder {
+    fn new() -> Folder {
+        Folder { dir: tempfile::Builder::new().prefix("ostk").tempdir().expect("a throwaway folder") }
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ostk"));
+        command.args(args).env_clear().env("PATH", "/usr/bin:/bin").current_dir(self.dir.path());
+        command.stdin(Stdio::null()).output().expect("the program starts")
+    }
+
+    /// Standard output of a run that must end with 0 and say nothing on standard error.
+    fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && err.is_empty(), "ostk {args:?}: {}\n{out}{err}", output.status);
+        out.into_owned()
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let text = self.ok(&[args, &["--json"]].concat());
+        assert_eq!(text.lines().count(), 1, "one object on one line: {text}");
+        serde_json::from_str(&text).expect("one JSON object")
+    }
+
+    /// Waits until a session has printed just this.
+    fn says(&self, args: &[&str], wanted: &str) {
+        let began = std::time::Instant::now();
+        while self.ok(args) != wanted {
+            assert!(began.elapsed() < std::time::Duration::from_secs(30), "{args:?}: {:?}", self.ok(args));
+        }
+    }
+
+    /// Exit code and the one line of a run that must fail; the folder is written as `$PWD`.
+    fn refused(&self, args: &[&str]) -> (i32, String) {
+        let output = self.run(args);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "ostk {args:?}");
+        let line = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(line.lines().count(), 1, "one line: {line}");
+        let here = self.dir.path().to_str().expect("text");
+        (output.status.code().expect("an exit"), line.trim_end().replace(here, "$PWD"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Whatever the test left running; a folder without a root has nothing.
+        self.run(&["kernel", "shutdown", "--all"]);
+    }
+}
+
+#[test]
+fn a_session_from_its_start_on_demand_to_its_end() {
+    let folder = Folder::new();
+    let told =
+        folder.ok(&["kernel", "spawn", "agent7", "--pipes", "--", "sh", "-c", "echo hello; exec sleep 1000"]);
+    assert!(told.starts_with("agent7 generation 1 runs: pid "), "{told}");
+
+    let sessions = folder.json(&["kernel", "ps"]);
+    let session = &sessions["sessions"][0];
+    for (key, value) in [("id", "agent7"), ("name", "agent7"), ("state", "active"), ("runtime", "command")] {
+        assert_eq!(session[key], value, "{session}");
+    }
+    assert!(session["pid"].is_u64() && session["generation"] == 1, "{session}");
+    assert!(session["lineage"].as_str().is_some_and(|id| id.starts_with("agent7-")), "{session}");
+    assert!(session.get("env").is_none(), "an environment is nobody's to see");
+    assert_eq!(folder.json(&["kernel", "show", "agent7"])["pid"], session["pid"]);
+    assert_eq!(folder.json(&["lineage", "list"])["lineages"][0]["id"], session["lineage"]);
+    let status = folder.json(&["status"]);
+    assert_eq!((&status["serving"], &status["states"]["active"]), (&Value::from(true), &Value::from(1)));
+    // The program was started before `spawn` returned; its first words may take a moment longer.
+    folder.says(&["logs", "agent7"], "hello\n");
+
+    assert_eq!(folder.ok(&["kernel", "kill", "agent7"]), "agent7 is down: killed on request\n");
+    assert_eq!(folder.json(&["kernel", "ps"])["sessions"][0]["state"], "stopped");
+    assert_eq!(folder.ok(&["kernel", "reap"]), "reaped agent7\n");
+    assert_eq!(folder.ok(&["kernel", "ps"]), "no sessions\n");
+    assert_eq!(folder.json(&["kernel", "ps", "--all"])["sessions"][0]["state"], "inactive");
+}
+
+#[test]
+fn a_session_outlives_its_anchor_and_shutdown_all_ends_it() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent0", "--", "sleep", "1000"]);
+    let before = folder.json(&["kernel", "show", "agent0"]);
+    assert_eq!(folder.ok(&["kernel", "shutdown"]), "the anchor stopped; 0 sessions ended, 1 live on\n");
+    let after = folder.json(&["kernel", "show", "agent0"]);
+    assert_eq!((&after["pid"], &after["state"]), (&before["pid"], &Value::from("active")));
+    assert_eq!(folder.json(&["kernel", "shutdown", "--all"])["ended"], serde_json::json!(["agent0"]));
+    let pid = before["pid"].as_u64().expect("a pid");
+    assert!(!std::path::Path::new(&format!("/proc/{pid}/cmdline")).exists());
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_one_line_with_its_exit_code() {
+    let folder = Folder::new();
+    let nothing = "ostk: no kernel root at $PWD/.ostk; `ostk kernel spawn` or `ostk serve` makes one";
+    assert_eq!(folder.refused(&["kernel", "ps"]), (3, nothing.to_owned()));
+    assert!(!folder.dir.path().join(".ostk").exists(), "a look makes no root");
+    let bare = "ostk: agent0 has no program: there is no native runtime yet; give one after --";
+    assert_eq!(folder.refused(&["kernel", "spawn", "agent0", "--model", "m"]), (4, bare.to_owned()));
+    assert_eq!(folder.refused(&["kernel", "spawn", "../x", "--", "true"]).0, 2);
+    let (code, line) = folder.refused(&["kernel", "spawn", "agent0", "--", "/nowhere/program"]);
+    assert_eq!(code, 1, "{line}");
+    assert!(line.contains("agent0 did not start") && line.contains("/nowhere/program"), "{line}");
+
+    folder.ok(&["kernel", "spawn", "agent0", "--", "sleep", "1000"]);
+    let busy = folder.refused(&["kernel", "spawn", "agent0", "--", "sleep", "1000"]);
+    assert_eq!(busy, (5, "ostk: agent0 lives; nothing was done, repeat later".to_owned()));
+    let stale = folder.refused(&["kernel", "kill", "agent0", "--if-generation", "1"]);
+    assert_eq!(stale, (1, "ostk: agent0 is at generation 2, not 1; nothing was done, look again".to_owned()));
+    let unknown = folder.refused(&["kernel", "kill", "agent9"]);
+    assert_eq!(unknown, (3, "ostk: no session agent9; see `ostk kernel ps`".to_owned()));
+    assert_eq!(folder.refused(&["logs", "agent9"]).0, 3);
+    let (code, line) = folder.refused(&["serve"]);
+    assert_eq!(code, 5, "{line}");
+    assert!(line.starts_with("ostk: an anchor already serves $PWD/.ostk (pid "), "{line}");
+}
+
+#[test]
+fn the_model_and_the_environment_reach_the_program_and_no_mark_of_ours_does() {
+    let folder = Folder::new();
+    let line = "echo $OSTK_MODEL $A; env | grep -c OSTK_APART";
+    let args =
+        ["kernel", "spawn", "agent0", "--pipes", "--model", "m1", "--env", "A=b c", "--", "sh", "-c", line];
+    folder.ok(&args);
+    folder.says(&["logs", "agent0", "--follow"], "m1 b c\n0\n");
+}
