@@ -23,6 +23,8 @@ const FILL: usize = 64 << 10;
 const PIECE: usize = 32 << 10;
 /// With this much unsent a client is not read from: its answers would grow without end.
 const UNSENT: usize = 256 << 10;
+/// With this much unsent a client is let go: one read of its questions alone has filled it, without one answer taken.
+const FLOODED: usize = 1 << 20;
 /// Bytes read from a client in one round, so that all get their turn.
 const READ: usize = 64 << 10;
 /// Times a client's buffer is filled in one round; a fast reader of a long log must not keep the program waiting.
@@ -145,6 +147,7 @@ impl Clients {
     pub(super) fn answer(&mut self, number: u64, answer: &FromWorker) {
         if let Some(client) = self.client(number) {
             answer.encode(&mut client.unsent);
+            client.gone |= client.unsent.len() > FLOODED;
         }
     }
 

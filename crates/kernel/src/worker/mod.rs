@@ -8,7 +8,7 @@
 //!
 //! Left to others: which sessions there are and what their ends mean (the anchor), who may type (drivers).
 //!
-//! In reading order: `args` what it is told, `setup` how it comes up, `start` and `pty` the program, `poll_loop`
+//! In reading order: `args` what it is told, `setup` how it comes up, `start`, `pty` and `wires` the program, `poll_loop`
 //! its life, `clients` and `input` the two directions, `ending` how a tree is brought down, `record` and
 //! `heartbeat` what it leaves on disk.
 
@@ -22,6 +22,7 @@ mod pty;
 mod record;
 mod setup;
 mod start;
+mod wires;
 
 pub use args::{Args, command_line};
 pub use ending::MAX_GRACE;

@@ -3,7 +3,7 @@
 //! Promise: nothing in here blocks but the poll itself and the few durable writes of the meta file. Each round
 //! reads a bounded piece from everybody who has something.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use netsky_disk::fs::Dir;
@@ -20,7 +20,7 @@ use super::heartbeat::Heart;
 use super::input::Input;
 use super::pty;
 use super::record::Record;
-use super::start::Wires;
+use super::wires::{Source, Wires};
 use crate::frame::{FromWorker, Refusal, RefusalKind, ToWorker};
 use crate::output_log::OutputLog;
 use crate::session::{End, Pulse, WorkerHello};
@@ -57,6 +57,8 @@ pub(super) struct Worker {
     pub(super) record: Record,
     pub(super) files: Files,
     pub(super) wires: Wires,
+    /// Until when nobody has the terminal open, as far as we know.
+    pub(super) terminal_quiet_until: Duration,
     pub(super) input: Input,
     pub(super) ending: Ending,
     pub(super) clients: Clients,
@@ -74,28 +76,20 @@ enum Token {
     Client(u64),
 }
 
-/// Where output comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
-    Out,
-    Err,
-}
-
 impl Worker {
     /// Hold the program to its end and report it; returns the exit code.
     pub(super) fn run(mut self) -> i32 {
         // A child may have ended before its signal was caught.
         self.ending.reap();
-        let mut terminal_quiet_until = Duration::ZERO;
         let verdict = loop {
             let now = clock::boot();
             self.heart.beat(now, self.pulse());
             if let Some(verdict) = self.ending.advance(now) {
                 break verdict;
             }
-            let wait = self.due(now, terminal_quiet_until).saturating_sub(now);
-            for (token, flags) in self.poll(now, terminal_quiet_until, wait) {
-                self.handle(token, flags, now, &mut terminal_quiet_until);
+            let wait = self.due(now).saturating_sub(now);
+            for (token, flags) in self.poll(now, wait) {
+                self.handle(token, flags, now);
             }
             self.clients.pump(&self.files.out, None);
         };
@@ -110,28 +104,26 @@ impl Worker {
         }
     }
 
-    fn due(&self, now: Duration, terminal_quiet_until: Duration) -> Duration {
+    fn due(&self, now: Duration) -> Duration {
         let mut due = self.heart.due();
         due = self.ending.due(now).map_or(due, |at| due.min(at));
-        if terminal_quiet_until > now {
-            due = due.min(terminal_quiet_until);
+        if self.terminal_quiet_until > now {
+            due = due.min(self.terminal_quiet_until);
         }
         due
     }
 
     /// Wait for something to do, at most `wait`.
-    fn poll(&self, now: Duration, terminal_quiet_until: Duration, wait: Duration) -> Vec<(Token, PollFlags)> {
+    fn poll(&self, now: Duration, wait: Duration) -> Vec<(Token, PollFlags)> {
         let mut wanted: Vec<(Token, BorrowedFd<'_>, PollFlags)> =
             vec![(Token::Wake, self.wake.as_fd(), PollFlags::IN)];
         wanted.extend(self.clients.listener(now).map(|fd| (Token::Listener, fd, PollFlags::IN)));
-        if terminal_quiet_until <= now {
-            let outputs = self.outputs().into_iter().flatten();
+        if self.terminal_quiet_until <= now {
+            let outputs = self.wires.outputs();
             wanted.extend(outputs.map(|(source, end)| (Token::Output(source), end, PollFlags::IN)));
         }
-        if self.input.waits()
-            && let Some(end) = self.input_end()
-        {
-            wanted.push((Token::Input, end.as_fd(), PollFlags::OUT));
+        if self.input.waits() {
+            wanted.extend(self.wires.input().map(|end| (Token::Input, end, PollFlags::OUT)));
         }
         let interests = self.clients.interests(self.files.out.span().end);
         wanted.extend(interests.map(|(number, fd, flags)| (Token::Client(number), fd, flags)));
@@ -143,25 +135,7 @@ impl Worker {
         tokens.zip(fds.iter().map(PollFd::revents)).filter(|(_, flags)| !flags.is_empty()).collect()
     }
 
-    /// Where output can come from.
-    fn outputs(&self) -> [Option<(Source, BorrowedFd<'_>)>; 2] {
-        match &self.wires {
-            Wires::Terminal(master) => [Some((Source::Out, master.as_fd())), None],
-            Wires::Pipes { stdout, stderr, .. } => [
-                stdout.as_ref().map(|end| (Source::Out, end.as_fd())),
-                stderr.as_ref().map(|end| (Source::Err, end.as_fd())),
-            ],
-        }
-    }
-
-    fn input_end(&self) -> Option<&OwnedFd> {
-        match &self.wires {
-            Wires::Terminal(master) => Some(master),
-            Wires::Pipes { stdin, .. } => stdin.as_ref(),
-        }
-    }
-
-    fn handle(&mut self, token: Token, flags: PollFlags, now: Duration, terminal_quiet_until: &mut Duration) {
+    fn handle(&mut self, token: Token, flags: PollFlags, now: Duration) {
         match token {
             Token::Wake => {
                 for signal in self.wake.take() {
@@ -175,8 +149,8 @@ impl Worker {
             Token::Listener => self.greet(now),
             Token::Output(source) => {
                 let open = self.read_output(source, now);
-                if !open && matches!(self.wires, Wires::Terminal(_)) {
-                    *terminal_quiet_until = now + TERMINAL_PAUSE;
+                if !open && self.wires.is_terminal() {
+                    self.terminal_quiet_until = now + TERMINAL_PAUSE;
                 }
             }
             Token::Input => self.write_input(flags),
@@ -192,12 +166,7 @@ impl Worker {
 
     /// Read one piece of output; false when that end is closed.
     fn read_output(&mut self, source: Source, now: Duration) -> bool {
-        let end = match (&mut self.wires, source) {
-            (Wires::Terminal(master), _) => Some(&*master),
-            (Wires::Pipes { stdout, .. }, Source::Out) => stdout.as_ref(),
-            (Wires::Pipes { stderr, .. }, Source::Err) => stderr.as_ref(),
-        };
-        let Some(end) = end else { return false };
+        let Some(end) = self.wires.output(source) else { return false };
         let mut bytes = [0; READ];
         match rustix::io::read(end, &mut bytes[..]) {
             Ok(read) if read > 0 => {
@@ -214,32 +183,22 @@ impl Worker {
             Err(Errno::AGAIN | Errno::INTR) => true,
             // The end of a pipe is 0 bytes; that of a terminal which nobody has open is EIO.
             Ok(_) | Err(_) => {
-                match (&mut self.wires, source) {
-                    (Wires::Pipes { stdout, .. }, Source::Out) => *stdout = None,
-                    (Wires::Pipes { stderr, .. }, Source::Err) => *stderr = None,
-                    (Wires::Terminal(_), _) => {}
-                }
+                self.wires.close_output(source);
                 false
             }
         }
     }
 
     fn write_input(&mut self, flags: PollFlags) {
-        let end = match &self.wires {
-            Wires::Terminal(master) => Some(master),
-            Wires::Pipes { stdin, .. } => stdin.as_ref(),
-        };
-        let Some(end) = end else { return };
+        let Some(end) = self.wires.input() else { return };
         let written = self.input.write(end);
         self.heart.progressed(written);
         // A pipe whose reader is gone says so only by ERR when there is nothing to write.
-        if flags.contains(PollFlags::ERR) && matches!(self.wires, Wires::Pipes { .. }) {
+        if flags.contains(PollFlags::ERR) && !self.wires.is_terminal() {
             self.input.shut();
         }
-        if let Wires::Pipes { stdin, .. } = &mut self.wires
-            && self.input.is_over()
-        {
-            *stdin = None;
+        if self.input.is_over() {
+            self.wires.close_input();
         }
     }
 
@@ -277,7 +236,7 @@ impl Worker {
     }
 
     fn close_input(&mut self, epoch: u64) -> Result<(), Refusal> {
-        if matches!(self.wires, Wires::Terminal(_)) {
+        if self.wires.is_terminal() {
             return Err(not_here("a terminal has no end of input; send its end-of-file key"));
         }
         self.input.close(epoch)
@@ -329,7 +288,7 @@ impl Worker {
         let mut terminal_open = true;
         loop {
             let now = clock::boot();
-            let sources: Vec<(Source, BorrowedFd<'_>)> = self.outputs().into_iter().flatten().collect();
+            let sources: Vec<(Source, BorrowedFd<'_>)> = self.wires.outputs().collect();
             if sources.is_empty() || !terminal_open || now >= until {
                 return;
             }
@@ -344,7 +303,7 @@ impl Worker {
                 .collect();
             for source in ready {
                 let open = self.read_output(source, now);
-                terminal_open &= open || matches!(self.wires, Wires::Pipes { .. });
+                terminal_open &= open || !self.wires.is_terminal();
             }
             self.clients.pump(&self.files.out, None);
         }

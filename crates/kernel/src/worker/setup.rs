@@ -91,6 +91,7 @@ pub(super) fn come_up(args: &Args) -> Result<Worker, Refused> {
         record,
         files,
         wires,
+        terminal_quiet_until: Duration::ZERO,
         input: Input::default(),
         ending,
         clients,

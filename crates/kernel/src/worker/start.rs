@@ -20,23 +20,8 @@ use rustix::process::{
 };
 
 use super::pty;
+use super::wires::Wires;
 use crate::session::{self, Io, Meta, Spec};
-
-/// The worker's side of what connects it to the program.
-#[derive(Debug)]
-pub(super) enum Wires {
-    /// One terminal for everything; none once the last process has closed it for good.
-    Terminal(OwnedFd),
-    /// Three pipes, each none once it is closed.
-    Pipes {
-        /// The program's input.
-        stdin: Option<OwnedFd>,
-        /// Its output.
-        stdout: Option<OwnedFd>,
-        /// Its errors.
-        stderr: Option<OwnedFd>,
-    },
-}
 
 /// A program that was started.
 pub(super) struct Started {

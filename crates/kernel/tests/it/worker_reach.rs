@@ -153,3 +153,15 @@ fn clients_that_vanish_in_the_middle_of_a_frame_harm_nothing() {
     client.kill(std::time::Duration::ZERO).expect("asks");
     assert_eq!(read_end(&mut client), End::Killed);
 }
+
+#[test]
+fn a12_a_client_that_asks_without_end_and_takes_no_answer_is_let_go() {
+    let bench = Bench::new();
+    let session = bench.start(spec(Io::Pipes, &["cat"]));
+    let mut flood = UnixStream::connect(&session.socket).expect("connects");
+    flood.set_write_timeout(Some(LIMIT)).expect("sets");
+    let probes = [6, 0, 0, 0, 0].repeat(10_000);
+    let refused = (0..1_000).find_map(|_| flood.write_all(&probes).err());
+    assert_eq!(refused.expect("is let go").kind(), std::io::ErrorKind::BrokenPipe);
+    session.client().probe(LIMIT).expect("the others stay");
+}
