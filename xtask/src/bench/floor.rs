@@ -14,10 +14,14 @@ pub(crate) const TEXT: &str =
 /// Bytes of the envelope that such a text becomes, so that the floor writes as much as we do.
 const ENVELOPE_BYTES: usize = 330;
 
-/// A folder pair for the bare durable write.
+/// Bytes of one journal row.
+const ROW_BYTES: usize = 400;
+
+/// A folder pair for the bare durable write, and a file for bare synced rows.
 pub(crate) struct Folders {
     tmp: OwnedFd,
     target: OwnedFd,
+    rows: OwnedFd,
 }
 
 impl Folders {
@@ -28,7 +32,10 @@ impl Folders {
             let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
             rustix::fs::open(&path, flags, Mode::empty()).with_context(|| format!("open {}", path.display()))
         };
-        Ok(Folders { tmp: open("tmp")?, target: open("target")? })
+        let (tmp, target) = (open("tmp")?, open("target")?);
+        let flags = OFlags::CREATE | OFlags::APPEND | OFlags::WRONLY | OFlags::CLOEXEC;
+        let rows = rustix::fs::openat(&target, "rows", flags, Mode::from_raw_mode(0o600))?;
+        Ok(Folders { tmp, target, rows })
     }
 
     /// Create, write, fsync, rename without replace, fsync the folder.
@@ -41,6 +48,14 @@ impl Folders {
         rustix::fs::renameat_with(&self.tmp, &name, &self.target, &name, RenameFlags::NOREPLACE)?;
         rustix::fs::fsync(&self.target)?;
         Ok(())
+    }
+}
+
+impl Folders {
+    /// Append a row and sync its bytes.
+    pub(crate) fn row(&self) -> Result<()> {
+        rustix::io::write(&self.rows, &[b'x'; ROW_BYTES])?;
+        Ok(rustix::fs::fdatasync(&self.rows)?)
     }
 }
 

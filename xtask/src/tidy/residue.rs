@@ -43,11 +43,13 @@ pub(crate) fn check(source: &Source) -> Vec<Offence> {
     offences
 }
 
-/// The mark in a comment that names no issue.
+/// The mark that a comment begins with and that names no issue. Text that speaks of such marks is no mark.
 fn unowned_mark(line: &str) -> Option<&'static str> {
-    let comment = line.split_once("//").map(|(_, comment)| comment)?;
-    let mut words = comment.split(|letter: char| !letter.is_alphanumeric());
-    let mark = words.find_map(|word| MARKS.iter().find(|mark| **mark == word))?;
+    let comment =
+        line.trim_start().strip_prefix("//").or_else(|| line.split_once(" // ").map(|(_, end)| end))?;
+    let mut words = comment.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    let first = words.next()?;
+    let mark = MARKS.iter().find(|mark| **mark == first)?;
     let owned =
         comment.split('#').skip(1).any(|after| after.starts_with(|digit: char| digit.is_ascii_digit()));
     if owned { None } else { Some(mark) }
@@ -80,6 +82,9 @@ mod tests {
         assert_eq!(caught("crates/bus/src/a.rs", concat!("// FIX", "ME later\n")), 1);
         assert_eq!(caught("crates/bus/src/a.rs", concat!("// XX", "X\n")), 1);
         assert_eq!(caught("crates/bus/src/a.rs", concat!("// FIX", "ME (#12) later\n")), 0);
+        assert_eq!(caught("crates/bus/src/a.rs", concat!("let a = 1; // FIX", "ME: two\n")), 1);
+        assert_eq!(caught("crates/bus/src/a.rs", concat!("/// Counts each FIX", "ME of a file\n")), 0);
+        assert_eq!(caught("crates/bus/src/a.rs", concat!("let a = \"x\\n// FIX", "ME y\";\n")), 0);
         assert_eq!(caught("crates/bus/src/a.rs", "let name = \"XXXXXX\"; // made by mkstemp\n"), 0);
     }
 }
