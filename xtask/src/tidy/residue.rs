@@ -45,8 +45,11 @@ pub(crate) fn check(source: &Source) -> Vec<Offence> {
 
 /// The mark that a comment begins with and that names no issue. Text that speaks of such marks is no mark.
 fn unowned_mark(line: &str) -> Option<&'static str> {
-    let comment =
-        line.trim_start().strip_prefix("//").or_else(|| line.split_once(" // ").map(|(_, end)| end))?;
+    let (code, comment) = line.split_once("//")?;
+    // Behind an odd number of quotes the slashes stand in a string.
+    if code.replace("\\\"", "").matches('"').count() % 2 == 1 {
+        return None;
+    }
     let mut words = comment.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
     let first = words.next()?;
     let mark = MARKS.iter().find(|mark| **mark == first)?;
