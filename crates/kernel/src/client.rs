@@ -107,6 +107,12 @@ impl Client {
             Err(e) if is_absent(&e) => return Err(not_serving()),
             Err(e) => return Err(lost(root, "connect", e)),
         };
+        let server =
+            rustix::net::sockopt::socket_peercred(&stream).map_err(|e| lost(root, "connect", e.into()))?;
+        if server.uid != rustix::process::geteuid() {
+            let message = format!("the anchor of {} belongs to uid {}", root.display(), server.uid.as_raw());
+            return Err(Refusal::new(rpc::RefusalKind::Refused, message).into());
+        }
         let mut connection = Connection::new(root, stream);
         match connection.call_within::<rpc::hello::Hello>(&rpc::hello::Params {}, GREETING) {
             Ok(hello) => Ok(Client { connection, hello }),

@@ -1,7 +1,8 @@
 //! What is left of a session once its worker is gone.
 //!
 //! Promise: when a session counts as gone, its end is in its meta and in the journal, and no process of its generation
-//! lives. Who is told of the end finds the session gone: nothing is awaited between the two. The same code runs when a watched worker dies and when an anchor finds a dead one at its start.
+//! lives. Who is told of the end finds the session gone: nothing is awaited between the two. The same code runs when a
+//! watched worker dies and when an anchor finds a dead one at its start.
 //!
 //! The worker's lock is held from before the sweep until the end is written: a worker that was started by a dead anchor
 //! and comes late finds either the lock taken or its generation ended, and never runs.

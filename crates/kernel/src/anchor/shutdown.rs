@@ -3,12 +3,13 @@
 use std::rc::Rc;
 
 use super::kill;
-use super::state::Anchor;
+use super::state::{Anchor, about};
 use super::table::Life;
 use crate::log::say;
 use crate::rpc::kill::DEFAULT_GRACE_MS;
 use crate::rpc::shutdown::{Answer, Params};
 use crate::rpc::{EventKind, Guard};
+use crate::session::{Keeper, Phase};
 
 /// Ends what is to be ended; the caller stops the anchor once the answer is on its way.
 pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
@@ -19,6 +20,7 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
         .filter(|name| anchor.entry(name, |entry| !matches!(entry.life, Life::Gone)).unwrap_or(false));
     let mut answer = Answer { ended: Vec::new(), left: live.collect() };
     if params.all {
+        stay_down(anchor);
         let grace_ms = params.grace_ms.unwrap_or(DEFAULT_GRACE_MS);
         let kills: Vec<_> = std::mem::take(&mut answer.left)
             .into_iter()
@@ -45,4 +47,17 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
     let data = serde_json::json!({"all": params.all, "ended": answer.ended, "left": answer.left});
     anchor.observe(EventKind::AnchorStopped, None, data);
     answer
+}
+
+/// What this anchor keeps and has not revived yet is part of everything: the next anchor leaves it down.
+fn stay_down(anchor: &Anchor) {
+    for name in anchor.names() {
+        let pausing = anchor.entry(&name, |entry| {
+            let waits = entry.life == Life::Gone && matches!(entry.meta.phase, Phase::Ended { .. });
+            (waits && entry.meta.spec.keeper == Keeper::Anchor).then(|| about(&entry.meta))
+        });
+        if let Some(about) = pausing.flatten() {
+            anchor.observe(EventKind::Kill, Some(about), serde_json::json!({}));
+        }
+    }
 }

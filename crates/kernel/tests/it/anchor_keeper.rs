@@ -89,6 +89,26 @@ fn a_kept_session_that_was_killed_stays_down_also_after_a_restart() {
 }
 
 #[test]
+fn a_shutdown_of_everything_also_ends_what_waits_for_its_revival() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    spawn(&mut client, &kept(shell("netsky-ticker", "exit 1")));
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    let pausing = |event: &netsky_kernel::rpc::Event| {
+        event.kind == EventKind::Revive && event.data["after_ms"] == 2_000
+    };
+    let pause = events.find(LONG, pausing).expect("lives").expect("told");
+    client.shutdown(true).expect("stops");
+    world.anchor_stops();
+    let mut client = world.anchor();
+    let view = client.show(&id("netsky-ticker")).expect("known");
+    assert_eq!((Some(view.generation), view.state), (pause.generation, SessionState::Exited));
+    let mut events = world.client().subscribe(Some(pause.seq)).expect("subscribed");
+    let revived = events.find(Duration::from_millis(300), |event| event.kind == EventKind::Revive);
+    assert_eq!(revived.expect("lives"), None);
+}
+
+#[test]
 fn a_session_the_watchdog_keeps_is_only_reported() {
     let mut world = World::new();
     let mut client = world.anchor();
