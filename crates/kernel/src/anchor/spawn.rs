@@ -82,10 +82,15 @@ fn check(spec: &Spec) -> Result<(), Refusal> {
 fn done_before(anchor: &Anchor, spec: &Spec, guard: &Guard) -> Option<SessionView> {
     let request_id = guard.request_id.as_ref()?;
     let known = anchor.recall(|recall| recall.session(&spec.name).cloned())?;
-    // The row of a start is written by the worker and may still be on its way here.
-    let runs = anchor.entry(&spec.name, |entry| entry.life == Life::Live).unwrap_or(false);
-    let ours = known.request_id.as_ref() == Some(request_id) && (known.started || runs);
-    ours.then(|| anchor.view(&spec.name).ok())?
+    let life = anchor.entry(&spec.name, |entry| entry.life)?;
+    let done = match life {
+        // The row of its start is written by the worker and may still be on its way here.
+        Life::Live => true,
+        // The row may be here before its worker is seen running: an answer now would not say what runs.
+        Life::Starting | Life::Foreign => false,
+        Life::Ending | Life::Gone => known.started,
+    };
+    (done && known.request_id.as_ref() == Some(request_id)).then(|| anchor.view(&spec.name).ok())?
 }
 
 /// Takes the next generation, in the journal and in the meta; from here on the name is busy.
