@@ -154,8 +154,11 @@ pub(crate) fn signal(process: &ProcessId, signal: Signal) {
     held.signal(signal).expect("ours to signal");
 }
 
+/// Kills a process and returns when it is gone.
 pub(crate) fn kill9(process: &ProcessId) {
-    signal(process, Signal::KILL);
+    let held = PidFd::open(process).expect("a descriptor").expect("it lives");
+    held.signal(Signal::KILL).expect("ours to signal");
+    assert!(held.wait(LONG).expect("ours to wait for"), "{process:?} does not end");
 }
 
 /// Everything that bears the mark of a session's generation.
