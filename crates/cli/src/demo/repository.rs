@@ -31,7 +31,7 @@ const MADE: [(&str, &str); 6] = [
     ),
     (
         "src/sensor.rs",
-        "/// Degrees.\npub fn read() -> f64 {\n    // FIXME: this is the same temperature all year\n    21.5\n}\n",
+        "/// Degrees.\npub fn read() -> f64 {\n    // TODO: this is the same temperature all year\n    21.5\n}\n",
     ),
     (
         "tools/plot.py",

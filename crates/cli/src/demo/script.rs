@@ -86,6 +86,8 @@ fn perform(wish: &Wish, place: &Place, say: &mut dyn FnMut(Timestamp, &Line)) ->
     let repository = repository::prepare(place, wish.repo.as_deref())?;
     let line = Line::new(clock::wall(), "repository", Tone::Plain, described(&repository));
     say(began, &line);
+    let home = format!("{} (its own, nothing of yours is touched)", place.layout().home().display());
+    say(began, &Line::new(clock::wall(), "home", Tone::Plain, home));
     up(wish, place)?;
     let sight = Sight::open(&place.layout())?;
     let mut show = Show::new(wish, place, sight, began, say);

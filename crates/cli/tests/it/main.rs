@@ -7,6 +7,8 @@ mod calls;
 mod channel;
 mod check;
 mod constellation;
+mod demo;
+mod demo_run;
 mod durability;
 // Elsewhere the stepper kills, but cannot yet make a call fail.
 #[cfg(target_arch = "x86_64")]
