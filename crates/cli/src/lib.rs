@@ -19,11 +19,17 @@ mod palette;
 mod run;
 mod verb;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Runs the `netsky` program on the process's own arguments.
+/// Runs the `netsky` program on the process's own arguments; called by the name `ostk` it is that one, so that a single
+/// file is enough to run everything.
 #[must_use]
 pub fn netsky() -> ExitCode {
+    let called = std::env::args_os().next().map(PathBuf::from);
+    if called.is_some_and(|called| called.file_name() == Some("ostk".as_ref())) {
+        return ostk();
+    }
     run::main::<verb::Cli>("netsky")
 }
 

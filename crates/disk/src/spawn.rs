@@ -29,6 +29,8 @@ pub fn sibling(name: &str) -> Result<PathBuf> {
 pub struct Program {
     /// The executable's path.
     pub path: PathBuf,
+    /// What it is called, where one executable is several programs; its path if none.
+    pub name: Option<String>,
     /// Arguments after the name.
     pub args: Vec<String>,
     /// Variables to set.
@@ -46,6 +48,9 @@ impl Program {
         command.args(&self.args).envs(&self.set).current_dir("/").stdin(Stdio::null());
         for key in &self.unset {
             command.env_remove(key);
+        }
+        if let Some(name) = &self.name {
+            command.arg0(name);
         }
         match &self.log {
             None => command.stdout(Stdio::null()).stderr(Stdio::null()),

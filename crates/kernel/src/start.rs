@@ -4,6 +4,7 @@
 //! environment mark of the session that happens to surround us, so that no sweep takes them for a part of it.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -16,6 +17,8 @@ use netsky_model::id::{AgentId, Generation};
 use netsky_model::process::ProcessId;
 use rustix::fs::OFlags;
 
+/// What anchors and workers are called, also where `netsky` stands in for a missing `ostk`: it goes by this name.
+const NAME: &str = "ostk";
 /// Milliseconds between two heartbeats, for tests that cannot wait for the usual ten seconds.
 pub(crate) const ENV_HEARTBEAT: &str = "OSTK_HEARTBEAT_MS";
 /// The usual time between two heartbeats.
@@ -36,6 +39,7 @@ pub(crate) fn anchor(root: &Path, program: &Path) -> Result<ProcessId> {
     })?;
     Program {
         path: program.to_owned(),
+        name: Some(NAME.to_owned()),
         args: ["serve", "--root", root].map(str::to_owned).to_vec(),
         // A fault that a test asked of the caller is not asked of its daemon.
         unset: ["NETSKY_FAULT", "NETSKY_FAULT_LOG"].map(str::to_owned).to_vec(),
@@ -61,6 +65,7 @@ pub(crate) fn worker(layout: &KernelLayout, name: &AgentId, generation: Generati
         command.env_remove(key);
     }
     command
+        .arg0(NAME)
         .args(["__worker", "--root"])
         .arg(layout.root())
         .args(["--name", name.as_str(), "--generation", &generation.to_string()])

@@ -20,7 +20,7 @@ pub struct Context<'a> {
     pub record: &'a Telemetry,
     /// The `netsky` program.
     pub netsky: PathBuf,
-    /// The `ostk` program.
+    /// The program that serves as `ostk`: it, or where it is not installed `netsky`, which is both.
     pub ostk: PathBuf,
 }
 
@@ -31,6 +31,7 @@ impl<'a> Context<'a> {
     /// The system does not say where our programs are.
     pub fn new(layout: &'a Layout, record: &'a Telemetry) -> Result<Context<'a>> {
         let (netsky, ostk) = (spawn::sibling("netsky")?, spawn::sibling("ostk")?);
+        let ostk = if ostk.is_file() { ostk } else { netsky.clone() };
         Ok(Context { layout, bus: Bus::open(layout, record), record, netsky, ostk })
     }
 

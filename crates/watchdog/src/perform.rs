@@ -162,8 +162,8 @@ fn detach_child(cx: &Context<'_>, id: &RestartId, epoch: u64) -> Result<ProcessI
         path: cx.netsky.clone(),
         args: args.to_vec(),
         set: [(netsky_disk::env::HOME.to_owned(), home)].into(),
-        unset: Vec::new(),
         log: Some(cx.layout.restart_archive().join(format!("{id}.log"))),
+        ..Program::default()
     };
     Ok(program.detach()?)
 }

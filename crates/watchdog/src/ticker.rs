@@ -36,8 +36,8 @@ pub(crate) fn run_tick(cx: &Context<'_>) -> Result<Ended> {
         path: cx.netsky.clone(),
         args: vec!["watchdog".to_owned(), "tick".to_owned()],
         set: [(netsky_disk::env::HOME.to_owned(), home)].into(),
-        unset: Vec::new(),
         log: Some(cx.layout.logs().join("watchdog.log")),
+        ..Program::default()
     };
     Ok(program.run(DEADLINE)?)
 }
