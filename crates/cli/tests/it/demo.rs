@@ -11,7 +11,7 @@ use netsky_disk::sweep;
 use netsky_model::process::ProcessId;
 use tempfile::TempDir;
 
-use crate::demo_run::{command, left, run, run_all};
+use crate::demo_run::{command, left, run, run_all, run_alone};
 
 /// Everything that can be killed beside agent0 itself.
 const OTHERS: [&str; 4] = ["anchor", "agentinfinity", "ticker", "worker"];
@@ -38,6 +38,11 @@ fn must_show_1_agent0_dies_twice_and_every_message_and_restart_is_accounted_for(
     let orders = envelopes.iter().filter(|envelope| envelope["kind"] == "owner");
     assert!(orders.clone().all(|order| order["redelivered"] == true), "both orders came again");
     assert_eq!(told["repeats"]["flagged"], 2);
+}
+
+#[test]
+fn must_show_1_the_one_program_that_cargo_run_builds_is_enough() {
+    run_alone(&["--agents", "1"]).expect("it holds");
 }
 
 #[test]
@@ -83,6 +88,15 @@ fn must_show_3_each_two_of_the_others_killed_at_once() {
             runs.push(words(&["--kill", one, "--kill", two, "--seed", &seed]));
         }
     }
+    run_all(&runs);
+}
+
+#[test]
+fn must_show_3_agent0_killed_at_once_with_who_would_see_it() {
+    let runs: Vec<Vec<String>> = (40u32..)
+        .zip(OTHERS)
+        .map(|(seed, who)| words(&["--kill", "root", "--kill", who, "--seed", &seed.to_string()]))
+        .collect();
     run_all(&runs);
 }
 

@@ -33,9 +33,16 @@ impl Drop for Turn {
     }
 }
 
+/// The program as it was built, with `ostk` beside it.
+const NETSKY: &str = env!("CARGO_BIN_EXE_netsky");
+
 /// The demo, ready to run in `folder` with nothing of the caller's environment.
 pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_netsky"));
+    command_of(Path::new(NETSKY), folder, args)
+}
+
+fn command_of(netsky: &Path, folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(netsky);
     command
         .args(args)
         .env_clear()
@@ -53,10 +60,22 @@ pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
 
 /// Runs one demo to its end; answers what it printed, once what every demo must show was found in it.
 pub(crate) fn run(args: &[&str]) -> Result<Value> {
+    run_of(Path::new(NETSKY), args)
+}
+
+/// As [`run`], with a copy of the program that has nothing beside it.
+pub(crate) fn run_alone(args: &[&str]) -> Result<Value> {
+    let folder = TempDir::new()?;
+    let netsky = folder.path().join("netsky");
+    fs::copy(NETSKY, &netsky)?;
+    run_of(&netsky, args)
+}
+
+fn run_of(netsky: &Path, args: &[&str]) -> Result<Value> {
     let folder = TempDir::new()?;
     let _turn = Turn::take();
     let all: Vec<&str> = ["--json", "demo", "--tick", "500ms"].iter().chain(args).copied().collect();
-    let output = command(folder.path(), &all).output()?;
+    let output = command_of(netsky, folder.path(), &all).output()?;
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     let told: Value = serde_json::from_slice(&output.stdout).with_context(|| complaint.clone())?;
     let story = || format!("{args:?}: {complaint}{}", narration(&told));
