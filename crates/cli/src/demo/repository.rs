@@ -46,6 +46,8 @@ const MADE: [(&str, &str); 6] = [
 
 /// Copies the repository at `named`, else the one around the working folder, else makes one.
 pub(crate) fn prepare(place: &Place, named: Option<&Path>) -> Result<Repository, Error> {
+    // Without git every folder would look like no repository.
+    git(place, place.folder(), ["--version"])?;
     let source = match named {
         Some(path) => Some(root_of(place, path).ok_or_else(|| {
             Error::new(Kind::Usage, format!("{} is no git repository with a commit", path.display()))

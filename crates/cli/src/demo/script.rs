@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use netsky_bus::Bus;
 use netsky_disk::fs::Dir;
 use netsky_disk::process::{self, PidFd, Signal};
-use netsky_disk::{clock, state};
+use netsky_disk::{clock, state, throwaway};
 use netsky_kernel::client::Client;
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::State;
@@ -69,7 +69,10 @@ enum Moment {
 /// Plays the demo to its end and cleans up after it; `say` is told each line as it happens.
 pub(crate) fn play(wish: &Wish, say: &mut dyn FnMut(Timestamp, &Line)) -> Result<Account, Error> {
     let place = Place::create()?;
-    let janitor = Janitor::hire(&place, wish.keep)?;
+    let janitor = match Janitor::hire(&place, wish.keep) {
+        Ok(janitor) => janitor,
+        Err(error) => return throwaway::remove(place.folder()).map_err(Error::from).and(Err(error)),
+    };
     let played = perform(wish, &place, say);
     // Whatever came of it: nothing that was started stays.
     let cleaned = janitor::clean(&place, wish.keep);
@@ -82,7 +85,7 @@ pub(crate) fn play(wish: &Wish, say: &mut dyn FnMut(Timestamp, &Line)) -> Result
 }
 
 fn perform(wish: &Wish, place: &Place, say: &mut dyn FnMut(Timestamp, &Line)) -> Result<Account, Error> {
-    let began = clock::wall();
+    let (began, started) = (clock::wall(), clock::boot());
     let repository = repository::prepare(place, wish.repo.as_deref())?;
     let line = Line::new(clock::wall(), "repository", Tone::Plain, described(&repository));
     say(began, &line);
@@ -102,7 +105,7 @@ fn perform(wish: &Wish, place: &Place, say: &mut dyn FnMut(Timestamp, &Line)) ->
     if let Err(missing) = missing {
         account.missing = Some(missing.to_string());
     }
-    account.took = clock::boot().saturating_sub(show.started);
+    account.took = clock::boot().saturating_sub(started);
     Ok(account)
 }
 

@@ -187,7 +187,8 @@ fn check(
     };
     for broken in invariants.iter().filter(|invariant| !invariant.holds) {
         let first = broken.findings.first();
-        let first = first.map_or_else(String::new, |f| format!(": {} {}", f["where"], f["what"]));
+        let word = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+        let first = first.map_or_else(String::new, |f| format!(": {} {}", word(f, "where"), word(f, "what")));
         problems.push(format!("{} does not hold{first}", broken.id));
     }
     Ok(invariants)
