@@ -98,9 +98,9 @@ pub(crate) const SAFEGUARDS: &[Safeguard] = &[
         file: "crates/bus/src/send.rs",
         find: "if reservation.was_interrupted { self.whereabouts(channel, &name.key)? } else { None }",
         replace: "None",
-        package: "netsky",
+        package: "netsky-bus",
         target: IT,
-        test: "kill_points::fm_send_kill_every_syscall_with_an_id",
+        test: "ids::t3_t18_a_sender_that_died_after_placing_is_completed_without_a_second_envelope",
     },
     Safeguard {
         name: "rename without replace",
