@@ -90,7 +90,7 @@ impl Bus<'_> {
         }
         let channel = self.channel(&to)?;
         match chosen {
-            Some(id) => self.send_once(&channel, &envelope, id, &bytes),
+            Some(id) => self.place_once(&channel, &envelope, id, &bytes),
             None => {
                 let id = envelope.id.clone().expect("compose gives every envelope an id");
                 let name = Name::fresh(Key { hlc: self.next_hlc()?, id });
@@ -99,8 +99,17 @@ impl Bus<'_> {
         }
     }
 
+    /// Places an envelope as it is, under an id that it bears: once, however often it is asked.
+    ///
+    /// # Errors
+    /// As [`Bus::send`].
+    pub fn send_once(&self, envelope: &Envelope, id: EnvelopeId, to: &AgentId) -> Result<Sent> {
+        let bytes = envelope.to_bytes()?;
+        self.place_once(&self.channel(to)?, envelope, id, &bytes)
+    }
+
     /// Sends under an id the sender chose: once, however often and from however many processes it is asked.
-    fn send_once(
+    fn place_once(
         &self,
         channel: &Channel,
         envelope: &Envelope,

@@ -34,6 +34,11 @@ impl Error {
         self.source.kind() == io::ErrorKind::NotFound
     }
 
+    /// Whether a file was there and did not read: damaged, not newer.
+    pub fn is_damage(&self) -> bool {
+        self.op == crate::state::UNDERSTAND
+    }
+
     /// Whether the object was there already.
     pub fn is_exists(&self) -> bool {
         self.source.kind() == io::ErrorKind::AlreadyExists

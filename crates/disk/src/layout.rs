@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use netsky_model::id::{AgentId, LineageId, Nonce, RestartId};
+use netsky_model::id::{AgentId, Generation, LineageId, Nonce, RestartId};
 use netsky_model::life::State;
 
 use crate::env;
@@ -79,6 +79,36 @@ impl Layout {
     /// Copies of delivered handoffs.
     pub fn handoff_archive(&self) -> PathBuf {
         self.logs().join("handoffs")
+    }
+
+    /// The archived handoff of one restart.
+    pub fn archived_handoff(&self, id: &RestartId) -> PathBuf {
+        self.handoff_archive().join(format!("{id}.json"))
+    }
+
+    /// The whole text of a handoff that is too long for an envelope.
+    pub fn spilled_handoff(&self, id: &RestartId) -> PathBuf {
+        self.handoff_archive().join(format!("{id}.txt"))
+    }
+
+    /// The log of one restart's children.
+    pub fn restart_log(&self, id: &RestartId) -> PathBuf {
+        self.restart_archive().join(format!("{id}.log"))
+    }
+
+    /// A request that was used or put aside: `what` says which.
+    pub fn archived_request(&self, id: &RestartId, what: &str) -> PathBuf {
+        self.restart_archive().join(format!("{id}.{what}"))
+    }
+
+    /// What triggered ticks said.
+    pub fn watchdog_log(&self) -> PathBuf {
+        self.logs().join("watchdog.log")
+    }
+
+    /// Scratch of durable writes into `state/` itself.
+    pub fn state_tmp(&self) -> PathBuf {
+        self.state().join("tmp")
     }
 
     /// Clones of repositories, one a task.
@@ -175,9 +205,9 @@ impl Layout {
         self.state().join("tokens")
     }
 
-    /// The token of an agent's present session.
-    pub fn token(&self, agent: &AgentId) -> PathBuf {
-        self.tokens().join(agent.as_str())
+    /// The token of one incarnation of an agent.
+    pub fn token(&self, agent: &AgentId, generation: Generation) -> PathBuf {
+        self.tokens().join(format!("{agent}.g{generation}"))
     }
 
     /// Queued request for a planned restart.

@@ -52,15 +52,37 @@ pub fn read(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>> {
     }
 }
 
+/// Newest version of the state files that this program understands.
+const VERSION: u64 = 1;
+/// What a file that does not read was tried to do; see [`Error::is_damage`].
+pub(crate) const UNDERSTAND: &str = "understand";
+
 /// Read a JSON file; none if it is not there.
 ///
 /// # Errors
-/// It is there and does not read as `T`.
+/// It is there and does not read as `T` ([`Error::is_damage`]), or a newer program wrote it.
 pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<Option<T>> {
     let Some(bytes) = read(&path)? else { return Ok(None) };
-    serde_json::from_slice(&bytes)
-        .map(Some)
-        .map_err(|e| Error::new("understand", path, std::io::Error::from(e)))
+    let damage = |e: serde_json::Error| Error::new(UNDERSTAND, &path, std::io::Error::from(e));
+    let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(damage)?;
+    if let Some(newer) = value.get("v").and_then(serde_json::Value::as_u64).filter(|v| *v > VERSION) {
+        return Err(Error::because(
+            "read",
+            &path,
+            format!("it is of version {newer}, newer than this program"),
+        ));
+    }
+    serde_json::from_value(value).map(Some).map_err(damage)
+}
+
+/// Move a damaged file out of the way, beside its place, where it stays as evidence.
+///
+/// # Errors
+/// The system refuses.
+pub fn set_aside(path: impl AsRef<Path>) -> Result<()> {
+    let (dir, name) = split(path.as_ref())?;
+    dir.rename(name, &dir, format!("{name}.damaged-{}", crate::random::short()))?;
+    dir.sync()
 }
 
 /// Replace a file durably. It is written beside its place in `tmp/`.

@@ -5,6 +5,7 @@
 //! Leaves to others: reading, writing, waiting (`disk`), and deciding when (the engines).
 #![forbid(unsafe_code)]
 
+pub mod backoff;
 pub mod desired;
 pub mod duration;
 pub mod envelope;

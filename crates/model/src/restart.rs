@@ -64,7 +64,7 @@ impl Phase {
         match (self, to) {
             (Preflight, Preflight | Teardown)
             | (Teardown, Teardown | Spawned)
-            | (Spawned, Teardown | UpDetected)
+            | (Spawned, Teardown | Spawned | UpDetected)
             | (UpDetected, HandedOff | Teardown)
             | (Preflight | Teardown | Spawned | UpDetected, Failed) => Ok(to),
             (from, to) => Err(Illegal { from, to }),
@@ -140,6 +140,9 @@ pub struct Inflight {
     pub observed: Option<Observed>,
 }
 
+/// How much later than two intervals a look may come on a machine that is busy.
+const LATE: Duration = Duration::from_secs(1);
+
 /// Watching time, in which the observer itself ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
@@ -159,7 +162,7 @@ impl Observed {
         let watched_ms = match before {
             Some(before) if before.last.boot_id == now.boot_id => {
                 let gap = now.since(&before.last);
-                if gap > interval * 2 { 0 } else { before.watched_ms + gap.as_millis() as u64 }
+                if gap > interval * 2 + LATE { 0 } else { before.watched_ms + gap.as_millis() as u64 }
             }
             _ => 0,
         };
@@ -174,8 +177,10 @@ pub struct Seen {
     pub phase: Option<Phase>,
     /// Whether the child runs.
     pub child_alive: bool,
-    /// Time since the child was started, on the boot clock.
-    pub child_age: Duration,
+    /// Time since the child was started or last wrote its phase, on the boot clock.
+    pub step_age: Duration,
+    /// Time since this restart began, on the boot clock.
+    pub age: Duration,
     /// Whether the new incarnation of agent0 lives.
     pub agent0_alive: bool,
     /// Whether the handoff is in agent0's folders.
@@ -188,8 +193,13 @@ pub struct Seen {
     pub epoch: u64,
 }
 
-/// Longest that one child may take: its teardown (5 s of grace a session) and the new session's start.
-pub const CHILD_DEADLINE: Duration = Duration::from_secs(120);
+/// Longest that a new session may take until it proves that it is up.
+pub const STARTUP_GRACE: Duration = Duration::from_secs(5 * 60);
+/// Longest that a child may go without a word in any phase but the wait for that proof: the slowest step is
+/// a kill with its grace and its sweep.
+const STEP: Duration = Duration::from_secs(60);
+/// Longest that a restart may take in all; past it a new one is begun.
+pub const BOUND: Duration = Duration::from_secs(30 * 60);
 /// Most children for one restart before it counts as failed.
 pub const MAX_CHILDREN: u64 = 5;
 
@@ -212,16 +222,18 @@ pub enum Verdict {
 
 /// Judge a restart from one look.
 pub fn judge(seen: &Seen) -> Verdict {
+    let limit = if seen.phase == Some(Phase::Spawned) { STARTUP_GRACE + STEP } else { STEP };
     if seen.child_alive {
-        return if seen.child_age > CHILD_DEADLINE { Verdict::KillChild } else { Verdict::Wait };
+        let stuck = seen.step_age > limit || seen.age > BOUND;
+        return if stuck { Verdict::KillChild } else { Verdict::Wait };
     }
     match seen.phase {
         Some(Phase::HandedOff) if !seen.agent0_alive => Verdict::Failed,
         Some(Phase::HandedOff) if !seen.handoff_there => Verdict::Failed,
         Some(Phase::HandedOff) if seen.watched >= seen.interval => Verdict::Verified,
-        Some(Phase::HandedOff) => Verdict::Watch,
-        Some(Phase::Failed) => Verdict::Failed,
-        _ if seen.epoch >= MAX_CHILDREN => Verdict::Failed,
+        Some(Phase::HandedOff) if seen.age <= BOUND => Verdict::Watch,
+        Some(Phase::HandedOff | Phase::Failed) => Verdict::Failed,
+        _ if seen.epoch >= MAX_CHILDREN || seen.age > BOUND => Verdict::Failed,
         _ => Verdict::StartChild,
     }
 }
@@ -234,7 +246,8 @@ mod tests {
         Seen {
             phase,
             child_alive: false,
-            child_age: Duration::ZERO,
+            step_age: Duration::ZERO,
+            age: Duration::ZERO,
             agent0_alive: true,
             handoff_there: true,
             watched: Duration::from_secs(60),
@@ -263,9 +276,21 @@ mod tests {
 
     #[test]
     fn a_stuck_child_is_killed_before_it_is_replaced() {
-        let stuck = Seen { child_alive: true, child_age: CHILD_DEADLINE * 2, ..seen(Some(Phase::Teardown)) };
-        assert_eq!(judge(&stuck), Verdict::KillChild);
-        assert_eq!(judge(&Seen { child_age: Duration::ZERO, ..stuck }), Verdict::Wait);
+        let alive = |phase, step_age| Seen { child_alive: true, step_age, ..seen(Some(phase)) };
+        assert_eq!(judge(&alive(Phase::Teardown, STEP)), Verdict::Wait);
+        assert_eq!(judge(&alive(Phase::Teardown, STEP * 2)), Verdict::KillChild);
+        assert_eq!(judge(&alive(Phase::Spawned, STEP * 2)), Verdict::Wait, "a start has its grace");
+        assert_eq!(judge(&alive(Phase::Spawned, STARTUP_GRACE + STEP * 2)), Verdict::KillChild);
+    }
+
+    #[test]
+    fn i7_every_restart_ends_within_its_bound() {
+        for phase in [Phase::Preflight, Phase::Teardown, Phase::Spawned, Phase::UpDetected, Phase::HandedOff]
+        {
+            let late = Seen { age: BOUND * 2, watched: Duration::ZERO, ..seen(Some(phase)) };
+            assert_eq!(judge(&late), Verdict::Failed, "{phase:?}");
+            assert_eq!(judge(&Seen { child_alive: true, ..late }), Verdict::KillChild, "{phase:?}");
+        }
     }
 
     #[test]

@@ -62,13 +62,12 @@ impl Launch<'_> {
     /// The token cannot be written.
     pub fn spec(&self) -> netsky_disk::Result<Spec> {
         let Launch { layout, desired, generation, nonce, programs } = self;
-        let token = layout.token(&desired.agent);
+        // A file of its own for each start: one that is refused must not replace the secret of who lives.
+        let token = layout.token(&desired.agent, *generation);
         state::write(&token, random::token().as_bytes())?;
         let mut environment = desired.env.clone();
-        let path = environment.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
-        let path = format!("{}:{path}", programs.display());
         let ours = [
-            ("PATH", path),
+            ("PATH", path_of(desired, programs)),
             (env::AGENT, desired.agent.to_string()),
             (env::GENERATION, generation.to_string()),
             (env::HOME, layout.home().display().to_string()),
@@ -91,15 +90,21 @@ impl Launch<'_> {
     }
 
     /// Where the program of the slot is; none if a start would not find it.
-    pub fn program(desired: &Desired) -> Option<PathBuf> {
+    pub fn program(desired: &Desired, programs: &Path) -> Option<PathBuf> {
         let name = desired.argv.first()?;
         if name.contains('/') {
             let path = desired.cwd.join(name);
             return is_program(&path).then_some(path);
         }
-        let path = desired.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
+        let path = path_of(desired, programs);
         path.split(':').map(|folder| Path::new(folder).join(name)).find(|path| is_program(path))
     }
+}
+
+/// Where a slot's programs are looked up: ours first.
+fn path_of(desired: &Desired, programs: &Path) -> String {
+    let rest = desired.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
+    format!("{}:{rest}", programs.display())
 }
 
 /// The anchor itself keeps the two that keep everybody else: when both die at once, somebody is left.

@@ -1,7 +1,7 @@
 //! `config.toml`: what runs in which slot. The file is the user's; an unknown key is an error.
 //!
-//! Keepers go on with the last good copy while the present file does not read; people who type a verb
-//! are told where it is wrong.
+//! Read by `up` alone: what it says is kept in the desired state, so keepers never meet a broken file.
+//! The last copy that read is kept as `config.good.toml`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -14,7 +14,7 @@ use netsky_kernel::client::Client;
 use netsky_kernel::rpc::{Guard, SessionView};
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, Nonce, RestartId};
-use netsky_model::restart::{Inflight, Kind, Phase, Started, Status, VERSION};
+use netsky_model::restart::{Inflight, Kind, Phase, STARTUP_GRACE, Started, Status, VERSION};
 use netsky_runtime::{Launch, TAG_NONCE};
 
 use crate::context::Context;
@@ -22,22 +22,11 @@ use crate::error::{Error, Result};
 use crate::session_up::UpProof;
 use crate::{handoff, perform};
 
-/// Longest wait for the new agent0's proof.
-const UP_LIMIT: Duration = Duration::from_secs(60);
 /// Slow look while waiting for the proof: whether agent0 died, and for what gave no event.
 const UP_RESCAN: Duration = Duration::from_millis(500);
 /// Longest wait for another child to end: it holds the lock, and looks at its fence after each kill
 /// (5 s of grace) and every half second of waiting.
 const OTHER_CHILD: Duration = Duration::from_secs(15);
-
-/// How a child ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    /// The handoff is delivered.
-    Done,
-    /// Another child has the restart, or it is over: nothing was touched since that was seen.
-    Superseded,
-}
 
 struct Child<'a> {
     cx: &'a Context<'a>,
@@ -50,10 +39,13 @@ struct Child<'a> {
 /// # Errors
 /// The step that failed; it is in the status file too.
 pub fn run(cx: &Context<'_>, id: &RestartId, epoch: u64, said: impl Fn(&str)) -> Result<()> {
-    let Some(_lock) = Lock::take_within(cx.layout.restart_child_lock(), OTHER_CHILD)? else {
+    let Some(mut lock) = Lock::take_within(cx.layout.restart_child_lock(), OTHER_CHILD)? else {
         said("another child is at work; nothing done");
         return Ok(());
     };
+    // Whoever finds the lock held knows whom to kill, even if the tick that started us died before it noted us.
+    let pid = process::identity()?;
+    lock.note(&pid)?;
     let Some(inflight) = current(cx, id, epoch)? else {
         said("not the child of the restart under way; nothing done");
         return Ok(());
@@ -64,7 +56,7 @@ pub fn run(cx: &Context<'_>, id: &RestartId, epoch: u64, said: impl Fn(&str)) ->
         v: VERSION,
         id: id.clone(),
         epoch,
-        pid: process::me(),
+        pid,
         phase: before.as_ref().map_or(Phase::Preflight, |status| status.phase),
         started_at: before.as_ref().map_or(now.clone(), |status| status.started_at.clone()),
         updated_at: now,
@@ -73,22 +65,26 @@ pub fn run(cx: &Context<'_>, id: &RestartId, epoch: u64, said: impl Fn(&str)) ->
     };
     let mut child = Child { cx, inflight, status };
     match child.work(&said) {
-        Ok(Outcome::Done) => said("handed off"),
-        Ok(Outcome::Superseded) => said("superseded; nothing done since"),
-        Err(error) if is_passing(&error) => {
-            // The phase stays: a successor begins where this one lost the anchor.
+        Ok(()) => {
+            said("handed off");
+            Ok(())
+        }
+        Err(Error::Superseded) => {
+            said("superseded; nothing done since");
+            Ok(())
+        }
+        Err(error) if child.is_passing(&error) => {
+            // The phase stays: a successor goes on where this one was interrupted.
             said(&format!("interrupted: {error}"));
-            return Err(error);
+            Err(error)
         }
         Err(error) => {
             said(&format!("failed: {error}"));
             child.status.error = Some(error.to_string());
-            if child.enter(Phase::Failed)? == Outcome::Done {
-                return Err(error);
-            }
+            child.enter(Phase::Failed)?;
+            Err(error)
         }
     }
-    Ok(())
 }
 
 /// The in-flight marker, if it still names this child.
@@ -97,68 +93,74 @@ fn current(cx: &Context<'_>, id: &RestartId, epoch: u64) -> Result<Option<Inflig
     Ok(inflight.filter(|inflight| inflight.id == *id && inflight.epoch == epoch))
 }
 
-/// Go on only while this child is the one; say so to the caller otherwise.
-macro_rules! fenced {
-    ($step:expr) => {
-        if $step? == Outcome::Superseded {
-            return Ok(Outcome::Superseded);
-        }
-    };
-}
-
 impl Child<'_> {
-    fn work(&mut self, said: &impl Fn(&str)) -> Result<Outcome> {
-        let root = AgentId::root();
+    fn work(&mut self, said: &impl Fn(&str)) -> Result<()> {
         if self.status.phase == Phase::HandedOff {
-            return Ok(Outcome::Done);
+            return Ok(());
         }
         let mut client = self.cx.anchor()?;
         // A predecessor died between the proof and the handoff: agent0 is up, only the rest is missing.
-        if self.status.phase != Phase::UpDetected || !self.is_up(&mut client, &root)? {
-            fenced!(self.preflight(&mut client));
+        if self.status.phase != Phase::UpDetected || !self.is_up(&mut client)? {
+            self.preflight(&mut client)?;
             said("preflight done");
             // Looked at before the fence, acted on behind it: a child that is paused in between and replaced
             // asks the kernel for generations that are no longer the newest, and is refused.
             let sessions = client.list()?;
-            fenced!(self.enter(Phase::Teardown));
+            self.status.agents.clear();
+            self.enter(Phase::Teardown)?;
             fault::point("watchdog.child.teardown")
                 .map_err(|e| netsky_disk::Error::new("tear down", "agent0", e))?;
-            self.teardown(&sessions)?;
+            self.teardown(&sessions, said)?;
             said("teardown done");
-            fenced!(self.spawn(&mut client, &sessions));
+            self.spawn(&mut client, &sessions, said)?;
             said("spawned");
-            fenced!(self.wait_for_proof(&mut client));
-            fenced!(self.enter(Phase::UpDetected));
+            self.wait_for_proof(&mut client)?;
+            self.enter(Phase::UpDetected)?;
             said("up");
         }
         fault::point("watchdog.child.up").map_err(|e| netsky_disk::Error::new("hand off", "agent0", e))?;
-        handoff::deliver(self.cx, &self.inflight.id, self.inflight.kind)?;
+        self.fence()?;
+        handoff::deliver(self.cx, &self.inflight.id)?;
         self.enter(Phase::HandedOff)
     }
 
-    /// Make a phase durable, if this child is still the one.
-    fn enter(&mut self, phase: Phase) -> Result<Outcome> {
-        if current(self.cx, &self.inflight.id, self.inflight.epoch)?.is_none() {
-            return Ok(Outcome::Superseded);
+    /// Whether a failure will pass: the anchor died (the next tick starts it again), or the new agent0 is up
+    /// and only its handoff could not be written yet.
+    fn is_passing(&self, error: &Error) -> bool {
+        use netsky_kernel::client::ClientError::{Lost, NotServing, Silent};
+        let anchor = matches!(error, Error::Kernel(Lost { .. } | NotServing { .. } | Silent { .. }));
+        anchor || self.status.phase == Phase::UpDetected
+    }
+
+    /// Go on only while this child is the one that the marker names.
+    fn fence(&self) -> Result<()> {
+        match current(self.cx, &self.inflight.id, self.inflight.epoch)? {
+            Some(_) => Ok(()),
+            None => Err(Error::Superseded),
         }
-        self.status.phase = self.status.phase.step(phase).map_err(|e| Error::Restart(e.to_string()))?;
-        self.status.updated_at = clock::stamp();
-        state::write_json(self.cx.layout.restart_status(&self.inflight.id), &self.status)?;
-        Ok(Outcome::Done)
+    }
+
+    /// Make a phase durable, if this child is still the one.
+    fn enter(&mut self, phase: Phase) -> Result<()> {
+        self.fence()?;
+        let phase = self.status.phase.step(phase).map_err(|e| Error::Restart(e.to_string()))?;
+        let next = Status { phase, updated_at: clock::stamp(), ..self.status.clone() };
+        state::write_json(self.cx.layout.restart_status(&self.inflight.id), &next)?;
+        self.status = next;
+        Ok(())
     }
 
     /// Look at everything that is needed afterwards; nothing is touched.
-    fn preflight(&mut self, client: &mut Client) -> Result<Outcome> {
+    fn preflight(&mut self, client: &mut Client) -> Result<()> {
         if self.status.phase == Phase::Preflight {
-            fenced!(self.enter(Phase::Preflight));
+            self.enter(Phase::Preflight)?;
         }
+        let programs = self.cx.netsky.parent().unwrap_or(std::path::Path::new("/"));
         for desired in self.to_start()? {
-            if Launch::program(&desired).is_none() {
+            if Launch::program(&desired, programs).is_none() {
                 let program = desired.argv.first().cloned().unwrap_or_default();
-                return Err(Error::Restart(format!(
-                    "{}: program {program:?} is not executable",
-                    desired.agent
-                )));
+                let why = format!("{}: program {program:?} is not executable", desired.agent);
+                return Err(Error::Restart(why));
             }
             if !desired.cwd.is_dir() {
                 let cwd = desired.cwd.display();
@@ -167,12 +169,11 @@ impl Child<'_> {
             self.cx.bus.create(&desired.agent)?;
         }
         client.list()?;
-        let text = handoff::source(self.cx, &self.inflight.id, self.inflight.kind);
-        let delivered = self.cx.bus.has(&AgentId::root(), &handoff::id(&self.inflight.id))?;
-        if !delivered {
-            handoff::packet(&handoff::draft(self.cx, &self.inflight.id, &text?)?)?;
+        let id = &self.inflight.id;
+        if !self.cx.bus.has(&AgentId::root(), &handoff::id(id))? {
+            handoff::packet(self.cx, id, handoff::source(self.cx, id)?)?;
         }
-        Ok(Outcome::Done)
+        Ok(())
     }
 
     /// Who comes back: agent0, and after a planned restart every numbered agent that is wanted.
@@ -195,47 +196,65 @@ impl Child<'_> {
         }
     }
 
-    /// End what is left of the old sessions, all at once: each may take its whole grace.
-    fn teardown(&self, sessions: &[SessionView]) -> Result<()> {
+    /// End what is left of the old sessions, all at once: each may take its whole grace. A clone that does not
+    /// end is left to the tick; it must not keep agent0 from coming back.
+    fn teardown(&self, sessions: &[SessionView], said: &impl Fn(&str)) -> Result<()> {
         let wanted = self.to_start()?;
         let alive =
             sessions.iter().filter(|s| s.state.may_live() && wanted.iter().any(|d| d.agent == s.name));
-        let root = self.cx.layout.kernel_root();
-        let ends: Vec<Result<()>> = std::thread::scope(|scope| {
+        let kernel_root = self.cx.layout.kernel_root();
+        let ends: Vec<(&AgentId, Result<()>)> = std::thread::scope(|scope| {
             let kills: Vec<_> = alive
                 .map(|session| {
-                    let root = &root;
-                    scope.spawn(move || {
+                    let kernel_root = &kernel_root;
+                    let kill = scope.spawn(move || -> Result<()> {
                         let guard = Guard::if_generation(session.generation);
-                        Client::connect(root)?.kill(&session.name, None, &guard)?;
+                        Client::connect(kernel_root)?.kill(&session.name, None, &guard)?;
                         Ok(())
-                    })
+                    });
+                    (&session.name, kill)
                 })
                 .collect();
             let gone = || Err(Error::Restart("a kill did not end".to_owned()));
-            kills.into_iter().map(|kill| kill.join().unwrap_or_else(|_| gone())).collect()
+            kills.into_iter().map(|(name, kill)| (name, kill.join().unwrap_or_else(|_| gone()))).collect()
         });
-        ends.into_iter().collect()
+        for (name, end) in ends {
+            match end {
+                Err(error) if *name == AgentId::root() => return Err(error),
+                Err(error) => said(&format!("{name} was not ended: {error}")),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
     }
 
-    /// Start the new sessions, agent0 first.
-    fn spawn(&mut self, client: &mut Client, sessions: &[SessionView]) -> Result<Outcome> {
-        let mut started = Vec::new();
+    /// Start the new sessions, agent0 first and noted at once. A clone that does not start is left to the tick.
+    fn spawn(&mut self, client: &mut Client, sessions: &[SessionView], said: &impl Fn(&str)) -> Result<()> {
         for desired in self.to_start()? {
-            if current(self.cx, &self.inflight.id, self.inflight.epoch)?.is_none() {
-                return Ok(Outcome::Superseded);
+            self.fence()?;
+            let root = desired.agent == AgentId::root();
+            match self.start(client, sessions, &desired) {
+                Err(error) if root => return Err(error),
+                Err(error) => said(&format!("{} was not started: {error}", desired.agent)),
+                Ok(started) => self.status.agents.push(started),
             }
-            let before = sessions.iter().find(|session| session.name == desired.agent);
-            let after = before.map_or(Generation::NONE, |session| session.generation);
-            let once = format!("{}.{}.{}", self.inflight.id, self.inflight.epoch, desired.agent);
-            let view = perform::launch(self.cx, client, &desired, after, Some(once))?;
-            let nonce = nonce_of(&view.tags)?;
-            started.push(Started { name: desired.agent, generation: view.generation, nonce });
+            if root {
+                fault::point("watchdog.child.spawned")
+                    .map_err(|e| netsky_disk::Error::new("note the start of", "agent0", e))?;
+            }
+            // A word after each: the tick judges a child by the time since its last one.
+            self.enter(if root { Phase::Spawned } else { self.status.phase })?;
         }
-        self.status.agents = started;
-        fault::point("watchdog.child.spawned")
-            .map_err(|e| netsky_disk::Error::new("note spawn of", "agent0", e))?;
-        self.enter(Phase::Spawned)
+        Ok(())
+    }
+
+    fn start(&self, client: &mut Client, sessions: &[SessionView], desired: &Desired) -> Result<Started> {
+        let before = sessions.iter().find(|session| session.name == desired.agent);
+        let after = before.map_or(Generation::NONE, |session| session.generation);
+        let once = format!("{}.{}.{}", self.inflight.id, self.inflight.epoch, desired.agent);
+        let view = perform::launch(self.cx, client, desired, after, Some(once))?;
+        let nonce = nonce_of(&view.tags)?;
+        Ok(Started { name: desired.agent.clone(), generation: view.generation, nonce })
     }
 
     fn root(&self) -> Result<&Started> {
@@ -245,38 +264,30 @@ impl Child<'_> {
     }
 
     /// Whether the agent0 of the status lives.
-    fn is_up(&self, client: &mut Client, root: &AgentId) -> Result<bool> {
-        let session = client.show(root)?;
+    fn is_up(&self, client: &mut Client) -> Result<bool> {
+        let session = client.show(&AgentId::root())?;
         Ok(self.root().is_ok_and(|started| started.generation == session.generation)
             && session.state.may_live())
     }
 
-    fn wait_for_proof(&self, client: &mut Client) -> Result<Outcome> {
+    fn wait_for_proof(&self, client: &mut Client) -> Result<()> {
         let Started { name, generation, nonce } = self.root()?;
         let watch = Watch::new(&[self.cx.layout.up_folder()])?;
-        let until = clock::boot() + UP_LIMIT;
+        let until = clock::boot() + STARTUP_GRACE;
         while UpProof::of(self.cx, nonce, name, *generation).is_none() {
-            if current(self.cx, &self.inflight.id, self.inflight.epoch)?.is_none() {
-                return Ok(Outcome::Superseded);
-            }
+            self.fence()?;
             let session = client.show(name)?;
             if session.generation != *generation || !session.state.may_live() {
                 let how = session.end.map_or_else(|| session.state.to_string(), |end| end.to_string());
                 return Err(Error::Restart(format!("agent0 ended before it was up: {how}")));
             }
             if clock::boot() >= until {
-                return Err(Error::NotProved(UP_LIMIT));
+                return Err(Error::NotProved(STARTUP_GRACE));
             }
             watch.wait(UP_RESCAN)?;
         }
-        Ok(Outcome::Done)
+        Ok(())
     }
-}
-
-/// Whether a failure is the death of the anchor, which the next tick starts again.
-fn is_passing(error: &Error) -> bool {
-    use netsky_kernel::client::ClientError::{Lost, NotServing, Silent};
-    matches!(error, Error::Kernel(Lost { .. } | NotServing { .. } | Silent { .. }))
 }
 
 fn nonce_of(tags: &std::collections::BTreeMap<String, String>) -> Result<Nonce> {

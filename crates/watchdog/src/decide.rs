@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use netsky_kernel::rpc::{SessionState, SessionView};
+use netsky_model::backoff::WINDOW;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, RestartId};
 use netsky_model::restart::{self, Inflight, Kind, Phase, Seen, Verdict};
@@ -56,6 +57,8 @@ pub(crate) enum Effect {
         /// The generation that this look saw.
         generation: Generation,
     },
+    /// An agent has proved its last start: what was counted against it is forgotten.
+    Settled(AgentId),
     /// Nothing now; say why.
     Wait {
         /// Which.
@@ -67,15 +70,15 @@ pub(crate) enum Effect {
 
 /// Decide.
 pub(crate) fn decide(seen: &Observed) -> Vec<Effect> {
-    let mut effects = Vec::new();
-    let planned = seen.restart.as_ref().is_some_and(|under| under.inflight.kind == Kind::Planned);
+    let root = AgentId::root();
+    let wish = seen.desired.iter().find(|desired| desired.agent == root && desired.want == Want::Up);
+    let mut effects = wish.map_or_else(Vec::new, |desired| decide_root(seen, desired));
+    let planned = seen.restart.as_ref().is_some_and(|under| under.inflight.kind == Kind::Planned)
+        || effects.iter().any(|effect| matches!(effect, Effect::BeginRestart { kind: Kind::Planned, .. }));
     for desired in &seen.desired {
-        let root = desired.agent == AgentId::root();
-        if root && desired.want == Want::Up {
-            effects.extend(decide_root(seen, desired));
-        } else if planned && desired.agent.number().is_some() {
-            // The planned restart's child has all numbered sessions in its hands.
-        } else {
+        let numbered = desired.agent.number().is_some();
+        // All numbered sessions are in the hands of a planned restart's child.
+        if (desired.agent != root || wish.is_none()) && !(planned && numbered) {
             effects.extend(decide_other(seen, desired));
         }
     }
@@ -91,20 +94,24 @@ fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
         // Never started for this wish: nothing died, so there is nothing to hand over.
         return vec![start(desired, session, false)];
     };
-    match seen.request {
-        Request::Queued => {
-            return vec![Effect::ClaimRequest, begin(Kind::Planned, "asked for")];
-        }
-        Request::Claimed => return vec![begin(Kind::Planned, "asked for")],
-        Request::None => {}
+    // A request whose agent0 is gone is a crash restart that has a handoff.
+    let begin = match (session.state.may_live(), seen.request) {
+        (true, Request::None) => return settled(seen, desired, session).into_iter().collect(),
+        (true, _) => begin(Kind::Planned, "asked for"),
+        (false, _) => begin(Kind::Crash, &how_it_ended(session)),
+    };
+    if let Some(wait) = backoff(seen, desired) {
+        return vec![wait];
     }
-    if session.state.may_live() {
-        return Vec::new();
-    }
-    match backoff(seen, desired) {
-        Some(wait) => vec![wait],
-        None => vec![begin(Kind::Crash, &how_it_ended(session))],
-    }
+    let claim = (seen.request == Request::Queued).then_some(Effect::ClaimRequest);
+    claim.into_iter().chain([begin]).collect()
+}
+
+/// An agent that has lived for the whole window has proved its last start.
+fn settled(seen: &Observed, desired: &Desired, session: &SessionView) -> Option<Effect> {
+    let tried = seen.attempts.get(&desired.agent).is_some_and(|attempts| !attempts.at.is_empty());
+    let long = session.started_at.as_ref().is_some_and(|at| seen.now.since(at) > WINDOW);
+    (tried && long).then(|| Effect::Settled(desired.agent.clone()))
 }
 
 fn begin(kind: Kind, why: &str) -> Effect {
@@ -135,7 +142,8 @@ fn judge(seen: &Observed, underway: &Underway) -> Effect {
     let verdict = restart::judge(&Seen {
         phase,
         child_alive: *child_alive,
-        child_age: seen.now.since(&inflight.child_since),
+        step_age: step_age(seen, underway),
+        age: seen.now.since(&inflight.began),
         agent0_alive: is_new_root_alive(seen, underway),
         handoff_there: *handoff_there,
         watched,
@@ -151,6 +159,13 @@ fn judge(seen: &Observed, underway: &Underway) -> Effect {
         Verdict::StartChild => Effect::StartChild(inflight.clone()),
         Verdict::Failed => Effect::Failed { id, why: why_failed(underway) },
     }
+}
+
+/// Time since the present child's last word, or since its start.
+fn step_age(seen: &Observed, underway: &Underway) -> Duration {
+    let start = seen.now.since(&underway.inflight.child_since);
+    let word = underway.status.as_ref().filter(|status| status.epoch == underway.inflight.epoch);
+    word.map_or(start, |status| start.min(seen.now.since(&status.updated_at)))
 }
 
 fn why_failed(underway: &Underway) -> String {
@@ -182,7 +197,7 @@ fn decide_other(seen: &Observed, desired: &Desired) -> Option<Effect> {
         Want::Stopped => session
             .filter(|_| lives)
             .map(|session| Effect::Stop { agent: desired.agent.clone(), generation: session.generation }),
-        Want::Up if lives => None,
+        Want::Up if lives => session.and_then(|session| settled(seen, desired, session)),
         Want::Up => match session.filter(|session| is_for(session, desired)) {
             None => Some(start(desired, session, false)),
             Some(session) if desired.agent.number().is_none() => decide_kept(seen, desired, session),
@@ -201,7 +216,7 @@ fn decide_kept(seen: &Observed, desired: &Desired, session: &SessionView) -> Opt
 fn backoff(seen: &Observed, desired: &Desired) -> Option<Effect> {
     let attempts = seen.attempts.get(&desired.agent)?;
     let left = attempts.wait(&seen.now);
-    let loops = if attempts.is_crashloop(&seen.now) { "it keeps dying; " } else { "" };
+    let loops = if attempts.crashloop { "it keeps dying; " } else { "" };
     (!left.is_zero()).then(|| wait(&desired.agent, &format!("{loops}next start in {} s", left.as_secs() + 1)))
 }
 

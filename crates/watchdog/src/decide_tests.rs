@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use netsky_model::backoff::Attempts;
 use netsky_model::process::ProcessId;
 use netsky_model::restart::{Inflight, Started, Status, VERSION};
 use netsky_model::stamp::Stamp;
 
 use super::*;
-use crate::backoff::Attempts;
 
 fn stamp(secs: u64) -> Stamp {
     let wall = jiff::Timestamp::from_second(1_000_000).expect("in range");
@@ -61,7 +61,7 @@ fn underway(kind: Kind, phase: Option<Phase>, generation: u64) -> Underway {
             kind,
             epoch: 1,
             began: stamp(100),
-            child_since: stamp(100),
+            child_since: stamp(190),
             child: Some(child.clone()),
             observed: None,
         },
@@ -79,6 +79,10 @@ fn underway(kind: Kind, phase: Option<Phase>, generation: u64) -> Underway {
         child_alive: false,
         handoff_there: true,
     }
+}
+
+fn tried(secs: u64) -> Attempts {
+    Attempts { v: 1, at: vec![stamp(secs)], crashloop: false }
 }
 
 #[test]
@@ -168,9 +172,9 @@ fn clones_come_back_by_themselves_but_not_beside_a_planned_restart() {
 fn what_keeps_dying_waits_longer() {
     let one = AgentId::numbered(1);
     let mut look = seen(vec![wish(&one, "up")], vec![session(&one, 3, "exited", SINCE)]);
-    look.attempts.insert(one.clone(), Attempts { v: 1, at: vec![stamp(195)] });
+    look.attempts.insert(one.clone(), tried(195));
     assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]));
-    look.attempts.insert(one, Attempts { v: 1, at: vec![stamp(180)] });
+    look.attempts.insert(one, tried(180));
     assert!(matches!(decide(&look)[..], [Effect::Start { .. }]));
 }
 
@@ -191,4 +195,41 @@ fn the_anchors_own_are_left_to_it_unless_it_is_overdue() {
     assert!(matches!(decide(&look)[..], [Effect::Start { .. }]));
     let killed = seen(vec![wish(&ticker, "up")], vec![session(&ticker, 1, "stopped", SINCE)]);
     assert!(matches!(decide(&killed)[..], [Effect::Start { .. }]), "somebody killed it, and it is wanted");
+}
+
+#[test]
+fn a_planned_restart_that_failed_waits_its_turn_and_becomes_a_crash_restart() {
+    let (root, one) = (AgentId::root(), AgentId::numbered(1));
+    let wishes = vec![wish(&root, "up"), wish(&one, "up")];
+    let sessions = vec![session(&root, 2, "exited", SINCE), session(&one, 3, "active", SINCE)];
+    let mut look = seen(wishes, sessions);
+    look.request = Request::Claimed;
+    look.attempts.insert(root.clone(), tried(195));
+    assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]), "no hot loop");
+    look.attempts.insert(root, tried(150));
+    assert!(matches!(decide(&look)[..], [Effect::BeginRestart { kind: Kind::Crash, .. }]), "clones stay");
+}
+
+#[test]
+fn the_tick_that_begins_a_planned_restart_starts_no_clone_beside_it() {
+    let (root, one) = (AgentId::root(), AgentId::numbered(1));
+    let wishes = vec![wish(&root, "up"), wish(&one, "up")];
+    let mut look = seen(wishes, vec![session(&root, 1, "active", SINCE), session(&one, 3, "died", SINCE)]);
+    look.request = Request::Queued;
+    assert!(matches!(
+        decide(&look)[..],
+        [Effect::ClaimRequest, Effect::BeginRestart { kind: Kind::Planned, .. }]
+    ));
+}
+
+#[test]
+fn what_has_lived_for_the_window_starts_with_a_clean_slate() {
+    let one = AgentId::numbered(1);
+    let mut alive = session(&one, 3, "active", SINCE);
+    alive.started_at = Some(stamp(100));
+    let mut look = seen(vec![wish(&one, "up")], vec![alive]);
+    look.attempts.insert(one.clone(), tried(90));
+    assert_eq!(decide(&look), []);
+    look.now = stamp(100 + 1801);
+    assert_eq!(decide(&look), [Effect::Settled(one)]);
 }

@@ -55,6 +55,12 @@ pub enum Error {
     /// The new agent0 did not prove itself in time.
     #[error("agent0 did not prove that it is up within {} s", .0.as_secs())]
     NotProved(Duration),
+    /// Another child has the restart, or it is over: nothing was touched since that was seen.
+    #[error("another child has the restart")]
+    Superseded,
+    /// Sessions that would not end.
+    #[error("{} did not end", .0.join(", "))]
+    NotEnded(Vec<String>),
     /// A step of the restart protocol.
     #[error("{0}")]
     Restart(String),

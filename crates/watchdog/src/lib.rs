@@ -8,7 +8,6 @@
 //! Reading order: [`up`], [`tick`] → `observe` → `decide` → `perform`, the restart `child`, `down`.
 #![forbid(unsafe_code)]
 
-mod backoff;
 mod child;
 mod context;
 mod decide;

@@ -2,19 +2,22 @@
 //! and never taken for "nothing is there".
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
+use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::SessionView;
+use netsky_model::backoff::Attempts;
 use netsky_model::desired::Desired;
 use netsky_model::id::AgentId;
+use netsky_model::process::Life;
 use netsky_model::restart::{Inflight, Status};
 use netsky_model::stamp::Stamp;
 
-use crate::backoff::Attempts;
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::handoff;
 use crate::ticker::LastBeat;
 
@@ -64,18 +67,33 @@ pub(crate) struct Underway {
     pub(crate) handoff_there: bool,
 }
 
-/// Look.
-pub(crate) fn observe(cx: &Context<'_>, client: &mut Client) -> Result<Observed> {
-    let mut desired = Vec::new();
-    for agent in cx.layout.desired_agents()? {
-        desired.extend(state::read_json::<Desired>(cx.layout.desired(&agent))?);
-    }
+/// Look. What does not read is told in `problems` and left out; the others go on.
+pub(crate) fn observe(cx: &Context<'_>, client: &mut Client, problems: &mut Vec<String>) -> Result<Observed> {
+    let desired = wishes(cx, problems)?;
     let mut attempts = BTreeMap::new();
     for wish in &desired {
         let path = cx.layout.marker(&wish.agent, "restart-attempts");
-        // A file that does not read counts as none: it only delays, and the next attempt replaces it.
-        attempts.insert(wish.agent.clone(), state::read_json(path).unwrap_or_default().unwrap_or_default());
+        let known = match state::read_json(&path) {
+            Ok(known) => known.unwrap_or_default(),
+            Err(error) => {
+                // Nobody knows how often: as if one had just been made, which delays and does not forbid.
+                problems.push(error.to_string());
+                set_aside(&path, &error, problems);
+                let mut unknown = Attempts::default();
+                unknown.add(&clock::stamp());
+                unknown
+            }
+        };
+        attempts.insert(wish.agent.clone(), known);
     }
+    let restart = match underway(cx) {
+        Err(Error::Disk(error)) if error.is_damage() => {
+            problems.push(error.to_string());
+            set_aside(&cx.layout.restart_inflight(), &error, problems);
+            None
+        }
+        seen => seen?,
+    };
     let sessions = client.list()?.into_iter().map(|view| (view.name.clone(), view)).collect();
     Ok(Observed {
         now: clock::stamp(),
@@ -83,9 +101,33 @@ pub(crate) fn observe(cx: &Context<'_>, client: &mut Client) -> Result<Observed>
         desired,
         sessions,
         request: request(cx)?,
-        restart: underway(cx)?,
+        restart,
         attempts,
     })
+}
+
+/// Every wish that reads, agent0 first.
+pub(crate) fn wishes(cx: &Context<'_>, problems: &mut Vec<String>) -> Result<Vec<Desired>> {
+    let mut wishes = Vec::new();
+    for agent in cx.layout.desired_agents()? {
+        match state::read_json::<Desired>(cx.layout.desired(&agent)) {
+            Ok(Some(wish)) if wish.agent == agent => wishes.push(wish),
+            Ok(Some(wish)) => {
+                problems.push(format!("the wish for {agent} is about {}; it is ignored", wish.agent))
+            }
+            Ok(None) => {}
+            Err(error) => problems.push(format!("{error}; {agent} is left as it is")),
+        }
+    }
+    Ok(wishes)
+}
+
+fn set_aside(path: &Path, damage: &netsky_disk::Error, problems: &mut Vec<String>) {
+    if damage.is_damage()
+        && let Err(error) = state::set_aside(path)
+    {
+        problems.push(error.to_string());
+    }
 }
 
 /// The ticker's own word for its interval.
@@ -101,11 +143,19 @@ fn request(cx: &Context<'_>) -> Result<Request> {
     Ok(if state::exists(cx.layout.restart_request())? { Request::Queued } else { Request::None })
 }
 
+/// The restart under way, and its child.
 pub(crate) fn underway(cx: &Context<'_>) -> Result<Option<Underway>> {
-    let Some(inflight) = state::read_json::<Inflight>(cx.layout.restart_inflight())? else { return Ok(None) };
+    let Some(mut inflight) = state::read_json::<Inflight>(cx.layout.restart_inflight())? else {
+        return Ok(None);
+    };
     // A status that does not read is a phase that is not known: the child starts over.
     let status: Option<Status> = state::read_json(cx.layout.restart_status(&inflight.id)).unwrap_or_default();
-    let child_alive = inflight.child.as_ref().is_some_and(process::is_alive);
+    if inflight.child.is_none() && Lock::is_held(cx.layout.restart_child_lock())? {
+        // The tick that started it died before it noted whom; the child itself did.
+        inflight.child = Lock::noted(cx.layout.restart_child_lock());
+    }
+    // One of another pid namespace cannot be judged from here, so it is not dead.
+    let child_alive = inflight.child.as_ref().is_some_and(|child| process::probe(child) != Life::Dead);
     let handoff_there = cx.bus.has(&AgentId::root(), &handoff::id(&inflight.id))?;
     Ok(Some(Underway { inflight, status, child_alive, handoff_there }))
 }

@@ -5,6 +5,7 @@ use netsky_disk::spawn::Program;
 use netsky_disk::{clock, process, random, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::{Guard, SessionView};
+use netsky_model::backoff::Attempts;
 use netsky_model::desired::{Desired, Receipts};
 use netsky_model::id::{AgentId, Generation, RestartId};
 use netsky_model::life::State;
@@ -12,15 +13,11 @@ use netsky_model::process::ProcessId;
 use netsky_model::restart::{Inflight, Kind, VERSION};
 use netsky_runtime::Launch;
 
-use crate::backoff::Attempts;
 use crate::context::Context;
 use crate::decide::Effect;
 use crate::error::{Error, Result};
 use crate::handoff;
 use crate::observe::Observed;
-
-/// Newest statuses of restarts that are kept for people.
-const KEPT_STATUSES: usize = 20;
 
 /// Perform one effect; returns what to say about it.
 pub(crate) fn perform(
@@ -31,8 +28,10 @@ pub(crate) fn perform(
 ) -> Result<String> {
     match effect {
         Effect::ClaimRequest => {
-            let claimed = state::claim(cx.layout.restart_request(), cx.layout.restart_processing())?;
-            Ok(if claimed { "restart request claimed" } else { "restart request was gone" }.to_owned())
+            if !state::claim(cx.layout.restart_request(), cx.layout.restart_processing())? {
+                return Err(Error::Restart("the restart request is gone".to_owned()));
+            }
+            Ok("restart request claimed".to_owned())
         }
         Effect::BeginRestart { kind, why } => begin(cx, seen, *kind, why),
         Effect::StartChild(inflight) => {
@@ -65,6 +64,10 @@ pub(crate) fn perform(
             cx.record.watchdog("stopped", Some(agent), "not wanted");
             Ok(format!("{agent} stopped"))
         }
+        Effect::Settled(agent) => {
+            forget_attempts(cx, agent)?;
+            Ok(format!("{agent} has proved its last start"))
+        }
         Effect::Wait { agent, why } => Ok(format!("{agent}: {why}")),
     }
 }
@@ -82,7 +85,8 @@ pub(crate) fn launch(
     after: Generation,
     request_id: Option<String>,
 ) -> Result<SessionView> {
-    if Launch::program(desired).is_none() {
+    let programs = cx.netsky.parent().unwrap_or(std::path::Path::new("/"));
+    if Launch::program(desired, programs).is_none() {
         let program = desired.argv.first().cloned().unwrap_or_default();
         return Err(Error::Restart(format!(
             "{}: program {program:?} is not there or not executable",
@@ -91,7 +95,6 @@ pub(crate) fn launch(
     }
     cx.bus.create(&desired.agent)?;
     return_mail(cx, desired, |generation| generation <= after)?;
-    let programs = cx.netsky.parent().unwrap_or(std::path::Path::new("/"));
     let launch =
         Launch { layout: cx.layout, desired, generation: after.next(), nonce: random::nonce(), programs };
     let guard = Guard { if_generation: Some(after), request_id };
@@ -114,7 +117,8 @@ pub(crate) fn return_mail(
 fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<String> {
     let id = random::restart_id();
     let agent0 = AgentId::root();
-    if kind == Kind::Crash {
+    // A claimed request that outlived its agent0 is a better handoff than anything that can be made up.
+    if !state::exists(cx.layout.restart_processing())? {
         let generation = seen.sessions.get(&agent0).map_or(0, |session| session.generation.0);
         let waiting = cx.bus.list(&agent0, Some(State::Written))?;
         let again =
@@ -162,7 +166,7 @@ fn detach_child(cx: &Context<'_>, id: &RestartId, epoch: u64) -> Result<ProcessI
         path: cx.netsky.clone(),
         args: args.to_vec(),
         set: [(netsky_disk::env::HOME.to_owned(), home)].into(),
-        log: Some(cx.layout.restart_archive().join(format!("{id}.log"))),
+        log: Some(cx.layout.restart_log(id)),
         ..Program::default()
     };
     Ok(program.detach()?)
@@ -172,10 +176,17 @@ fn add_attempt(cx: &Context<'_>, seen: &Observed, agent: &AgentId) -> Result<()>
     let mut attempts: Attempts = seen.attempts.get(agent).cloned().unwrap_or_default();
     attempts.add(&seen.now);
     state::write_json(cx.layout.marker(agent, "restart-attempts"), &attempts)?;
-    if attempts.is_crashloop(&seen.now) {
+    if attempts.crashloop {
         let why = format!("{} starts in half an hour were not proved", attempts.at.len());
         write_marker(cx, agent, "crashloop-suspected", &why)?;
         cx.record.watchdog("crashloop", Some(agent), &why);
+    }
+    Ok(())
+}
+
+fn forget_attempts(cx: &Context<'_>, agent: &AgentId) -> Result<()> {
+    for what in ["restart-attempts", "revive-failed", "crashloop-suspected"] {
+        state::remove(cx.layout.marker(agent, what))?;
     }
     Ok(())
 }
@@ -189,20 +200,25 @@ fn write_marker(cx: &Context<'_>, agent: &AgentId, what: &str, why: &str) -> Res
 fn verified(cx: &Context<'_>, id: &RestartId) -> Result<String> {
     let agent0 = AgentId::root();
     archive_request(cx, id, "request")?;
-    for what in ["restart-attempts", "revive-failed", "crashloop-suspected"] {
-        state::remove(cx.layout.marker(&agent0, what))?;
-    }
-    prune_statuses(cx)?;
+    forget_attempts(cx, &agent0)?;
     cx.record.watchdog("repaired", Some(&agent0), &format!("{id} verified"));
+    netsky_disk::fault::point("watchdog.verified")
+        .map_err(|e| netsky_disk::Error::new("clear", cx.layout.restart_inflight(), e))?;
     state::remove(cx.layout.restart_inflight())?;
     Ok(format!("{id}: verified"))
 }
 
-/// A request whose agent0 still lives is put aside with what failed; one whose agent0 is gone stays
-/// claimed, since its handoff is still the best there is.
+/// A restart that touched nothing leaves its request to people. One that started a new agent0 still gives it
+/// the handoff: nobody else would. One whose agent0 is gone leaves its request, the best handoff there is, to
+/// the next restart, unless this one had delivered it.
 fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &str) -> Result<String> {
     let agent0 = AgentId::root();
-    if seen.sessions.get(&agent0).is_some_and(|session| session.state.may_live()) {
+    let started = seen.restart.iter().flat_map(|under| &under.status).any(|status| !status.agents.is_empty());
+    let alive = seen.sessions.get(&agent0).is_some_and(|session| session.state.may_live());
+    if alive && started {
+        handoff::deliver(cx, id)?;
+    }
+    if alive || cx.bus.has(&agent0, &handoff::id(id))? {
         archive_request(cx, id, "failed")?;
     }
     write_marker(cx, &agent0, "revive-failed", &format!("{id}: {why}"))?;
@@ -212,16 +228,6 @@ fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &str) -> Resul
 }
 
 fn archive_request(cx: &Context<'_>, id: &RestartId, what: &str) -> Result<()> {
-    state::claim(cx.layout.restart_processing(), cx.layout.restart_archive().join(format!("{id}.{what}")))?;
-    Ok(())
-}
-
-fn prune_statuses(cx: &Context<'_>) -> Result<()> {
-    let folder = netsky_disk::fs::Dir::create(cx.layout.restart_status_folder())?;
-    // Ids begin with the second they were made in, so names sort by age.
-    let names: Vec<String> = folder.names()?.into_iter().filter(|name| name.ends_with(".json")).collect();
-    for name in names.iter().rev().skip(KEPT_STATUSES) {
-        folder.remove(name)?;
-    }
+    state::claim(cx.layout.restart_processing(), cx.layout.archived_request(id, what))?;
     Ok(())
 }

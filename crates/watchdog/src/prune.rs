@@ -17,6 +17,11 @@ const PROOF: Duration = Duration::from_secs(60 * 60);
 /// Logs of restart children, used requests, drafts of crash handoffs.
 const ARCHIVE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
+/// Markers that are written anew while they hold.
+const MARKER: Duration = Duration::from_secs(24 * 60 * 60);
+/// Newest statuses of restarts that are kept for people.
+const STATUSES: usize = 20;
+
 /// Prune. What cannot be removed now is tried by the next tick.
 pub(crate) fn prune(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     for folder in cx.layout.folders() {
@@ -24,12 +29,34 @@ pub(crate) fn prune(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     }
     sweep(cx.layout.restart_archive(), ARCHIVE)?;
     sweep(cx.layout.crash_handoffs(), ARCHIVE)?;
-    let proofs = Dir::create(cx.layout.up_folder())?;
+    remove(&Dir::create(cx.layout.state())?, MARKER, |name| {
+        !["-crashloop-suspected", "-revive-failed"].iter().any(|what| name.ends_with(what))
+    })?;
     let nonces: Vec<&String> =
         seen.sessions.values().filter_map(|session| session.tags.get(TAG_NONCE)).collect();
-    for name in proofs.names_older(PROOF)? {
-        if !nonces.iter().any(|nonce| name == nonce.as_str()) && name != "tmp" {
-            proofs.remove(&name)?;
+    remove(&Dir::create(cx.layout.up_folder())?, PROOF, |name| nonces.iter().any(|nonce| *nonce == name))?;
+    let tokens: Vec<_> = seen.sessions.values().map(|s| cx.layout.token(&s.name, s.generation)).collect();
+    let folder = Dir::create(cx.layout.tokens())?;
+    remove(&folder, STRAY, |name| tokens.iter().any(|token| *token == folder.path().join(name)))?;
+    prune_statuses(cx)
+}
+
+fn prune_statuses(cx: &Context<'_>) -> Result<()> {
+    let folder = Dir::create(cx.layout.restart_status_folder())?;
+    // Ids begin with the second they were made in, so names sort by age.
+    let names: Vec<String> = folder.names()?.into_iter().filter(|name| name.ends_with(".json")).collect();
+    for name in names.iter().rev().skip(STATUSES) {
+        folder.remove(name)?;
+    }
+    Ok(())
+}
+
+/// Remove the files of a folder that are older than `age`, but for those to keep.
+fn remove(folder: &Dir, age: Duration, keep: impl Fn(&str) -> bool) -> Result<()> {
+    for name in folder.names_older(age)? {
+        if !keep(&name.to_string_lossy()) {
+            // What is no file was not put there by us and stays.
+            let _ = folder.remove(&name);
         }
     }
     Ok(())

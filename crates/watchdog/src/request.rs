@@ -43,6 +43,9 @@ pub fn request(cx: &Context<'_>, caller: &Caller, handoff: Option<&Path>) -> Res
     if desired.is_none_or(|desired| desired.want != Want::Up) {
         return Err(Error::NotUp);
     }
+    if state::exists(cx.layout.restart_processing())? || state::exists(cx.layout.restart_inflight())? {
+        return Err(Error::RestartPending("under way"));
+    }
     let text = match handoff {
         Some(file) => read_file(file)?,
         None => {
@@ -50,7 +53,7 @@ pub fn request(cx: &Context<'_>, caller: &Caller, handoff: Option<&Path>) -> Res
         }
     };
     let folder = Dir::create(cx.layout.state())?;
-    let tmp = Dir::create(cx.layout.state().join("tmp"))?;
+    let tmp = Dir::create(cx.layout.state_tmp())?;
     match write_durable(&tmp, &folder, "restart-request", text.as_bytes(), Place::New) {
         Err(e) if e.is_exists() => Err(Error::RestartPending("queued")),
         Err(e) => Err(e.into()),
@@ -61,7 +64,7 @@ pub fn request(cx: &Context<'_>, caller: &Caller, handoff: Option<&Path>) -> Res
 fn read_file(file: &Path) -> Result<String> {
     let bytes = read_users_file(file, MAX_HANDOFF)
         .map_err(|e| Error::BadHandoff(format!("{}: {e}", file.display())))?;
-    let text = handoff::text_of(&bytes);
+    let text = handoff::Source::read(&bytes).text;
     if text.trim().is_empty() {
         return Err(Error::BadHandoff(format!("{} is empty", file.display())));
     }

@@ -1,13 +1,15 @@
 //! agentinfinity: triggers a tick when the kernel reports an end, when a restart is asked for, and when
 //! the anchor itself goes away. It repairs nothing itself, so it may die at any point.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::convert::Infallible;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use netsky_disk::layout::Layout;
 use netsky_disk::watch::Watch;
 use netsky_disk::{clock, process, state};
 use netsky_kernel::client::Client;
+use netsky_kernel::rpc::EventKind;
 
 use crate::context::Context;
 use crate::error::Result;
@@ -17,83 +19,79 @@ use crate::ticker::run_tick;
 const RESCAN: Duration = Duration::from_secs(30);
 /// Reasons for a tick that may wait. One more is dropped: the tick that answers those in front answers it too.
 const WAITING: usize = 16;
-/// Pause before an anchor is asked for again.
+/// Pause before an anchor is asked for again; doubled up to [`RESCAN`] while none answers.
 const RECONNECT: Duration = Duration::from_millis(200);
 
 /// Watch for ever.
 ///
 /// # Errors
-/// The state folder cannot be watched or written.
-pub fn serve(cx: &Context<'_>, said: impl Fn(&str)) -> Result<()> {
+/// The state folder cannot be written, before anything was begun.
+pub fn serve(cx: &Context<'_>, said: impl Fn(&str)) -> Result<Infallible> {
+    // Before the threads: a failure here must end the process, which the anchor then starts again.
+    let ready = serde_json::json!({ "v": 1, "process": process::identity()?, "at": clock::stamp() });
+    state::write_json(cx.layout.infinity_ready(), &ready)?;
+    said("agentinfinity is ready");
+    let layout = cx.layout;
     let (tell, told) = sync_channel(WAITING);
+    let tell_too = tell.clone();
     std::thread::scope(|scope| {
-        let layout = cx.layout;
-        let (kernel, requests) = (tell.clone(), tell);
-        scope.spawn(move || follow_kernel(layout, &kernel));
-        scope.spawn(move || follow_requests(layout, &requests));
-        let ready = serde_json::json!({ "v": 1, "process": process::me(), "at": clock::stamp() });
-        state::write_json(cx.layout.infinity_ready(), &ready)?;
-        said("agentinfinity is ready");
-        run(cx, &told, &said)
+        scope.spawn(move || follow_kernel(layout, &tell));
+        scope.spawn(move || follow_requests(layout, &tell_too));
+        loop {
+            let Ok(why) = told.recv() else { unreachable!("both followers run for ever") };
+            // One tick answers everything that was told before it looks; what comes later gets its own.
+            while told.try_recv().is_ok() {}
+            let outcome = match run_tick(cx) {
+                Ok(ended) => format!("{ended:?}"),
+                Err(error) => error.to_string(),
+            };
+            said(&format!("{} {why}: tick {outcome}", clock::wall_seconds()));
+        }
     })
 }
 
-fn run(cx: &Context<'_>, told: &Receiver<String>, said: &impl Fn(&str)) -> Result<()> {
-    loop {
-        let why = match told.recv_timeout(RESCAN) {
-            Ok(why) => why,
-            Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
-        };
-        // One tick answers everything that was told before it looks; what comes later gets its own.
-        while told.try_recv().is_ok() {}
-        let outcome = match run_tick(cx) {
-            Ok(ended) => format!("{ended:?}"),
-            Err(error) => error.to_string(),
-        };
-        said(&format!("{} {why}: tick {outcome}", clock::wall_seconds()));
-    }
-}
-
-/// Ask for a tick; false once nobody ticks any more.
-fn wake(tell: &SyncSender<String>, why: String) -> bool {
-    !matches!(tell.try_send(why), Err(TrySendError::Disconnected(_)))
+/// Ask for a tick. When the queue is full the tick that answers those in front answers this too.
+fn wake(tell: &SyncSender<String>, why: String) {
+    let _ = tell.try_send(why);
 }
 
 /// Tell of every end that the kernel reports, and of the anchor's own.
 fn follow_kernel(layout: &Layout, tell: &SyncSender<String>) {
+    let mut pause = RECONNECT;
     loop {
         if let Ok(mut events) =
             Client::connect(&layout.kernel_root()).and_then(|client| client.subscribe(None))
         {
+            pause = RECONNECT;
             // What ended before we listened gave no event.
-            let mut alive = wake(tell, "kernel connected".to_owned());
-            while let (true, Ok(event)) = (alive, events.next(None)) {
-                if let Some(event) = event.filter(netsky_kernel::rpc::Event::is_end) {
-                    let name = event.session.map_or_else(String::new, |name| name.to_string());
-                    alive = wake(tell, format!("{name} ended"));
+            wake(tell, "kernel connected".to_owned());
+            while let Ok(event) = events.next(None) {
+                // What was not pushed may have been an end.
+                if let Some(event) = event.filter(|event| event.is_end() || event.kind == EventKind::Gap) {
+                    let name = event.session.map_or_else(|| "somebody".to_owned(), |name| name.to_string());
+                    wake(tell, format!("{name} ended"));
                 }
             }
         }
-        if !wake(tell, "the anchor went away".to_owned()) {
-            return;
-        }
-        clock::pause(RECONNECT);
+        wake(tell, "the anchor went away".to_owned());
+        clock::pause(pause);
+        pause = (pause * 2).min(RESCAN);
     }
 }
 
 /// Tell of a restart request.
 fn follow_requests(layout: &Layout, tell: &SyncSender<String>) {
-    let Ok(watch) = Watch::new(&[layout.state()]) else { return };
+    // Without events (the user's inotify instances are used up) the rescan alone has to do.
+    let watch = Watch::new(&[layout.state()]).ok();
     let mut told = false;
     loop {
         let waits = state::exists(layout.restart_request()).unwrap_or(false);
         // Told once a request: while it cannot be claimed yet, the ticker's cadence is fast enough.
-        if waits && !told && !wake(tell, "restart asked for".to_owned()) {
-            return;
+        if waits && !told {
+            wake(tell, "restart asked for".to_owned());
         }
         told = waits;
-        if watch.wait(RESCAN).is_err() {
+        if watch.as_ref().is_none_or(|watch| watch.wait(RESCAN).is_err()) {
             clock::pause(RESCAN);
         }
     }

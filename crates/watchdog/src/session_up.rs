@@ -4,8 +4,10 @@
 use jiff::Timestamp;
 use netsky_disk::env::{self, Caller};
 use netsky_disk::{clock, process, state};
+use netsky_kernel::rpc::SessionView;
 use netsky_model::id::{AgentId, Generation, Nonce};
 use netsky_model::process::ProcessId;
+use netsky_runtime::TAG_NONCE;
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
@@ -30,6 +32,12 @@ impl UpProof {
     /// The line that people read.
     pub fn line(&self) -> String {
         format!("{} session {} starting at {}", self.agent, self.generation, self.at)
+    }
+
+    /// The proof of a session's present incarnation; none if it has not come.
+    pub(crate) fn of_session(cx: &Context<'_>, session: &SessionView) -> Option<UpProof> {
+        let nonce: Nonce = session.tags.get(TAG_NONCE)?.parse().ok()?;
+        UpProof::of(cx, &nonce, &session.name, session.generation)
     }
 
     /// Read the proof of a start; none if there is none, or none that fits.

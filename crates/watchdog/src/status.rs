@@ -4,11 +4,10 @@ use netsky_disk::state;
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::SessionView;
 use netsky_model::desired::{Desired, Want};
-use netsky_model::id::{AgentId, Generation, Nonce};
+use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
 use netsky_model::restart::{Kind, Phase};
 use netsky_model::stamp::Stamp;
-use netsky_runtime::TAG_NONCE;
 use serde::Serialize;
 
 use crate::context::Context;
@@ -30,6 +29,8 @@ pub struct StatusReport {
     pub restart_queued: bool,
     /// The last tick.
     pub last_tick: Option<LastTick>,
+    /// What does not read.
+    pub problems: Vec<String>,
 }
 
 /// One agent.
@@ -82,12 +83,11 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         Err(ClientError::NotServing { .. }) => (None, Vec::new()),
         Err(other) => return Err(other.into()),
     };
+    let mut problems = Vec::new();
     let mut agents = Vec::new();
-    for agent in cx.layout.desired_agents()? {
-        if let Some(desired) = state::read_json::<Desired>(cx.layout.desired(&agent))? {
-            let session = sessions.iter().find(|session| session.name == agent);
-            agents.push(agent_status(cx, &desired, session)?);
-        }
+    for desired in observe::wishes(cx, &mut problems)? {
+        let session = sessions.iter().find(|session| session.name == desired.agent);
+        agents.push(agent_status(cx, &desired, session)?);
     }
     let underway = observe::underway(cx)?;
     Ok(StatusReport {
@@ -102,6 +102,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         }),
         restart_queued: state::exists(cx.layout.restart_request())?,
         last_tick: state::read_json(cx.layout.tick("watchdog")).unwrap_or_default(),
+        problems,
     })
 }
 
@@ -111,10 +112,7 @@ fn agent_status(cx: &Context<'_>, desired: &Desired, session: Option<&SessionVie
         if cx.bus.knows(agent) { Ok(cx.bus.count(agent, state)?) } else { Ok(0) }
     };
     let alive = session.filter(|session| session.state.may_live());
-    let proof = session.and_then(|session| {
-        let nonce: Nonce = session.tags.get(TAG_NONCE)?.parse().ok()?;
-        UpProof::of(cx, &nonce, agent, session.generation)
-    });
+    let up = alive.is_some_and(|session| UpProof::of_session(cx, session).is_some());
     Ok(AgentStatus {
         id: agent.clone(),
         want: desired.want,
@@ -122,7 +120,7 @@ fn agent_status(cx: &Context<'_>, desired: &Desired, session: Option<&SessionVie
         pid: alive.and_then(|session| session.pid),
         worker_pid: alive.and_then(|session| session.worker.as_ref()).map(|worker| worker.pid),
         generation: session.map(|session| session.generation),
-        up: alive.is_some() && proof.is_some(),
+        up,
         started_at: alive.and_then(|session| session.started_at.clone()),
         inbox: count(State::Written)?,
         unfinished: count(State::Delivered)?,

@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
-use crate::observe::observe;
+use crate::observe::{Observed, observe};
 use crate::{perform, prune};
 
-/// Longest that a tick may hold the lock: its slowest steps are starts and kills of a few sessions.
+/// Longest that a tick may hold the lock without getting on: its slowest steps are the start and the kill of
+/// one session.
 const HOLDER_DEADLINE: Duration = Duration::from_secs(60);
 /// Longest that a tick waits for another one: triggers come in bursts and must not be lost.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -52,23 +53,36 @@ struct Holder {
     since: Stamp,
 }
 
-/// Take the lock of the one actor.
-pub(crate) fn lock(cx: &Context<'_>) -> Result<Lock> {
-    let path = cx.layout.watchdog_lock();
-    let until = clock::boot() + PATIENCE;
-    loop {
-        if let Some(mut lock) = Lock::take_within(&path, Duration::from_secs(1))? {
-            lock.note(&Holder { process: process::me(), since: clock::stamp() })?;
-            return Ok(lock);
+/// The lock of the one actor, and a note of when its holder last got anywhere.
+pub(crate) struct Held {
+    lock: Lock,
+}
+
+impl Held {
+    /// Take the lock.
+    pub(crate) fn take(cx: &Context<'_>) -> Result<Held> {
+        let path = cx.layout.watchdog_lock();
+        let until = clock::boot() + PATIENCE;
+        loop {
+            if let Some(lock) = Lock::take_within(&path, Duration::from_secs(1))? {
+                let mut held = Held { lock };
+                held.got_on()?;
+                return Ok(held);
+            }
+            if let Some(holder) = Lock::noted::<Holder>(&path)
+                && clock::stamp().since(&holder.since) > HOLDER_DEADLINE
+            {
+                process::signal(&holder.process, process::Signal::KILL)?;
+            }
+            if clock::boot() > until {
+                return Err(Error::Locked(PATIENCE));
+            }
         }
-        if let Some(holder) = Lock::noted::<Holder>(&path)
-            && clock::stamp().since(&holder.since) > HOLDER_DEADLINE
-        {
-            process::signal(&holder.process, process::Signal::KILL)?;
-        }
-        if clock::boot() > until {
-            return Err(Error::Locked(PATIENCE));
-        }
+    }
+
+    /// One step is done: the deadline counts from here.
+    fn got_on(&mut self) -> Result<()> {
+        Ok(self.lock.note(&Holder { process: process::identity()?, since: clock::stamp() })?)
     }
 }
 
@@ -78,9 +92,9 @@ pub(crate) fn lock(cx: &Context<'_>) -> Result<Lock> {
 /// The lock is held, the home cannot be read, or no anchor answers; a single repair that fails is not
 /// an error but a problem in the result, and the others go on.
 pub fn tick(cx: &Context<'_>) -> Result<Ticked> {
-    let _lock = lock(cx)?;
+    let mut held = Held::take(cx)?;
     let began = clock::boot();
-    let ticked = run(cx)?;
+    let ticked = run(cx, &mut held)?;
     let last = LastTick {
         v: 1,
         at: clock::stamp(),
@@ -93,29 +107,18 @@ pub fn tick(cx: &Context<'_>) -> Result<Ticked> {
 }
 
 /// The work of a tick; the caller holds the lock.
-pub(crate) fn run(cx: &Context<'_>) -> Result<Ticked> {
+pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     let mut ticked = Ticked::default();
     if cx.layout.desired_agents()?.is_empty() {
         // Nothing was ever wanted here: no anchor is started for that.
         return Ok(ticked);
     }
     let mut client = cx.anchor()?;
-    let seen = observe(cx, &mut client)?;
-    for desired in &seen.desired {
-        let session = seen.sessions.get(&desired.agent);
-        let is_dead = |generation| {
-            session.is_none_or(|s| {
-                generation < s.generation || generation == s.generation && !s.state.may_live()
-            })
-        };
-        if cx.bus.knows(&desired.agent)
-            && let Err(error) = perform::return_mail(cx, desired, is_dead)
-        {
-            ticked.problems.push(format!("mail of {}: {error}", desired.agent));
-        }
-    }
+    let seen = observe(cx, &mut client, &mut ticked.problems)?;
+    return_mail(cx, &seen, &mut ticked.problems);
     let mut effects = decide(&seen).into_iter();
     while let Some(effect) = effects.next() {
+        held.got_on()?;
         match perform::perform(cx, &mut client, &seen, &effect) {
             Ok(said) => ticked.done.push(said),
             Err(error) => {
@@ -131,4 +134,21 @@ pub(crate) fn run(cx: &Context<'_>) -> Result<Ticked> {
         ticked.problems.push(format!("pruning: {error}"));
     }
     Ok(ticked)
+}
+
+/// What dead claimants and dead generations had taken goes back, whatever else this tick can do.
+fn return_mail(cx: &Context<'_>, seen: &Observed, problems: &mut Vec<String>) {
+    for desired in &seen.desired {
+        let session = seen.sessions.get(&desired.agent);
+        let is_dead = |generation| {
+            session.is_none_or(|s| {
+                generation < s.generation || generation == s.generation && !s.state.may_live()
+            })
+        };
+        if cx.bus.knows(&desired.agent)
+            && let Err(error) = perform::return_mail(cx, desired, is_dead)
+        {
+            problems.push(format!("mail of {}: {error}", desired.agent));
+        }
+    }
 }

@@ -29,6 +29,12 @@ pub(crate) struct LastBeat {
     pub(crate) duration_ms: u64,
 }
 
+fn tell(cx: &Context<'_>, beat: &LastBeat, said: &impl Fn(&str)) {
+    if let Err(error) = state::write_json(cx.layout.tick("ticker"), beat) {
+        said(&error.to_string());
+    }
+}
+
 /// Run one watchdog tick as a process of its own.
 pub(crate) fn run_tick(cx: &Context<'_>) -> Result<Ended> {
     let home = cx.layout.home().display().to_string();
@@ -36,17 +42,14 @@ pub(crate) fn run_tick(cx: &Context<'_>) -> Result<Ended> {
         path: cx.netsky.clone(),
         args: vec!["watchdog".to_owned(), "tick".to_owned()],
         set: [(netsky_disk::env::HOME.to_owned(), home)].into(),
-        log: Some(cx.layout.logs().join("watchdog.log")),
+        log: Some(cx.layout.watchdog_log()),
         ..Program::default()
     };
     Ok(program.run(DEADLINE)?)
 }
 
-/// Tick for ever.
-///
-/// # Errors
-/// Only what makes ticking impossible: the state folder cannot be written.
-pub fn ticker(cx: &Context<'_>, interval: Duration, said: impl Fn(&str)) -> Result<()> {
+/// Tick for ever. Whatever fails is told and tried again at the next slot.
+pub fn ticker(cx: &Context<'_>, interval: Duration, said: impl Fn(&str)) -> ! {
     let mut next = clock::boot();
     let mut beat = LastBeat {
         v: 1,
@@ -55,8 +58,8 @@ pub fn ticker(cx: &Context<'_>, interval: Duration, said: impl Fn(&str)) -> Resu
         outcome: "none yet".to_owned(),
         duration_ms: 0,
     };
-    // Told before the first tick, which judges by it.
-    state::write_json(cx.layout.tick("ticker"), &beat)?;
+    // Told before the first tick, which judges by it; a disk that is full must not stop time.
+    tell(cx, &beat, &said);
     loop {
         let began = clock::boot();
         beat.outcome = match run_tick(cx) {
@@ -68,7 +71,7 @@ pub fn ticker(cx: &Context<'_>, interval: Duration, said: impl Fn(&str)) -> Resu
         beat.duration_ms = clock::boot().saturating_sub(began).as_millis() as u64;
         beat.at = clock::stamp();
         said(&format!("{} watchdog tick: {} in {} ms", beat.at.wall, beat.outcome, beat.duration_ms));
-        state::write_json(cx.layout.tick("ticker"), &beat)?;
+        tell(cx, &beat, &said);
         // After a suspend or a slow tick: the next slot of the cadence, not one for each that passed.
         let now = clock::boot();
         while next <= now {

@@ -8,14 +8,15 @@ use netsky_disk::env::Caller;
 use netsky_disk::watch::Watch;
 use netsky_disk::{clock, state};
 use netsky_kernel::client::Client;
+use netsky_kernel::rpc::Guard;
 use netsky_model::desired::{Desired, VERSION, Want};
-use netsky_model::id::{AgentId, Nonce};
-use netsky_runtime::{Config, TAG_NONCE, inherited};
+use netsky_model::id::AgentId;
+use netsky_runtime::{Config, inherited};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::session_up::UpProof;
-use crate::tick::{self, Ticked};
+use crate::tick::{self, Held, Ticked};
 
 /// Longest wait for agent0's proof.
 const UP_LIMIT: Duration = Duration::from_secs(60);
@@ -46,7 +47,7 @@ pub struct Upped {
     pub proof: UpProof,
 }
 
-/// Bring a constellation up; agents that are meant to be up already are left as they are.
+/// Bring a constellation up; agents that live and are meant to are left as they are.
 ///
 /// # Errors
 /// Called inside a session, nothing says what to run, or agent0 did not prove itself in time (it is
@@ -58,14 +59,19 @@ pub fn up(cx: &Context<'_>, caller: &Caller, wish: &Wish) -> Result<Upped> {
     let config = Config::load(cx.layout)?;
     let agents: Vec<AgentId> = (0..=wish.clones).map(AgentId::numbered).collect();
     // Everything is looked at before anything is wanted.
-    let slots: Vec<Desired> = agents.iter().map(|agent| slot(&config, wish, agent)).collect::<Result<_>>()?;
+    let slots: Vec<Desired> =
+        agents.iter().map(|agent| slot(cx, &config, wish, agent)).collect::<Result<_>>()?;
     let ticked = {
-        let _lock = tick::lock(cx)?;
+        let mut held = Held::take(cx)?;
+        let mut client = cx.anchor()?;
+        let mut notes = Vec::new();
         for desired in ours(cx, wish).iter().chain(&slots) {
-            want(cx, desired)?;
+            notes.extend(want(cx, &mut client, desired)?);
             cx.bus.create(&desired.agent)?;
         }
-        tick::run(cx)?
+        let mut ticked = tick::run(cx, &mut held)?;
+        ticked.done.extend(notes);
+        ticked
     };
     let proof = wait_for_root(cx, &ticked)?;
     Ok(Upped { ticked, proof })
@@ -105,7 +111,8 @@ fn blank(agent: AgentId) -> Desired {
     }
 }
 
-fn slot(config: &Config, wish: &Wish, agent: &AgentId) -> Result<Desired> {
+/// What a slot should run: as said, else as configured, else as it ran before.
+fn slot(cx: &Context<'_>, config: &Config, wish: &Wish, agent: &AgentId) -> Result<Desired> {
     let slot = config.slot(agent);
     let runtime = wish.runtime.clone().or(slot.runtime).unwrap_or_else(|| "command".to_owned());
     if runtime != "command" {
@@ -113,24 +120,59 @@ fn slot(config: &Config, wish: &Wish, agent: &AgentId) -> Result<Desired> {
     }
     let argv = if wish.argv.is_empty() { slot.argv.unwrap_or_default() } else { wish.argv.clone() };
     if argv.is_empty() {
-        return Err(Error::NoProgram { agent: agent.clone() });
+        // A damaged wish cannot be come back to; whoever said nothing else is told that there is no program.
+        let before: Option<Desired> = state::read_json(cx.layout.desired(agent)).unwrap_or_default();
+        let again = before.map(|before| Desired {
+            want: Want::Up,
+            by: "up".to_owned(),
+            since: clock::wall(),
+            ..before
+        });
+        return again.ok_or_else(|| Error::NoProgram { agent: agent.clone() });
     }
     let mut env = inherited();
     env.extend(slot.env);
-    let cwd = slot.cwd.unwrap_or_else(|| wish.cwd.clone());
+    // Kept for every later start, from whatever folder that is.
+    let cwd = slot.cwd.map_or_else(|| wish.cwd.clone(), |cwd| wish.cwd.join(cwd));
     let receipts = slot.receipts.unwrap_or_default();
     Ok(Desired { runtime, argv, cwd, env, receipts, ..blank(agent.clone()) })
 }
 
-/// Write a wish, unless the agent is wanted already.
-fn want(cx: &Context<'_>, desired: &Desired) -> Result<()> {
+/// Write a wish. An agent that lives for its wish keeps it, and a wish that says the same as before keeps its
+/// date: what died for it is then brought back with a handoff, not begun anew.
+fn want(cx: &Context<'_>, client: &mut Client, desired: &Desired) -> Result<Option<String>> {
     let path = cx.layout.desired(&desired.agent);
-    let before: Option<Desired> = state::read_json(&path)?;
-    if before.is_some_and(|before| before.want == Want::Up) {
-        return Ok(());
+    let before = match state::read_json::<Desired>(&path) {
+        Err(error) if error.is_damage() => {
+            state::set_aside(&path)?;
+            None
+        }
+        read => read?,
+    };
+    if let Some(before) = before.filter(|before| before.want == Want::Up) {
+        let same =
+            before.argv == desired.argv && before.cwd == desired.cwd && before.runtime == desired.runtime;
+        if same {
+            return Ok(None);
+        }
+        let session = client.list()?.into_iter().find(|s| s.name == desired.agent && s.state.may_live());
+        match session {
+            Some(session) if desired.agent == AgentId::ticker() => {
+                client.kill(&session.name, None, &Guard::if_generation(session.generation))?;
+            }
+            Some(_) if desired.agent == AgentId::infinity() => return Ok(None),
+            Some(_) => {
+                let agent = &desired.agent;
+                return Ok(Some(format!(
+                    "{agent} is up with another program or folder; `netsky down` first to change it"
+                )));
+            }
+            None => {}
+        }
     }
     state::remove(cx.layout.marker(&desired.agent, "restart-attempts"))?;
-    Ok(state::write_json(path, desired)?)
+    state::write_json(path, desired)?;
+    Ok(None)
 }
 
 fn wait_for_root(cx: &Context<'_>, ticked: &Ticked) -> Result<UpProof> {
@@ -144,10 +186,7 @@ fn wait_for_root(cx: &Context<'_>, ticked: &Ticked) -> Result<UpProof> {
         if session.is_none() && !ticked.problems.is_empty() {
             return Err(Error::Restart(ticked.problems.join("; ")));
         }
-        let proof = session.and_then(|session| {
-            let nonce: Nonce = session.tags.get(TAG_NONCE)?.parse().ok()?;
-            UpProof::of(cx, &nonce, &root, session.generation)
-        });
+        let proof = session.and_then(|session| UpProof::of_session(cx, &session));
         if let Some(proof) = proof {
             return Ok(proof);
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use netsky_kernel::rpc::EventKind;
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::process::Life;
-use netsky_model::restart::CHILD_DEADLINE;
+use netsky_model::restart::BOUND;
 
 use super::read::Seen;
 use super::read::kernel::{JOURNAL, Kernel, Row};
@@ -17,7 +17,7 @@ use super::read::processes::Bearer;
 use super::verdict::Verdict;
 
 /// Most age of the marker that a restart is under way (formats, "Markers").
-const MOST: Duration = Duration::from_secs(30 * 60);
+const MOST: Duration = BOUND.saturating_add(GRACE);
 /// How far past its deadline a child may be seen: the tick that ends it comes once a minute.
 const GRACE: Duration = Duration::from_secs(180);
 /// The marker.
@@ -35,8 +35,8 @@ fn in_flight(seen: &Seen, verdict: &mut Verdict) {
     let Some(inflight) = &seen.restart.inflight else { return };
     verdict.saw(1);
     let lives = inflight.child.as_ref().is_some_and(|child| seen.life(child) == Life::Alive);
-    if lives && seen.now.since(&inflight.child_since) > CHILD_DEADLINE + GRACE {
-        let what = format!("child {} of {} is past its deadline and lives", inflight.epoch, inflight.id);
+    if lives && seen.now.since(&inflight.began) > BOUND + GRACE {
+        let what = format!("child {} of {} lives past the bound of a restart", inflight.epoch, inflight.id);
         verdict.broken(INFLIGHT, what);
     }
     if !lives && seen.now.since(&inflight.began) > MOST {

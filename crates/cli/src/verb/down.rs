@@ -20,6 +20,9 @@ impl Run for Args {
         if cx.json {
             return output::json(&downed);
         }
+        for problem in &downed.problems {
+            output::say(&format!("problem: {problem}"))?;
+        }
         if downed.ended.is_empty() {
             return output::say("nothing was running");
         }

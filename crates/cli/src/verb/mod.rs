@@ -73,3 +73,18 @@ impl Run for Cli {
         self.verb.run(cx)
     }
 }
+
+/// Shortest interval of the ticker: a tick takes tens of milliseconds.
+const SHORTEST: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// An interval of the ticker as people type it.
+fn interval(text: &str) -> Result<std::time::Duration, String> {
+    let interval = netsky_model::duration::parse(text).map_err(|e| e.to_string())?;
+    if interval < SHORTEST {
+        return Err(format!(
+            "an interval under {} ms would leave no time between ticks",
+            SHORTEST.as_millis()
+        ));
+    }
+    Ok(interval)
+}

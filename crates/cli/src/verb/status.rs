@@ -72,5 +72,6 @@ fn footer(report: &StatusReport) -> String {
         }
         None => "none yet".to_owned(),
     };
-    format!("{anchor}\nrestart: {restart}\nlast tick: {tick}")
+    let problems: String = report.problems.iter().map(|problem| format!("\nproblem: {problem}")).collect();
+    format!("{anchor}\nrestart: {restart}\nlast tick: {tick}{problems}")
 }

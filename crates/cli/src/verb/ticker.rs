@@ -14,7 +14,7 @@ use crate::run::Run;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// How often
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = netsky_model::duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = super::interval)]
     tick: Duration,
 }
 
@@ -23,6 +23,7 @@ impl Run for Args {
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
         // Nobody has to read this session's output.
-        Ok(ticker(&Constellation::new(layout, &telemetry)?, self.tick, |text| drop(output::say(text)))?)
+        let constellation = Constellation::new(layout, &telemetry)?;
+        ticker(&constellation, self.tick, |text| drop(output::say(text)))
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long, visible_alias = "type")]
     runtime: Option<String>,
     /// How often the ticker ticks [default: 60s]
-    #[arg(long, value_name = "DURATION", value_parser = netsky_model::duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = super::interval)]
     tick: Option<std::time::Duration>,
     /// The program of every agent, and its arguments [default: from config.toml]
     #[arg(last = true)]

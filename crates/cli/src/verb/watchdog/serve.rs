@@ -17,6 +17,6 @@ impl Run for Args {
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
         // Nobody has to read this session's output.
-        Ok(serve(&Constellation::new(layout, &telemetry)?, |text| drop(output::say(text)))?)
+        match serve(&Constellation::new(layout, &telemetry)?, |text| drop(output::say(text)))? {}
     }
 }

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
-/// Attempts further back than this are forgotten.
-const WINDOW: Duration = Duration::from_secs(30 * 60);
+use crate::stamp::Stamp;
+
+/// Attempts further back than this do not make the next one wait longer.
+pub const WINDOW: Duration = Duration::from_secs(30 * 60);
 /// Wait after the first failed attempt; doubled for each further one.
 const FIRST: Duration = Duration::from_secs(10);
 /// Longest wait below the crashloop.
@@ -17,40 +18,35 @@ const CRASHLOOP: usize = 5;
 /// In a crashloop: one half-open try an hour.
 const HALF_OPEN: Duration = Duration::from_secs(60 * 60);
 
-/// `state/<agent>-restart-attempts`: starts that were not proved yet.
+/// `state/<agent>-restart-attempts`: starts that were not proved yet. Removed when one is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Attempts {
+pub struct Attempts {
     /// Format version.
-    pub(crate) v: u64,
+    pub v: u64,
     /// When each was made.
-    pub(crate) at: Vec<Stamp>,
+    pub at: Vec<Stamp>,
+    /// Whether they came to be a crashloop. Only a proved start ends one: attempts an hour apart do not look
+    /// like a loop any more, and still are one.
+    pub crashloop: bool,
 }
 
 impl Attempts {
     /// One more attempt now; what no rule looks at any more is forgotten.
-    pub(crate) fn add(&mut self, now: &Stamp) {
+    pub fn add(&mut self, now: &Stamp) {
         self.v = 1;
-        self.at.retain(|at| now.since(at) < HALF_OPEN);
+        self.at.retain(|at| now.since(at) < WINDOW);
         self.at.push(now.clone());
-    }
-
-    /// Attempts within the window.
-    fn recent(&self, now: &Stamp) -> usize {
-        self.at.iter().filter(|at| now.since(at) < WINDOW).count()
-    }
-
-    /// Whether they make a crashloop.
-    pub(crate) fn is_crashloop(&self, now: &Stamp) -> bool {
-        self.recent(now) >= CRASHLOOP
+        self.crashloop |= self.at.len() >= CRASHLOOP;
     }
 
     /// How long to wait yet; zero: try now.
-    pub(crate) fn wait(&self, now: &Stamp) -> Duration {
+    pub fn wait(&self, now: &Stamp) -> Duration {
         let Some(last) = self.at.last() else { return Duration::ZERO };
-        let pause = match self.recent(now) {
+        let recent = self.at.iter().filter(|at| now.since(at) < WINDOW).count();
+        let pause = match recent {
+            _ if self.crashloop => HALF_OPEN,
             0 => Duration::ZERO,
-            CRASHLOOP.. => HALF_OPEN,
-            n => LONGEST.min(FIRST * (1 << (n - 1))),
+            n => LONGEST.min(FIRST * (1 << (n - 1).min(CRASHLOOP))),
         };
         pause.saturating_sub(now.since(last))
     }
@@ -65,6 +61,19 @@ mod tests {
         Stamp { wall, boot_ms: secs * 1000, boot_id: "b".to_owned() }
     }
 
+    /// When tries are made by somebody who looks once a minute for `hours` and always fails.
+    fn tries(hours: u64) -> Vec<u64> {
+        let mut attempts = Attempts::default();
+        let mut made = Vec::new();
+        for minute in 0..hours * 60 {
+            if attempts.wait(&at(minute * 60)).is_zero() {
+                attempts.add(&at(minute * 60));
+                made.push(minute);
+            }
+        }
+        made
+    }
+
     #[test]
     fn the_first_try_is_at_once_and_each_further_one_waits_longer() {
         let mut attempts = Attempts::default();
@@ -77,17 +86,20 @@ mod tests {
             attempts.add(&at(now));
         }
         assert_eq!(waits, [0, 10, 20, 40, 80, 3600]);
-        assert!(!attempts.is_crashloop(&at(now)), "an hour later the window is empty");
     }
 
     #[test]
-    fn five_in_the_window_are_a_crashloop_and_it_ends_by_itself() {
+    fn a_crashloop_is_tried_once_an_hour_and_never_given_up() {
+        assert_eq!(tries(6), [0, 1, 2, 3, 5, 65, 125, 185, 245, 305]);
+    }
+
+    #[test]
+    fn a_single_failure_is_forgotten_with_its_window() {
         let mut attempts = Attempts::default();
-        for secs in 0..5 {
-            attempts.add(&at(secs));
-        }
-        assert!(attempts.is_crashloop(&at(5)));
-        assert_eq!(attempts.wait(&at(5)).as_secs(), 3599);
-        assert_eq!(attempts.wait(&at(3604)), Duration::ZERO);
+        attempts.add(&at(0));
+        assert_eq!(attempts.wait(&at(5)).as_secs(), 5);
+        assert_eq!(attempts.wait(&at(1801)), Duration::ZERO);
+        attempts.add(&at(1801));
+        assert_eq!(attempts.at.len(), 1);
     }
 }
