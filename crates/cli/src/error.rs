@@ -127,6 +127,8 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::Locked(_) => Self::new(Kind::Busy, what).hint("another tick is at work; repeat"),
             Watchdog::NotProved(_) => Self::new(Kind::Busy, what)
                 .hint("it must run `netsky session up`; look with `netsky attach agent0`"),
+            Watchdog::EndedBeforeUp(_) => Self::new(Kind::Busy, what)
+                .hint("it is tried again, later and later; look with `netsky attach agent0`, stop with `netsky down`"),
             Watchdog::Superseded => Self::new(Kind::Busy, what),
             Watchdog::NotEnded(_) => Self::new(Kind::Busy, what).hint("repeat `netsky down`"),
             Watchdog::Restart(_) => Self::new(Kind::Failed, what),

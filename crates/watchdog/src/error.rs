@@ -55,6 +55,9 @@ pub enum Error {
     /// The new agent0 did not prove itself in time.
     #[error("agent0 did not prove that it is up within {} s", .0.as_secs())]
     NotProved(Duration),
+    /// The program of agent0 does not stay.
+    #[error("agent0 ended before it proved that it is up: {0}")]
+    EndedBeforeUp(String),
     /// Another child has the restart, or it is over: nothing was touched since that was seen.
     #[error("another child has the restart")]
     Superseded,

@@ -184,7 +184,8 @@ fn add_attempt(cx: &Context<'_>, seen: &Observed, agent: &AgentId) -> Result<()>
     Ok(())
 }
 
-fn forget_attempts(cx: &Context<'_>, agent: &AgentId) -> Result<()> {
+/// Forget what was counted against an agent.
+pub(crate) fn forget_attempts(cx: &Context<'_>, agent: &AgentId) -> Result<()> {
     for what in ["restart-attempts", "revive-failed", "crashloop-suspected"] {
         state::remove(cx.layout.marker(agent, what))?;
     }

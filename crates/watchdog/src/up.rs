@@ -15,6 +15,7 @@ use netsky_runtime::{Config, inherited};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::perform;
 use crate::session_up::UpProof;
 use crate::tick::{self, Held, Ticked};
 
@@ -170,7 +171,7 @@ fn want(cx: &Context<'_>, client: &mut Client, desired: &Desired) -> Result<Opti
             None => {}
         }
     }
-    state::remove(cx.layout.marker(&desired.agent, "restart-attempts"))?;
+    perform::forget_attempts(cx, &desired.agent)?;
     state::write_json(path, desired)?;
     Ok(None)
 }
@@ -178,17 +179,26 @@ fn want(cx: &Context<'_>, client: &mut Client, desired: &Desired) -> Result<Opti
 fn wait_for_root(cx: &Context<'_>, ticked: &Ticked) -> Result<UpProof> {
     let root = AgentId::root();
     let watch = Watch::new(&[cx.layout.up_folder()])?;
+    let failed = &cx.layout.marker(&root, "revive-failed");
     let until = clock::boot() + UP_LIMIT;
     while clock::boot() < until {
         // Asked anew each time: a restart may replace the one that we began to wait for.
         let session =
             Client::connect(&cx.layout.kernel_root()).and_then(|mut client| client.show(&root)).ok();
-        if session.is_none() && !ticked.problems.is_empty() {
-            return Err(Error::Restart(ticked.problems.join("; ")));
-        }
-        let proof = session.and_then(|session| UpProof::of_session(cx, &session));
-        if let Some(proof) = proof {
-            return Ok(proof);
+        match session {
+            None if !ticked.problems.is_empty() => return Err(Error::Restart(ticked.problems.join("; "))),
+            None => {}
+            Some(session) => {
+                if let Some(proof) = UpProof::of_session(cx, &session) {
+                    return Ok(proof);
+                }
+                // Gone, and nobody is bringing it back right now: the next try may be minutes away.
+                let idle = !state::exists(cx.layout.restart_inflight())?;
+                if !session.state.may_live() && idle && state::exists(failed)? {
+                    let how = session.end.map_or_else(|| session.state.to_string(), |end| end.to_string());
+                    return Err(Error::EndedBeforeUp(how));
+                }
+            }
         }
         watch.wait(RESCAN)?;
     }

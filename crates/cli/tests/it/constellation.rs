@@ -86,12 +86,13 @@ fn fm_detached_restart_preflight_kills_nothing_when_something_is_missing() {
 }
 
 /// Where a tick or the child of a restart is killed, and which restart.
-const POINTS: [&str; 5] = [
+const POINTS: [&str; 6] = [
     "watchdog.child.marked",
     "watchdog.child.teardown",
     "watchdog.child.spawned",
     "watchdog.child.up",
     "watchdog.handoff.sent",
+    "watchdog.verified",
 ];
 
 #[test]
@@ -105,6 +106,15 @@ fn fm_detached_restart_kill_at_every_phase_ends_verified_with_one_handoff() {
         killed.env("NETSKY_FAULT", format!("{point}=kill")).env("NETSKY_FAULT_LOG", &log);
         stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
         killed.output().expect("the tick starts");
+        if point == "watchdog.verified" {
+            // Reached by the tick that clears up, which comes later and is killed then.
+            stage.until(point, |stage| {
+                let mut tick = stage.command(&["watchdog", "tick"]);
+                tick.env("NETSKY_FAULT", format!("{point}=kill")).env("NETSKY_FAULT_LOG", &log);
+                let _ = tick.output();
+                log.exists().then_some(())
+            });
+        }
         let root = stage.until(point, |stage| {
             let generations = stage.living_roots();
             assert!(generations.len() <= 1, "{point}: two agent0: {generations:?}");
@@ -246,4 +256,109 @@ fn t25_a_tick_prunes_what_its_readers_are_done_with_and_nothing_else() {
     assert_eq!(stage.names("state/up"), current, "the proof of who is up stays");
     assert_eq!(stage.names("state/tmp"), ["fresh"], "a writer may be at work");
     assert!(stage.names("state/restart-archive").iter().all(|name| name == "tmp"));
+}
+
+#[test]
+fn t10_a_proof_of_another_generation_or_with_another_nonce_proves_nothing() {
+    let stage = Stage::up(0, QUIET, "1h");
+    stage.hold_triggers();
+    let name = stage.names("state/up").into_iter().find(|name| name.len() == 32).expect("a proof");
+    let path = stage.home().join("state/up").join(&name);
+    let proof = std::fs::read_to_string(&path).expect("there");
+    assert_eq!(stage.agent("agent0")["up"], true);
+    std::fs::write(&path, proof.replace("\"generation\": 1", "\"generation\": 2")).expect("written");
+    assert_eq!(stage.agent("agent0")["up"], false);
+    std::fs::write(&path, &proof).expect("written");
+    std::fs::rename(&path, stage.home().join("state/up/00112233445566778899aabbccddeeff")).expect("moved");
+    assert_eq!(stage.agent("agent0")["up"], false);
+}
+
+#[test]
+fn one_damaged_wish_stops_nobody_else() {
+    let stage = Stage::up(1, QUIET, "300ms");
+    stage.hold_triggers();
+    let wish = stage.home().join("state/desired/agent1.json");
+    std::fs::write(&wish, "{").expect("written");
+    std::fs::write(stage.home().join("state/agent0-restart-attempts"), "garbage").expect("written");
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    let (exit, line) = stage.until("a tick that tells", |stage| {
+        let output = stage.run(&["watchdog", "tick"]);
+        let line = String::from_utf8_lossy(&output.stderr).into_owned();
+        (!line.is_empty()).then_some((output.status.code(), line))
+    });
+    assert!(exit == Some(1) && line.contains("agent1"), "{line}");
+    assert!(stage.names("state").iter().any(|name| name.starts_with("agent0-restart-attempts.damaged-")));
+    assert!(stage.ok(&["status"]).contains("problem: understand"), "told");
+    stage.until("agent0 back", |stage| {
+        let _ = stage.run(&["watchdog", "tick"]);
+        (stage.agent("agent0")["up"] == true && stage.agent("agent0")["generation"] == 2).then_some(())
+    });
+    assert_eq!(std::fs::read_to_string(&wish).expect("there"), "{", "what does not read is not overwritten");
+}
+
+#[test]
+fn up_again_takes_the_correction_and_without_words_comes_back_as_it_was() {
+    let stage = Stage::new();
+    let (exit, line) = stage.refused(&["up", "0", "--tick", "500ms", "--", "/bin/sh", "-c", "exit 3"]);
+    assert!(exit == 5 && line.contains("exited with code 3"), "{exit}: {line}");
+    let told = stage.ok(&["up", "0", "--tick", "500ms", "--", "/bin/sh", "-c", QUIET]);
+    assert!(told.contains(" starting at "), "{told}");
+    stage.ok(&["down"]);
+    let told = stage.ok(&["up"]);
+    assert!(told.contains(" starting at "), "{told}");
+    let other = stage.ok(&["up", "0", "--", "/bin/sh", "-c", "true"]);
+    assert!(other.contains("agent0 is up with another program"), "{other}");
+}
+
+#[test]
+fn a_child_that_nobody_noted_is_found_by_its_lock() {
+    let stage = Stage::up(0, QUIET, "300ms");
+    stage.hold_triggers();
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
+    let mut paused = stage.command(&["watchdog", "tick"]);
+    paused.env("NETSKY_FAULT", "watchdog.child.teardown=stop").output().expect("the tick starts");
+    let marker = stage.home().join("state/restart-inflight");
+    let mut inflight: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&marker).expect("in flight")).expect("JSON");
+    let pid = inflight["child"]["pid"].as_u64().expect("a pid") as u32;
+    let child = stage.until("a stopped child", |_| {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?.contains(") T ").then(|| identify(pid))?
+    });
+    // As if the tick had died between the start of the child and the note of it, an hour ago on this boot.
+    inflight["child"] = serde_json::Value::Null;
+    inflight["child_since"]["boot_ms"] = 0.into();
+    inflight["began"]["boot_ms"] = 0.into();
+    std::fs::write(&marker, inflight.to_string()).expect("written");
+    let status =
+        stage.names("state/restart-status").into_iter().find(|name| name.ends_with(".json")).expect("one");
+    let status = stage.home().join("state/restart-status").join(status);
+    let text = std::fs::read_to_string(&status).expect("there");
+    let mut told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    told["updated_at"]["boot_ms"] = 0.into();
+    std::fs::write(&status, told.to_string()).expect("written");
+    stage.until("the stuck child's end", |stage| {
+        let _ = stage.run(&["watchdog", "tick"]);
+        (!is_alive(&child)).then_some(())
+    });
+}
+
+#[test]
+fn t24_a_stuck_holder_of_the_watchdogs_lock_is_ended() {
+    let stage = Stage::up(0, QUIET, "1h");
+    stage.hold_triggers();
+    let lock = stage.home().join("state/tick/watchdog.lock");
+    let mut holder =
+        std::process::Command::new("flock").arg("-o").arg(&lock).args(["sleep", "100000"]).spawn();
+    let holder = holder.as_mut().expect("flock is part of every Linux");
+    let id = stage.until("the holder", |_| identify(holder.id()));
+    stage.until("a held lock", |_| netsky_disk::lock::Lock::is_held(&lock).expect("looked").then_some(()));
+    let below =
+        stage.until("the sleeper", |_| netsky_disk::sweep::descendants(id.pid).expect("looked").pop());
+    let note = serde_json::json!({ "process": id, "since": { "wall": "2026-01-01T00:00:00Z", "boot_ms": 0, "boot_id": id.boot_id } });
+    std::fs::write(&lock, note.to_string()).expect("written");
+    stage.ok(&["watchdog", "tick"]);
+    stage.signal(&below, Signal::KILL);
+    assert!(!is_alive(&id));
+    holder.wait().expect("ended");
 }
