@@ -1,6 +1,6 @@
 //! Pruning, as part of the tick: what its readers are done with goes, each kind at its own age.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netsky_disk::fs::{Dir, sweep_tmp};
@@ -19,6 +19,8 @@ const ARCHIVE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Markers that are written anew while they hold.
 const MARKER: Duration = Duration::from_secs(24 * 60 * 60);
+/// Most bytes of the log of triggered ticks: weeks of a quiet constellation.
+const LOG: u64 = 1024 * 1024;
 /// Newest statuses of restarts that are kept for people.
 const STATUSES: usize = 20;
 
@@ -38,7 +40,18 @@ pub(crate) fn prune(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     let tokens: Vec<_> = seen.sessions.values().map(|s| cx.layout.token(&s.name, s.generation)).collect();
     let folder = Dir::create(cx.layout.tokens())?;
     remove(&folder, STRAY, |name| tokens.iter().any(|token| *token == folder.path().join(name)))?;
+    turn_over(&cx.layout.watchdog_log())?;
     prune_statuses(cx)
+}
+
+/// Begin a log anew when it is full; the one before is kept.
+fn turn_over(log: &Path) -> Result<()> {
+    let full = log.metadata().is_ok_and(|meta| meta.len() > LOG);
+    if let (true, Some(folder), Some(name)) = (full, log.parent(), log.file_name()) {
+        let folder = Dir::open(folder)?;
+        folder.rename_over(name, &folder, format!("{}.prev", name.to_string_lossy()))?;
+    }
+    Ok(())
 }
 
 fn prune_statuses(cx: &Context<'_>) -> Result<()> {

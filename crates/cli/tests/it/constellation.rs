@@ -252,7 +252,9 @@ fn t25_a_tick_prunes_what_its_readers_are_done_with_and_nothing_else() {
         old(path);
     }
     std::fs::write(stage.home().join("state/tmp/fresh"), "x").expect("written");
+    std::fs::write(stage.home().join("logs/watchdog.log"), vec![b'x'; 1024 * 1024 + 1]).expect("written");
     stage.ok(&["watchdog", "tick"]);
+    assert!(stage.names("logs").contains(&"watchdog.log.prev".to_owned()));
     assert_eq!(stage.names("state/up"), current, "the proof of who is up stays");
     assert_eq!(stage.names("state/tmp"), ["fresh"], "a writer may be at work");
     assert!(stage.names("state/restart-archive").iter().all(|name| name == "tmp"));
