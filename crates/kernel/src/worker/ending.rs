@@ -32,6 +32,15 @@ enum Stage {
     Over,
 }
 
+/// Who asked for the end; whoever wants the session down outweighs a system that only goes down itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    /// The machine or the login ends: the session is wanted again afterwards.
+    System,
+    /// A client.
+    Client,
+}
+
 /// What an ending came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
@@ -48,7 +57,7 @@ pub(super) struct Ending {
     pid: Pid,
     mark: String,
     stage: Stage,
-    asked: bool,
+    asked: Option<Asked>,
     status: Option<End>,
     swept: BTreeSet<(u32, u64)>,
     left: Vec<ProcessId>,
@@ -61,7 +70,7 @@ impl Ending {
             pid,
             mark,
             stage: Stage::Running,
-            asked: false,
+            asked: None,
             status: None,
             swept: BTreeSet::new(),
             left: Vec::new(),
@@ -90,12 +99,29 @@ impl Ending {
         }
     }
 
-    /// Ask for its end. A second request may shorten the grace, never lengthen it.
-    pub(super) fn kill(&mut self, now: Duration, grace: Duration) {
+    /// Ask for its end; false if a client had asked before. A second request may shorten the grace, never lengthen it.
+    pub(super) fn kill(&mut self, now: Duration, grace: Duration) -> bool {
+        let first =
+            self.asked != Some(Asked::Client) && matches!(self.stage, Stage::Running | Stage::Grace(_));
+        self.end_in_order(Asked::Client, now, grace);
+        first
+    }
+
+    /// End it because the system ends: nobody wanted this session down, and its end says so.
+    pub(super) fn terminate(&mut self, now: Duration, grace: Duration) {
+        // What ended by itself a moment before keeps its own end.
+        if self.status.is_none() {
+            self.end_in_order(Asked::System, now, grace);
+        }
+    }
+
+    fn end_in_order(&mut self, by: Asked, now: Duration, grace: Duration) {
         let until = now + grace.min(MAX_GRACE);
+        if matches!(self.stage, Stage::Running | Stage::Grace(_)) {
+            self.asked = self.asked.max(Some(by));
+        }
         match self.stage {
             Stage::Running => {
-                self.asked = true;
                 self.stage = Stage::Grace(until);
                 if !grace.is_zero() {
                     self.signal(Signal::TERM);
@@ -172,7 +198,11 @@ impl Ending {
     fn verdict(&mut self) -> Verdict {
         let ended = self.status.clone().unwrap_or(End::Signalled { signal: Signal::KILL.as_raw() });
         Verdict {
-            how: if self.asked { End::Killed } else { ended },
+            how: match self.asked {
+                Some(Asked::Client) => End::Killed,
+                Some(Asked::System) => End::Signalled { signal: Signal::TERM.as_raw() },
+                None => ended,
+            },
             swept: self.swept.len() as u64,
             left: std::mem::take(&mut self.left),
         }

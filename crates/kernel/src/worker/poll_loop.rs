@@ -141,7 +141,7 @@ impl Worker {
                 for signal in self.wake.take() {
                     match signal {
                         Signal::CHILD => self.ending.reap(),
-                        Signal::TERM => self.kill(now, OWN_GRACE),
+                        Signal::TERM => self.ending.terminate(now, OWN_GRACE),
                         _ => {}
                     }
                 }
@@ -229,10 +229,9 @@ impl Worker {
     }
 
     fn kill(&mut self, now: Duration, grace: Duration) {
-        if self.ending.is_running() {
+        if self.ending.kill(now, grace) {
             self.record.kill_asked(u32::try_from(grace.as_millis()).unwrap_or(u32::MAX));
         }
-        self.ending.kill(now, grace);
     }
 
     fn close_input(&mut self, epoch: u64) -> Result<(), Refusal> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use netsky_disk::process::{PidFd, Signal};
 use netsky_kernel::rpc::{EventKind, Guard, SessionState};
 use netsky_model::id::Generation;
 
@@ -55,6 +56,28 @@ fn a_kept_session_comes_back_with_the_next_anchor() {
     });
     assert_eq!(second.lineage, first.lineage);
     event(&world.root, 0, "agentinfinity", &[EventKind::Orphaned]);
+}
+
+#[test]
+fn a_kept_session_comes_back_after_an_orderly_reboot() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let first = spawn(&mut client, &kept(sleeper("agentinfinity")));
+    world.kill_anchor();
+    // As a machine that goes down tells everybody: the worker ends its program and writes the end down.
+    let worker = PidFd::open(first.worker.as_ref().expect("it has one")).expect("opens").expect("lives");
+    worker.signal(Signal::TERM).expect("ours to signal");
+    assert!(worker.wait(LONG).expect("ours to wait for"), "it does not end");
+    let mut client = world.anchor();
+    let second = until("it is back", || {
+        client
+            .show(&first.name)
+            .ok()
+            .filter(|view| view.generation == Generation(2) && view.state == SessionState::Active)
+    });
+    assert_eq!(second.lineage, first.lineage);
+    let ended = event(&world.root, 0, "agentinfinity", &[EventKind::Exited]);
+    assert_eq!(ended.data["how"], serde_json::json!({"kind": "signalled", "signal": 15}));
 }
 
 #[test]

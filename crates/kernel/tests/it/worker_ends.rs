@@ -195,8 +195,10 @@ fn a_worker_that_is_told_to_end_ends_its_program_in_order() {
     read_until(&mut client, "armed");
     session.signal_worker(Signal::TERM);
     let (seen, end) = read_all(&mut client);
-    assert_eq!((seen.trim(), end), ("bye", End::Killed));
+    assert_eq!((seen.trim(), end), ("bye", End::Signalled { signal: 15 }));
     assert_clean(&bench, &mut session);
+    let asked = |seen: &Seen| matches!(seen, Seen::KillAsked { .. });
+    assert!(!bench.events().iter().any(asked), "nobody wanted this session down");
 }
 
 #[test]
