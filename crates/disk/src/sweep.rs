@@ -89,7 +89,8 @@ fn has_variable(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> Result<bool> {
     Ok(environ(pid)?.split(|b| *b == 0).any(wanted))
 }
 
-/// The environment that a process was started with; empty for one that is gone or not ours.
+/// The environment that a process was started with; empty for one that is gone, of another user, or closed to
+/// everybody but root (ssh-agent makes itself so): SECURITY.md says what that means.
 fn environ(pid: u32) -> Result<Vec<u8>> {
     match std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) {
         Ok(environ) => Ok(environ),
@@ -98,9 +99,22 @@ fn environ(pid: u32) -> Result<Vec<u8>> {
     }
 }
 
-/// A look that failed must not pass for a process that is not there: somebody would be spared.
+/// A look that failed must not pass for a process that is not there: somebody would be spared. Only what the system hides
+/// from us (`hidepid`) because it is another user's is none of ours.
 fn looked<T>(pid: u32, look: std::io::Result<Option<T>>) -> Result<Option<T>> {
-    look.map_err(|e| Error::new("look at process", pid.to_string(), e))
+    match look {
+        Err(e) if is_hidden(&e, owner(pid), rustix::process::geteuid().as_raw()) => Ok(None),
+        look => look.map_err(|e| Error::new("look at process", pid.to_string(), e)),
+    }
+}
+
+fn is_hidden(error: &std::io::Error, owner: Option<u32>, us: u32) -> bool {
+    error.kind() == std::io::ErrorKind::PermissionDenied && owner != Some(us)
+}
+
+/// Whose a process is; root's, if it is closed to everybody else.
+fn owner(pid: u32) -> Option<u32> {
+    rustix::fs::stat(Path::new("/proc").join(pid.to_string())).ok().map(|stat| stat.st_uid)
 }
 
 /// Everything below a process, parents before children; not the process itself.
@@ -165,5 +179,23 @@ fn sweep(limit: Duration, look: impl Fn() -> Result<Vec<ProcessId>>) -> Result<S
             }
         }
         clock::pause(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hidden_is_another_users_and_every_other_failure_is_one() {
+        let errno = std::io::Error::from_raw_os_error;
+        for denied in [1, 13] {
+            assert!(is_hidden(&errno(denied), Some(0), 1000), "hidepid");
+            assert!(is_hidden(&errno(denied), None, 1000), "gone by now");
+            assert!(!is_hidden(&errno(denied), Some(1000), 1000), "ours must be seen");
+        }
+        for starved in [24, 23, 12] {
+            assert!(!is_hidden(&errno(starved), Some(0), 1000), "no descriptor, no memory");
+        }
     }
 }
