@@ -66,9 +66,7 @@ pub(crate) fn worker(layout: &KernelLayout, name: &AgentId, generation: Generati
     }
     command
         .arg0(NAME)
-        .args(["__worker", "--root"])
-        .arg(layout.root())
-        .args(["--name", name.as_str(), "--generation", &generation.to_string()])
+        .args(crate::worker::command_line(layout.root(), name, generation))
         .env(env::APART, "1")
         .current_dir("/")
         .stdin(Stdio::null())
