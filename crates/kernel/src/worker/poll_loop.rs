@@ -122,7 +122,8 @@ impl Worker {
             let outputs = self.wires.outputs();
             wanted.extend(outputs.map(|(source, end)| (Token::Output(source), end, PollFlags::IN)));
         }
-        if self.input.waits() {
+        // Nor can anything be written that a terminal without its program does not take.
+        if self.input.waits() && self.terminal_quiet_until <= now {
             wanted.extend(self.wires.input().map(|end| (Token::Input, end, PollFlags::OUT)));
         }
         let interests = self.clients.interests(self.files.out.span().end);

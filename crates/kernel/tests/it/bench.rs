@@ -268,7 +268,7 @@ pub(crate) fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(clock::boot() < give_up, "it did not come");
-        std::thread::yield_now();
+        clock::pause(Duration::from_millis(5));
     }
 }
 

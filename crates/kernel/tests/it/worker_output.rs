@@ -156,15 +156,19 @@ fn a_client_that_came_in_time_gets_everything_and_then_the_end() {
 #[test]
 fn a_program_that_closes_its_terminal_costs_no_spinning_and_still_ends_in_order() {
     let bench = Bench::new();
-    let text = "read go; exec 3<&0 </dev/null >/dev/null 2>&1; exec 3<&-; sleep 0.3; exit 5";
+    // Raw, so that what nobody reads piles up and is not thrown away.
+    let text = "stty raw -echo; echo armed; read go; exec </dev/null >/dev/null 2>&1; sleep 1; exit 5";
     let mut session = bench.start(script(TERMINAL, text));
+    let mut client = session.follower();
+    read_until(&mut client, "armed");
     let ticks = |pid: u32| -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("lives");
         let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
         fields[11].parse::<u64>().expect("utime") + fields[12].parse::<u64>().expect("stime")
     };
     let before = ticks(session.worker.pid);
-    session.client().input(0, b"go\n").expect("sends");
+    client.input(0, b"go\n").expect("sends");
+    client.input(0, &vec![b'x'; 256 << 10]).expect("sends");
     let spent = std::cell::Cell::new(0);
     until(|| {
         let alive = netsky_disk::process::is_alive(&session.program);
@@ -175,5 +179,6 @@ fn a_program_that_closes_its_terminal_costs_no_spinning_and_still_ends_in_order(
     });
     session.ended();
     assert_eq!(bench.end(), netsky_kernel::session::End::Exited { code: 5 });
-    assert!(spent.get() < 15, "{} ticks of 10 ms in 300 ms", spent.get());
+    // A worker that spins spends nearly all of that second, also beside others.
+    assert!(spent.get() < 25, "{} ticks of 10 ms in a second", spent.get());
 }
