@@ -431,6 +431,9 @@ pub enum Seen {
         /// Processes that could not be ended, if any: an alarm.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left: Vec<ProcessId>,
+        /// Why nobody could look whether anything is left, if nobody could: an alarm as well.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unseen: Option<String>,
     },
 }
 

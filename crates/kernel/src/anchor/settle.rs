@@ -10,9 +10,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use netsky_disk::fault;
 use netsky_disk::lock::Lock;
 use netsky_disk::sweep::{Swept, sweep_marked};
+use netsky_disk::{clock, fault};
 use netsky_model::id::AgentId;
 use serde_json::json;
 
@@ -28,6 +28,9 @@ use crate::session::{ENV_MARK, ENV_SESSION, End, Meta, Phase, PhaseEvent, mark};
 
 /// How long a sweep looks for processes that will not end before it names them.
 const SWEEP: Duration = Duration::from_secs(5);
+
+/// Pause between two sweeps of a generation when `/proc` could not be looked into.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// A look at a lock holds it for a moment; how long to wait that out.
 const LOOKERS: Duration = Duration::from_millis(200);
@@ -94,7 +97,7 @@ async fn ended_without_worker(
     found: Found,
     held: &Lock,
 ) {
-    let swept = sweep_generation(about).await;
+    let (swept, unseen) = sweep_generation(about).await;
     // Only a kill can be asked for here: there is nobody to give an error to.
     let _ = fault::point("anchor.settle.swept");
     let asked = anchor.recall(|recall| recall.session(&about.session).is_some_and(|known| known.kill_asked));
@@ -108,7 +111,11 @@ async fn ended_without_worker(
         write_end(anchor, about, meta, how.clone(), held);
     }
     let _ = fault::point("anchor.settle.written");
-    anchor.observe(kind, Some(about.clone()), json!({"how": how, "swept": swept.killed, "left": swept.left}));
+    let mut data = json!({"how": how, "swept": swept.killed, "left": swept.left});
+    if let Some(why) = unseen {
+        data["unseen"] = why.into();
+    }
+    anchor.observe(kind, Some(about.clone()), data);
 }
 
 /// Whether the end of that generation is in the journal.
@@ -140,12 +147,20 @@ pub(super) fn write_end(anchor: &Anchor, about: &About, mut meta: Meta, how: End
     anchor.entry(&about.session, |entry| entry.meta = meta);
 }
 
-/// Kills whatever bears the mark of one generation; a look that fails is said so, and the next sweep looks again.
-pub(super) async fn sweep_generation(about: &About) -> Swept {
-    sweep(ENV_MARK, mark(&about.lineage, about.generation)).await.unwrap_or_else(|why| {
-        say!("sweep {}: {why}", about.session);
-        Swept::default()
-    })
+/// Kills whatever bears the mark of one generation. A look that fails is not an empty one: it is repeated, and what
+/// stays unseen to the limit is said so; before another generation starts, [`sweep_lineage`] looks once more.
+pub(super) async fn sweep_generation(about: &About) -> (Swept, Option<String>) {
+    let until = clock::boot() + SWEEP;
+    loop {
+        match sweep(ENV_MARK, mark(&about.lineage, about.generation)).await {
+            Ok(swept) => return (swept, None),
+            Err(_) if clock::boot() < until => tokio::time::sleep(LOOK_AGAIN).await,
+            Err(why) => {
+                say!("sweep {}: {why}", about.session);
+                return (Swept::default(), Some(why));
+            }
+        }
+    }
 }
 
 /// Kills whatever is left of any generation of a lineage, before another one starts. A look that fails is not an

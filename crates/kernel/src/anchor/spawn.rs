@@ -226,7 +226,7 @@ async fn failed(
         let _ = child.kill();
         watch::wait_for(Some(child)).await;
     }
-    let swept = settle::sweep_generation(about).await;
+    let (swept, unseen) = settle::sweep_generation(about).await;
     fold::catch_up(anchor, &about.session);
     let written = meta_file::read(&anchor.layout, &about.session).ok().flatten();
     let meta = written.filter(|written| written.generation == about.generation).unwrap_or(meta);
@@ -241,7 +241,10 @@ async fn failed(
         anchor.entry(&about.session, |entry| entry.meta = meta);
     }
     if !settle::row_is_there(anchor, about) {
-        let data = json!({"why": why, "swept": swept.killed, "left": swept.left});
+        let mut data = json!({"why": why, "swept": swept.killed, "left": swept.left});
+        if let Some(why) = unseen {
+            data["unseen"] = why.into();
+        }
         anchor.observe(EventKind::Failed, Some(about.clone()), data);
     }
     anchor.set_life(about, Life::Gone);

@@ -2,14 +2,15 @@
 //!
 //! Promise: an end is reported only when no process of the session's tree is left (faults T12, I11): not one that
 //! called setsid, not one that wiped its environment, not one that was orphaned (the worker is their subreaper).
-//! What cannot be ended within [`SWEEP`] is named in the report.
+//! What cannot be ended within [`SWEEP`] is named in the report, and so is
+//! why nobody could look, if nobody could.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use netsky_disk::clock;
 use netsky_disk::process::{self, PidFd};
 use netsky_disk::sweep::{descendants, marked};
+use netsky_disk::{clock, fault};
 use netsky_model::process::ProcessId;
 use rustix::process::{Pid, Signal, WaitOptions};
 
@@ -21,6 +22,10 @@ pub const MAX_GRACE: Duration = Duration::from_secs(600);
 const SWEEP: Duration = Duration::from_secs(10);
 /// How soon to look again at a tree or group that is ending. Deaths of our children wake us earlier.
 const LOOK: Duration = Duration::from_millis(5);
+/// After so many looks at a tree that does not end …
+const QUICK_LOOKS: u32 = 20;
+/// … the next ones come this far apart: each reads all of `/proc`.
+const SLOW_LOOK: Duration = Duration::from_millis(50);
 
 /// Where the ending stands; each stage has its limit on the boot clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,12 +47,14 @@ enum Asked {
 }
 
 /// What an ending came to.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) how: End,
     /// Processes beside the program that had to be killed.
     pub(super) swept: u64,
     pub(super) left: Vec<ProcessId>,
+    /// Why nobody can say that nothing is left, if the last look failed.
+    pub(super) unseen: Option<String>,
 }
 
 /// The ending of one program.
@@ -60,7 +67,7 @@ pub(super) struct Ending {
     asked: Option<Asked>,
     status: Option<End>,
     swept: BTreeSet<(u32, u64)>,
-    left: Vec<ProcessId>,
+    looks: u32,
 }
 
 impl Ending {
@@ -73,7 +80,7 @@ impl Ending {
             asked: None,
             status: None,
             swept: BTreeSet::new(),
-            left: Vec::new(),
+            looks: 0,
         }
     }
 
@@ -145,6 +152,7 @@ impl Ending {
             Stage::Running | Stage::Over => None,
             Stage::Grace(until) if self.status.is_none() => Some(until),
             Stage::Grace(until) => Some(until.min(now + LOOK)),
+            Stage::Sweep(_) if self.looks > QUICK_LOOKS => Some(now + SLOW_LOOK),
             Stage::Sweep(_) => Some(now + LOOK),
         }
     }
@@ -170,32 +178,38 @@ impl Ending {
         }
         if let Stage::Sweep(until) = self.stage {
             self.reap();
-            let living = self.sweep();
-            if (living.is_empty() && self.status.is_some()) || now >= until {
-                self.left = living;
+            let looked = self.sweep();
+            let gone = looked.as_ref().is_ok_and(Vec::is_empty) && self.status.is_some();
+            if gone || now >= until {
                 self.stage = Stage::Over;
-                return Some(self.verdict());
+                return Some(self.verdict(looked));
             }
         }
         None
     }
 
-    /// One round: kill whatever of the tree lives; returns it.
-    fn sweep(&mut self) -> Vec<ProcessId> {
-        let me = process::me().pid;
-        // Without /proc nobody can say that nothing is left: the program itself stands for the unknown.
-        let Ok(mut living) = descendants(me) else { return vec![self.program.clone()] };
-        living.extend(marked(ENV_MARK, &self.mark).unwrap_or_default());
+    /// One round: kill whatever of the tree lives; returns it. A look that failed is no empty one.
+    fn sweep(&mut self) -> Result<Vec<ProcessId>, String> {
+        self.looks = self.looks.saturating_add(1);
+        let living = self.look().map_err(|why| why.to_string())?;
         for id in &living {
             let killed = PidFd::open(id).ok().flatten().is_some_and(|held| held.signal(Signal::KILL).is_ok());
             if killed && *id != self.program {
                 self.swept.insert((id.pid, id.start_time));
             }
         }
-        living
+        Ok(living)
     }
 
-    fn verdict(&mut self) -> Verdict {
+    /// What of the tree lives. Marks are looked for once nothing is below us: that reads every environment there is.
+    fn look(&self) -> netsky_disk::Result<Vec<ProcessId>> {
+        fault::point("worker.looked")
+            .map_err(|e| netsky_disk::Error::new("list processes in", "/proc", e))?;
+        let below = descendants(std::process::id())?;
+        if below.is_empty() { marked(ENV_MARK, &self.mark) } else { Ok(below) }
+    }
+
+    fn verdict(&self, looked: Result<Vec<ProcessId>, String>) -> Verdict {
         let ended = self.status.clone().unwrap_or(End::Signalled { signal: Signal::KILL.as_raw() });
         Verdict {
             how: match self.asked {
@@ -204,7 +218,8 @@ impl Ending {
                 None => ended,
             },
             swept: self.swept.len() as u64,
-            left: std::mem::take(&mut self.left),
+            unseen: looked.as_ref().err().cloned(),
+            left: looked.unwrap_or_default(),
         }
     }
 }

@@ -23,7 +23,7 @@ use super::record::Record;
 use super::wires::{Source, Wires};
 use crate::frame::{FromWorker, Refusal, RefusalKind, ToWorker};
 use crate::output_log::OutputLog;
-use crate::session::{End, Pulse, WorkerHello};
+use crate::session::{Pulse, WorkerHello};
 
 /// Bytes of output read in one round; a terminal gives at most 4 KiB at once, a pipe 64 KiB.
 const READ: usize = 64 << 10;
@@ -264,10 +264,10 @@ impl Worker {
 
     /// The tree is gone: record it durably, tell the clients, take the socket away.
     fn close(mut self, verdict: Verdict) -> i32 {
-        let Verdict { how, swept, left } = verdict;
+        let how = verdict.how.clone();
         self.heart.beat(clock::boot(), Pulse::Draining);
         self.drain();
-        let recorded = fault::point("worker.ended").is_ok() && self.record_end(&how, swept, &left);
+        let recorded = fault::point("worker.ended").is_ok() && self.record_end(&verdict);
         let until = clock::boot() + LINGER;
         self.late_requests();
         loop {
@@ -309,10 +309,10 @@ impl Worker {
         }
     }
 
-    fn record_end(&mut self, how: &End, swept: u64, left: &[netsky_model::process::ProcessId]) -> bool {
+    fn record_end(&mut self, verdict: &Verdict) -> bool {
         let until = clock::boot() + RECORD;
         loop {
-            match self.record.ended(how.clone(), swept, left.to_vec()) {
+            match self.record.ended(verdict) {
                 Ok(()) => return true,
                 Err(_) if clock::boot() < until => clock::pause(RECORD_PAUSE),
                 Err(_) => return false,

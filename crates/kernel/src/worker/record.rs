@@ -2,14 +2,15 @@
 //!
 //! The worker is the only writer of both while it holds the session's lock.
 
-use netsky_disk::clock;
 use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lines::Lines;
+use netsky_disk::{clock, fault};
 use netsky_model::process::ProcessId;
 use rustix::fs::OFlags;
 
-use crate::session::{End, Meta, PhaseEvent, Seen, VERSION, WorkerEvent};
+use super::ending::Verdict;
+use crate::session::{Meta, PhaseEvent, Seen, VERSION, WorkerEvent};
 
 /// Most bytes of old rows: about 3,000 generations. Beyond it the file is begun anew and the former kept as `.prev`;
 /// its rows are in the journal by then, as an anchor folds them before each start.
@@ -24,6 +25,8 @@ pub(super) struct Record {
     meta_name: String,
     events: Lines,
     written: u64,
+    /// Whether the row about the end was appended: once, however often its sync is tried.
+    end_told: bool,
 }
 
 impl Record {
@@ -37,7 +40,16 @@ impl Record {
         }
         let (events, _torn) = Lines::open(&agents, &events)?;
         let meta_name = format!("{name}.meta");
-        Ok(Record { tmp: Dir::create(layout.tmp())?, meta, me, agents, meta_name, events, written: 0 })
+        Ok(Record {
+            tmp: Dir::create(layout.tmp())?,
+            meta,
+            me,
+            agents,
+            meta_name,
+            events,
+            written: 0,
+            end_told: false,
+        })
     }
 
     /// The program runs: durable before anybody is told.
@@ -54,13 +66,19 @@ impl Record {
         self.saw(Seen::KillAsked { grace_ms });
     }
 
-    /// Nothing of the program is left: durable before the lock is let go of.
-    pub(super) fn ended(&mut self, how: End, swept: u64, left: Vec<ProcessId>) -> netsky_disk::Result<()> {
+    /// Nothing of the program is left: durable before the lock is let go of. After an error it may be called again, and
+    /// then does only what is missing.
+    pub(super) fn ended(&mut self, verdict: &Verdict) -> netsky_disk::Result<()> {
+        let Verdict { how, swept, left, unseen } = verdict.clone();
         self.meta.worker.get_or_insert_with(|| self.me.clone());
         if self.meta.phase.may_live() {
             self.advance(PhaseEvent::Ended(how.clone(), clock::stamp()))?;
         }
-        self.saw(Seen::Exited { how, swept, left });
+        if !self.end_told {
+            self.saw(Seen::Exited { how, swept, left, unseen });
+            self.end_told = true;
+        }
+        fault::point("worker.end.told").map_err(|e| netsky_disk::Error::new("sync", &self.meta_name, e))?;
         self.events.sync()
     }
 

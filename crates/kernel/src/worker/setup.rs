@@ -19,7 +19,7 @@ use rustix::process::{Signal, set_child_subreaper, setsid};
 
 use super::args::Args;
 use super::clients::Clients;
-use super::ending::Ending;
+use super::ending::{Ending, Verdict};
 use super::heartbeat::Heart;
 use super::input::Input;
 use super::poll_loop::{Files, Worker};
@@ -148,7 +148,7 @@ fn open_files(layout: &KernelLayout, args: &Args, meta: &Meta) -> Result<(Files,
 /// Record that this generation never ran.
 fn give_up(record: &mut Record, refused: Refused) -> Refused {
     let how = End::FailedToStart { why: refused.why.clone() };
-    match record.ended(how, 0, Vec::new()) {
+    match record.ended(&Verdict { how, swept: 0, left: Vec::new(), unseen: None }) {
         Ok(()) => refused,
         Err(e) => Refused { why: format!("{}; nor could that be recorded: {e}", refused.why), ..refused },
     }

@@ -35,7 +35,7 @@ fn a_program_that_returns_is_reported_with_its_code() {
             assert_clean(&bench, &mut session);
             assert_eq!(bench.end(), End::Exited { code });
             let started = Seen::Started { program: session.program.clone() };
-            let exited = Seen::Exited { how: End::Exited { code }, swept: 0, left: vec![] };
+            let exited = Seen::Exited { how: End::Exited { code }, swept: 0, left: vec![], unseen: None };
             assert_eq!(bench.events(), [started, exited]);
         }
     }
@@ -199,6 +199,35 @@ fn a_worker_that_is_told_to_end_ends_its_program_in_order() {
     assert_clean(&bench, &mut session);
     let asked = |seen: &Seen| matches!(seen, Seen::KillAsked { .. });
     assert!(!bench.events().iter().any(asked), "nobody wanted this session down");
+}
+
+#[test]
+fn i11_a_look_that_fails_is_no_empty_sweep() {
+    let bench = Bench::new();
+    bench.reserve(script(Io::Pipes, "setsid sh -c 'echo $$; exec sleep 300' & read go; exit 0"), 1);
+    let mut command = bench.command(1);
+    command.env("NETSKY_FAULT", "worker.looked=error");
+    let mut session = bench.start_by(command);
+    let mut client = session.follower();
+    let escaped = printed_pid(&mut client);
+    client.input(0, b"go\n").expect("sends");
+    assert_eq!(read_end(&mut client), End::Exited { code: 0 });
+    assert!(!process::is_alive(&escaped));
+    assert_clean(&bench, &mut session);
+    let Some(Seen::Exited { swept, unseen, .. }) = bench.events().pop() else { panic!("no end") };
+    assert_eq!((swept, unseen), (1, None), "the next look saw it");
+}
+
+#[test]
+fn an_end_that_cannot_be_synced_is_told_once() {
+    let bench = Bench::new();
+    bench.reserve(script(Io::Pipes, "exit 3"), 1);
+    let mut command = bench.command(1);
+    command.env("NETSKY_FAULT", "worker.end.told=error");
+    let mut session = bench.start_by(command);
+    assert_eq!(session.ended(), Some(0));
+    let exited = |seen: &&Seen| matches!(seen, Seen::Exited { .. });
+    assert_eq!(bench.events().iter().filter(exited).count(), 1);
 }
 
 #[test]
