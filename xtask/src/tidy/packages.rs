@@ -6,7 +6,7 @@ use cargo_metadata::Metadata;
 
 use super::Offence;
 
-/// Packages in `Cargo.lock`, ours included. The lock held 96 at the end of the first slice; the rest is room
+/// Packages in `Cargo.lock`, ours included. The lock held 97 at the end of the first slice; the rest is room
 /// for one small library, so that the next one is a decision and not an accident.
 const MOST_PACKAGES: usize = 100;
 
