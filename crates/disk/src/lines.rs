@@ -10,8 +10,10 @@ use rustix::fs::OFlags;
 use crate::error::{Error, Result};
 use crate::fs::Dir;
 
-/// Most bytes looked at to find the end of the last whole line.
-const TAIL: u64 = 4 * 1024 * 1024;
+/// Bytes read at once on the way back to the end of the last whole line.
+const STEP: u64 = 64 * 1024;
+/// No line that this program writes is longer: past it the end is not torn, the file is something else.
+const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// A file of lines, open for appending.
 #[derive(Debug)]
@@ -59,19 +61,42 @@ impl Lines {
         Error::new(op, &self.path, source)
     }
 
+    /// Cuts what follows the last whole line: half a line, or the zeros that a power cut leaves of what was not
+    /// written yet.
     fn repair(&self) -> Result<u64> {
         let len = self.file.metadata().map_err(|e| self.error("look at", e))?.len();
-        let from = len.saturating_sub(TAIL);
-        let mut tail = vec![0; (len - from) as usize];
-        self.file.read_exact_at(&mut tail, from).map_err(|e| self.error("read the end of", e))?;
-        let whole = match tail.iter().rposition(|b| *b == b'\n') {
-            Some(newline) => from + newline as u64 + 1,
-            None => 0,
+        let mut from = len;
+        let mut torn = 0;
+        let whole = loop {
+            let step = from.min(STEP);
+            from -= step;
+            let mut part = vec![0; step as usize];
+            self.file.read_exact_at(&mut part, from).map_err(|e| self.error("read the end of", e))?;
+            if let Some(newline) = part.iter().rposition(|b| *b == b'\n') {
+                break from + newline as u64 + 1;
+            }
+            torn += part.iter().filter(|b| **b != 0).count() as u64;
+            if torn > LONGEST {
+                let why = format!("no line ends in its last {} bytes; it was left as it is", len - from);
+                return Err(Error::because("find the last line of", &self.path, why));
+            }
+            if from == 0 {
+                break self.nothing_whole(len, torn)?;
+            }
         };
         if whole < len {
             self.file.set_len(whole).map_err(|e| self.error("cut the torn end of", e))?;
         }
         Ok(len - whole)
+    }
+
+    /// A file without any line: its first one was torn, if it is no longer than a line can be.
+    fn nothing_whole(&self, len: u64, torn: u64) -> Result<u64> {
+        if len <= LONGEST {
+            return Ok(0);
+        }
+        let why = format!("no line ends in its {len} bytes, {torn} of them not zero; it was left as it is");
+        Err(Error::because("find the last line of", &self.path, why))
     }
 
     /// Append one line; not durable.

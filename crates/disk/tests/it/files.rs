@@ -109,6 +109,43 @@ fn t14_a_torn_last_line_is_cut_before_the_next() {
 }
 
 #[test]
+fn t14_zeros_after_a_power_cut_are_cut_however_many_and_no_line_with_them() {
+    let (_temp, _tmp, target) = home();
+    let path = target.path().join("j.jsonl");
+    for torn in [&b""[..], b"{\"a\":"] {
+        let mut bytes = b"{\"a\":1}\n{\"a\":2}\n".to_vec();
+        bytes.extend_from_slice(torn);
+        std::fs::write(&path, &bytes).unwrap();
+        let zeros = 5 * 1024 * 1024;
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(bytes.len() as u64 + zeros)
+            .unwrap();
+        let (mut lines, cut) = netsky_disk::lines::Lines::open(&target, "j.jsonl").unwrap();
+        assert_eq!(cut, torn.len() as u64 + zeros);
+        lines.append(b"{\"a\":3}").unwrap();
+        assert_eq!(netsky_disk::lines::read(&path).unwrap().len(), 3);
+    }
+}
+
+#[test]
+fn t14_a_large_file_without_a_line_is_refused_and_left() {
+    let (_temp, _tmp, target) = home();
+    let path = target.path().join("j.jsonl");
+    let size = 5 * 1024 * 1024;
+    for bytes in [vec![b'x'; size], vec![0; size], [b"x\n".to_vec(), vec![b'x'; size]].concat()] {
+        std::fs::write(&path, &bytes).unwrap();
+        let refused = netsky_disk::lines::Lines::open(&target, "j.jsonl").unwrap_err();
+        assert!(refused.to_string().contains("left as it is"), "{refused}");
+        assert!(std::fs::read(&path).unwrap() == bytes, "nothing was cut");
+    }
+    std::fs::write(&path, b"{\"torn").unwrap();
+    assert_eq!(netsky_disk::lines::Lines::open(&target, "j.jsonl").unwrap().1, 6);
+}
+
+#[test]
 fn t14_beside_other_writers_a_torn_end_becomes_a_line_of_its_own() {
     let (_temp, _tmp, target) = home();
     std::fs::write(target.path().join("j.jsonl"), b"{\"a\":1}\n{\"a\":").unwrap();
