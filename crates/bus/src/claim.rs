@@ -1,8 +1,10 @@
 //! `claim` and `surface`: how one process, and only one, puts an envelope before its agent.
 //!
 //! A claim is a rename into `claimed/` under the claimant's own identity; whoever loses the race finds nothing and goes
-//! on. The attempt is durable before any text is shown, so a reader that kills its machine is counted too.
+//! on. The attempt is durable before any text is shown, so a reader that kills its machine is counted too. A file is
+//! read before it is claimed: what is no envelope, or not ours to judge, is never held, and stops none behind it.
 
+use std::ffi::OsStr;
 use std::io;
 
 use netsky_disk::ReadError;
@@ -62,6 +64,8 @@ pub struct Batch {
     pub quarantined: Vec<Quarantined>,
     /// Files of a newer format, left where they are.
     pub newer: Vec<String>,
+    /// What could be neither read nor moved and still waits.
+    pub skipped: Vec<netsky_disk::Error>,
 }
 
 /// What one drain did.
@@ -73,6 +77,40 @@ pub struct Drained {
     pub quarantined: Vec<Quarantined>,
     /// Files of a newer format, left where they are.
     pub newer: Vec<String>,
+    /// What could be neither read nor moved and still waits.
+    pub skipped: Vec<netsky_disk::Error>,
+}
+
+/// What a drain would do with a file, seen without touching it.
+pub(crate) enum Sight {
+    /// Take it out of the inbox: to its agent, or aside.
+    Takable,
+    /// Leave it to a newer program.
+    Newer,
+    /// Pass it by, or not find it.
+    Stuck,
+}
+
+/// Looks at one file of an inbox.
+pub(crate) fn sight(inbox: &Dir, file: &OsStr) -> Result<Sight> {
+    let Some(name) = waiting(file) else {
+        return Ok(if inbox.is_movable(file)? { Sight::Takable } else { Sight::Stuck });
+    };
+    match inbox.read(file, MAX_BYTES as u64) {
+        Ok(bytes) => match read_as(&name, &bytes) {
+            Err(Refused::Newer) => Ok(Sight::Newer),
+            _ => Ok(Sight::Takable),
+        },
+        Err(ReadError::Io(error)) if error.is_not_found() => Ok(Sight::Stuck),
+        Err(ReadError::Io(error)) if !error.is_denied() && error.is_of_one_file() => Ok(Sight::Stuck),
+        Err(ReadError::Io(error)) if !error.is_denied() => Err(error.into()),
+        Err(_) => Ok(if inbox.is_movable(file)? { Sight::Takable } else { Sight::Stuck }),
+    }
+}
+
+/// The name of a file that waits; none if it is not one of the bus.
+fn waiting(file: &OsStr) -> Option<Name> {
+    file.to_str().and_then(Name::parse).filter(|name| name.stage == Stage::Waiting)
 }
 
 /// What became of one file of the inbox.
@@ -81,6 +119,8 @@ enum Taken {
     Claim(Claim),
     Quarantined(Quarantined),
     Newer,
+    /// The system refuses this one file.
+    Skipped(netsky_disk::Error),
     /// Another process was faster.
     Gone,
 }
@@ -104,6 +144,7 @@ impl Bus<'_> {
                 Ok(Taken::Claim(claim)) => batch.claims.push(claim),
                 Ok(Taken::Quarantined(what)) => batch.quarantined.push(what),
                 Ok(Taken::Newer) => batch.newer.push(file.to_string_lossy().into_owned()),
+                Ok(Taken::Skipped(error)) => batch.skipped.push(error),
                 Ok(Taken::Gone) => {}
                 // What was taken before is good; the same trouble meets the next look.
                 Err(error) if batch.claims.is_empty() => return Err(error),
@@ -117,47 +158,50 @@ impl Bus<'_> {
         Ok(batch)
     }
 
-    fn take(&self, channel: &Channel, folders: &Folders, file: &std::ffi::OsStr) -> Result<Taken> {
-        let waiting = file.to_str().and_then(Name::parse).filter(|name| name.stage == Stage::Waiting);
-        let Some(waiting) = waiting else {
-            let why = "its name is not one of the bus";
-            return Ok(self
-                .quarantine(channel, &folders.inbox, State::Written, file, why)?
-                .map_or(Taken::Gone, Taken::Quarantined));
+    /// Takes one file. Trouble that is its own must not stop those behind it; the machine's ends the look.
+    fn take(&self, channel: &Channel, folders: &Folders, file: &OsStr) -> Result<Taken> {
+        match self.judge(channel, folders, file) {
+            Err(Error::Disk(error)) if error.is_of_one_file() => Ok(Taken::Skipped(error)),
+            judged => judged,
+        }
+    }
+
+    fn judge(&self, channel: &Channel, folders: &Folders, file: &OsStr) -> Result<Taken> {
+        let waiting = waiting(file);
+        let read = match &waiting {
+            None => Err(Refused::Damaged("its name is not one of the bus".to_owned())),
+            Some(name) => match folders.inbox.read(file, MAX_BYTES as u64) {
+                // Nobody changes a file in an inbox: what is read here is what is held below.
+                Ok(bytes) => read_as(name, &bytes).map(|envelope| (name, envelope)),
+                Err(ReadError::Io(error)) if error.is_not_found() => return Ok(Taken::Gone),
+                Err(ReadError::Io(error)) if !error.is_denied() => return Err(error.into()),
+                Err(other) => Err(Refused::Damaged(other.to_string())),
+            },
         };
+        match read {
+            Ok((name, envelope)) => Bus::hold_one(channel, folders, name, envelope),
+            Err(Refused::Newer) => Ok(Taken::Newer),
+            Err(Refused::Damaged(why)) => {
+                let quarantined = self.quarantine(channel, &folders.inbox, State::Written, file, &why)?;
+                Ok(quarantined.map_or(Taken::Gone, Taken::Quarantined))
+            }
+        }
+    }
+
+    fn hold_one(channel: &Channel, folders: &Folders, waiting: &Name, envelope: Envelope) -> Result<Taken> {
         transition(State::Written, Event::Claim)?;
         let mine = waiting.to(Stage::Claimed(process::identity()?));
-        let held = mine.to_string();
-        match folders.inbox.rename(waiting.to_string(), &folders.claimed, &held) {
+        match folders.inbox.rename(waiting.to_string(), &folders.claimed, mine.to_string()) {
             Ok(()) => {}
             Err(error) if error.is_not_found() => return Ok(Taken::Gone),
             Err(error) if error.is_exists() => {
-                let copy = bury_copy(channel, &folders.inbox, &waiting)?;
+                let copy = bury_copy(channel, &folders.inbox, waiting)?;
                 return Ok(copy.map_or(Taken::Gone, Taken::Quarantined));
             }
             Err(error) => return Err(error.into()),
         }
         point("bus.claim.renamed");
-        let why = match folders.claimed.read(&held, MAX_BYTES as u64) {
-            Ok(bytes) => match read_as(&waiting, &bytes) {
-                Ok(envelope) => {
-                    let claim = Claim { agent: channel.agent.clone(), name: mine, envelope };
-                    return Ok(Taken::Claim(claim));
-                }
-                Err(Refused::Newer) => {
-                    folders.put_back(&mine)?;
-                    return Ok(Taken::Newer);
-                }
-                Err(Refused::Damaged(why)) => why,
-            },
-            Err(ReadError::Io(error)) => {
-                folders.put_back(&mine)?;
-                return Err(error.into());
-            }
-            Err(other) => other.to_string(),
-        };
-        let quarantined = self.quarantine(channel, &folders.claimed, State::Claimed, held.as_ref(), &why)?;
-        Ok(quarantined.map_or(Taken::Gone, Taken::Quarantined))
+        Ok(Taken::Claim(Claim { agent: channel.agent.clone(), name: mine, envelope }))
     }
 
     /// Puts a claim before its agent by `put`, and records it as delivered.
@@ -246,6 +290,7 @@ impl Bus<'_> {
                 }
                 Taken::Quarantined(what) => drained.quarantined.push(what),
                 Taken::Newer => drained.newer.push(file.to_string_lossy().into_owned()),
+                Taken::Skipped(error) => drained.skipped.push(error),
                 Taken::Gone => {}
             }
         }

@@ -89,7 +89,11 @@ pub(crate) fn bury(
             }
             return Ok(None);
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => {
+            // What stays where it is has no dead letter to explain.
+            let _ = poison.remove(reason_of(&name));
+            return Err(error.into());
+        }
     }
     point("bus.poison.renamed");
     poison.sync()?;

@@ -1,5 +1,7 @@
 //! `wait`: until there is something to claim.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::time::Duration;
 
 use netsky_disk::clock;
@@ -8,15 +10,18 @@ use netsky_model::id::AgentId;
 use netsky_model::life::State;
 
 use crate::bus::Bus;
+use crate::claim::{self, Sight};
 use crate::error::Result;
 
 /// How often the inbox is looked at without a wake-up: a claimant's death makes no event in our folders.
 const RESCAN: Duration = Duration::from_secs(2);
 
 impl Bus<'_> {
-    /// Waits until the agent's inbox holds something; true then, false after `timeout`.
+    /// Waits until the agent's inbox holds something that a drain would take out of it; true then, false after
+    /// `timeout`.
     ///
-    /// What dead owners held counts: it is given back while we wait.
+    /// What dead owners held counts: it is given back while we wait. What a drain leaves where it is (of a newer format,
+    /// or what the system lets nobody read or move) does not: whoever waits and drains in turn would never rest.
     ///
     /// # Errors
     /// No such channel, or what the file system refuses.
@@ -25,10 +30,18 @@ impl Bus<'_> {
         // Watching begins before the first look, so nothing can arrive between the two unseen.
         let watch = Watch::new(&[inbox.path()])?;
         let started = clock::boot();
+        let mut newer: HashSet<OsString> = HashSet::new();
         loop {
             self.return_dead_claims(agent)?;
-            if !inbox.raw_names()?.is_empty() {
-                return Ok(true);
+            for file in inbox.raw_names()? {
+                if newer.contains(&file) {
+                    continue;
+                }
+                match claim::sight(&inbox, &file)? {
+                    Sight::Takable => return Ok(true),
+                    Sight::Newer => drop(newer.insert(file)),
+                    Sight::Stuck => {}
+                }
             }
             let passed = clock::boot().saturating_sub(started);
             let left = timeout.map_or(RESCAN, |timeout| timeout.saturating_sub(passed));

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 /// What every call of this crate returns.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -44,10 +46,38 @@ impl Error {
         self.source.kind() == io::ErrorKind::AlreadyExists
     }
 
-    /// Whether there was no room: the disk, a quota, or descriptors.
+    /// Whether the system says that this user may not.
+    pub fn is_denied(&self) -> bool {
+        self.source.kind() == io::ErrorKind::PermissionDenied
+    }
+
+    /// Whether there was no room: the disk, a quota, a limit on files.
     pub fn is_full(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         matches!(self.source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+    }
+
+    /// EMFILE and ENFILE, which have no kind of their own.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        self.is_one_of(&[Errno::MFILE, Errno::NFILE])
+    }
+
+    /// Whether the next file may fare better: the trouble is this file's, not the machine's.
+    pub fn is_of_one_file(&self) -> bool {
+        self.is_denied()
+            || self.is_one_of(&[
+                Errno::IO,
+                Errno::BUSY,
+                Errno::XDEV,
+                Errno::NAMETOOLONG,
+                Errno::BADMSG,
+                Errno::UCLEAN,
+            ])
+    }
+
+    fn is_one_of(&self, numbers: &[Errno]) -> bool {
+        let number = self.source.raw_os_error();
+        number.is_some_and(|number| numbers.iter().any(|errno| errno.raw_os_error() == number))
     }
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, ReadError, Result};
@@ -144,6 +144,20 @@ impl Dir {
     pub fn exists(&self, name: impl AsRef<OsStr>) -> Result<bool> {
         match rustix::fs::statat(&self.fd, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(self.file_error("look at", name, e)),
+        }
+    }
+
+    /// Whether a name could be moved to another folder as far as its own mode says: a folder must let us write it.
+    ///
+    /// # Errors
+    /// The folder cannot be searched.
+    pub fn is_movable(&self, name: impl AsRef<OsStr>) -> Result<bool> {
+        let name = name.as_ref();
+        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => Ok(true),
+            Ok(_) => Ok(rustix::fs::accessat(&self.fd, name, Access::WRITE_OK, AtFlags::EACCESS).is_ok()),
             Err(Errno::NOENT) => Ok(false),
             Err(e) => Err(self.file_error("look at", name, e)),
         }

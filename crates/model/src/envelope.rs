@@ -117,7 +117,7 @@ impl Envelope {
             return Err(Invalid::TooLarge { size: bytes.len() });
         }
         let value = strict_json::parse(bytes, MAX_DEPTH)?;
-        if let Some(newer) = value.get("v").and_then(Value::as_u64).filter(|v| *v > VERSION) {
+        if let Some(newer) = newer_version(&value) {
             return Err(Invalid::Newer(newer));
         }
         let written = value.get("digest").cloned();
@@ -159,13 +159,22 @@ impl Envelope {
     }
 }
 
+/// The version of an envelope from a newer program: it has what every version has. Anything else with a large number in
+/// it is damage, not a future.
+fn newer_version(value: &Value) -> Option<u64> {
+    let version = value.get("v")?.as_u64().filter(|v| *v > VERSION)?;
+    ["from", "text", "ts"].iter().all(|key| value.get(key).is_some()).then_some(version)
+}
+
 fn digest_of(value: &Value) -> String {
     let mut canonical = String::new();
     write_canonical(value, true, &mut canonical);
     blake3::hash(canonical.as_bytes()).to_hex().to_string()
 }
 
-/// RFC 8785 form: keys sorted by UTF-16 units, no white space. At the top the `digest` is left out.
+/// RFC 8785 form as far as it matters here: keys sorted by UTF-16 units, no white space, strings and integers as that
+/// text has them. Floats stand as `serde_json` writes them, which differs for some; netsky itself writes none. At the
+/// top the `digest` is left out.
 fn write_canonical(value: &Value, top: bool, out: &mut String) {
     match value {
         Value::Object(object) => {
@@ -254,6 +263,12 @@ mod tests {
         assert!(Envelope::parse(deep.as_bytes()).is_err(), "depth");
         assert!(matches!(Envelope::parse(&vec![b' '; MAX_BYTES + 1]), Err(Invalid::TooLarge { .. })));
         assert!(matches!(Envelope::parse(format!(r#"{head},"v":2}}"#).as_bytes()), Err(Invalid::Newer(2))));
+        for junk in [r#"{"v":9}"#, r#"{"v":9,"from":"a","text":"t"}"#] {
+            assert!(
+                matches!(Envelope::parse(junk.as_bytes()), Err(Invalid::Digest | Invalid::Syntax(_))),
+                "{junk}"
+            );
+        }
         assert!(Envelope::parse(format!(r#"{head},"kind":"a b"}}"#).as_bytes()).is_err(), "label");
         assert!(
             Envelope::parse(b"{}").is_err()

@@ -44,3 +44,37 @@ fn what_a_dead_owner_held_wakes_too() {
     home.forge((State::Written, &file), (State::Claimed, &name.to_string()));
     assert!(bus.wait(&AgentId::root(), LONG).expect("waited"));
 }
+
+#[test]
+fn t26_what_only_a_newer_program_can_take_does_not_end_a_wait() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.create(&AgentId::root()).expect("made");
+    let newer = br#"{"v":2,"from":"a","text":"t","ts":"2026-04-19T17:22:57Z"}"#;
+    std::fs::write(home.folder(State::Written).join("00000000000000000042-x.json"), newer).expect("written");
+    let short = Some(Duration::from_millis(20));
+    assert!(
+        !bus.wait(&AgentId::root(), short).expect("waited"),
+        "a loop of wait and drain would burn a core"
+    );
+    let drained = bus.drain(&AgentId::root(), 9, crate::home::OUTSIDE, |_| Ok(())).expect("drained");
+    assert_eq!(drained.newer, ["00000000000000000042-x.json"]);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| home.bus(&Nobody).wait(&AgentId::root(), LONG));
+        home.bus(&Nobody).send(draft("x")).expect("sent");
+        assert!(waiting.join().expect("no panic").expect("waited"), "a neighbour does");
+    });
+}
+
+#[test]
+fn q_what_will_be_put_aside_ends_a_wait() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.create(&AgentId::root()).expect("made");
+    for (name, bytes) in [("junk", "{}"), ("00000000000000000042-x.json", r#"{"v":9}"#)] {
+        std::fs::write(home.folder(State::Written).join(name), bytes).expect("written");
+        assert!(bus.wait(&AgentId::root(), LONG).expect("waited"), "{name}");
+        let drained = bus.drain(&AgentId::root(), 9, crate::home::OUTSIDE, |_| Ok(())).expect("drained");
+        assert_eq!((drained.quarantined.len(), drained.newer.len()), (1, 0), "{name}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Must show 6 of issue 2, the part of the channel verbs: every bad input has one clear line and its exit code.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::time::{Duration, Instant};
 
@@ -253,4 +253,58 @@ fn the_rest_of_the_channel_verbs_answer_with_their_codes() {
     netsky(&home, &["channel", "ack", "agent0", "job"])
         .fails(2, "job is the beginning of 2 envelopes of agent0; give more of it");
     netsky(&home, &["channel", "wait", "agent0"]).works();
+}
+
+/// Runs it as a user who is not root, whom modes bind; none where that cannot be arranged.
+fn as_nobody(home: &Home, args: &[&str]) -> Option<crate::screen::Said> {
+    let mut command = program(home, args);
+    // Only root can become somebody else; anybody else is not root already.
+    if fs::metadata("/proc/self").expect("Linux has it").uid() == 0 {
+        command.uid(65_534).gid(65_534);
+    }
+    match command.output() {
+        Ok(output) => Some(said(home, output)),
+        Err(error) => {
+            println!("SKIPPED needs a program that others may run: {error}");
+            None
+        }
+    }
+}
+
+/// Gives a home to the user of [`as_nobody`].
+fn give_to_nobody(folder: &std::path::Path) {
+    if fs::metadata(folder).expect("there").uid() != 0 {
+        return;
+    }
+    let given = std::process::Command::new("chown").arg("-R").arg("65534:65534").arg(folder).status();
+    assert!(given.expect("chown is part of coreutils").success());
+}
+
+#[test]
+fn fm_claim_permissions_what_cannot_be_opened_or_moved_stops_no_neighbour() {
+    let home = Home::init();
+    netsky(&home, &send(&["agent0", "before", "--from", "owner"])).works();
+    let inbox = home.channel("agent0", "inbox");
+    let file = inbox.join("00000000000000000001-closed.json");
+    fs::write(&file, "{}").expect("ours");
+    chmod(&file, 0o000);
+    for (name, mode) in [("00000000000000000002-shut.json", 0o500), ("00000000000000000003-dark.json", 0o000)]
+    {
+        fs::create_dir(inbox.join(name)).expect("ours");
+        chmod(inbox.join(name), mode);
+    }
+    netsky(&home, &send(&["agent0", "after", "--from", "owner"])).works();
+    give_to_nobody(home.path().parent().expect("its throwaway folder"));
+    let Some(drained) = as_nobody(&home, &["channel", "drain", "agent0"]) else { return };
+    assert_eq!(drained.code, 7, "{}", drained.err);
+    assert!(
+        drained.err.contains("quarantined 00000000000000000001-closed.json of agent0"),
+        "{}",
+        drained.err
+    );
+    assert!(drained.out.contains("before") && drained.out.contains("after"), "{}", drained.out);
+    let again = as_nobody(&home, &["channel", "drain", "agent0"]).expect("it ran before");
+    again.fails_with(4, &["failed to move $HOME", "-shut.json", " and 1 more", "left in the inbox"]);
+    assert_eq!(home.files("agent0", "inbox").expect("there").len(), 2);
+    assert_eq!(home.files("agent0", "poison").expect("there").len(), 2, "the file and its reason");
 }

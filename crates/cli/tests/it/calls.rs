@@ -50,6 +50,21 @@ fn fm_send_emfile_is_tried_again() {
 }
 
 #[test]
+fn a_file_of_a_newer_format_is_looked_at_where_it_is() {
+    let home = Home::init();
+    home.netsky(["channel", "send", "agent0", "x", "--from", "owner"]).expect("it makes the channel");
+    home.netsky(["channel", "drain", "agent0"]).expect("drained");
+    let newer = r#"{"v":2,"from":"a","text":"t","ts":"2026-04-19T17:22:57Z"}"#;
+    let inbox = home.channel("agent0", "inbox");
+    std::fs::write(inbox.join("00000000000000000042-x.json"), newer).expect("written");
+    let trace = home.stepper(["channel", "drain", "agent0"]).points().expect("a run");
+    assert_eq!(trace.run.ended, Ended::Exited(4), "{}", trace.run.stderr);
+    assert!(trace.points.iter().any(|point| holds(point, "-x.json")), "it is looked at");
+    // Held for a moment it would count as surfaced in vain whenever its holder died in that moment.
+    assert!(trace.points.iter().all(|point| point.call != Call::Rename), "it is never held");
+}
+
+#[test]
 fn version_and_help_and_usage_errors_open_nothing_of_the_home() {
     let home = Home::init();
     assert!(!calls(&home, &["channel", "list", "agent0"]).is_empty(), "a verb is seen to touch the home");

@@ -4,7 +4,7 @@
 //! was promised, leave halves, or keep the next try from succeeding.
 
 use anyhow::{Result, ensure};
-use netsky_sim::{Ended, Errno, Outcome};
+use netsky_sim::{Call, Ended, Errno, Outcome, Point};
 
 use crate::bus_home::{DRAIN, Home, repeats_are_flagged, surfacings};
 use crate::everywhere::{Fault, break_everywhere};
@@ -111,6 +111,23 @@ fn fm_ack_eio_every_syscall() {
 #[test]
 fn fm_claim_eio_and_fm_deliver_eio_every_syscall() {
     drain_under(Errno::EIO);
+}
+
+#[test]
+fn fm_claim_eio_of_one_file_stops_no_neighbour() {
+    let template = home();
+    template.netsky(SEND).expect("sent");
+    let of_first = |point: &Point| {
+        matches!(point.call, Call::Open | Call::Rename)
+            && point.files.iter().any(|file| file.to_string_lossy().ends_with("-first.json"))
+    };
+    let outcome = template.stepper(DRAIN).fail_when(of_first, Errno::EIO).expect("a run");
+    assert!(outcome.hit.is_some(), "first is looked at");
+    assert_eq!(outcome.run.ended, Ended::Exited(1), "{}", outcome.run.stderr);
+    assert!(outcome.run.stderr.contains("left in the inbox"), "{}", outcome.run.stderr);
+    assert!(surfacings(&outcome.run.stdout).iter().any(|one| one.id == "second"), "{}", outcome.run.stdout);
+    let surfaced = template.drain().expect("drained");
+    assert!(surfaced.iter().any(|one| one.id == "first"), "it waited: {surfaced:?}");
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Run for Args {
         let generation = cx.generation_of(&self.agent);
         let max = self.max.unwrap_or(usize::MAX);
         let drained = bus.drain(&self.agent, max, generation, |claim| output::element(&claim.rendered()))?;
-        super::damage(&self.agent, &drained.quarantined, &drained.newer)
+        super::damage(&self.agent, &drained.quarantined, drained.skipped, &drained.newer)
     }
 }
 
@@ -62,7 +62,7 @@ impl Args {
         for claim in batch.claims {
             bus.deliver(claim, generation)?;
         }
-        super::damage(&self.agent, &batch.quarantined, &batch.newer)
+        super::damage(&self.agent, &batch.quarantined, batch.skipped, &batch.newer)
     }
 }
 

@@ -38,13 +38,25 @@ fn sender(text: &str) -> Result<Sender, String> {
     }
 }
 
-/// What a verb says of files that it had to put aside: done otherwise, and damage was found.
-fn damage(agent: &AgentId, quarantined: &[Quarantined], newer: &[String]) -> Result<(), Error> {
-    if let [first, rest @ ..] = quarantined {
-        let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+/// What a verb says of files that it had to put aside or pass by: done otherwise, and something is to be looked at.
+fn damage(
+    agent: &AgentId,
+    quarantined: &[Quarantined],
+    skipped: Vec<netsky_disk::Error>,
+    newer: &[String],
+) -> Result<(), Error> {
+    let and_more = |count: usize| if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+    if let Some(first) = quarantined.first() {
+        let more = and_more(quarantined.len());
         let what = format!("quarantined {} of {agent}: {}{more}", first.name, first.reason);
         return Err(Error::new(Kind::Damaged, what)
             .hint(format!("see `netsky channel list {agent} --state poisoned`")));
+    }
+    let more = and_more(skipped.len());
+    if let Some(first) = skipped.into_iter().next() {
+        let what = format!("failed to {first}{more}");
+        let kind = Error::from(first).kind;
+        return Err(Error::new(kind, what).hint("it was left in the inbox, everything else was drained"));
     }
     match newer.first() {
         Some(name) => {
