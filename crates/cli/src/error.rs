@@ -68,27 +68,18 @@ impl From<netsky_disk::Error> for Error {
         if error.op == "trust folder" {
             return Self::new(Kind::Refused, what);
         }
-        match error.source.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-                Self::new(Kind::Busy, what).hint("nothing was lost, make room and repeat")
-            }
-            ErrorKind::PermissionDenied => {
-                Self::new(Kind::Refused, what).hint("the folder and its files must be yours")
-            }
-            ErrorKind::ReadOnlyFilesystem => {
-                Self::new(Kind::Failed, what).hint("nothing was lost, make it writable")
-            }
-            _ if is_out_of_descriptors(&error) => {
-                Self::new(Kind::Busy, what).hint("nothing was lost, raise `ulimit -n` or repeat")
-            }
-            _ => Self::new(Kind::Failed, what).hint("nothing was lost"),
+        if error.is_full() {
+            Self::new(Kind::Busy, what).hint("nothing was lost, make room and repeat")
+        } else if error.is_denied() {
+            Self::new(Kind::Refused, what).hint("the folder and its files must be yours")
+        } else if error.is_out_of_descriptors() {
+            Self::new(Kind::Busy, what).hint("nothing was lost, raise `ulimit -n` or repeat")
+        } else if error.source.kind() == ErrorKind::ReadOnlyFilesystem {
+            Self::new(Kind::Failed, what).hint("nothing was lost, make it writable")
+        } else {
+            Self::new(Kind::Failed, what).hint("nothing was lost")
         }
     }
-}
-
-/// EMFILE and ENFILE, which have no kind of their own.
-pub(crate) fn is_out_of_descriptors(error: &netsky_disk::Error) -> bool {
-    matches!(error.source.raw_os_error(), Some(23 | 24))
 }
 
 impl From<Refused> for Error {
@@ -115,6 +106,7 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::Disk(error) => error.into(),
             Watchdog::Bus(error) => error.into(),
             Watchdog::Kernel(error) => error.into(),
+            Watchdog::Config(netsky_runtime::ConfigError::Disk(error)) => error.into(),
             Watchdog::Config(_) => Self::new(Kind::Usage, what).hint("nothing was changed"),
             Watchdog::OwnerOnly { .. } => Self::new(Kind::Refused, what).hint("nothing was changed"),
             Watchdog::NoSession { .. } => Self::new(Kind::Refused, what),

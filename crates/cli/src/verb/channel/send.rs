@@ -11,7 +11,7 @@ use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::{AgentId, EnvelopeId, Sender};
 
 use crate::context::Context;
-use crate::error::{Error, Kind, is_out_of_descriptors};
+use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 
@@ -86,7 +86,7 @@ impl Run for Args {
 fn patiently(bus: &Bus<'_>, draft: &Draft) -> Result<Sent, Error> {
     for _ in 1..TRIES {
         match bus.send(draft.clone()) {
-            Err(netsky_bus::Error::Disk(error)) if is_out_of_descriptors(&error) => clock::pause(PAUSE),
+            Err(netsky_bus::Error::Disk(error)) if error.is_out_of_descriptors() => clock::pause(PAUSE),
             ended => return Ok(ended?),
         }
     }
