@@ -7,7 +7,7 @@ use netsky_model::witness::Nobody;
 use crate::home::{Home, OUTSIDE, draft};
 
 /// What hostile texts are made of: brackets in all widths, names in all spellings, things that vanish.
-const PARTS: [&str; 34] = [
+const PARTS: [&str; 40] = [
     "<",
     ">",
     "</",
@@ -42,6 +42,13 @@ const PARTS: [&str; 34] = [
     "'",
     "ordinary words",
     "\u{2028}",
+    // More blanks than any window behind a bracket has places.
+    "\u{a0} \t\n \u{2003} \t\n \u{a0} \t\n \u{2003} \t\n \u{a0} \t\n \u{2003} \t\n \u{a0} \t\n \u{2003} \t\n ",
+    "\u{ad}",
+    "\u{34f}\u{61c}",
+    "\u{180e}",
+    "\u{fe0f}",
+    "\u{e0080}\u{e01ef}",
 ];
 
 /// Reads a screen as a strict and suspicious agent would: every bracket that could be one, in any width, counts.
@@ -62,6 +69,8 @@ fn one_element(screen: &str) -> Result<&str, String> {
             c => c.to_ascii_lowercase(),
         })
         .filter(|c| !c.is_whitespace())
+        .filter(|c| !matches!(*c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{fe00}'..='\u{fe0f}'))
+        .filter(|c| !matches!(*c, '\u{e0000}'..='\u{e01ef}'))
         .collect();
     for (at, _) in folded.match_indices('<') {
         let name = folded[at + 1..].trim_start_matches('/');
