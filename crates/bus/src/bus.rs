@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 
+use netsky_disk::clock;
 use netsky_disk::fs::Dir;
 use netsky_disk::hlc::SharedClock;
 use netsky_disk::layout::Layout;
@@ -76,9 +77,14 @@ pub(crate) fn point(name: &'static str) {
     let _ = netsky_disk::fault::point(name);
 }
 
+/// How far ahead of the wall a clock of ours may have been when it gave a name. What is further ahead was not named by us,
+/// and must not carry the clock with it.
+const AHEAD_MS: u64 = 24 * 60 * 60 * 1000;
+
 /// The highest reading in any file name of the home: where a lost clock begins again.
 fn highest(layout: &Layout) -> netsky_disk::Result<Hlc> {
     let mut highest = Hlc(0);
+    let limit = Hlc::at(clock::wall().as_millisecond().unsigned_abs() + AHEAD_MS);
     let agents = match Dir::open(layout.channels()) {
         Err(error) if error.is_not_found() => return Ok(highest),
         opened => opened?.names()?,
@@ -86,8 +92,9 @@ fn highest(layout: &Layout) -> netsky_disk::Result<Hlc> {
     for agent in agents.iter().filter_map(|name| name.parse::<AgentId>().ok()) {
         for state in STATES {
             let Ok(dir) = Dir::open(layout.folder(&agent, state)) else { continue };
-            let readings = dir.names()?.iter().filter_map(|file| Some(Name::parse(file)?.key.hlc)).max();
-            highest = highest.max(readings.unwrap_or(highest));
+            let names = dir.names()?;
+            let readings = names.iter().filter_map(|file| Some(Name::parse(file)?.key.hlc));
+            highest = readings.filter(|reading| *reading <= limit).fold(highest, Hlc::max);
         }
     }
     Ok(highest)

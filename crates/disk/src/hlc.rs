@@ -2,8 +2,8 @@
 //!
 //! Promise: each reading is above every earlier one of this home, whichever process took it, through
 //! wall-clock steps, `kill -9` and power cuts. The word is shared memory over a preallocated file, so
-//! taking a reading costs no system call; a durable *ceiling* runs ahead of it, so that after a power cut
-//! the clock starts above everything that was ever handed out.
+//! taking a reading costs no lock and no sync, only one read of the *ceiling*: that is durable and runs ahead, so that
+//! after a power cut the clock starts above everything that was ever handed out.
 //!
 //! File (4096 bytes, little endian): 0 magic, 8 ceiling, 16 boot, 24 checksum of 0..24, 32 word.
 
@@ -76,7 +76,7 @@ impl SharedClock {
     /// Open the clock at `<state>/clock`, made if it is missing.
     ///
     /// `highest` is asked only when the file is missing or damaged: the highest reading found in the
-    /// names of the home. A damaged file is not repaired by guessing: it starts above all of them.
+    /// names of the home, without those that no clock of ours can have given. A damaged file is not repaired by guessing: it starts above all of them.
     ///
     /// # Errors
     /// The file cannot be made, mapped or synced.
@@ -123,7 +123,7 @@ impl SharedClock {
         let head = self.head()?;
         let word = self.word().load(Ordering::SeqCst);
         let boot = this_boot()?;
-        Ok(head.is_some_and(|head| head.boot == boot && word + WINDOW >= head.ceiling))
+        Ok(head.is_some_and(|head| head.boot == boot && word.saturating_add(WINDOW) >= head.ceiling))
     }
 
     /// First use on this boot, or after damage: begin above everything known.
@@ -143,9 +143,19 @@ impl SharedClock {
 
     /// Make a new ceiling durable; the caller holds the lock.
     fn raise(&self, above: u64) -> Result<()> {
-        let head = Head { ceiling: above + WINDOW, boot: this_boot()? };
+        let ceiling = above.checked_add(WINDOW).ok_or_else(|| self.exhausted())?;
+        let head = Head { ceiling, boot: this_boot()? };
         self.file.write_all_at(&head.encode(), 0).map_err(|e| Error::new("write clock", &self.path, e))?;
         rustix::fs::fdatasync(&self.file).map_err(|e| Error::new("sync clock", &self.path, e))
+    }
+
+    /// Only a damaged or forged file gets here: it is left as it is.
+    fn exhausted(&self) -> Error {
+        Error::because(
+            "read clock",
+            &self.path,
+            "it is at the end of all readings; move it away to start it anew",
+        )
     }
 
     /// The next reading.
@@ -156,7 +166,7 @@ impl SharedClock {
         let wall = wall_ms();
         let mut last = self.word().load(Ordering::SeqCst);
         let reading = loop {
-            let next = Hlc(last).next(wall).0;
+            let next = Hlc(last).next(wall).ok_or_else(|| self.exhausted())?.0;
             match self.word().compare_exchange_weak(last, next, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => break next,
                 Err(now) => last = now,

@@ -24,10 +24,10 @@ impl Hlc {
 
     /// The next reading: the wall clock where it is ahead, else one more than the last.
     ///
-    /// The counter carries into the milliseconds when it is full, so there is no overflow to handle.
-    #[must_use]
-    pub fn next(self, wall_ms: u64) -> Hlc {
-        Hlc((self.0 + 1).max(wall_ms << 16))
+    /// The counter carries into the milliseconds when it is full. None at the end of all readings, which no wall clock
+    /// reaches.
+    pub fn next(self, wall_ms: u64) -> Option<Hlc> {
+        Some(Hlc(self.0.checked_add(1)?.max(wall_ms << 16)))
     }
 
     /// Read the 20-digit text form back.
@@ -49,10 +49,11 @@ mod tests {
 
     #[test]
     fn t5_a_wall_clock_that_steps_back_reorders_nothing() {
-        let first = Hlc::at(0).next(5_000);
-        let second = first.next(1_000);
+        let first = Hlc::at(0).next(5_000).expect("early");
+        let second = first.next(1_000).expect("early");
         assert!(second > first);
-        assert_eq!(second.next(6_000).millis(), 6_000);
+        assert_eq!(second.next(6_000).expect("early").millis(), 6_000);
+        assert_eq!(Hlc(u64::MAX).next(6_000), None);
     }
 
     #[test]

@@ -110,3 +110,18 @@ fn a_channel_that_was_half_made_is_completed() {
     assert_eq!(home.counts(), [1, 0, 0, 0, 0]);
     assert!(home.folder(State::Poisoned).is_dir());
 }
+
+#[test]
+fn t5_a_lost_clock_does_not_follow_a_name_from_the_far_future() {
+    let home = Home::new();
+    home.bus(&Nobody).send(draft("first")).expect("sent");
+    std::fs::remove_file(home.layout.state().join("clock")).expect("there");
+    for name in ["18446744073709551615-x.json", "09223372036854775807-y.json"] {
+        std::fs::write(home.folder(State::Written).join(name), "{}").expect("written");
+    }
+    let before = home.names(State::Written)[0].clone();
+    let sent = home.bus(&Nobody).send(draft("second")).expect("sent").hlc.expect("placed");
+    let day = 24 * 60 * 60 * 1000;
+    let first = netsky_model::name::Name::parse(&before).expect("ours").key.hlc;
+    assert!(sent > first && sent.millis() < first.millis() + day, "{first} {sent}");
+}
