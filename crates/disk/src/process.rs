@@ -79,8 +79,18 @@ pub(crate) fn identify_or_fail(pid: u32) -> std::io::Result<Option<ProcessId>> {
 
 /// Our own child, also if it has ended and was not waited for yet.
 pub fn identify_child(pid: u32) -> Option<ProcessId> {
-    let stat = Stat::look(pid).ok()?.filter(|stat| stat.parent == std::process::id())?;
-    Some(ProcessId { pid, start_time: stat.start_time, boot_id: boot_id().to_owned(), ns: own_ns() })
+    identify_child_or_fail(pid).ok().flatten()
+}
+
+/// As [`identify_child`], for whoever must not take a failed look for a child that is not there.
+pub(crate) fn identify_child_or_fail(pid: u32) -> std::io::Result<Option<ProcessId>> {
+    let stat = Stat::look(pid)?.filter(|stat| stat.parent == std::process::id());
+    Ok(stat.map(|stat| here(pid, stat.start_time)))
+}
+
+/// An identity in this boot and namespace; with a start time of 0 it is nobody's, so a process that is gone.
+pub(crate) fn here(pid: u32, start_time: u64) -> ProcessId {
+    ProcessId { pid, start_time, boot_id: boot_id().to_owned(), ns: own_ns() }
 }
 
 /// What is known of a process from its identity. Dead is only who is proved dead: a look that fails proves nothing.
@@ -100,7 +110,7 @@ pub fn probe(id: &ProcessId) -> Life {
     }
 }
 
-/// Whether that very process runs. A process of another namespace does not count as running here.
+/// Whether that very process is seen to run. False proves nothing: where its death matters, ask [`probe`].
 pub fn is_alive(id: &ProcessId) -> bool {
     probe(id) == Life::Alive
 }
@@ -154,19 +164,38 @@ pub struct PidFd {
 }
 
 impl PidFd {
-    /// Take hold of a process; none if it is gone.
+    /// Take hold of a process; none if it is proved gone, or must not be signalled.
     ///
     /// # Errors
-    /// The system has no descriptors left or no pidfds.
+    /// The system has no descriptors left or no pidfds; or whether it is gone cannot be known from here.
     pub fn open(id: &ProcessId) -> Result<Option<PidFd>> {
         let Some(pid) = killable(id.pid) else { return Ok(None) };
         let fd = match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::SRCH) => return Ok(None),
+            Ok(fd) => Some(fd),
+            Err(Errno::SRCH) => None,
             Err(e) => return Err(Error::new("take hold of process", id.pid.to_string(), e)),
         };
         // The pid may have been handed on before we held it; from here on it cannot be.
-        Ok(is_alive(id).then_some(PidFd { fd, pid: id.pid }))
+        match probe(id) {
+            Life::Alive => Ok(fd.map(|fd| PidFd { fd, pid: id.pid })),
+            Life::Dead => Ok(None),
+            Life::Unknown => {
+                let why = "whether it runs cannot be known from here";
+                Err(Error::because("take hold of process", id.pid.to_string(), why))
+            }
+        }
+    }
+
+    /// Take hold of our own child that was not waited for: its number is nobody else's until then.
+    ///
+    /// # Errors
+    /// The system has no descriptors left or no pidfds.
+    pub(crate) fn of_child(child: &std::process::Child) -> Result<PidFd> {
+        let failed = |e| Error::new("take hold of process", child.id().to_string(), e);
+        let pid =
+            i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| failed(Errno::SRCH))?;
+        let fd = pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?;
+        Ok(PidFd { fd, pid: child.id() })
     }
 
     /// Send a signal; false if the process is gone.
@@ -262,6 +291,19 @@ mod tests {
         assert_eq!(probe(&ProcessId { start_time: me.start_time + 1, ..me.clone() }), Life::Dead);
         assert_eq!(probe(&ProcessId { boot_id: "ffffffff".to_owned(), ..me.clone() }), Life::Dead);
         assert_eq!(probe(&ProcessId { ns: me.ns + 1, ..me }), Life::Unknown);
+    }
+
+    #[test]
+    fn t8_a_process_of_a_foreign_namespace_is_not_answered_to_be_gone() {
+        let me = me();
+        let parent = std::os::unix::process::parent_id();
+        for pid in [parent.max(2), u32::MAX >> 2] {
+            let foreign = ProcessId { pid, ns: me.ns + 1, ..me.clone() };
+            assert!(PidFd::open(&foreign).is_err(), "{pid}");
+            assert!(signal(&foreign, Signal::CONT).is_err(), "{pid}");
+        }
+        let gone = ProcessId { pid: u32::MAX >> 2, ..me };
+        assert!(PidFd::open(&gone).expect("it is known").is_none());
     }
 
     #[test]

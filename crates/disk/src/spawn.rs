@@ -78,42 +78,52 @@ impl Program {
     /// Start it detached: its end is nobody's business here, and it is no part of the caller's tree.
     ///
     /// # Errors
-    /// The log cannot be opened or the program not started.
+    /// The log cannot be opened, the program not started, or its identity not be learned; it does not run then.
     pub fn detach(&self) -> Result<ProcessId> {
         let mut command = self.command()?;
         for key in env::TREE {
             command.env_remove(key);
         }
-        let child = command.env(env::APART, "1").spawn().map_err(|e| Error::new("start", &self.path, e))?;
-        let id = process::identify(child.id());
-        // Dropping a std child neither waits nor kills. Gone already is an identity that is dead.
-        Ok(id.unwrap_or(ProcessId {
-            pid: child.id(),
-            start_time: 0,
-            boot_id: process::boot_id().to_owned(),
-            ns: 0,
-        }))
+        let mut child =
+            command.env(env::APART, "1").spawn().map_err(|e| Error::new("start", &self.path, e))?;
+        match process::identify_child_or_fail(child.id()) {
+            // Dropping a std child neither waits nor kills.
+            Ok(Some(id)) => Ok(id),
+            // Ended, and waited for by whoever takes all children's statuses here.
+            Ok(None) => Ok(process::here(child.id(), 0)),
+            Err(e) => {
+                end(&mut child);
+                Err(Error::new("look at what was started from", &self.path, e))
+            }
+        }
     }
 
     /// Run it to its end, at most `limit`; past that it is killed.
     ///
     /// # Errors
-    /// It cannot be started or waited for.
+    /// It cannot be started or waited for; it does not run any more then.
     pub fn run(&self, limit: std::time::Duration) -> Result<Ended> {
         let mut child = self.command()?.spawn().map_err(|e| Error::new("start", &self.path, e))?;
         let waited = |e| Error::new("wait for", &self.path, e);
-        let Some(held) =
-            process::identify(child.id()).map(|id| process::PidFd::open(&id)).transpose()?.flatten()
-        else {
-            return child.wait().map(|status| Ended::Exited(status.code())).map_err(waited);
-        };
-        if held.wait(limit)? {
-            return child.wait().map(|status| Ended::Exited(status.code())).map_err(waited);
+        match process::PidFd::of_child(&child).and_then(|held| held.wait(limit)) {
+            Ok(true) => child.wait().map(|status| Ended::Exited(status.code())).map_err(waited),
+            Ok(false) => {
+                end(&mut child);
+                Ok(Ended::TooLate)
+            }
+            // Without a limit it could run for ever.
+            Err(error) => {
+                end(&mut child);
+                Err(error)
+            }
         }
-        held.signal(process::Signal::KILL)?;
-        child.wait().map_err(waited)?;
-        Ok(Ended::TooLate)
     }
+}
+
+/// Ends a child and takes its status; both can only fail when it is gone already.
+fn end(child: &mut std::process::Child) {
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// How a program that was waited for ended.

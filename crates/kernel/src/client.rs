@@ -14,8 +14,9 @@ use std::time::Duration;
 use netsky_disk::clock;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
-use netsky_disk::process::is_alive;
+use netsky_disk::process::probe;
 use netsky_model::id::AgentId;
+use netsky_model::process::Life;
 use serde_json::Value;
 
 use crate::lines::{Line, Lines};
@@ -144,7 +145,8 @@ impl Client {
             match Client::connect(root) {
                 Err(ClientError::NotServing { .. }) if clock::boot() - begun < STARTUP => {
                     // Ours may have lost to one that was just leaving: then nobody is left who would serve.
-                    let vacant = !is_alive(&started) && !Lock::is_held(KernelLayout::new(root).lock())?;
+                    let vacant =
+                        probe(&started) == Life::Dead && !Lock::is_held(KernelLayout::new(root).lock())?;
                     if vacant && starts < STARTS {
                         started = start::anchor(root, program)?;
                         starts += 1;

@@ -5,8 +5,8 @@ use std::process::Child;
 use std::rc::Rc;
 use std::time::Duration;
 
-use netsky_disk::process::{PidFd, is_alive};
-use netsky_model::process::ProcessId;
+use netsky_disk::process::{PidFd, probe};
+use netsky_model::process::{Life, ProcessId};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -28,8 +28,9 @@ pub(super) fn start(anchor: &Rc<Anchor>, about: About, worker: ProcessId, child:
     });
 }
 
-/// Returns once that very process is gone.
+/// Returns once that very process is proved gone; one that cannot be looked at from here is not.
 pub(super) async fn gone(worker: &ProcessId) {
+    let mut told = false;
     loop {
         match PidFd::open(worker) {
             Ok(None) => return,
@@ -45,9 +46,13 @@ pub(super) async fn gone(worker: &ProcessId) {
                     return;
                 }
             }
-            Err(error) => say!("watching a worker without a descriptor: {error}"),
+            Err(error) if !told => {
+                told = true;
+                say!("watching a worker without a descriptor: {error}");
+            }
+            Err(_) => {}
         }
-        if !is_alive(worker) {
+        if probe(worker) == Life::Dead {
             return;
         }
         tokio::time::sleep(FALLBACK).await;

@@ -8,7 +8,7 @@ use netsky_disk::layout::Layout;
 use netsky_disk::{process, sweep};
 use netsky_kernel::audit::unmark;
 use netsky_model::id::{AgentId, Generation, LineageId};
-use netsky_model::process::ProcessId;
+use netsky_model::process::{Life, ProcessId};
 
 /// One process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) fn read(layout: &Layout) -> netsky_disk::Result<Vec<Bearer>> {
             bearers.push(Bearer { process, agent, mark });
         }
     }
-    bearers.retain(|bearer| process::is_alive(&bearer.process));
+    bearers.retain(|bearer| process::probe(&bearer.process) != Life::Dead);
     Ok(bearers)
 }
 
