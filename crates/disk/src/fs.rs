@@ -344,6 +344,25 @@ fn sync_folder(path: &Path) -> Result<()> {
     rustix::fs::fsync(&fd).map_err(|e| Error::new("sync folder", path, e))
 }
 
+/// Make the names durable by which a folder is reached, as far as they may be ours: up to its file system's root, past
+/// what is not ours to read.
+pub(crate) fn sync_ancestors(folder: &Path) -> Result<()> {
+    let device = |path: &Path| {
+        rustix::fs::stat(path).map(|stat| stat.st_dev).map_err(|e| Error::new("look at folder", path, e))
+    };
+    let own = device(folder)?;
+    for parent in folder.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty()) {
+        if device(parent)? != own {
+            break;
+        }
+        match sync_folder(parent) {
+            Err(e) if e.is_denied() => {}
+            synced => synced?,
+        }
+    }
+    Ok(())
+}
+
 /// Remove what dead writers left in a `tmp` folder; returns how many files went.
 ///
 /// Only files older than `age` on the wall clock go: a writer may be at work.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::fs::Dir;
+use crate::fs::{self, Dir};
 use crate::layout::Layout;
 use crate::{random, state};
 
@@ -55,11 +55,13 @@ pub enum Refused {
     Disk(#[from] Error),
 }
 
-/// This machine and a home's place on it, as `home.json` names it.
+/// This machine and a home's place on it, as `home.json` names it. The place is the one behind every link: reached by
+/// another path it is the same home.
 fn host_of(layout: &Layout) -> String {
     let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let machine = blake3::hash(machine.trim().as_bytes()).to_hex();
-    format!("{}:{}", &machine[..16], layout.home().display())
+    let place = layout.home().canonicalize().unwrap_or_else(|_| layout.home().to_owned());
+    format!("{}:{}", &machine[..16], place.display())
 }
 
 impl Home {
@@ -72,10 +74,14 @@ impl Home {
         if let Err(error) = Dir::open(layout.home()) {
             return Err(if error.is_not_found() { Refused::Missing(path) } else { error.into() });
         }
-        let home: Home = state::read_json(layout.home_json())?.ok_or(Refused::Missing(path.clone()))?;
-        if home.format > FORMAT {
-            return Err(Refused::Newer { path, what: format!("format {}", home.format) });
+        let file = layout.home_json();
+        let value: serde_json::Value = state::read_json(&file)?.ok_or(Refused::Missing(path.clone()))?;
+        // Before anything else of it is understood: a newer home may have another shape.
+        if let Some(newer) = value.get("format").and_then(serde_json::Value::as_u64).filter(|f| *f > FORMAT) {
+            return Err(Refused::Newer { path, what: format!("format {newer}") });
         }
+        let home: Home = serde_json::from_value(value)
+            .map_err(|e| Error::new("understand", &file, std::io::Error::from(e)))?;
         if let Some(feature) = home.incompat.first() {
             return Err(Refused::Newer { path, what: format!("feature {feature:?}") });
         }
@@ -86,18 +92,29 @@ impl Home {
         Ok(home)
     }
 
-    /// Make a home, or check the one that is there; true if it was made.
+    /// Make a home, or check the one that is there; true if it was made. It survives a power cut from then on,
+    /// whoever made its folders: of several first runs at once one makes it, and all answer the same home.
     ///
     /// # Errors
     /// As [`Home::open`], or it cannot be made.
     pub fn init(layout: &Layout) -> std::result::Result<(Home, bool), Refused> {
         match Home::open(layout) {
             Err(Refused::Missing(_)) => {}
-            found => return found.map(|home| (home, false)),
+            found => {
+                // Whoever made it may have died before its last sync.
+                let home = found?;
+                Dir::open(layout.home())?.sync()?;
+                return Ok((home, false));
+            }
         }
         for folder in layout.folders() {
             Dir::create(folder)?;
         }
+        // A folder that was found may be of a run that was killed before it synced what holds it.
+        for folder in layout.folders() {
+            Dir::open(folder)?.sync()?;
+        }
+        fs::sync_ancestors(layout.home())?;
         let home = Home {
             format: FORMAT,
             home_id: random::token()[..32].to_owned(),
@@ -105,7 +122,7 @@ impl Home {
             host: host_of(layout),
             extra: serde_json::Map::new(),
         };
-        state::write_json(layout.home_json(), &home)?;
-        Ok((home, true))
+        let made = state::create_json(layout.home_json(), &home)?;
+        Ok((Home::open(layout)?, made))
     }
 }

@@ -19,10 +19,10 @@ impl Layout {
         Layout { home: std::path::absolute(home.as_ref()).unwrap_or_else(|_| home.as_ref().to_owned()) }
     }
 
-    /// `$NETSKY_HOME`, else `~/.netsky`; none if neither is set.
+    /// `$NETSKY_HOME`, else `~/.netsky`; none if neither is set. A link to a home is that home.
     pub fn from_env() -> Option<Layout> {
         let home = env::path(env::HOME).or_else(|| env::path("HOME").map(|user| user.join(".netsky")))?;
-        Some(Layout::new(home))
+        Some(Layout::new(home.canonicalize().unwrap_or(home)))
     }
 
     /// The home itself.

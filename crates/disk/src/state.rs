@@ -100,10 +100,29 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// As [`write`].
 pub fn write_json<T: Serialize>(path: impl AsRef<Path>, value: &T) -> Result<()> {
+    write(&path, &encode(path.as_ref(), value)?)
+}
+
+/// Write a JSON file durably where there is none; false if there is one, which is left as it is.
+///
+/// # Errors
+/// As [`fs::write_durable`].
+pub fn create_json<T: Serialize>(path: impl AsRef<Path>, value: &T) -> Result<bool> {
+    let (dir, name) = split(path.as_ref())?;
+    let tmp = Dir::create(dir.path().join("tmp"))?;
+    match fs::write_durable(&tmp, &dir, name, &encode(path.as_ref(), value)?, Place::New) {
+        Ok(()) => Ok(true),
+        // Of another run, which may not have synced it yet.
+        Err(e) if e.is_exists() => dir.sync().map(|()| false),
+        Err(e) => Err(e),
+    }
+}
+
+fn encode<T: Serialize>(path: &Path, value: &T) -> Result<Vec<u8>> {
     let mut bytes =
-        serde_json::to_vec_pretty(value).map_err(|e| Error::new("encode", &path, std::io::Error::from(e)))?;
+        serde_json::to_vec_pretty(value).map_err(|e| Error::new("encode", path, std::io::Error::from(e)))?;
     bytes.push(b'\n');
-    write(path, &bytes)
+    Ok(bytes)
 }
 
 /// Remove a file durably; false if it was not there.

@@ -2,5 +2,7 @@
 
 mod files;
 mod hlc;
+mod home;
 mod locks;
+mod spawn;
 mod sweeps;

@@ -1,0 +1,45 @@
+//! The first run of a home, and what a home is recognised by.
+
+use netsky_disk::home::{Home, Refused};
+use netsky_disk::layout::Layout;
+
+#[test]
+fn fm_init_two_racers_first_runs_at_once_make_one_home() {
+    let temp = tempfile::tempdir().unwrap();
+    for round in 0..20 {
+        let layout = Layout::new(temp.path().join(format!("home-{round}")));
+        let answers: Vec<(Home, bool)> = std::thread::scope(|scope| {
+            let runs: Vec<_> = (0..6).map(|_| scope.spawn(|| Home::init(&layout).unwrap())).collect();
+            runs.into_iter().map(|run| run.join().unwrap()).collect()
+        });
+        assert_eq!(answers.iter().filter(|(_, made)| *made).count(), 1);
+        assert!(answers.iter().all(|(home, _)| home.home_id == answers[0].0.home_id), "{answers:?}");
+    }
+}
+
+#[test]
+fn a_home_reached_by_a_link_in_its_path_is_no_copy() {
+    let temp = tempfile::tempdir().unwrap();
+    let real = temp.path().join("real");
+    std::fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, temp.path().join("link")).unwrap();
+    let (made, _) = Home::init(&Layout::new(real.join("home"))).unwrap();
+    for path in ["link/home", "real/../real/home", "link/../link/home"] {
+        let home = Home::open(&Layout::new(temp.path().join(path)));
+        assert_eq!(home.unwrap().home_id, made.home_id, "{path}");
+    }
+    std::fs::rename(real.join("home"), real.join("moved")).unwrap();
+    assert!(matches!(Home::open(&Layout::new(real.join("moved"))), Err(Refused::Copied { .. })));
+}
+
+#[test]
+fn a_newer_home_of_another_shape_is_newer_and_not_broken() {
+    let temp = tempfile::tempdir().unwrap();
+    let layout = Layout::new(temp.path().join("home"));
+    Home::init(&layout).unwrap();
+    std::fs::write(layout.home_json(), r#"{"format": 2, "id": {"of": "another shape"}}"#).unwrap();
+    assert!(matches!(Home::open(&layout), Err(Refused::Newer { .. })));
+    assert!(matches!(Home::init(&layout), Err(Refused::Newer { .. })));
+    std::fs::write(layout.home_json(), r#"{"format": 1}"#).unwrap();
+    assert!(matches!(Home::open(&layout), Err(Refused::Disk(_))));
+}
