@@ -70,6 +70,17 @@ impl Context {
         env::caller()
     }
 
+    /// Refuses to take the mail of another agent: what one session takes, the other never sees.
+    pub(crate) fn may_take_for(&self, agent: &AgentId) -> Result<(), Error> {
+        match env::caller() {
+            Caller::Inside { agent: Some(me), .. } if me != *agent => {
+                let what = format!("the messages of {agent} are refused: this session is {me}");
+                Err(Error::new(Kind::Refused, what).hint("look at them with `netsky channel list`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The generation that what is done for `agent` counts for: its session's own, none for anybody else.
     pub(crate) fn generation_of(&self, agent: &AgentId) -> Generation {
         match env::caller() {

@@ -78,14 +78,43 @@ fn the_same_as_json() {
 #[test]
 fn what_a_session_drains_for_itself_is_taken_by_its_generation() {
     let home = Home::init();
-    for id in ["own", "foreign"] {
-        netsky(&home, &["channel", "send", "agent0", "x", "--from", "owner", "--id", id]).works();
-        let reader = if id == "own" { "agent0" } else { "agent7" };
-        inside(&home, reader, &["channel", "drain", "agent0"]).works();
-    }
+    netsky(&home, &["channel", "send", "agent0", "x", "--from", "owner", "--id", "own"]).works();
+    inside(&home, "agent0", &["channel", "drain", "agent0"]).works();
+    netsky(&home, &["channel", "send", "agent0", "x", "--from", "owner", "--id", "zother"]).works();
+    netsky(&home, &["channel", "drain", "agent0"]).works();
     let files = home.files("agent0", "delivered").expect("there");
     assert!(files[0].ends_with("-own.1.g3.json"), "{files:?}");
-    assert!(files[1].ends_with("-foreign.1.g0.json"), "{files:?}");
+    assert!(files[1].ends_with("-zother.1.g0.json"), "{files:?}");
+}
+
+#[test]
+fn a1_a_session_takes_no_other_agents_mail() {
+    let home = Home::init();
+    netsky(&home, &["channel", "send", "agent0", "x", "--from", "owner", "--id", "one"]).works();
+    for args in [
+        &["channel", "drain", "agent0"][..],
+        &["channel", "drain", "agent0", "--json"],
+        &["channel", "ack", "agent0", "one"],
+    ] {
+        inside(&home, "agent7", args).fails(
+            4,
+            "the messages of agent0 are refused: this session is agent7; look at them with `netsky channel list`",
+        );
+    }
+    assert_eq!(home.files("agent0", "inbox").expect("there").len(), 1);
+    inside(&home, "agent7", &["channel", "list", "agent0"]).works();
+    inside(&home, "agent7", &["channel", "show", "agent0", "one"]).works();
+}
+
+#[test]
+fn a_json_drain_never_answers_more_than_its_bound() {
+    let home = Home::init();
+    for _ in 0..102 {
+        netsky(&home, &["channel", "send", "agent0", "x", "--from", "owner"]).works();
+    }
+    let drained = json(netsky(&home, &["channel", "drain", "agent0", "--json", "--max", "1000"]).works());
+    assert_eq!(drained["envelopes"].as_array().expect("a list").len(), 100);
+    assert_eq!(home.files("agent0", "inbox").expect("there").len(), 2);
 }
 
 #[test]

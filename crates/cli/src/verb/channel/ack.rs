@@ -21,6 +21,7 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
+        cx.may_take_for(&self.agent)?;
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
         let (id, acked) = Bus::open(layout, &telemetry).ack(&self.agent, self.id.as_str())?;

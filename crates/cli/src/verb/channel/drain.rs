@@ -12,7 +12,7 @@ use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 
-/// Most messages of one JSON answer: it is printed whole before any of them is recorded.
+/// Most messages of one JSON answer, whatever was asked for: it is printed whole before any of them is recorded.
 const MAX_JSON: usize = 100;
 
 /// Print and take everything that waits for an agent
@@ -21,13 +21,14 @@ pub(crate) struct Args {
     /// Whose inbox
     #[arg(value_parser = super::agent)]
     agent: AgentId,
-    /// At most this many messages [default: all; with --json 100]
+    /// At most this many messages [default: all; with --json 100, and never more]
     #[arg(long, value_name = "N")]
     max: Option<usize>,
 }
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
+        cx.may_take_for(&self.agent)?;
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
         let bus = Bus::open(layout, &telemetry);
@@ -44,7 +45,7 @@ impl Run for Args {
 impl Args {
     /// One object: all of it is printed before any message counts as surfaced.
     fn as_json(&self, cx: &Context, bus: &Bus<'_>) -> Result<(), Error> {
-        let batch = bus.claim(&self.agent, self.max.unwrap_or(MAX_JSON))?;
+        let batch = bus.claim(&self.agent, self.max.unwrap_or(MAX_JSON).min(MAX_JSON))?;
         let envelopes: Vec<Value> = batch.claims.iter().map(as_value).collect();
         if let Err(error) = output::json(&json!({ "envelopes": envelopes })) {
             let count = batch.claims.len();
