@@ -7,7 +7,7 @@ use netsky_model::id::RestartId;
 use netsky_watchdog::{Context as Constellation, request, restart_child};
 
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 
@@ -35,6 +35,10 @@ impl Run for Args {
             let said =
                 |text: &str| drop(output::say(&format!("{} {text}", netsky_disk::clock::wall_seconds())));
             return Ok(restart_child(&constellation, &id, epoch, said)?);
+        }
+        if let Some(file) = self.handoff.as_deref().filter(|file| !file.exists()) {
+            let what = format!("there is no handoff file {}", file.display());
+            return Err(Error::new(Kind::NotFound, what).hint("nothing was queued"));
         }
         let queued = request(&constellation, &cx.caller(), self.handoff.as_deref())?;
         if cx.json {
