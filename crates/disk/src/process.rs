@@ -13,9 +13,19 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use crate::error::{Error, Result};
 
+/// The umask that this process was started with.
+static INHERITED_UMASK: OnceLock<u32> = OnceLock::new();
+
 /// Nothing this process makes is open to others, whatever umask it inherited; the first line of every `main`.
 pub fn private_umask() {
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let inherited = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077)).as_raw_mode();
+    // A second call would only see the first one's.
+    let _ = INHERITED_UMASK.set(inherited);
+}
+
+/// The user's umask, as it was before [`private_umask`]: programs that we start for the user have a right to it.
+pub fn users_umask() -> Option<u32> {
+    INHERITED_UMASK.get().copied()
 }
 
 /// First 8 hex digits of the kernel's boot id; zeros where it cannot be read.

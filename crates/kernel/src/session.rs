@@ -75,6 +75,10 @@ pub struct Spec {
     /// The whole environment; the kernel adds only its four `OSTK_` names (and `OSTK_MODEL` when there is one).
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// The umask that the program starts with: its files are its user's business. The kernel's own, which lets nobody
+    /// else in, where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub umask: Option<u32>,
     /// Terminal or pipes.
     pub io: Io,
     /// Which kind of program this is, for those above; opaque here.
@@ -97,6 +101,7 @@ impl fmt::Debug for Spec {
             .field("argv", &self.argv)
             .field("cwd", &self.cwd)
             .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("umask", &self.umask)
             .field("io", &self.io)
             .field("runtime", &self.runtime)
             .field("model", &self.model)
@@ -203,6 +208,8 @@ struct MetaFile {
     cwd: PathBuf,
     #[serde(default)]
     env: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    umask: Option<u32>,
     io: Io,
     keeper: Keeper,
     #[serde(default)]
@@ -236,6 +243,7 @@ impl From<Meta> for MetaFile {
             argv: meta.spec.argv,
             cwd: meta.spec.cwd,
             env: meta.spec.env,
+            umask: meta.spec.umask,
             io: meta.spec.io,
             keeper: meta.spec.keeper,
             tags: meta.spec.tags,
@@ -270,6 +278,7 @@ impl TryFrom<MetaFile> for Meta {
                 argv: file.argv,
                 cwd: file.cwd,
                 env: file.env,
+                umask: file.umask,
                 io: file.io,
                 runtime: file.runtime,
                 model: file.model,

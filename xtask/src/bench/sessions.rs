@@ -148,6 +148,7 @@ fn spec(name: &AgentId) -> Spec {
         argv: SLEEPER.map(str::to_owned).to_vec(),
         cwd: "/".into(),
         env: BTreeMap::new(),
+        umask: None,
         io: Io::Pipes,
         runtime: "command".into(),
         model: None,

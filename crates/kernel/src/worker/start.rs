@@ -15,6 +15,7 @@ use std::process::{Command, Stdio};
 
 use netsky_disk::process::identify_child;
 use netsky_model::process::ProcessId;
+use rustix::fs::Mode;
 use rustix::process::{
     Pid, Signal, getpid, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
 };
@@ -75,6 +76,11 @@ fn command(spec: &Spec, meta: &Meta) -> Command {
     command
 }
 
+/// The umask of the program: its user's, where that is known.
+fn umask_of(spec: &Spec) -> Mode {
+    spec.umask.map_or(Mode::RWXG | Mode::RWXO, |mask| Mode::from_raw_mode(mask & 0o777))
+}
+
 fn spawn_on_terminal(spec: &Spec, meta: &Meta, rows: u16, cols: u16) -> io::Result<(u32, Wires)> {
     let pty = pty::open(rows, cols)?;
     let mut command = command(spec, meta);
@@ -82,13 +88,14 @@ fn spawn_on_terminal(spec: &Spec, meta: &Meta, rows: u16, cols: u16) -> io::Resu
         .stdin(Stdio::from(pty.slave.try_clone()?))
         .stdout(Stdio::from(pty.slave.try_clone()?))
         .stderr(Stdio::from(pty.slave));
-    let worker = getpid();
+    let (worker, umask) = (getpid(), umask_of(spec));
     // SAFETY: between fork and exec the closure makes only system calls that are async-signal-safe (prctl,
-    // getppid, setsid, ioctl) and allocates nothing. Descriptor 0 is the terminal by then: the standard library
+    // getppid, umask, setsid, ioctl) and allocates nothing. Descriptor 0 is the terminal by then: the standard library
     // puts the three streams in place before it runs this closure.
     unsafe {
         command.pre_exec(move || {
             die_with(worker)?;
+            rustix::process::umask(umask);
             setsid()?;
             ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?;
             Ok(())
@@ -102,10 +109,14 @@ fn spawn_on_terminal(spec: &Spec, meta: &Meta, rows: u16, cols: u16) -> io::Resu
 fn spawn_on_pipes(spec: &Spec, meta: &Meta) -> io::Result<(u32, Wires)> {
     let mut command = command(spec, meta);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let worker = getpid();
-    // SAFETY: as above; the closure makes only the system calls prctl and getppid.
+    let (worker, umask) = (getpid(), umask_of(spec));
+    // SAFETY: as above; the closure makes only the system calls prctl, getppid and umask.
     unsafe {
-        command.pre_exec(move || die_with(worker));
+        command.pre_exec(move || {
+            die_with(worker)?;
+            rustix::process::umask(umask);
+            Ok(())
+        });
     }
     let mut child = command.spawn()?;
     let stdin = child.stdin.take().map(OwnedFd::from);

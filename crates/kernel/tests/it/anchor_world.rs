@@ -126,6 +126,7 @@ pub(crate) fn shell(name: &str, line: &str) -> Spec {
         argv: ["/bin/sh", "-c", line].map(str::to_owned).to_vec(),
         cwd: "/".into(),
         env: BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]),
+        umask: None,
         io: Io::Pipes,
         runtime: "command".to_owned(),
         model: None,

@@ -54,6 +54,7 @@ pub(crate) fn spec(io: Io, argv: &[&str]) -> Spec {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
         cwd: "/".into(),
         env: BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]),
+        umask: None,
         io,
         runtime: "command".to_owned(),
         model: None,

@@ -52,6 +52,22 @@ fn a_worker_of_another_generation_or_of_one_that_ran_is_refused() {
 }
 
 #[test]
+fn a_program_has_the_umask_of_its_user_or_one_that_lets_nobody_in() {
+    for io in [TERMINAL, Io::Pipes] {
+        for (asked, found) in [(Some(0o022), "0022"), (None, "0077")] {
+            let bench = Bench::new();
+            let mut wanted = spec(io, &["sh", "-c", "umask"]);
+            wanted.umask = asked;
+            let mut session = bench.start(wanted);
+            session.ended();
+            let out = std::fs::read(bench.layout.out(&bench.name)).expect("is there");
+            assert_eq!(String::from_utf8_lossy(&out[64..]).trim_end(), found);
+            assert_eq!(bench.meta().spec.umask, asked, "it is kept for the next start");
+        }
+    }
+}
+
+#[test]
 fn the_environment_is_exactly_what_was_asked_for_and_the_kernels_names() {
     let bench = Bench::new();
     let mut wanted = spec(Io::Pipes, &["env"]);

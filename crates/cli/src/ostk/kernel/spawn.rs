@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use netsky_disk::env;
+use netsky_disk::process::users_umask;
 use netsky_kernel::rpc::Guard;
 use netsky_kernel::session::{Io, Keeper, Spec};
 use netsky_model::id::{AgentId, Generation};
@@ -81,6 +82,7 @@ impl Run for Args {
             argv: self.argv,
             cwd,
             env: environment,
+            umask: users_umask(),
             io: if self.pipes { Io::Pipes } else { TERMINAL },
             runtime: self.runtime,
             model: self.model,
