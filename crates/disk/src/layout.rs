@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use netsky_model::id::{AgentId, Generation, LineageId, Nonce, RestartId};
+use netsky_model::id::{AgentId, Generation, Nonce, RestartId};
 use netsky_model::life::State;
 
 use crate::env;
@@ -43,6 +43,7 @@ impl Layout {
             self.restart_status_folder(),
             self.crash_handoffs(),
             self.restart_archive(),
+            self.home.join("channels"),
             self.channels(),
             self.logs(),
             self.handoff_archive(),
@@ -298,11 +299,6 @@ impl KernelLayout {
         self.root.join("journal.jsonl")
     }
 
-    /// The registry.
-    pub fn registry(&self) -> PathBuf {
-        self.root.join("agents.jsonl")
-    }
-
     /// Scratch of durable writes.
     pub fn tmp(&self) -> PathBuf {
         self.root.join("tmp")
@@ -351,10 +347,5 @@ impl KernelLayout {
     /// The rising number of a role.
     pub fn epoch(&self, role: &str) -> PathBuf {
         self.root.join("epochs").join(role)
-    }
-
-    /// Snapshots.
-    pub fn drain(&self, lineage: &LineageId) -> PathBuf {
-        self.root.join("drain").join(format!("{lineage}.json"))
     }
 }

@@ -33,6 +33,22 @@ fn l15_a_plain_send_syncs_its_file_once_and_after_the_rename_its_folder_once() {
 }
 
 #[test]
+fn t1_an_init_syncs_the_folders_that_an_earlier_one_left_behind() {
+    let home = Home::init();
+    // As after a kill: every folder is there, and nobody knows whether it is durable.
+    std::fs::remove_file(home.path().join("home.json")).expect("there");
+    let points = calls(&home, &["init"]);
+    let synced = |path: &std::path::Path| {
+        points.iter().any(|point| point.call == Call::Sync && point.files.iter().any(|file| file == path))
+    };
+    for folder in ["", "state", "state/desired", "channels/agent", "logs", ".ostk"] {
+        assert!(synced(&home.path().join(folder)), "{folder:?} of {points:#?}");
+    }
+    assert!(synced(&home.path().join("channels")), "also what only leads to another");
+    assert!(synced(home.path().parent().expect("its parent")), "the home's own name");
+}
+
+#[test]
 fn fm_send_emfile_is_tried_again() {
     let home = Home::init();
     let send = ["channel", "send", "agent0", "hello", "--from", "owner"];
