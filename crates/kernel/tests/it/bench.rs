@@ -167,7 +167,7 @@ impl Bench {
 pub(crate) fn failed(mut command: Command) -> (StartFailure, String) {
     let mut child = command.spawn().expect("starts");
     let line = ready_line(&mut child);
-    assert!(!child.wait().expect("ends").success());
+    assert!(!child.wait().expect("ends").success(), "{line:?}");
     match line {
         ReadyLine::Failed { kind, why } => (kind, why),
         ReadyLine::Ready { .. } => panic!("came up"),
