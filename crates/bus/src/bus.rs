@@ -49,6 +49,14 @@ impl<'w> Bus<'w> {
         Channel::open_or_create(&self.layout, agent)
     }
 
+    /// The channel of an agent that is known, for who only looks: nothing is made.
+    pub(crate) fn channel_as_is(&self, agent: &AgentId) -> Result<Channel> {
+        if !self.knows(agent) {
+            return Err(Error::NoChannel(agent.clone()));
+        }
+        Ok(Channel::as_is(&self.layout, agent))
+    }
+
     /// The next place in the order of the home.
     pub(crate) fn next_hlc(&self) -> Result<Hlc> {
         if self.clock.get().is_none() {

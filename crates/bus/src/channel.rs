@@ -10,7 +10,7 @@ use netsky_disk::layout::Layout;
 use netsky_model::id::AgentId;
 use netsky_model::life::{STATES, State};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// No send takes this long: what is older in `tmp/` has no living writer.
 const STRAY_AGE: Duration = Duration::from_secs(3600);
@@ -46,6 +46,19 @@ impl Channel {
     /// The folder of a state.
     pub(crate) fn dir(&self, state: State) -> Result<Dir> {
         Ok(Dir::open(self.layout.folder(&self.agent, state))?)
+    }
+
+    /// The channel as it is, for who only looks.
+    pub(crate) fn as_is(layout: &Layout, agent: &AgentId) -> Channel {
+        Channel { agent: agent.clone(), layout: layout.clone() }
+    }
+
+    /// The folder of a state; none where nothing was put there yet.
+    pub(crate) fn dir_if_there(&self, state: State) -> Result<Option<Dir>> {
+        match self.dir(state) {
+            Err(Error::Disk(error)) if error.is_not_found() => Ok(None),
+            dir => dir.map(Some),
+        }
     }
 
     /// Where files are written before they are placed.

@@ -58,10 +58,10 @@ impl Bus<'_> {
         only: Option<State>,
         limit: usize,
     ) -> Result<(Vec<Entry>, usize)> {
-        let channel = self.channel(agent)?;
+        let channel = self.channel_as_is(agent)?;
         let mut folders = Vec::new();
         for state in STATES.into_iter().filter(|state| only.is_none_or(|only| only == *state)) {
-            let dir = channel.dir(state)?;
+            let Some(dir) = channel.dir_if_there(state)? else { continue };
             let mut files = dir.names()?;
             files.retain(|file| state != State::Poisoned || !file.ends_with(".reason"));
             folders.push((state, dir, files));
@@ -89,7 +89,7 @@ impl Bus<'_> {
     /// No such envelope, or several.
     pub fn show(&self, agent: &AgentId, id: &str) -> Result<Entry> {
         let found = self.find(agent, id)?;
-        let dir = self.channel(agent)?.dir(found.state)?;
+        let dir = self.channel_as_is(agent)?.dir(found.state)?;
         look(&dir, found.state, found.file)
             .ok_or_else(|| Error::NoEnvelope { agent: agent.clone(), id: id.to_owned() })
     }
@@ -99,7 +99,8 @@ impl Bus<'_> {
     /// # Errors
     /// The folder cannot be read.
     pub fn count(&self, agent: &AgentId, state: State) -> Result<usize> {
-        let names = self.channel(agent)?.dir(state)?.names()?;
+        let Some(dir) = self.channel_as_is(agent)?.dir_if_there(state)? else { return Ok(0) };
+        let names = dir.names()?;
         Ok(names.iter().filter(|file| Name::parse(file).is_some()).count())
     }
 
@@ -119,11 +120,12 @@ impl Bus<'_> {
     }
 
     pub(crate) fn find(&self, agent: &AgentId, id: &str) -> Result<Found> {
-        let channel = self.channel(agent)?;
+        let channel = self.channel_as_is(agent)?;
         let mut found: Vec<Found> = Vec::new();
         // A second look before saying no: between two folders of one look it may have moved back behind us.
         for state in STATES.into_iter().chain(STATES) {
-            for file in channel.dir(state)?.names()? {
+            let Some(dir) = channel.dir_if_there(state)? else { continue };
+            for file in dir.names()? {
                 let Some(name) = Name::parse(&file) else { continue };
                 if name.key.id.as_str() == id {
                     return Ok(Found { state, file, name });

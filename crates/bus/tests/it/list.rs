@@ -31,3 +31,13 @@ fn a_bounded_list_leaves_out_the_oldest_that_are_finished() {
     assert_eq!((left_out, home.counts()), (3, before));
     assert_eq!(bus.list(&AgentId::root(), Some(State::Acked)).expect("listed").len(), 4);
 }
+
+#[test]
+fn who_looks_makes_nothing() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    assert!(bus.list(&AgentId::root(), None).expect("nothing is there").is_empty());
+    assert_eq!(bus.count(&AgentId::root(), State::Written).expect("nothing is there"), 0);
+    assert!(bus.show(&AgentId::root(), "x").is_err());
+    assert!(!home.layout.channel(&AgentId::root()).exists(), "no folder was made");
+}
