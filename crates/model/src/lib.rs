@@ -20,3 +20,6 @@ pub mod stamp;
 pub mod witness;
 
 mod strict_json;
+
+#[cfg(test)]
+mod samples;

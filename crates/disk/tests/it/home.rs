@@ -43,3 +43,11 @@ fn a_newer_home_of_another_shape_is_newer_and_not_broken() {
     std::fs::write(layout.home_json(), r#"{"format": 1}"#).unwrap();
     assert!(matches!(Home::open(&layout), Err(Refused::Disk(_))));
 }
+
+#[test]
+fn a_home_file_of_version_1_loads() {
+    let bytes = include_bytes!("../../samples/home.v1.json");
+    let home: Home = serde_json::from_slice(bytes).unwrap();
+    let sample: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+    assert_eq!((home.format, serde_json::to_value(&home).unwrap()), (1, sample));
+}
