@@ -1,4 +1,5 @@
-//! Every path of a home and of a kernel root. No other code joins path parts of the protocol.
+//! Every path of a home and of a kernel root. Other code joins only what stands beside or below one of these: the `tmp/`
+//! and `lock` of the folder a file is in, names that were listed, and the files of a workspace.
 
 use std::path::{Path, PathBuf};
 

@@ -127,7 +127,8 @@ impl Lock {
             Err(e) if e.is_not_found() => return Ok(false),
             opened => opened?,
         };
-        // A shared lock disturbs no other looker, and is gone with the descriptor.
+        // A shared lock disturbs no other looker. It is gone with the descriptor, but for that moment it keeps a
+        // `try_take` out: whoever must have the lock waits a little with `take_within`.
         match file.try_lock_shared() {
             Ok(()) => Ok(false),
             Err(std::fs::TryLockError::WouldBlock) => Ok(true),

@@ -10,7 +10,8 @@ use crate::bench::{Bench, LIMIT, TERMINAL, failed, read_all, read_until, script,
 
 #[test]
 fn a_program_that_cannot_start_says_why() {
-    let nowhere = netsky_kernel::session::Spec { cwd: "/proc/nonexistent".into(), ..spec(TERMINAL, &["true"]) };
+    let nowhere =
+        netsky_kernel::session::Spec { cwd: "/proc/nonexistent".into(), ..spec(TERMINAL, &["true"]) };
     for (spec, why) in [
         (spec(TERMINAL, &["no-such-program"]), "no-such-program"),
         (spec(Io::Pipes, &["/etc/passwd"]), "ermission denied"),
