@@ -133,15 +133,17 @@ fn i7_a_restart_that_nobody_works_on_is_found_past_its_bound() {
     let home = whole();
     restart(&home, 60, json!(dead()), 2);
     check(&home).hold();
-    restart(&home, 31 * 60, json!(dead()), 2);
-    check(&home).found("I7 state/restart-inflight: r-1 began more than 30 minutes ago");
-    restart(&home, 31 * 60, Value::Null, 2);
-    check(&home).found("I7 state/restart-inflight: r-1 began more than 30 minutes ago");
+    restart(&home, 34 * 60, json!(dead()), 2);
+    check(&home)
+        .found("I7 state/restart-inflight: r-1 began more than 33 minutes ago and nobody works on it");
+    restart(&home, 34 * 60, Value::Null, 2);
+    check(&home)
+        .found("I7 state/restart-inflight: r-1 began more than 33 minutes ago and nobody works on it");
     let me = json!(netsky_disk::process::me());
     restart(&home, 60, me.clone(), 2);
     check(&home).hold();
-    restart(&home, 31 * 60, me, 2);
-    check(&home).found("I7 state/restart-inflight: child 2 of r-1 is past its deadline and lives");
+    restart(&home, 34 * 60, me, 2);
+    check(&home).found("I7 state/restart-inflight: child 2 of r-1 lives past the bound of a restart");
 }
 
 #[test]
