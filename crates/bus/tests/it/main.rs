@@ -9,5 +9,6 @@ mod list;
 mod quarantine;
 mod render;
 mod send;
+mod skipped;
 mod wait;
 mod walk;

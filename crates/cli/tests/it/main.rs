@@ -19,4 +19,6 @@ mod kill_points;
 mod ostk;
 mod racers;
 mod screen;
+#[path = "../../../bus/tests/it/skipped.rs"]
+mod skipped;
 mod stage;

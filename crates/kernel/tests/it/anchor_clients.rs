@@ -159,7 +159,7 @@ fn a4_a_root_that_is_open_to_others_or_a_link_is_refused() {
 #[test]
 fn a4_another_user_gets_nothing() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED needs root");
+        crate::skipped::skipped("root: a process of another user");
         return;
     }
     let mut world = World::new();
