@@ -1,4 +1,4 @@
-//! I11: nothing of a dead generation lives, and the folders of state stay small.
+//! I11: nothing of a dead generation lives.
 //!
 //! A process is of this home by the environment mark of one of its lineages. Stray files are notes: whoever comes next
 //! sweeps them.
@@ -25,9 +25,8 @@ pub(super) fn check(seen: &Seen) -> Verdict {
         } else {
             continue;
         };
-        let pid = bearer.process.pid;
-        verdict
-            .broken(format!("process {pid}"), format!("lives, of {lineage} generation {generation}, {why}"));
+        let key = format!("{lineage}.g{generation}");
+        verdict.lives(&bearer.process, key, format!("lives, of {lineage} generation {generation}, {why}"));
     }
     for (place, what) in &seen.strays {
         verdict.note(place, what);

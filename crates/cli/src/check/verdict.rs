@@ -1,5 +1,6 @@
 //! What one invariant came to: how much was looked at, what is wrong, and what is merely worth saying.
 
+use netsky_model::process::ProcessId;
 use serde::Serialize;
 
 /// One thing that is wrong, or worth saying.
@@ -8,8 +9,20 @@ pub(crate) struct Finding {
     /// Which file below the home, or which process.
     #[serde(rename = "where")]
     pub(crate) place: String,
-    /// What is the matter with it. The same in every look: no ages, no counts that grow.
+    /// What is the matter with it. The same in every look (no ages, no counts that grow) unless it has a [`Finding::key`].
     pub(crate) what: String,
+    /// What it is about, where that outlives the process that was seen: a chain of short-lived ones is one thing.
+    #[serde(skip)]
+    key: Option<String>,
+}
+
+impl Finding {
+    fn is_also(&self, other: &Finding) -> bool {
+        match (&self.key, &other.key) {
+            (Some(one), Some(two)) => one == two,
+            _ => self == other,
+        }
+    }
 }
 
 /// What one look says about one invariant.
@@ -44,17 +57,23 @@ impl Verdict {
 
     /// Says what is wrong.
     pub(super) fn broken(&mut self, place: impl Into<String>, what: impl Into<String>) {
-        self.findings.push(Finding { place: place.into(), what: what.into() });
+        self.findings.push(Finding { place: place.into(), what: what.into(), key: None });
+    }
+
+    /// Says that a living process is wrong; whichever process the next look sees, it is the same finding by its `key`.
+    pub(super) fn lives(&mut self, process: &ProcessId, key: impl Into<String>, what: impl Into<String>) {
+        let place = format!("process {}", process.pid);
+        self.findings.push(Finding { place, what: what.into(), key: Some(key.into()) });
     }
 
     /// Says what is worth saying.
     pub(super) fn note(&mut self, place: impl Into<String>, what: impl Into<String>) {
-        self.notes.push(Finding { place: place.into(), what: what.into() });
+        self.notes.push(Finding { place: place.into(), what: what.into(), key: None });
     }
 
     /// This look, with only those findings that the look before had too.
     pub(super) fn confirming(mut self, before: &Verdict) -> Verdict {
-        self.findings.retain(|finding| before.findings.contains(finding));
+        self.findings.retain(|finding| before.findings.iter().any(|earlier| earlier.is_also(finding)));
         self
     }
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use netsky_disk::env::{AGENT, GENERATION, HOME, MARK};
 use netsky_disk::layout::Layout;
-use netsky_disk::{process, sweep};
+use netsky_disk::sweep;
 use netsky_kernel::audit::unmark;
 use netsky_model::id::{AgentId, Generation, LineageId};
-use netsky_model::process::{Life, ProcessId};
+use netsky_model::process::ProcessId;
 
 /// One process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,8 @@ pub(crate) struct Bearer {
     pub(crate) mark: Option<(LineageId, Generation)>,
 }
 
-/// Looks at every process, and then once more at those that matter: whoever is answered lived when all had been seen.
+/// Looks at every process. Whoever is answered lived when it was seen, and may be gone by now: of a chain of short-lived
+/// ones hardly any would be there at a second look.
 pub(super) fn read(layout: &Layout) -> netsky_disk::Result<Vec<Bearer>> {
     let found = sweep::environments(&[AGENT, GENERATION, HOME, MARK])?;
     let mut homes: BTreeMap<String, bool> = BTreeMap::new();
@@ -39,7 +40,6 @@ pub(super) fn read(layout: &Layout) -> netsky_disk::Result<Vec<Bearer>> {
             bearers.push(Bearer { process, agent, mark });
         }
     }
-    bearers.retain(|bearer| process::probe(&bearer.process) != Life::Dead);
     Ok(bearers)
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use netsky_disk::clock;
 use serde_json::{Value, json};
 
-use super::prepared::{ROOT, Root, Rows, Somebody, at, check, dead, ended, folder, running, whole};
+use super::prepared::{Chain, ROOT, Root, Rows, Somebody, at, check, dead, ended, folder, running, whole};
 use crate::bus_home::Home;
 
 const JOURNAL: &str = ".ostk/journal.jsonl";
@@ -206,6 +206,28 @@ fn i11_what_a_dead_generation_left_alive_is_found() {
     let foreign = Somebody::new(&home, "none", 0, "agent0-00000000.g1");
     check(&home).hold();
     drop(foreign);
+}
+
+#[test]
+fn i11_a_chain_of_short_lived_processes_is_found() {
+    let home = whole();
+    // A lineage of its own: a mark is looked for in all processes, those of the tests beside this one too.
+    let lineage = "agent0-5e1f0ade";
+    let mut rows = Rows::default().anchor(1).life(1, 1, 10, 20).anchor(2).start(2, 2, 30);
+    rows.0.iter_mut().filter(|row| row["lineage"] == ROOT).for_each(|row| row["lineage"] = lineage.into());
+    home.journal(&rows);
+    let meta = home.root("agents/agent0.meta");
+    fs::write(&meta, fs::read_to_string(&meta).expect("there").replace(ROOT, lineage)).expect("written");
+    let chain = Chain::new(&home, &format!("{lineage}.g1"));
+    let findings = check(&home).findings();
+    assert!(!findings.is_empty(), "no look saw it");
+    let lives = format!("lives, of {lineage} generation 1, and the newest is 2");
+    assert!(
+        findings.iter().all(|one| one.starts_with("I11 process ") && one.ends_with(&lives)),
+        "{findings:?}"
+    );
+    drop(chain);
+    check(&home).hold();
 }
 
 #[test]

@@ -250,3 +250,36 @@ pub(crate) fn file(home: &Home, folder: &str, id: &str) -> String {
     assert_eq!(found.len(), 1, "{files:?}");
     format!("channels/agent/agent0/{folder}/{}", found[0])
 }
+
+/// Processes of this home of which each lives for a moment and starts the next; ended when dropped.
+pub(crate) struct Chain {
+    go_on: PathBuf,
+}
+
+impl Chain {
+    pub(crate) fn new(home: &Home, mark: &str) -> Chain {
+        let go_on = home.path().join("../go-on");
+        fs::write(&go_on, "").expect("written");
+        let mut first = Command::new("/bin/sh")
+            .args(["-c", r#"f() { sleep 0.05; [ -e "$GO_ON" ] && f & }; f &"#])
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("NETSKY_HOME", home.path())
+            .env("OSTK_MARK", mark)
+            .env("GO_ON", &go_on)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("sh starts");
+        assert!(first.wait().expect("our child").success());
+        Chain { go_on }
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.go_on);
+        let limit = std::time::Duration::from_secs(60);
+        let _ = netsky_disk::sweep::sweep_marked("GO_ON", &self.go_on.display().to_string(), limit);
+    }
+}
