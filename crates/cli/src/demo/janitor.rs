@@ -63,15 +63,28 @@ pub(crate) fn clean(place: &Place, keep: bool) -> Result<(), Error> {
         Ok(false) => Ok(()),
         Err(error) => Err(error.into()),
     };
-    // What a broken `down` left is found by the home in its environment.
-    let left = sweep::sweep_marked(netsky_disk::env::HOME, &home.home().display().to_string(), SWEEP)?.left;
-    if !left.is_empty() {
-        let pids: Vec<String> = left.iter().map(|left| left.pid.to_string()).collect();
-        let what = format!("failed to end processes {} of the demo", pids.join(", "));
-        return Err(Error::new(Kind::Failed, what));
+    let swept = sweep_all(&home.home().display().to_string());
+    // While something of it may live, the folder stays for whoever looks.
+    let removed = match (&swept, keep) {
+        (Ok(()), false) => throwaway::remove(place.folder()).map_err(Error::from),
+        _ => Ok(()),
+    };
+    let met: Vec<Error> = [down, swept, removed].into_iter().filter_map(Result::err).collect();
+    match met.len() {
+        0 | 1 => met.into_iter().next().map_or(Ok(()), Err),
+        _ => {
+            let all: Vec<String> = met.iter().map(ToString::to_string).collect();
+            Err(Error::new(Kind::Failed, all.join("; and ")))
+        }
     }
-    if !keep {
-        throwaway::remove(place.folder())?;
+}
+
+/// What a broken `down` left is found by the home in its environment.
+fn sweep_all(home: &str) -> Result<(), Error> {
+    let left = sweep::sweep_marked(netsky_disk::env::HOME, home, SWEEP)?.left;
+    if left.is_empty() {
+        return Ok(());
     }
-    down
+    let pids: Vec<String> = left.iter().map(|left| left.pid.to_string()).collect();
+    Err(Error::new(Kind::Failed, format!("failed to end processes {} of the demo", pids.join(", "))))
 }

@@ -77,9 +77,14 @@ pub(crate) fn play(wish: &Wish, say: &mut dyn FnMut(Timestamp, &Line)) -> Result
     // Whatever came of it: nothing that was started stays.
     let cleaned = janitor::clean(&place, wish.keep);
     let left = verdict::left_behind(&place);
-    janitor.dismiss()?;
+    // One that could not be cleaned up after keeps its janitor, who tries again when we are gone.
+    let dismissed = match &cleaned {
+        Ok(()) => janitor.dismiss(),
+        Err(_) => Ok(()),
+    };
     let mut account = played?;
     cleaned?;
+    dismissed?;
     account.problems.extend(left?);
     Ok(account)
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use netsky_bus::Bus;
 use netsky_disk::{state, sweep};
 use netsky_kernel::output_log::{Chunk, LogReader};
-use netsky_model::id::{AgentId, EnvelopeId};
+use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::State;
 use netsky_model::witness::Nobody;
 use serde_json::{Value, json};
@@ -141,6 +141,13 @@ fn repeats(
     shown: &[Shown],
     problems: &mut Vec<String>,
 ) -> (usize, usize) {
+    // With its worker the last words of a terminal are lost; nobody can have read them either.
+    let lost: Vec<Generation> = story
+        .kills
+        .iter()
+        .filter(|(_, kill)| kill.target == Target::Worker.word())
+        .filter_map(|(_, kill)| kill.generation)
+        .collect();
     let (mut all, mut flagged) = (0, 0);
     for (life, step) in story.lives.iter().flat_map(|life| life.surfacings().map(move |step| (life, step))) {
         if step.attempt < 2 {
@@ -151,8 +158,9 @@ fn repeats(
             (&shown.agent, &shown.id, shown.attempt) == (&life.to, &life.id, step.attempt) && shown.flagged
         });
         flagged += usize::from(seen);
-        // With its worker the last words of a terminal are lost; nobody can have read them either.
-        if !seen && !evidence.killed.contains(&Target::Worker) {
+        let is_lost = life.to == AgentId::root()
+            && step.generation.is_some_and(|generation| lost.contains(&generation));
+        if !seen && !is_lost {
             problems.push(format!("attempt {} of {} was shown without its flag", step.attempt, life.id));
         }
     }
