@@ -13,7 +13,7 @@ mod terminal;
 
 pub use keys::{BadKey, DetachKey};
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
 use netsky_disk::layout::KernelLayout;
@@ -103,7 +103,11 @@ pub enum AttachError {
 pub fn attach(options: &Options) -> Result<Left, AttachError> {
     let client = connect(options)?;
     let mut attached = Attached::new(options, client)?;
-    let left = attached.run();
+    let left = match attached.run() {
+        // What looked like a terminal that takes no more was a signal.
+        Ok(Left::Detached) => Ok(attached.pending_end().unwrap_or(Left::Detached)),
+        left => left,
+    };
     // First the person's terminal, then whatever is to be said about it.
     attached.raw = None;
     left
@@ -142,6 +146,8 @@ struct Attached<'a> {
     options: &'a Options,
     client: WorkerClient,
     wake: Wake,
+    /// Signals that came while output was written.
+    pending: Vec<Signal>,
     raw: Option<Raw>,
     keys: Keys,
     /// Whether keys are read at all.
@@ -174,6 +180,7 @@ impl<'a> Attached<'a> {
             options,
             client,
             wake,
+            pending: Vec::new(),
             raw,
             keys: Keys::new(options.detach),
             listens: at_terminal,
@@ -194,7 +201,10 @@ impl<'a> Attached<'a> {
                     return Ok(left);
                 }
             }
-            let [signalled, typed, said] = self.wait()?;
+            let [signalled, typed, said] = match self.pending.is_empty() {
+                true => self.wait()?,
+                false => [true, false, false],
+            };
             if signalled && let Some(left) = self.signals()? {
                 return Ok(left);
             }
@@ -225,7 +235,9 @@ impl<'a> Attached<'a> {
     }
 
     fn signals(&mut self) -> Result<Option<Left>, AttachError> {
-        for signal in self.wake.take() {
+        let mut signals = std::mem::take(&mut self.pending);
+        signals.extend(self.wake.take());
+        for signal in signals {
             match signal {
                 Signal::WINCH => self.tell_size(false)?,
                 // On pipes this terminal is not raw, and its keys come as signals.
@@ -234,6 +246,13 @@ impl<'a> Attached<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// How a signal that came while output was written ends this, if it does.
+    fn pending_end(&self) -> Option<Left> {
+        let ends = self.pending.iter().find(|signal| **signal != Signal::WINCH)?;
+        let by_key = self.raw.is_none() && matches!(*ends, Signal::INT | Signal::QUIT);
+        Some(if by_key { Left::Detached } else { Left::Signalled(ends.as_raw()) })
     }
 
     /// Tell the program how large the window is; when we come, also ask it to paint, as the size may be the same.
@@ -325,9 +344,36 @@ impl<'a> Attached<'a> {
         self.write(&shown)
     }
 
-    fn write(&self, bytes: &[u8]) -> bool {
-        let mut out = std::io::stdout().lock();
-        out.write_all(bytes).and_then(|()| out.flush()).is_ok()
+    /// Write to this terminal; false when it is gone, or when a signal ends the wait for one that takes nothing.
+    fn write(&mut self, bytes: &[u8]) -> bool {
+        let stdout = std::io::stdout();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let screen = self.raw.as_ref().map_or(stdout.as_fd(), AsFd::as_fd);
+            let mut polled =
+                [PollFd::from_borrowed_fd(screen, PollFlags::OUT), PollFd::new(&self.wake, PollFlags::IN)];
+            match poll(&mut polled, None) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(_) => return false,
+            }
+            let [takes, signalled] = polled.map(|fd| !fd.revents().is_empty());
+            if signalled {
+                self.pending.extend(self.wake.take());
+                if self.pending_end().is_some() {
+                    return false;
+                }
+            }
+            if !takes {
+                continue;
+            }
+            match rustix::io::write(screen, &rest[..rest.len().min(terminal::PIECE)]) {
+                Ok(written) => rest = &rest[written..],
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(_) => return false,
+            }
+        }
+        true
     }
 
     /// The connection ended without an exit: the rest is in the files.

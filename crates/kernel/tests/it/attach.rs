@@ -115,6 +115,37 @@ fn a_signal_to_the_client_puts_the_terminal_back() {
 }
 
 #[test]
+fn a_signal_also_ends_the_attachment_of_a_frozen_pane() {
+    let mut scene = scene(script(TERMINAL, "echo armed; read go; head -c 4000000 /dev/zero; read go"), "");
+    read_until(&mut scene.screen, "armed");
+    let client = client_process(&scene.person);
+    // Nobody reads the person's terminal any more; the client has written what fits, and waits.
+    scene.person.signal_worker(Signal::STOP);
+    scene.agent.client().input(0, b"\r").expect("types");
+    let written = || {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", client.pid)).expect("lives");
+        let line = io.lines().find_map(|line| line.strip_prefix("wchar: ")).expect("counted").to_owned();
+        line.parse::<u64>().expect("a number")
+    };
+    until(|| {
+        let before = written();
+        netsky_disk::clock::pause(std::time::Duration::from_millis(200));
+        (before > 1000 && written() == before).then_some(())
+    });
+    process::signal(&client, Signal::TERM).expect("signals");
+    // Its last words wait for the pane; the keyboard is the person's again before.
+    let keyboard = std::fs::File::open(format!("/proc/{}/fd/0", scene.person.program.pid)).expect("opens");
+    let by_lines = |modes: rustix::termios::Termios| {
+        modes.local_modes.contains(rustix::termios::LocalModes::ICANON).then_some(())
+    };
+    until(|| rustix::termios::tcgetattr(&keyboard).ok().and_then(by_lines));
+    scene.person.signal_worker(Signal::CONT);
+    let seen = read_until(&mut scene.screen, "terminal=");
+    read_until_same(&mut scene.screen, &seen);
+    assert!(process::is_alive(&scene.agent.program));
+}
+
+#[test]
 fn the_end_of_the_agent_ends_the_attachment() {
     let mut scene = scene(script(TERMINAL, "echo armed; read go; echo last words; exit 3"), "");
     read_until(&mut scene.screen, "armed");
