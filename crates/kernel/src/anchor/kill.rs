@@ -37,34 +37,39 @@ const GONE: Duration = Duration::from_secs(1);
 /// Ends what a client names.
 pub(super) async fn kill(anchor: &Rc<Anchor>, params: Params) -> Result<SessionView, Refusal> {
     let Params { session, grace_ms, guard } = params;
-    let life = anchor.entry(&session, |entry| entry.life).ok_or_else(|| not_found(&session))?;
-    if life == Life::Starting && !until(anchor, &session, STARTING, |life| life != Life::Starting).await {
-        return Err(Refusal::new(RefusalKind::Busy, format!("{session} is still starting")));
-    }
     let meta = current(anchor, &session, &guard)?;
     let about = about(&meta);
-    match anchor.entry(&session, |entry| entry.life) {
-        None | Some(Life::Starting) => {
-            Err(Refusal::new(RefusalKind::Busy, format!("{session} is starting again")))
-        }
+    let grace_ms = grace_ms.min(MAX_GRACE_MS);
+    match life(anchor, &about) {
         Some(Life::Foreign) => {
             let message = format!("{session} belongs to another pid namespace: kill it from there");
-            Err(Refusal::new(RefusalKind::Refused, message))
+            return Err(Refusal::new(RefusalKind::Refused, message));
         }
-        Some(Life::Gone) => {
-            // Nothing to end; but one that its anchor keeps must not come back.
-            if meta.spec.keeper == Keeper::Anchor && !asked_before(anchor, &about) {
-                wish(anchor, &about, &guard, grace_ms)?;
-            }
-            anchor.view(&session)
-        }
-        Some(Life::Ending) => ended(anchor, &about, SWEEP).await,
+        // Nothing to end; but one that its anchor keeps must not come back.
+        Some(Life::Gone) if meta.spec.keeper == Keeper::Watchdog || asked_before(anchor, &about) => {}
+        // Also of one that ends by itself: whoever settles it looks for the wish before it revives.
+        _ => wish(anchor, &about, &guard, grace_ms)?,
+    }
+    if !until(anchor, &about, STARTING, |life| life != Life::Starting).await {
+        return Err(Refusal::new(RefusalKind::Busy, format!("{session} is still starting")));
+    }
+    match life(anchor, &about) {
         Some(Life::Live) => {
-            let grace_ms = grace_ms.min(MAX_GRACE_MS);
-            wish(anchor, &about, &guard, grace_ms)?;
+            // What its start has written into it since.
+            let meta = current(anchor, &session, &guard)?;
             end(anchor, &about, &meta, grace_ms).await
         }
+        _ => ended(anchor, &about, SWEEP).await,
     }
+}
+
+/// The life of that very generation; none when another one has taken its place, which says that this one is gone.
+fn life(anchor: &Anchor, about: &About) -> Option<Life> {
+    let life = anchor.entry(&about.session, |entry| {
+        let same = entry.meta.generation == about.generation && entry.meta.lineage == about.lineage;
+        same.then_some(entry.life)
+    });
+    life.flatten()
 }
 
 fn current(anchor: &Anchor, session: &AgentId, guard: &Guard) -> Result<Meta, Refusal> {
@@ -78,7 +83,7 @@ fn current(anchor: &Anchor, session: &AgentId, guard: &Guard) -> Result<Meta, Re
     }
 }
 
-fn asked_before(anchor: &Anchor, about: &About) -> bool {
+pub(super) fn asked_before(anchor: &Anchor, about: &About) -> bool {
     anchor.recall(|recall| {
         recall
             .session(&about.session)
@@ -143,19 +148,20 @@ async fn plead(program: ProcessId, grace: Duration) {
 
 /// Waits until nothing of that generation lives.
 pub(super) async fn ended(anchor: &Anchor, about: &About, limit: Duration) -> Result<SessionView, Refusal> {
-    if until(anchor, &about.session, limit, |life| life == Life::Gone).await {
+    if until(anchor, about, limit, |life| life == Life::Gone).await {
         return anchor.view(&about.session);
     }
     Err(Refusal::new(RefusalKind::Busy, format!("{} has not ended yet", about.session)))
 }
 
-/// Waits until a session's life is as `wanted`; false when it is not within `limit`.
-async fn until(anchor: &Anchor, session: &AgentId, limit: Duration, wanted: impl Fn(Life) -> bool) -> bool {
+/// Waits until the life of that generation is as `wanted`, or over: another one starts only after its end, and may do so
+/// before anybody who waits has looked. False when it is not within `limit`.
+async fn until(anchor: &Anchor, about: &About, limit: Duration, wanted: impl Fn(Life) -> bool) -> bool {
     let mut changes = anchor.changes();
     let waiting = async {
         loop {
             changes.borrow_and_update();
-            if anchor.entry(session, |entry| wanted(entry.life)).unwrap_or(true) {
+            if life(anchor, about).is_none_or(&wanted) {
                 return;
             }
             // The sender is the anchor's own.
@@ -163,4 +169,67 @@ async fn until(anchor: &Anchor, session: &AgentId, limit: Duration, wanted: impl
         }
     };
     tokio::time::timeout(limit, waiting).await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anchor::revive;
+    use crate::anchor::settle::Found;
+    use crate::anchor::stage::{on_stage, rows, session};
+    use crate::rpc::{EventKind, shutdown};
+
+    fn params(session: &AgentId) -> Params {
+        Params { session: session.clone(), grace_ms: 0, guard: Guard::none() }
+    }
+
+    /// What settling does once it has swept.
+    fn settled(anchor: &Rc<Anchor>, about: &About) {
+        anchor.set_life(about, Life::Gone);
+        revive::consider(anchor, about, Found::Watched);
+    }
+
+    #[test]
+    fn a_kill_that_meets_a_dying_kept_session_keeps_it_down() {
+        on_stage(async |anchor| {
+            let dying = session("agentinfinity", Keeper::Anchor);
+            anchor.put(dying.clone(), Life::Ending);
+            let (of, about) = (Rc::clone(&anchor), about(&dying));
+            let killing = tokio::task::spawn_local(async move { kill(&of, params(&dying.spec.name)).await });
+            tokio::task::yield_now().await;
+            settled(&anchor, &about);
+            killing.await.expect("no panic").expect("ended");
+            assert_eq!(rows(&anchor), [EventKind::Kill], "asked, and not revived");
+        });
+    }
+
+    #[test]
+    fn a_shutdown_of_everything_that_meets_a_dying_kept_session_keeps_it_down() {
+        on_stage(async |anchor| {
+            let dying = session("agentinfinity", Keeper::Anchor);
+            anchor.put(dying.clone(), Life::Ending);
+            let (of, about) = (Rc::clone(&anchor), about(&dying));
+            let stopping = tokio::task::spawn_local(async move {
+                super::super::shutdown::shutdown(&of, shutdown::Params { all: true, grace_ms: None }).await
+            });
+            tokio::task::yield_now().await;
+            settled(&anchor, &about);
+            assert_eq!(stopping.await.expect("no panic").ended, [about.session.clone()]);
+            assert!(asked_before(&anchor, &about), "the next anchor would revive it");
+        });
+    }
+
+    #[test]
+    fn an_end_is_seen_although_the_next_generation_starts_at_once() {
+        on_stage(async |anchor| {
+            let first = session("agent0", Keeper::Watchdog);
+            anchor.put(first.clone(), Life::Ending);
+            let (of, about) = (Rc::clone(&anchor), about(&first));
+            let waiting =
+                tokio::task::spawn_local(async move { ended(&of, &about, Duration::from_millis(200)).await });
+            tokio::task::yield_now().await;
+            anchor.put(Meta { generation: first.generation.next(), ..first }, Life::Starting);
+            waiting.await.expect("no panic").expect("the first one is gone");
+        });
+    }
 }

@@ -28,6 +28,8 @@ mod settle; // what is left of a session once its worker is gone
 mod show;
 mod shutdown;
 mod spawn;
+#[cfg(test)]
+mod stage; // an anchor in memory, for tests of single handlers
 mod state; // the one owner of journal, table and recall
 mod subscribe; // rows of the journal on a connection
 mod table; // sessions in memory, and as clients see them

@@ -49,15 +49,17 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
     answer
 }
 
-/// What this anchor keeps and has not revived yet is part of everything: the next anchor leaves it down.
+/// What this anchor keeps is part of everything, also what dies just now or waits for its revival: the next anchor leaves
+/// it down.
 fn stay_down(anchor: &Anchor) {
     for name in anchor.names() {
-        let pausing = anchor.entry(&name, |entry| {
-            let waits = entry.life == Life::Gone && matches!(entry.meta.phase, Phase::Ended { .. });
-            (waits && entry.meta.spec.keeper == Keeper::Anchor).then(|| about(&entry.meta))
+        let kept = anchor.entry(&name, |entry| {
+            let over = matches!(entry.meta.phase, Phase::Inactive { .. });
+            (entry.meta.spec.keeper == Keeper::Anchor && !over).then(|| about(&entry.meta))
         });
-        if let Some(about) = pausing.flatten() {
-            anchor.observe(EventKind::Kill, Some(about), serde_json::json!({}));
+        let Some(about) = kept.flatten().filter(|about| !kill::asked_before(anchor, about)) else { continue };
+        if let Err(error) = anchor.commit(EventKind::Kill, Some(about), serde_json::json!({})) {
+            say!("{name} may come back: {error}");
         }
     }
 }
