@@ -2,7 +2,9 @@
 //!
 //! Promise: one writer (the holder of the anchor's lock); rows are only appended; a torn last line is cut before the next
 //! append; each row holds the hash of the one before, so that a change in the middle shows. A row that could not be
-//! written for want of space is kept and written first when there is room again: order and numbers stay.
+//! written for want of space is kept and written first when there is room again: order and numbers stay. A row that
+//! was written and could not be synced may or may not outlive a power cut: nothing is appended after it, here it never
+//! happened, and the next anchor takes what the file says.
 //!
 //! Format of a line: `{"v":1,"seq":…,"ts":…,…,"prev":"<hash>","hash":"<hash>"}`; `hash` is blake3 over the bytes of the
 //! line before `,"hash":`, so it depends on no order of keys.
@@ -15,6 +17,7 @@ use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use netsky_disk::fault;
 use netsky_disk::fs::Dir;
 use netsky_disk::lines::Lines;
 use netsky_model::id::{AgentId, Generation, LineageId};
@@ -49,6 +52,14 @@ pub enum JournalError {
         path: PathBuf,
         /// How.
         source: io::Error,
+    },
+    /// A row was appended and may not survive: syncing failed, and what a second try says would prove nothing.
+    #[error("sync {}: {why}; its newest row may be lost", path.display())]
+    Unsynced {
+        /// The journal.
+        path: PathBuf,
+        /// How.
+        why: String,
     },
     /// A later program wrote it; this one must not append.
     #[error("{} is in format {found}, this program knows {VERSION}", path.display())]
@@ -91,6 +102,8 @@ pub(crate) struct Journal {
     file: Lines,
     /// A write failed and may have left half a line.
     torn: bool,
+    /// Why the last row could not be synced; there is no other after it.
+    unsynced: Option<String>,
     epoch: u64,
     seq: u64,
     hash: String,
@@ -113,6 +126,7 @@ impl Journal {
             path: path.to_owned(),
             file,
             torn: false,
+            unsynced: None,
             epoch: 0,
             seq: 0,
             hash: GENESIS.to_owned(),
@@ -164,7 +178,8 @@ impl Journal {
         self.seq
     }
 
-    /// Appends a row and syncs it: it is there before its effect, and after a power cut.
+    /// Appends a row and syncs it: it is there before its effect, and after a power cut. Without that it did not happen
+    /// as far as this anchor is concerned.
     pub(crate) fn commit(&mut self, draft: Draft) -> Result<Rc<Event>, JournalError> {
         self.flush()?;
         self.write(&draft, true)
@@ -185,7 +200,7 @@ impl Journal {
     /// Writes what waits for room.
     pub(crate) fn flush(&mut self) -> Result<(), JournalError> {
         while let Some(draft) = self.waiting.pop_front() {
-            if let Err(error) = self.write(&draft, true) {
+            if let Err(error) = self.write(&draft, draft.kind.durable()) {
                 self.waiting.push_front(draft);
                 return Err(error);
             }
@@ -193,7 +208,16 @@ impl Journal {
         Ok(())
     }
 
+    /// Whether the journal is as the file says; an error when its newest row is unknown, and nothing more is written.
+    pub(crate) fn is_sound(&self) -> Result<(), JournalError> {
+        match &self.unsynced {
+            None => Ok(()),
+            Some(why) => Err(JournalError::Unsynced { path: self.path.clone(), why: why.clone() }),
+        }
+    }
+
     pub(crate) fn write(&mut self, draft: &Draft, synced: bool) -> Result<Rc<Event>, JournalError> {
+        self.is_sound()?;
         let event = Event {
             seq: self.seq + 1,
             ts: netsky_disk::clock::wall(),
@@ -213,6 +237,10 @@ impl Journal {
             self.torn = true;
             return Err(error.into());
         }
+        if synced && let Err(why) = self.sync() {
+            self.unsynced = Some(why);
+            self.is_sound()?;
+        }
         let at = self.len;
         self.len += line.len() as u64 + 1;
         self.hash = hash;
@@ -223,11 +251,12 @@ impl Journal {
         }
         self.recent.push_back(Rc::clone(&event));
         self.unfolded.push(Rc::clone(&event));
-        // After the bookkeeping: a row that is in the file is a row, even if this fails.
-        if synced {
-            self.file.sync()?;
-        }
         Ok(event)
+    }
+
+    fn sync(&self) -> Result<(), String> {
+        fault::point("anchor.journal.sync").map_err(|error| error.to_string())?;
+        self.file.sync().map_err(|error| error.to_string())
     }
 
     /// Rows written since the last time this was asked.

@@ -87,7 +87,8 @@ fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHandle<()>> {
             tokio::task::spawn_local(async move { coming_up(&anchor, &about).await });
             None
         }
-        (false, _) if may_live || !told(anchor, &about, &meta.phase) => {
+        // Whoever wrote the end down may have died before it had told, and what it told may not have reached the disk.
+        (false, _) if may_live || !settle::row_is_there(anchor, &about) => {
             spawn(Life::Ending);
             let anchor = Rc::clone(anchor);
             Some(tokio::task::spawn_local(async move {
@@ -100,11 +101,6 @@ fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHandle<()>> {
             None
         }
     }
-}
-
-/// Whether the end of a session is in the journal.
-fn told(anchor: &Anchor, about: &About, phase: &Phase) -> bool {
-    matches!(phase, Phase::Inactive { .. }) || settle::row_is_there(anchor, about)
 }
 
 fn adopted(anchor: &Rc<Anchor>, meta: &Meta) {

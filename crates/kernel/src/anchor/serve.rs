@@ -62,7 +62,7 @@ pub(super) async fn until_stopped(anchor: &Rc<Anchor>) -> Result<(), AnchorError
     }
     // A client that finds no socket knows that nobody serves; the lock goes with the process.
     netsky_disk::state::remove(&path)?;
-    Ok(())
+    Ok(anchor.journal(|journal| journal.is_sound())?)
 }
 
 async fn shutdown_by_signal(anchor: &Rc<Anchor>) {

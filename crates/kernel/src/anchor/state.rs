@@ -20,6 +20,7 @@ use super::recall::Recall;
 use super::root::Claim;
 use super::table::{Entry, Life};
 use crate::journal::{About, Chain, Draft, Journal, JournalError};
+use crate::log::say;
 use crate::rpc::{EventKind, Refusal, RefusalKind, SessionView};
 use crate::session::Meta;
 
@@ -98,6 +99,7 @@ impl Anchor {
             written
         };
         self.touch();
+        self.stop_if_unsound();
         written.map(drop)
     }
 
@@ -109,6 +111,15 @@ impl Anchor {
             state.catch_up();
         }
         self.touch();
+        self.stop_if_unsound();
+    }
+
+    /// An anchor that does not know its newest row ends: its successor reads what is there. No session notices.
+    fn stop_if_unsound(&self) {
+        if let Err(error) = self.journal(|journal| journal.is_sound()) {
+            say!("{error}; this anchor ends, the next one reads what is there");
+            self.stop();
+        }
     }
 
     /// Looks at the journal.

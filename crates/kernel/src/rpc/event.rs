@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What happened.
+///
+/// Rows that say what is about to be done are synced before it ([`EventKind::durable`]). The others tell what other
+/// files of the root say too: after a power cut the next anchor finds it there and writes the row again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
@@ -48,6 +51,13 @@ pub enum EventKind {
     /// A kind of a later program.
     #[serde(other)]
     Unknown,
+}
+
+impl EventKind {
+    /// Whether a row of this kind is synced before its effect.
+    pub fn durable(self) -> bool {
+        matches!(self, EventKind::Spawn | EventKind::Kill | EventKind::Answer)
+    }
 }
 
 /// One row of the journal, without its chain.

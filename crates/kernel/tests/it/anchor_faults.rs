@@ -126,3 +126,42 @@ fn a_session_of_another_pid_namespace_is_unknown_not_dead() {
     let refused = client.kill(&session.name, None, &Guard::none()).expect_err("not from here");
     assert_eq!(refused.kind(), Some(netsky_kernel::rpc::RefusalKind::Refused));
 }
+
+#[test]
+fn an_anchor_that_cannot_sync_a_row_does_not_act_on_it_and_leaves() {
+    // The first synced row is the reservation, the second the kill.
+    let mut world = World::new();
+    let mut serve = world.serve();
+    serve.env("NETSKY_FAULT", "anchor.journal.sync=error@2");
+    let mut client = world.anchor_by(serve);
+    let session = spawn(&mut client, &sleeper("agent0"));
+    let anchor = client.hello().anchor.clone();
+    client.kill(&session.name, Some(Duration::ZERO), &Guard::none()).expect_err("nobody knows of the wish");
+    until("the anchor leaves", || (!is_alive(&anchor)).then_some(()));
+    assert!(is_alive(session.program.as_ref().expect("it runs")), "no wish, no kill");
+    world.kill_anchor();
+    let mut client = world.anchor();
+    assert_eq!(client.show(&session.name).expect("known").program, session.program);
+    assert!(rows(&world).iter().filter(|row| row.kind == EventKind::Kill).count() <= 1, "never twice");
+    let audit = netsky_kernel::audit::journal(&world.layout().journal(), |_, _| {});
+    assert_eq!(audit.expect("reads").expect("is there").broken, [] as [u64; 0]);
+}
+
+#[test]
+fn an_end_that_was_put_aside_is_told_by_a_journal_that_lost_it() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent0"));
+    kill9(session.worker.as_ref().expect("it has one"));
+    event(&world.root, 0, "agent0", &[EventKind::Died]);
+    until("it is put aside", || (!client.reap().expect("answers").is_empty()).then_some(()));
+    world.kill_anchor();
+    // What a power cut may leave: rows that only tell are not synced.
+    let journal = std::fs::read_to_string(world.layout().journal()).expect("reads");
+    let kept: Vec<&str> = journal.lines().take_while(|row| !row.contains(r#""kind":"died""#)).collect();
+    std::fs::write(world.layout().journal(), kept.join("\n") + "\n").expect("writes");
+    let mut client = world.anchor();
+    assert_eq!(client.show(&session.name).expect("known").state, SessionState::Inactive);
+    until("it is told", || rows(&world).iter().any(|row| row.kind == EventKind::Died).then_some(()));
+    assert_eq!(rows(&world).iter().filter(|row| row.is_end()).count(), 1);
+}
