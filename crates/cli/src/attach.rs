@@ -33,7 +33,8 @@ pub(crate) fn attach(root: PathBuf, name: AgentId, how: &How) -> Result<(), Erro
         detach: how.detach_key,
     };
     let person = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if person {
+    let known = netsky_disk::state::exists(options.layout.meta(&name))?;
+    if person && known {
         output::say(&format!("attached to {name}; {} leaves it running", how.detach_key))?;
     }
     match netsky_kernel::attach::attach(&options)? {
@@ -46,7 +47,8 @@ pub(crate) fn attach(root: PathBuf, name: AgentId, how: &How) -> Result<(), Erro
         }
         Left::WorkerDied => {
             let what = format!("the worker of {name} died");
-            Err(Error::new(Kind::Failed, what).hint("its keeper may start it again, see `ostk kernel ps`"))
+            Err(Error::new(Kind::Failed, what)
+                .hint("its keeper may start it again, see `netsky status`, or `ostk kernel ps`"))
         }
     }
 }
@@ -55,7 +57,9 @@ impl From<AttachError> for Error {
     fn from(error: AttachError) -> Self {
         let what = error.to_string();
         match error {
-            AttachError::NoSession { .. } => Self::new(Kind::NotFound, what).hint("see `ostk kernel ps`"),
+            AttachError::NoSession { .. } => {
+                Self::new(Kind::NotFound, what).hint("see `netsky status`, or `ostk kernel ps`")
+            }
             AttachError::NotRunning { name, .. } => {
                 Self::new(Kind::NotFound, what).hint(format!("see `ostk logs {name}`"))
             }

@@ -11,7 +11,6 @@ use netsky_disk::home::Refused;
 /// How a verb ended badly; the number is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-#[expect(dead_code, reason = "the table of exit codes is whole before every verb that uses it exists")]
 pub(crate) enum Kind {
     /// Failed, nothing lost.
     Failed = 1,
@@ -180,7 +179,9 @@ fn refused_by_anchor(refusal: &netsky_kernel::rpc::Refusal) -> Error {
     use netsky_kernel::rpc::RefusalKind as Refusal;
     let what = refusal.message.clone();
     match refusal.kind() {
-        Refusal::NotFound => Error::new(Kind::NotFound, what).hint("see `ostk kernel ps`"),
+        Refusal::NotFound => {
+            Error::new(Kind::NotFound, what).hint("see `netsky status`, or `ostk kernel ps`")
+        }
         Refusal::Busy => Error::new(Kind::Busy, what).hint("nothing was done, repeat later"),
         Refusal::BadParams | Refusal::TooLarge => Error::new(Kind::Usage, what).hint("nothing was done"),
         Refusal::Refused => Error::new(Kind::Refused, what),

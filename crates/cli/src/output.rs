@@ -1,6 +1,7 @@
 //! Everything that is printed: sentences, tables and JSON, with control bytes taken out of all of it (faults A10).
 //!
-//! A write that fails is an error of the verb, never a panic: `channel drain` must know whether its text arrived.
+//! A write that fails is never a panic. Where printing is the work itself (`channel drain`) it is a failure; everywhere
+//! else the work is done by then, and the exit code says just that.
 
 use std::io::{self, Write};
 
@@ -11,17 +12,22 @@ use crate::error::{Error, Kind};
 
 /// Prints one sentence (or several lines); control characters other than newline and tab are dropped.
 pub(crate) fn say(text: &str) -> Result<(), Error> {
-    put(&render::plain(text)).map_err(unprintable)
+    answered(put(&render::plain(text)))
 }
 
 /// Prints a line whose pieces were cleaned and coloured by the palette.
 pub(crate) fn painted(line: &str) -> Result<(), Error> {
-    put(line).map_err(unprintable)
+    answered(put(line))
 }
 
 /// Prints one JSON object on one line; control characters leave as `\u` escapes.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Error> {
-    json_text(value).and_then(|text| put(&text)).map_err(unprintable)
+    answered(json_or_fail(value))
+}
+
+/// As [`json`], for a verb whose work is that its answer arrives.
+pub(crate) fn json_or_fail(value: &impl Serialize) -> io::Result<()> {
+    json_text(value).and_then(|text| put(&text))
 }
 
 /// Prints a table without borders; an empty one is the sentence given for it.
@@ -56,7 +62,7 @@ pub(crate) fn element(rendered: &str) -> io::Result<()> {
 /// Prints a piece of a program's output, which is not a line of its own; control characters are dropped.
 pub(crate) fn piece(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    out.write_all(render::plain(text).as_bytes()).and_then(|()| out.flush()).map_err(unprintable)
+    answered(out.write_all(render::plain(text).as_bytes()).and_then(|()| out.flush()))
 }
 
 /// One JSON object as it is printed.
@@ -82,8 +88,18 @@ fn put(text: &str) -> io::Result<()> {
     writeln!(out, "{text}").and_then(|()| out.flush())
 }
 
-fn unprintable(error: io::Error) -> Error {
-    Error::new(Kind::Failed, format!("failed to write to standard output: {error}"))
+/// What an answer that did not arrive means: the verb has done its work, so a repeat would do it twice.
+///
+/// A reader that went away has seen what it wanted; anything else is told.
+fn answered(written: io::Result<()>) -> Result<(), Error> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => {
+            let what = format!("done, but the answer could not be written to standard output: {error}");
+            Err(Error::new(Kind::Degraded, what).hint("do not repeat it"))
+        }
+        Ok(()) => Ok(()),
+    }
 }
 
 #[cfg(test)]

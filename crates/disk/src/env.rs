@@ -74,3 +74,14 @@ pub fn caller() -> Caller {
 pub fn up_nonce() -> Option<Nonce> {
     text(UP_NONCE)?.parse().ok()
 }
+
+/// Whether a standard stream was closed when this program began.
+///
+/// The language's start-up opens `/dev/null` for reading and writing in the place of a closed one; who redirects to
+/// it by hand opens it one way.
+pub fn was_closed(stream: &impl std::os::fd::AsFd) -> bool {
+    use rustix::fs::{OFlags, fcntl_getfl, fstat, major, minor};
+    let both = fcntl_getfl(stream).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR);
+    // Character device 1:3 is /dev/null on every Linux.
+    both && fstat(stream).is_ok_and(|stat| (major(stat.st_rdev), minor(stat.st_rdev)) == (1, 3))
+}

@@ -155,6 +155,21 @@ pub fn sweep_marked(key: &str, value: &str, limit: Duration) -> Result<Swept> {
     sweep(limit, || marked(key, value))
 }
 
+/// Kill everything whose environment holds all of these entries until nothing does.
+///
+/// # Errors
+/// As [`sweep_marked`].
+pub fn sweep_bearing(entries: &[(&str, &str)], limit: Duration) -> Result<Swept> {
+    let keys: Vec<&str> = entries.iter().map(|(key, _)| *key).collect();
+    sweep(limit, || {
+        let mut found = environments(&keys)?;
+        found.retain(|(_, values)| {
+            entries.iter().all(|(key, value)| values.get(*key).is_some_and(|v| v == value))
+        });
+        Ok(found.into_iter().map(|(id, _)| id).collect())
+    })
+}
+
 /// Kill everything below a process until nothing is.
 ///
 /// # Errors

@@ -35,6 +35,9 @@ pub struct Desired {
     pub env: BTreeMap<String, String>,
     /// What ends a message's life for this program.
     pub receipts: Receipts,
+    /// The user's umask: the program's files are its user's business.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub umask: Option<u32>,
     /// Keys of newer versions.
     #[serde(flatten)]
     pub extra: serde_json::Map<String, serde_json::Value>,

@@ -23,6 +23,16 @@ pub enum Kind {
     Crash,
 }
 
+impl Kind {
+    /// The word in files and on screens.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Planned => "planned",
+            Kind::Crash => "crash",
+        }
+    }
+}
+
 /// How far the detached child got; written durably before each act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -81,7 +81,7 @@ impl Launch<'_> {
             argv: desired.argv.clone(),
             cwd: desired.cwd.clone(),
             env: environment,
-            umask: None,
+            umask: desired.umask,
             io: TERMINAL,
             runtime: desired.runtime.clone(),
             model: None,

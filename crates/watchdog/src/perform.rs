@@ -1,8 +1,10 @@
 //! Performing effects. Each is safe to repeat: a tick that dies in the middle is followed by one that
 //! sees what is, and decides again.
 
+use std::time::Duration;
+
 use netsky_disk::spawn::Program;
-use netsky_disk::{clock, process, random, state};
+use netsky_disk::{clock, process, random, state, sweep};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::{Guard, SessionView};
 use netsky_model::backoff::Attempts;
@@ -18,6 +20,9 @@ use crate::decide::Effect;
 use crate::error::{Error, Result};
 use crate::handoff;
 use crate::observe::Observed;
+
+/// Longest sweep of strangers.
+const STRANGERS: Duration = Duration::from_secs(5);
 
 /// Perform one effect; returns what to say about it.
 pub(crate) fn perform(
@@ -95,10 +100,23 @@ pub(crate) fn launch(
     }
     cx.bus.create(&desired.agent)?;
     return_mail(cx, desired, |generation| generation <= after)?;
+    evict_strangers(cx, &desired.agent)?;
     let launch =
         Launch { layout: cx.layout, desired, generation: after.next(), nonce: random::nonce(), programs };
     let guard = Guard { if_generation: Some(after), request_id };
     Ok(client.spawn(&launch.spec()?, &guard)?)
+}
+
+/// End what says to be this agent of this home and is no part of its kernel: what is left of a home that was
+/// removed and made again, say. What the kernel knows of earlier generations it sweeps itself.
+fn evict_strangers(cx: &Context<'_>, agent: &AgentId) -> Result<()> {
+    let home = cx.layout.home().display().to_string();
+    let bears = [(netsky_disk::env::HOME, home.as_str()), (netsky_disk::env::AGENT, agent.as_str())];
+    let swept = sweep::sweep_bearing(&bears, STRANGERS)?;
+    match swept.left.first() {
+        None => Ok(()),
+        Some(left) => Err(Error::Restart(format!("another {agent} of this home lives as pid {}", left.pid))),
+    }
 }
 
 /// What dead processes and dead generations had taken goes back to the inbox, or to the dead letters.
@@ -127,7 +145,7 @@ fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<Str
         state::write(cx.layout.crash_handoff(&id), draft.as_bytes())?;
     }
     add_attempt(cx, seen, &agent0)?;
-    cx.record.watchdog("restart-begun", Some(&agent0), &format!("{id} {kind:?}: {why}"));
+    cx.record.watchdog("restart-begun", Some(&agent0), &format!("{id} {}: {why}", kind.word()));
     let now = clock::stamp();
     start_child(
         cx,
@@ -156,7 +174,7 @@ fn start_child(cx: &Context<'_>, mut inflight: Inflight) -> Result<String> {
     let child = detach_child(cx, &inflight.id, inflight.epoch)?;
     inflight.child = Some(child);
     state::write_json(cx.layout.restart_inflight(), &inflight)?;
-    Ok(format!("{}: {:?} restart of agent0, child {}", inflight.id, inflight.kind, inflight.epoch))
+    Ok(format!("{}: {} restart of agent0, child {}", inflight.id, inflight.kind.word(), inflight.epoch))
 }
 
 fn detach_child(cx: &Context<'_>, id: &RestartId, epoch: u64) -> Result<ProcessId> {

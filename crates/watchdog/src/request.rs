@@ -18,8 +18,8 @@ const MAX_HANDOFF: u64 = 256 * 1024;
 /// What was queued.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Queued {
-    /// Bytes of the handoff's text.
-    pub bytes: usize,
+    /// Bytes of the handoff's text; none if nobody wrote one.
+    pub bytes: Option<usize>,
 }
 
 /// Queue a planned restart with the text of `handoff`, or with a short one of our own.
@@ -57,7 +57,7 @@ pub fn request(cx: &Context<'_>, caller: &Caller, handoff: Option<&Path>) -> Res
     match write_durable(&tmp, &folder, "restart-request", text.as_bytes(), Place::New) {
         Err(e) if e.is_exists() => Err(Error::RestartPending("queued")),
         Err(e) => Err(e.into()),
-        Ok(()) => Ok(Queued { bytes: text.len() }),
+        Ok(()) => Ok(Queued { bytes: handoff.map(|_| text.len()) }),
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process, state};
+use netsky_kernel::client::{Client, ClientError};
+use netsky_model::desired::Want;
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
@@ -13,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
-use crate::observe::{Observed, observe};
+use crate::observe::{self, Observed, observe};
 use crate::{perform, prune};
 
 /// Longest that a tick may hold the lock without getting on: its slowest steps are the start and the kill of
@@ -109,11 +111,13 @@ pub fn tick(cx: &Context<'_>) -> Result<Ticked> {
 /// The work of a tick; the caller holds the lock.
 pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     let mut ticked = Ticked::default();
-    if cx.layout.desired_agents()?.is_empty() {
-        // Nothing was ever wanted here: no anchor is started for that.
-        return Ok(ticked);
-    }
-    let mut client = cx.anchor()?;
+    let wanted = observe::wishes(cx, &mut Vec::new())?.iter().any(|wish| wish.want == Want::Up);
+    let mut client = match Client::connect(&cx.layout.kernel_root()) {
+        // Where nothing is wanted no anchor is started to find that nothing runs.
+        Err(ClientError::NotServing { .. }) if !wanted => return Ok(ticked),
+        Err(ClientError::NotServing { .. }) => cx.anchor()?,
+        served => served?,
+    };
     let seen = observe(cx, &mut client, &mut ticked.problems)?;
     return_mail(cx, &seen, &mut ticked.problems);
     let mut effects = decide(&seen).into_iter();

@@ -92,6 +92,8 @@ fn ours(cx: &Context<'_>, wish: &Wish) -> [Desired; 2] {
         cwd: cx.layout.home().to_owned(),
         env: inherited(),
         receipts: netsky_model::desired::Receipts::None,
+        // What they write is the constellation's, not the user's.
+        umask: None,
         ..blank(agent)
     })
 }
@@ -108,6 +110,7 @@ fn blank(agent: AgentId) -> Desired {
         cwd: PathBuf::new(),
         env: BTreeMap::new(),
         receipts: netsky_model::desired::Receipts::default(),
+        umask: netsky_disk::process::users_umask(),
         extra: serde_json::Map::new(),
     }
 }
@@ -189,7 +192,8 @@ fn wait_for_root(cx: &Context<'_>, ticked: &Ticked) -> Result<UpProof> {
             None if !ticked.problems.is_empty() => return Err(Error::Restart(ticked.problems.join("; "))),
             None => {}
             Some(session) => {
-                if let Some(proof) = UpProof::of_session(cx, &session) {
+                let proof = UpProof::of_session(cx, &session).filter(|_| session.state.may_live());
+                if let Some(proof) = proof {
                     return Ok(proof);
                 }
                 // Gone, and nobody is bringing it back right now: the next try may be minutes away.

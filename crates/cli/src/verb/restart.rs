@@ -11,7 +11,7 @@ use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 
-/// Ask for a planned restart of agent0; the next tick performs it
+/// Ask for a planned restart: agent0 and all clones end and come back; the next tick performs it
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A file whose text the new agent0 gets; it is copied and stays yours
@@ -44,6 +44,9 @@ impl Run for Args {
         if cx.json {
             return output::json(&queued);
         }
-        output::say(&format!("restart queued with a handoff of {} bytes; see `netsky status`", queued.bytes))
+        let with = queued
+            .bytes
+            .map_or_else(|| "without a handoff".to_owned(), |n| format!("with a handoff of {n} bytes"));
+        output::say(&format!("restart queued {with}; see `netsky status`"))
     }
 }

@@ -36,7 +36,11 @@ fn row(agent: &AgentStatus, served: bool) -> Vec<String> {
         Want::Up => "up",
         Want::Stopped => "stopped",
     };
-    let unknown = if served { "never ran" } else { "not known" };
+    let unknown = match agent.want {
+        Want::Stopped => "stopped",
+        Want::Up if served => "never ran",
+        Want::Up => "not known",
+    };
     let since = agent.started_at.as_ref().map(|at| human(clock::stamp().since(at)));
     vec![
         agent.id.to_string(),
@@ -54,12 +58,16 @@ fn row(agent: &AgentStatus, served: bool) -> Vec<String> {
 fn footer(report: &StatusReport) -> String {
     let anchor = match report.anchor_epoch {
         Some(epoch) => format!("anchor: serves, epoch {epoch}"),
-        None => "anchor: nobody serves; `netsky watchdog tick` starts it".to_owned(),
+        None if report.agents.iter().any(|agent| agent.want == Want::Up) => {
+            "anchor: nobody serves; `netsky watchdog tick` starts it and repairs".to_owned()
+        }
+        None => "anchor: not running, and nothing is wanted".to_owned(),
     };
     let restart = match &report.restart {
         Some(restart) => {
             let phase = restart.phase.map_or("not begun", |phase| phase.word());
-            format!("{} ({:?}), {phase}, watched {} ms", restart.id, restart.kind, restart.watched_ms)
+            let kind = restart.kind.word();
+            format!("{} ({kind}), {phase}, watched {} ms", restart.id, restart.watched_ms)
         }
         None if report.restart_queued => "queued".to_owned(),
         None => "none".to_owned(),

@@ -366,3 +366,53 @@ fn t24_a_stuck_holder_of_the_watchdogs_lock_is_ended() {
     assert!(!is_alive(&id));
     holder.wait().expect("ended");
 }
+
+#[test]
+fn an_agents_files_have_the_umask_of_whoever_said_up() {
+    let stage = Stage::new();
+    let script = "umask > \"$NETSKY_HOME/../umask\"; netsky session up && exec sleep 100000";
+    let up = stage.command(&["up", "0", "--", "/bin/sh", "-c", script]);
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.args(["-c", "umask 027; exec \"$0\" \"$@\""]).arg(up.get_program()).args(up.get_args()).env_clear();
+    shell
+        .envs(up.get_envs().filter_map(|(key, value)| Some((key, value?))))
+        .current_dir(up.get_current_dir().expect("set"));
+    assert!(shell.output().expect("runs").status.success());
+    let umask = std::fs::read_to_string(stage.home().join("../umask")).expect("written");
+    assert_eq!(umask.trim(), "0027");
+}
+
+#[test]
+fn a_home_that_was_removed_and_made_again_gets_no_second_agent0() {
+    let stage = Stage::up(0, QUIET, "1h");
+    stage.hold_triggers();
+    let old = stage.program("agent0");
+    let (anchor, keepers) = (stage.anchor(), ["agentinfinity", "netsky-ticker"].map(|id| stage.worker(id)));
+    std::fs::remove_dir_all(stage.home()).expect("removed");
+    stage.ok(&["up", "0", "--tick", "1h", "--", "/bin/sh", "-c", QUIET]);
+    assert!(!is_alive(&old), "the old agent0 is ended before the new one starts");
+    assert_eq!(stage.living_roots().len(), 1);
+    // What is left of the removed home is nobody's; this test ends what it started.
+    for left in keepers.iter().chain([&anchor]) {
+        let _ = netsky_disk::process::signal(left, Signal::KILL);
+    }
+}
+
+#[test]
+fn a_tick_where_nothing_is_wanted_starts_no_anchor() {
+    let stage = Stage::up(0, QUIET, "1h");
+    stage.ok(&["down"]);
+    assert_eq!(stage.ok(&["watchdog", "tick"]), "all is as it should be\n");
+    assert!(stage.status()["anchor_epoch"].is_null());
+    assert!(stage.ok(&["status"]).contains("nothing is wanted"));
+}
+
+#[test]
+fn up_does_not_take_the_proof_of_the_dead() {
+    let stage = Stage::up(0, QUIET, "1h");
+    stage.hold_triggers();
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
+    let told = stage.ok(&["up", "0", "--tick", "1h", "--", "/bin/sh", "-c", QUIET]);
+    assert!(told.contains("agent0 session 2 starting at "), "{told}");
+}

@@ -87,6 +87,17 @@ impl Stage {
         identify(u32::try_from(pid).expect("a pid")).unwrap_or_else(|| panic!("{id} is gone"))
     }
 
+    /// The process that holds an agent, by identity.
+    pub(crate) fn worker(&self, id: &str) -> ProcessId {
+        let pid = self.agent(id)["worker_pid"].as_u64().unwrap_or_else(|| panic!("{id} has no worker"));
+        identify(u32::try_from(pid).expect("a pid")).unwrap_or_else(|| panic!("the worker of {id} is gone"))
+    }
+
+    /// The anchor, by identity.
+    pub(crate) fn anchor(&self) -> ProcessId {
+        netsky_disk::lock::Lock::noted(self.home().join(".ostk/anchor.lock")).expect("an anchor serves")
+    }
+
     pub(crate) fn signal(&self, process: &ProcessId, what: Signal) {
         assert!(signal(process, what).expect("ours to signal"), "{process:?} is gone already");
     }

@@ -29,6 +29,10 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         cx.may_take_for(&self.agent)?;
+        if netsky_disk::env::was_closed(&std::io::stdout()) {
+            let what = "standard output is closed, so nobody would see what is drained";
+            return Err(Error::new(Kind::Usage, what).hint("nothing was taken"));
+        }
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
         let bus = Bus::open(layout, &telemetry);
@@ -47,13 +51,14 @@ impl Args {
     fn as_json(&self, cx: &Context, bus: &Bus<'_>) -> Result<(), Error> {
         let batch = bus.claim(&self.agent, self.max.unwrap_or(MAX_JSON).min(MAX_JSON))?;
         let envelopes: Vec<Value> = batch.claims.iter().map(as_value).collect();
-        if let Err(error) = output::json(&json!({ "envelopes": envelopes })) {
+        if let Err(error) = output::json_or_fail(&json!({ "envelopes": envelopes })) {
+            let error = format!("failed to write to standard output: {error}");
             let count = batch.claims.len();
             for claim in batch.claims {
                 bus.release(claim)?;
             }
             return Err(match count {
-                0 => error,
+                0 => Error::new(Kind::Failed, error),
                 _ => {
                     Error::new(Kind::Failed, format!("{error}; the {count} messages went back to the inbox"))
                 }

@@ -103,6 +103,9 @@ fn named_or_own(named: Option<Sender>, caller: &Caller) -> Result<Sender, Error>
 
 /// Reads no more than can be sent.
 fn from_stdin() -> Result<String, Error> {
+    if netsky_disk::env::was_closed(&std::io::stdin()) {
+        return Err(Error::new(Kind::Usage, "standard input is closed").hint("nothing was sent"));
+    }
     let mut bytes = Vec::new();
     let limit = MAX_BYTES as u64 + 1;
     std::io::stdin().lock().take(limit).read_to_end(&mut bytes).map_err(|e| {
