@@ -48,7 +48,7 @@ pub(crate) fn attach(root: PathBuf, name: AgentId, how: &How) -> Result<(), Erro
         Left::WorkerDied => {
             let what = format!("the worker of {name} died");
             Err(Error::new(Kind::Failed, what)
-                .hint("its keeper may start it again, see `netsky status`, or `ostk kernel ps`"))
+                .hint("its keeper may start it again, see `ostk kernel ps`"))
         }
     }
 }
@@ -58,7 +58,7 @@ impl From<AttachError> for Error {
         let what = error.to_string();
         match error {
             AttachError::NoSession { .. } => {
-                Self::new(Kind::NotFound, what).hint("see `netsky status`, or `ostk kernel ps`")
+                Self::new(Kind::NotFound, what).hint("see `ostk kernel ps`")
             }
             AttachError::NotRunning { name, .. } => {
                 Self::new(Kind::NotFound, what).hint(format!("see `ostk logs {name}`"))

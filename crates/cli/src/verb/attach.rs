@@ -4,7 +4,7 @@ use netsky_model::id::AgentId;
 
 use crate::attach::{How, attach};
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::run::Run;
 
 /// See and type into an agent's terminal; leaving it does not stop it
@@ -19,6 +19,10 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        attach(cx.home()?.kernel_root(), self.agent, &self.how)
+        let agent = self.agent.clone();
+        attach(cx.home()?.kernel_root(), self.agent, &self.how).map_err(|error| match error.kind {
+            Kind::NotFound => error.hint(format!("see `netsky status`, and `netsky logs {agent}` for its output")),
+            _ => error,
+        })
     }
 }
