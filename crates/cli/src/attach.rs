@@ -47,8 +47,7 @@ pub(crate) fn attach(root: PathBuf, name: AgentId, how: &How) -> Result<(), Erro
         }
         Left::WorkerDied => {
             let what = format!("the worker of {name} died");
-            Err(Error::new(Kind::Failed, what)
-                .hint("its keeper may start it again, see `ostk kernel ps`"))
+            Err(Error::new(Kind::Failed, what).hint("its keeper may start it again, see `ostk kernel ps`"))
         }
     }
 }
@@ -57,9 +56,7 @@ impl From<AttachError> for Error {
     fn from(error: AttachError) -> Self {
         let what = error.to_string();
         match error {
-            AttachError::NoSession { .. } => {
-                Self::new(Kind::NotFound, what).hint("see `ostk kernel ps`")
-            }
+            AttachError::NoSession { .. } => Self::new(Kind::NotFound, what).hint("see `ostk kernel ps`"),
             AttachError::NotRunning { name, .. } => {
                 Self::new(Kind::NotFound, what).hint(format!("see `ostk logs {name}`"))
             }

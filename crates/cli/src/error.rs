@@ -179,9 +179,7 @@ fn refused_by_anchor(refusal: &netsky_kernel::rpc::Refusal) -> Error {
     use netsky_kernel::rpc::RefusalKind as Refusal;
     let what = refusal.message.clone();
     match refusal.kind() {
-        Refusal::NotFound => {
-            Error::new(Kind::NotFound, what).hint("see `ostk kernel ps`")
-        }
+        Refusal::NotFound => Error::new(Kind::NotFound, what).hint("see `ostk kernel ps`"),
         Refusal::Busy => Error::new(Kind::Busy, what).hint("nothing was done, repeat later"),
         Refusal::BadParams | Refusal::TooLarge => Error::new(Kind::Usage, what).hint("nothing was done"),
         Refusal::Refused => Error::new(Kind::Refused, what),

@@ -30,30 +30,32 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let layout = KernelLayout::new(cx.kernel_root()?);
-        if netsky_disk::state::read(layout.meta(&self.name))?.is_none() {
-            return Err(
-                Error::new(Kind::NotFound, format!("no session {}", self.name)).hint("see `ostk kernel ps`")
-            );
-        }
-        let log = LogReader::open(&layout.out(&self.name))?;
-        let mut at = log.span()?.base;
-        let mut text = Text::default();
-        loop {
-            // Asked before the log is read: what was printed before the end is then still seen.
-            let lives = Lock::is_held(layout.worker_lock(&self.name))?;
-            match log.read_from(at, PIECE)? {
-                Chunk::Bytes { offset, bytes } => {
-                    at = offset + bytes.len() as u64;
-                    output::piece(&text.take(&bytes))?;
-                }
-                Chunk::Gap { from, to } => {
-                    output::piece(&format!("\n[{} bytes are no longer kept]\n", to.saturating_sub(from)))?;
-                    at = to;
-                }
-                Chunk::End if self.follow && lives => clock::pause(LOOK),
-                Chunk::End => return Ok(()),
+        print(&KernelLayout::new(cx.kernel_root()?), &self.name, self.follow)
+    }
+}
+
+/// Print a session's log, and go on until its end if `follow`.
+pub(crate) fn print(layout: &KernelLayout, name: &AgentId, follow: bool) -> Result<(), Error> {
+    if netsky_disk::state::read(layout.meta(name))?.is_none() {
+        return Err(Error::new(Kind::NotFound, format!("no session {}", name)).hint("see `ostk kernel ps`"));
+    }
+    let log = LogReader::open(&layout.out(name))?;
+    let mut at = log.span()?.base;
+    let mut text = Text::default();
+    loop {
+        // Asked before the log is read: what was printed before the end is then still seen.
+        let lives = Lock::is_held(layout.worker_lock(name))?;
+        match log.read_from(at, PIECE)? {
+            Chunk::Bytes { offset, bytes } => {
+                at = offset + bytes.len() as u64;
+                output::piece(&text.take(&bytes))?;
             }
+            Chunk::Gap { from, to } => {
+                output::piece(&format!("\n[{} bytes are no longer kept]\n", to.saturating_sub(from)))?;
+                at = to;
+            }
+            Chunk::End if follow && lives => clock::pause(LOOK),
+            Chunk::End => return Ok(()),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::run::{Program, Run, verbs};
 mod attach;
 mod kernel;
 mod lineage;
-mod logs;
+pub(crate) mod logs;
 mod reach;
 mod serve;
 mod status;

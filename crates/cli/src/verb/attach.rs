@@ -21,7 +21,9 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let agent = self.agent.clone();
         attach(cx.home()?.kernel_root(), self.agent, &self.how).map_err(|error| match error.kind {
-            Kind::NotFound => error.hint(format!("see `netsky status`, and `netsky logs {agent}` for its output")),
+            Kind::NotFound => {
+                error.hint(format!("see `netsky status`, and `netsky logs {agent}` for its output"))
+            }
             _ => error,
         })
     }

@@ -14,6 +14,7 @@ mod demo_agent;
 mod demo_janitor;
 mod down;
 mod init;
+mod logs;
 mod record;
 mod restart;
 mod session;
@@ -42,6 +43,7 @@ verbs! {
         Down(down::Args),
         Status(status::Args),
         Attach(attach::Args),
+        Logs(logs::Args),
         Restart(restart::Args),
         #[command(subcommand)]
         Channel(channel::Verb),

@@ -416,3 +416,13 @@ fn up_does_not_take_the_proof_of_the_dead() {
     let told = stage.ok(&["up", "0", "--tick", "1h", "--", "/bin/sh", "-c", QUIET]);
     assert!(told.contains("agent0 session 2 starting at "), "{told}");
 }
+
+#[test]
+fn logs_show_what_an_agent_printed_also_when_it_is_gone() {
+    let stage = Stage::up(0, "netsky session up; echo marker-$NETSKY_GENERATION; exec sleep 100000", "1h");
+    stage.until("its words", |stage| stage.ok(&["logs", "0"]).contains("marker-1").then_some(()));
+    stage.ok(&["down"]);
+    assert!(stage.ok(&["logs", "agent0"]).contains("marker-1"));
+    let (exit, line) = stage.refused(&["logs", "agent9"]);
+    assert!(exit == 3 && line.contains("netsky status"), "{line}");
+}
