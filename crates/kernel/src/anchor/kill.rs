@@ -214,7 +214,7 @@ mod tests {
             });
             tokio::task::yield_now().await;
             settled(&anchor, &about);
-            assert_eq!(stopping.await.expect("no panic").ended, [about.session.clone()]);
+            assert_eq!(stopping.await.expect("no panic").ended, std::slice::from_ref(&about.session));
             assert!(asked_before(&anchor, &about), "the next anchor would revive it");
         });
     }
