@@ -3,6 +3,8 @@
 //! Promise: replaced durably; what does not read is reported with its kind, never overwritten here. Who may write when is
 //! said at [`Meta`].
 
+use netsky_disk::ReadError;
+use netsky_disk::fs::Dir;
 use netsky_disk::layout::KernelLayout;
 use netsky_model::id::AgentId;
 
@@ -29,7 +31,12 @@ pub(crate) enum MetaFileError {
 /// # Errors
 /// It does not read, or is not about that session.
 pub(crate) fn read(layout: &KernelLayout, name: &AgentId) -> Result<Option<Meta>, MetaFileError> {
-    let Some(bytes) = netsky_disk::state::read(layout.meta(name))? else { return Ok(None) };
+    let bytes = match Dir::open(layout.agents())?.read(format!("{name}.meta"), Meta::MAX_BYTES) {
+        Ok(bytes) => bytes,
+        Err(ReadError::Io(e)) if e.is_not_found() => return Ok(None),
+        Err(ReadError::Io(e)) => return Err(e.into()),
+        Err(e) => return Err(netsky_disk::Error::because("read", layout.meta(name), e.to_string()).into()),
+    };
     let meta = Meta::parse(&bytes).map_err(|source| MetaFileError::Meta { name: name.clone(), source })?;
     if meta.spec.name != *name {
         let why = format!("it describes {}", meta.spec.name);

@@ -157,6 +157,9 @@ pub enum MetaError {
 }
 
 impl Meta {
+    /// Most bytes of the file; a larger one is nobody's.
+    pub const MAX_BYTES: u64 = 1 << 20;
+
     /// Read the bytes of a meta file.
     ///
     /// # Errors

@@ -167,14 +167,24 @@ impl Connection {
     }
 
     async fn reply(&mut self, id: Value, outcome: Result<Value, Refusal>) -> Result<(), Closed> {
-        let reply = Reply::new(id, self.anchor.epoch, outcome);
-        let mut bytes = serde_json::to_vec(&reply).map_err(|_| Closed)?;
-        bytes.push(b'\n');
+        let bytes = line_of(id, self.anchor.epoch, outcome).ok_or(Closed)?;
         match tokio::time::timeout(UNREAD, self.output.write_all(&bytes)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(Closed),
         }
     }
+}
+
+/// The line of an answer; one that nobody could read says so instead.
+fn line_of(id: Value, epoch: u64, outcome: Result<Value, Refusal>) -> Option<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(&Reply::new(id.clone(), epoch, outcome)).ok()?;
+    if bytes.len() >= MAX_LINE {
+        let message = format!("the answer of {} bytes is over {MAX_LINE}", bytes.len());
+        let refusal = Refusal::new(RefusalKind::TooLarge, message);
+        bytes = serde_json::to_vec(&Reply::new(id, epoch, Err(refusal))).ok()?;
+    }
+    bytes.push(b'\n');
+    Some(bytes)
 }
 
 enum Input {
@@ -215,5 +225,18 @@ impl Lines {
                 Ok(n) => self.held.extend_from_slice(&chunk[..n]),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_over_a_line_is_refused_as_such() {
+        let line = line_of(Value::from(7), 3, Ok(Value::from("x".repeat(MAX_LINE)))).expect("a line");
+        let reply: Reply = serde_json::from_slice(&line).expect("it reads");
+        assert_eq!(reply.id, Value::from(7));
+        assert!(matches!(reply.outcome, crate::rpc::Outcome::Error(e) if e.kind() == RefusalKind::TooLarge));
     }
 }

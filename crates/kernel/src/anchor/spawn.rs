@@ -21,7 +21,7 @@ use super::{fold, watch};
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
-use crate::rpc::spawn::Params;
+use crate::rpc::spawn::{MAX_LABELS, MAX_SPEC, Params};
 use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView};
 use crate::session::{End, Meta, Phase, ReadyLine, Spec};
 use crate::start;
@@ -30,6 +30,8 @@ use crate::start;
 const READY: Duration = Duration::from_secs(10);
 /// Longest readiness line.
 const READY_LINE: u64 = 64 * 1024;
+/// What a description may grow by until its end: two processes and why it failed, which comes in a readiness line.
+const META_GROWTH: u64 = 2 * READY_LINE;
 
 /// Starts what a client asks for.
 pub(super) async fn spawn(anchor: &Rc<Anchor>, params: Params) -> Result<SessionView, Refusal> {
@@ -74,6 +76,17 @@ fn check(spec: &Spec) -> Result<(), Refusal> {
     }
     if spec.argv.iter().chain(spec.env.values()).any(|text| zero(text)) {
         return bad(format!("argv or environment of {} holds NUL", spec.name));
+    }
+    let size = |bytes: serde_json::Result<Vec<u8>>| bytes.map(|bytes| bytes.len()).map_err(internal);
+    let whole = size(serde_json::to_vec(spec))?;
+    let labels = size(serde_json::to_vec(&(&spec.tags, &spec.runtime, &spec.model)))?;
+    for (what, bytes, limit) in
+        [("the start", whole, MAX_SPEC), ("what labels the start", labels, MAX_LABELS)]
+    {
+        if bytes > limit {
+            let message = format!("{what} of {} takes {bytes} bytes; the limit is {limit}", spec.name);
+            return Err(Refusal::new(RefusalKind::TooLarge, message));
+        }
     }
     Ok(())
 }
@@ -146,6 +159,11 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
         extra: former.map(|meta| meta.extra).unwrap_or_default(),
         spec,
     };
+    let bytes = meta.to_bytes().len() as u64;
+    if bytes > Meta::MAX_BYTES - META_GROWTH {
+        let message = format!("the description of {name} would take {bytes} bytes");
+        return Err(Refusal::new(RefusalKind::TooLarge, message));
+    }
     let mut data = json!({"runtime": meta.spec.runtime, "keeper": meta.spec.keeper});
     if let Some(request_id) = &guard.request_id {
         data["request_id"] = request_id.as_str().into();

@@ -123,8 +123,8 @@ impl Entry {
             heartbeat,
             tags: meta.spec.tags.clone(),
             socket: meta.socket.clone(),
-            argv: meta.spec.argv.clone(),
-            cwd: meta.spec.cwd.clone(),
+            argv: Vec::new(),
+            cwd: None,
         }
     }
 }

@@ -140,7 +140,8 @@ pub enum RefusalKind {
     FailedToStart,
     /// Not allowed.
     Refused,
-    /// The line is longer than [`MAX_LINE`].
+    /// What was sent, asked to be kept or would be answered is longer than its limit ([`MAX_LINE`],
+    /// [`spawn::MAX_SPEC`]).
     TooLarge,
     /// A kind this program does not know.
     #[serde(other)]

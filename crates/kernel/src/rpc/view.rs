@@ -138,8 +138,10 @@ pub struct SessionView {
     pub tags: BTreeMap<String, String>,
     /// The worker's socket.
     pub socket: PathBuf,
-    /// Program and arguments.
+    /// Program and arguments; only in the answer to `session/show`, as they may be long.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,
-    /// Working directory of the program.
-    pub cwd: PathBuf,
+    /// Working directory of the program; only in the answer to `session/show`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
 }

@@ -31,8 +31,6 @@ use crate::socket;
 
 /// A look at the lock (`Lock::is_held`) holds it for a moment: wait that out before saying "busy".
 const LOCK_WAIT: Duration = Duration::from_millis(500);
-/// Most bytes of a meta file: argv and environment, which the system itself bounds at 2 MiB.
-const META_CAP: u64 = 4 << 20;
 
 /// Why a worker did not come up.
 pub(super) struct Refused {
@@ -117,7 +115,7 @@ fn hello(meta: &Meta, worker: &ProcessId, program: &ProcessId, log: LogSpan) -> 
 /// The meta file, if it speaks of exactly the start we were told to make.
 fn reserved(layout: &KernelLayout, args: &Args) -> Result<Meta, Refused> {
     let agents = Dir::open(layout.agents()).map_err(setup)?;
-    let bytes = agents.read(format!("{}.meta", args.name), META_CAP).map_err(setup)?;
+    let bytes = agents.read(format!("{}.meta", args.name), Meta::MAX_BYTES).map_err(setup)?;
     let meta = Meta::parse(&bytes).map_err(setup)?;
     let stale = |why| Err(Refused { kind: StartFailure::Stale, why });
     if meta.spec.name != args.name || meta.generation != args.generation {

@@ -209,3 +209,29 @@ fn a_long_grace_delays_nobody_else() {
     client.kill(&session.name, Some(Duration::ZERO), &Guard::none()).expect("killed");
     assert_eq!(killing.join().expect("no panic").end, Some(End::Killed));
 }
+
+#[test]
+fn long_command_lines_keep_nobody_from_reading_the_list() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let mut long = sleeper("agent0");
+    // One argument may have 128 KiB; together the sessions have more than a line.
+    long.argv.extend(["x".repeat(120 << 10), "y".repeat(120 << 10)]);
+    long.argv[2] = "exec sleep 1000 # $0 $1".to_owned();
+    for n in 0..5 {
+        let spec = netsky_kernel::session::Spec { name: id(&format!("agent{n}")), ..long.clone() };
+        assert_eq!(spawn(&mut client, &spec).argv, [] as [String; 0]);
+    }
+    let listed = client.list().expect("a list fits a line");
+    assert!(listed.len() == 5 && listed.iter().all(|view| view.argv.is_empty() && view.cwd.is_none()));
+    let shown = client.show(&long.name).expect("one fits");
+    assert_eq!((&shown.argv, shown.cwd.as_ref()), (&long.argv, Some(&long.cwd)));
+    long.argv.push("z".repeat(120 << 10));
+    long.name = id("agent9");
+    let refused = client.spawn(&long, &Guard::none()).expect_err("too long");
+    assert_eq!(refused.kind(), Some(RefusalKind::TooLarge));
+    let mut labelled = sleeper("agent9");
+    labelled.tags.insert("why".to_owned(), "w".repeat(8 << 10));
+    let refused = client.spawn(&labelled, &Guard::none()).expect_err("it would stand in every list");
+    assert_eq!(refused.kind(), Some(RefusalKind::TooLarge));
+}

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use super::files::{self, Content, StateFile, does_not_read};
 use super::place;
 
-/// Most bytes of a meta: an environment may be large.
-const META: u64 = 1024 * 1024;
+/// Most bytes of a number in a file of its own.
+const NUMBER: u64 = 1024;
 /// The role whose epochs the journal bears.
 const ROLE: &str = "anchor";
 
@@ -154,7 +154,7 @@ fn metas(
     let Some(agents) = files::folder(layout, root.agents(), files)? else { return Ok(metas) };
     for file in agents.names()? {
         let Some(name) = file.strip_suffix(".meta") else { continue };
-        let Some(read) = files::bytes(&agents, file.as_ref(), META)? else { continue };
+        let Some(read) = files::bytes(&agents, file.as_ref(), Meta::MAX_BYTES)? else { continue };
         let place = place(layout, agents.path().join(&file));
         let content = match read.map(|bytes| Meta::parse(&bytes)) {
             Ok(Ok(meta)) if meta.spec.name.as_str() == name => {
@@ -174,7 +174,7 @@ fn metas(
 fn epoch(layout: &Layout, path: &Path, files: &mut Vec<StateFile>) -> netsky_disk::Result<Option<u64>> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
     let Some(dir) = files::folder(layout, parent, files)? else { return Ok(None) };
-    let Some(read) = files::bytes(&dir, name, META)? else { return Ok(None) };
+    let Some(read) = files::bytes(&dir, name, NUMBER)? else { return Ok(None) };
     let number = read.and_then(|bytes| {
         let text = String::from_utf8_lossy(&bytes);
         text.trim().parse::<u64>().map_err(|_| "is not a number".to_owned())
