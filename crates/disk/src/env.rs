@@ -75,11 +75,11 @@ pub fn up_nonce() -> Option<Nonce> {
     text(UP_NONCE)?.parse().ok()
 }
 
-/// Whether a standard stream was closed when this program began.
+/// Whether a standard stream leads nowhere: it was closed when this program began, or is `/dev/null` for both ways.
 ///
-/// The language's start-up opens `/dev/null` for reading and writing in the place of a closed one; who redirects to
-/// it by hand opens it one way.
-pub fn was_closed(stream: &impl std::os::fd::AsFd) -> bool {
+/// The language's start-up opens `/dev/null` for reading and writing in the place of a closed one, and some programs
+/// give it so to what they start; a shell that redirects to it opens it one way.
+pub fn leads_nowhere(stream: &impl std::os::fd::AsFd) -> bool {
     use rustix::fs::{OFlags, fcntl_getfl, fstat, major, minor};
     let both = fcntl_getfl(stream).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR);
     // Character device 1:3 is /dev/null on every Linux.

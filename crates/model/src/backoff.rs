@@ -27,6 +27,7 @@ pub struct Attempts {
     pub at: Vec<Stamp>,
     /// Whether they came to be a crashloop. Only a proved start ends one: attempts an hour apart do not look
     /// like a loop any more, and still are one.
+    #[serde(default)]
     pub crashloop: bool,
 }
 

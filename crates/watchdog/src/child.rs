@@ -20,7 +20,7 @@ use netsky_runtime::{Launch, TAG_NONCE};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::session_up::UpProof;
-use crate::{handoff, perform};
+use crate::{handoff, observe, perform};
 
 /// Slow look while waiting for the proof: whether agent0 died, and for what gave no event.
 const UP_RESCAN: Duration = Duration::from_millis(500);
@@ -61,6 +61,7 @@ pub fn run(cx: &Context<'_>, id: &RestartId, epoch: u64, said: impl Fn(&str)) ->
         started_at: before.as_ref().map_or(now.clone(), |status| status.started_at.clone()),
         updated_at: now,
         error: None,
+        torn_down: before.as_ref().is_some_and(|status| status.torn_down),
         agents: before.map_or_else(Vec::new, |status| status.agents),
     };
     let mut child = Child { cx, inflight, status };
@@ -107,6 +108,7 @@ impl Child<'_> {
             // asks the kernel for generations that are no longer the newest, and is refused.
             let sessions = client.list()?;
             self.status.agents.clear();
+            self.status.torn_down = true;
             self.enter(Phase::Teardown)?;
             fault::point("watchdog.child.teardown")
                 .map_err(|e| netsky_disk::Error::new("tear down", "agent0", e))?;
@@ -179,16 +181,15 @@ impl Child<'_> {
     /// Who comes back: agent0, and after a planned restart every numbered agent that is wanted.
     fn to_start(&self) -> Result<Vec<Desired>> {
         let mut wanted = Vec::new();
-        for agent in self.cx.layout.desired_agents()? {
+        // A clone's wish that does not read concerns that clone; the tick tells it.
+        for desired in observe::wishes(self.cx, &mut Vec::new())? {
             let concerned = match self.inflight.kind {
-                Kind::Planned => agent.number().is_some(),
-                Kind::Crash => agent == AgentId::root(),
+                Kind::Planned => desired.agent.number().is_some(),
+                Kind::Crash => desired.agent == AgentId::root(),
             };
-            if !concerned {
-                continue;
+            if concerned && desired.want == Want::Up {
+                wanted.push(desired);
             }
-            let desired: Option<Desired> = state::read_json(self.cx.layout.desired(&agent))?;
-            wanted.extend(desired.filter(|desired| desired.want == Want::Up));
         }
         match wanted.first() {
             Some(first) if first.agent == AgentId::root() => Ok(wanted),

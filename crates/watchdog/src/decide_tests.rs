@@ -74,6 +74,7 @@ fn underway(kind: Kind, phase: Option<Phase>, generation: u64) -> Underway {
             started_at: stamp(100),
             updated_at: stamp(120),
             error: None,
+            torn_down: true,
             agents: vec![started],
         }),
         child_alive: false,

@@ -106,3 +106,97 @@ pub(crate) fn deliver(cx: &Context<'_>, restart: &RestartId) -> Result<()> {
     state::remove(cx.layout.crash_handoff(restart))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use netsky_bus::Bus;
+    use netsky_disk::fs::Dir;
+    use netsky_disk::home::Home;
+    use netsky_disk::layout::Layout;
+    use netsky_disk::random;
+    use netsky_ledger::Telemetry;
+    use netsky_model::life::State;
+
+    use super::*;
+
+    /// Runs `test` on a fresh home in which a crash restart has its draft.
+    fn with_draft(test: impl FnOnce(&Context<'_>, &RestartId)) {
+        let temp = tempfile::tempdir().expect("a throwaway folder");
+        let layout = Layout::new(temp.path().join("home"));
+        Home::init(&layout).expect("a fresh folder becomes a home");
+        let record = Telemetry::new(&layout);
+        let bus = Bus::open(&layout, &record);
+        bus.create(&AgentId::root()).expect("agent0 has a channel");
+        let nowhere = std::path::PathBuf::from("/nowhere");
+        let cx =
+            Context { layout: &layout, bus, record: &record, netsky: nowhere.clone(), ostk: nowhere.clone() };
+        let restart = random::restart_id();
+        write_draft(&cx, &restart);
+        test(&cx, &restart);
+    }
+
+    fn write_draft(cx: &Context<'_>, restart: &RestartId) {
+        state::write(cx.layout.crash_handoff(restart), b"what is known").expect("a draft");
+    }
+
+    fn archive(cx: &Context<'_>, restart: &RestartId) -> std::path::PathBuf {
+        cx.layout.archived_handoff(restart)
+    }
+
+    fn waiting(cx: &Context<'_>) -> usize {
+        cx.bus.list(&AgentId::root(), Some(State::Written)).expect("a channel").len()
+    }
+
+    #[test]
+    fn t18_what_never_reached_the_inbox_is_not_archived() {
+        with_draft(|cx, restart| {
+            let inbox = cx.layout.folder(&AgentId::root(), State::Written);
+            std::fs::remove_dir(&inbox).expect("an empty inbox");
+            std::fs::write(&inbox, b"").expect("a file in its place takes no mail");
+            deliver(cx, restart).expect_err("nothing can be delivered");
+            assert!(!archive(cx, restart).exists(), "archived before it was delivered");
+            assert!(cx.layout.crash_handoff(restart).exists(), "the draft is all there is");
+
+            std::fs::remove_file(&inbox).expect("the file goes");
+            Dir::create(&inbox).expect("the inbox is back");
+            deliver(cx, restart).expect("a repeat goes on");
+            assert_eq!(waiting(cx), 1);
+            assert!(archive(cx, restart).exists() && !cx.layout.crash_handoff(restart).exists());
+        });
+    }
+
+    #[test]
+    fn a_long_handoff_is_spilled_whole_and_its_envelope_says_where() {
+        with_draft(|cx, restart| {
+            let text = "\u{1}é".repeat(60 * 1024);
+            state::write(cx.layout.crash_handoff(restart), text.as_bytes()).expect("a draft");
+            deliver(cx, restart).expect("delivered");
+            let archived = std::fs::read(archive(cx, restart)).expect("archived");
+            let packet = Envelope::parse(&archived).expect("an envelope");
+            let spill = &packet.extra["spill"];
+            assert_eq!(
+                std::fs::read_to_string(spill["path"].as_str().expect("a path")).expect("spilled"),
+                text
+            );
+            assert_eq!(spill["digest"].as_str(), Some(blake3::hash(text.as_bytes()).to_hex().as_str()));
+            let sent = cx.bus.show(&AgentId::root(), id(restart).as_str()).expect("sent").envelope;
+            assert_eq!(sent.expect("reads").digest, packet.digest, "the archive is what was sent");
+        });
+    }
+
+    #[test]
+    fn t18_a_repeat_from_any_step_delivers_one_handoff() {
+        with_draft(|cx, restart| {
+            deliver(cx, restart).expect("delivered");
+            // As after a death before the source was removed.
+            write_draft(cx, restart);
+            deliver(cx, restart).expect("delivered again");
+            assert!(!cx.layout.crash_handoff(restart).exists());
+            // As after a death before it was archived.
+            write_draft(cx, restart);
+            std::fs::remove_file(archive(cx, restart)).expect("it was archived");
+            deliver(cx, restart).expect("delivered once more");
+            assert_eq!(waiting(cx), 1, "the id derives from the restart");
+        });
+    }
+}

@@ -70,17 +70,21 @@ pub(crate) struct Underway {
 /// Look. What does not read is told in `problems` and left out; the others go on.
 pub(crate) fn observe(cx: &Context<'_>, client: &mut Client, problems: &mut Vec<String>) -> Result<Observed> {
     let desired = wishes(cx, problems)?;
+    let sessions: BTreeMap<AgentId, SessionView> =
+        client.list()?.into_iter().map(|view| (view.name.clone(), view)).collect();
     let mut attempts = BTreeMap::new();
     for wish in &desired {
         let path = cx.layout.marker(&wish.agent, "restart-attempts");
         let known = match state::read_json(&path) {
             Ok(known) => known.unwrap_or_default(),
             Err(error) => {
-                // Nobody knows how often: as if one had just been made, which delays and does not forbid.
                 problems.push(error.to_string());
                 set_aside(&path, &error, problems);
+                // Nobody knows how often: as if one had been made when it ended, which delays and does not forbid.
+                let ended =
+                    sessions.get(&wish.agent).and_then(|session: &SessionView| session.ended_at.clone());
                 let mut unknown = Attempts::default();
-                unknown.add(&clock::stamp());
+                unknown.add(&ended.unwrap_or_else(clock::stamp));
                 unknown
             }
         };
@@ -94,7 +98,6 @@ pub(crate) fn observe(cx: &Context<'_>, client: &mut Client, problems: &mut Vec<
         }
         seen => seen?,
     };
-    let sessions = client.list()?.into_iter().map(|view| (view.name.clone(), view)).collect();
     Ok(Observed {
         now: clock::stamp(),
         interval: interval(cx),

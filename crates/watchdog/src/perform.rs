@@ -6,7 +6,7 @@ use std::time::Duration;
 use netsky_disk::spawn::Program;
 use netsky_disk::{clock, process, random, state, sweep};
 use netsky_kernel::client::Client;
-use netsky_kernel::rpc::{Guard, SessionView};
+use netsky_kernel::rpc::{Guard, RefusalKind, SessionView};
 use netsky_model::backoff::Attempts;
 use netsky_model::desired::{Desired, Receipts};
 use netsky_model::id::{AgentId, Generation, RestartId};
@@ -97,6 +97,22 @@ pub(crate) fn launch(
             "{}: program {program:?} is not there or not executable",
             desired.agent
         )));
+    }
+    // Looked at before anything is done in the name of this start: the kernel refuses a late one by itself, but
+    // by then mail would be back and strangers would be gone.
+    let newest = match client.show(&desired.agent) {
+        Ok(session) if session.state.may_live() => {
+            return Err(Error::Restart(format!(
+                "{} lives as generation {}",
+                desired.agent, session.generation
+            )));
+        }
+        Ok(session) => session.generation,
+        Err(error) if error.kind() == Some(RefusalKind::NotFound) => Generation::NONE,
+        Err(error) => return Err(error.into()),
+    };
+    if newest != after {
+        return Err(Error::Restart(format!("{} is at generation {newest}, not {after}", desired.agent)));
     }
     cx.bus.create(&desired.agent)?;
     return_mail(cx, desired, |generation| generation <= after)?;
@@ -195,7 +211,7 @@ fn add_attempt(cx: &Context<'_>, seen: &Observed, agent: &AgentId) -> Result<()>
     attempts.add(&seen.now);
     state::write_json(cx.layout.marker(agent, "restart-attempts"), &attempts)?;
     if attempts.crashloop {
-        let why = format!("{} starts in half an hour were not proved", attempts.at.len());
+        let why = "it keeps dying before a start is proved; one try an hour".to_owned();
         write_marker(cx, agent, "crashloop-suspected", &why)?;
         cx.record.watchdog("crashloop", Some(agent), &why);
     }
@@ -232,12 +248,14 @@ fn verified(cx: &Context<'_>, id: &RestartId) -> Result<String> {
 /// the next restart, unless this one had delivered it.
 fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &str) -> Result<String> {
     let agent0 = AgentId::root();
-    let started = seen.restart.iter().flat_map(|under| &under.status).any(|status| !status.agents.is_empty());
+    let status = seen.restart.as_ref().and_then(|under| under.status.as_ref());
+    let started = status.is_some_and(|status| !status.agents.is_empty());
+    let touched = status.is_some_and(|status| status.torn_down);
     let alive = seen.sessions.get(&agent0).is_some_and(|session| session.state.may_live());
     if alive && started {
         handoff::deliver(cx, id)?;
     }
-    if alive || cx.bus.has(&agent0, &handoff::id(id))? {
+    if (alive && !touched) || cx.bus.has(&agent0, &handoff::id(id))? {
         archive_request(cx, id, "failed")?;
     }
     write_marker(cx, &agent0, "revive-failed", &format!("{id}: {why}"))?;

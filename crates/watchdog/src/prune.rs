@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netsky_disk::fs::{Dir, sweep_tmp};
+use netsky_disk::state;
 use netsky_runtime::TAG_NONCE;
 
 use crate::context::Context;
@@ -41,7 +42,7 @@ pub(crate) fn prune(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     let folder = Dir::create(cx.layout.tokens())?;
     remove(&folder, STRAY, |name| tokens.iter().any(|token| *token == folder.path().join(name)))?;
     turn_over(&cx.layout.watchdog_log())?;
-    prune_statuses(cx)
+    prune_statuses(cx, seen)
 }
 
 /// Begin a log anew when it is full; the one before is kept.
@@ -54,7 +55,11 @@ fn turn_over(log: &Path) -> Result<()> {
     Ok(())
 }
 
-fn prune_statuses(cx: &Context<'_>) -> Result<()> {
+/// The restart under way is spared wherever its name sorts: a wall clock that was set back makes it look old.
+fn prune_statuses(cx: &Context<'_>, seen: &Observed) -> Result<()> {
+    if seen.restart.is_some() || state::exists(cx.layout.restart_inflight())? {
+        return Ok(());
+    }
     let folder = Dir::create(cx.layout.restart_status_folder())?;
     // Ids begin with the second they were made in, so names sort by age.
     let names: Vec<String> = folder.names()?.into_iter().filter(|name| name.ends_with(".json")).collect();

@@ -156,10 +156,15 @@ fn want(cx: &Context<'_>, client: &mut Client, desired: &Desired) -> Result<Opti
     if let Some(before) = before.filter(|before| before.want == Want::Up) {
         let same =
             before.argv == desired.argv && before.cwd == desired.cwd && before.runtime == desired.runtime;
+        let session = client.list()?.into_iter().find(|s| s.name == desired.agent && s.state.may_live());
         if same {
+            if session.is_none() {
+                // Said again by hand: it is tried now, with what else the settings say.
+                perform::forget_attempts(cx, &desired.agent)?;
+                state::write_json(&path, &Desired { since: before.since, ..desired.clone() })?;
+            }
             return Ok(None);
         }
-        let session = client.list()?.into_iter().find(|s| s.name == desired.agent && s.state.may_live());
         match session {
             Some(session) if desired.agent == AgentId::ticker() => {
                 client.kill(&session.name, None, &Guard::if_generation(session.generation))?;

@@ -79,6 +79,9 @@ impl Run for Cli {
 /// Shortest interval of the ticker: a tick takes tens of milliseconds.
 const SHORTEST: std::time::Duration = std::time::Duration::from_millis(100);
 
+/// Longest interval: a restart is verified one interval after it, and a look after two is a new watch.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(10 * 60);
+
 /// An interval of the ticker as people type it.
 fn interval(text: &str) -> Result<std::time::Duration, String> {
     let interval = netsky_model::duration::parse(text).map_err(|e| e.to_string())?;
@@ -86,6 +89,12 @@ fn interval(text: &str) -> Result<std::time::Duration, String> {
         return Err(format!(
             "an interval under {} ms would leave no time between ticks",
             SHORTEST.as_millis()
+        ));
+    }
+    if interval > LONGEST {
+        return Err(format!(
+            "an interval over {} min would leave agents dead for too long",
+            LONGEST.as_secs() / 60
         ));
     }
     Ok(interval)

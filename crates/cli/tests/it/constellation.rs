@@ -59,7 +59,7 @@ fn restart_requests_that_cannot_be_met_are_refused_and_queue_nothing() {
     let stage = Stage::new();
     stage.ok(&["init"]);
     assert_eq!(stage.refused(&["restart"]).0, 3, "nothing is up");
-    stage.ok(&["up", "0", "--tick", "1h", "--", "/bin/sh", "-c", QUIET]);
+    stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
     stage.hold_triggers();
     for (file, code, what) in
         [("/nowhere", 3, "no handoff file"), ("/proc", 2, "regular"), ("/dev/zero", 2, "regular")]
@@ -240,7 +240,7 @@ fn an_anchor_that_dies_under_the_child_fails_no_restart() {
 
 #[test]
 fn t25_a_tick_prunes_what_its_readers_are_done_with_and_nothing_else() {
-    let stage = Stage::up(0, QUIET, "1h");
+    let stage = Stage::up(0, QUIET, "10m");
     let old = |path: &str| {
         let path = stage.home().join(path);
         std::fs::write(&path, "x").expect("written");
@@ -264,7 +264,7 @@ fn t25_a_tick_prunes_what_its_readers_are_done_with_and_nothing_else() {
 
 #[test]
 fn t10_a_proof_of_another_generation_or_with_another_nonce_proves_nothing() {
-    let stage = Stage::up(0, QUIET, "1h");
+    let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
     let name = stage.names("state/up").into_iter().find(|name| name.len() == 32).expect("a proof");
     let path = stage.home().join("state/up").join(&name);
@@ -349,7 +349,7 @@ fn a_child_that_nobody_noted_is_found_by_its_lock() {
 
 #[test]
 fn t24_a_stuck_holder_of_the_watchdogs_lock_is_ended() {
-    let stage = Stage::up(0, QUIET, "1h");
+    let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
     let lock = stage.home().join("state/tick/watchdog.lock");
     let mut holder =
@@ -384,12 +384,12 @@ fn an_agents_files_have_the_umask_of_whoever_said_up() {
 
 #[test]
 fn a_home_that_was_removed_and_made_again_gets_no_second_agent0() {
-    let stage = Stage::up(0, QUIET, "1h");
+    let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
     let old = stage.program("agent0");
     let (anchor, keepers) = (stage.anchor(), ["agentinfinity", "netsky-ticker"].map(|id| stage.worker(id)));
     std::fs::remove_dir_all(stage.home()).expect("removed");
-    stage.ok(&["up", "0", "--tick", "1h", "--", "/bin/sh", "-c", QUIET]);
+    stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
     assert!(!is_alive(&old), "the old agent0 is ended before the new one starts");
     assert_eq!(stage.living_roots().len(), 1);
     // What is left of the removed home is nobody's; this test ends what it started.
@@ -400,7 +400,7 @@ fn a_home_that_was_removed_and_made_again_gets_no_second_agent0() {
 
 #[test]
 fn a_tick_where_nothing_is_wanted_starts_no_anchor() {
-    let stage = Stage::up(0, QUIET, "1h");
+    let stage = Stage::up(0, QUIET, "10m");
     stage.ok(&["down"]);
     assert_eq!(stage.ok(&["watchdog", "tick"]), "all is as it should be\n");
     assert!(stage.status()["anchor_epoch"].is_null());
@@ -409,17 +409,17 @@ fn a_tick_where_nothing_is_wanted_starts_no_anchor() {
 
 #[test]
 fn up_does_not_take_the_proof_of_the_dead() {
-    let stage = Stage::up(0, QUIET, "1h");
+    let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
     stage.signal(&stage.program("agent0"), Signal::KILL);
     stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
-    let told = stage.ok(&["up", "0", "--tick", "1h", "--", "/bin/sh", "-c", QUIET]);
+    let told = stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
     assert!(told.contains("agent0 session 2 starting at "), "{told}");
 }
 
 #[test]
 fn logs_show_what_an_agent_printed_also_when_it_is_gone() {
-    let stage = Stage::up(0, "netsky session up; echo marker-$NETSKY_GENERATION; exec sleep 100000", "1h");
+    let stage = Stage::up(0, "netsky session up; echo marker-$NETSKY_GENERATION; exec sleep 100000", "10m");
     stage.until("its words", |stage| stage.ok(&["logs", "0"]).contains("marker-1").then_some(()));
     stage.ok(&["down"]);
     assert!(stage.ok(&["logs", "agent0"]).contains("marker-1"));

@@ -29,8 +29,8 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         cx.may_take_for(&self.agent)?;
-        if netsky_disk::env::was_closed(&std::io::stdout()) {
-            let what = "standard output is closed, so nobody would see what is drained";
+        if netsky_disk::env::leads_nowhere(&std::io::stdout()) {
+            let what = "standard output is closed or leads nowhere, so nobody would see what is drained";
             return Err(Error::new(Kind::Usage, what).hint("nothing was taken"));
         }
         let layout = cx.home()?;

@@ -103,8 +103,10 @@ fn named_or_own(named: Option<Sender>, caller: &Caller) -> Result<Sender, Error>
 
 /// Reads no more than can be sent.
 fn from_stdin() -> Result<String, Error> {
-    if netsky_disk::env::was_closed(&std::io::stdin()) {
-        return Err(Error::new(Kind::Usage, "standard input is closed").hint("nothing was sent"));
+    if netsky_disk::env::leads_nowhere(&std::io::stdin()) {
+        return Err(
+            Error::new(Kind::Usage, "standard input is closed or leads nowhere").hint("nothing was sent")
+        );
     }
     let mut bytes = Vec::new();
     let limit = MAX_BYTES as u64 + 1;
