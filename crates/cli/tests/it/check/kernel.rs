@@ -212,12 +212,17 @@ fn i11_what_a_dead_generation_left_alive_is_found() {
 fn i11_a_chain_of_short_lived_processes_is_found() {
     let home = whole();
     // A lineage of its own: a mark is looked for in all processes, those of the tests beside this one too.
-    let lineage = "agent0-5e1f0ade";
+    // And of this run alone, as the other one is; no pid is that high.
+    let lineage = &*format!("agent0-{:08x}", std::process::id() | 1 << 31);
     let mut rows = Rows::default().anchor(1).life(1, 1, 10, 20).anchor(2).start(2, 2, 30);
-    rows.0.iter_mut().filter(|row| row["lineage"] == ROOT).for_each(|row| row["lineage"] = lineage.into());
+    rows.0
+        .iter_mut()
+        .filter(|row| row["lineage"] == ROOT.to_string())
+        .for_each(|row| row["lineage"] = lineage.into());
     home.journal(&rows);
     let meta = home.root("agents/agent0.meta");
-    fs::write(&meta, fs::read_to_string(&meta).expect("there").replace(ROOT, lineage)).expect("written");
+    fs::write(&meta, fs::read_to_string(&meta).expect("there").replace(&ROOT.to_string(), lineage))
+        .expect("written");
     let chain = Chain::new(&home, &format!("{lineage}.g1"));
     let findings = check(&home).findings();
     assert!(!findings.is_empty(), "no look saw it");

@@ -14,7 +14,16 @@ use crate::bus_home::Home;
 use crate::screen::{Said, netsky};
 
 /// The lineage of every agent0 here.
-pub(crate) const ROOT: &str = "agent0-0badcafe";
+pub(crate) const ROOT: Lineage = Lineage;
+
+/// A lineage of this run of the tests alone: another run on the machine at the same time has processes of its own.
+pub(crate) struct Lineage;
+
+impl std::fmt::Display for Lineage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "agent0-{:08x}", std::process::id())
+    }
+}
 
 /// What the program said about one home.
 pub(crate) struct Verdicts {
@@ -144,7 +153,7 @@ impl Rows {
     /// A row about agent0.
     pub(crate) fn row(mut self, epoch: u64, kind: &str, generation: u64, data: Value) -> Rows {
         self.0.push(json!({
-            "epoch": epoch, "kind": kind, "session": "agent0", "lineage": ROOT,
+            "epoch": epoch, "kind": kind, "session": "agent0", "lineage": ROOT.to_string(),
             "generation": generation, "data": data,
         }));
         self
@@ -198,7 +207,7 @@ impl Root for Home {
 
     fn meta(&self, generation: u64, epoch: u64, phase: Value) {
         let meta = json!({
-            "v": 1, "name": "agent0", "lineage": ROOT, "generation": generation, "phase": phase,
+            "v": 1, "name": "agent0", "lineage": ROOT.to_string(), "generation": generation, "phase": phase,
             "pid": null, "start_time": null, "worker_pid": null, "worker_start_time": null,
             "boot_id": null, "ns": null, "runtime": "command", "argv": ["/bin/sh"], "cwd": "/",
             "io": {"kind": "pipes"}, "keeper": "watchdog", "socket": "/none", "version": "0.1.0",
