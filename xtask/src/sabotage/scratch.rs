@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use netsky_disk::lock::Lock;
 
 use super::verdict::Ran;
 use crate::tree;
@@ -19,13 +20,19 @@ const TAIL_LINES: usize = 25;
 pub(crate) struct Scratch {
     tree: PathBuf,
     target: PathBuf,
+    /// Two runs in one copy would put back what the other has just taken out.
+    _alone: Lock,
 }
 
 impl Scratch {
     /// Brings the copy up to date, and takes out what a former run may have left in it.
     pub(crate) fn prepare() -> Result<Scratch> {
         let base = tree::root().join("target/sabotage");
-        let scratch = Scratch { tree: base.join("tree"), target: base.join("target") };
+        std::fs::create_dir_all(&base)?;
+        let Some(alone) = Lock::try_take(base.join("lock"))? else {
+            bail!("another sabotage is at work in {}", base.display());
+        };
+        let scratch = Scratch { tree: base.join("tree"), target: base.join("target"), _alone: alone };
         let wanted = tree::files()?;
         for path in scratch.present(&scratch.tree)? {
             if !wanted.contains(&path) {
