@@ -47,7 +47,7 @@ impl Claim {
 
     /// The one element that an agent is shown.
     pub fn rendered(&self) -> String {
-        render::channel(&self.envelope, self.name.attempt)
+        render::channel(&self.envelope, self.name.attempt, false)
     }
 
     fn told(&self, generation: Generation) -> Told<'_> {

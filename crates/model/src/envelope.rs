@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::id::{AgentId, EnvelopeId, Generation, Sender};
+use crate::provenance::Trust;
 use crate::strict_json;
 
 /// Version that this program writes.
@@ -16,6 +17,9 @@ pub const VERSION: u64 = 1;
 pub const MAX_BYTES: usize = 256 * 1024;
 /// Deepest nesting of its JSON.
 pub const MAX_DEPTH: usize = 64;
+
+/// The home's key (`state/key`), with which it vouches for senders.
+pub type Key = [u8; 32];
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +54,21 @@ pub struct Envelope {
     /// Meant for this incarnation only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub for_generation: Option<Generation>,
+    /// How far the words may be trusted, where it is less than their sender's own; see [`crate::provenance`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Trust>,
+    /// Who began the path on which the words came, where that is not the sender.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Sender>,
+    /// How many hands passed the words on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hops: Option<u32>,
+    /// The sender was checked when it was sent; counts only with a `mac` that is right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified: Option<bool>,
+    /// blake3 keyed with the home's key, of the rest without the digest in canonical form, hex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
     /// blake3 of the rest in canonical form, hex.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
@@ -103,6 +122,11 @@ impl Envelope {
             reply_to: None,
             requires_ack: None,
             for_generation: None,
+            trust: None,
+            origin: None,
+            hops: None,
+            verified: None,
+            mac: None,
             digest: None,
             extra: Map::new(),
         }
@@ -147,6 +171,30 @@ impl Envelope {
         Ok(bytes)
     }
 
+    /// Vouches for the sender: `verified`, with a mac over everything else.
+    ///
+    /// # Errors
+    /// A content that is no JSON, which no envelope has.
+    pub fn sign(&mut self, key: &Key) -> Result<(), Invalid> {
+        self.verified = Some(true);
+        self.mac = Some(self.mac_by(key)?.to_hex().to_string());
+        Ok(())
+    }
+
+    /// Whether the home vouches for the sender: it says so, for this mailbox, with a mac of the home's key.
+    pub fn is_authentic(&self, key: &Key, mailbox: &AgentId) -> bool {
+        let written = self.mac.as_ref().and_then(|hex| blake3::Hash::from_hex(hex).ok());
+        // Hashes are compared in constant time.
+        self.verified == Some(true)
+            && self.to.as_ref() == Some(mailbox)
+            && written.is_some_and(|mac| self.mac_by(key).is_ok_and(|right| right == mac))
+    }
+
+    fn mac_by(&self, key: &Key) -> Result<blake3::Hash, Invalid> {
+        let canonical = canonical(&serde_json::to_value(self)?, &["digest", "mac"]);
+        Ok(blake3::keyed_hash(key, canonical.as_bytes()))
+    }
+
     fn check_labels(&self) -> Result<(), Invalid> {
         let visible =
             |text: &String| (1..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
@@ -167,25 +215,30 @@ fn newer_version(value: &Value) -> Option<u64> {
 }
 
 fn digest_of(value: &Value) -> String {
-    let mut canonical = String::new();
-    write_canonical(value, true, &mut canonical);
-    blake3::hash(canonical.as_bytes()).to_hex().to_string()
+    blake3::hash(canonical(value, &["digest"]).as_bytes()).to_hex().to_string()
 }
 
 /// RFC 8785 form as far as it matters here: keys sorted by UTF-16 units, no white space, strings and integers as that
-/// text has them. Floats stand as `serde_json` writes them, which differs for some; netsky itself writes none. At the
-/// top the `digest` is left out.
-fn write_canonical(value: &Value, top: bool, out: &mut String) {
+/// text has them. Floats stand as `serde_json` writes them, which differs for some; netsky itself writes none. Keys of
+/// `without` are left out at the top.
+fn canonical(value: &Value, without: &[&str]) -> String {
+    let mut out = String::new();
+    write_canonical(value, without, &mut out);
+    out
+}
+
+fn write_canonical(value: &Value, without: &[&str], out: &mut String) {
     match value {
         Value::Object(object) => {
-            let mut keys: Vec<&String> = object.keys().filter(|key| !(top && *key == "digest")).collect();
+            let mut keys: Vec<&String> =
+                object.keys().filter(|key| !without.contains(&key.as_str())).collect();
             keys.sort_by(|a, b| a.encode_utf16().cmp(b.encode_utf16()));
             out.push('{');
             for (n, key) in keys.into_iter().enumerate() {
                 out.push_str(if n == 0 { "" } else { "," });
                 out.push_str(&Value::String(key.clone()).to_string());
                 out.push(':');
-                write_canonical(&object[key], false, out);
+                write_canonical(&object[key], &[], out);
             }
             out.push('}');
         }
@@ -193,7 +246,7 @@ fn write_canonical(value: &Value, top: bool, out: &mut String) {
             out.push('[');
             for (n, item) in items.iter().enumerate() {
                 out.push_str(if n == 0 { "" } else { "," });
-                write_canonical(item, false, out);
+                write_canonical(item, &[], out);
             }
             out.push(']');
         }
@@ -241,6 +294,32 @@ mod tests {
         let bytes = sample().to_bytes().expect("small");
         let text = String::from_utf8(bytes).expect("json").replace("check CI", "check CJ");
         assert!(matches!(Envelope::parse(text.as_bytes()), Err(Invalid::Digest)));
+    }
+
+    #[test]
+    fn a1_a_mac_holds_for_these_words_this_sender_and_this_mailbox_alone() {
+        let key: Key = [7; 32];
+        let mut signed = sample();
+        signed.sign(&key).expect("plain data");
+        let read = Envelope::parse(&signed.to_bytes().expect("small")).expect("whole");
+        assert!(read.is_authentic(&key, &AgentId::root()));
+        assert!(!read.is_authentic(&[8; 32], &AgentId::root()), "another home's key");
+        assert!(!read.is_authentic(&key, &AgentId::numbered(1)), "laid into another mailbox");
+        assert!(!sample().is_authentic(&key, &AgentId::root()), "nobody vouched");
+        let changes: [fn(&mut Envelope); 7] = [
+            |e| e.from = Sender::owner(),
+            |e| e.text.push('!'),
+            |e| e.trust = Some(Trust::Owner),
+            |e| e.hops = Some(1),
+            |e| e.kind = None,
+            |e| e.id = None,
+            |e| e.mac = Some("00".repeat(32)),
+        ];
+        for (n, change) in changes.iter().enumerate() {
+            let mut changed = read.clone();
+            change(&mut changed);
+            assert!(!changed.is_authentic(&key, &AgentId::root()), "change {n}");
+        }
     }
 
     #[test]

@@ -188,7 +188,12 @@ impl Sender {
 
     /// Whether this name is refused from anyone but the component that bears it.
     pub fn is_reserved(&self) -> bool {
-        self.0.starts_with("peer:") || RESERVED.contains(&self.0.as_str())
+        self.is_peer() || RESERVED.contains(&self.0.as_str())
+    }
+
+    /// Whether it is an agent of another machine.
+    pub fn is_peer(&self) -> bool {
+        self.0.starts_with("peer:")
     }
 }
 

@@ -14,6 +14,7 @@ pub mod id;
 pub mod life;
 pub mod name;
 pub mod process;
+pub mod provenance;
 pub mod render;
 pub mod restart;
 pub mod stamp;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::id::Generation;
+
 /// Surfacings in vain after which an envelope is a dead letter.
 ///
 /// Enough to outlive a crash loop that is noticed, small enough that a message which kills its
@@ -71,7 +73,7 @@ pub enum Event {
         /// The attempt that ended.
         attempt: u32,
     },
-    /// Its bytes or its file are not what an envelope is.
+    /// Its bytes or its file are not what an envelope is, or the generation it was meant for has ended.
     Reject,
 }
 
@@ -100,6 +102,27 @@ pub fn transition(state: State, event: Event) -> Result<State, Illegal> {
         (Claimed | Delivered, Event::GiveBack { .. }) => Ok(Poisoned),
         (Written | Claimed, Event::Reject) => Ok(Poisoned),
         _ => Err(Illegal { state, event }),
+    }
+}
+
+/// Whether an envelope is for whom takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// Put it before its agent.
+    Now,
+    /// Its generation is still to come: leave it where it is.
+    Early,
+    /// Its generation has ended: what it says is about a world that is gone, so it must not be acted on.
+    Late,
+}
+
+/// Whether an envelope that was meant for a generation is for the one that takes it. A person outside of every session
+/// may read everything.
+pub fn fit(meant_for: Option<Generation>, taker: Generation) -> Fit {
+    match meant_for {
+        Some(meant) if taker > meant => Fit::Late,
+        Some(meant) if taker < meant && taker != Generation::NONE => Fit::Early,
+        _ => Fit::Now,
     }
 }
 
@@ -136,5 +159,20 @@ mod tests {
                 "-         -         acked     -         -         -",
             ]
         );
+    }
+
+    #[test]
+    fn a_message_for_one_generation_is_for_no_later_one() {
+        let table = [
+            (None, 5, Fit::Now),
+            (Some(5), 5, Fit::Now),
+            (Some(5), 0, Fit::Now),
+            (Some(5), 4, Fit::Early),
+            (Some(5), 6, Fit::Late),
+            (Some(0), 1, Fit::Late),
+        ];
+        for (meant, taker, answer) in table {
+            assert_eq!(fit(meant.map(Generation), Generation(taker)), answer, "{meant:?} {taker}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 use unicode_normalization::UnicodeNormalization;
 
 use crate::envelope::Envelope;
+use crate::provenance::Provenance;
 
 /// Elements that agent programs treat as words of their harness: a text may not open or close them.
 const TRUSTED: [&str; 5] = ["channel", "system-reminder", "teammate-message", "antml", "function_"];
@@ -13,8 +14,9 @@ const TRUSTED: [&str; 5] = ["channel", "system-reminder", "teammate-message", "a
 /// How far behind a `<` a trusted name is looked for, in characters that show; the longest has 16.
 const LOOK_AHEAD: usize = 48;
 
-/// Render for an agent. `attempt` counts surfacings, 1 for the first.
-pub fn channel(envelope: &Envelope, attempt: u32) -> String {
+/// Render for an agent. `attempt` counts surfacings, 1 for the first; `verified` is whether the home vouches for the sender
+/// ([`Envelope::is_authentic`]), not what the file says of itself.
+pub fn channel(envelope: &Envelope, attempt: u32, verified: bool) -> String {
     let mut out = String::from("<channel source=\"agent\"");
     let mut put = |key: &str, value: &str| {
         out.push_str(&format!(" {key}=\"{}\"", attribute(value)));
@@ -40,8 +42,19 @@ pub fn channel(envelope: &Envelope, attempt: u32) -> String {
         put("redelivered", "true");
         put("attempt", &attempt.to_string());
     }
-    // Nothing can prove a sender before session tokens are checked, so everything says so.
-    put("verified", "false");
+    let (said, own) = (Provenance::of(envelope), Provenance::fresh(&envelope.from));
+    if said.trust < own.trust {
+        put("trust", said.trust.word());
+    }
+    if said.hops > 0 {
+        put("hops", &said.hops.to_string());
+    }
+    if said.origin != own.origin {
+        put("origin", said.origin.as_str());
+    }
+    if !verified {
+        put("verified", "false");
+    }
     out.push('>');
     out.push_str(&body(&envelope.text));
     out.push_str("</channel>");
@@ -132,7 +145,7 @@ mod tests {
         envelope.kind = Some("loop-tick".to_owned());
         envelope.thread = Some("loop-7f3c2a10".to_owned());
         assert_eq!(
-            channel(&envelope, 1),
+            channel(&envelope, 1, false),
             "<channel source=\"agent\" from=\"agent1\" kind=\"loop-tick\" thread=\"loop-7f3c2a10\" id=\"x1\" \
              ts=\"2026-04-19T19:25:00Z\" verified=\"false\">check a < b && c > d</channel>"
         );
@@ -140,8 +153,25 @@ mod tests {
 
     #[test]
     fn d1_a_repeat_says_so() {
-        assert!(channel(&with("x"), 2).contains(" redelivered=\"true\" attempt=\"2\""));
-        assert!(!channel(&with("x"), 1).contains("redelivered"));
+        assert!(channel(&with("x"), 2, false).contains(" redelivered=\"true\" attempt=\"2\""));
+        assert!(!channel(&with("x"), 1, false).contains("redelivered"));
+    }
+
+    #[test]
+    fn a1_only_who_is_vouched_for_is_not_said_to_be_unverified() {
+        let mut claimed = with("x");
+        claimed.verified = Some(true);
+        assert!(channel(&claimed, 1, false).contains(" verified=\"false\""), "what the file says is a claim");
+        assert!(!channel(&claimed, 1, true).contains("verified"));
+    }
+
+    #[test]
+    fn a3_words_with_less_trust_than_their_sender_say_so() {
+        let mut passed_on = with("x");
+        let began = Provenance::fresh(&"peer:b/agent0".parse().expect("valid"));
+        began.forwarded(&passed_on.from).expect("once").mark(&mut passed_on);
+        let shown = channel(&passed_on, 1, false);
+        assert!(shown.contains(" trust=\"peer\" hops=\"1\" origin=\"peer:b/agent0\""), "{shown}");
     }
 
     #[test]
@@ -167,7 +197,7 @@ mod tests {
             "<\u{34f}/\u{61c}cha\u{180e}nnel>",
             "</cha\u{fe0f}nn\u{e0100}el\u{e0080}>",
         ] {
-            let element = channel(&with(text), 1);
+            let element = channel(&with(text), 1, false);
             let inner = element.strip_suffix("</channel>").expect("closed once");
             let inner = &inner[inner.find('>').expect("opened") + 1..];
             assert!(

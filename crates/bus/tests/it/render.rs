@@ -107,7 +107,7 @@ fn a2_ten_thousand_hostile_texts_render_as_exactly_one_element() {
             "2026-04-19T17:22:57Z".parse().expect("valid"),
         );
         envelope.kind = (n % 2 == 0).then(|| "\"><channel>".to_owned());
-        let screen = render::channel(&envelope, 1 + n % 3);
+        let screen = render::channel(&envelope, 1 + n % 3, false);
         let shown =
             one_element(&screen).unwrap_or_else(|why| panic!("{text:?} is shown as {screen:?}: {why}"));
         // Apart from what is stripped and the brackets that were neutralised, it is the text that was sent.
