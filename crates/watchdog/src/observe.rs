@@ -67,9 +67,13 @@ pub(crate) struct Underway {
     pub(crate) handoff_there: bool,
 }
 
-/// Look. What does not read is told in `problems` and left out; the others go on.
-pub(crate) fn observe(cx: &Context<'_>, client: &mut Client, problems: &mut Vec<String>) -> Result<Observed> {
-    let desired = wishes(cx, problems)?;
+/// Look at what there is beside the wishes. What does not read is told in `problems` and left out; the others go on.
+pub(crate) fn observe(
+    cx: &Context<'_>,
+    client: &mut Client,
+    desired: Vec<Desired>,
+    problems: &mut Vec<String>,
+) -> Result<Observed> {
     let sessions: BTreeMap<AgentId, SessionView> =
         client.list()?.into_iter().map(|view| (view.name.clone(), view)).collect();
     let mut attempts = BTreeMap::new();

@@ -111,14 +111,15 @@ pub fn tick(cx: &Context<'_>) -> Result<Ticked> {
 /// The work of a tick; the caller holds the lock.
 pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     let mut ticked = Ticked::default();
-    let wanted = observe::wishes(cx, &mut Vec::new())?.iter().any(|wish| wish.want == Want::Up);
+    let wishes = observe::wishes(cx, &mut ticked.problems)?;
+    let wanted = wishes.iter().any(|wish| wish.want == Want::Up);
     let mut client = match Client::connect(&cx.layout.kernel_root()) {
         // Where nothing is wanted no anchor is started to find that nothing runs.
         Err(ClientError::NotServing { .. }) if !wanted => return Ok(ticked),
         Err(ClientError::NotServing { .. }) => cx.anchor()?,
         served => served?,
     };
-    let seen = observe(cx, &mut client, &mut ticked.problems)?;
+    let seen = observe(cx, &mut client, wishes, &mut ticked.problems)?;
     return_mail(cx, &seen, &mut ticked.problems);
     let mut effects = decide(&seen).into_iter();
     while let Some(effect) = effects.next() {
