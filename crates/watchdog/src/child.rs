@@ -102,7 +102,7 @@ impl Child<'_> {
         let mut client = self.cx.anchor()?;
         // A predecessor died between the proof and the handoff: agent0 is up, only the rest is missing.
         if self.status.phase != Phase::UpDetected || !self.is_up(&mut client)? {
-            self.preflight(&mut client)?;
+            self.preflight()?;
             said("preflight done");
             // Looked at before the fence, acted on behind it: a child that is paused in between and replaced
             // asks the kernel for generations that are no longer the newest, and is refused.
@@ -152,8 +152,8 @@ impl Child<'_> {
         Ok(())
     }
 
-    /// Look at everything that is needed afterwards; nothing is touched.
-    fn preflight(&mut self, client: &mut Client) -> Result<()> {
+    /// Look at everything that is needed afterwards, but for the anchor, which has greeted; nothing is touched.
+    fn preflight(&mut self) -> Result<()> {
         if self.status.phase == Phase::Preflight {
             self.enter(Phase::Preflight)?;
         }
@@ -170,7 +170,6 @@ impl Child<'_> {
             }
             self.cx.bus.create(&desired.agent)?;
         }
-        client.list()?;
         let id = &self.inflight.id;
         if !self.cx.bus.has(&AgentId::root(), &handoff::id(id))? {
             handoff::packet(self.cx, id, handoff::source(self.cx, id)?)?;

@@ -366,7 +366,7 @@ pub(crate) const SAFEGUARDS: &[Safeguard] = &[
         name: "preflight before teardown",
         faults: "FM-detached-restart",
         file: "crates/watchdog/src/child.rs",
-        find: "            self.preflight(&mut client)?;\n",
+        find: "            self.preflight()?;\n",
         replace: "            self.enter(Phase::Preflight)?;\n",
         package: "netsky",
         target: IT,
