@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use netsky_disk::lock::Lock;
-use netsky_disk::watch::Watch;
 use netsky_disk::{clock, fault, process, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::{Guard, SessionView};
@@ -22,8 +21,6 @@ use crate::error::{Error, Result};
 use crate::session_up::UpProof;
 use crate::{handoff, observe, perform};
 
-/// Slow look while waiting for the proof: whether agent0 died, and for what gave no event.
-const UP_RESCAN: Duration = Duration::from_millis(500);
 /// Longest wait for another child to end: it holds the lock, and looks at its fence after each kill
 /// (5 s of grace) and every half second of waiting.
 const OTHER_CHILD: Duration = Duration::from_secs(15);
@@ -272,20 +269,19 @@ impl Child<'_> {
 
     fn wait_for_proof(&self, client: &mut Client) -> Result<()> {
         let Started { name, generation, nonce } = self.root()?;
-        let watch = Watch::new(&[self.cx.layout.up_folder()])?;
-        let until = clock::boot() + STARTUP_GRACE;
-        while UpProof::of(self.cx, nonce, name, *generation).is_none() {
+        UpProof::wait(self.cx, STARTUP_GRACE, || {
+            let proof = UpProof::of(self.cx, nonce, name, *generation);
+            if proof.is_some() {
+                return Ok(proof);
+            }
             self.fence()?;
             let session = client.show(name)?;
             if session.generation != *generation || !session.state.may_live() {
                 let how = session.end.map_or_else(|| session.state.to_string(), |end| end.to_string());
                 return Err(Error::Restart(format!("agent0 ended before it was up: {how}")));
             }
-            if clock::boot() >= until {
-                return Err(Error::NotProved(STARTUP_GRACE));
-            }
-            watch.wait(UP_RESCAN)?;
-        }
+            Ok(None)
+        })?;
         Ok(())
     }
 }

@@ -1,8 +1,11 @@
 //! `netsky session up`: the new session proves that it runs what it was started for, by handing back
-//! the nonce that only this start was given.
+//! the nonce that only this start was given. Whoever started it waits for that here.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 use netsky_disk::env::{self, Caller};
+use netsky_disk::watch::Watch;
 use netsky_disk::{clock, process, state};
 use netsky_kernel::rpc::SessionView;
 use netsky_model::id::{AgentId, Generation, Nonce};
@@ -12,6 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+
+/// Slow look while waiting for a proof: whether the session died, and for what gave no event.
+const RESCAN: Duration = Duration::from_millis(500);
 
 /// `state/up/<nonce>`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +55,26 @@ impl UpProof {
     ) -> Option<UpProof> {
         let proof: UpProof = state::read_json(cx.layout.up(nonce)).ok()??;
         (proof.agent == *agent && proof.generation == generation).then_some(proof)
+    }
+
+    /// Wait until `look` finds a proof or says why none will come: it is asked now, when a proof is written, and
+    /// every [`RESCAN`].
+    pub(crate) fn wait(
+        cx: &Context<'_>,
+        limit: Duration,
+        mut look: impl FnMut() -> Result<Option<UpProof>>,
+    ) -> Result<UpProof> {
+        let watch = Watch::new(&[cx.layout.up_folder()])?;
+        let until = clock::boot() + limit;
+        loop {
+            if let Some(proof) = look()? {
+                return Ok(proof);
+            }
+            if clock::boot() >= until {
+                return Err(Error::NotProved(limit));
+            }
+            watch.wait(RESCAN)?;
+        }
     }
 }
 

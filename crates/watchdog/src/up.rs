@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
-use netsky_disk::watch::Watch;
 use netsky_disk::{clock, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::Guard;
@@ -21,8 +20,6 @@ use crate::tick::{self, Held, Ticked};
 
 /// Longest wait for agent0's proof.
 const UP_LIMIT: Duration = Duration::from_secs(60);
-/// Slow look while waiting.
-const RESCAN: Duration = Duration::from_millis(500);
 
 /// What should be up.
 #[derive(Debug, Clone, Default)]
@@ -186,30 +183,23 @@ fn want(cx: &Context<'_>, client: &mut Client, desired: &Desired) -> Result<Opti
 
 fn wait_for_root(cx: &Context<'_>, ticked: &Ticked) -> Result<UpProof> {
     let root = AgentId::root();
-    let watch = Watch::new(&[cx.layout.up_folder()])?;
     let failed = &cx.layout.marker(&root, "revive-failed");
-    let until = clock::boot() + UP_LIMIT;
-    while clock::boot() < until {
+    UpProof::wait(cx, UP_LIMIT, || {
         // Asked anew each time: a restart may replace the one that we began to wait for.
         let session =
             Client::connect(&cx.layout.kernel_root()).and_then(|mut client| client.show(&root)).ok();
-        match session {
-            None if !ticked.problems.is_empty() => return Err(Error::Restart(ticked.problems.join("; "))),
-            None => {}
-            Some(session) => {
-                let proof = UpProof::of_session(cx, &session).filter(|_| session.state.may_live());
-                if let Some(proof) = proof {
-                    return Ok(proof);
-                }
-                // Gone, and nobody is bringing it back right now: the next try may be minutes away.
-                let idle = !state::exists(cx.layout.restart_inflight())?;
-                if !session.state.may_live() && idle && state::exists(failed)? {
-                    let how = session.end.map_or_else(|| session.state.to_string(), |end| end.to_string());
-                    return Err(Error::EndedBeforeUp(how));
-                }
-            }
+        let Some(session) = session else {
+            let told = !ticked.problems.is_empty();
+            return if told { Err(Error::Restart(ticked.problems.join("; "))) } else { Ok(None) };
+        };
+        if session.state.may_live() {
+            return Ok(UpProof::of_session(cx, &session));
         }
-        watch.wait(RESCAN)?;
-    }
-    Err(Error::NotProved(UP_LIMIT))
+        // Gone, and nobody is bringing it back right now: the next try may be minutes away.
+        if !state::exists(cx.layout.restart_inflight())? && state::exists(failed)? {
+            let how = session.end.map_or_else(|| session.state.to_string(), |end| end.to_string());
+            return Err(Error::EndedBeforeUp(how));
+        }
+        Ok(None)
+    })
 }
