@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use netsky_disk::env::{self, Caller};
 use netsky_disk::home::Home;
 use netsky_disk::layout::Layout;
+use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, Generation};
+use netsky_watchdog::Context as Constellation;
 
 use crate::error::{Error, Kind};
 
@@ -17,17 +19,18 @@ pub(crate) struct Context {
     /// The kernel root named with `--root` (only `ostk` has that option).
     root: Option<PathBuf>,
     home: OnceCell<Layout>,
+    telemetry: OnceCell<Telemetry>,
 }
 
 impl Context {
     /// The surroundings of a `netsky` verb.
     pub(crate) fn netsky(json: bool) -> Self {
-        Self { json, root: None, home: OnceCell::new() }
+        Self { json, root: None, home: OnceCell::new(), telemetry: OnceCell::new() }
     }
 
     /// The surroundings of an `ostk` verb.
     pub(crate) fn ostk(json: bool, root: Option<PathBuf>) -> Self {
-        Self { json, root, home: OnceCell::new() }
+        Self { json, root, home: OnceCell::new(), telemetry: OnceCell::new() }
     }
 
     /// Where the home is, whether or not there is one.
@@ -45,6 +48,13 @@ impl Context {
         let layout = Self::layout()?;
         Home::open(&layout)?;
         Ok(self.home.get_or_init(|| layout))
+    }
+
+    /// The home with its bus and its record, as the verbs of a constellation use it.
+    pub(crate) fn constellation(&self) -> Result<Constellation<'_>, Error> {
+        let layout = self.home()?;
+        let telemetry = self.telemetry.get_or_init(|| Telemetry::new(layout));
+        Ok(Constellation::new(layout, telemetry)?)
     }
 
     /// The home, if this invocation came to use it.

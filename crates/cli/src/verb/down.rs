@@ -1,7 +1,6 @@
 //! `netsky down`: everything ends, nothing is lost.
 
-use netsky_ledger::Telemetry;
-use netsky_watchdog::{Context as Constellation, down};
+use netsky_watchdog::down;
 
 use crate::context::Context;
 use crate::error::Error;
@@ -14,9 +13,7 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
-        let downed = down(&Constellation::new(layout, &telemetry)?, &cx.caller())?;
+        let downed = down(&cx.constellation()?, &cx.caller())?;
         if cx.json {
             return output::json(&downed);
         }

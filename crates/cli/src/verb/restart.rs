@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use netsky_ledger::Telemetry;
 use netsky_model::id::RestartId;
-use netsky_watchdog::{Context as Constellation, request, restart_child};
+use netsky_watchdog::{request, restart_child};
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
@@ -27,9 +26,7 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
-        let constellation = Constellation::new(layout, &telemetry)?;
+        let constellation = cx.constellation()?;
         if let Some((id, epoch)) = self.child.zip(self.epoch) {
             // Its standard output is its log; one that cannot be written changes nothing about the work.
             let said =

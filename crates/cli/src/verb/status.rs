@@ -1,10 +1,9 @@
 //! `netsky status`: what should be and what is. Looking starts nothing.
 
 use netsky_disk::clock;
-use netsky_ledger::Telemetry;
 use netsky_model::desired::Want;
 use netsky_model::duration::human;
-use netsky_watchdog::{AgentStatus, Context as Constellation, StatusReport, status};
+use netsky_watchdog::{AgentStatus, StatusReport, status};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -17,9 +16,7 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
-        let report = status(&Constellation::new(layout, &telemetry)?)?;
+        let report = status(&cx.constellation()?)?;
         if cx.json {
             return output::json(&report);
         }

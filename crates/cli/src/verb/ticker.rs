@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use netsky_ledger::Telemetry;
-use netsky_watchdog::{Context as Constellation, ticker};
+use netsky_watchdog::ticker;
 
 use crate::context::Context;
 use crate::error::Error;
@@ -20,10 +19,8 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
         // Nobody has to read this session's output.
-        let constellation = Constellation::new(layout, &telemetry)?;
+        let constellation = cx.constellation()?;
         ticker(&constellation, self.tick, |text| drop(output::say(text)))
     }
 }

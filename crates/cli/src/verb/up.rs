@@ -1,8 +1,7 @@
 //! `netsky up`: returns when agent0 has proved that it is up.
 
 use netsky_disk::home::Home;
-use netsky_ledger::Telemetry;
-use netsky_watchdog::{Context as Constellation, Wish, up};
+use netsky_watchdog::{Wish, up};
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
@@ -33,9 +32,7 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let layout = Context::layout()?;
         Home::init(&layout)?;
-        let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
-        let constellation = Constellation::new(layout, &telemetry)?;
+        let constellation = cx.constellation()?;
         let cwd = std::env::current_dir()
             .map_err(|e| Error::new(Kind::Failed, format!("failed to find the working folder: {e}")))?;
         let wish = Wish { clones: self.n, runtime: self.runtime, argv: self.argv, interval: self.tick, cwd };

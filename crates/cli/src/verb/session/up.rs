@@ -1,7 +1,6 @@
 //! `netsky session up`: the up proof of this session.
 
-use netsky_ledger::Telemetry;
-use netsky_watchdog::{Context as Constellation, session_up};
+use netsky_watchdog::session_up;
 
 use crate::context::Context;
 use crate::error::Error;
@@ -14,9 +13,7 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
-        let proof = session_up(&Constellation::new(layout, &telemetry)?, &cx.caller())?;
+        let proof = session_up(&cx.constellation()?, &cx.caller())?;
         if cx.json { output::json(&proof) } else { output::say(&proof.line()) }
     }
 }

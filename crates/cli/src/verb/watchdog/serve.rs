@@ -1,7 +1,6 @@
 //! `netsky watchdog serve`: agentinfinity; `netsky up` runs it as a session.
 
-use netsky_ledger::Telemetry;
-use netsky_watchdog::{Context as Constellation, serve};
+use netsky_watchdog::serve;
 
 use crate::context::Context;
 use crate::error::Error;
@@ -14,9 +13,7 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
         // Nobody has to read this session's output.
-        match serve(&Constellation::new(layout, &telemetry)?, |text| drop(output::say(text)))? {}
+        match serve(&cx.constellation()?, |text| drop(output::say(text)))? {}
     }
 }

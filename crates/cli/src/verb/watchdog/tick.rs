@@ -1,7 +1,6 @@
 //! `netsky watchdog tick`: one pass of the one actor.
 
-use netsky_ledger::Telemetry;
-use netsky_watchdog::{Context as Constellation, tick};
+use netsky_watchdog::tick;
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
@@ -14,9 +13,7 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
-        let ticked = tick(&Constellation::new(layout, &telemetry)?)?;
+        let ticked = tick(&cx.constellation()?)?;
         if cx.json {
             output::json(&ticked)?;
         } else {
