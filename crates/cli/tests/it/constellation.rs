@@ -134,25 +134,12 @@ fn fm_detached_restart_kill_at_every_phase_ends_verified_with_one_handoff() {
 #[test]
 fn a_paused_child_that_wakes_after_its_successor_changes_nothing() {
     let stage = Stage::up(0, QUIET, "300ms");
-    stage.hold_triggers();
-    stage.signal(&stage.program("agent0"), Signal::KILL);
-    stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
-    let mut paused = stage.command(&["watchdog", "tick"]);
-    paused.env("NETSKY_FAULT", "watchdog.child.teardown=stop").output().expect("the tick starts");
-    let marker = stage.home().join("state/restart-inflight");
-    let read = || -> serde_json::Value {
-        serde_json::from_slice(&std::fs::read(&marker).expect("in flight")).expect("JSON")
-    };
-    let child = stage.until("a stopped child", |_| {
-        let pid = read()["child"]["pid"].as_u64()?;
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        stat.contains(") T ").then(|| identify(pid as u32))?
-    });
+    let child = stage.stopped_child();
     // What a tick does with a child past its deadline, but for the kill: another one has the restart.
-    let mut inflight = read();
-    inflight["epoch"] = 2.into();
-    inflight["child"] = serde_json::Value::Null;
-    std::fs::write(&marker, inflight.to_string()).expect("written");
+    stage.edit("state/restart-inflight", |inflight| {
+        inflight["epoch"] = 2.into();
+        inflight["child"] = serde_json::Value::Null;
+    });
     stage.signal(&child, Signal::CONT);
     stage.until("the end of the paused child", |_| (!is_alive(&child)).then_some(()));
     assert_eq!(stage.agent("agent0")["generation"], 1, "it started nobody");
@@ -209,33 +196,16 @@ fn owner_verbs_are_refused_inside_a_session_and_session_verbs_outside() {
 #[test]
 fn an_anchor_that_dies_under_the_child_fails_no_restart() {
     let stage = Stage::up(0, QUIET, "300ms");
-    let anchor = || -> serde_json::Value {
-        let note = std::fs::read(stage.home().join(".ostk/anchor.lock")).expect("an anchor serves");
-        serde_json::from_slice(&note).expect("JSON")
-    };
-    stage.hold_triggers();
-    stage.signal(&stage.program("agent0"), Signal::KILL);
-    stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
-    let mut paused = stage.command(&["watchdog", "tick"]);
-    paused.env("NETSKY_FAULT", "watchdog.child.teardown=stop").output().expect("the tick starts");
-    let marker = stage.home().join("state/restart-inflight");
-    let child = stage.until("a stopped child", |_| {
-        let inflight: serde_json::Value = serde_json::from_slice(&std::fs::read(&marker).ok()?).ok()?;
-        let pid = inflight["child"]["pid"].as_u64()?;
-        std::fs::read_to_string(format!("/proc/{pid}/stat"))
-            .ok()?
-            .contains(") T ")
-            .then(|| identify(pid as u32))?
-    });
-    let pid = anchor()["pid"].as_u64().expect("a pid") as u32;
-    stage.signal(&identify(pid).expect("the anchor lives"), Signal::KILL);
+    let child = stage.stopped_child();
+    let anchor = stage.anchor();
+    stage.signal(&anchor, Signal::KILL);
     stage.signal(&child, Signal::CONT);
     stage.until("a verified restart", |stage| {
         let _ = stage.run(&["watchdog", "tick"]);
         (stage.status()["restart"].is_null() && stage.agent("agent0")["up"] == true).then_some(())
     });
     assert!(!stage.names("state").contains(&"agent0-revive-failed".to_owned()), "nothing failed");
-    assert_ne!(anchor()["pid"].as_u64(), Some(u64::from(pid)));
+    assert_ne!(stage.anchor(), anchor);
 }
 
 #[test]
@@ -317,30 +287,16 @@ fn up_again_takes_the_correction_and_without_words_comes_back_as_it_was() {
 #[test]
 fn a_child_that_nobody_noted_is_found_by_its_lock() {
     let stage = Stage::up(0, QUIET, "300ms");
-    stage.hold_triggers();
-    stage.signal(&stage.program("agent0"), Signal::KILL);
-    stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
-    let mut paused = stage.command(&["watchdog", "tick"]);
-    paused.env("NETSKY_FAULT", "watchdog.child.teardown=stop").output().expect("the tick starts");
-    let marker = stage.home().join("state/restart-inflight");
-    let mut inflight: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(&marker).expect("in flight")).expect("JSON");
-    let pid = inflight["child"]["pid"].as_u64().expect("a pid") as u32;
-    let child = stage.until("a stopped child", |_| {
-        std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?.contains(") T ").then(|| identify(pid))?
-    });
+    let child = stage.stopped_child();
     // As if the tick had died between the start of the child and the note of it, an hour ago on this boot.
-    inflight["child"] = serde_json::Value::Null;
-    inflight["child_since"]["boot_ms"] = 0.into();
-    inflight["began"]["boot_ms"] = 0.into();
-    std::fs::write(&marker, inflight.to_string()).expect("written");
+    stage.edit("state/restart-inflight", |inflight| {
+        inflight["child"] = serde_json::Value::Null;
+        inflight["child_since"]["boot_ms"] = 0.into();
+        inflight["began"]["boot_ms"] = 0.into();
+    });
     let status =
         stage.names("state/restart-status").into_iter().find(|name| name.ends_with(".json")).expect("one");
-    let status = stage.home().join("state/restart-status").join(status);
-    let text = std::fs::read_to_string(&status).expect("there");
-    let mut told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    told["updated_at"]["boot_ms"] = 0.into();
-    std::fs::write(&status, told.to_string()).expect("written");
+    stage.edit(&format!("state/restart-status/{status}"), |told| told["updated_at"]["boot_ms"] = 0.into());
     stage.until("the stuck child's end", |stage| {
         let _ = stage.run(&["watchdog", "tick"]);
         (!is_alive(&child)).then_some(())

@@ -140,6 +140,34 @@ impl Stage {
         }
     }
 
+    /// Kill agent0 and hold the child of its restart before it ends anything; from here on only the test's own
+    /// ticks act.
+    pub(crate) fn stopped_child(&self) -> ProcessId {
+        self.hold_triggers();
+        self.signal(&self.program("agent0"), Signal::KILL);
+        self.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
+        let mut tick = self.command(&["watchdog", "tick"]);
+        tick.env("NETSKY_FAULT", "watchdog.child.teardown=stop").output().expect("the tick starts");
+        self.until("a stopped child", |stage| {
+            let pid = stage.json("state/restart-inflight")["child"]["pid"].as_u64()?;
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            stat.contains(") T ").then(|| identify(u32::try_from(pid).expect("a pid")))?
+        })
+    }
+
+    /// A state file of the home.
+    pub(crate) fn json(&self, path: &str) -> Value {
+        let bytes = std::fs::read(self.home().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+        serde_json::from_slice(&bytes).expect("JSON")
+    }
+
+    /// Change a state file behind the program's back.
+    pub(crate) fn edit(&self, path: &str, change: impl FnOnce(&mut Value)) {
+        let mut value = self.json(path);
+        change(&mut value);
+        std::fs::write(self.home().join(path), value.to_string()).expect("written");
+    }
+
     /// Every living process that says it is agent0 of this home, by its generation.
     pub(crate) fn living_roots(&self) -> Vec<String> {
         let home = self.home().display().to_string();
