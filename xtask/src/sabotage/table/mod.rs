@@ -1,0 +1,65 @@
+//! The safeguards, as data: what to take out, and which named test must notice.
+//! One file a crate, by where the safeguard stands.
+
+mod bus;
+mod disk;
+mod kernel;
+mod model;
+mod watchdog;
+
+/// One safeguard of the product and the test that holds it.
+pub(crate) struct Safeguard {
+    /// What is being taken out, in words of the house.
+    pub(crate) name: &'static str,
+    /// Ids of the promises that rest on it.
+    pub(crate) faults: &'static str,
+    pub(crate) file: &'static str,
+    /// Occurs exactly once in the file.
+    pub(crate) find: &'static str,
+    pub(crate) replace: &'static str,
+    pub(crate) package: &'static str,
+    /// Which of the package's test binaries holds the test: [`UNIT`] or [`IT`].
+    pub(crate) target: &'static [&'static str],
+    /// The test's full name.
+    pub(crate) test: &'static str,
+}
+
+/// The unit tests of the library.
+const UNIT: &[&str] = &["--lib"];
+/// The one integration test binary of the crate.
+const IT: &[&str] = &["--test", "it"];
+
+impl Safeguard {
+    /// The file's text without the safeguard; nothing if it is not there exactly once.
+    pub(crate) fn applied(&self, text: &str) -> Option<String> {
+        let once = text.matches(self.find).count() == 1;
+        once.then(|| text.replacen(self.find, self.replace, 1))
+    }
+}
+
+/// Every safeguard, the lowest crates first.
+pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
+    [model::ROWS, disk::ROWS, bus::ROWS, kernel::ROWS, watchdog::ROWS].into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_missing_or_repeated_is_not_applied() {
+        let safeguard = Safeguard {
+            name: "x",
+            faults: "",
+            file: "a.rs",
+            find: "sync();",
+            replace: "",
+            package: "p",
+            target: UNIT,
+            test: "t",
+        };
+        assert_eq!(safeguard.applied("a(); sync(); b();").as_deref(), Some("a();  b();"));
+        assert_eq!(safeguard.applied("a();"), None);
+        assert_eq!(safeguard.applied("sync(); sync();"), None);
+    }
+}
