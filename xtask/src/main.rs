@@ -15,7 +15,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
 
   tidy      fail on wrong crate edges, banned calls, overlong code, debug residue, foreign licences
   sabotage  take each safeguard out in a scratch copy; its named test must turn red
-            [--list | --only NAME]
+            [--list | NAME…] a part of a name chooses every row that contains it
   bench     measure against a floor of the same run, write docs/benchmarks.md
             [--builds] also clean builds; [--here] this build as it is, print only";
 

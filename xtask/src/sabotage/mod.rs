@@ -30,19 +30,13 @@ struct Outcome {
 
 /// Runs the verb; true when every removal turned its test red.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let chosen: Vec<&'static Safeguard> = match words.as_slice() {
-        [] => safeguards().collect(),
-        ["--list"] => {
+    let chosen = match arguments {
+        [flag] if flag == "--list" => {
             list();
             return Ok(true);
         }
-        ["--only", name] => safeguards().filter(|safeguard| safeguard.name == *name).collect(),
-        _ => bail!("usage: cargo xtask sabotage [--list | --only NAME]"),
+        names => choose(names)?,
     };
-    if chosen.is_empty() {
-        bail!("no such safeguard; --list names them");
-    }
 
     let scratch = Scratch::prepare()?;
     healthy(&scratch, &chosen)?;
@@ -61,6 +55,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         report(&outcomes)?;
     }
     Ok(red == outcomes.len())
+}
+
+/// The safeguards whose names contain any of the words; all of them where none is said.
+fn choose(words: &[String]) -> Result<Vec<&'static Safeguard>> {
+    if let Some(word) = words.iter().find(|word| !safeguards().any(|row| row.name.contains(*word))) {
+        bail!("no safeguard's name contains {word:?}; usage: cargo xtask sabotage [--list | NAME…]");
+    }
+    let chosen = |row: &&Safeguard| words.is_empty() || words.iter().any(|word| row.name.contains(word));
+    Ok(safeguards().filter(chosen).collect())
 }
 
 fn list() {
@@ -155,6 +158,17 @@ mod tests {
             .map(|safeguard| format!("{} in {}", safeguard.name, safeguard.file))
             .collect();
         assert!(lost.is_empty(), "the text to remove does not occur exactly once: {lost:#?}");
+    }
+
+    #[test]
+    fn a_word_chooses_the_rows_that_contain_it_and_a_wrong_one_is_refused() {
+        let choose = |words: &[&str]| {
+            choose(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+                .map(|rows| rows.iter().map(|row| row.name).collect::<Vec<_>>())
+        };
+        assert_eq!(choose(&["file sync", "folder sync"]).expect("rows"), ["file sync", "folder sync"]);
+        assert_eq!(choose(&[]).expect("all").len(), safeguards().count());
+        assert!(choose(&["file sync", "no such row"]).is_err());
     }
 
     #[test]
