@@ -8,9 +8,10 @@ use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
 use netsky_disk::Error;
+use netsky_model::chain::GENESIS;
 use netsky_model::id::{Generation, LineageId};
 
-use crate::journal::{BadRow, GENESIS, parse};
+use crate::journal::{BadRow, parse};
 use crate::rpc::Event;
 
 /// What reading a whole journal showed about its chain.

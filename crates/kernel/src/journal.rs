@@ -6,8 +6,7 @@
 //! was written and could not be synced may or may not outlive a power cut: nothing is appended after it, here it never
 //! happened, and the next anchor takes what the file says.
 //!
-//! Format of a line: `{"v":1,"seq":…,"ts":…,…,"prev":"<hash>","hash":"<hash>"}`; `hash` is blake3 over the bytes of the
-//! line before `,"hash":`, so it depends on no order of keys.
+//! Format of a line: `{"v":1,"seq":…,"ts":…,…,"prev":"<hash>","hash":"<hash>"}`, chained as [`netsky_model::chain`] says.
 //!
 //! Left to others: what a row means to the next anchor ([`Recall`](crate::anchor), through [`Journal::open`]'s visitor).
 
@@ -20,6 +19,7 @@ use std::rc::Rc;
 use netsky_disk::fault;
 use netsky_disk::fs::Dir;
 use netsky_disk::lines::Lines;
+use netsky_model::chain::{self, GENESIS};
 use netsky_model::id::{AgentId, Generation, LineageId};
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,8 +30,6 @@ use crate::rpc::{Event, EventKind};
 
 /// Version of a row.
 const VERSION: u64 = 1;
-/// The `prev` of the first row.
-pub(crate) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 /// A remembered offset every so many rows: a replay reads at most this many rows too much.
 const STRIDE: u64 = 256;
 /// Rows handed out at once by a replay.
@@ -344,10 +342,8 @@ pub(crate) enum BadRow {
 /// The bytes of a row, without the line end, and its hash.
 fn row(event: &Event, prev: &str) -> (Vec<u8>, String) {
     let event = serde_json::to_string(event).expect("an event holds only string keys and plain data");
-    let inner = event.trim_start_matches('{').strip_suffix('}').expect("an event is a JSON object");
-    let head = format!(r#"{{"v":{VERSION},{inner},"prev":"{prev}""#);
-    let hash = blake3::hash(head.as_bytes()).to_hex().to_string();
-    (format!(r#"{head},"hash":"{hash}"}}"#).into_bytes(), hash)
+    let inner = event.strip_prefix('{').expect("an event is a JSON object");
+    chain::link(&format!(r#"{{"v":{VERSION},{inner}"#), prev)
 }
 
 pub(crate) fn parse(line: &[u8]) -> Result<Row, BadRow> {
@@ -355,22 +351,14 @@ pub(crate) fn parse(line: &[u8]) -> Result<Row, BadRow> {
     struct Version {
         v: u64,
     }
-    #[derive(Deserialize)]
-    struct Links {
-        prev: String,
-        hash: String,
-    }
     let malformed = |_| BadRow::Malformed;
     let Version { v } = serde_json::from_slice(line).map_err(malformed)?;
     if v > VERSION {
         return Err(BadRow::Newer(v));
     }
     let event: Event = serde_json::from_slice(line).map_err(malformed)?;
-    let Links { prev, hash } = serde_json::from_slice(line).map_err(malformed)?;
-    let tail = format!(r#","hash":"{hash}"}}"#);
-    let holds =
-        line.strip_suffix(tail.as_bytes()).is_some_and(|head| blake3::hash(head).to_hex().as_str() == hash);
-    Ok(Row { event, prev, hash, holds })
+    let links = chain::links(line).ok_or(BadRow::Malformed)?;
+    Ok(Row { event, prev: links.prev, hash: links.hash, holds: links.holds })
 }
 
 #[cfg(test)]
