@@ -48,6 +48,7 @@ impl Layout {
             self.channels(),
             self.logs(),
             self.handoff_archive(),
+            self.record(),
             self.workspaces(),
             self.kernel_root(),
         ]
@@ -71,6 +72,16 @@ impl Layout {
     /// The constellation's kernel root.
     pub fn kernel_root(&self) -> PathBuf {
         self.home.join(".ostk")
+    }
+
+    /// Facts: what exists in no other file.
+    pub fn record(&self) -> PathBuf {
+        self.home.join("record")
+    }
+
+    /// Held by whoever appends a fact.
+    pub fn record_lock(&self) -> PathBuf {
+        self.record().join("lock")
     }
 
     /// Program logs, telemetry.

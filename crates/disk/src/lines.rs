@@ -110,6 +110,14 @@ impl Lines {
         self.file.write_all(&bytes).map_err(|e| self.error("append to", e))
     }
 
+    /// Cut the file back to a length it had: what an append left that failed.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn cut_to(&self, len: u64) -> Result<()> {
+        self.file.set_len(len).map_err(|e| self.error("cut", e))
+    }
+
     /// Make every line appended so far durable.
     ///
     /// # Errors

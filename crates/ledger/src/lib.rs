@@ -1,12 +1,19 @@
-//! The record: what was done, when, by whom. For now its telemetry lines.
+//! The record: what was done, when, by whom.
 //!
-//! Promise: one line is one event, never longer than a bounded size, without message bodies and secrets; recording
-//! fails nobody. The lines are unsynced: the files of the home are the truth, this tells when they came to be.
+//! Facts exist in no other file: appended under a lock, chained, synced before they are said. Telemetry lines tell when
+//! what is in other files came to be: one line is one event of bounded size, without message bodies and secrets,
+//! unsynced, and recording fails nobody.
 //! Leaves to others: what is worth recording, and what to make of it when it is read back (`netsky check`).
 #![forbid(unsafe_code)]
 
+mod error;
+mod facts;
 mod moves;
 mod telemetry;
+mod witness;
 
+pub use error::{Error, Result};
+pub use facts::{Appended, Fact, FactFile, Facts, facts, files};
 pub use moves::{Move, Moves, What, moves};
 pub use telemetry::{Invocation, Telemetry};
+pub use witness::{PAGE, poison_key};

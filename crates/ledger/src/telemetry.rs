@@ -8,19 +8,18 @@ use netsky_disk::lines::Lines;
 use netsky_disk::{clock, process};
 use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
-use netsky_model::witness::{Transition, Witness};
 use serde::Serialize;
 
 /// Version of a line.
 const VERSION: u64 = 1;
 
-/// Most bytes of a reason in a line: it may quote a stranger's file.
+/// Longest reason in a line, in characters: it may quote a stranger's file.
 const MAX_REASON: usize = 500;
 
 /// Appends telemetry lines to one home.
 #[derive(Debug)]
 pub struct Telemetry {
-    layout: Layout,
+    pub(crate) layout: Layout,
     me: OnceCell<Option<ProcessId>>,
 }
 
@@ -54,28 +53,10 @@ impl Telemetry {
 
     /// Records what the watchdog did: `what` in one word, and about whom.
     pub fn watchdog(&self, what: &str, agent: Option<&AgentId>, why: &str) {
-        let why: String = why.chars().take(MAX_REASON).collect();
-        self.append("watchdog", &serde_json::json!({ "what": what, "agent": agent, "why": why }));
+        self.append("watchdog", &serde_json::json!({ "what": what, "agent": agent, "why": cut(why) }));
     }
 
-    fn transition(&self, event: &'static str, seen: &Transition) {
-        let cut = |reason: &String| reason.chars().take(MAX_REASON).collect::<String>();
-        self.append(
-            event,
-            &Move {
-                agent: seen.agent.as_str(),
-                id: seen.id.as_str(),
-                hlc: seen.hlc.to_string(),
-                to: seen.to.word(),
-                attempt: seen.attempt,
-                from: seen.from.as_ref().map(|from| from.as_str()),
-                generation: seen.generation.map(|generation| generation.0),
-                reason: seen.reason.as_ref().map(cut),
-            },
-        );
-    }
-
-    fn append(&self, event: &'static str, body: &impl Serialize) {
+    pub(crate) fn append(&self, event: &'static str, body: &impl Serialize) {
         let now = clock::stamp();
         let line = Line {
             v: VERSION,
@@ -99,14 +80,9 @@ impl Telemetry {
     }
 }
 
-impl Witness for Telemetry {
-    fn saw(&self, transition: &Transition) {
-        self.transition("transition", transition);
-    }
-
-    fn surfaced(&self, transition: &Transition) {
-        self.transition("surfaced", transition);
-    }
+/// A reason that fits a line.
+pub(crate) fn cut(reason: &str) -> String {
+    reason.chars().take(MAX_REASON).collect()
 }
 
 /// What every line begins with.
@@ -119,20 +95,4 @@ struct Line<'a, T> {
     process: Option<&'a ProcessId>,
     #[serde(flatten)]
     body: &'a T,
-}
-
-/// One move of one envelope.
-#[derive(Serialize)]
-struct Move<'a> {
-    agent: &'a str,
-    id: &'a str,
-    hlc: String,
-    to: &'static str,
-    attempt: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    generation: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
 }

@@ -1,0 +1,154 @@
+//! The facts read back, by whoever only looks: nothing is repaired, and somebody may be appending meanwhile.
+//!
+//! A file ends where the next one says: its first row names, by `prev`, the last row that counts. What stands beyond it
+//! was never synced (the disk refused), and its writer went on in the next file.
+//! Promise: what does not read, or does not follow from the row before, is named by its line and spoils no other.
+
+use netsky_disk::ReadError;
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::Layout;
+
+use super::row::{BadRow, End, Fact, Row, parse};
+use crate::error::{Error, Result};
+
+/// Most bytes of a file that are read: rotation keeps it far below.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What one file of facts holds.
+#[derive(Debug)]
+pub struct FactFile {
+    /// Its number.
+    pub number: u64,
+    /// The facts that count, in order.
+    pub facts: Vec<Fact>,
+    /// Lines, from 1, that are no row or do not follow from the one before, and why.
+    pub broken: Vec<(usize, String)>,
+    /// Rows beyond the end that the next file names.
+    pub void: usize,
+    /// Bytes of the whole lines that count.
+    pub(super) bytes: u64,
+    pub(super) end: End,
+}
+
+/// The numbers of the files there are, rising.
+pub(super) fn numbers(record: &Dir) -> Result<Vec<u64>> {
+    let number = |name: &String| {
+        let number: u64 = name.strip_prefix("facts-")?.strip_suffix(".jsonl")?.parse().ok()?;
+        (file_name(number) == *name).then_some(number)
+    };
+    let mut numbers: Vec<u64> = record.names()?.iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+pub(super) fn file_name(number: u64) -> String {
+    format!("facts-{number}.jsonl")
+}
+
+/// All files of facts of a home, in order; none where nothing was ever recorded.
+///
+/// # Errors
+/// A file cannot be read, or a later program wrote it.
+pub fn files(layout: &Layout) -> Result<impl Iterator<Item = Result<FactFile>>> {
+    let record = match Dir::open(layout.record()) {
+        Err(e) if e.is_not_found() => None,
+        opened => Some(opened?),
+    };
+    let numbers = record.as_ref().map(numbers).transpose()?.unwrap_or_default();
+    let mut before = End::genesis();
+    let mut at = 0;
+    Ok(std::iter::from_fn(move || {
+        let number = *numbers.get(at)?;
+        at += 1;
+        let record = record.as_ref().expect("its files were listed");
+        let next = numbers.get(at).copied();
+        let read = file(record, number, Some(&before), next);
+        if let Ok(read) = &read {
+            before = read.end.clone();
+        }
+        Some(read)
+    }))
+}
+
+/// Every fact that counts, in order; what is broken is left out.
+///
+/// # Errors
+/// A file cannot be read, or a later program wrote it.
+pub fn facts(layout: &Layout) -> Result<Vec<Fact>> {
+    let mut all = Vec::new();
+    for file in files(layout)? {
+        all.extend(file?.facts);
+    }
+    Ok(all)
+}
+
+/// One file after `before` (as it says itself, where that is none), as far as the file `next` says that it goes.
+pub(super) fn file(record: &Dir, number: u64, before: Option<&End>, next: Option<u64>) -> Result<FactFile> {
+    let bytes = content(record, number)?;
+    let until = next.map(|next| first_prev(record, next)).transpose()?.flatten();
+    let newer = |found| Error::Newer { path: record.path().join(file_name(number)), found };
+    let mut read = FactFile {
+        number,
+        facts: Vec::new(),
+        broken: Vec::new(),
+        void: 0,
+        bytes: 0,
+        end: before.cloned().unwrap_or_else(End::genesis),
+    };
+    let mut ended = until.as_ref().is_some_and(|until| *until == read.end.hash);
+    for (at, line) in whole_lines(&bytes).enumerate() {
+        if ended {
+            read.void += 1;
+            continue;
+        }
+        read.bytes += line.len() as u64 + 1;
+        match parse(line) {
+            Ok(row) => {
+                if at == 0 && before.is_none() {
+                    read.end = said_before(&row);
+                }
+                if let Some(why) = row.fault_after(&read.end) {
+                    read.broken.push((at + 1, why));
+                }
+                read.end = row.end();
+                ended = until.as_ref().is_some_and(|until| *until == read.end.hash);
+                read.facts.push(row.fact);
+            }
+            Err(BadRow::Newer(found)) => return Err(newer(found)),
+            Err(BadRow::Malformed) => read.broken.push((at + 1, "is no row".to_owned())),
+        }
+    }
+    if read.facts.is_empty() && read.broken.is_empty() && read.void == 0 {
+        // A file begins with a row: what it had is lost.
+        read.broken.push((1, "is missing".to_owned()));
+    }
+    if until.is_some() && !ended {
+        read.broken.push((read.facts.len(), "is not the one that the next file follows".to_owned()));
+    }
+    Ok(read)
+}
+
+/// What a row says came before it.
+fn said_before(row: &Row) -> End {
+    End { seq: row.fact.seq.saturating_sub(1), hash: row.links.prev.clone() }
+}
+
+/// What the first row of a file says it follows; none if it has no row yet or it does not read.
+fn first_prev(record: &Dir, number: u64) -> Result<Option<String>> {
+    let bytes = content(record, number)?;
+    Ok(whole_lines(&bytes).next().and_then(|line| parse(line).ok()).map(|row| row.links.prev))
+}
+
+/// A file's bytes.
+pub(super) fn content(record: &Dir, number: u64) -> Result<Vec<u8>> {
+    let name = file_name(number);
+    record.read(&name, MAX_BYTES).map_err(|error| match error {
+        ReadError::Io(error) => error.into(),
+        other => netsky_disk::Error::because("read", record.path().join(&name), other.to_string()).into(),
+    })
+}
+
+/// The lines that have an end.
+fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(|b| *b == b'\n').filter_map(|line| line.strip_suffix(b"\n"))
+}

@@ -1,0 +1,4 @@
+//! The record of a throwaway home.
+#![forbid(unsafe_code)]
+
+mod facts;
