@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use netsky_disk::fs::Dir;
 use netsky_disk::process;
 use netsky_model::id::{AgentId, Generation};
-use netsky_model::life::{Event, MAX_ATTEMPTS, State, transition};
+use netsky_model::life::{Cause, Event, MAX_ATTEMPTS, State, transition};
 use netsky_model::name::{Name, Stage};
 use netsky_model::process::{Life, ProcessId};
 
@@ -42,7 +42,7 @@ impl Bus<'_> {
             let life = *lives.entry(owner.clone()).or_insert_with(|| process::probe(owner));
             if life == Life::Dead {
                 let why = format!("process {} died while it held it", owner.pid);
-                way_back.take(&claimed, State::Claimed, &name, &why)?;
+                way_back.take(&claimed, State::Claimed, &name, (Cause::Died, &why))?;
             }
         }
         way_back.end()
@@ -65,7 +65,7 @@ impl Bus<'_> {
             let Stage::Taken(generation) = name.stage else { continue };
             if generation > Generation::NONE && is_dead(generation) {
                 let why = format!("generation {generation} ended without finishing it");
-                way_back.take(&delivered, State::Delivered, &name, &why)?;
+                way_back.take(&delivered, State::Delivered, &name, (Cause::Ended, &why))?;
             }
         }
         way_back.end()
@@ -86,9 +86,15 @@ pub(crate) struct WayBack<'a> {
 
 impl WayBack<'_> {
     /// Moves one file back; another process that was faster is no error.
-    pub(crate) fn take(&mut self, from: &Dir, state: State, name: &Name, why: &str) -> Result<()> {
+    pub(crate) fn take(
+        &mut self,
+        from: &Dir,
+        state: State,
+        name: &Name,
+        (cause, why): (Cause, &str),
+    ) -> Result<()> {
         let file = name.to_string();
-        let told = Told { reason: Some(why), ..Told::default() };
+        let told = Told { reason: Some(why), cause: Some(cause), ..Told::default() };
         if transition(state, Event::GiveBack { attempt: name.attempt })? == State::Poisoned {
             let why = format!("surfaced {MAX_ATTEMPTS} times in vain; at last {why}");
             let told = Told { reason: Some(&why), ..told };

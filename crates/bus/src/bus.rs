@@ -8,7 +8,7 @@ use netsky_disk::hlc::SharedClock;
 use netsky_disk::layout::Layout;
 use netsky_model::hlc::Hlc;
 use netsky_model::id::{AgentId, Generation, Sender};
-use netsky_model::life::{STATES, State};
+use netsky_model::life::{Cause, STATES, State};
 use netsky_model::name::Name;
 use netsky_model::witness::{Transition, Witness};
 
@@ -114,6 +114,7 @@ pub(crate) struct Told<'a> {
     pub(crate) from: Option<&'a Sender>,
     pub(crate) generation: Option<Generation>,
     pub(crate) reason: Option<&'a str>,
+    pub(crate) cause: Option<Cause>,
 }
 
 impl Told<'_> {
@@ -127,6 +128,7 @@ impl Told<'_> {
             from: self.from.cloned(),
             generation: self.generation,
             reason: self.reason.map(str::to_owned),
+            cause: self.cause,
         }
     }
 }

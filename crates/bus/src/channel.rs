@@ -35,6 +35,7 @@ impl Channel {
             Dir::create(layout.folder(agent, state))?;
         }
         Dir::create(layout.channel_ids(agent))?;
+        Dir::create(layout.outbox(agent))?;
         root.sync()?;
         for parent in layout.channel(agent).ancestors().skip(1).take_while(|p| p.starts_with(layout.home())) {
             Dir::open(parent)?.sync()?;

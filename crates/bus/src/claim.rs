@@ -12,7 +12,7 @@ use netsky_disk::fs::Dir;
 use netsky_disk::process;
 use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
-use netsky_model::life::{Event, State, transition};
+use netsky_model::life::{Cause, Event, State, transition};
 use netsky_model::name::{Name, Stage};
 use netsky_model::render;
 
@@ -51,7 +51,7 @@ impl Claim {
     }
 
     fn told(&self, generation: Generation) -> Told<'_> {
-        Told { from: Some(&self.envelope.from), generation: Some(generation), reason: None }
+        Told { from: Some(&self.envelope.from), generation: Some(generation), ..Told::default() }
     }
 }
 
@@ -332,7 +332,12 @@ impl Bus<'_> {
         let channel = self.channel(&claim.agent)?;
         let claimed = channel.dir(State::Claimed)?;
         let mut way_back = self.way_back(&channel)?;
-        way_back.take(&claimed, State::Claimed, &claim.name, "its reader could not be given the text")?;
+        way_back.take(
+            &claimed,
+            State::Claimed,
+            &claim.name,
+            (Cause::Failed, "its reader could not be given the text"),
+        )?;
         way_back.end()?;
         Ok(())
     }

@@ -86,8 +86,10 @@ impl Bus<'_> {
     ///
     /// Looks twice: between two folders of one look it may have moved back to one that was looked into already.
     pub(crate) fn whereabouts(&self, channel: &Channel, key: &Key) -> Result<Option<State>> {
-        let dirs: Vec<(State, Dir)> =
-            STATES.into_iter().map(|state| Ok((state, channel.dir(state)?))).collect::<Result<_>>()?;
+        let mut dirs: Vec<(State, Dir)> = Vec::new();
+        for state in STATES {
+            dirs.extend(channel.dir_if_there(state)?.map(|dir| (state, dir)));
+        }
         for (state, dir) in dirs.iter().chain(&dirs) {
             let there =
                 dir.names()?.iter().any(|file| Name::parse(file).is_some_and(|name| name.key == *key));

@@ -16,6 +16,10 @@ use crate::poison::reason_of;
 /// Most bytes of a reason that are shown.
 const REASON_BYTES: u64 = 4096;
 
+/// What a bounded list leaves out first: what is furthest in its life.
+const FIRST_LEFT_OUT: [State; 6] =
+    [State::Acked, State::Forwarded, State::Delivered, State::Poisoned, State::Written, State::Claimed];
+
 /// One file of a channel.
 #[derive(Debug)]
 pub struct Entry {
@@ -69,7 +73,7 @@ impl Bus<'_> {
         let all: usize = folders.iter().map(|(_, _, files)| files.len()).sum();
         let left_out = all.saturating_sub(limit);
         let mut excess = left_out;
-        for state in [State::Acked, State::Delivered, State::Poisoned, State::Written, State::Claimed] {
+        for state in FIRST_LEFT_OUT {
             for (_, _, files) in folders.iter_mut().filter(|(of, _, _)| *of == state) {
                 let cut = excess.min(files.len());
                 files.drain(..cut);

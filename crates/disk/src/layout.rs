@@ -149,6 +149,21 @@ impl Layout {
         self.channel(agent).join("tmp")
     }
 
+    /// Where an agent's program drops its replies.
+    pub fn outbox(&self, agent: &AgentId) -> PathBuf {
+        self.channel(agent).join("outbox")
+    }
+
+    /// Held by who carries an agent's replies.
+    pub fn outbox_lock(&self, agent: &AgentId) -> PathBuf {
+        self.channel(agent).join("outbox.lock")
+    }
+
+    /// Held by the agent's one running consumer.
+    pub fn consumer_lock(&self, agent: &AgentId) -> PathBuf {
+        self.channel(agent).join("consumer.lock")
+    }
+
     /// Exclusive ids of an agent's envelopes.
     pub fn channel_ids(&self, agent: &AgentId) -> PathBuf {
         self.channel(agent).join("ids")

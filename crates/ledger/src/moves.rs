@@ -8,7 +8,7 @@ use netsky_disk::layout::Layout;
 use netsky_disk::lines;
 use netsky_model::hlc::Hlc;
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
-use netsky_model::life::{STATES, State};
+use netsky_model::life::{CAUSES, Cause, STATES, State};
 use netsky_model::name::Key;
 use netsky_model::process::ProcessId;
 use serde::Deserialize;
@@ -37,6 +37,8 @@ pub struct Move {
     pub process: Option<ProcessId>,
     /// For which incarnation.
     pub generation: Option<Generation>,
+    /// Why it went back, if it did.
+    pub cause: Option<Cause>,
     /// When, on the boot clock of the process's boot.
     pub boot_ms: u64,
 }
@@ -61,6 +63,7 @@ struct Line {
     to: String,
     attempt: u32,
     generation: Option<Generation>,
+    cause: Option<String>,
 }
 
 /// Reads every telemetry line about an envelope.
@@ -112,6 +115,7 @@ fn parse(line: &[u8]) -> Result<Option<Move>, Unread> {
         attempt: line.attempt,
         process: line.process,
         generation: line.generation,
+        cause: line.cause.and_then(|word| CAUSES.into_iter().find(|cause| cause.word() == word)),
         boot_ms: line.boot_ms,
     }))
 }
@@ -138,6 +142,7 @@ mod tests {
             from: None,
             generation: Some(Generation(3)),
             reason: None,
+            cause: None,
         };
         let telemetry = Telemetry::new(&layout);
         telemetry.surfaced(&told);

@@ -1,6 +1,6 @@
 //! What the bus tells the record: a telemetry line for every move, and a page for every dead letter.
 
-use netsky_model::life::State;
+use netsky_model::life::{Cause, State};
 use netsky_model::witness::{Transition, Witness};
 use serde::Serialize;
 use serde_json::json;
@@ -40,6 +40,7 @@ impl Telemetry {
             from: seen.from.as_ref().map(|from| from.as_str()),
             generation: seen.generation.map(|generation| generation.0),
             reason: seen.reason.as_deref().map(cut),
+            cause: seen.cause.map(Cause::word),
         };
         self.append(event, &body);
     }
@@ -72,4 +73,6 @@ struct Move<'a> {
     generation: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'static str>,
 }

@@ -51,6 +51,9 @@ pub struct Envelope {
     /// The sender waits for an explicit ack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requires_ack: Option<bool>,
+    /// How long the sender waits for that ack; the home's default where it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_within_secs: Option<u64>,
     /// Meant for this incarnation only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub for_generation: Option<Generation>,
@@ -121,6 +124,7 @@ impl Envelope {
             thread: None,
             reply_to: None,
             requires_ack: None,
+            ack_within_secs: None,
             for_generation: None,
             trust: None,
             origin: None,

@@ -21,13 +21,15 @@ pub enum State {
     Delivered,
     /// In `acked/`: finished.
     Acked,
+    /// In `forwarded/`: finished here; a copy of it went to another agent.
+    Forwarded,
     /// In `poison/`: a dead letter with its reason beside it.
     Poisoned,
 }
 
 /// All states in the order of a life.
-pub const STATES: [State; 5] =
-    [State::Written, State::Claimed, State::Delivered, State::Acked, State::Poisoned];
+pub const STATES: [State; 6] =
+    [State::Written, State::Claimed, State::Delivered, State::Acked, State::Forwarded, State::Poisoned];
 
 impl State {
     /// The folder below `channels/agent/<id>/`.
@@ -37,6 +39,7 @@ impl State {
             State::Claimed => "claimed",
             State::Delivered => "delivered",
             State::Acked => "acked",
+            State::Forwarded => "forwarded",
             State::Poisoned => "poison",
         }
     }
@@ -48,6 +51,7 @@ impl State {
             State::Claimed => "claimed",
             State::Delivered => "delivered",
             State::Acked => "acked",
+            State::Forwarded => "forwarded",
             State::Poisoned => "poisoned",
         }
     }
@@ -75,6 +79,45 @@ pub enum Event {
     },
     /// Its bytes or its file are not what an envelope is, or the generation it was meant for has ended.
     Reject,
+    /// A durable copy of it is in another agent's inbox.
+    Forward,
+    /// The owner wants a dead letter tried once more.
+    Retry,
+}
+
+/// Why an envelope went back to the inbox, or became a dead letter on its way there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The process that held it died.
+    Died,
+    /// The generation that took it ended without finishing it.
+    Ended,
+    /// Its reader could not be given the text, or said that it failed.
+    Failed,
+    /// Somebody released it.
+    Released,
+    /// It asked for an ack and had none in time.
+    Overdue,
+    /// The owner retried a dead letter.
+    Retried,
+}
+
+/// All causes.
+pub const CAUSES: [Cause; 6] =
+    [Cause::Died, Cause::Ended, Cause::Failed, Cause::Released, Cause::Overdue, Cause::Retried];
+
+impl Cause {
+    /// The word used in the record.
+    pub fn word(self) -> &'static str {
+        match self {
+            Cause::Died => "died",
+            Cause::Ended => "ended",
+            Cause::Failed => "failed",
+            Cause::Released => "released",
+            Cause::Overdue => "overdue",
+            Cause::Retried => "retried",
+        }
+    }
 }
 
 /// An event that cannot happen in a state.
@@ -92,7 +135,7 @@ pub struct Illegal {
 /// # Errors
 /// An event that the state does not allow.
 pub fn transition(state: State, event: Event) -> Result<State, Illegal> {
-    use State::{Acked, Claimed, Delivered, Poisoned, Written};
+    use State::{Acked, Claimed, Delivered, Forwarded, Poisoned, Written};
     match (state, event) {
         (Written, Event::Claim) => Ok(Claimed),
         (Claimed, Event::Surface) => Ok(Delivered),
@@ -101,6 +144,8 @@ pub fn transition(state: State, event: Event) -> Result<State, Illegal> {
         (Claimed | Delivered, Event::GiveBack { attempt }) if attempt < MAX_ATTEMPTS => Ok(Written),
         (Claimed | Delivered, Event::GiveBack { .. }) => Ok(Poisoned),
         (Written | Claimed, Event::Reject) => Ok(Poisoned),
+        (Claimed | Delivered, Event::Forward) => Ok(Forwarded),
+        (Poisoned, Event::Retry) => Ok(Written),
         _ => Err(Illegal { state, event }),
     }
 }
@@ -139,6 +184,8 @@ mod tests {
             Event::GiveBack { attempt: 1 },
             Event::GiveBack { attempt: MAX_ATTEMPTS },
             Event::Reject,
+            Event::Forward,
+            Event::Retry,
         ];
         let mut table = String::new();
         for state in STATES {
@@ -152,11 +199,12 @@ mod tests {
         assert_eq!(
             table,
             [
-                "claimed   -         acked     -         -         poisoned",
-                "-         delivered acked     written   poisoned  poisoned",
-                "-         -         acked     written   poisoned  -",
-                "-         -         -         -         -         -",
-                "-         -         acked     -         -         -",
+                "claimed   -         acked     -         -         poisoned  -         -",
+                "-         delivered acked     written   poisoned  poisoned  forwarded -",
+                "-         -         acked     written   poisoned  -         forwarded -",
+                "-         -         -         -         -         -         -         -",
+                "-         -         -         -         -         -         -         -",
+                "-         -         acked     -         -         -         -         written",
             ]
         );
     }

@@ -2,7 +2,7 @@
 
 use crate::hlc::Hlc;
 use crate::id::{AgentId, EnvelopeId, Generation, Sender};
-use crate::life::State;
+use crate::life::{Cause, State};
 
 /// One move of one envelope, already durable on disk.
 #[derive(Debug, Clone)]
@@ -21,8 +21,10 @@ pub struct Transition {
     pub from: Option<Sender>,
     /// Which incarnation took it.
     pub generation: Option<Generation>,
-    /// Why, for a way back or a dead letter.
+    /// Why, for a way back or a dead letter, in words.
     pub reason: Option<String>,
+    /// Why it went back, or would have but for its attempts.
+    pub cause: Option<Cause>,
 }
 
 /// Whoever keeps a record of transitions. It cannot fail: the folder is the truth, this is telemetry.

@@ -59,7 +59,8 @@ impl Home {
 
     /// How many files of agent0 are in inbox, claimed, delivered, acked and poison.
     pub(crate) fn counts(&self) -> [usize; 5] {
-        netsky_model::life::STATES.map(|state| self.names(state).len())
+        [State::Written, State::Claimed, State::Delivered, State::Acked, State::Poisoned]
+            .map(|state| self.names(state).len())
     }
 
     pub(crate) fn reason(&self, name: &str) -> String {

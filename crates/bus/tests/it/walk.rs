@@ -164,7 +164,7 @@ fn i1_i2_random_lives_lose_nothing_double_nothing_and_flag_every_repeat() {
             }
         }
         walk.check();
-        for state in STATES {
+        for state in STATES.into_iter().filter(|state| *state != State::Forwarded) {
             *reached.entry(state).or_default() += home.names(state).len();
         }
     }

@@ -48,7 +48,7 @@ fn named(piece: &Piece, verdict: &mut Verdict) {
     let fits = match name.stage {
         Stage::Waiting => piece.state == State::Written,
         Stage::Claimed(_) => piece.state == State::Claimed,
-        Stage::Taken(_) => matches!(piece.state, State::Delivered | State::Acked),
+        Stage::Taken(_) => matches!(piece.state, State::Delivered | State::Acked | State::Forwarded),
     };
     if !fits {
         verdict.broken(&piece.place, "its name belongs to another folder");

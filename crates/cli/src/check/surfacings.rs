@@ -1,14 +1,15 @@
 //! I2: a message is shown again only after a death, and then it says so.
 //!
 //! Each surfacing of one message has an attempt of its own, in the order of time, and a repeat is explained by the death of
-//! the process that had surfaced it before it recorded that, by the end of the generation that took it, or by a kill that
-//! the harness tells of. So there are never more repeats than crashes. What waits does so under a number not used yet.
+//! the process that had surfaced it before it recorded that, by the end of the generation that took it, by a kill that the
+//! harness tells of, or by a way back that no death caused (released, no ack in time, retried). So there are never more
+//! repeats than these. What waits does so under a number not used yet.
 
 use std::collections::{BTreeMap, HashSet};
 
 use netsky_ledger::{Move, What};
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
-use netsky_model::life::State;
+use netsky_model::life::{Cause, State};
 use netsky_model::name::Key;
 use netsky_model::process::Life;
 
@@ -32,6 +33,14 @@ pub(super) fn check(seen: &Seen, facts: &Facts) -> Verdict {
         .filter(|told| told.what == What::Moved(State::Delivered))
         .map(|told| (&told.agent, &told.key, told.attempt))
         .collect();
+    let asked_back: HashSet<(&AgentId, &Key, u32)> = seen
+        .record
+        .moves
+        .iter()
+        .filter(|told| told.what == What::Moved(State::Written))
+        .filter(|told| matches!(told.cause, Some(Cause::Released | Cause::Overdue | Cause::Retried)))
+        .map(|told| (&told.agent, &told.key, told.attempt.saturating_sub(1)))
+        .collect();
     for ((agent, key), shown) in &mut surfacings {
         shown.sort_by_key(|told| told.attempt);
         let place = format!("channels/agent/{agent}");
@@ -42,6 +51,8 @@ pub(super) fn check(seen: &Seen, facts: &Facts) -> Verdict {
                 verdict.broken(&place, format!("{key} was surfaced twice as attempt {n}"));
             } else if is_before(later, earlier) {
                 verdict.broken(&place, format!("{key} was surfaced as attempt {n} before attempt {m}"));
+            } else if asked_back.contains(&(*agent, *key, m)) {
+                // It came back without a death.
             } else if !is_explained(seen, facts, earlier, recorded.contains(&(*agent, *key, m))) {
                 let what = format!("{key} was surfaced as attempt {n}, and whoever had attempt {m} lives");
                 verdict.broken(&place, what);

@@ -14,7 +14,7 @@ use netsky_sim::{Ended, Run, Stepper};
 use tempfile::TempDir;
 
 /// Every folder that an envelope can be in.
-pub(crate) const FOLDERS: [&str; 5] = ["inbox", "claimed", "delivered", "acked", "poison"];
+pub(crate) const FOLDERS: [&str; 6] = ["inbox", "claimed", "delivered", "acked", "forwarded", "poison"];
 
 /// What drains the agent of these tests.
 pub(crate) const DRAIN: [&str; 3] = ["channel", "drain", "agent7"];
@@ -141,7 +141,7 @@ fn placed(folder: &'static str, path: &Path, file: &str) -> Result<(String, Plac
     let fits = match name.stage {
         Stage::Waiting => folder == "inbox",
         Stage::Claimed(_) => folder == "claimed",
-        Stage::Taken(_) => folder == "delivered" || folder == "acked",
+        Stage::Taken(_) => ["delivered", "acked", "forwarded"].contains(&folder),
     };
     ensure!(fits, "a name of another folder");
     let envelope = Envelope::parse(&fs::read(path)?).context("I4: partial or changed")?;

@@ -20,7 +20,7 @@ const ENTRY: u64 = 4096;
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     pub(crate) agent: AgentId,
-    /// Every file of the five folders.
+    /// Every file of the folders.
     pub(crate) pieces: Vec<Piece>,
     /// Every message that any look found, in whatever folder.
     pub(crate) keys: BTreeSet<Key>,

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Whose messages
     #[arg(value_parser = super::agent)]
     agent: AgentId,
-    /// Only those that are written, claimed, delivered, acked or poisoned
+    /// Only those that are written, claimed, delivered, acked, forwarded or poisoned
     #[arg(long, value_parser = state)]
     state: Option<State>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 /// A state by its word or by its folder.
 fn state(text: &str) -> Result<State, String> {
     let known = STATES.into_iter().find(|state| state.word() == text || state.folder() == text);
-    known.ok_or_else(|| "the states are written, claimed, delivered, acked, poisoned".to_owned())
+    known.ok_or_else(|| "the states are written, claimed, delivered, acked, forwarded, poisoned".to_owned())
 }
 
 impl Run for Args {
