@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use netsky_disk::clock;
-use netsky_disk::fs::Dir;
+use netsky_disk::fs::{Dir, is_folder};
 use netsky_disk::hlc::SharedClock;
 use netsky_disk::layout::Layout;
 use netsky_model::hlc::Hlc;
@@ -30,7 +30,7 @@ impl<'w> Bus<'w> {
 
     /// Whether a message may be sent to this name: the two agents that every home has, or one with a channel.
     pub fn knows(&self, agent: &AgentId) -> bool {
-        *agent == AgentId::root() || *agent == AgentId::infinity() || self.layout.channel(agent).is_dir()
+        *agent == AgentId::root() || *agent == AgentId::infinity() || is_folder(self.layout.channel(agent))
     }
 
     /// Makes the agent's channel; every folder is durable when this returns.

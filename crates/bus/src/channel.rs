@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use netsky_disk::fs::{Dir, sweep_tmp};
+use netsky_disk::fs::{Dir, is_folder, sweep_tmp};
 use netsky_disk::layout::Layout;
 use netsky_model::id::AgentId;
 use netsky_model::life::{STATES, State};
@@ -25,7 +25,7 @@ impl Channel {
     /// The channel, made first where it is missing or was half made.
     pub(crate) fn open_or_create(layout: &Layout, agent: &AgentId) -> Result<Channel> {
         let channel = Channel { agent: agent.clone(), layout: layout.clone() };
-        if layout.channel_tmp(agent).is_dir() { Ok(channel) } else { Channel::create(layout, agent) }
+        if is_folder(layout.channel_tmp(agent)) { Ok(channel) } else { Channel::create(layout, agent) }
     }
 
     /// Makes what is missing and syncs every folder above it, whoever made them.

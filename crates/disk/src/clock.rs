@@ -6,8 +6,11 @@ use jiff::Timestamp;
 use netsky_model::stamp::Stamp;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::sys::simulated;
+
 /// The wall clock, UTC; may step either way.
 pub fn wall() -> Timestamp {
+    simulated!(world => world.wall());
     Timestamp::now()
 }
 
@@ -18,6 +21,7 @@ pub fn wall_seconds() -> Timestamp {
 
 /// Time since boot, suspend included; never steps.
 pub fn boot() -> Duration {
+    simulated!(world => world.boot());
     let time = clock_gettime(ClockId::Boottime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
@@ -30,5 +34,6 @@ pub fn stamp() -> Stamp {
 
 /// Sleep for a cadence or a backoff; never to wait for something that has an event.
 pub fn pause(duration: Duration) {
+    simulated!(world => world.pause(duration));
     std::thread::sleep(duration);
 }

@@ -23,6 +23,10 @@ pub fn point(_name: &'static str) -> io::Result<()> {
 #[cfg(debug_assertions)]
 pub fn point(name: &'static str) -> io::Result<()> {
     use std::sync::atomic::{AtomicU32, Ordering};
+    crate::sys::simulated!(world => {
+        world.point(name);
+        Ok(())
+    });
     // One point is named per process, so one counter is enough.
     static HITS: AtomicU32 = AtomicU32::new(0);
     let Ok(plan) = std::env::var("NETSKY_FAULT") else { return Ok(()) };

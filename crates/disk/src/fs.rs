@@ -6,15 +6,14 @@
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, ReadError, Result};
 use crate::fault;
+use crate::sys::{self, Handle, Stat};
 
 /// Folders are ours alone.
 const FOLDER_MODE: u32 = 0o700;
@@ -24,7 +23,7 @@ const FILE_MODE: u32 = 0o600;
 /// An opened folder.
 #[derive(Debug)]
 pub struct Dir {
-    fd: OwnedFd,
+    handle: Handle,
     path: PathBuf,
 }
 
@@ -36,11 +35,9 @@ impl Dir {
     pub fn open(path: impl AsRef<Path>) -> Result<Dir> {
         let path = path.as_ref();
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-        let fd =
-            rustix::fs::open(path, flags, Mode::empty()).map_err(|e| Error::new("open folder", path, e))?;
-        let dir = Dir { fd, path: path.to_owned() };
-        let stat = rustix::fs::fstat(&dir.fd).map_err(|e| dir.error("look at folder", e))?;
-        let (uid, mode) = (stat.st_uid, stat.st_mode & 0o777);
+        let handle = sys::open(None, path, flags, 0).map_err(|e| Error::new("open folder", path, e))?;
+        let dir = Dir { handle, path: path.to_owned() };
+        let Stat { uid, mode, .. } = dir.handle.stat().map_err(|e| dir.error("look at folder", e))?;
         if uid != rustix::process::geteuid().as_raw() {
             return Err(Error::because(
                 "trust folder",
@@ -66,10 +63,10 @@ impl Dir {
             done => return done,
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if !parent.exists() {
+        if sys::stat(None, parent, AtFlags::empty()).is_err() {
             Dir::create(parent)?;
         }
-        match rustix::fs::mkdir(path, Mode::from_raw_mode(FOLDER_MODE)) {
+        match sys::mkdir(path, FOLDER_MODE) {
             Ok(()) => sync_folder(parent)?,
             Err(Errno::EXIST) => {}
             Err(e) => return Err(Error::new("create folder", path, e)),
@@ -103,15 +100,7 @@ impl Dir {
     /// # Errors
     /// The folder cannot be read.
     pub fn raw_names(&self) -> Result<Vec<std::ffi::OsString>> {
-        let entries = rustix::fs::Dir::read_from(&self.fd).map_err(|e| self.error("list folder", e))?;
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|e| self.error("list folder", e))?;
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name != "." && name != ".." {
-                names.push(name.to_owned());
-            }
-        }
+        let mut names = self.handle.names().map_err(|e| self.error("list folder", e))?;
         names.sort();
         Ok(names)
     }
@@ -137,12 +126,16 @@ impl Dir {
         }
     }
 
+    fn look(&self, name: &OsStr) -> std::result::Result<Stat, Errno> {
+        sys::stat(Some(&self.handle), name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)
+    }
+
     /// Whether a name is there, whatever it is.
     ///
     /// # Errors
     /// The folder cannot be searched.
     pub fn exists(&self, name: impl AsRef<OsStr>) -> Result<bool> {
-        match rustix::fs::statat(&self.fd, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
+        match self.look(name.as_ref()) {
             Ok(_) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
             Err(e) => Err(self.file_error("look at", name, e)),
@@ -155,9 +148,9 @@ impl Dir {
     /// The folder cannot be searched.
     pub fn is_movable(&self, name: impl AsRef<OsStr>) -> Result<bool> {
         let name = name.as_ref();
-        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => Ok(true),
-            Ok(_) => Ok(rustix::fs::accessat(&self.fd, name, Access::WRITE_OK, AtFlags::EACCESS).is_ok()),
+        match self.look(name) {
+            Ok(stat) if stat.kind != FileType::Directory => Ok(true),
+            Ok(_) => Ok(self.handle.may_write(name)),
             Err(Errno::NOENT) => Ok(false),
             Err(e) => Err(self.file_error("look at", name, e)),
         }
@@ -170,10 +163,7 @@ impl Dir {
     pub fn names_older(&self, age: std::time::Duration) -> Result<Vec<std::ffi::OsString>> {
         let now = crate::clock::wall().as_second();
         let mut old = self.raw_names()?;
-        old.retain(|name| {
-            rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
-                .is_ok_and(|stat| now - stat.st_mtime > age.as_secs() as i64)
-        });
+        old.retain(|name| self.look(name).is_ok_and(|stat| now - stat.written > age.as_secs() as i64));
         Ok(old)
     }
 
@@ -185,27 +175,27 @@ impl Dir {
     pub fn read(&self, name: impl AsRef<OsStr>, cap: u64) -> std::result::Result<Vec<u8>, ReadError> {
         let name = name.as_ref();
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let fd = match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
-            Ok(fd) => fd,
+        let file = match sys::open(Some(&self.handle), name.as_ref(), flags, 0) {
+            Ok(file) => file,
             // A link, a socket, a device without a driver: there, but nothing to read.
             Err(Errno::LOOP | Errno::NXIO) => return Err(ReadError::NotRegular),
             Err(e) => return Err(self.file_error("open", name, e).into()),
         };
-        let stat = rustix::fs::fstat(&fd).map_err(|e| self.file_error("look at", name, e))?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        let Stat { kind, uid, links, size, .. } =
+            file.stat().map_err(|e| self.file_error("look at", name, e))?;
+        if kind != FileType::RegularFile {
             return Err(ReadError::NotRegular);
         }
-        if stat.st_uid != rustix::process::geteuid().as_raw() {
-            return Err(ReadError::Foreign { uid: stat.st_uid });
+        if uid != rustix::process::geteuid().as_raw() {
+            return Err(ReadError::Foreign { uid });
         }
-        if stat.st_nlink != 1 {
-            return Err(ReadError::Linked { links: stat.st_nlink as u64 });
+        if links != 1 {
+            return Err(ReadError::Linked { links });
         }
-        let size = stat.st_size.unsigned_abs();
         if size > cap {
             return Err(ReadError::TooLarge { size, cap });
         }
-        read_capped(fd, &self.path.join(name), cap)
+        read_capped(&file, &self.path.join(name), cap)
     }
 
     /// Move a name to another folder (or the same) without replacing; not durable until `to` is synced.
@@ -214,7 +204,7 @@ impl Dir {
     /// The name is gone, the new one is taken, or the system refuses.
     pub fn rename(&self, name: impl AsRef<OsStr>, to: &Dir, new: impl AsRef<OsStr>) -> Result<()> {
         let (name, new) = (name.as_ref(), new.as_ref());
-        rustix::fs::renameat_with(&self.fd, name, &to.fd, new, RenameFlags::NOREPLACE)
+        sys::rename(&self.handle, name, &to.handle, new, RenameFlags::NOREPLACE)
             .map_err(|e| self.file_error("move", name, e))
     }
 
@@ -224,7 +214,8 @@ impl Dir {
     /// The name is gone or the system refuses.
     pub fn rename_over(&self, name: impl AsRef<OsStr>, to: &Dir, new: impl AsRef<OsStr>) -> Result<()> {
         let (name, new) = (name.as_ref(), new.as_ref());
-        rustix::fs::renameat(&self.fd, name, &to.fd, new).map_err(|e| self.file_error("move", name, e))
+        sys::rename(&self.handle, name, &to.handle, new, RenameFlags::empty())
+            .map_err(|e| self.file_error("move", name, e))
     }
 
     /// Remove a file; one that is not there is no error. Not durable until synced.
@@ -233,7 +224,7 @@ impl Dir {
     /// The system refuses.
     pub fn remove(&self, name: impl AsRef<OsStr>) -> Result<bool> {
         let name = name.as_ref();
-        match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+        match self.handle.unlink(name) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
             Err(e) => Err(self.file_error("remove", name, e)),
@@ -245,7 +236,7 @@ impl Dir {
     /// # Errors
     /// The system could not; what is on disk is then unknown, and a second sync proves nothing.
     pub fn sync(&self) -> Result<()> {
-        rustix::fs::fsync(&self.fd).map_err(|e| self.error("sync folder", e))
+        self.handle.sync().map_err(|e| self.error("sync folder", e))
     }
 
     /// Open a file for writing, made if it is missing; never a link or a pipe.
@@ -254,17 +245,20 @@ impl Dir {
     /// The system refuses.
     pub fn open_file(&self, name: impl AsRef<OsStr>, flags: OFlags) -> Result<std::fs::File> {
         let name = name.as_ref();
+        self.open_handle(name, flags)?.into_std().map_err(|e| self.file_error("open", name, e))
+    }
+
+    /// As [`Dir::open_file`], for the rest of this crate.
+    pub(crate) fn open_handle(&self, name: &OsStr, flags: OFlags) -> Result<Handle> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(FILE_MODE))
-            .map(std::fs::File::from)
+        sys::open(Some(&self.handle), name.as_ref(), flags, FILE_MODE)
             .map_err(|e| self.file_error("open", name, e))
     }
 }
 
-impl AsFd for Dir {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
+/// Whether a path leads to a folder.
+pub fn is_folder(path: impl AsRef<Path>) -> bool {
+    sys::stat(None, path.as_ref(), AtFlags::empty()).is_ok_and(|stat| stat.kind == FileType::Directory)
 }
 
 /// Read a file that the user named: wherever it is and whoever owns it, but a plain one and bounded.
@@ -273,24 +267,22 @@ impl AsFd for Dir {
 /// It is no regular file, is over `cap` bytes, or the system refuses.
 pub fn read_users_file(path: &Path, cap: u64) -> std::result::Result<Vec<u8>, ReadError> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let fd = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(fd) => fd,
+    let file = match sys::open(None, path, flags, 0) {
+        Ok(file) => file,
         Err(Errno::NXIO) => return Err(ReadError::NotRegular),
         Err(e) => return Err(Error::new("open", path, e).into()),
     };
-    let stat = rustix::fs::fstat(&fd).map_err(|e| Error::new("look at", path, e))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+    if file.stat().map_err(|e| Error::new("look at", path, e))?.kind != FileType::RegularFile {
         return Err(ReadError::NotRegular);
     }
-    read_capped(fd, path, cap)
+    read_capped(&file, path, cap)
 }
 
 /// All bytes of an opened file, but never more than `cap`.
-fn read_capped(fd: OwnedFd, path: &Path, cap: u64) -> std::result::Result<Vec<u8>, ReadError> {
+fn read_capped(file: &Handle, path: &Path, cap: u64) -> std::result::Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
     // One byte more than allowed shows a file that grew after it was looked at.
-    let mut file = std::fs::File::from(fd).take(cap + 1);
-    file.read_to_end(&mut bytes).map_err(|e| Error::new("read", path, e))?;
+    file.take(cap + 1).read_to_end(&mut bytes).map_err(|e| Error::new("read", path, e))?;
     match bytes.len() as u64 {
         size if size > cap => Err(ReadError::TooLarge { size, cap }),
         _ => Ok(bytes),
@@ -331,24 +323,25 @@ pub fn write_durable(tmp: &Dir, target: &Dir, name: &str, bytes: &[u8], place: P
 
 fn write_synced(dir: &Dir, name: &str, bytes: &[u8]) -> Result<()> {
     let path = dir.path.join(name);
-    let mut file = dir.open_file(name, OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY)?;
-    file.write_all(bytes).map_err(|e| Error::new("write", &path, e))?;
+    let file = dir.open_handle(name.as_ref(), OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY)?;
+    (&file).write_all(bytes).map_err(|e| Error::new("write", &path, e))?;
     fault::point("disk.write.written").map_err(|e| Error::new("sync", &path, e))?;
-    rustix::fs::fsync(&file).map_err(|e| Error::new("sync", &path, e))
+    file.sync().map_err(|e| Error::new("sync", &path, e))
 }
 
 /// Sync a folder by path; for parents that are not ours to hold.
 fn sync_folder(path: &Path) -> Result<()> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
-    let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| Error::new("open folder", path, e))?;
-    rustix::fs::fsync(&fd).map_err(|e| Error::new("sync folder", path, e))
+    let folder = sys::open(None, path, flags, 0).map_err(|e| Error::new("open folder", path, e))?;
+    folder.sync().map_err(|e| Error::new("sync folder", path, e))
 }
 
 /// Make the names durable by which a folder is reached, as far as they may be ours: up to its file system's root, past
 /// what is not ours to read.
 pub(crate) fn sync_ancestors(folder: &Path) -> Result<()> {
     let device = |path: &Path| {
-        rustix::fs::stat(path).map(|stat| stat.st_dev).map_err(|e| Error::new("look at folder", path, e))
+        let stat = sys::stat(None, path, AtFlags::empty()).map_err(|e| Error::new("look at folder", path, e));
+        stat.map(|stat| stat.device)
     };
     let own = device(folder)?;
     for parent in folder.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty()) {

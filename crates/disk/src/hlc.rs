@@ -7,19 +7,17 @@
 //!
 //! File (4096 bytes, little endian): 0 magic, 8 ceiling, 16 boot, 24 checksum of 0..24, 32 word.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use netsky_model::hlc::Hlc;
 use rustix::fs::OFlags;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::fs::Dir;
 use crate::lock::Lock;
+use crate::sys::{Handle, Mapping};
 use crate::{clock, process};
 
 const SIZE: usize = 4096;
@@ -32,8 +30,8 @@ const WINDOW: u64 = (10 * 60 * 1000) << 16;
 /// The clock of one home.
 #[derive(Debug)]
 pub struct SharedClock {
-    file: File,
-    map: NonNull<u8>,
+    file: Handle,
+    map: Mapping,
     path: PathBuf,
 }
 
@@ -82,23 +80,18 @@ impl SharedClock {
     /// The file cannot be made, mapped or synced.
     pub fn open(state: &Dir, highest: impl FnOnce() -> Result<Hlc>) -> Result<SharedClock> {
         let path = state.path().join("clock");
-        let file = state.open_file("clock", OFlags::CREATE | OFlags::RDWR)?;
-        let failed = |op: &'static str, e: std::io::Error| Error::new(op, &path, e);
-        let fresh = file.metadata().map_err(|e| failed("look at clock", e))?.len() != SIZE as u64;
+        let file = state.open_handle("clock".as_ref(), OFlags::CREATE | OFlags::RDWR)?;
+        let failed = |op: &'static str, e: Errno| Error::new(op, &path, e);
+        let fresh = file.stat().map_err(|e| failed("look at clock", e))?.size != SIZE as u64;
         if fresh {
             // Real blocks now: a full disk must not turn a later store into a fault.
             let _lock = Lock::take(lock_path(&path))?;
-            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, SIZE as u64)
-                .map_err(|e| failed("preallocate clock", e.into()))?;
-            rustix::fs::fsync(&file).map_err(|e| failed("sync clock", e.into()))?;
+            file.allocate(SIZE as u64).map_err(|e| failed("preallocate clock", e))?;
+            file.sync().map_err(|e| failed("sync clock", e))?;
             state.sync()?;
         }
-        let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new shared mapping at an address of the kernel's choice, of a file that has SIZE
-        // bytes and that nobody truncates; it is unmapped only in `drop`, and only atomics touch it.
-        let map = unsafe { rustix::mm::mmap(std::ptr::null_mut(), SIZE, prot, MapFlags::SHARED, &file, 0) }
-            .map_err(|e| failed("map clock", e.into()))?;
-        let map = NonNull::new(map.cast::<u8>()).ok_or_else(|| Error::because("map clock", &path, "null"))?;
+        // Of these SIZE bytes none is ever cut off again.
+        let map = file.map(SIZE).map_err(|e| failed("map clock", e))?;
         let clock = SharedClock { file, map, path };
         if !clock.is_started()? {
             clock.start(highest)?;
@@ -107,9 +100,7 @@ impl SharedClock {
     }
 
     fn word(&self) -> &AtomicU64 {
-        // SAFETY: WORD + 8 lies in the mapping and is 8-aligned (a mapping is page aligned); the word
-        // is only ever accessed as an atomic, by every process.
-        unsafe { AtomicU64::from_ptr(self.map.add(WORD).cast::<u64>().as_ptr()) }
+        self.map.word(WORD)
     }
 
     fn head(&self) -> Result<Option<Head>> {
@@ -146,7 +137,7 @@ impl SharedClock {
         let ceiling = above.checked_add(WINDOW).ok_or_else(|| self.exhausted())?;
         let head = Head { ceiling, boot: this_boot()? };
         self.file.write_all_at(&head.encode(), 0).map_err(|e| Error::new("write clock", &self.path, e))?;
-        rustix::fs::fdatasync(&self.file).map_err(|e| Error::new("sync clock", &self.path, e))
+        self.file.sync_data().map_err(|e| Error::new("sync clock", &self.path, e))
     }
 
     /// Only a damaged or forged file gets here: it is left as it is.
@@ -179,13 +170,6 @@ impl SharedClock {
             }
         }
         Ok(Hlc(reading))
-    }
-}
-
-impl Drop for SharedClock {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made in `open`, of that size; nothing borrows from it any more.
-        let _ = unsafe { rustix::mm::munmap(self.map.as_ptr().cast(), SIZE) };
     }
 }
 

@@ -25,6 +25,10 @@ pub mod throwaway;
 pub mod wake;
 pub mod watch;
 
+#[cfg(feature = "sim")]
+pub mod sim;
+
 mod error;
+mod sys;
 
 pub use error::{Error, ReadError, Result};

@@ -1,14 +1,14 @@
 //! Append-only files of JSON lines: a torn last line is cut before anything follows it (faults T14).
 
-use std::fs::File;
-use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::fs::Dir;
+use crate::sys::{self, Handle};
 
 /// Bytes read at once on the way back to the end of the last whole line.
 const STEP: u64 = 64 * 1024;
@@ -18,7 +18,7 @@ const LONGEST: u64 = 4 * 1024 * 1024;
 /// A file of lines, open for appending.
 #[derive(Debug)]
 pub struct Lines {
-    file: File,
+    file: Handle,
     path: PathBuf,
 }
 
@@ -40,7 +40,7 @@ impl Lines {
     /// The file cannot be opened, or its end cannot be read or closed.
     pub fn open_shared(dir: &Dir, name: &str) -> Result<Lines> {
         let mut lines = Lines::open_as_is(dir, name)?;
-        let len = lines.file.metadata().map_err(|e| lines.error("look at", e))?.len();
+        let len = lines.len()?;
         let mut last = [b'\n'];
         if len > 0 {
             lines.file.read_exact_at(&mut last, len - 1).map_err(|e| lines.error("read the end of", e))?;
@@ -53,18 +53,22 @@ impl Lines {
     }
 
     fn open_as_is(dir: &Dir, name: &str) -> Result<Lines> {
-        let file = dir.open_file(name, OFlags::CREATE | OFlags::APPEND | OFlags::RDWR)?;
+        let file = dir.open_handle(name.as_ref(), OFlags::CREATE | OFlags::APPEND | OFlags::RDWR)?;
         Ok(Lines { file, path: dir.path().join(name) })
     }
 
-    fn error(&self, op: &'static str, source: std::io::Error) -> Error {
+    fn len(&self) -> Result<u64> {
+        self.file.stat().map(|stat| stat.size).map_err(|e| self.error("look at", e))
+    }
+
+    fn error(&self, op: &'static str, source: impl Into<std::io::Error>) -> Error {
         Error::new(op, &self.path, source)
     }
 
     /// Cuts what follows the last whole line: half a line, or the zeros that a power cut leaves of what was not
     /// written yet.
     fn repair(&self) -> Result<u64> {
-        let len = self.file.metadata().map_err(|e| self.error("look at", e))?.len();
+        let len = self.len()?;
         let mut from = len;
         let mut torn = 0;
         let whole = loop {
@@ -107,7 +111,7 @@ impl Lines {
         let mut bytes = Vec::with_capacity(line.len() + 1);
         bytes.extend_from_slice(line);
         bytes.push(b'\n');
-        self.file.write_all(&bytes).map_err(|e| self.error("append to", e))
+        (&self.file).write_all(&bytes).map_err(|e| self.error("append to", e))
     }
 
     /// Cut the file back to a length it had: what an append left that failed.
@@ -123,7 +127,7 @@ impl Lines {
     /// # Errors
     /// The system could not.
     pub fn sync(&self) -> Result<()> {
-        rustix::fs::fdatasync(&self.file).map_err(|e| self.error("sync", e.into()))
+        self.file.sync_data().map_err(|e| self.error("sync", e))
     }
 }
 
@@ -133,11 +137,13 @@ impl Lines {
 /// The file cannot be read.
 pub fn read(path: impl AsRef<Path>) -> Result<Vec<Vec<u8>>> {
     let path = path.as_ref();
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+    let file = match sys::open(None, path, OFlags::RDONLY | OFlags::CLOEXEC, 0) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(Vec::new()),
         Err(e) => return Err(Error::new("read", path, e)),
     };
+    let mut bytes = Vec::new();
+    (&file).read_to_end(&mut bytes).map_err(|e| Error::new("read", path, e))?;
     let mut lines: Vec<Vec<u8>> = bytes.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
     lines.pop();
     Ok(lines)

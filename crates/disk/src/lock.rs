@@ -5,17 +5,18 @@
 //! again is another file, and two processes would each hold "the" lock. What the file holds is advice
 //! for people and for the deadline of a stuck holder; the lock itself is the truth.
 
-use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::sys::{self, Handle};
 
 /// Pause between two tries of a lock that is waited for: flock has no time limit of its own.
 const RETRY: Duration = Duration::from_millis(20);
@@ -25,7 +26,7 @@ const NOTE_CAP: u64 = 4096;
 /// A held lock; released when dropped or when the process dies.
 #[derive(Debug)]
 pub struct Lock {
-    file: File,
+    file: Handle,
     path: PathBuf,
 }
 
@@ -37,10 +38,10 @@ impl Lock {
     pub fn try_take(path: impl AsRef<Path>) -> Result<Option<Lock>> {
         let path = path.as_ref();
         let file = open(path, OFlags::CREATE | OFlags::RDWR)?;
-        match file.try_lock() {
+        match file.lock(FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Lock { file, path: path.to_owned() })),
-            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
-            Err(std::fs::TryLockError::Error(e)) => Err(Error::new("lock", path, e)),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(e) => Err(Error::new("lock", path, e)),
         }
     }
 
@@ -68,7 +69,7 @@ impl Lock {
     pub fn take(path: impl AsRef<Path>) -> Result<Lock> {
         let path = path.as_ref();
         let file = open(path, OFlags::CREATE | OFlags::RDWR)?;
-        file.lock().map_err(|e| Error::new("lock", path, e))?;
+        file.lock(FlockOperation::LockExclusive).map_err(|e| Error::new("lock", path, e))?;
         Ok(Lock { file, path: path.to_owned() })
     }
 
@@ -79,9 +80,8 @@ impl Lock {
     pub fn note<T: Serialize>(&mut self, holder: &T) -> Result<()> {
         let failed = |e: std::io::Error| Error::new("write lock note", &self.path, e);
         let text = serde_json::to_vec(holder).map_err(|e| failed(e.into()))?;
-        self.file.set_len(0).map_err(failed)?;
-        self.file.rewind().map_err(failed)?;
-        self.file.write_all(&text).map_err(failed)
+        self.file.set_len(0).map_err(|e| failed(e.into()))?;
+        self.file.write_all_at(&text, 0).map_err(failed)
     }
 
     /// What the file says; for locks whose file holds a decision of the holder before.
@@ -90,9 +90,9 @@ impl Lock {
     /// It cannot be read.
     pub fn content(&self) -> Result<Vec<u8>> {
         let failed = |e: std::io::Error| Error::new("read", &self.path, e);
-        let mut bytes = Vec::new();
-        (&self.file).rewind().map_err(failed)?;
-        (&self.file).take(NOTE_CAP).read_to_end(&mut bytes).map_err(failed)?;
+        let len = self.file.stat().map_err(|e| failed(e.into()))?.size.min(NOTE_CAP);
+        let mut bytes = vec![0; len as usize];
+        self.file.read_exact_at(&mut bytes, 0).map_err(failed)?;
         Ok(bytes)
     }
 
@@ -103,17 +103,16 @@ impl Lock {
     /// It cannot be written or synced.
     pub fn keep(&mut self, bytes: &[u8]) -> Result<()> {
         let failed = |e: std::io::Error| Error::new("write", &self.path, e);
-        self.file.set_len(0).map_err(failed)?;
-        self.file.rewind().map_err(failed)?;
-        self.file.write_all(bytes).map_err(failed)?;
-        rustix::fs::fsync(&self.file).map_err(|e| Error::new("sync", &self.path, e))
+        self.file.set_len(0).map_err(|e| failed(e.into()))?;
+        self.file.write_all_at(bytes, 0).map_err(failed)?;
+        self.file.sync().map_err(|e| Error::new("sync", &self.path, e))
     }
 
     /// The note that is in the file, held or not; none if there is none that reads.
     pub fn noted<T: DeserializeOwned>(path: impl AsRef<Path>) -> Option<T> {
         let file = open(path.as_ref(), OFlags::RDONLY).ok()?;
         let mut text = Vec::new();
-        file.take(NOTE_CAP).read_to_end(&mut text).ok()?;
+        (&file).take(NOTE_CAP).read_to_end(&mut text).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
@@ -129,17 +128,15 @@ impl Lock {
         };
         // A shared lock disturbs no other looker. It is gone with the descriptor, but for that moment it keeps a
         // `try_take` out: whoever must have the lock waits a little with `take_within`.
-        match file.try_lock_shared() {
+        match file.lock(FlockOperation::NonBlockingLockShared) {
             Ok(()) => Ok(false),
-            Err(std::fs::TryLockError::WouldBlock) => Ok(true),
-            Err(std::fs::TryLockError::Error(e)) => Err(Error::new("look at lock", path, e)),
+            Err(Errno::WOULDBLOCK) => Ok(true),
+            Err(e) => Err(Error::new("look at lock", path, e)),
         }
     }
 }
 
-fn open(path: &Path, flags: OFlags) -> Result<File> {
+fn open(path: &Path, flags: OFlags) -> Result<Handle> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))
-        .map(File::from)
-        .map_err(|e| Error::new("open lock", path, e))
+    sys::open(None, path, flags, 0o600).map_err(|e| Error::new("open lock", path, e))
 }

@@ -12,6 +12,7 @@ pub use rustix::process::Signal;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use crate::error::{Error, Result};
+use crate::sys::simulated;
 
 /// The umask that this process was started with.
 static INHERITED_UMASK: OnceLock<u32> = OnceLock::new();
@@ -36,6 +37,7 @@ pub fn boot_id() -> &'static str {
 /// The boot id, read once. Out of descriptors is no other boot: whoever judges by it must see the error.
 pub(crate) fn known_boot_id() -> Result<&'static str> {
     const PATH: &str = "/proc/sys/kernel/random/boot_id";
+    simulated!(world => Ok(world.boot_id()));
     static BOOT: OnceLock<String> = OnceLock::new();
     if let Some(boot) = BOOT.get() {
         return Ok(boot);
@@ -54,6 +56,11 @@ fn own_ns() -> u64 {
     *NS.get_or_init(|| rustix::fs::stat("/proc/self/ns/pid").map_or(0, |stat| stat.st_ino))
 }
 
+fn own_pid() -> u32 {
+    simulated!(world => world.pid());
+    std::process::id()
+}
+
 /// This process.
 ///
 /// # Panics
@@ -68,7 +75,7 @@ pub fn me() -> ProcessId {
 /// `/proc` cannot be read.
 pub fn identity() -> Result<ProcessId> {
     let boot_id = known_boot_id()?.to_owned();
-    let pid = std::process::id();
+    let pid = own_pid();
     let path = stat_path(pid);
     let stat = Stat::look(pid).map_err(|e| Error::new("read", &path, e))?;
     let stat = stat.ok_or_else(|| Error::because("read", &path, "it does not know this process"))?;
@@ -136,6 +143,10 @@ pub(crate) struct Stat {
 impl Stat {
     /// The process that has a pid now; an error when that cannot be known.
     pub(crate) fn look(pid: u32) -> std::io::Result<Option<Stat>> {
+        simulated!(world => {
+            let stat = |start_time| Stat { zombie: false, parent: 1, start_time };
+            Ok(world.started(pid).map(stat))
+        });
         let text = match std::fs::read(stat_path(pid)) {
             Ok(text) => text,
             Err(e) if is_gone(&e) => return Ok(None),

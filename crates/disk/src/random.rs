@@ -3,8 +3,14 @@
 use netsky_model::id::{AgentId, EnvelopeId, LineageId, Nonce, RestartId};
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::sys::simulated;
+
 fn bytes<const N: usize>() -> [u8; N] {
     let mut out = [0; N];
+    simulated!(world => {
+        world.fill(&mut out);
+        out
+    });
     // Up to 256 bytes are never short and never interrupted once the pool is up (getrandom(2)).
     getrandom(&mut out, GetRandomFlags::empty()).expect("the kernel has randomness");
     out

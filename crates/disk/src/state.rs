@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ReadError, Result};
 use crate::fs::{self, Dir, Place};
 use crate::lock::Lock;
+use crate::sys;
 
 /// Most bytes of a state file.
 const CAP: u64 = 1024 * 1024;
@@ -26,9 +29,9 @@ fn split(path: &Path) -> Result<(Dir, &str)> {
 /// Its folder cannot be searched.
 pub fn exists(path: impl AsRef<Path>) -> Result<bool> {
     let path = path.as_ref();
-    match rustix::fs::lstat(path) {
+    match sys::stat(None, path, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(_) => Ok(true),
-        Err(rustix::io::Errno::NOENT) => Ok(false),
+        Err(Errno::NOENT) => Ok(false),
         Err(e) => Err(Error::new("look at", path, e)),
     }
 }

@@ -9,6 +9,7 @@ use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
+use crate::sys::simulated;
 
 /// One inotify instance over some folders.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ impl Watch {
     pub fn new<P: AsRef<Path>>(folders: &[P]) -> Result<Watch> {
         let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
         let fd = init(flags).map_err(|e| Error::new("start watching", "inotify", e))?;
+        // Nobody else is at work in a simulation: nothing comes, and time passes at once.
+        simulated!(_world => Ok(Watch { fd }));
         for folder in folders {
             let flags =
                 WatchFlags::MOVED_TO | WatchFlags::CREATE | WatchFlags::CLOSE_WRITE | WatchFlags::ONLYDIR;
@@ -49,6 +52,10 @@ impl Watch {
     /// The system refuses to wait.
     pub fn wait(&self, limit: Duration) -> Result<Wake> {
         let failed = |e: Errno| Error::new("wait for events of", "inotify", e);
+        simulated!(world => {
+            world.pause(limit);
+            Ok(Wake::Timeout)
+        });
         let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
         match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)) {
             Ok(0) | Err(Errno::INTR) => return Ok(Wake::Timeout),
