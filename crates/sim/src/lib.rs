@@ -5,9 +5,10 @@
 //! bound, and no traced process outlives its tracer.
 //!
 //! It knows nothing of netsky: what must hold after a kill is said by the tests that use it. Never shipped.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod call;
+pub mod power;
 mod stepper;
 mod tracee;
 

@@ -34,7 +34,12 @@ impl Home {
 
     /// A fresh home, made by the program itself.
     pub(crate) fn init() -> Home {
-        let home = Home { folder: throwaway() };
+        Home::init_in(throwaway())
+    }
+
+    /// The same in a folder of the caller's.
+    pub(crate) fn init_in(folder: TempDir) -> Home {
+        let home = Home { folder };
         home.netsky(["init"]).expect("a fresh folder becomes a home");
         home
     }

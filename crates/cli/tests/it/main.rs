@@ -17,6 +17,7 @@ mod everywhere;
 mod full_disk;
 mod kill_points;
 mod ostk;
+mod power_cuts;
 mod racers;
 mod screen;
 #[path = "../../../bus/tests/it/skipped.rs"]
