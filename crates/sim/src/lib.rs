@@ -5,7 +5,6 @@
 //! bound, and no traced process outlives its tracer.
 //!
 //! It knows nothing of netsky: what must hold after a kill is said by the tests that use it. Never shipped.
-#![deny(unsafe_code)]
 
 mod call;
 pub mod power;
