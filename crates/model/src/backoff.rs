@@ -1,5 +1,5 @@
-//! When a start that keeps failing is tried again: at once the first time, then later and later, and
-//! never given up for ever.
+//! When what keeps dying is started again: at once the first time, then later and later, and never given up
+//! for ever. A start that was proved still counts: what dies a minute after each proof is dying all the same.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::stamp::Stamp;
 
 /// Attempts further back than this do not make the next one wait longer.
-pub const WINDOW: Duration = Duration::from_secs(30 * 60);
+const WINDOW: Duration = Duration::from_secs(30 * 60);
 /// Wait after the first failed attempt; doubled for each further one.
 const FIRST: Duration = Duration::from_secs(10);
 /// Longest wait below the crashloop.
@@ -17,23 +17,29 @@ const LONGEST: Duration = Duration::from_secs(10 * 60);
 const CRASHLOOP: usize = 5;
 /// In a crashloop: one half-open try an hour.
 const HALF_OPEN: Duration = Duration::from_secs(60 * 60);
+/// Life after which a start counts as healthy and what was counted before it is forgotten: nothing that is still
+/// in the window.
+const HEALTHY: Duration = WINDOW;
 
-/// `state/<agent>-restart-attempts`: starts that were not proved yet. Removed when one is.
+/// `state/<agent>-restart-attempts`: a sliding window of starts of what had died. Only a healthy life removes it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attempts {
     /// Format version.
     pub v: u64,
     /// When each was made.
     pub at: Vec<Stamp>,
-    /// Whether they came to be a crashloop. Only a proved start ends one: attempts an hour apart do not look
+    /// Whether they came to be a crashloop. Only a healthy life ends one: attempts an hour apart do not look
     /// like a loop any more, and still are one.
     #[serde(default)]
     pub crashloop: bool,
 }
 
 impl Attempts {
-    /// One more attempt now; what no rule looks at any more is forgotten.
+    /// One more attempt now; what no rule looks at any more is forgotten. The same one told twice is one.
     pub fn add(&mut self, now: &Stamp) {
+        if self.at.last() == Some(now) {
+            return;
+        }
         self.v = 1;
         self.at.retain(|at| now.since(at) < WINDOW);
         self.at.push(now.clone());
@@ -50,6 +56,11 @@ impl Attempts {
             n => LONGEST.min(FIRST * (1 << (n - 1).min(CRASHLOOP))),
         };
         pause.saturating_sub(now.since(last))
+    }
+
+    /// Whether an agent that has lived this long has outlived what was counted against it.
+    pub fn is_outlived(&self, lived: Duration) -> bool {
+        !self.at.is_empty() && lived >= HEALTHY
     }
 }
 
@@ -92,6 +103,39 @@ mod tests {
     #[test]
     fn a_crashloop_is_tried_once_an_hour_and_never_given_up() {
         assert_eq!(tries(6), [0, 1, 2, 3, 5, 65, 125, 185, 245, 305]);
+    }
+
+    #[test]
+    fn what_dies_two_minutes_after_each_start_is_a_crashloop_after_five() {
+        let mut attempts = Attempts::default();
+        for n in 0..5 {
+            assert_eq!(attempts.wait(&at(n * 120)), Duration::ZERO, "death {n}");
+            assert!(!attempts.crashloop, "death {n}");
+            attempts.add(&at(n * 120));
+        }
+        assert!(attempts.crashloop);
+        assert_eq!(attempts.wait(&at(5 * 120)).as_secs(), 3600 - 120);
+    }
+
+    #[test]
+    fn what_dies_once_in_a_window_is_always_started_at_once() {
+        let mut attempts = Attempts::default();
+        for n in 0..50 {
+            assert_eq!(attempts.wait(&at(n * 1801)), Duration::ZERO);
+            attempts.add(&at(n * 1801));
+        }
+        assert!(!attempts.crashloop);
+    }
+
+    #[test]
+    fn only_a_healthy_life_forgets() {
+        let mut attempts = Attempts::default();
+        assert!(!attempts.is_outlived(HEALTHY), "there is nothing to forget");
+        attempts.add(&at(0));
+        attempts.add(&at(0));
+        assert_eq!(attempts.at.len(), 1, "told twice");
+        assert!(!attempts.is_outlived(HEALTHY - Duration::from_millis(1)));
+        assert!(attempts.is_outlived(HEALTHY));
     }
 
     #[test]

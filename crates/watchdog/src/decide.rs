@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use netsky_kernel::rpc::{SessionState, SessionView};
-use netsky_model::backoff::WINDOW;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, RestartId};
 use netsky_model::restart::{self, Inflight, Kind, Phase, Seen, Verdict};
@@ -57,7 +56,7 @@ pub(crate) enum Effect {
         /// The generation that this look saw.
         generation: Generation,
     },
-    /// An agent has proved its last start: what was counted against it is forgotten.
+    /// An agent has lived for long: what was counted against it is forgotten.
     Settled(AgentId),
     /// Nothing now; say why.
     Wait {
@@ -95,23 +94,27 @@ fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
         return vec![start(desired, session, false)];
     };
     // A request whose agent0 is gone is a crash restart that has a handoff.
-    let begin = match (session.state.may_live(), seen.request) {
+    let lives = session.state.may_live();
+    let begin = match (lives, seen.request) {
         (true, Request::None) => return settled(seen, desired, session).into_iter().collect(),
         (true, _) => begin(Kind::Planned, "asked for"),
         (false, _) => begin(Kind::Crash, &how_it_ended(session)),
     };
-    if let Some(wait) = backoff(seen, desired) {
+    let queued = seen.request == Request::Queued;
+    // Somebody asks for it now, and agent0 lives: what it died of before is no reason to wait.
+    if !(lives && queued)
+        && let Some(wait) = backoff(seen, desired)
+    {
         return vec![wait];
     }
-    let claim = (seen.request == Request::Queued).then_some(Effect::ClaimRequest);
+    let claim = queued.then_some(Effect::ClaimRequest);
     claim.into_iter().chain([begin]).collect()
 }
 
-/// An agent that has lived for the whole window has proved its last start.
 fn settled(seen: &Observed, desired: &Desired, session: &SessionView) -> Option<Effect> {
-    let tried = seen.attempts.get(&desired.agent).is_some_and(|attempts| !attempts.at.is_empty());
-    let long = session.started_at.as_ref().is_some_and(|at| seen.now.since(at) > WINDOW);
-    (tried && long).then(|| Effect::Settled(desired.agent.clone()))
+    let lived = seen.now.since(session.started_at.as_ref()?);
+    let outlived = seen.attempts.get(&desired.agent)?.is_outlived(lived);
+    outlived.then(|| Effect::Settled(desired.agent.clone()))
 }
 
 fn begin(kind: Kind, why: &str) -> Effect {

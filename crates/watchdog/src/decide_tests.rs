@@ -212,6 +212,24 @@ fn a_planned_restart_that_failed_waits_its_turn_and_becomes_a_crash_restart() {
 }
 
 #[test]
+fn i7_a_crashloop_waits_for_its_half_open_try_but_not_for_who_asks_while_agent0_lives() {
+    let root = AgentId::root();
+    let crashloop = || Attempts { v: 1, at: vec![stamp(150)], crashloop: true };
+    let mut look = seen(vec![wish(&root, "up")], vec![session(&root, 6, "died", SINCE)]);
+    look.attempts.insert(root.clone(), crashloop());
+    assert_eq!(decide(&look), [wait(&root, "it keeps dying; next start in 3551 s")]);
+    look.now = stamp(150 + 3600);
+    assert!(matches!(decide(&look)[..], [Effect::BeginRestart { kind: Kind::Crash, .. }]));
+    let mut look = seen(vec![wish(&root, "up")], vec![session(&root, 6, "active", SINCE)]);
+    look.attempts.insert(root.clone(), crashloop());
+    assert_eq!(decide(&look), [], "up, and not for long enough to forget");
+    look.request = Request::Claimed;
+    assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]), "its last try failed");
+    look.request = Request::Queued;
+    assert!(matches!(decide(&look)[..], [Effect::ClaimRequest, Effect::BeginRestart { .. }]));
+}
+
+#[test]
 fn the_tick_that_begins_a_planned_restart_starts_no_clone_beside_it() {
     let (root, one) = (AgentId::root(), AgentId::numbered(1));
     let wishes = vec![wish(&root, "up"), wish(&one, "up")];

@@ -39,7 +39,7 @@ pub(crate) struct Observed {
     pub(crate) request: Request,
     /// The restart that is under way.
     pub(crate) restart: Option<Underway>,
-    /// Unproved starts.
+    /// Starts of what had died.
     pub(crate) attempts: BTreeMap<AgentId, Attempts>,
 }
 

@@ -13,13 +13,14 @@ use netsky_model::id::{AgentId, Generation, RestartId};
 use netsky_model::life::State;
 use netsky_model::process::ProcessId;
 use netsky_model::restart::{Inflight, Kind, VERSION};
+use netsky_model::stamp::Stamp;
 use netsky_runtime::Launch;
 
 use crate::context::Context;
 use crate::decide::Effect;
 use crate::error::{Error, Result};
 use crate::handoff;
-use crate::observe::Observed;
+use crate::observe::{Observed, Underway};
 
 /// Longest sweep of strangers.
 const STRANGERS: Duration = Duration::from_secs(5);
@@ -58,7 +59,7 @@ pub(crate) fn perform(
         Effect::Start { agent, after, again } => {
             let desired = wish(seen, agent)?;
             if *again {
-                add_attempt(cx, seen, agent)?;
+                add_attempt(cx, seen, agent, &seen.now)?;
             }
             let view = launch(cx, client, desired, *after, None)?;
             cx.record.watchdog("started", Some(agent), if *again { "it had ended" } else { "wanted" });
@@ -71,7 +72,7 @@ pub(crate) fn perform(
         }
         Effect::Settled(agent) => {
             forget_attempts(cx, agent)?;
-            Ok(format!("{agent} has proved its last start"))
+            Ok(format!("{agent} has stayed up; its restarts are forgotten"))
         }
         Effect::Wait { agent, why } => Ok(format!("{agent}: {why}")),
     }
@@ -160,7 +161,10 @@ fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<Str
         let draft = handoff::crash_draft(why, generation, waiting.len(), again);
         state::write(cx.layout.crash_handoff(&id), draft.as_bytes())?;
     }
-    add_attempt(cx, seen, &agent0)?;
+    // One that somebody asked for is held against agent0 only if it fails.
+    if kind == Kind::Crash {
+        add_attempt(cx, seen, &agent0, &seen.now)?;
+    }
     cx.record.watchdog("restart-begun", Some(&agent0), &format!("{id} {}: {why}", kind.word()));
     let now = clock::stamp();
     start_child(
@@ -206,12 +210,12 @@ fn detach_child(cx: &Context<'_>, id: &RestartId, epoch: u64) -> Result<ProcessI
     Ok(program.detach()?)
 }
 
-fn add_attempt(cx: &Context<'_>, seen: &Observed, agent: &AgentId) -> Result<()> {
+fn add_attempt(cx: &Context<'_>, seen: &Observed, agent: &AgentId, at: &Stamp) -> Result<()> {
     let mut attempts: Attempts = seen.attempts.get(agent).cloned().unwrap_or_default();
-    attempts.add(&seen.now);
+    attempts.add(at);
     state::write_json(cx.layout.marker(agent, "restart-attempts"), &attempts)?;
     if attempts.crashloop {
-        let why = "it keeps dying before a start is proved; one try an hour".to_owned();
+        let why = "it keeps dying; one try an hour until it stays up".to_owned();
         write_marker(cx, agent, "crashloop-suspected", &why)?;
         cx.record.watchdog("crashloop", Some(agent), &why);
     }
@@ -231,11 +235,12 @@ fn write_marker(cx: &Context<'_>, agent: &AgentId, what: &str, why: &str) -> Res
     Ok(state::write_json(cx.layout.marker(agent, what), &note)?)
 }
 
-/// The in-flight marker goes last: until then a repeat of this does the rest.
+/// The in-flight marker goes last: until then a repeat of this does the rest. The attempt stays in the window: what
+/// is verified may die a minute later.
 fn verified(cx: &Context<'_>, id: &RestartId) -> Result<String> {
     let agent0 = AgentId::root();
     archive_request(cx, id, "request")?;
-    forget_attempts(cx, &agent0)?;
+    state::remove(cx.layout.marker(&agent0, "revive-failed"))?;
     cx.record.watchdog("repaired", Some(&agent0), &format!("{id} verified"));
     netsky_disk::fault::point("watchdog.verified")
         .map_err(|e| netsky_disk::Error::new("clear", cx.layout.restart_inflight(), e))?;
@@ -248,6 +253,11 @@ fn verified(cx: &Context<'_>, id: &RestartId) -> Result<String> {
 /// the next restart, unless this one had delivered it.
 fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &str) -> Result<String> {
     let agent0 = AgentId::root();
+    if let Some(Underway { inflight, .. }) = &seen.restart
+        && inflight.kind == Kind::Planned
+    {
+        add_attempt(cx, seen, &agent0, &inflight.began)?;
+    }
     let status = seen.restart.as_ref().and_then(|under| under.status.as_ref());
     let started = status.is_some_and(|status| !status.agents.is_empty());
     let touched = status.is_some_and(|status| status.torn_down);

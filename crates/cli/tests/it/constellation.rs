@@ -33,8 +33,31 @@ fn i7_a_killed_agent0_comes_back_with_its_handoff_and_is_verified() {
     assert!(inbox.contains("ended without a handoff"), "{inbox}");
     assert_eq!(stage.names("logs/handoffs").iter().filter(|name| name.ends_with(".json")).count(), 1);
     assert!(stage.names("state/crash-handoffs").iter().all(|name| name == "tmp"), "our copy goes last");
-    assert!(!stage.names("state").contains(&"agent0-restart-attempts".to_owned()), "cleared by verified");
     assert_eq!(stage.living_roots(), ["2"]);
+}
+
+#[test]
+fn i7_verified_forgives_nothing_and_the_fifth_death_in_the_window_is_a_crashloop() {
+    let stage = Stage::up(0, QUIET, "500ms");
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until_verified(2);
+    // As if three more had died since, each a minute after it was verified; long enough ago to try at once.
+    let began = stage.json("state/agent0-restart-attempts");
+    stage.edit("state/agent0-restart-attempts", |attempts| {
+        let mut before = attempts["at"][0].clone();
+        assert_eq!(attempts["at"].as_array().map(Vec::len), Some(1), "{began}");
+        let boot_ms = before["boot_ms"].as_u64().expect("a stamp");
+        before["boot_ms"] = boot_ms.saturating_sub(90_000).into();
+        attempts["at"] = vec![before; 4].into();
+    });
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until_verified(3);
+    assert!(stage.names("state").contains(&"agent0-crashloop-suspected".to_owned()), "also after verified");
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
+    let told = stage.ok(&["watchdog", "tick"]);
+    assert!(told.contains("agent0: it keeps dying; next start in 35"), "{told}");
+    assert!(stage.status()["restart"].is_null() && stage.living_roots().is_empty());
 }
 
 #[test]

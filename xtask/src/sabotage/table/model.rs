@@ -83,4 +83,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "life::tests::every_pair_of_state_and_event_is_decided",
     },
+    Safeguard {
+        name: "only a healthy life ends a crashloop",
+        faults: "I7",
+        file: "crates/model/src/backoff.rs",
+        find: "!self.at.is_empty() && lived >= HEALTHY",
+        replace: "!self.at.is_empty() && lived > Duration::ZERO",
+        package: "netsky-watchdog",
+        target: UNIT,
+        test: "decide::tests::what_has_lived_for_the_window_starts_with_a_clean_slate",
+    },
 ];

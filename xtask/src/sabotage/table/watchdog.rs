@@ -83,4 +83,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "decide::tests::i7_verified_only_for_the_generation_that_was_started_and_after_a_whole_interval",
     },
+    Safeguard {
+        name: "verified forgives nothing",
+        faults: "I7",
+        file: "crates/watchdog/src/perform.rs",
+        find: "    state::remove(cx.layout.marker(&agent0, \"revive-failed\"))?;\n",
+        replace: "    forget_attempts(cx, &agent0)?;\n",
+        package: "netsky",
+        target: IT,
+        test: "constellation::i7_verified_forgives_nothing_and_the_fifth_death_in_the_window_is_a_crashloop",
+    },
 ];
