@@ -13,6 +13,7 @@ mod check;
 mod context;
 mod demo;
 mod error;
+mod logs;
 mod ostk;
 mod output;
 mod palette;

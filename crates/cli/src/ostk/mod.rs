@@ -11,7 +11,7 @@ use crate::run::{Program, Run, verbs};
 mod attach;
 mod kernel;
 mod lineage;
-pub(crate) mod logs;
+mod logs;
 mod reach;
 mod serve;
 mod status;

@@ -1,0 +1,73 @@
+//! `logs` of both programs: what a session printed, from its bounded log; needs no anchor.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use netsky_disk::clock;
+use netsky_disk::layout::KernelLayout;
+use netsky_disk::lock::Lock;
+use netsky_kernel::output_log::{Chunk, LogReader};
+use netsky_model::id::AgentId;
+
+use crate::error::{Error, Kind};
+use crate::output;
+
+/// Bytes of one piece.
+const PIECE: usize = 64 * 1024;
+/// How often a followed log is looked at: quick enough for a reader's eye.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How to read.
+#[derive(clap::Args)]
+pub(crate) struct How {
+    /// Go on until the session ends
+    #[arg(short, long)]
+    follow: bool,
+}
+
+/// Prints a session's log.
+pub(crate) fn print(root: PathBuf, name: &AgentId, how: &How) -> Result<(), Error> {
+    let layout = KernelLayout::new(root);
+    if netsky_disk::state::read(layout.meta(name))?.is_none() {
+        return Err(Error::new(Kind::NotFound, format!("no session {name}")).hint("see `ostk kernel ps`"));
+    }
+    let log = LogReader::open(&layout.out(name))?;
+    let mut at = log.span()?.base;
+    let mut text = Text::default();
+    loop {
+        // Asked before the log is read: what was printed before the end is then still seen.
+        let lives = Lock::is_held(layout.worker_lock(name))?;
+        match log.read_from(at, PIECE)? {
+            Chunk::Bytes { offset, bytes } => {
+                at = offset + bytes.len() as u64;
+                output::piece(&text.take(&bytes))?;
+            }
+            Chunk::Gap { from, to } => {
+                output::piece(&format!("\n[{} bytes are no longer kept]\n", to.saturating_sub(from)))?;
+                at = to;
+            }
+            Chunk::End if how.follow && lives => clock::pause(LOOK),
+            Chunk::End => return Ok(()),
+        }
+    }
+}
+
+/// Bytes on their way to text: a character may be cut by the end of a piece.
+#[derive(Default)]
+struct Text {
+    cut: Vec<u8>,
+}
+
+impl Text {
+    fn take(&mut self, bytes: &[u8]) -> String {
+        self.cut.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.cut) {
+            Err(e) if e.error_len().is_none() => e.valid_up_to(),
+            _ => self.cut.len(),
+        };
+        let rest = self.cut.split_off(whole);
+        let text = String::from_utf8_lossy(&self.cut).into_owned();
+        self.cut = rest;
+        text
+    }
+}
