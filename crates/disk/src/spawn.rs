@@ -24,6 +24,15 @@ pub fn sibling(name: &str) -> Result<PathBuf> {
     Ok(own.with_file_name(name))
 }
 
+/// The program that serves as `ostk`: it, or where it is not installed `netsky`, which is both.
+///
+/// # Errors
+/// As [`sibling`].
+pub fn ostk() -> Result<PathBuf> {
+    let ostk = sibling("ostk")?;
+    if ostk.is_file() { Ok(ostk) } else { sibling("netsky") }
+}
+
 /// A program of ours to start.
 #[derive(Debug, Clone, Default)]
 pub struct Program {

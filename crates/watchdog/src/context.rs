@@ -20,7 +20,7 @@ pub struct Context<'a> {
     pub record: &'a Telemetry,
     /// The `netsky` program.
     pub netsky: PathBuf,
-    /// The program that serves as `ostk`: it, or where it is not installed `netsky`, which is both.
+    /// The program that serves as `ostk`.
     pub ostk: PathBuf,
 }
 
@@ -30,8 +30,7 @@ impl<'a> Context<'a> {
     /// # Errors
     /// The system does not say where our programs are.
     pub fn new(layout: &'a Layout, record: &'a Telemetry) -> Result<Context<'a>> {
-        let (netsky, ostk) = (spawn::sibling("netsky")?, spawn::sibling("ostk")?);
-        let ostk = if ostk.is_file() { ostk } else { netsky.clone() };
+        let (netsky, ostk) = (spawn::sibling("netsky")?, spawn::ostk()?);
         Ok(Context { layout, bus: Bus::open(layout, record), record, netsky, ostk })
     }
 

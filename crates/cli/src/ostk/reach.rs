@@ -17,7 +17,5 @@ pub(super) fn anchor(cx: &Context) -> Result<Client, Error> {
 
 /// The anchor, started if nobody serves; the root is made if it is missing.
 pub(super) fn anchor_or_new(cx: &Context) -> Result<Client, Error> {
-    let me = std::env::current_exe()
-        .map_err(|e| Error::new(Kind::Failed, format!("failed to find this program's own file: {e}")))?;
-    Ok(Client::ensure(&cx.kernel_root()?, &me)?)
+    Ok(Client::ensure(&cx.kernel_root()?, &netsky_disk::spawn::ostk()?)?)
 }

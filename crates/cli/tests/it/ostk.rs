@@ -1,5 +1,6 @@
 //! The real `ostk` in a throwaway folder: on-demand start, its words and its exit codes.
 
+use std::os::fd::AsRawFd;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -15,7 +16,11 @@ impl Folder {
     }
 
     fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ostk"));
+        self.run_file(env!("CARGO_BIN_EXE_ostk"), args)
+    }
+
+    fn run_file(&self, program: &str, args: &[&str]) -> Output {
+        let mut command = Command::new(program);
         command.args(args).env_clear().env("PATH", "/usr/bin:/bin").current_dir(self.dir.path());
         command.stdin(Stdio::null()).output().expect("the program starts")
     }
@@ -136,4 +141,20 @@ fn the_model_and_the_environment_reach_the_program_and_no_mark_of_ours_does() {
         ["kernel", "spawn", "agent0", "--pipes", "--model", "m1", "--env", "A=b c", "--", "sh", "-c", line];
     folder.ok(&args);
     folder.says(&["logs", "agent0", "--follow"], "m1 b c\n0\n");
+}
+
+#[test]
+fn a_program_that_was_replaced_starts_the_new_file_as_its_anchor() {
+    let folder = Folder::new();
+    let place = folder.dir.path().join("ostk");
+    let copy = || std::fs::copy(env!("CARGO_BIN_EXE_ostk"), &place).expect("copied");
+    copy();
+    let old = std::fs::File::open(&place).expect("opens");
+    std::fs::remove_file(&place).expect("removed");
+    copy();
+    let old = format!("/proc/{}/fd/{}", std::process::id(), old.as_raw_fd());
+    let output = folder.run_file(&old, &["kernel", "spawn", "agent0", "--", "sleep", "1000"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let anchor = folder.json(&["status"])["pid"].as_u64().expect("an anchor serves");
+    assert_eq!(std::fs::read_link(format!("/proc/{anchor}/exe")).expect("ours"), place);
 }
