@@ -24,11 +24,13 @@ pub(super) fn session(cx: &Context, session: &SessionView, sentence: &str) -> Re
     if cx.json { output::json(&as_value(session)?) } else { output::say(sentence) }
 }
 
-/// As the kernel tells it, with its identity under `id` as for every other object.
+/// As the kernel tells it, with its identity under `id` as for every other object. How full its context is the kernel
+/// does not know; the key is there all the same, so that a reader need not tell absent from unknown.
 fn as_value(session: &SessionView) -> Result<Value, Error> {
     let mut value = serde_json::to_value(session)
         .map_err(|e| Error::new(crate::error::Kind::Failed, format!("failed to show a session: {e}")))?;
     value["id"] = session.name.as_str().into();
+    value["context_pct"] = Value::Null;
     Ok(value)
 }
 

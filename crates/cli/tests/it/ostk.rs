@@ -79,6 +79,7 @@ fn a_session_from_its_start_on_demand_to_its_end() {
     }
     assert!(session["pid"].is_u64() && session["generation"] == 1, "{session}");
     assert!(session["lineage"].as_str().is_some_and(|id| id.starts_with("agent7-")), "{session}");
+    assert_eq!(session.get("context_pct"), Some(&Value::Null), "not known, and said so: {session}");
     assert!(session.get("env").is_none(), "an environment is nobody's to see");
     assert_eq!(folder.json(&["kernel", "show", "agent7"])["pid"], session["pid"]);
     assert_eq!(folder.json(&["lineage", "list"])["lineages"][0]["id"], session["lineage"]);
