@@ -23,6 +23,9 @@ pub(crate) struct How {
     /// Go on until the session ends
     #[arg(short, long)]
     follow: bool,
+    /// What it printed to standard error, which a session of pipes keeps apart
+    #[arg(long)]
+    stderr: bool,
 }
 
 /// Prints a session's log.
@@ -31,7 +34,12 @@ pub(crate) fn print(root: PathBuf, name: &AgentId, how: &How) -> Result<(), Erro
     if netsky_disk::state::read(layout.meta(name))?.is_none() {
         return Err(Error::new(Kind::NotFound, format!("no session {name}")).hint("see `ostk kernel ps`"));
     }
-    let log = LogReader::open(&layout.out(name))?;
+    let path = if how.stderr { layout.err(name) } else { layout.out(name) };
+    if how.stderr && !netsky_disk::state::exists(&path)? {
+        let what = format!("{name} has no standard error apart: its terminal carries both");
+        return Err(Error::new(Kind::NotFound, what));
+    }
+    let log = LogReader::open(&path)?;
     let mut at = log.span()?.base;
     let mut text = Text::default();
     loop {

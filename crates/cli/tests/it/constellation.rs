@@ -402,6 +402,8 @@ fn logs_show_what_an_agent_printed_also_when_it_is_gone() {
     stage.until("its words", |stage| stage.ok(&["logs", "0"]).contains("marker-1").then_some(()));
     stage.ok(&["down"]);
     assert!(stage.ok(&["logs", "agent0"]).contains("marker-1"));
+    let (exit, line) = stage.refused(&["logs", "agent0", "--stderr"]);
+    assert!(exit == 3 && line.contains("its terminal carries both"), "{line}");
     let (exit, line) = stage.refused(&["logs", "agent9"]);
     assert!(exit == 3 && line.contains("netsky status"), "{line}");
 }

@@ -159,3 +159,15 @@ fn a_program_that_was_replaced_starts_the_new_file_as_its_anchor() {
     let anchor = folder.json(&["status"])["pid"].as_u64().expect("an anchor serves");
     assert_eq!(std::fs::read_link(format!("/proc/{anchor}/exe")).expect("ours"), place);
 }
+
+#[test]
+fn standard_error_is_printed_where_a_session_has_its_own() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent0", "--pipes", "--", "sh", "-c", "echo out; echo err >&2"]);
+    folder.says(&["logs", "agent0", "--stderr", "-f"], "err\n");
+    folder.says(&["logs", "agent0", "--stderr"], "err\n");
+    folder.says(&["logs", "agent0", "-f"], "out\n");
+    folder.ok(&["kernel", "spawn", "agent1", "--", "sh", "-c", "echo err >&2"]);
+    let none = "ostk: agent1 has no standard error apart: its terminal carries both";
+    assert_eq!(folder.refused(&["logs", "agent1", "--stderr"]), (3, none.to_owned()));
+}
