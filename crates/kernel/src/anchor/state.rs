@@ -142,7 +142,7 @@ impl Anchor {
         {
             let table = &mut self.state.borrow_mut().table;
             let revivals = table.get(&meta.spec.name).map_or(0, |entry| entry.revivals);
-            let entry = Entry { revivals, ..Entry::new(meta, life) };
+            let entry = Entry { revivals, ..Entry::new(meta, life, Instant::now()) };
             table.insert(entry.name().clone(), entry);
         }
         self.touch();

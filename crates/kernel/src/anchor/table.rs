@@ -27,6 +27,8 @@ pub(super) enum Life {
 pub(super) struct Entry {
     pub(super) meta: Meta,
     pub(super) life: Life,
+    /// When this anchor learned of it: a worker that never beats is silent since then.
+    pub(super) known: Instant,
     pub(super) beat: Option<Beat>,
     /// Revivals in a row without a minute of life between them.
     pub(super) revivals: u32,
@@ -44,8 +46,8 @@ pub(super) struct Beat {
 }
 
 impl Entry {
-    pub(super) fn new(meta: Meta, life: Life) -> Entry {
-        Entry { meta, life, beat: None, revivals: 0, hung: false }
+    pub(super) fn new(meta: Meta, life: Life, now: Instant) -> Entry {
+        Entry { meta, life, known: now, beat: None, revivals: 0, hung: false }
     }
 
     pub(super) fn name(&self) -> &AgentId {
@@ -67,7 +69,7 @@ impl Entry {
 
     /// How long the worker has been silent.
     pub(super) fn silence(&self, now: Instant) -> Duration {
-        self.beat.as_ref().map_or(Duration::ZERO, |beat| now.saturating_duration_since(beat.changed))
+        now.saturating_duration_since(self.beat.as_ref().map_or(self.known, |beat| beat.changed))
     }
 
     /// The word for it; `period` is the time between two beats.
@@ -141,5 +143,21 @@ fn ended(how: &End) -> SessionState {
         End::WorkerDied => SessionState::Died,
         End::FailedToStart { .. } => SessionState::Failed,
         End::Orphaned => SessionState::Orphaned,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anchor::stage::session;
+    use crate::session::Keeper;
+
+    #[test]
+    fn a_worker_that_never_beats_is_idle_and_then_hung() {
+        let (known, period) = (Instant::now(), Duration::from_secs(10));
+        let entry = Entry::new(session("agent0", Keeper::Watchdog), Life::Live, known);
+        let after = |secs| entry.state(known + Duration::from_secs(secs), period);
+        let states = [after(29), after(30), after(90)];
+        assert_eq!(states, [SessionState::Active, SessionState::Idle, SessionState::Hung]);
     }
 }
