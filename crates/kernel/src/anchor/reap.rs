@@ -5,13 +5,13 @@
 use netsky_model::id::AgentId;
 use serde_json::json;
 
-use super::settle;
 use super::state::{Anchor, about, internal};
 use super::table::Life;
+use super::{revive, settle};
 use crate::meta_file;
 use crate::rpc::reap::Answer;
 use crate::rpc::{EventKind, Refusal};
-use crate::session::{Keeper, Phase, PhaseEvent};
+use crate::session::{Phase, PhaseEvent};
 
 pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
     let mut reaped = Vec::new();
@@ -27,7 +27,9 @@ fn one(anchor: &Anchor, name: &AgentId) -> Result<bool, Refusal> {
     let Some((Life::Gone, mut meta)) = anchor.entry(name, |entry| (entry.life, entry.meta.clone())) else {
         return Ok(false);
     };
-    if !matches!(meta.phase, Phase::Ended { .. }) || waits_for_revival(anchor, name, meta.spec.keeper) {
+    let about = about(&meta);
+    // A session in the pause before its revival is not over.
+    if !matches!(meta.phase, Phase::Ended { .. }) || revive::wanted(anchor, &about) {
         return Ok(false);
     }
     let Some(_held) = settle::hold(anchor, name) else { return Ok(false) };
@@ -38,14 +40,7 @@ fn one(anchor: &Anchor, name: &AgentId) -> Result<bool, Refusal> {
     for left in [anchor.layout.heartbeat(name), anchor.layout.worker_sock(name)] {
         netsky_disk::state::remove(left).map_err(internal)?;
     }
-    let about = about(&meta);
     anchor.entry(name, |entry| entry.meta = meta);
     anchor.observe(EventKind::Reaped, Some(about), json!({}));
     Ok(true)
-}
-
-/// A session in the pause before its revival is not over.
-fn waits_for_revival(anchor: &Anchor, name: &AgentId, keeper: Keeper) -> bool {
-    keeper == Keeper::Anchor
-        && anchor.recall(|recall| recall.session(name).is_some_and(|known| !known.kill_asked))
 }

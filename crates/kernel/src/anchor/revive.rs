@@ -1,11 +1,13 @@
 //! Sessions this anchor keeps alive itself (`keeper = "anchor"`); everybody else's are only reported.
 //!
 //! Promise: the first revival comes at once, then 1 s, doubled up to 60 s, counted anew after a minute of life. A session
-//! that was stopped on purpose stays down.
+//! that was stopped on purpose stays down, and so does one whose very first start came to nothing: whoever asked for it was
+//! told so, or repeats.
 
 use std::rc::Rc;
 use std::time::Duration;
 
+use netsky_model::id::Generation;
 use serde_json::json;
 
 use super::settle::Found;
@@ -74,7 +76,8 @@ async fn again(anchor: &Rc<Anchor>, about: &About) {
     }
 }
 
-fn wanted(anchor: &Anchor, about: &About) -> bool {
+/// Whether a session that is gone is to come back.
+pub(super) fn wanted(anchor: &Anchor, about: &About) -> bool {
     let asked_down = anchor.recall(|recall| {
         recall
             .session(&about.session)
@@ -82,6 +85,8 @@ fn wanted(anchor: &Anchor, about: &About) -> bool {
     });
     let ours = anchor.entry(&about.session, |entry| {
         let down = match &entry.meta.phase {
+            // What never ran was never there to be kept.
+            Phase::Ended { started_at: None, .. } if entry.meta.generation == Generation::NONE.next() => true,
             Phase::Ended { how, .. } => *how == End::Killed,
             Phase::Inactive { .. } => true,
             Phase::Starting | Phase::Running { .. } => false,
@@ -101,6 +106,27 @@ fn lived(phase: &Phase) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::anchor::reap::reap;
+    use crate::anchor::stage::{on_stage, rows, session};
+    use crate::anchor::state::about;
+    use crate::session::Meta;
+
+    #[test]
+    fn a_first_start_that_came_to_nothing_is_not_run_later_and_can_be_put_aside() {
+        on_stage(async |anchor| {
+            let mut failed = session("agentinfinity", Keeper::Anchor);
+            let Phase::Ended { started_at, .. } = &mut failed.phase else { panic!("it has ended") };
+            *started_at = None;
+            let later = Meta { generation: Generation(2), ..failed.clone() };
+            for (meta, told) in [(failed, vec![EventKind::Reaped]), (later, vec![EventKind::Revive])] {
+                let before = rows(&anchor).len();
+                anchor.put(meta.clone(), Life::Gone);
+                consider(&anchor, &about(&meta), Found::AtStart);
+                let reaped = reap(&anchor).expect("answers").reaped.len();
+                assert_eq!((rows(&anchor).split_off(before), reaped), (told, usize::from(before == 0)));
+            }
+        });
+    }
 
     #[test]
     fn the_first_revival_is_at_once_and_the_pauses_double_up_to_a_minute() {
