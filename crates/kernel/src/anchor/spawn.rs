@@ -41,6 +41,8 @@ pub(super) async fn spawn(anchor: &Rc<Anchor>, params: Params) -> Result<Session
         return Ok(view);
     }
     let meta = reserve(anchor, spec, &guard)?;
+    // Somebody wants it anew: the pauses of the revivals before are no concern of this start.
+    anchor.entry(&meta.spec.name, |entry| entry.revivals = 0);
     start(anchor, meta).await
 }
 

@@ -112,6 +112,24 @@ fn a_kept_session_that_was_killed_stays_down_also_after_a_restart() {
 }
 
 #[test]
+fn a_kept_session_that_is_started_anew_is_revived_at_once_again() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let restless = kept(shell("netsky-ticker", "exit 1"));
+    spawn(&mut client, &restless);
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    let pausing = |event: &netsky_kernel::rpc::Event| {
+        event.kind == EventKind::Revive && event.data["after_ms"] == 2_000
+    };
+    events.find(LONG, pausing).expect("lives").expect("told");
+    client.kill(&restless.name, Some(Duration::ZERO), &Guard::none()).expect("killed");
+    let anew = spawn(&mut client, &restless);
+    let revived = events
+        .find(LONG, |event| event.generation == Some(anew.generation) && event.kind == EventKind::Revive);
+    assert_eq!(revived.expect("lives").expect("told").data["after_ms"], 0);
+}
+
+#[test]
 fn a_shutdown_of_everything_also_ends_what_waits_for_its_revival() {
     let mut world = World::new();
     let mut client = world.anchor();
