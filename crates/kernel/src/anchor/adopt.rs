@@ -46,10 +46,7 @@ pub(super) async fn all(anchor: &Rc<Anchor>) {
             Ok(Some(meta)) => settling.extend(one(anchor, meta)),
             Ok(None) => {}
             // Left where it is: the name stays closed until somebody has looked at it.
-            Err(error) => {
-                let data = json!({"file": format!("agents/{file}"), "why": error.to_string()});
-                anchor.observe(EventKind::Damaged, None, data);
-            }
+            Err(error) => anchor.damaged(format!("agents/{file}"), &error.to_string()),
         }
     }
     let all = async {

@@ -61,9 +61,5 @@ fn take(anchor: &Anchor, name: &AgentId, row: WorkerEvent) {
 }
 
 fn damaged(anchor: &Anchor, name: &AgentId, why: &str) {
-    anchor.observe(
-        EventKind::Damaged,
-        None,
-        json!({"file": format!("agents/{name}.events.jsonl"), "why": why}),
-    );
+    anchor.damaged(format!("agents/{name}.events.jsonl"), why);
 }

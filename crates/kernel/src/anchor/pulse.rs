@@ -16,6 +16,9 @@ use crate::log::say;
 use crate::rpc::{EventKind, SessionState};
 use crate::session::Heartbeat;
 
+/// Looks in a row that find no heartbeat in the file before it counts as damaged: one may meet it half rewritten.
+const DAMAGED: u32 = 2;
+
 /// Looks at every worker once a period.
 pub(super) fn start(anchor: &Rc<Anchor>) {
     let anchor = Rc::clone(anchor);
@@ -33,7 +36,17 @@ pub(super) fn start(anchor: &Rc<Anchor>) {
 }
 
 fn look(anchor: &Anchor, name: &AgentId) {
-    anchor.refresh(name);
+    if anchor.entry(name, |entry| entry.life) != Some(Life::Live) {
+        return;
+    }
+    let garbled = anchor.refresh(name).err();
+    let unread = anchor.entry(name, |entry| {
+        entry.unread = if garbled.is_some() { entry.unread.saturating_add(1) } else { 0 };
+        entry.unread
+    });
+    if let Some(why) = garbled.filter(|_| unread >= Some(DAMAGED)) {
+        anchor.damaged(format!(".heartbeat.{name}"), &why.to_string());
+    }
     if anchor.recall(|recall| recall.session(name).is_some_and(|known| !known.started)) {
         // Adopted before its worker had written the row of its start.
         fold::catch_up(anchor, name);
@@ -41,7 +54,7 @@ fn look(anchor: &Anchor, name: &AgentId) {
     let turned = anchor.entry(name, |entry| {
         let now = Instant::now();
         let hung = entry.state(now, anchor.period) == SessionState::Hung;
-        let turned = hung != entry.hung && entry.life == Life::Live;
+        let turned = hung != entry.hung;
         entry.hung = hung;
         turned.then(|| (hung, about(&entry.meta), entry.silence(now)))
     });
@@ -56,15 +69,52 @@ fn look(anchor: &Anchor, name: &AgentId) {
 }
 
 impl Anchor {
-    /// Reads a live session's heartbeat file.
-    pub(super) fn refresh(&self, name: &AgentId) {
+    /// Reads a live session's heartbeat file; an error is about what it says.
+    pub(super) fn refresh(&self, name: &AgentId) -> serde_json::Result<()> {
         if self.entry(name, |entry| entry.life) != Some(Life::Live) {
-            return;
+            return Ok(());
         }
         let read = netsky_disk::state::read(self.layout.heartbeat(name));
-        // A beat that is just being rewritten does not parse; the next look has it.
-        let Ok(Some(bytes)) = read else { return };
-        let Ok(beat) = serde_json::from_slice::<Heartbeat>(bytes.trim_ascii_end()) else { return };
+        // None before the first beat; one that cannot be read just now is a beat that is missing.
+        let Ok(Some(bytes)) = read else { return Ok(()) };
+        let beat: Heartbeat = serde_json::from_slice(bytes.trim_ascii_end())?;
         self.entry(name, |entry| entry.take_beat(&beat, Instant::now()));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anchor::stage::{on_stage, rows, session};
+    use crate::session::Keeper;
+
+    #[test]
+    fn a_heartbeat_that_does_not_read_is_told_once() {
+        on_stage(async |anchor| {
+            let meta = session("agent0", Keeper::Watchdog);
+            let name = &meta.spec.name;
+            std::fs::write(anchor.layout.heartbeat(name), "half a be").expect("written");
+            anchor.put(meta.clone(), Life::Live);
+            look(&anchor, name);
+            assert_eq!(rows(&anchor), [], "the first look may meet a beat that is being written");
+            (0..3).for_each(|_| look(&anchor, name));
+            assert_eq!(rows(&anchor), [EventKind::Damaged]);
+        });
+    }
+
+    #[test]
+    fn what_a_worker_left_is_looked_at_while_it_lives_and_told_once_if_it_does_not_read() {
+        on_stage(async |anchor| {
+            let meta = session("agent0", Keeper::Watchdog);
+            let name = &meta.spec.name;
+            anchor.observe(EventKind::Spawn, Some(about(&meta)), json!({}));
+            std::fs::write(anchor.layout.events(name), "no row\n").expect("written");
+            for (life, told) in [(Life::Gone, 1), (Life::Live, 2)] {
+                anchor.put(meta.clone(), life);
+                (0..3).for_each(|_| look(&anchor, name));
+                assert_eq!(rows(&anchor).len(), told, "{:?}", rows(&anchor));
+            }
+        });
     }
 }

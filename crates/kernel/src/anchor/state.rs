@@ -4,7 +4,7 @@
 //! await: every method here takes it, works and gives it back.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use netsky_disk::layout::KernelLayout;
@@ -34,6 +34,8 @@ pub(super) struct Anchor {
     pub(super) period: Duration,
     pub(super) in_flight: InFlight,
     state: RefCell<State>,
+    /// Files that were reported as damaged: each is, once.
+    damaged: RefCell<BTreeSet<String>>,
     /// Rises with every row and every change of a session's life.
     changed: watch::Sender<u64>,
     stopping: Cell<bool>,
@@ -59,6 +61,7 @@ impl Anchor {
             period: crate::start::heartbeat_period(),
             in_flight: InFlight::default(),
             state: RefCell::new(State { journal, recall, table: BTreeMap::new() }),
+            damaged: RefCell::default(),
             changed: watch::Sender::new(0),
             stopping: Cell::new(false),
             stopped: watch::Sender::new(false),
@@ -112,6 +115,13 @@ impl Anchor {
         }
         self.touch();
         self.stop_if_unsound();
+    }
+
+    /// Reports a file of the root that does not read, once: it may be looked at again and again.
+    pub(super) fn damaged(&self, file: String, why: &str) {
+        if self.damaged.borrow_mut().insert(file.clone()) {
+            self.observe(EventKind::Damaged, None, json!({"file": file, "why": why}));
+        }
     }
 
     /// An anchor that does not know its newest row ends: its successor reads what is there. No session notices.
@@ -168,7 +178,8 @@ impl Anchor {
 
     /// One session as clients see it.
     pub(super) fn view(&self, name: &AgentId) -> Result<SessionView, Refusal> {
-        self.refresh(name);
+        // One that does not read is told by the next looks of `pulse`.
+        let _ = self.refresh(name);
         self.entry(name, |entry| entry.view(Instant::now(), self.period)).ok_or_else(|| not_found(name))
     }
 

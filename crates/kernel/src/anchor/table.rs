@@ -30,6 +30,8 @@ pub(super) struct Entry {
     /// When this anchor learned of it: a worker that never beats is silent since then.
     pub(super) known: Instant,
     pub(super) beat: Option<Beat>,
+    /// Looks in a row at a heartbeat that did not parse.
+    pub(super) unread: u32,
     /// Revivals in a row without a minute of life between them.
     pub(super) revivals: u32,
     /// Whether its silence was reported.
@@ -47,7 +49,7 @@ pub(super) struct Beat {
 
 impl Entry {
     pub(super) fn new(meta: Meta, life: Life, now: Instant) -> Entry {
-        Entry { meta, life, known: now, beat: None, revivals: 0, hung: false }
+        Entry { meta, life, known: now, beat: None, unread: 0, revivals: 0, hung: false }
     }
 
     pub(super) fn name(&self) -> &AgentId {
