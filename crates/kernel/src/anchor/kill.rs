@@ -8,8 +8,8 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use netsky_disk::fault;
 use netsky_disk::process::{PidFd, Signal, signal};
+use netsky_disk::{clock, fault};
 use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
 use serde_json::json;
@@ -103,6 +103,7 @@ fn wish(anchor: &Anchor, about: &About, guard: &Guard, grace_ms: u32) -> Result<
 /// Ends a live session: through its worker, else without it.
 async fn end(anchor: &Rc<Anchor>, about: &About, meta: &Meta, grace_ms: u32) -> Result<SessionView, Refusal> {
     let grace = Duration::from_millis(u64::from(grace_ms));
+    let until = clock::boot() + grace;
     let (path, wanted) = (anchor.layout.worker_sock(&about.session), about.clone());
     let asked = tokio::task::spawn_blocking(move || ask(&path, &wanted, grace));
     match asked.await {
@@ -114,7 +115,7 @@ async fn end(anchor: &Rc<Anchor>, about: &About, meta: &Meta, grace_ms: u32) -> 
     }
     // The worker is stuck. Its program dies with it, by the parent-death signal; the rest is swept by its mark.
     if let Some(program) = meta.program.clone() {
-        plead(program, grace).await;
+        plead(program, until.saturating_sub(clock::boot())).await;
     }
     if let Some(worker) = &meta.worker {
         signal(worker, Signal::KILL).map_err(internal)?;
@@ -133,12 +134,12 @@ fn ask(path: &Path, wanted: &About, grace: Duration) -> Result<End, WorkerError>
     worker.kill_and_wait(grace, MARGIN)
 }
 
-/// The grace that a stuck worker could not give.
-async fn plead(program: ProcessId, grace: Duration) {
+/// What is left of the grace that a stuck worker did not give.
+async fn plead(program: ProcessId, rest: Duration) {
     let pleading = tokio::task::spawn_blocking(move || {
         let Some(held) = PidFd::open(&program)? else { return Ok(true) };
         held.signal(Signal::TERM)?;
-        held.wait(grace)
+        held.wait(rest)
     });
     if let Ok(Err(error)) = pleading.await {
         let error: netsky_disk::Error = error;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use netsky_disk::clock;
 use netsky_disk::process::{Signal, is_alive};
 use netsky_kernel::rpc::{EventKind, Guard, RefusalKind, SessionState};
 use netsky_kernel::session::End;
@@ -66,6 +67,19 @@ fn a_stuck_worker_is_killed_when_it_does_not_kill() {
     let ended = client.kill(&session.name, Some(Duration::ZERO), &Guard::none()).expect("killed");
     assert_eq!((ended.state, ended.end), (SessionState::Stopped, Some(End::Killed)));
     assert_eq!(marked(&session), []);
+}
+
+#[test]
+fn a_stuck_worker_does_not_lengthen_the_grace_of_its_program() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &shell("agent3", "trap '' TERM; while :; do sleep 1; done"));
+    signal(session.worker.as_ref().expect("it has one"), Signal::STOP);
+    let (began, grace) = (clock::boot(), Duration::from_secs(4));
+    client.kill(&session.name, Some(grace), &Guard::none()).expect("killed");
+    let took = clock::boot() - began;
+    // The worker is waited for within the grace, for three seconds, and not before it.
+    assert!(took >= grace && took < grace + Duration::from_millis(2_500), "{took:?}");
 }
 
 #[test]
