@@ -6,7 +6,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use netsky_disk::clock;
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::probe;
@@ -81,7 +80,11 @@ fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHandle<()>> {
         (true, _) => {
             spawn(Life::Starting);
             let anchor = Rc::clone(anchor);
-            tokio::task::spawn_local(async move { coming_up(&anchor, &about).await });
+            tokio::task::spawn_local(async move {
+                if !came_up(&anchor, &about).await {
+                    settle::session(&anchor, &about, Found::AtStart).await;
+                }
+            });
             None
         }
         // Whoever wrote the end down may have died before it had told, and what it told may not have reached the disk.
@@ -107,31 +110,35 @@ fn adopted(anchor: &Rc<Anchor>, meta: &Meta) {
     watch::start(anchor, about, worker, None);
 }
 
-/// A worker that holds its lock and is not (or no longer) running its program: it is coming up or finishing.
-pub(super) async fn coming_up(anchor: &Rc<Anchor>, about: &About) {
-    let begun = clock::boot();
-    while clock::boot() - begun < COMING_UP {
-        let held = Lock::is_held(anchor.layout.worker_lock(&about.session)).unwrap_or(true);
-        if !held {
-            return settle::session(anchor, about, Found::AtStart).await;
+/// Waits for a worker that holds its lock and is not (or no longer) running its program: it is coming up or finishing.
+/// True once it runs and was adopted; false once its lock is free, or it was ended for being neither.
+pub(super) async fn came_up(anchor: &Rc<Anchor>, about: &About) -> bool {
+    let looking = async {
+        while Lock::is_held(anchor.layout.worker_lock(&about.session)).unwrap_or(true) {
+            if let Ok(Some(meta)) = meta_file::read(&anchor.layout, &about.session)
+                && meta.generation == about.generation
+                && matches!(meta.phase, Phase::Running { .. })
+                && meta.worker.as_ref().is_some_and(|worker| probe(worker) == Probed::Alive)
+            {
+                anchor.put(meta.clone(), Life::Live);
+                fold::catch_up(anchor, &about.session);
+                adopted(anchor, &meta);
+                return true;
+            }
+            tokio::time::sleep(LOOK).await;
         }
-        if let Ok(Some(meta)) = meta_file::read(&anchor.layout, &about.session)
-            && meta.generation == about.generation
-            && matches!(meta.phase, Phase::Running { .. })
-            && meta.worker.as_ref().is_some_and(|worker| probe(worker) == Probed::Alive)
-        {
-            anchor.put(meta.clone(), Life::Live);
-            fold::catch_up(anchor, &about.session);
-            return adopted(anchor, &meta);
-        }
-        tokio::time::sleep(LOOK).await;
+        false
+    };
+    if let Ok(came_up) = tokio::time::timeout(COMING_UP, looking).await {
+        return came_up;
     }
     // It neither runs nor ends. Its note in the lock says who it is.
     if let Some(worker) = Lock::noted(anchor.layout.worker_lock(&about.session)) {
         if let Err(error) = netsky_disk::process::signal(&worker, netsky_disk::process::Signal::KILL) {
             say!("{error}");
         }
-        watch::gone(&worker).await;
+        // One of another pid namespace is never proved gone.
+        let _ = tokio::time::timeout(COMING_UP, watch::gone(&worker)).await;
     }
-    settle::session(anchor, about, Found::AtStart).await;
+    false
 }

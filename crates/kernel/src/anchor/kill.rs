@@ -42,7 +42,8 @@ pub(super) async fn kill(anchor: &Rc<Anchor>, params: Params) -> Result<SessionV
     let grace_ms = grace_ms.min(MAX_GRACE_MS);
     match life(anchor, &about) {
         Some(Life::Foreign) => {
-            let message = format!("{session} belongs to another pid namespace: kill it from there");
+            let message =
+                format!("{session} is another pid namespace's or nobody's: it cannot be ended from here");
             return Err(Refusal::new(RefusalKind::Refused, message));
         }
         // Nothing to end; but one that its anchor keeps must not come back.

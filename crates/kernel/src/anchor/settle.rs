@@ -35,6 +35,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// A look at a lock holds it for a moment; how long to wait that out.
 const LOOKERS: Duration = Duration::from_millis(200);
 
+/// How often a lock that is held although its worker is gone is waited for.
+const TRIES: u32 = 2;
+
 /// How the death was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
@@ -44,16 +47,30 @@ pub(super) enum Found {
     AtStart,
 }
 
-/// Settles a session whose worker is gone.
-pub(super) async fn session(anchor: &Rc<Anchor>, about: &About, found: Found) {
-    if !anchor.set_life(about, Life::Ending) {
-        return;
-    }
-    let Some(held) = hold(anchor, &about.session) else {
+/// Settles a session whose worker is gone. One whose lock stays held, by nobody that can be named and ended, is
+/// nothing to judge from here: its name is closed until a later anchor finds the lock free.
+pub(super) async fn session(anchor: &Rc<Anchor>, about: &About, mut found: Found) {
+    for _ in 0..TRIES {
+        if !anchor.set_life(about, Life::Ending) {
+            return;
+        }
+        if let Some(held) = hold(anchor, &about.session) {
+            return held_session(anchor, about, found, held).await;
+        }
         // Not dead after all: a worker that a dead anchor had only just started.
         anchor.set_life(about, Life::Starting);
-        return Box::pin(adopt::coming_up(anchor, about)).await;
-    };
+        if adopt::came_up(anchor, about).await {
+            return;
+        }
+        found = Found::AtStart;
+    }
+    if anchor.set_life(about, Life::Foreign) {
+        anchor.damaged(format!("agents/{}.lock", about.session), "it stays held, and not by whom it names");
+    }
+}
+
+/// Settles a session with the lock of its worker in hand.
+async fn held_session(anchor: &Rc<Anchor>, about: &About, found: Found, held: Lock) {
     fold::catch_up(anchor, &about.session);
     let told = match meta_file::read(&anchor.layout, &about.session) {
         Ok(meta) => meta.filter(|meta| meta.generation == about.generation && meta.lineage == about.lineage),
@@ -173,5 +190,32 @@ async fn sweep(key: &'static str, value: String) -> Result<Swept, String> {
     match tokio::task::spawn_blocking(move || sweep_marked(key, &value, SWEEP)).await {
         Ok(swept) => swept.map_err(|error| error.to_string()),
         Err(_) => Err("the sweep was cut short".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anchor::stage::{on_stage, rows, session as described};
+    use crate::anchor::state::about;
+    use crate::session::Keeper;
+
+    #[test]
+    fn a_lock_that_stays_held_with_a_stale_note_closes_its_name_and_is_not_waited_for_without_end() {
+        on_stage(async |anchor| {
+            tokio::time::pause();
+            let meta = described("agent0", Keeper::Anchor);
+            let mut lock =
+                Lock::try_take(anchor.layout.worker_lock(&meta.spec.name)).expect("ours").expect("free");
+            let mut nobody = netsky_disk::process::me();
+            nobody.start_time -= 1;
+            lock.note(&nobody).expect("written");
+            anchor.put(meta.clone(), Life::Live);
+            let about = about(&meta);
+            let settling = session(&anchor, &about, Found::Watched);
+            tokio::time::timeout(Duration::from_secs(60), settling).await.expect("it ends");
+            assert_eq!(anchor.entry(&meta.spec.name, |entry| entry.life), Some(Life::Foreign));
+            assert_eq!(rows(&anchor), [EventKind::Damaged]);
+        });
     }
 }

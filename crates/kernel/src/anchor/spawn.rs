@@ -119,7 +119,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
         None | Some(Life::Gone) => {}
         Some(Life::Starting | Life::Live) => return Err(busy("lives")),
         Some(Life::Ending) => return Err(busy("is ending")),
-        Some(Life::Foreign) => return Err(busy("belongs to another pid namespace and may live")),
+        Some(Life::Foreign) => return Err(busy("cannot be judged from here and may live")),
     }
     // Held while the meta is written: a worker of an earlier generation, known or not, excludes us.
     let Some(_held) = settle::hold(anchor, &name) else {

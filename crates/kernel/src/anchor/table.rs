@@ -19,7 +19,7 @@ pub(super) enum Life {
     Ending,
     /// Nothing of it lives.
     Gone,
-    /// Another pid namespace's: nothing can be said or done from here.
+    /// Another pid namespace's, or held by nobody known: nothing can be said or done from here.
     Foreign,
 }
 

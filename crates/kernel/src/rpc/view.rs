@@ -38,7 +38,7 @@ pub enum SessionState {
     Orphaned,
     /// Ended and put aside by `kernel reap`.
     Inactive,
-    /// It belongs to another pid namespace or boot of this root: not to be judged from here.
+    /// It belongs to another pid namespace or boot of this root, or to nobody known: not to be judged from here.
     Unknown,
 }
 
