@@ -270,3 +270,28 @@ async fn failed(
     anchor.set_life(about, Life::Gone);
     Refusal::new(RefusalKind::FailedToStart, format!("{} did not start: {why}", about.session))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anchor::stage::{on_stage, rows, session};
+    use crate::session::Keeper;
+
+    #[test]
+    fn a_description_that_would_outgrow_its_file_is_refused_and_nothing_is_reserved() {
+        on_stage(async |anchor| {
+            let mut former = session("agent0", Keeper::Watchdog);
+            for (bytes, refused) in [(Meta::MAX_BYTES - META_GROWTH, true), (1 << 10, false)] {
+                // Of a later program, whose keys are kept.
+                former.extra.insert("later".to_owned(), "x".repeat(bytes as usize).into());
+                meta_file::write(&anchor.layout, &former).expect("written");
+                let reserved = reserve(&anchor, former.spec.clone(), &Guard::none());
+                assert_eq!(
+                    reserved.err().map(|refusal| refusal.kind()),
+                    refused.then_some(RefusalKind::TooLarge)
+                );
+                assert_eq!(rows(&anchor).is_empty(), refused);
+            }
+        });
+    }
+}
