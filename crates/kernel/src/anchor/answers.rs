@@ -1,4 +1,4 @@
-//! `request_id`: said twice is done once.
+//! `request_id`: said twice is done once. The same one for another method or session is a mistake and refused.
 //!
 //! Promise: a repeat gets the first result, also while the first is still at work, also from a restarted anchor. What was
 //! refused because of how things stood (`busy`, `stale-generation`, …) changed nothing and is judged anew.
@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use netsky_disk::fault;
+use netsky_model::id::AgentId;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -49,6 +50,7 @@ impl Drop for Working<'_> {
 pub(super) async fn once(
     anchor: &Rc<Anchor>,
     method: &'static str,
+    session: &AgentId,
     guard: &Guard,
     work: impl Future<Output = Result<Value, Refusal>>,
 ) -> Result<Value, Refusal> {
@@ -59,7 +61,7 @@ pub(super) async fn once(
     }
     loop {
         if let Some(answered) = anchor.recall(|recall| recall.answer(id).cloned()) {
-            return first_result(answered, method);
+            return first_result(answered, method, session);
         }
         let first = anchor.in_flight.0.borrow().get(id).cloned();
         let Some(mut first) = first else { break };
@@ -71,7 +73,12 @@ pub(super) async fn once(
     let result = work.await;
     fault::point("anchor.answer.known").map_err(internal)?;
     if let Some(outcome) = worth_keeping(&result) {
-        let answered = Answered { request_id: id.clone(), method: method.to_owned(), outcome };
+        let answered = Answered {
+            request_id: id.clone(),
+            method: method.to_owned(),
+            session: Some(session.clone()),
+            outcome,
+        };
         let data = serde_json::to_value(answered).unwrap_or_default();
         if let Err(error) = anchor.commit(EventKind::Answer, None, data) {
             say!("a repeat of {method} {id} will not be known: {error}");
@@ -89,9 +96,10 @@ fn worth_keeping(result: &Result<Value, Refusal>) -> Option<Outcome> {
     }
 }
 
-fn first_result(answered: Answered, method: &str) -> Result<Value, Refusal> {
-    if answered.method != method {
-        let message = format!("request_id {} was used for {}", answered.request_id, answered.method);
+fn first_result(answered: Answered, method: &str, session: &AgentId) -> Result<Value, Refusal> {
+    if answered.method != method || answered.session.as_ref().is_some_and(|first| first != session) {
+        let of = answered.session.map(|first| format!(" of {first}")).unwrap_or_default();
+        let message = format!("request_id {} was used for {}{of}", answered.request_id, answered.method);
         return Err(Refusal::new(RefusalKind::BadParams, message));
     }
     match answered.outcome {

@@ -68,16 +68,16 @@ pub(super) async fn answer(anchor: &Rc<Anchor>, request: Request) -> Result<Valu
         }
         rpc::spawn::Spawn::NAME => {
             let params = params_of::<rpc::spawn::Spawn>(params)?;
-            let guard = params.guard.clone();
-            once(anchor, rpc::spawn::Spawn::NAME, &guard, async {
+            let (session, guard) = (params.spec.name.clone(), params.guard.clone());
+            once(anchor, rpc::spawn::Spawn::NAME, &session, &guard, async {
                 result_of::<rpc::spawn::Spawn>(&spawn::spawn(anchor, params).await?)
             })
             .await
         }
         rpc::kill::Kill::NAME => {
             let params = params_of::<rpc::kill::Kill>(params)?;
-            let guard = params.guard.clone();
-            once(anchor, rpc::kill::Kill::NAME, &guard, async {
+            let (session, guard) = (params.session.clone(), params.guard.clone());
+            once(anchor, rpc::kill::Kill::NAME, &session, &guard, async {
                 result_of::<rpc::kill::Kill>(&kill::kill(anchor, params).await?)
             })
             .await

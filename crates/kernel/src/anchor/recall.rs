@@ -46,6 +46,9 @@ pub(super) struct Remembered {
 pub(super) struct Answered {
     pub(super) request_id: String,
     pub(super) method: String,
+    /// Absent in rows of the first programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) session: Option<AgentId>,
     #[serde(flatten)]
     pub(super) outcome: Outcome,
 }

@@ -44,7 +44,7 @@ pub enum EventKind {
     Reaped,
     /// A file of the root does not read and was put aside or left alone: `{file, why}`.
     Damaged,
-    /// A call with a `request_id` was answered: `{request_id, method, result|error}`. Synced before the answer.
+    /// A call with a `request_id` was answered: `{request_id, method, session, result|error}`. Synced before the answer.
     Answer,
     /// Not in the journal: rows `from..=to` were not pushed to a slow subscriber, who reads them by `since`.
     Gap,

@@ -144,8 +144,11 @@ fn a_repeat_is_answered_with_the_first_result_also_by_a_successor() {
     let second = spawn(&mut client, &sleeper("agent6"));
     assert_eq!(client.kill(&first.name, Some(Duration::ZERO), &kill).expect("known"), ended);
     assert!(is_alive(second.program.as_ref().expect("it runs")), "a late repeat hits nobody new");
-    let misused = client.spawn(&sleeper("agent7"), &kill).expect_err("another method's");
+    let misused = client.spawn(&sleeper("agent6"), &kill).expect_err("another method's");
     assert_eq!(misused.kind(), Some(RefusalKind::BadParams));
+    let misused = client.spawn(&sleeper("agent7"), &once).expect_err("another session's");
+    assert_eq!(misused.kind(), Some(RefusalKind::BadParams));
+    assert!(misused.to_string().contains("session/spawn of agent6"), "{misused}");
 }
 
 #[test]
