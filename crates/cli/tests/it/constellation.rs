@@ -1,7 +1,11 @@
 //! up, down, status, restart: what a newcomer does, and the restart protocol under kill.
 
-use netsky_disk::process::{Signal, identify, is_alive};
+use std::process::Command;
 
+use netsky_disk::process::{Signal, is_alive};
+use netsky_model::process::ProcessId;
+
+use crate::bystander::Bystander;
 use crate::stage::{QUIET, Stage};
 
 #[test]
@@ -237,7 +241,7 @@ fn t25_a_tick_prunes_what_its_readers_are_done_with_and_nothing_else() {
     let old = |path: &str| {
         let path = stage.home().join(path);
         std::fs::write(&path, "x").expect("written");
-        let touched = std::process::Command::new("touch").args(["-d", "2001-01-01"]).arg(&path).status();
+        let touched = Command::new("touch").args(["-d", "2001-01-01"]).arg(&path).status();
         assert!(touched.expect("touch runs").success());
     };
     let current = stage.names("state/up");
@@ -331,19 +335,14 @@ fn t24_a_stuck_holder_of_the_watchdogs_lock_is_ended() {
     let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
     let lock = stage.home().join("state/tick/watchdog.lock");
-    let mut holder =
-        std::process::Command::new("flock").arg("-o").arg(&lock).args(["sleep", "100000"]).spawn();
-    let holder = holder.as_mut().expect("flock is part of every Linux");
-    let id = stage.until("the holder", |_| identify(holder.id()));
+    // Flock is part of every Linux.
+    let holder = Bystander::start(Command::new("flock").arg("-o").arg(&lock).args(["sleep", "1000"]));
+    let id = &holder.id;
     stage.until("a held lock", |_| netsky_disk::lock::Lock::is_held(&lock).expect("looked").then_some(()));
-    let below =
-        stage.until("the sleeper", |_| netsky_disk::sweep::descendants(id.pid).expect("looked").pop());
     let note = serde_json::json!({ "process": id, "since": { "wall": "2026-01-01T00:00:00Z", "boot_ms": 0, "boot_id": id.boot_id } });
     std::fs::write(&lock, note.to_string()).expect("written");
     stage.ok(&["watchdog", "tick"]);
-    stage.signal(&below, Signal::KILL);
-    assert!(!is_alive(&id));
-    holder.wait().expect("ended");
+    assert!(!is_alive(id));
 }
 
 #[test]
@@ -351,7 +350,7 @@ fn an_agents_files_have_the_umask_of_whoever_said_up() {
     let stage = Stage::new();
     let script = "umask > \"$NETSKY_HOME/../umask\"; netsky session up && exec sleep 100000";
     let up = stage.command(&["up", "0", "--", "/bin/sh", "-c", script]);
-    let mut shell = std::process::Command::new("/bin/sh");
+    let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "umask 027; exec \"$0\" \"$@\""]).arg(up.get_program()).args(up.get_args()).env_clear();
     shell
         .envs(up.get_envs().filter_map(|(key, value)| Some((key, value?))))
@@ -361,20 +360,28 @@ fn an_agents_files_have_the_umask_of_whoever_said_up() {
     assert_eq!(umask.trim(), "0027");
 }
 
+/// Killed in this order when dropped.
+struct Left([ProcessId; 3]);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        for left in &self.0 {
+            let _ = netsky_disk::process::signal(left, Signal::KILL);
+        }
+    }
+}
+
 #[test]
 fn a_home_that_was_removed_and_made_again_gets_no_second_agent0() {
     let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
     let old = stage.program("agent0");
-    let (anchor, keepers) = (stage.anchor(), ["agentinfinity", "netsky-ticker"].map(|id| stage.worker(id)));
+    // What is left of the removed home is nobody's; this test ends what it started.
+    let _left = Left([stage.worker("agentinfinity"), stage.worker("netsky-ticker"), stage.anchor()]);
     std::fs::remove_dir_all(stage.home()).expect("removed");
     stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
     assert!(!is_alive(&old), "the old agent0 is ended before the new one starts");
     assert_eq!(stage.living_roots().len(), 1);
-    // What is left of the removed home is nobody's; this test ends what it started.
-    for left in keepers.iter().chain([&anchor]) {
-        let _ = netsky_disk::process::signal(left, Signal::KILL);
-    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 mod bad_input;
 mod bus_home;
+#[path = "../../../disk/tests/it/bystander.rs"]
+mod bystander;
 mod calls;
 mod channel;
 mod check;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use netsky_disk::lock::Lock;
 
+use crate::bystander::Bystander;
+
 #[test]
 fn t16_a_lock_is_exclusive_and_ends_with_its_holder() {
     let temp = tempfile::tempdir().unwrap();
@@ -26,11 +28,9 @@ fn t16_a_child_does_not_inherit_the_lock() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("lock");
     let held = Lock::try_take(&path).unwrap().unwrap();
-    let mut child = Command::new("sleep").arg("30").spawn().unwrap();
+    let _child = Bystander::start(Command::new("sleep").arg("30"));
     drop(held);
     // A child that another test is just starting has every descriptor until its exec; the sleeper would keep it.
     let free = Lock::take_within(&path, Duration::from_secs(5)).unwrap().is_some();
-    child.kill().unwrap();
-    child.wait().unwrap();
     assert!(free, "the sleeping child kept the lock");
 }

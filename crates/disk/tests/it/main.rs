@@ -1,5 +1,6 @@
 //! Tests of the door to the outside, against the real file system and real processes.
 
+mod bystander;
 mod files;
 mod hlc;
 mod home;

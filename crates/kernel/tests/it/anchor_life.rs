@@ -12,6 +12,7 @@ use netsky_kernel::session::Meta;
 use netsky_model::id::Generation;
 
 use crate::anchor_world::*;
+use crate::bystander::Bystander;
 
 #[test]
 fn t16_a_second_anchor_is_refused_and_harms_nothing() {
@@ -115,8 +116,8 @@ fn t8_a_reused_pid_is_not_adopted() {
     kill9(&worker);
     until("it is gone", || (!is_alive(&worker)).then_some(()));
     // What the meta would say if the system had handed the worker's and program's pids to a bystander.
-    let mut bystander = std::process::Command::new("sleep").arg("1000").spawn().expect("it starts");
-    let identity = process::identify(bystander.id()).expect("it runs");
+    let bystander = Bystander::start(std::process::Command::new("sleep").arg("1000"));
+    let identity = &bystander.id;
     let path = world.layout().meta(&session.name);
     let mut meta = Meta::parse(&std::fs::read(&path).expect("reads")).expect("a meta");
     for process in [&mut meta.worker, &mut meta.program].into_iter().flatten() {
@@ -129,9 +130,7 @@ fn t8_a_reused_pid_is_not_adopted() {
     event(&world.root, 0, "agent0", &[EventKind::Orphaned]);
     let killed = client.kill(&session.name, Some(Duration::ZERO), &Guard::none()).expect("nothing to kill");
     assert_eq!(killed.state, SessionState::Orphaned);
-    assert!(is_alive(&identity), "the bystander lives");
-    bystander.kill().expect("our own child");
-    bystander.wait().expect("our own child");
+    assert!(is_alive(identity), "the bystander lives");
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod anchor_sessions;
 mod anchor_world;
 mod attach;
 mod bench;
+#[path = "../../../disk/tests/it/bystander.rs"]
+mod bystander;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;
 mod worker_ends;
