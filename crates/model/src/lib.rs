@@ -21,6 +21,7 @@ pub mod restart;
 pub mod stamp;
 pub mod witness;
 
+mod lookalike;
 mod strict_json;
 
 #[cfg(test)]

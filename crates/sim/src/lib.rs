@@ -5,8 +5,12 @@
 //! bound, and no traced process outlives its tracer.
 //!
 //! It knows nothing of netsky: what must hold after a kill is said by the tests that use it. Never shipped.
+//!
+//! Beside it: [`corpus`], hostile inputs from a seed, and [`element`], a strict reading of what an agent is shown.
 
 mod call;
+pub mod corpus;
+pub mod element;
 pub mod power;
 mod stepper;
 mod tracee;

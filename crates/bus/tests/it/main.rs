@@ -7,7 +7,6 @@ mod home;
 mod ids;
 mod list;
 mod quarantine;
-mod render;
 mod send;
 mod skipped;
 mod wait;

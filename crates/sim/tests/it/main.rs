@@ -1,4 +1,5 @@
-//! The steppers tried on small programs of the system whose calls are known.
+//! The steppers tried on small programs of the system whose calls are known; hostile inputs tried on `model`.
 #![forbid(unsafe_code)]
 
+mod render;
 mod stepper;

@@ -54,6 +54,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "files::a5_what_is_no_plain_file_of_ours_is_not_read",
     },
     Safeguard {
+        name: "a file of two names is not read",
+        faults: "A5",
+        file: "crates/disk/src/fs.rs",
+        find: "if stat.st_nlink != 1",
+        replace: "if false",
+        package: "netsky-disk",
+        target: IT,
+        test: "files::a5_what_is_no_plain_file_of_ours_is_not_read",
+    },
+    Safeguard {
         name: "wide folders are refused",
         faults: "A4",
         file: "crates/disk/src/fs.rs",
