@@ -1,4 +1,5 @@
-//! Everything that is printed: sentences, tables and JSON, with control bytes taken out of all of it (faults A10).
+//! Everything that is printed: sentences, tables and JSON, with control bytes taken out of all of it (faults A10), and
+//! nothing that an agent who reads along could take for an element of its harness (A2).
 //!
 //! A write that fails is never a panic. Where printing is the work itself (`channel drain`) it is a failure; everywhere
 //! else the work is done by then, and the exit code says just that.
@@ -12,7 +13,7 @@ use crate::error::{Error, Kind};
 
 /// Prints one sentence (or several lines); control characters other than newline and tab are dropped.
 pub(crate) fn say(text: &str) -> Result<(), Error> {
-    answered(put(&render::plain(text)))
+    answered(put(&render::text(text)))
 }
 
 /// Prints a line whose pieces were cleaned and coloured by the palette.
@@ -49,9 +50,9 @@ pub(crate) fn table(headers: &[&str], rows: Vec<Vec<String>>, empty: &str) -> Re
     say(&lines.join("\n"))
 }
 
-/// Untrusted text made fit for a table cell or an error line: one line, no control characters.
+/// Untrusted text made fit for a table cell or an error line: one line, no control characters, no trusted element.
 pub(crate) fn one_line(text: &str) -> String {
-    render::line(text)
+    render::text(&render::line(text))
 }
 
 /// Puts a rendered element before whoever reads our standard output; flushed when this returns.
@@ -67,17 +68,18 @@ pub(crate) fn piece(text: &str) -> Result<(), Error> {
 
 /// One JSON object as it is printed.
 pub(crate) fn json_text(value: &impl Serialize) -> io::Result<String> {
-    Ok(escape_controls(&serde_json::to_string(value)?))
+    Ok(escape_unseen(&serde_json::to_string(value)?))
 }
 
-/// JSON escapes C0 by itself; DEL and C1 are legal in it but not harmless on a terminal.
-fn escape_controls(json: &str) -> String {
+/// JSON escapes C0 by itself; all else that drives a terminal or hides from a reader is legal in it but no more harmless.
+fn escape_unseen(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
-        if c.is_control() {
-            out.push_str(&format!("\\u{:04x}", u32::from(c)));
-        } else {
+        if render::is_visible(c) {
             out.push(c);
+        } else {
+            let mut units = [0; 2];
+            c.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
         }
     }
     out
@@ -108,8 +110,9 @@ mod tests {
 
     #[test]
     fn a10_json_holds_no_byte_that_drives_a_terminal() {
-        let text = json_text(&"a\u{1b}[31m\u{7}\u{7f}\u{9b}é").expect("a string");
-        assert_eq!(text, r#""a\u001b[31m\u0007\u007f\u009bé""#);
-        assert_eq!(serde_json::from_str::<String>(&text).expect("JSON"), "a\u{1b}[31m\u{7}\u{7f}\u{9b}é");
+        let told = "a\u{1b}[31m\u{7}\u{7f}\u{9b}é\u{202e}\u{e0041}";
+        let text = json_text(&told).expect("a string");
+        assert_eq!(text, r#""a\u001b[31m\u0007\u007f\u009bé\u202e\udb40\udc41""#);
+        assert_eq!(serde_json::from_str::<String>(&text).expect("JSON"), told);
     }
 }

@@ -17,6 +17,7 @@ mod durability;
 mod errno_points;
 mod everywhere;
 mod full_disk;
+mod hostile;
 mod kill_points;
 mod ostk;
 mod power_cuts;

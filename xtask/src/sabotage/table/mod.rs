@@ -2,6 +2,7 @@
 //! One file a crate, by where the safeguard stands.
 
 mod bus;
+mod cli;
 mod disk;
 mod kernel;
 mod model;
@@ -39,7 +40,7 @@ impl Safeguard {
 
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
-    [model::ROWS, disk::ROWS, bus::ROWS, kernel::ROWS, watchdog::ROWS].into_iter().flatten()
+    [model::ROWS, disk::ROWS, bus::ROWS, kernel::ROWS, watchdog::ROWS, cli::ROWS].into_iter().flatten()
 }
 
 #[cfg(test)]
