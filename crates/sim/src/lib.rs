@@ -6,11 +6,13 @@
 //!
 //! It knows nothing of netsky: what must hold after a kill is said by the tests that use it. Never shipped.
 //!
-//! Beside it: [`corpus`], hostile inputs from a seed, and [`element`], a strict reading of what an agent is shown.
+//! Beside it: [`corpus`], hostile inputs from a seed; [`element`], a strict reading of what an agent is shown; [`history`],
+//! the checker of what many processes saw of one queue; [`power`], power cuts on real file systems.
 
 mod call;
 pub mod corpus;
 pub mod element;
+pub mod history;
 pub mod power;
 mod stepper;
 mod tracee;

@@ -3,6 +3,7 @@
 mod ack;
 mod back;
 mod claim;
+mod contended;
 mod home;
 mod ids;
 mod list;
