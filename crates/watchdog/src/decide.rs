@@ -96,6 +96,9 @@ fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
     // A request whose agent0 is gone is a crash restart that has a handoff.
     let lives = session.state.may_live();
     let begin = match (lives, seen.request) {
+        (true, Request::None) if is_unproved(seen, session) => {
+            begin(Kind::Crash, "it never said that it is up")
+        }
         (true, Request::None) => return settled(seen, desired, session).into_iter().collect(),
         (true, _) => begin(Kind::Planned, "asked for"),
         (false, _) => begin(Kind::Crash, &how_it_ended(session)),
@@ -109,6 +112,17 @@ fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
     }
     let claim = queued.then_some(Effect::ClaimRequest);
     claim.into_iter().chain([begin]).collect()
+}
+
+/// Whether agent0 is the one that a restart started and gave up on: it lives, and nobody knows what it does.
+fn is_unproved(seen: &Observed, session: &SessionView) -> bool {
+    let unproved = seen.unproved.as_ref();
+    runs(session) && unproved.is_some_and(|started| started.generation == session.generation)
+}
+
+/// Whether a session is seen to run, not only not seen to have ended.
+fn runs(session: &SessionView) -> bool {
+    matches!(session.state, SessionState::Active | SessionState::Idle | SessionState::Hung)
 }
 
 fn settled(seen: &Observed, desired: &Desired, session: &SessionView) -> Option<Effect> {
@@ -187,10 +201,9 @@ fn is_new_root_alive(seen: &Observed, underway: &Underway) -> bool {
     let started =
         underway.status.iter().flat_map(|status| &status.agents).find(|started| started.name == root);
     let session = seen.sessions.get(&root);
-    started.zip(session).is_some_and(|(started, session)| {
-        session.generation == started.generation
-            && matches!(session.state, SessionState::Active | SessionState::Idle | SessionState::Hung)
-    })
+    started
+        .zip(session)
+        .is_some_and(|(started, session)| session.generation == started.generation && runs(session))
 }
 
 fn decide_other(seen: &Observed, desired: &Desired) -> Option<Effect> {

@@ -42,6 +42,7 @@ fn seen(desired: Vec<Desired>, sessions: Vec<SessionView>) -> Observed {
         sessions: sessions.into_iter().map(|view| (view.name.clone(), view)).collect(),
         request: Request::None,
         restart: None,
+        unproved: None,
         attempts: BTreeMap::new(),
     }
 }
@@ -239,6 +240,28 @@ fn the_tick_that_begins_a_planned_restart_starts_no_clone_beside_it() {
         decide(&look)[..],
         [Effect::ClaimRequest, Effect::BeginRestart { kind: Kind::Planned, .. }]
     ));
+}
+
+#[test]
+fn i7_an_agent0_that_never_said_that_it_is_up_is_tried_again_and_outlives_nothing() {
+    let root = AgentId::root();
+    let mut alive = session(&root, 2, "active", SINCE);
+    alive.started_at = Some(stamp(100));
+    let mut look = seen(vec![wish(&root, "up")], vec![alive]);
+    look.unproved = underway(Kind::Crash, Some(Phase::Failed), 2)
+        .status
+        .and_then(|status| status.agents.into_iter().next());
+    look.attempts.insert(root.clone(), tried(195));
+    assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]), "by the same rules");
+    look.attempts.insert(root.clone(), Attempts { crashloop: true, ..tried(100) });
+    look.now = stamp(100 + 1801);
+    assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]), "a life that proves nothing is not healthy");
+    look.now = stamp(100 + 3600);
+    assert!(matches!(decide(&look)[..], [Effect::BeginRestart { kind: Kind::Crash, .. }]));
+    look.sessions.insert(root.clone(), session(&root, 2, "unknown", SINCE));
+    assert_eq!(decide(&look), [], "what cannot be judged is left alone");
+    look.sessions.insert(root.clone(), session(&root, 3, "active", SINCE));
+    assert_eq!(decide(&look), [], "another agent0");
 }
 
 #[test]

@@ -13,12 +13,14 @@ use netsky_model::backoff::Attempts;
 use netsky_model::desired::Desired;
 use netsky_model::id::AgentId;
 use netsky_model::process::Life;
-use netsky_model::restart::{Inflight, Status};
+use netsky_model::restart::{Inflight, Started, Status};
 use netsky_model::stamp::Stamp;
+use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::handoff;
+use crate::session_up::UpProof;
 use crate::ticker::LastBeat;
 
 /// Interval of the ticker when it has not said another.
@@ -39,6 +41,8 @@ pub(crate) struct Observed {
     pub(crate) request: Request,
     /// The restart that is under way.
     pub(crate) restart: Option<Underway>,
+    /// The agent0 that the last restart started and gave up on, as long as it does not say that it is up.
+    pub(crate) unproved: Option<Started>,
     /// Starts of what had died.
     pub(crate) attempts: BTreeMap<AgentId, Attempts>,
 }
@@ -52,6 +56,19 @@ pub(crate) enum Request {
     Queued,
     /// Claimed by this or an earlier tick.
     Claimed,
+}
+
+/// `state/agent0-revive-failed`: the last restart, if it was not verified.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ReviveFailed {
+    /// Format version.
+    pub(crate) v: u64,
+    /// When it was given up.
+    pub(crate) at: Stamp,
+    /// Which, and why.
+    pub(crate) why: String,
+    /// The agent0 that it had started; it may live.
+    pub(crate) started: Option<Started>,
 }
 
 /// A restart that is under way.
@@ -109,6 +126,7 @@ pub(crate) fn observe(
         sessions,
         request: request(cx)?,
         restart,
+        unproved: unproved(cx, problems),
         attempts,
     })
 }
@@ -148,6 +166,22 @@ fn request(cx: &Context<'_>) -> Result<Request> {
         return Ok(Request::Claimed);
     }
     Ok(if state::exists(cx.layout.restart_request())? { Request::Queued } else { Request::None })
+}
+
+/// Who was started by a restart that failed, and has not said that it is up since. What cannot be known is not so:
+/// whoever lives is not ended for a file that does not read.
+fn unproved(cx: &Context<'_>, problems: &mut Vec<String>) -> Option<Started> {
+    let look = || -> Result<Option<Started>> {
+        let failed: Option<ReviveFailed> =
+            state::read_json(cx.layout.marker(&AgentId::root(), "revive-failed"))?;
+        let Some(started) = failed.and_then(|failed| failed.started) else { return Ok(None) };
+        let proof = UpProof::read(cx, &started.nonce, &started.name, started.generation)?;
+        Ok(proof.is_none().then_some(started))
+    };
+    look().unwrap_or_else(|error| {
+        problems.push(error.to_string());
+        None
+    })
 }
 
 /// The restart under way, and its child.

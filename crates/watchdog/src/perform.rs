@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::decide::Effect;
 use crate::error::{Error, Result};
 use crate::handoff;
-use crate::observe::{Observed, Underway};
+use crate::observe::{Observed, ReviveFailed, Underway};
 
 /// Longest sweep of strangers.
 const STRANGERS: Duration = Duration::from_secs(5);
@@ -268,7 +268,15 @@ fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &str) -> Resul
     if (alive && !touched) || cx.bus.has(&agent0, &handoff::id(id))? {
         archive_request(cx, id, "failed")?;
     }
-    write_marker(cx, &agent0, "revive-failed", &format!("{id}: {why}"))?;
+    let marker = ReviveFailed {
+        v: 1,
+        at: clock::stamp(),
+        why: format!("{id}: {why}"),
+        started: status
+            .and_then(|status| status.agents.iter().find(|started| started.name == agent0))
+            .cloned(),
+    };
+    state::write_json(cx.layout.marker(&agent0, "revive-failed"), &marker)?;
     cx.record.watchdog("restart-failed", Some(&agent0), &format!("{id}: {why}"));
     state::remove(cx.layout.restart_inflight())?;
     Ok(format!("{id}: failed: {why}"))

@@ -53,8 +53,18 @@ impl UpProof {
         agent: &AgentId,
         generation: Generation,
     ) -> Option<UpProof> {
-        let proof: UpProof = state::read_json(cx.layout.up(nonce)).ok()??;
-        (proof.agent == *agent && proof.generation == generation).then_some(proof)
+        UpProof::read(cx, nonce, agent, generation).ok()?
+    }
+
+    /// As [`UpProof::of`], for whoever must not take a proof that does not read for one that has not come.
+    pub(crate) fn read(
+        cx: &Context<'_>,
+        nonce: &Nonce,
+        agent: &AgentId,
+        generation: Generation,
+    ) -> Result<Option<UpProof>> {
+        let proof: Option<UpProof> = state::read_json(cx.layout.up(nonce))?;
+        Ok(proof.filter(|proof| proof.agent == *agent && proof.generation == generation))
     }
 
     /// Wait until `look` finds a proof or says why none will come: it is asked now, when a proof is written, and

@@ -65,6 +65,37 @@ fn i7_verified_forgives_nothing_and_the_fifth_death_in_the_window_is_a_crashloop
 }
 
 #[test]
+fn i7_an_agent0_that_lives_and_never_says_that_it_is_up_is_ended_and_tried_again() {
+    let script = "[ $NETSKY_GENERATION = 2 ] || netsky session up; exec sleep 100000";
+    let stage = Stage::up(0, script, "300ms");
+    stage.hold_triggers();
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until("the wait for a proof", |stage| {
+        let _ = stage.run(&["watchdog", "tick"]);
+        (stage.status()["restart"]["phase"] == "spawned").then_some(())
+    });
+    // As if five children had waited for the proof in vain; what this one waits for would take minutes.
+    stage.edit("state/restart-inflight", |inflight| inflight["epoch"] = 5.into());
+    stage.until("a restart that failed", |stage| {
+        let _ = stage.run(&["watchdog", "tick"]);
+        stage.names("state").contains(&"agent0-revive-failed".to_owned()).then_some(())
+    });
+    let silent = stage.program("agent0");
+    let told = stage.ok(&["watchdog", "tick"]);
+    assert!(told.contains("agent0: next start in ") && is_alive(&silent), "it may say so yet: {told}");
+    stage.edit("state/agent0-restart-attempts", |attempts| attempts["at"][0]["boot_ms"] = 0.into());
+    stage.until("a verified restart", |stage| {
+        let _ = stage.run(&["watchdog", "tick"]);
+        let root = stage.agent("agent0");
+        (stage.status()["restart"].is_null() && root["up"] == true && root["generation"] == 3).then_some(())
+    });
+    assert!(!is_alive(&silent));
+    assert_eq!(stage.living_roots(), ["3"]);
+    let inbox = stage.ok(&["channel", "drain", "agent0"]);
+    assert!(inbox.contains("it never said that it is up"), "{inbox}");
+}
+
+#[test]
 fn a_planned_restart_carries_the_users_handoff_and_brings_clones_back() {
     let stage = Stage::up(1, QUIET, "500ms");
     let clone = stage.program("agent1");

@@ -93,4 +93,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "constellation::i7_verified_forgives_nothing_and_the_fifth_death_in_the_window_is_a_crashloop",
     },
+    Safeguard {
+        name: "a living agent0 that proves nothing is tried again",
+        faults: "I7",
+        file: "crates/watchdog/src/decide.rs",
+        find: "(true, Request::None) if is_unproved(seen, session) =>",
+        replace: "(true, Request::None) if is_unproved(seen, session) && !session.state.may_live() =>",
+        package: "netsky",
+        target: IT,
+        test: "constellation::i7_an_agent0_that_lives_and_never_says_that_it_is_up_is_ended_and_tried_again",
+    },
 ];
