@@ -12,6 +12,7 @@ mod error;
 
 mod ack;
 mod back;
+mod batch;
 mod bus;
 mod channel;
 mod claim;
@@ -24,6 +25,7 @@ mod wait;
 
 pub use ack::Acked;
 pub use back::Returned;
+pub use batch::MAX_GROUP;
 pub use bus::Bus;
 pub use claim::{Batch, Claim, Drained};
 pub use error::{Error, Result};

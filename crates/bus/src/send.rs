@@ -5,13 +5,14 @@
 
 use std::path::PathBuf;
 
-use netsky_disk::fs::{Place, write_durable};
+use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::{clock, random};
 use netsky_model::envelope::Envelope;
 use netsky_model::hlc::Hlc;
-use netsky_model::id::{AgentId, EnvelopeId, Sender};
+use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::life::State;
 use netsky_model::name::{Key, Name};
+use netsky_model::provenance::{Provenance, Trust};
 
 use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
@@ -35,6 +36,10 @@ pub struct Draft {
     pub reply_to: Option<EnvelopeId>,
     /// The sender waits for an explicit ack.
     pub requires_ack: bool,
+    /// Meant for this incarnation of the target and for no later one.
+    pub for_generation: Option<Generation>,
+    /// How far the words may be trusted; counts only downwards.
+    pub trust: Option<Trust>,
     /// The sender's own id for it: a second send of the same id places nothing.
     pub id: Option<EnvelopeId>,
     /// Make the target's channel if it has none.
@@ -52,6 +57,8 @@ impl Draft {
             thread: None,
             reply_to: None,
             requires_ack: false,
+            for_generation: None,
+            trust: None,
             id: None,
             create: false,
         }
@@ -71,6 +78,23 @@ pub struct Sent {
     pub duplicate: bool,
 }
 
+/// A message that may be sent, not yet in the order.
+pub(crate) struct Ready {
+    pub(crate) channel: Channel,
+    pub(crate) envelope: Envelope,
+    pub(crate) bytes: Vec<u8>,
+    /// The sender's own id for it, where it has one.
+    pub(crate) chosen: Option<EnvelopeId>,
+}
+
+impl Ready {
+    /// Its name in the inbox, at the next place in the order.
+    pub(crate) fn name(&self, bus: &Bus<'_>) -> Result<Name> {
+        let id = self.envelope.id.clone().expect("compose gives every envelope an id");
+        Ok(Name::fresh(Key { hlc: bus.next_hlc()?, id }))
+    }
+}
+
 impl Bus<'_> {
     /// Places a message in its target's inbox.
     ///
@@ -78,25 +102,24 @@ impl Bus<'_> {
     /// A message over the limits or an unknown target (nothing was written), or what the file system refuses (nothing
     /// is left in `tmp/`).
     pub fn send(&self, draft: Draft) -> Result<Sent> {
-        let chosen = draft.id.clone();
-        let to = draft.to.clone();
-        let create = draft.create;
-        let envelope = compose(draft);
+        let ready = self.ready(draft)?;
+        match ready.chosen.clone() {
+            Some(id) => self.place_once(&ready.channel, &ready.envelope, id, &ready.bytes),
+            None => self.place(&ready.channel, &ready.envelope, &ready.name(self)?, &ready.bytes),
+        }
+    }
+
+    /// Everything of a send that writes no message.
+    pub(crate) fn ready(&self, draft: Draft) -> Result<Ready> {
+        let (chosen, to, create) = (draft.id.clone(), draft.to.clone(), draft.create);
+        let envelope = self.compose(draft)?;
         let bytes = envelope.to_bytes()?;
         if create {
             Channel::open_or_create(&self.layout, &to)?;
         } else if !self.knows(&to) {
             return Err(Error::UnknownTarget(to));
         }
-        let channel = self.channel(&to)?;
-        match chosen {
-            Some(id) => self.place_once(&channel, &envelope, id, &bytes),
-            None => {
-                let id = envelope.id.clone().expect("compose gives every envelope an id");
-                let name = Name::fresh(Key { hlc: self.next_hlc()?, id });
-                self.place(&channel, &envelope, &name, &bytes)
-            }
-        }
+        Ok(Ready { channel: self.channel(&to)?, envelope, bytes, chosen })
     }
 
     /// Places an envelope as it is, under an id that it bears: once, however often it is asked.
@@ -146,31 +169,61 @@ impl Bus<'_> {
 
     fn place(&self, channel: &Channel, envelope: &Envelope, name: &Name, bytes: &[u8]) -> Result<Sent> {
         let inbox = channel.dir(State::Written)?;
-        let file = name.to_string();
         point("bus.send.begin");
-        write_durable(&channel.tmp()?, &inbox, &file, bytes, Place::New)?;
+        write_durable(&channel.tmp()?, &inbox, &name.to_string(), bytes, Place::New)?;
         point("bus.send.placed");
-        self.moved(
-            &channel.agent,
-            name,
-            State::Written,
-            Told { from: Some(&envelope.from), ..Told::default() },
-        );
-        Ok(Sent {
+        Ok(self.sent(channel, envelope, name, &inbox))
+    }
+
+    /// Says that an envelope is placed.
+    pub(crate) fn sent(&self, channel: &Channel, envelope: &Envelope, name: &Name, inbox: &Dir) -> Sent {
+        let told = Told { from: Some(&envelope.from), ..Told::default() };
+        self.moved(&channel.agent, name, State::Written, told);
+        Sent {
             id: name.key.id.clone(),
             hlc: Some(name.key.hlc),
-            path: Some(inbox.path().join(file)),
+            path: Some(inbox.path().join(name.to_string())),
             duplicate: false,
-        })
+        }
     }
-}
 
-fn compose(draft: Draft) -> Envelope {
-    let id = draft.id.unwrap_or_else(random::uuid_v7);
-    let mut envelope = Envelope::new(id, draft.from, draft.to, draft.text, clock::wall_seconds());
-    envelope.kind = draft.kind;
-    envelope.thread = draft.thread;
-    envelope.reply_to = draft.reply_to;
-    envelope.requires_ack = draft.requires_ack.then_some(true);
-    envelope
+    fn compose(&self, draft: Draft) -> Result<Envelope> {
+        let provenance = self.provenance(&draft)?;
+        let id = draft.id.unwrap_or_else(random::uuid_v7);
+        let mut envelope = Envelope::new(id, draft.from, draft.to, draft.text, clock::wall_seconds());
+        envelope.kind = draft.kind;
+        envelope.thread = draft.thread;
+        envelope.reply_to = draft.reply_to;
+        envelope.requires_ack = draft.requires_ack.then_some(true);
+        envelope.for_generation = draft.for_generation;
+        provenance.mark(&mut envelope);
+        Ok(envelope)
+    }
+
+    /// Where a draft's words come from (faults A3). The owner's are his own, whatever they answer; an agent's answer has
+    /// no more trust than what it answers, and the least where that is not known.
+    fn provenance(&self, draft: &Draft) -> Result<Provenance> {
+        let own = Provenance::fresh(&draft.from);
+        let said = match &draft.reply_to {
+            Some(answered) if draft.from != Sender::owner() => match self.received(&draft.from, answered)? {
+                Some(answered) => Provenance::of(&answered).replied(&draft.from),
+                None => own.at_most(Trust::External),
+            },
+            _ => own,
+        };
+        Ok(said.at_most(draft.trust.unwrap_or(Trust::Owner)))
+    }
+
+    /// What a sender was sent under that id.
+    fn received(&self, by: &Sender, id: &EnvelopeId) -> Result<Option<Envelope>> {
+        let Ok(mailbox) = by.as_str().parse() else { return Ok(None) };
+        if !self.knows(&mailbox) {
+            return Ok(None);
+        }
+        match self.show(&mailbox, id.as_str()) {
+            Ok(entry) => Ok(entry.envelope),
+            Err(Error::NoEnvelope { .. } | Error::Ambiguous { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }

@@ -31,6 +31,15 @@ impl Error {
         Error::new(op, path, io::Error::other(why.into()))
     }
 
+    /// The same trouble, told of another object.
+    pub(crate) fn again(&self) -> Error {
+        let source = match self.source.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => io::Error::new(self.source.kind(), self.source.to_string()),
+        };
+        Error { op: self.op, path: self.path.clone(), source }
+    }
+
     /// Whether the object was not there.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound

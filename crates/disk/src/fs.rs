@@ -322,11 +322,17 @@ pub fn write_durable(tmp: &Dir, target: &Dir, name: &str, bytes: &[u8], place: P
 }
 
 fn write_synced(dir: &Dir, name: &str, bytes: &[u8]) -> Result<()> {
+    let file = write_unsynced(dir, name, bytes)?;
     let path = dir.path.join(name);
-    let file = dir.open_handle(name.as_ref(), OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY)?;
-    (&file).write_all(bytes).map_err(|e| Error::new("write", &path, e))?;
     fault::point("disk.write.written").map_err(|e| Error::new("sync", &path, e))?;
     file.sync().map_err(|e| Error::new("sync", &path, e))
+}
+
+/// A new file with these bytes, which nothing makes durable yet.
+pub(crate) fn write_unsynced(dir: &Dir, name: &str, bytes: &[u8]) -> Result<Handle> {
+    let file = dir.open_handle(name.as_ref(), OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY)?;
+    (&file).write_all(bytes).map_err(|e| Error::new("write", dir.path.join(name), e))?;
+    Ok(file)
 }
 
 /// Sync a folder by path; for parents that are not ours to hold.

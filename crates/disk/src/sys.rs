@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags};
@@ -121,6 +122,32 @@ pub(crate) fn stat(base: Option<&Handle>, path: &Path, flags: AtFlags) -> Result
 pub(crate) fn mkdir(path: &Path, mode: u32) -> Result<()> {
     simulated!(world => world.mkdir(path));
     rustix::fs::mkdir(path, Mode::from_raw_mode(mode))
+}
+
+/// Makes each of these files durable, from up to so many threads at once; in a simulation from this one.
+pub(crate) fn sync_all(files: &[&Handle], threads: usize) -> Vec<Result<()>> {
+    let machine: Option<Vec<&File>> =
+        files.iter().map(|file| ask!(file, file => Some(file), _node => None)).collect();
+    let Some(machine) = machine.filter(|_| threads > 1) else {
+        return files.iter().map(|file| file.sync()).collect();
+    };
+    let mut answers = vec![Ok(()); machine.len()];
+    let queue = Mutex::new(machine.into_iter().zip(&mut answers));
+    let work = || {
+        loop {
+            let next = queue.lock().expect("no thread panics while it takes work").next();
+            let Some((file, answer)) = next else { break };
+            *answer = rustix::fs::fsync(file);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            // Where no thread can be had, this one does it all.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
+    answers
 }
 
 /// Renames within and between folders.

@@ -53,7 +53,7 @@ fn a6_bad_ids_are_refused_wherever_one_is_asked_for() {
     }
     netsky(&home, &send(&["../x", "x", "--from", "agent0"])).fails(
         2,
-        "invalid value '../x' for '<AGENT>': agent id \"../x\" is not of the form [a-z0-9][a-z0-9-]{0,63}; see --help",
+        "invalid value '../x' for '[AGENT]': agent id \"../x\" is not of the form [a-z0-9][a-z0-9-]{0,63}; see --help",
     );
     assert_eq!(fs::read_dir(home.path().join("channels/agent")).expect("there").count(), 0);
 }

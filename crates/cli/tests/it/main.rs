@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bad_input;
+mod batch;
 mod bus_home;
 #[path = "../../../disk/tests/it/bystander.rs"]
 mod bystander;

@@ -2,6 +2,7 @@
 
 mod bystander;
 mod files;
+mod groups;
 mod hlc;
 mod home;
 mod locks;

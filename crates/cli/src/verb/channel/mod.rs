@@ -7,6 +7,7 @@ use crate::error::{Error, Kind};
 use crate::run::verbs;
 
 mod ack;
+mod batch;
 mod drain;
 mod list;
 mod send;

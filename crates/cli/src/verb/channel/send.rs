@@ -1,15 +1,19 @@
 //! `netsky channel send`: exit 0 only when the message is durable in its target's inbox.
 
 use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netsky_bus::{Bus, Draft, Sent, check_sender};
-use netsky_disk::clock;
 use netsky_disk::env::Caller;
+use netsky_disk::fs::read_users_file;
+use netsky_disk::{ReadError, clock};
 use netsky_ledger::Telemetry;
 use netsky_model::envelope::MAX_BYTES;
-use netsky_model::id::{AgentId, EnvelopeId, Sender};
+use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
+use netsky_model::provenance::Trust;
 
+use super::batch::Batch;
 use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::output;
@@ -24,10 +28,17 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// For whom: agent0, agentinfinity, or an agent that has a channel
-    #[arg(value_parser = super::agent)]
-    agent: AgentId,
+    #[arg(value_parser = super::agent, required_unless_present = "batch")]
+    agent: Option<AgentId>,
     /// The message, or - to read it from standard input
-    text: String,
+    #[arg(required_unless_present_any = ["file", "batch"], conflicts_with_all = ["file", "batch"])]
+    text: Option<String>,
+    /// Read the message from a file; with --batch, the lines
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// Send one message for each line of JSON on standard input: to, text, and what else the options name
+    #[arg(long, conflicts_with_all = ["id", "kind", "thread", "reply_to", "requires_ack", "for_generation", "trust"])]
+    batch: bool,
     /// Who sends [default inside a session: its own agent]
     #[arg(long, value_parser = super::sender)]
     from: Option<Sender>,
@@ -49,37 +60,67 @@ pub(crate) struct Args {
     /// Ask for an explicit `channel ack`
     #[arg(long)]
     requires_ack: bool,
+    /// Only for this generation of the target: a later one never sees it
+    #[arg(long, value_name = "N", value_parser = generation)]
+    for_generation: Option<Generation>,
+    /// Where the words come from, if they deserve less trust than you: agent, peer or external
+    #[arg(long)]
+    trust: Option<Trust>,
 }
 
 impl Run for Args {
-    fn run(self, cx: &Context) -> Result<(), Error> {
+    fn run(mut self, cx: &Context) -> Result<(), Error> {
         let caller = cx.caller();
-        let from = named_or_own(self.from, &caller)?;
+        if self.batch {
+            let batch =
+                Batch { caller: &caller, to: self.agent, from: self.from.clone(), create: self.create };
+            let layout = cx.home()?;
+            let telemetry = Telemetry::new(layout);
+            return batch.run(&Bus::open(layout, &telemetry), self.file.as_deref());
+        }
+        let from = named_or_own(self.from.take(), &caller)?;
         check_sender(&caller, &from)?;
-        let text = if self.text == "-" { from_stdin()? } else { self.text };
+        let draft = self.draft(from)?;
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
-        let mut draft = Draft::new(from, self.agent.clone(), text);
+        let sent = patiently(&Bus::open(layout, &telemetry), &draft)?;
+        if cx.json {
+            return output::json(&serde_json::json!({
+                "id": sent.id, "to": draft.to, "duplicate": sent.duplicate, "path": sent.path,
+            }));
+        }
+        match sent.duplicate {
+            false => output::say(&format!("sent {} to {}", sent.id, draft.to)),
+            true => output::say(&format!(
+                "{} is a duplicate: {} had it before, nothing was sent",
+                sent.id, draft.to
+            )),
+        }
+    }
+}
+
+impl Args {
+    fn draft(self, from: Sender) -> Result<Draft, Error> {
+        let text = match (self.text, self.file) {
+            (_, Some(path)) => from_file(&path)?,
+            (Some(text), None) if text != "-" => text,
+            (_, None) => from_stdin()?,
+        };
+        let mut draft = Draft::new(from, self.agent.expect("clap requires it without --batch"), text);
         draft.kind = self.kind;
         draft.thread = self.thread;
         draft.reply_to = self.reply_to;
         draft.requires_ack = self.requires_ack;
+        draft.for_generation = self.for_generation;
+        draft.trust = self.trust;
         draft.id = self.id;
         draft.create = self.create;
-        let sent = patiently(&Bus::open(layout, &telemetry), &draft)?;
-        if cx.json {
-            return output::json(&serde_json::json!({
-                "id": sent.id, "to": self.agent, "duplicate": sent.duplicate, "path": sent.path,
-            }));
-        }
-        match sent.duplicate {
-            false => output::say(&format!("sent {} to {}", sent.id, self.agent)),
-            true => output::say(&format!(
-                "{} is a duplicate: {} had it before, nothing was sent",
-                sent.id, self.agent
-            )),
-        }
+        Ok(draft)
     }
+}
+
+fn generation(text: &str) -> Result<Generation, std::num::ParseIntError> {
+    text.parse().map(Generation)
 }
 
 /// Sends; tries again where the machine was out of descriptors, which others give back. Nothing was placed then.
@@ -93,7 +134,7 @@ fn patiently(bus: &Bus<'_>, draft: &Draft) -> Result<Sent, Error> {
     Ok(bus.send(draft.clone())?)
 }
 
-fn named_or_own(named: Option<Sender>, caller: &Caller) -> Result<Sender, Error> {
+pub(super) fn named_or_own(named: Option<Sender>, caller: &Caller) -> Result<Sender, Error> {
     match (named, caller) {
         (Some(named), _) => Ok(named),
         (None, Caller::Inside { agent: Some(me), .. }) => Ok(me.clone().into()),
@@ -101,22 +142,55 @@ fn named_or_own(named: Option<Sender>, caller: &Caller) -> Result<Sender, Error>
     }
 }
 
-/// Reads no more than can be sent.
-fn from_stdin() -> Result<String, Error> {
+/// Refuses to take a closed standard input for an empty one.
+pub(super) fn stdin_is_there() -> Result<(), Error> {
     if netsky_disk::env::leads_nowhere(&std::io::stdin()) {
         return Err(
             Error::new(Kind::Usage, "standard input is closed or leads nowhere").hint("nothing was sent")
         );
     }
+    Ok(())
+}
+
+/// Reads no more than can be sent.
+fn from_stdin() -> Result<String, Error> {
+    stdin_is_there()?;
     let mut bytes = Vec::new();
     let limit = MAX_BYTES as u64 + 1;
     std::io::stdin().lock().take(limit).read_to_end(&mut bytes).map_err(|e| {
         Error::new(Kind::Failed, format!("failed to read the message from standard input: {e}"))
     })?;
     if bytes.len() as u64 == limit {
-        let what = format!("the message is refused: it is over the limit of {MAX_BYTES} bytes");
-        return Err(Error::new(Kind::Usage, what).hint("nothing was sent"));
+        return Err(over_the_limit());
     }
+    as_text(bytes)
+}
+
+/// Reads a file that the user named; it stays as it is.
+fn from_file(path: &Path) -> Result<String, Error> {
+    let refused = |why: String| {
+        let what = format!("the file {} is refused: {why}", path.display());
+        Err(Error::new(Kind::Usage, what).hint("nothing was sent"))
+    };
+    match read_users_file(path, MAX_BYTES as u64) {
+        Ok(bytes) => as_text(bytes),
+        Err(ReadError::TooLarge { .. }) => Err(over_the_limit()),
+        Err(ReadError::Io(error)) if error.is_not_found() => {
+            let what = format!("there is no file {}", path.display());
+            Err(Error::new(Kind::NotFound, what).hint("nothing was sent"))
+        }
+        Err(ReadError::Io(error)) => Err(error.into()),
+        Err(other) => refused(other.to_string()),
+    }
+}
+
+fn over_the_limit() -> Error {
+    let what = format!("the message is refused: it is over the limit of {MAX_BYTES} bytes");
+    Error::new(Kind::Usage, what).hint("nothing was sent")
+}
+
+/// A message as it was typed: the newline at its end is the shell's or the editor's.
+fn as_text(bytes: Vec<u8>) -> Result<String, Error> {
     let mut text = String::from_utf8(bytes)
         .map_err(|_| Error::new(Kind::Usage, "the message is refused: not UTF-8").hint("nothing was sent"))?;
     if text.ends_with('\n') {

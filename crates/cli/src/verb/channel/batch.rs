@@ -1,0 +1,171 @@
+//! `channel send --batch`: one message a line of JSON, one answer a line, printed when its message is durable.
+//!
+//! Messages that are there together become durable together (group commit). A group ends when it is full, and as soon as
+//! the next line would have to be waited for: whoever sends one and waits for its answer gets it.
+
+use std::path::Path;
+
+use netsky_bus::{Bus, Draft, MAX_GROUP, Sent, check_sender};
+use netsky_disk::env::Caller;
+use netsky_disk::input::{Input, Line};
+use netsky_model::envelope::MAX_BYTES;
+use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
+use netsky_model::provenance::Trust;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::error::{Error, Kind};
+use crate::output;
+
+/// Longest line: JSON may spell each byte of an envelope in six.
+const MAX_LINE: usize = 6 * MAX_BYTES;
+/// Most text in a group: it is held until it is durable.
+const MAX_GROUP_BYTES: usize = 8 << 20;
+
+/// One line.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wish {
+    /// For whom; the verb's own target where it is left out.
+    to: Option<String>,
+    text: String,
+    from: Option<String>,
+    kind: Option<String>,
+    thread: Option<String>,
+    reply_to: Option<EnvelopeId>,
+    #[serde(default)]
+    requires_ack: bool,
+    for_generation: Option<Generation>,
+    trust: Option<Trust>,
+    id: Option<EnvelopeId>,
+    #[serde(default)]
+    create: bool,
+}
+
+/// What holds for every line that does not say otherwise.
+pub(super) struct Batch<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) to: Option<AgentId>,
+    pub(super) from: Option<Sender>,
+    pub(super) create: bool,
+}
+
+/// A line that was read and not yet answered.
+struct Pending {
+    line: u64,
+    to: Option<AgentId>,
+    draft: Result<Draft, Error>,
+}
+
+/// How it went so far.
+#[derive(Default)]
+struct Tally {
+    lines: u64,
+    failed: u64,
+    worst: Option<Kind>,
+}
+
+impl Batch<'_> {
+    /// Sends every line of a file, or of standard input.
+    pub(super) fn run(&self, bus: &Bus<'_>, file: Option<&Path>) -> Result<(), Error> {
+        let mut input = match file {
+            Some(path) => Input::open(path, MAX_LINE)?,
+            None => {
+                super::send::stdin_is_there()?;
+                Input::stdin(MAX_LINE)?
+            }
+        };
+        let (mut tally, mut group, mut bytes) = (Tally::default(), Vec::new(), 0);
+        while let Some(line) = input.next_line()? {
+            tally.lines += 1;
+            let pending = self.read(tally.lines, line);
+            bytes += pending.draft.as_ref().map_or(0, |draft| draft.text.len());
+            group.push(pending);
+            if group.len() >= MAX_GROUP || bytes >= MAX_GROUP_BYTES || input.would_wait()? {
+                tally.commit(bus, std::mem::take(&mut group))?;
+                bytes = 0;
+            }
+        }
+        tally.commit(bus, group)?;
+        tally.end()
+    }
+
+    fn read(&self, line: u64, text: Line) -> Pending {
+        let draft = match text {
+            Line::TooLong => {
+                Err(Error::new(Kind::Usage, format!("the line is over the limit of {MAX_LINE} bytes")))
+            }
+            Line::Whole(bytes) => self.draft(&bytes),
+        };
+        Pending { line, to: draft.as_ref().ok().map(|draft| draft.to.clone()), draft }
+    }
+
+    fn draft(&self, bytes: &[u8]) -> Result<Draft, Error> {
+        let usage = |why: String| Error::new(Kind::Usage, why);
+        let wish: Wish =
+            serde_json::from_slice(bytes).map_err(|e| usage(format!("the line is no message: {e}")))?;
+        let to = wish.to.as_deref().map(super::agent).transpose().map_err(usage)?;
+        let to = to.or_else(|| self.to.clone()).ok_or_else(|| usage("the line has no \"to\"".to_owned()))?;
+        let from = wish.from.as_deref().map(super::sender).transpose().map_err(usage)?;
+        let from = super::send::named_or_own(from.or_else(|| self.from.clone()), self.caller)?;
+        check_sender(self.caller, &from)?;
+        let mut draft = Draft::new(from, to, wish.text);
+        draft.kind = wish.kind;
+        draft.thread = wish.thread;
+        draft.reply_to = wish.reply_to;
+        draft.requires_ack = wish.requires_ack;
+        draft.for_generation = wish.for_generation;
+        draft.trust = wish.trust;
+        draft.id = wish.id;
+        draft.create = wish.create || self.create;
+        Ok(draft)
+    }
+}
+
+impl Tally {
+    /// Sends a group, then answers each of its lines, in order.
+    fn commit(&mut self, bus: &Bus<'_>, group: Vec<Pending>) -> Result<(), Error> {
+        let (drafts, rest): (Vec<_>, Vec<_>) = group
+            .into_iter()
+            .map(|pending| match pending.draft {
+                Ok(draft) => (Some(draft), (pending.line, pending.to, None)),
+                Err(error) => (None, (pending.line, pending.to, Some(error))),
+            })
+            .unzip();
+        let mut sent = bus.send_all(drafts.into_iter().flatten().collect()).into_iter();
+        for (line, to, error) in rest {
+            let outcome = match error {
+                Some(error) => Err(error),
+                None => sent.next().expect("one answer for each draft").map_err(Error::from),
+            };
+            self.answer(line, to.as_ref(), outcome)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, line: u64, to: Option<&AgentId>, outcome: Result<Sent, Error>) -> Result<(), Error> {
+        let answer = match &outcome {
+            Ok(Sent { id, duplicate: false, .. }) => json!({ "id": id, "to": to, "sent": true }),
+            Ok(Sent { id, .. }) => json!({ "id": id, "to": to, "sent": false, "duplicate": true }),
+            Err(error) => {
+                self.failed += 1;
+                self.worst = self.worst.into_iter().chain([error.kind]).max_by_key(|kind| *kind as u8);
+                json!({ "line": line, "error": output::one_line(&error.to_string()), "exit": error.kind as u8 })
+            }
+        };
+        output::json_or_fail(&answer).map_err(|error| {
+            let what = format!("stopped at line {line}: its answer could not be written: {error}");
+            Error::new(Kind::Degraded, what).hint("lines without an answer may have been sent")
+        })
+    }
+
+    fn end(self) -> Result<(), Error> {
+        match self.worst {
+            None => Ok(()),
+            Some(kind) => {
+                let what = format!("{} of {} messages were not sent", self.failed, self.lines);
+                Err(Error::new(kind, what).hint("the answer of each says why"))
+            }
+        }
+    }
+}
