@@ -78,6 +78,7 @@ impl Input {
             }
             if self.ended {
                 let rest = std::mem::take(&mut self.held);
+                self.scanned = 0;
                 let was_passing = std::mem::take(&mut self.passing);
                 return Ok(match (was_passing, rest.is_empty()) {
                     (true, _) => Some(Line::TooLong),
