@@ -120,3 +120,13 @@ pub enum ReadError {
         cap: u64,
     },
 }
+
+impl ReadError {
+    /// As an error of what was tried with the file at `path`.
+    pub fn on(self, op: &'static str, path: impl AsRef<Path>) -> Error {
+        match self {
+            ReadError::Io(error) => error,
+            other => Error::because(op, path.as_ref(), other.to_string()),
+        }
+    }
+}

@@ -174,24 +174,13 @@ impl Dir {
     /// it is read past the cap, and no pipe is waited for.
     pub fn read(&self, name: impl AsRef<OsStr>, cap: u64) -> std::result::Result<Vec<u8>, ReadError> {
         let name = name.as_ref();
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = match sys::open(Some(&self.handle), name.as_ref(), flags, 0) {
+        let file = match sys::open(Some(&self.handle), name.as_ref(), OFlags::RDONLY | UNTRUSTED, 0) {
             Ok(file) => file,
             // A link, a socket, a device without a driver: there, but nothing to read.
             Err(Errno::LOOP | Errno::NXIO) => return Err(ReadError::NotRegular),
             Err(e) => return Err(self.file_error("open", name, e).into()),
         };
-        let Stat { kind, uid, links, size, .. } =
-            file.stat().map_err(|e| self.file_error("look at", name, e))?;
-        if kind != FileType::RegularFile {
-            return Err(ReadError::NotRegular);
-        }
-        if uid != rustix::process::geteuid().as_raw() {
-            return Err(ReadError::Foreign { uid });
-        }
-        if links != 1 {
-            return Err(ReadError::Linked { links });
-        }
+        let size = only_ours(&file, &self.path.join(name))?;
         if size > cap {
             return Err(ReadError::TooLarge { size, cap });
         }
@@ -239,10 +228,11 @@ impl Dir {
         self.handle.sync().map_err(|e| self.error("sync folder", e))
     }
 
-    /// Open a file for writing, made if it is missing; never a link or a pipe.
+    /// Open a file for writing, made if it is missing.
     ///
     /// # Errors
-    /// The system refuses.
+    /// It is no regular file of ours with one name (what is written to it would be written elsewhere too), or the system
+    /// refuses.
     pub fn open_file(&self, name: impl AsRef<OsStr>, flags: OFlags) -> Result<std::fs::File> {
         let name = name.as_ref();
         self.open_handle(name, flags)?.into_std().map_err(|e| self.file_error("open", name, e))
@@ -250,10 +240,48 @@ impl Dir {
 
     /// As [`Dir::open_file`], for the rest of this crate.
     pub(crate) fn open_handle(&self, name: &OsStr, flags: OFlags) -> Result<Handle> {
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        sys::open(Some(&self.handle), name.as_ref(), flags, FILE_MODE)
-            .map_err(|e| self.file_error("open", name, e))
+        let file = sys::open(Some(&self.handle), name.as_ref(), flags | UNTRUSTED, FILE_MODE)
+            .map_err(|e| self.file_error("open", name, e))?;
+        // What was made just now is nobody else's.
+        if !flags.contains(OFlags::EXCL) {
+            let path = self.path.join(name);
+            only_ours(&file, &path).map_err(|e| e.on("open", &path))?;
+        }
+        Ok(file)
     }
+}
+
+/// How a file is opened that others may have put there: no link is followed, no pipe waited for.
+pub(crate) const UNTRUSTED: OFlags =
+    OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+
+/// The size of an opened file that is a regular one of ours under one name.
+///
+/// # Errors
+/// It is anything else.
+pub(crate) fn only_ours(file: &Handle, path: &Path) -> std::result::Result<u64, ReadError> {
+    let Stat { kind, uid, links, size, .. } = file.stat().map_err(|e| Error::new("look at", path, e))?;
+    if kind != FileType::RegularFile {
+        return Err(ReadError::NotRegular);
+    }
+    if uid != rustix::process::geteuid().as_raw() {
+        return Err(ReadError::Foreign { uid });
+    }
+    if links > 1 {
+        return Err(ReadError::Linked { links });
+    }
+    Ok(size)
+}
+
+/// Open a file of ours to be read piece by piece, however long it is.
+///
+/// # Errors
+/// It is no regular file of ours with one name, or the system refuses.
+pub fn open_to_read(path: &Path) -> Result<std::fs::File> {
+    let file =
+        sys::open(None, path, OFlags::RDONLY | UNTRUSTED, 0).map_err(|e| Error::new("open", path, e))?;
+    only_ours(&file, path).map_err(|e| e.on("open", path))?;
+    file.into_std().map_err(|e| Error::new("open", path, e))
 }
 
 /// Whether a path leads to a folder.

@@ -7,7 +7,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::fs::Dir;
+use crate::fs::{Dir, UNTRUSTED, only_ours};
 use crate::sys::{self, Handle};
 
 /// Bytes read at once on the way back to the end of the last whole line.
@@ -137,11 +137,12 @@ impl Lines {
 /// The file cannot be read.
 pub fn read(path: impl AsRef<Path>) -> Result<Vec<Vec<u8>>> {
     let path = path.as_ref();
-    let file = match sys::open(None, path, OFlags::RDONLY | OFlags::CLOEXEC, 0) {
+    let file = match sys::open(None, path, OFlags::RDONLY | UNTRUSTED, 0) {
         Ok(file) => file,
         Err(Errno::NOENT) => return Ok(Vec::new()),
         Err(e) => return Err(Error::new("read", path, e)),
     };
+    only_ours(&file, path).map_err(|e| e.on("read", path))?;
     let mut bytes = Vec::new();
     (&file).read_to_end(&mut bytes).map_err(|e| Error::new("read", path, e))?;
     let mut lines: Vec<Vec<u8>> = bytes.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();

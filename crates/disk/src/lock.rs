@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::fs::{UNTRUSTED, only_ours};
 use crate::sys::{self, Handle};
 
 /// Pause between two tries of a lock that is waited for: flock has no time limit of its own.
@@ -137,6 +138,8 @@ impl Lock {
 }
 
 fn open(path: &Path, flags: OFlags) -> Result<Handle> {
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    sys::open(None, path, flags, 0o600).map_err(|e| Error::new("open lock", path, e))
+    let file =
+        sys::open(None, path, flags | UNTRUSTED, 0o600).map_err(|e| Error::new("open lock", path, e))?;
+    only_ours(&file, path).map_err(|e| e.on("open lock", path))?;
+    Ok(file)
 }

@@ -50,8 +50,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>> {
     match dir.read(name, CAP) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(ReadError::Io(e)) if e.is_not_found() => Ok(None),
-        Err(ReadError::Io(e)) => Err(e),
-        Err(other) => Err(Error::because("read", path, other.to_string())),
+        Err(error) => Err(error.on("read", path)),
     }
 }
 

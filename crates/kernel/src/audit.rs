@@ -3,8 +3,7 @@
 //! Promise: every whole row is shown with its line number, rows outside the chain too; what does not follow from the
 //! row before is named by its line. A last line without its end is being written or torn, which is not damage.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use netsky_disk::Error;
@@ -33,9 +32,9 @@ pub struct Audit {
 /// The file cannot be read.
 pub fn journal(path: &Path, mut visit: impl FnMut(u64, Event)) -> Result<Option<Audit>, Error> {
     let failed = |e| Error::new("read", path, e);
-    let file = match File::open(path) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(failed)?,
+    let file = match netsky_disk::fs::open_to_read(path) {
+        Err(e) if e.is_not_found() => return Ok(None),
+        opened => opened?,
     };
     let (mut audit, mut prev, mut seq) = (Audit::default(), GENESIS.to_owned(), 0);
     let (mut lines, mut line) = (BufReader::new(file), Vec::new());

@@ -307,12 +307,10 @@ impl Journal {
     }
 
     fn reader(&self, start: u64) -> Result<File, JournalError> {
-        let open = || {
-            let mut file = File::open(&self.path)?;
-            file.seek(SeekFrom::Start(start))?;
-            Ok(file)
-        };
-        open().map_err(|source| JournalError::Read { path: self.path.clone(), source })
+        let mut file = netsky_disk::fs::open_to_read(&self.path)?;
+        let sought = file.seek(SeekFrom::Start(start));
+        sought.map_err(|source| JournalError::Read { path: self.path.clone(), source })?;
+        Ok(file)
     }
 }
 

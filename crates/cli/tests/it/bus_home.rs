@@ -46,11 +46,16 @@ impl Home {
 
     /// The same files in another place, made to belong there: `home.json` names its place.
     pub(crate) fn copy(&self) -> Home {
+        Home::copied(&self.path())
+    }
+
+    /// The files of any home, as [`Home::copy`].
+    pub(crate) fn copied(home: &Path) -> Home {
         let copy = Home { folder: throwaway() };
-        copy_folder(&self.path(), &copy.path());
-        let Ok(text) = fs::read_to_string(self.path().join("home.json")) else { return copy };
-        let (here, there) = (self.path(), copy.path());
-        let adopted = text.replace(here.to_str().expect("text"), there.to_str().expect("text"));
+        copy_folder(home, &copy.path());
+        let Ok(text) = fs::read_to_string(home.join("home.json")) else { return copy };
+        let there = copy.path();
+        let adopted = text.replace(home.to_str().expect("text"), there.to_str().expect("text"));
         fs::write(there.join("home.json"), adopted).expect("the copy's home.json");
         copy
     }
@@ -220,9 +225,10 @@ fn copy_folder(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("the template") {
         let entry = entry.expect("an entry of the template");
         let target = to.join(entry.file_name());
-        if entry.file_type().expect("its type").is_dir() {
+        let kind = entry.file_type().expect("its type");
+        if kind.is_dir() {
             copy_folder(&entry.path(), &target);
-        } else {
+        } else if kind.is_file() {
             fs::copy(entry.path(), target).expect("a file of the copy");
         }
     }

@@ -58,6 +58,27 @@ fn a5_what_is_no_plain_file_of_ours_is_not_read() {
 }
 
 #[test]
+fn a5_what_is_no_plain_file_of_ours_is_neither_written_nor_locked() {
+    let (temp, _tmp, target) = home();
+    let at = |name: &str| target.path().join(name);
+    let secret = temp.path().join("secret");
+    std::fs::write(&secret, b"s\nhalf").unwrap();
+    symlink(&secret, at("link")).unwrap();
+    std::fs::hard_link(&secret, at("hard")).unwrap();
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
+    rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), kind, mode, 0).unwrap();
+    std::fs::create_dir(at("folder")).unwrap();
+    for name in ["link", "hard", "fifo", "folder"] {
+        assert!(target.open_file(name, rustix::fs::OFlags::RDWR).is_err(), "{name}");
+        assert!(netsky_disk::fs::open_to_read(&at(name)).is_err(), "{name}");
+        assert!(netsky_disk::lock::Lock::try_take(at(name)).is_err(), "{name}");
+        assert!(netsky_disk::lines::Lines::open(&target, name).is_err(), "{name}");
+        assert!(netsky_disk::lines::read(at(name)).is_err(), "{name}");
+    }
+    assert_eq!(std::fs::read(&secret).unwrap(), b"s\nhalf");
+}
+
+#[test]
 fn a4_a_folder_that_lets_others_in_is_refused_and_not_changed() {
     let (_temp, _tmp, target) = home();
     std::fs::set_permissions(target.path(), std::fs::Permissions::from_mode(0o755)).unwrap();

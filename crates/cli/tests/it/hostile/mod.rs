@@ -2,4 +2,6 @@
 //!
 //! Inputs come from `netsky_sim::corpus`; a failure prints the seed that repeats it.
 
+mod files;
 mod render;
+mod things;
