@@ -36,14 +36,20 @@ impl Bus<'_> {
         let claimed = channel.dir(State::Claimed)?;
         let mut way_back = self.way_back(&channel)?;
         let mut lives: HashMap<ProcessId, Life> = HashMap::new();
-        for file in claimed.names()? {
-            let Some(name) = Name::parse(&file) else { continue };
-            let Stage::Claimed(owner) = &name.stage else { continue };
+        let mut dead: Vec<(Name, u32)> = Vec::new();
+        claimed.each_name(|file| {
+            let Some(name) = file.to_str().and_then(Name::parse) else { return };
+            let Stage::Claimed(owner) = &name.stage else { return };
             let life = *lives.entry(owner.clone()).or_insert_with(|| process::probe(owner));
             if life == Life::Dead {
-                let why = format!("process {} died while it held it", owner.pid);
-                way_back.take(&claimed, State::Claimed, &name, (Cause::Died, &why))?;
+                let pid = owner.pid;
+                dead.push((name, pid));
             }
+        })?;
+        dead.sort_by(|(a, _), (b, _)| a.key.cmp(&b.key));
+        for (name, pid) in dead {
+            let why = format!("process {pid} died while it held it");
+            way_back.take(&claimed, State::Claimed, &name, (Cause::Died, &why))?;
         }
         way_back.end()
     }
@@ -60,13 +66,20 @@ impl Bus<'_> {
         let channel = self.channel(agent)?;
         let delivered = channel.dir(State::Delivered)?;
         let mut way_back = self.way_back(&channel)?;
-        for file in delivered.names()? {
-            let Some(name) = Name::parse(&file) else { continue };
-            let Stage::Taken(generation) = name.stage else { continue };
-            if generation > Generation::NONE && is_dead(generation) {
-                let why = format!("generation {generation} ended without finishing it");
-                way_back.take(&delivered, State::Delivered, &name, (Cause::Ended, &why))?;
+        let mut unfinished: Vec<(Name, Generation)> = Vec::new();
+        delivered.each_name(|file| {
+            let Some(name) = file.to_str().and_then(Name::parse) else { return };
+            if let Stage::Taken(generation) = name.stage
+                && generation > Generation::NONE
+                && is_dead(generation)
+            {
+                unfinished.push((name, generation));
             }
+        })?;
+        unfinished.sort_by(|(a, _), (b, _)| a.key.cmp(&b.key));
+        for (name, generation) in unfinished {
+            let why = format!("generation {generation} ended without finishing it");
+            way_back.take(&delivered, State::Delivered, &name, (Cause::Ended, &why))?;
         }
         way_back.end()
     }
@@ -85,40 +98,42 @@ pub(crate) struct WayBack<'a> {
 }
 
 impl WayBack<'_> {
-    /// Moves one file back; another process that was faster is no error.
+    /// Moves one file back; another process that was faster is no error. True if it went by this call.
     pub(crate) fn take(
         &mut self,
         from: &Dir,
         state: State,
         name: &Name,
         (cause, why): (Cause, &str),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let file = name.to_string();
         let told = Told { reason: Some(why), cause: Some(cause), ..Told::default() };
         if transition(state, Event::GiveBack { attempt: name.attempt })? == State::Poisoned {
             let why = format!("surfaced {MAX_ATTEMPTS} times in vain; at last {why}");
             let told = Told { reason: Some(&why), ..told };
             let dead = name.to(Stage::Waiting);
-            if bury(self.channel, from, file.as_ref(), &dead.to_string(), &why)?.is_some() {
+            let buried = bury(self.channel, from, file.as_ref(), &dead.to_string(), &why)?.is_some();
+            if buried {
                 self.returned.poisoned += 1;
                 self.bus.moved(&self.channel.agent, &dead, State::Poisoned, told);
             }
-            return Ok(());
+            return Ok(buried);
         }
         let back = name.given_back();
         match from.rename(&file, &self.inbox, back.to_string()) {
             Ok(()) => {}
-            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(false),
             Err(error) if error.is_exists() => {
-                self.returned.poisoned += usize::from(bury_copy(self.channel, from, name)?.is_some());
-                return Ok(());
+                let buried = bury_copy(self.channel, from, name)?.is_some();
+                self.returned.poisoned += usize::from(buried);
+                return Ok(buried);
             }
             Err(error) => return Err(error.into()),
         }
         point("bus.back.renamed");
         self.returned.inbox += 1;
         self.bus.moved(&self.channel.agent, &back, State::Written, told);
-        Ok(())
+        Ok(true)
     }
 
     /// Makes the pass durable.

@@ -33,6 +33,17 @@ impl<'w> Bus<'w> {
         *agent == AgentId::root() || *agent == AgentId::infinity() || is_folder(self.layout.channel(agent))
     }
 
+    /// Every agent that has a channel, in order.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn agents(&self) -> Result<Vec<AgentId>> {
+        match Dir::open(self.layout.channels()) {
+            Err(error) if error.is_not_found() => Ok(Vec::new()),
+            opened => Ok(opened?.names()?.iter().filter_map(|name| name.parse().ok()).collect()),
+        }
+    }
+
     /// Makes the agent's channel; every folder is durable when this returns.
     ///
     /// # Errors
@@ -100,9 +111,10 @@ fn highest(layout: &Layout) -> netsky_disk::Result<Hlc> {
     for agent in agents.iter().filter_map(|name| name.parse::<AgentId>().ok()) {
         for state in STATES {
             let Ok(dir) = Dir::open(layout.folder(&agent, state)) else { continue };
-            let names = dir.names()?;
-            let readings = names.iter().filter_map(|file| Some(Name::parse(file)?.key.hlc));
-            highest = readings.filter(|reading| *reading <= limit).fold(highest, Hlc::max);
+            dir.each_name(|file| {
+                let reading = file.to_str().and_then(Name::parse).map(|name| name.key.hlc);
+                highest = reading.filter(|reading| *reading <= limit).map_or(highest, |r| highest.max(r));
+            })?;
         }
     }
     Ok(highest)

@@ -49,6 +49,11 @@ impl Channel {
         Ok(Dir::open(self.layout.folder(&self.agent, state))?)
     }
 
+    /// The folder of a state that homes from before it do not have.
+    pub(crate) fn dir_or_create(&self, state: State) -> Result<Dir> {
+        Ok(Dir::create(self.layout.folder(&self.agent, state))?)
+    }
+
     /// The channel as it is, for who only looks.
     pub(crate) fn as_is(layout: &Layout, agent: &AgentId) -> Channel {
         Channel { agent: agent.clone(), layout: layout.clone() }

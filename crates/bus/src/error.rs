@@ -5,6 +5,7 @@ use std::io;
 use netsky_model::envelope::Invalid;
 use netsky_model::id::{AgentId, EnvelopeId, Sender};
 use netsky_model::life::Illegal;
+use netsky_model::provenance::TooFar;
 
 /// What the bus's operations answer.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -63,6 +64,9 @@ pub enum Error {
     /// Another process is placing an envelope of this id.
     #[error("another process is sending envelope {0}")]
     Sending(EnvelopeId),
+    /// The claim was no longer ours when its text was to be shown; it was not.
+    #[error("envelope {0} was taken from this process before it was shown")]
+    Fenced(EnvelopeId),
     /// The claim is no longer ours.
     #[error("envelope {0} was taken from this process before it could be recorded")]
     ClaimLost(EnvelopeId),
@@ -82,6 +86,9 @@ pub enum Error {
         /// Which file.
         id: EnvelopeId,
     },
+    /// Words that were passed on too often.
+    #[error(transparent)]
+    TooFar(#[from] TooFar),
     /// A move the envelope's state does not allow.
     #[error(transparent)]
     Illegal(#[from] Illegal),

@@ -91,8 +91,10 @@ impl Bus<'_> {
             dirs.extend(channel.dir_if_there(state)?.map(|dir| (state, dir)));
         }
         for (state, dir) in dirs.iter().chain(&dirs) {
-            let there =
-                dir.names()?.iter().any(|file| Name::parse(file).is_some_and(|name| name.key == *key));
+            let mut there = false;
+            dir.each_name(|file| {
+                there |= file.to_str().and_then(Name::parse).is_some_and(|name| name.key == *key);
+            })?;
             if there {
                 return Ok(Some(*state));
             }

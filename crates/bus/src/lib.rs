@@ -2,7 +2,7 @@
 //!
 //! Promise: what [`Bus::send`] accepted is on disk and survives a kill and a power cut; each envelope is in exactly one
 //! folder of its life; a claim ends only when its owner is proved dead; a repeat carries the same id and a higher
-//! attempt; nothing is ever deleted. Every move goes through [`netsky_model::life::transition`], recovery included.
+//! attempt. Every move goes through [`netsky_model::life::transition`], recovery included.
 //!
 //! Leaves to others: what a session is and which generation lives (`runtime`, `watchdog`), how a text is shown (the
 //! faces), the record (a [`netsky_model::witness::Witness`] is told of each move). The bus holds no lease and no timer.
@@ -16,9 +16,13 @@ mod batch;
 mod bus;
 mod channel;
 mod claim;
+mod forward;
 mod ids;
 mod list;
 mod poison;
+mod queue;
+mod release;
+mod retry;
 mod send;
 mod sender;
 mod wait;
@@ -29,7 +33,10 @@ pub use batch::MAX_GROUP;
 pub use bus::Bus;
 pub use claim::{Batch, Claim, Drained};
 pub use error::{Error, Result};
+pub use forward::Forwarded;
 pub use list::Entry;
 pub use poison::Quarantined;
+pub use queue::{Aside, Few};
+pub use release::{Owner, Released};
 pub use send::{Draft, Sent};
 pub use sender::check as check_sender;

@@ -2,6 +2,8 @@
 //!
 //! A file that is not one of the bus's is shown as such and left where it is.
 
+use std::ffi::OsStr;
+
 use netsky_disk::ReadError;
 use netsky_disk::fs::Dir;
 use netsky_model::envelope::{Envelope, MAX_BYTES};
@@ -11,14 +13,14 @@ use netsky_model::name::Name;
 
 use crate::bus::Bus;
 use crate::error::{Error, Result};
-use crate::poison::reason_of;
-
-/// Most bytes of a reason that are shown.
-const REASON_BYTES: u64 = 4096;
+use crate::poison::{REASON_BYTES, is_reason, reason_of};
 
 /// What a bounded list leaves out first: what is furthest in its life.
 const FIRST_LEFT_OUT: [State; 6] =
     [State::Acked, State::Forwarded, State::Delivered, State::Poisoned, State::Written, State::Claimed];
+
+/// Envelopes of one shortened id that are counted: who hears of so many types more of it.
+const SEVERAL: usize = 10_000;
 
 /// One file of a channel.
 #[derive(Debug)]
@@ -66,23 +68,25 @@ impl Bus<'_> {
         let mut folders = Vec::new();
         for state in STATES.into_iter().filter(|state| only.is_none_or(|only| only == *state)) {
             let Some(dir) = channel.dir_if_there(state)? else { continue };
-            let mut files = dir.names()?;
-            files.retain(|file| state != State::Poisoned || !file.ends_with(".reason"));
-            folders.push((state, dir, files));
+            let is_listed = |file: &OsStr| state != State::Poisoned || !is_reason(file);
+            // The newest as far as the limit may need them: what is left out anyway is not held either.
+            let files = dir.highest_names(limit, is_listed)?;
+            folders.push((state, dir, files, 0));
         }
-        let all: usize = folders.iter().map(|(_, _, files)| files.len()).sum();
+        let all: usize = folders.iter().map(|(_, _, files, _)| files.len() + files.left_out()).sum();
         let left_out = all.saturating_sub(limit);
         let mut excess = left_out;
         for state in FIRST_LEFT_OUT {
-            for (_, _, files) in folders.iter_mut().filter(|(of, _, _)| *of == state) {
-                let cut = excess.min(files.len());
-                files.drain(..cut);
-                excess -= cut;
+            for (_, _, files, cut) in folders.iter_mut().filter(|(of, ..)| *of == state) {
+                let gone = excess.min(files.len() + files.left_out());
+                *cut = gone.saturating_sub(files.left_out());
+                excess -= gone;
             }
         }
         let mut entries = Vec::new();
-        for (state, dir, files) in folders {
-            entries.extend(files.into_iter().filter_map(|file| look(&dir, state, file)));
+        for (state, dir, files, cut) in &folders {
+            let shown = files.iter().skip(*cut).map(|file| file.to_string_lossy().into_owned());
+            entries.extend(shown.filter_map(|file| look(dir, *state, file)));
         }
         Ok((entries, left_out))
     }
@@ -104,8 +108,9 @@ impl Bus<'_> {
     /// The folder cannot be read.
     pub fn count(&self, agent: &AgentId, state: State) -> Result<usize> {
         let Some(dir) = self.channel_as_is(agent)?.dir_if_there(state)? else { return Ok(0) };
-        let names = dir.names()?;
-        Ok(names.iter().filter(|file| Name::parse(file).is_some()).count())
+        let mut count = 0;
+        dir.each_name(|file| count += usize::from(file.to_str().and_then(Name::parse).is_some()))?;
+        Ok(count)
     }
 
     /// Whether an envelope of exactly this id is in the agent's mailbox, in whatever state.
@@ -129,14 +134,20 @@ impl Bus<'_> {
         // A second look before saying no: between two folders of one look it may have moved back behind us.
         for state in STATES.into_iter().chain(STATES) {
             let Some(dir) = channel.dir_if_there(state)? else { continue };
-            for file in dir.names()? {
-                let Some(name) = Name::parse(&file) else { continue };
+            let mut exact = None;
+            dir.each_name(|file| {
+                let Some((file, name)) = file.to_str().and_then(|file| Some((file, Name::parse(file)?)))
+                else {
+                    return;
+                };
                 if name.key.id.as_str() == id {
-                    return Ok(Found { state, file, name });
+                    exact = Some(Found { state, file: file.to_owned(), name });
+                } else if !id.is_empty() && name.key.id.as_str().starts_with(id) && found.len() < SEVERAL {
+                    found.push(Found { state, file: file.to_owned(), name });
                 }
-                if !id.is_empty() && name.key.id.as_str().starts_with(id) {
-                    found.push(Found { state, file, name });
-                }
+            })?;
+            if let Some(exact) = exact {
+                return Ok(exact);
             }
         }
         found.sort_by(|a, b| a.name.key.cmp(&b.name.key));

@@ -19,6 +19,9 @@ use crate::error::Result;
 /// Longest file name kept as it is: a reason's name must fit beside it.
 const LONGEST_NAME: usize = 200;
 
+/// Most bytes of a reason that are read.
+pub(crate) const REASON_BYTES: u64 = 4096;
+
 /// A file that was put aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined {
@@ -103,6 +106,11 @@ pub(crate) fn bury(
 /// The name of the reason beside a dead letter.
 pub(crate) fn reason_of(name: &str) -> String {
     format!("{name}.reason")
+}
+
+/// Whether a file of `poison/` is a reason and not a dead letter.
+pub(crate) fn is_reason(file: &OsStr) -> bool {
+    file.as_encoded_bytes().ends_with(b".reason")
 }
 
 /// A name that can be printed and has room for a suffix.

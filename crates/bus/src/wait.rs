@@ -5,13 +5,17 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use netsky_disk::clock;
+use netsky_disk::fs::Dir;
 use netsky_disk::watch::Watch;
 use netsky_model::id::AgentId;
 use netsky_model::life::State;
 
 use crate::bus::Bus;
-use crate::claim::{self, Sight};
 use crate::error::Result;
+use crate::queue::{Sight, sight};
+
+/// Files of a newer format that are remembered as such; any more are read again at each look.
+const REMEMBERED: usize = 10_000;
 
 /// How often the inbox is looked at without a wake-up: a claimant's death makes no event in our folders.
 const RESCAN: Duration = Duration::from_secs(2);
@@ -33,15 +37,8 @@ impl Bus<'_> {
         let mut newer: HashSet<OsString> = HashSet::new();
         loop {
             self.return_dead_claims(agent)?;
-            for file in inbox.raw_names()? {
-                if newer.contains(&file) {
-                    continue;
-                }
-                match claim::sight(&inbox, &file)? {
-                    Sight::Takable => return Ok(true),
-                    Sight::Newer => drop(newer.insert(file)),
-                    Sight::Stuck => {}
-                }
+            if any_takable(&inbox, &mut newer)? {
+                return Ok(true);
             }
             let passed = clock::boot().saturating_sub(started);
             let left = timeout.map_or(RESCAN, |timeout| timeout.saturating_sub(passed));
@@ -51,4 +48,20 @@ impl Bus<'_> {
             watch.wait(left.min(RESCAN))?;
         }
     }
+}
+
+fn any_takable(inbox: &Dir, newer: &mut HashSet<OsString>) -> Result<bool> {
+    let mut found = Ok(false);
+    inbox.each_name(|file| {
+        if !matches!(found, Ok(false)) || newer.contains(file) {
+            return;
+        }
+        found = sight(inbox, file).map(|sight| {
+            if sight == Sight::Newer && newer.len() < REMEMBERED {
+                newer.insert(file.to_owned());
+            }
+            sight == Sight::Takable
+        });
+    })?;
+    found
 }

@@ -63,22 +63,34 @@ impl fmt::Display for Error {
 impl From<netsky_disk::Error> for Error {
     fn from(error: netsky_disk::Error) -> Self {
         let what = format!("failed to {error}");
-        // The marker of a folder that is not ours alone; everything else is told by its error number.
-        if error.op == "trust folder" {
-            return Self::new(Kind::Refused, what);
-        }
-        if error.is_full() {
-            Self::new(Kind::Busy, what).hint("nothing was lost, make room and repeat")
-        } else if error.is_denied() {
-            Self::new(Kind::Refused, what).hint("the folder and its files must be yours")
-        } else if error.is_out_of_descriptors() {
-            Self::new(Kind::Busy, what).hint("nothing was lost, raise `ulimit -n` or repeat")
-        } else if error.source.kind() == ErrorKind::ReadOnlyFilesystem {
-            Self::new(Kind::Failed, what).hint("nothing was lost, make it writable")
+        let hint = match Kind::of(&error) {
+            Kind::Busy if error.is_full() => "nothing was lost, make room and repeat",
+            Kind::Busy => "nothing was lost, raise `ulimit -n` or repeat",
+            Kind::Refused if is_distrust(&error) => return Self::new(Kind::Refused, what),
+            Kind::Refused => "the folder and its files must be yours",
+            _ if error.source.kind() == ErrorKind::ReadOnlyFilesystem => "nothing was lost, make it writable",
+            _ => "nothing was lost",
+        };
+        Self::new(Kind::of(&error), what).hint(hint)
+    }
+}
+
+impl Kind {
+    /// What a refusal of the file system comes to.
+    pub(crate) fn of(error: &netsky_disk::Error) -> Kind {
+        if is_distrust(error) || error.is_denied() {
+            Kind::Refused
+        } else if error.is_full() || error.is_out_of_descriptors() {
+            Kind::Busy
         } else {
-            Self::new(Kind::Failed, what).hint("nothing was lost")
+            Kind::Failed
         }
     }
+}
+
+/// The marker of a folder that is not ours alone; everything else is told by its error number.
+fn is_distrust(error: &netsky_disk::Error) -> bool {
+    error.op == "trust folder"
 }
 
 impl From<Refused> for Error {
@@ -139,13 +151,16 @@ impl From<netsky_bus::Error> for Error {
             Bus::Envelope(_) => Self::new(Kind::Usage, what).hint("nothing was sent"),
             Bus::NoEnvelope { .. } => Self::new(Kind::NotFound, what).hint("see `netsky channel list`"),
             Bus::Ambiguous { .. } => Self::new(Kind::Usage, what).hint("give more of it"),
-            Bus::Held { .. } => Self::new(Kind::Busy, what).hint("repeat when that process is done"),
+            Bus::Held { .. } => Self::new(Kind::Busy, what)
+                .hint("repeat when that process is done, or use `channel release --kill`"),
             Bus::Sending(_) => Self::new(Kind::Busy, what).hint("repeat: the same id is sent once"),
+            Bus::Fenced(_) => Self::new(Kind::Failed, what).hint("nothing of it was surfaced here"),
             Bus::ClaimLost(_) => {
                 Self::new(Kind::Failed, what).hint("it will be surfaced again, flagged as a repeat")
             }
             Bus::Surface { .. } => Self::new(Kind::Failed, what),
             Bus::Damaged { .. } => Self::new(Kind::Refused, what).hint("it stays in poison/ as evidence"),
+            Bus::TooFar(_) => Self::new(Kind::Refused, what).hint("it stays where it is"),
             Bus::Illegal(_) => Self::new(Kind::Failed, what),
         }
     }

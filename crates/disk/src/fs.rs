@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ReadError, Result};
 use crate::fault;
+use crate::names::{End, Names, Selection};
 use crate::sys::{self, Handle, Stat};
 
 /// Folders are ours alone.
@@ -100,29 +101,67 @@ impl Dir {
     /// # Errors
     /// The folder cannot be read.
     pub fn raw_names(&self) -> Result<Vec<std::ffi::OsString>> {
-        let mut names = self.handle.names().map_err(|e| self.error("list folder", e))?;
+        let mut names = Vec::new();
+        self.each_name(|name| names.push(name.to_owned()))?;
         names.sort();
         Ok(names)
     }
 
-    /// As [`Dir::raw_names`], but with each name come all lower ones that were placed before it.
+    /// Hands over each name in it, in no order. Holds none of them: a folder may have any number.
+    ///
+    /// # Errors
+    /// The folder cannot be read; some names may have been handed over then.
+    pub fn each_name(&self, take: impl FnMut(&OsStr)) -> Result<()> {
+        self.handle.each_name(take).map_err(|e| self.error("list folder", e))
+    }
+
+    /// The lowest names in it above `after`, in order, as far as `bound` allows.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn lowest_names(&self, after: Option<&OsStr>, bound: usize) -> Result<Names> {
+        let mut lowest = Selection::new(End::Lowest, bound);
+        self.each_name(|name| {
+            if after.is_none_or(|after| name > after) {
+                lowest.offer(name);
+            }
+        })?;
+        Ok(lowest.end())
+    }
+
+    /// The highest names in it that `wanted` accepts, in rising order, as far as `bound` allows.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn highest_names(&self, bound: usize, wanted: impl Fn(&OsStr) -> bool) -> Result<Names> {
+        let mut highest = Selection::new(End::Highest, bound);
+        self.each_name(|name| {
+            if wanted(name) {
+                highest.offer(name);
+            }
+        })?;
+        Ok(highest.end())
+    }
+
+    /// As [`Dir::lowest_names`], but with each name come all lower ones that were placed before it.
     ///
     /// A large folder is read in several calls, so one listing can show a name and miss an older one that came between
     /// two calls. So it is listed until a listing adds nothing: all of that one was there when it began.
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn settled_names(&self) -> Result<Vec<std::ffi::OsString>> {
-        let mut names = self.raw_names()?;
-        let Some(last) = names.last().cloned() else { return Ok(names) };
+    pub fn settled_names(&self, after: Option<&OsStr>, bound: usize) -> Result<Names> {
         // Ends: names rise with time, so only what was on its way already can still come below the last one.
         loop {
-            let mut again = self.raw_names()?;
-            again.retain(|name| *name <= last);
-            if again.iter().all(|name| names.binary_search(name).is_ok()) {
-                return Ok(again);
+            let names = self.lowest_names(after, bound)?;
+            let Some(last) = names.last() else { return Ok(names) };
+            let mut missed = false;
+            self.each_name(|name| {
+                missed |= after.is_none_or(|after| name > after) && name <= last && !names.has(name);
+            })?;
+            if !missed {
+                return Ok(names);
             }
-            names = again;
         }
     }
 

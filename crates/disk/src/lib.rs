@@ -18,6 +18,7 @@ pub mod input;
 pub mod layout;
 pub mod lines;
 pub mod lock;
+pub mod names;
 pub mod process;
 pub mod random;
 pub mod spawn;

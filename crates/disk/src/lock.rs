@@ -9,14 +9,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::fs::{UNTRUSTED, only_ours};
+use crate::fs::{Dir, UNTRUSTED, only_ours};
 use crate::sys::{self, Handle};
 
 /// Pause between two tries of a lock that is waited for: flock has no time limit of its own.
@@ -72,6 +72,21 @@ impl Lock {
         let file = open(path, OFlags::CREATE | OFlags::RDWR)?;
         file.lock(FlockOperation::LockExclusive).map_err(|e| Error::new("lock", path, e))?;
         Ok(Lock { file, path: path.to_owned() })
+    }
+
+    /// Whether the file that is locked still has its name; for the few that are removed when their time is over. Whoever
+    /// finds that it has not takes the lock again.
+    ///
+    /// # Errors
+    /// The file or its folder cannot be looked at.
+    pub fn has_its_name(&self) -> Result<bool> {
+        let failed = |e| Error::new("look at lock", &self.path, e);
+        let own = self.file.stat().map_err(failed)?;
+        match sys::stat(None, &self.path, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(named) => Ok((named.device, named.inode) == (own.device, own.inode)),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(failed(e)),
+        }
     }
 
     /// Leave a note about the holder in the file.
@@ -133,6 +148,60 @@ impl Lock {
             Ok(()) => Ok(false),
             Err(Errno::WOULDBLOCK) => Ok(true),
             Err(e) => Err(Error::new("look at lock", path, e)),
+        }
+    }
+}
+
+/// The lock on a file that goes from folder to folder: whoever has it moves the file, and nobody else does meanwhile.
+///
+/// It hangs on the file, not on a name, so it is only good together with the name: it is taken first, and the name looked
+/// at after.
+#[derive(Debug)]
+pub struct Hold {
+    _file: Handle,
+}
+
+/// What came of reaching for a file.
+#[derive(Debug)]
+pub enum Seized {
+    /// It is held, and has the name.
+    Held(Hold),
+    /// Another process holds it.
+    Busy,
+    /// Nothing has the name.
+    Gone,
+}
+
+impl Hold {
+    /// Take hold of the file that has a name.
+    ///
+    /// # Errors
+    /// The file cannot be opened, locked or looked at.
+    pub fn take(dir: &Dir, name: &str) -> Result<Seized> {
+        let failed = |e| Error::new("lock", dir.path().join(name), e);
+        let file = match dir.open_handle(name.as_ref(), OFlags::RDONLY) {
+            Err(e) if e.is_not_found() => return Ok(Seized::Gone),
+            opened => opened?,
+        };
+        match file.lock(FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if dir.exists(name)? => Ok(Seized::Held(Hold { _file: file })),
+            Ok(()) => Ok(Seized::Gone),
+            Err(Errno::WOULDBLOCK) => Ok(Seized::Busy),
+            Err(e) => Err(failed(e)),
+        }
+    }
+
+    /// As [`Hold::take`], waiting at most `limit` for who holds it.
+    ///
+    /// # Errors
+    /// As [`Hold::take`].
+    pub fn take_within(dir: &Dir, name: &str, limit: Duration) -> Result<Seized> {
+        let until = clock::boot() + limit;
+        loop {
+            match Hold::take(dir, name)? {
+                Seized::Busy if clock::boot() < until => clock::pause(RETRY),
+                seized => return Ok(seized),
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! entered, if it has; without it a [`Handle`] is a file and nothing here costs more than the call itself.
 //! Leaves to others: names of operations and objects in errors, what is safe to open, when to sync.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -70,8 +70,12 @@ pub struct Stat {
     pub size: u64,
     /// When it was last written: seconds of the wall clock.
     pub written: i64,
+    /// When anything of it last changed, its name included: seconds of the wall clock.
+    pub changed: i64,
     /// Which file system it is on.
     pub device: u64,
+    /// Which of that file system's files it is.
+    pub inode: u64,
 }
 
 impl From<rustix::fs::Stat> for Stat {
@@ -83,7 +87,9 @@ impl From<rustix::fs::Stat> for Stat {
             links: stat.st_nlink as _,
             size: stat.st_size.unsigned_abs(),
             written: stat.st_mtime,
+            changed: stat.st_ctime,
             device: stat.st_dev,
+            inode: stat.st_ino,
         }
     }
 }
@@ -170,18 +176,20 @@ impl Handle {
         ask!(self, file => rustix::fs::fstat(file).map(Stat::from), node => node.world().stat_handle(node.number()))
     }
 
-    /// Names in a folder, as they come.
-    pub(crate) fn names(&self) -> Result<Vec<OsString>> {
-        let dir = ask!(self, dir => rustix::fs::Dir::read_from(dir)?, node => return node.world().names(node.number()));
-        let mut names = Vec::new();
+    /// Each name in a folder, as they come.
+    pub(crate) fn each_name(&self, mut take: impl FnMut(&OsStr)) -> Result<()> {
+        let dir = ask!(self, dir => rustix::fs::Dir::read_from(dir)?, node => {
+            node.world().names(node.number())?.iter().for_each(|name| take(name));
+            return Ok(());
+        });
         for entry in dir {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name != "." && name != ".." {
-                names.push(name.to_owned());
+                take(name);
             }
         }
-        Ok(names)
+        Ok(())
     }
 
     /// Whether we may write what has a name in this folder.

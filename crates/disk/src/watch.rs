@@ -1,20 +1,30 @@
-//! Waking by file events. A wake is a hint: the caller looks at the folder again, and also when the
-//! wait ran out, since events can be lost (queue overflow, a file system without them).
+//! Waking by file events. A wake is a hint: the caller looks at the folder again, and also when the wait ran out, since
+//! events can be lost (a file system without them). A queue that ran over is an event like any other: what it dropped is
+//! found by the look that follows.
+//!
+//! Leaves to others: the system's own way of telling, one file each below `watch/`; what to look for.
 
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::sys::simulated;
+use crate::wake;
 
-/// One inotify instance over some folders.
+// Other systems bring a file with the same four functions (kqueue on macOS).
+#[cfg(target_os = "linux")]
+mod inotify;
+#[cfg(target_os = "linux")]
+use inotify::Events;
+
+/// One source of events over some folders. Systems give a user few of them (128 by default): one a process.
 #[derive(Debug)]
 pub struct Watch {
-    fd: std::os::fd::OwnedFd,
+    events: Events,
 }
 
 /// Why a wait ended.
@@ -32,18 +42,23 @@ impl Watch {
     /// Look at the folders after this call and before waiting: what came earlier gives no event.
     ///
     /// # Errors
-    /// A folder is missing, or the user's number of instances is used up.
+    /// A folder is missing, or the user's number of sources is used up.
     pub fn new<P: AsRef<Path>>(folders: &[P]) -> Result<Watch> {
-        let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
-        let fd = init(flags).map_err(|e| Error::new("start watching", "inotify", e))?;
-        // Nobody else is at work in a simulation: nothing comes, and time passes at once.
-        simulated!(_world => Ok(Watch { fd }));
+        let watch = Watch { events: Events::start()? };
         for folder in folders {
-            let flags =
-                WatchFlags::MOVED_TO | WatchFlags::CREATE | WatchFlags::CLOSE_WRITE | WatchFlags::ONLYDIR;
-            add_watch(&fd, folder.as_ref(), flags).map_err(|e| Error::new("watch", folder, e))?;
+            watch.add(folder)?;
         }
-        Ok(Watch { fd })
+        Ok(watch)
+    }
+
+    /// Watch one more folder; one that is watched already is no error.
+    ///
+    /// # Errors
+    /// It is missing, or the user's number of watched folders is used up.
+    pub fn add(&self, folder: impl AsRef<Path>) -> Result<()> {
+        // Nobody else is at work in a simulation: nothing comes.
+        simulated!(_world => Ok(()));
+        self.events.add(folder.as_ref())
     }
 
     /// Wait for an event at most `limit`; everything heard so far counts as one.
@@ -51,24 +66,36 @@ impl Watch {
     /// # Errors
     /// The system refuses to wait.
     pub fn wait(&self, limit: Duration) -> Result<Wake> {
-        let failed = |e: Errno| Error::new("wait for events of", "inotify", e);
+        self.wait_beside(limit, None)
+    }
+
+    /// As [`Watch::wait`], and a signal that was caught ends it too: who asked for it then looks what came.
+    ///
+    /// # Errors
+    /// As [`Watch::wait`].
+    pub fn wait_or_signal(&self, limit: Duration, signals: &wake::Wake) -> Result<Wake> {
+        self.wait_beside(limit, Some(signals))
+    }
+
+    fn wait_beside(&self, limit: Duration, signals: Option<&wake::Wake>) -> Result<Wake> {
+        // In a simulation time passes at once.
         simulated!(world => {
             world.pause(limit);
             Ok(Wake::Timeout)
         });
         let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
-        match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)) {
+        let events = self.events.as_fd();
+        let mut ready = vec![PollFd::new(&events, PollFlags::IN)];
+        ready.extend(signals.map(|signals| PollFd::new(signals, PollFlags::IN)));
+        match poll(&mut ready, Some(&timeout)) {
             Ok(0) | Err(Errno::INTR) => return Ok(Wake::Timeout),
             Ok(_) => {}
-            Err(e) => return Err(failed(e)),
+            Err(e) => return Err(Error::new("wait for events of", "a watch", e)),
         }
-        let mut buffer = [0; 4096];
-        loop {
-            match rustix::io::read(&self.fd, &mut buffer) {
-                Ok(0) | Err(Errno::AGAIN) => return Ok(Wake::Event),
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(e) => return Err(failed(e)),
-            }
+        if ready[0].revents().is_empty() {
+            return Ok(Wake::Timeout);
         }
+        self.events.forget()?;
+        Ok(Wake::Event)
     }
 }

@@ -38,8 +38,12 @@ fn dropped(what: &str, make: impl FnOnce(&Path), reason: &str) {
         .expect("drained");
     assert!(started.elapsed() < Duration::from_secs(1), "{what}: {:?}", started.elapsed());
     assert_eq!(texts.len(), 21, "{what}");
-    assert_eq!(drained.quarantined.len(), 1, "{what}");
-    assert!(drained.quarantined[0].reason.contains(reason), "{what}: {}", drained.quarantined[0].reason);
+    assert_eq!(drained.aside.quarantined.len(), 1, "{what}");
+    assert!(
+        drained.aside.quarantined[0].reason.contains(reason),
+        "{what}: {}",
+        drained.aside.quarantined[0].reason
+    );
     assert_eq!(home.names(State::Poisoned), [NAME], "{what}");
     assert!(home.reason(NAME).contains(reason), "{what}");
     assert_eq!(home.counts(), [0, 0, 21, 0, 1], "{what}");
@@ -200,7 +204,7 @@ fn a_newer_format_is_left_alone_and_told() {
     std::fs::write(home.folder(State::Written).join(NAME), newer).expect("written");
     bus.send(draft("known")).expect("sent");
     let batch = bus.claim(&AgentId::root(), 9).expect("claimed");
-    assert_eq!((batch.claims.len(), batch.newer), (1, vec![NAME.to_owned()]));
+    assert_eq!((batch.claims.len(), &batch.aside.newer[..]), (1, &[NAME.to_owned()][..]));
     assert_eq!(home.names(State::Written), [NAME]);
 }
 

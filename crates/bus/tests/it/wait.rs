@@ -58,7 +58,7 @@ fn t26_what_only_a_newer_program_can_take_does_not_end_a_wait() {
         "a loop of wait and drain would burn a core"
     );
     let drained = bus.drain(&AgentId::root(), 9, crate::home::OUTSIDE, |_| Ok(())).expect("drained");
-    assert_eq!(drained.newer, ["00000000000000000042-x.json"]);
+    assert_eq!(drained.aside.newer[..], ["00000000000000000042-x.json"]);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| home.bus(&Nobody).wait(&AgentId::root(), LONG));
         home.bus(&Nobody).send(draft("x")).expect("sent");
@@ -75,6 +75,6 @@ fn q_what_will_be_put_aside_ends_a_wait() {
         std::fs::write(home.folder(State::Written).join(name), bytes).expect("written");
         assert!(bus.wait(&AgentId::root(), LONG).expect("waited"), "{name}");
         let drained = bus.drain(&AgentId::root(), 9, crate::home::OUTSIDE, |_| Ok(())).expect("drained");
-        assert_eq!((drained.quarantined.len(), drained.newer.len()), (1, 0), "{name}");
+        assert_eq!((drained.aside.quarantined.len(), drained.aside.newer.len()), (1, 0), "{name}");
     }
 }

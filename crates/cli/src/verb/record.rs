@@ -13,7 +13,7 @@ use crate::output;
 use crate::run::Ended;
 
 /// Arguments whose values are ids, labels and numbers.
-const PLAIN: [&str; 14] = [
+const PLAIN: [&str; 17] = [
     "agent",
     "from",
     "id",
@@ -28,6 +28,9 @@ const PLAIN: [&str; 14] = [
     "n",
     "runtime",
     "tick",
+    "to",
+    "kill",
+    "limit",
 ];
 
 /// Longest value kept.

@@ -144,7 +144,7 @@ fn a5_a12_dropped_files_are_quarantined_and_the_queue_drains_within_a_second() {
     assert_eq!(
         drained.err,
         "netsky: quarantined 00000000000000000001-dropped1.json of agent0: not a regular file and 3 more; \
-         see `netsky channel list agent0 --state poisoned`\n"
+         see `netsky channel poison list agent0`\n"
     );
     assert_eq!(drained.out.matches("<channel ").count(), 6);
     netsky(&home, &["channel", "drain", "agent0"]).works();

@@ -187,9 +187,9 @@ fn l6_a_listing_that_shows_a_name_shows_every_older_one() {
     let inbox = Dir::create(temp.path().join("inbox")).unwrap();
     // Spread over the hash order of the folder by what follows the number.
     let name = |number: usize| format!("{number:05}-{:08x}", number.wrapping_mul(2_654_435_769) as u32);
-    let whole = |names: &[std::ffi::OsString]| {
-        names.iter().enumerate().all(|(at, found)| found.to_str() == Some(name(at).as_str()))
-    };
+    fn whole<'a>(names: impl Iterator<Item = &'a std::ffi::OsStr>, name: impl Fn(usize) -> String) -> bool {
+        names.enumerate().all(|(at, found)| found.to_str() == Some(name(at).as_str()))
+    }
     let (mut looks, mut gaps) = (0, 0);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
@@ -200,9 +200,9 @@ fn l6_a_listing_that_shows_a_name_shows_every_older_one() {
         });
         while !writer.is_finished() {
             looks += 1;
-            gaps += usize::from(!whole(&inbox.raw_names().unwrap()));
-            let settled = inbox.settled_names().unwrap();
-            assert!(whole(&settled), "a gap after {looks} looks");
+            gaps += usize::from(!whole(inbox.raw_names().unwrap().iter().map(|n| n.as_os_str()), name));
+            let settled = inbox.settled_names(None, usize::MAX).unwrap();
+            assert!(whole(settled.iter(), name), "a gap after {looks} looks");
         }
     });
     println!("{looks} looks, of which a single listing had {gaps} gaps");

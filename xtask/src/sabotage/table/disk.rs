@@ -173,4 +173,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "errno_points::fm_claim_emfile_takes_nothing_from_an_owner_that_lives",
     },
+    Safeguard {
+        name: "a held file is looked at by its name once more",
+        faults: "T2",
+        file: "crates/disk/src/lock.rs",
+        find: "Ok(()) if dir.exists(name)? => Ok(Seized::Held",
+        replace: "Ok(()) => Ok(Seized::Held",
+        package: "netsky-disk",
+        target: IT,
+        test: "locks::a_file_that_moved_on_before_it_was_held_is_gone",
+    },
 ];

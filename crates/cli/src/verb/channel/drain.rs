@@ -42,14 +42,21 @@ impl Run for Args {
         let generation = cx.generation_of(&self.agent);
         let max = self.max.unwrap_or(usize::MAX);
         let drained = bus.drain(&self.agent, max, generation, |claim| output::element(&claim.rendered()))?;
-        super::damage(&self.agent, &drained.quarantined, drained.skipped, &drained.newer)
+        super::damage(&self.agent, &drained.aside)
     }
 }
 
 impl Args {
     /// One object: all of it is printed before any message counts as surfaced.
     fn as_json(&self, cx: &Context, bus: &Bus<'_>) -> Result<(), Error> {
-        let batch = bus.claim(&self.agent, self.max.unwrap_or(MAX_JSON).min(MAX_JSON))?;
+        let mut batch = bus.claim(&self.agent, self.max.unwrap_or(MAX_JSON).min(MAX_JSON))?;
+        if let Err(lost) = bus.fence(&mut batch.claims) {
+            for claim in batch.claims {
+                // The one that was lost is not there to be put back.
+                let _ = bus.put_back(claim);
+            }
+            return Err(lost.into());
+        }
         let envelopes: Vec<Value> = batch.claims.iter().map(as_value).collect();
         if let Err(error) = output::json_or_fail(&json!({ "envelopes": envelopes })) {
             let error = format!("failed to write to standard output: {error}");
@@ -68,7 +75,7 @@ impl Args {
         for claim in batch.claims {
             bus.deliver(claim, generation)?;
         }
-        super::damage(&self.agent, &batch.quarantined, batch.skipped, &batch.newer)
+        super::damage(&self.agent, &batch.aside)
     }
 }
 

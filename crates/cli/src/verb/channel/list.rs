@@ -14,8 +14,8 @@ use crate::error::Error;
 use crate::output;
 use crate::run::Run;
 
-/// Most rows of one answer: a screen of history; what is left out is counted.
-const MAX_ROWS: usize = 1_000;
+/// Most rows of one answer unless more are asked for: a screen of history; what is left out is counted.
+pub(super) const MAX_ROWS: usize = 1_000;
 
 /// List the messages of an agent
 #[derive(clap::Args)]
@@ -26,6 +26,9 @@ pub(crate) struct Args {
     /// Only those that are written, claimed, delivered, acked, forwarded or poisoned
     #[arg(long, value_parser = state)]
     state: Option<State>,
+    /// At most this many, the oldest of the finished ones left out first
+    #[arg(long, value_name = "N", default_value_t = MAX_ROWS)]
+    limit: usize,
 }
 
 /// A state by its word or by its folder.
@@ -37,7 +40,7 @@ fn state(text: &str) -> Result<State, String> {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let bus = Bus::open(cx.home()?, &Nobody);
-        let (entries, left_out) = bus.list_at_most(&self.agent, self.state, MAX_ROWS)?;
+        let (entries, left_out) = bus.list_at_most(&self.agent, self.state, self.limit)?;
         if cx.json {
             let rows: Vec<Value> = entries.iter().map(as_value).collect();
             return output::json(&json!({ "envelopes": rows, "left_out": left_out }));
@@ -45,10 +48,15 @@ impl Run for Args {
         let rows = entries.iter().map(as_row).collect();
         let headers = ["state", "id", "from", "kind", "attempt", "ts", "age", "note"];
         output::table(&headers, rows, &format!("{} has no messages", self.agent))?;
-        match left_out {
-            0 => Ok(()),
-            _ => output::say(&format!("{left_out} older ones are not shown")),
-        }
+        say_left_out(left_out)
+    }
+}
+
+/// How many rows were not shown, if any.
+pub(super) fn say_left_out(left_out: usize) -> Result<(), Error> {
+    match left_out {
+        0 => Ok(()),
+        _ => output::say(&format!("{left_out} older ones are not shown")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `netsky channel`: the bus by hand, and the way programs without a driver of their own use it.
 
-use netsky_bus::Quarantined;
+use netsky_bus::Aside;
 use netsky_model::id::{AgentId, Sender};
 
 use crate::error::{Error, Kind};
@@ -9,7 +9,10 @@ use crate::run::verbs;
 mod ack;
 mod batch;
 mod drain;
+mod forward;
 mod list;
+mod poison;
+mod release;
 mod send;
 mod show;
 mod wait;
@@ -21,8 +24,12 @@ verbs! {
         Drain(drain::Args),
         Wait(wait::Args),
         Ack(ack::Args),
+        Release(release::Args),
+        Forward(forward::Args),
         List(list::Args),
         Show(show::Args),
+        #[command(subcommand)]
+        Poison(poison::Verb),
     }
 }
 
@@ -40,26 +47,20 @@ fn sender(text: &str) -> Result<Sender, String> {
 }
 
 /// What a verb says of files that it had to put aside or pass by: done otherwise, and something is to be looked at.
-fn damage(
-    agent: &AgentId,
-    quarantined: &[Quarantined],
-    skipped: Vec<netsky_disk::Error>,
-    newer: &[String],
-) -> Result<(), Error> {
+fn damage(agent: &AgentId, aside: &Aside) -> Result<(), Error> {
     let and_more = |count: usize| if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-    if let Some(first) = quarantined.first() {
-        let more = and_more(quarantined.len());
+    if let Some(first) = aside.quarantined.first() {
+        let more = and_more(aside.quarantined.count());
         let what = format!("quarantined {} of {agent}: {}{more}", first.name, first.reason);
-        return Err(Error::new(Kind::Damaged, what)
-            .hint(format!("see `netsky channel list {agent} --state poisoned`")));
+        return Err(Error::new(Kind::Damaged, what).hint(format!("see `netsky channel poison list {agent}`")));
     }
-    let more = and_more(skipped.len());
-    if let Some(first) = skipped.into_iter().next() {
-        let what = format!("failed to {first}{more}");
-        let kind = Error::from(first).kind;
-        return Err(Error::new(kind, what).hint("it was left in the inbox, everything else was drained"));
+    if let Some(first) = aside.skipped.first() {
+        let what = format!("failed to {first}{}", and_more(aside.skipped.count()));
+        return Err(
+            Error::new(Kind::of(first), what).hint("it was left in the inbox, everything else was drained")
+        );
     }
-    match newer.first() {
+    match aside.newer.first() {
         Some(name) => {
             let what = format!("{name} of {agent} is of a newer format and was left in the inbox");
             Err(Error::new(Kind::Refused, what).hint("drain it with the newer program"))

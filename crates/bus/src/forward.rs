@@ -1,0 +1,160 @@
+//! `forward`: an envelope goes on to another agent, once.
+//!
+//! The copy has an id that derives from the original and the target, so that a repeat after a crash places nothing, and
+//! it is durable before the original is finished here. What waits is claimed first: nobody else takes it meanwhile.
+
+use netsky_disk::fs::Dir;
+use netsky_disk::lock::{Hold, Seized};
+use netsky_disk::{ReadError, clock};
+use netsky_model::envelope::{Envelope, MAX_BYTES};
+use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
+use netsky_model::life::{Event, Illegal, State, transition};
+use netsky_model::name::{Name, Stage};
+use netsky_model::provenance::Provenance;
+
+use crate::bus::{Bus, Told, point};
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::list::Found;
+use crate::queue::{Folders, Taken, hold, read_as};
+
+/// What a forward did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forwarded {
+    /// Which envelope.
+    pub id: EnvelopeId,
+    /// The id of the copy.
+    pub copy: EnvelopeId,
+    /// It was forwarded there before; nothing was done.
+    pub already: bool,
+}
+
+impl Bus<'_> {
+    /// Sends an envelope of `agent` on to `to`, in the name of `by`; durable when this returns. `id` may be shortened
+    /// where unambiguous.
+    ///
+    /// # Errors
+    /// No such envelope, an unknown target, an envelope that is finished or that another process holds, one that went
+    /// through too many hands, or what the file system refuses. The original is unfinished then.
+    pub fn forward(&self, agent: &AgentId, id: &str, to: &AgentId, by: &Sender) -> Result<Forwarded> {
+        if !self.knows(to) {
+            return Err(Error::UnknownTarget(to.clone()));
+        }
+        let channel = self.channel(agent)?;
+        self.return_dead_claims(agent)?;
+        loop {
+            let found = self.find(agent, id)?;
+            let copy = EnvelopeId::derived(&["forward", found.name.key.id.as_str(), to.as_str()]);
+            match found.state {
+                State::Forwarded if self.has(to, &copy)? => {
+                    forwarded(&channel)?.sync()?;
+                    return Ok(Forwarded { id: found.name.key.id, copy, already: true });
+                }
+                State::Written => {
+                    let Some((name, _hold)) = self.claim_for_forward(&channel, &found)? else { continue };
+                    let gone = self.forward_from(&channel, State::Claimed, &name, (to, by, &copy));
+                    if gone.is_err() {
+                        // Never shown, so the same attempt; where even that fails, it comes back with our end.
+                        let _ = Folders::open(&channel).and_then(|folders| folders.put_back(&name));
+                    }
+                    if gone? {
+                        return Ok(Forwarded { id: name.key.id, copy, already: false });
+                    }
+                }
+                State::Delivered => {
+                    if self.forward_from(&channel, State::Delivered, &found.name, (to, by, &copy))? {
+                        return Ok(Forwarded { id: found.name.key.id, copy, already: false });
+                    }
+                }
+                State::Claimed => {
+                    let Stage::Claimed(owner) = &found.name.stage else { continue };
+                    let (agent, id) = (agent.clone(), found.name.key.id.clone());
+                    return Err(Error::Held { agent, id, pid: owner.pid });
+                }
+                state => return Err(Illegal { state, event: Event::Forward }.into()),
+            }
+            // It moved while we looked at it; its life is finite and so is this loop.
+        }
+    }
+
+    /// Claims what waits, so that nobody takes it away; none if it moved on.
+    fn claim_for_forward(&self, channel: &Channel, found: &Found) -> Result<Option<(Name, Hold)>> {
+        let folders = Folders::open(channel)?;
+        let Some(envelope) = read(channel, &folders.inbox, &found.name, &found.file)? else {
+            return Ok(None);
+        };
+        let Taken::Claim(claim) = hold(channel, &folders, &found.name, envelope)? else { return Ok(None) };
+        self.hold(&channel.agent, &folders, std::slice::from_ref(&claim))?;
+        match Hold::take(&folders.claimed, &claim.name.to_string())? {
+            Seized::Held(hold) => Ok(Some((claim.name, hold))),
+            Seized::Busy | Seized::Gone => Ok(None),
+        }
+    }
+
+    /// Copy first, original second. False if the original was somewhere else by then.
+    fn forward_from(
+        &self,
+        channel: &Channel,
+        state: State,
+        name: &Name,
+        (to, by, copy): (&AgentId, &Sender, &EnvelopeId),
+    ) -> Result<bool> {
+        let next = transition(state, Event::Forward)?;
+        let from = channel.dir(state)?;
+        let file = name.to_string();
+        let Some(original) = read(channel, &from, name, &file)? else { return Ok(false) };
+        self.send_once(&passed_on(&original, copy, to, by)?, copy.clone(), to)?;
+        point("bus.forward.copied");
+        let generation = match name.stage {
+            Stage::Taken(generation) => generation,
+            Stage::Waiting | Stage::Claimed(_) => Generation::NONE,
+        };
+        let done = name.to(Stage::Taken(generation));
+        let folder = forwarded(channel)?;
+        match from.rename(&file, &folder, done.to_string()) {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        point("bus.forward.renamed");
+        folder.sync()?;
+        let why = format!("to {to} as {copy}");
+        let told = Told { from: Some(by), generation: Some(generation), reason: Some(&why), cause: None };
+        self.moved(&channel.agent, &done, next, told);
+        Ok(true)
+    }
+}
+
+/// The folder of what was forwarded; homes from before there were forwards have none.
+fn forwarded(channel: &Channel) -> Result<Dir> {
+    channel.dir_or_create(State::Forwarded)
+}
+
+/// The envelope of a file; none if that moved on.
+fn read(channel: &Channel, dir: &Dir, name: &Name, file: &str) -> Result<Option<Envelope>> {
+    let whole = match dir.read(file, MAX_BYTES as u64) {
+        Err(ReadError::Io(error)) if error.is_not_found() => return Ok(None),
+        Err(ReadError::Io(error)) => return Err(error.into()),
+        read => read.ok().and_then(|bytes| read_as(name, &bytes).ok()),
+    };
+    let damaged = || Error::Damaged { agent: channel.agent.clone(), id: name.key.id.clone() };
+    whole.map(Some).ok_or_else(damaged)
+}
+
+/// The same words from other hands. What was said about the sender's proof, or to one incarnation, is not passed on.
+fn passed_on(original: &Envelope, id: &EnvelopeId, to: &AgentId, by: &Sender) -> Result<Envelope> {
+    let path = Provenance::of(original).forwarded(by)?;
+    let mut copy = Envelope {
+        id: Some(id.clone()),
+        from: by.clone(),
+        to: Some(to.clone()),
+        ts: clock::wall_seconds(),
+        for_generation: None,
+        verified: None,
+        mac: None,
+        digest: None,
+        ..original.clone()
+    };
+    path.mark(&mut copy);
+    Ok(copy)
+}

@@ -1,0 +1,259 @@
+//! The inbox in the order of its names, and what becomes of each file of it.
+//!
+//! A look costs what it takes and not what waits: names are read a bounded number at once, contents one at a time. A file
+//! is read before it is claimed: what is no envelope, or not ours to judge, is never held, and stops none behind it.
+
+use std::ffi::{OsStr, OsString};
+use std::ops::Deref;
+
+use netsky_disk::fs::Dir;
+use netsky_disk::names::Names;
+use netsky_disk::{ReadError, process};
+use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
+use netsky_model::life::{Event, State, transition};
+use netsky_model::name::{Name, Stage};
+
+use crate::bus::{Bus, point};
+use crate::channel::Channel;
+use crate::claim::Claim;
+use crate::error::{Error, Result};
+use crate::poison::{Quarantined, bury_copy};
+
+/// Names read at once. Twice as many are held for a moment, which is some 10 MiB of them.
+const BATCH: usize = 60_000;
+
+/// What a look keeps to tell of; the rest is counted. A million bombs must not fill the memory of who clears them away.
+const TOLD: usize = 100;
+
+/// The first few of many, and how many there were.
+#[derive(Debug)]
+pub struct Few<T> {
+    first: Vec<T>,
+    count: usize,
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Few { first: Vec::new(), count: 0 }
+    }
+}
+
+impl<T> Few<T> {
+    pub(crate) fn push(&mut self, one: T) {
+        self.count += 1;
+        if self.first.len() < TOLD {
+            self.first.push(one);
+        }
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+}
+
+impl<T> Deref for Few<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.first
+    }
+}
+
+/// What a look into an inbox met and did not hold.
+#[derive(Debug, Default)]
+pub struct Aside {
+    /// What was no envelope and went to `poison/`.
+    pub quarantined: Few<Quarantined>,
+    /// Files of a newer format, left where they are.
+    pub newer: Few<String>,
+    /// What could be neither read nor moved and still waits.
+    pub skipped: Few<netsky_disk::Error>,
+}
+
+/// What became of one file of the inbox.
+#[expect(clippy::large_enum_variant, reason = "lives for one step and is moved once")]
+pub(crate) enum Taken {
+    Claim(Claim),
+    Quarantined(Quarantined),
+    Newer(String),
+    /// The system refuses this one file.
+    Skipped(netsky_disk::Error),
+    /// Another process was faster.
+    Gone,
+}
+
+/// The two folders of a claim.
+pub(crate) struct Folders {
+    pub(crate) inbox: Dir,
+    pub(crate) claimed: Dir,
+}
+
+impl Folders {
+    pub(crate) fn open(channel: &Channel) -> Result<Folders> {
+        Ok(Folders { inbox: channel.dir(State::Written)?, claimed: channel.dir(State::Claimed)? })
+    }
+
+    /// Undoes a claim that led to nothing: the same name, the same attempt.
+    pub(crate) fn put_back(&self, claimed: &Name) -> Result<()> {
+        let waiting = claimed.to(Stage::Waiting);
+        Ok(self.claimed.rename(claimed.to_string(), &self.inbox, waiting.to_string())?)
+    }
+}
+
+/// One pass over an inbox.
+pub(crate) struct Queue<'a> {
+    bus: &'a Bus<'a>,
+    channel: &'a Channel,
+    pub(crate) folders: Folders,
+    names: Names,
+    next: usize,
+}
+
+impl<'a> Queue<'a> {
+    /// Everything that waits now, in order; what dead owners held is back before.
+    pub(crate) fn open(bus: &'a Bus<'a>, channel: &'a Channel) -> Result<Queue<'a>> {
+        bus.return_dead_claims(&channel.agent)?;
+        channel.sweep();
+        let folders = Folders::open(channel)?;
+        let names = folders.inbox.settled_names(None, BATCH)?;
+        Ok(Queue { bus, channel, folders, names, next: 0 })
+    }
+
+    /// Takes the next file; none when there is none left.
+    pub(crate) fn take_next(&mut self) -> Result<Option<Taken>> {
+        let Some(file) = self.next_name()? else { return Ok(None) };
+        match self.judge(&file) {
+            // Trouble that is its own must not stop those behind it; the machine's ends the look.
+            Err(Error::Disk(error)) if error.is_of_one_file() => Ok(Some(Taken::Skipped(error))),
+            judged => judged.map(Some),
+        }
+    }
+
+    fn next_name(&mut self) -> Result<Option<OsString>> {
+        if self.next == self.names.len() && self.names.left_out() > 0 {
+            let after = self.names.last().map(OsStr::to_owned);
+            // Forgotten before the next ones are read: only one batch is held at a time.
+            self.names = Names::default();
+            self.names = self.folders.inbox.settled_names(after.as_deref(), BATCH)?;
+            self.next = 0;
+        }
+        let name = self.names.get(self.next).map(OsStr::to_owned);
+        self.next += usize::from(name.is_some());
+        Ok(name)
+    }
+
+    fn judge(&self, file: &OsStr) -> Result<Taken> {
+        let waiting = waiting(file);
+        let read = match &waiting {
+            None => Err(Refused::Damaged("its name is not one of the bus".to_owned())),
+            Some(name) => match self.folders.inbox.read(file, MAX_BYTES as u64) {
+                // Nobody changes a file in an inbox: what is read here is what is held below.
+                Ok(bytes) => read_as(name, &bytes).map(|envelope| (name, envelope)),
+                Err(ReadError::Io(error)) if error.is_not_found() => return Ok(Taken::Gone),
+                Err(ReadError::Io(error)) if !error.is_denied() => return Err(error.into()),
+                Err(other) => Err(Refused::Damaged(other.to_string())),
+            },
+        };
+        match read {
+            Ok((name, envelope)) => hold(self.channel, &self.folders, name, envelope),
+            Err(Refused::Newer) => Ok(Taken::Newer(file.to_string_lossy().into_owned())),
+            Err(Refused::Damaged(why)) => {
+                let inbox = &self.folders.inbox;
+                let quarantined = self.bus.quarantine(self.channel, inbox, State::Written, file, &why)?;
+                Ok(quarantined.map_or(Taken::Gone, Taken::Quarantined))
+            }
+        }
+    }
+}
+
+impl Aside {
+    /// Keeps what is not held; the claim, if it is one.
+    pub(crate) fn sort(&mut self, taken: Taken) -> Option<Claim> {
+        match taken {
+            Taken::Claim(claim) => return Some(claim),
+            Taken::Quarantined(what) => self.quarantined.push(what),
+            Taken::Newer(file) => self.newer.push(file),
+            Taken::Skipped(error) => self.skipped.push(error),
+            Taken::Gone => {}
+        }
+        None
+    }
+}
+
+/// The rename that decides who has it.
+pub(crate) fn hold(
+    channel: &Channel,
+    folders: &Folders,
+    waiting: &Name,
+    envelope: Envelope,
+) -> Result<Taken> {
+    transition(State::Written, Event::Claim)?;
+    let mine = waiting.to(Stage::Claimed(process::identity()?));
+    match folders.inbox.rename(waiting.to_string(), &folders.claimed, mine.to_string()) {
+        Ok(()) => {}
+        Err(error) if error.is_not_found() => return Ok(Taken::Gone),
+        Err(error) if error.is_exists() => {
+            let copy = bury_copy(channel, &folders.inbox, waiting)?;
+            return Ok(copy.map_or(Taken::Gone, Taken::Quarantined));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    point("bus.claim.renamed");
+    Ok(Taken::Claim(Claim::new(&channel.agent, mine, envelope)))
+}
+
+/// What a drain would do with a file, seen without touching it.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// Take it out of the inbox: to its agent, or aside.
+    Takable,
+    /// Leave it to a newer program.
+    Newer,
+    /// Pass it by, or not find it.
+    Stuck,
+}
+
+/// Looks at one file of an inbox.
+pub(crate) fn sight(inbox: &Dir, file: &OsStr) -> Result<Sight> {
+    let Some(name) = waiting(file) else {
+        return Ok(if inbox.is_movable(file)? { Sight::Takable } else { Sight::Stuck });
+    };
+    match inbox.read(file, MAX_BYTES as u64) {
+        Ok(bytes) => match read_as(&name, &bytes) {
+            Err(Refused::Newer) => Ok(Sight::Newer),
+            _ => Ok(Sight::Takable),
+        },
+        Err(ReadError::Io(error)) if error.is_not_found() => Ok(Sight::Stuck),
+        Err(ReadError::Io(error)) if !error.is_denied() && error.is_of_one_file() => Ok(Sight::Stuck),
+        Err(ReadError::Io(error)) if !error.is_denied() => Err(error.into()),
+        Err(_) => Ok(if inbox.is_movable(file)? { Sight::Takable } else { Sight::Stuck }),
+    }
+}
+
+/// The name of a file that waits; none if it is not one of the bus.
+fn waiting(file: &OsStr) -> Option<Name> {
+    file.to_str().and_then(Name::parse).filter(|name| name.stage == Stage::Waiting)
+}
+
+/// Why a file's bytes are not the envelope its name promises.
+pub(crate) enum Refused {
+    Newer,
+    Damaged(String),
+}
+
+pub(crate) fn read_as(name: &Name, bytes: &[u8]) -> std::result::Result<Envelope, Refused> {
+    let mut envelope = Envelope::parse(bytes).map_err(|invalid| match invalid {
+        Invalid::Newer(_) => Refused::Newer,
+        other => Refused::Damaged(other.to_string()),
+    })?;
+    match &envelope.id {
+        Some(id) if *id != name.key.id => {
+            Err(Refused::Damaged(format!("it holds envelope {id} under the name of {}", name.key.id)))
+        }
+        _ => {
+            envelope.id = Some(name.key.id.clone());
+            Ok(envelope)
+        }
+    }
+}

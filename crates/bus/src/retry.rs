@@ -1,0 +1,45 @@
+//! `poison retry`: the owner wants a dead letter tried once more.
+
+use netsky_model::envelope::{Envelope, MAX_BYTES};
+use netsky_model::id::{AgentId, EnvelopeId};
+use netsky_model::life::{Cause, Event, State, transition};
+
+use crate::bus::{Bus, Told, point};
+use crate::error::{Error, Result};
+use crate::poison::{REASON_BYTES, reason_of};
+
+impl Bus<'_> {
+    /// Puts a dead letter back into the inbox, as one attempt more; durable when this returns. Why it had died goes into
+    /// the record. `id` may be shortened where unambiguous.
+    ///
+    /// # Errors
+    /// No such envelope, one that is no dead letter, bytes that are no envelope, or what the file system refuses.
+    pub fn retry(&self, agent: &AgentId, id: &str) -> Result<EnvelopeId> {
+        let channel = self.channel(agent)?;
+        loop {
+            let found = self.find(agent, id)?;
+            let to = transition(found.state, Event::Retry)?;
+            let (poison, inbox) = (channel.dir(State::Poisoned)?, channel.dir(State::Written)?);
+            let id = found.name.key.id.clone();
+            let whole = poison.read(&found.file, MAX_BYTES as u64);
+            if !whole.is_ok_and(|bytes| Envelope::parse(&bytes).is_ok()) {
+                return Err(Error::Damaged { agent: agent.clone(), id });
+            }
+            let died = poison.read(reason_of(&found.file), REASON_BYTES).unwrap_or_default();
+            let back = found.name.given_back();
+            match poison.rename(&found.file, &inbox, back.to_string()) {
+                Ok(()) => {}
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => return Err(error.into()),
+            }
+            point("bus.retry.renamed");
+            inbox.sync()?;
+            // The dead letter is none; a reason that stays behind is harmless.
+            let _ = poison.remove(reason_of(&found.file));
+            let why = format!("the owner retried it; it had died because {}", String::from_utf8_lossy(&died));
+            let told = Told { reason: Some(why.trim_end()), cause: Some(Cause::Retried), ..Told::default() };
+            self.moved(agent, &back, to, told);
+            return Ok(id);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `forward`: one copy at the target, and the original finished only then.
+
+use netsky_bus::{Bus, Error};
+use netsky_model::envelope::Envelope;
+use netsky_model::id::{AgentId, Generation, Sender};
+use netsky_model::life::State;
+use netsky_model::provenance::{MAX_HOPS, Trust};
+use netsky_model::witness::Nobody;
+
+use crate::home::{Home, OUTSIDE, agent, draft, drain};
+
+fn home_with_a_target() -> (Home, AgentId) {
+    let home = Home::new();
+    let target = agent("agent2");
+    home.bus(&Nobody).create(&target).expect("made");
+    (home, target)
+}
+
+fn by() -> Sender {
+    AgentId::root().into()
+}
+
+fn waiting(bus: &Bus<'_>, agent: &AgentId) -> Vec<Envelope> {
+    let entries = bus.list(agent, Some(State::Written)).expect("listed");
+    entries.into_iter().filter_map(|entry| entry.envelope).collect()
+}
+
+#[test]
+fn fm_forward_what_waits_and_what_was_delivered_goes_on_once() {
+    let (home, target) = home_with_a_target();
+    let bus = home.bus(&Nobody);
+    for delivered in [false, true] {
+        let mut told = draft("please look");
+        told.kind = Some("brief".to_owned());
+        told.thread = Some("t-1".to_owned());
+        let id = bus.send(told).expect("sent").id;
+        if delivered {
+            bus.drain(&AgentId::root(), 9, Generation(3), |_| Ok(())).expect("drained");
+        }
+        let first = bus.forward(&AgentId::root(), id.as_str(), &target, &by()).expect("forwarded");
+        assert!(!first.already);
+        let again = bus.forward(&AgentId::root(), id.as_str(), &target, &by()).expect("known");
+        assert_eq!((again.already, &again.copy), (true, &first.copy));
+        let copies = waiting(&bus, &target);
+        let [copy] = &copies[..] else { panic!("{copies:?}") };
+        assert_eq!((copy.id.as_ref(), copy.to.as_ref()), (Some(&first.copy), Some(&target)));
+        assert_eq!(
+            (copy.text.as_str(), copy.kind.as_deref(), copy.thread.as_deref()),
+            ("please look", Some("brief"), Some("t-1"))
+        );
+        assert_eq!((copy.from.as_str(), copy.hops), ("agent0", Some(1)));
+        assert_eq!(copy.origin.as_ref().map(Sender::as_str), Some("agent1"));
+        bus.drain(&target, 9, OUTSIDE, |_| Ok(())).expect("drained");
+    }
+    assert_eq!(home.counts(), [0, 0, 0, 0, 0]);
+    assert_eq!(home.names(State::Forwarded).len(), 2);
+    assert!(home.names(State::Forwarded)[1].ends_with(".1.g3.json"));
+}
+
+#[test]
+fn a3_forwards_lower_trust_and_end_after_their_hops() {
+    let (home, target) = home_with_a_target();
+    let bus = home.bus(&Nobody);
+    let mut told = draft("from the owner");
+    told.from = Sender::owner();
+    let mut id = bus.send(told).expect("sent").id;
+    let (mut here, mut there) = (AgentId::root(), target);
+    for hop in 1..=MAX_HOPS {
+        let by = here.clone().into();
+        id = bus.forward(&here, id.as_str(), &there, &by).expect("near enough").copy;
+        let copy = waiting(&bus, &there).remove(0);
+        assert_eq!(copy.hops, Some(hop));
+        assert_eq!(netsky_model::provenance::Provenance::of(&copy).trust, Trust::Agent, "never the owner's");
+        std::mem::swap(&mut here, &mut there);
+    }
+    let by = here.clone().into();
+    let far = bus.forward(&here, id.as_str(), &there, &by);
+    assert!(matches!(far, Err(Error::TooFar(_))), "{far:?}");
+    assert_eq!(waiting(&bus, &here).len(), 1, "it stays, with its attempt: {:?}", waiting(&bus, &here));
+}
+
+#[test]
+fn what_is_held_finished_or_for_nobody_is_not_forwarded() {
+    let (home, target) = home_with_a_target();
+    let bus = home.bus(&Nobody);
+    let me = AgentId::root();
+    let id = bus.send(draft("x")).expect("sent").id;
+    let nobody = bus.forward(&me, id.as_str(), &agent("agent77"), &by());
+    assert!(matches!(nobody, Err(Error::UnknownTarget(_))));
+    let claim = bus.claim(&me, 1).expect("claimed").claims.remove(0);
+    assert!(matches!(bus.forward(&me, id.as_str(), &target, &by()), Err(Error::Held { .. })));
+    bus.put_back(claim).expect("back");
+    assert_eq!(drain(&bus), [("x".to_owned(), 1)]);
+    bus.ack(&me, id.as_str()).expect("acked");
+    assert!(matches!(bus.forward(&me, id.as_str(), &target, &by()), Err(Error::Illegal(_))));
+    assert!(waiting(&bus, &target).is_empty());
+}
+
+#[test]
+fn d1_a_forward_that_died_before_it_finished_the_original_places_no_second_copy() {
+    let (home, target) = home_with_a_target();
+    let bus = home.bus(&Nobody);
+    let me = AgentId::root();
+    let id = bus.send(draft("x")).expect("sent").id;
+    bus.forward(&me, id.as_str(), &target, &by()).expect("forwarded");
+    // As it was before the last step.
+    let done = home.names(State::Forwarded).remove(0);
+    let before = done.replace(".1.g0.json", ".json");
+    home.forge((State::Forwarded, &done), (State::Written, &before));
+    let again = bus.forward(&me, id.as_str(), &target, &by()).expect("forwarded");
+    assert!(!again.already);
+    assert_eq!(waiting(&bus, &target).len(), 1);
+    assert_eq!(home.names(State::Forwarded), [done]);
+}
+
+#[test]
+fn eight_who_forward_the_same_envelope_place_one_copy() {
+    let (home, target) = home_with_a_target();
+    let id = home.bus(&Nobody).send(draft("x")).expect("sent").id;
+    let done: usize = std::thread::scope(|scope| {
+        let forward = || home.bus(&Nobody).forward(&AgentId::root(), id.as_str(), &target, &by());
+        let racers: Vec<_> = (0..8).map(|_| scope.spawn(forward)).collect();
+        let ended = racers.into_iter().map(|racer| racer.join().expect("no panic"));
+        // Who meets it in another's hands is refused; that is no harm.
+        ended.filter(|ended| ended.as_ref().is_ok_and(|forwarded| !forwarded.already)).count()
+    });
+    assert_eq!(done, 1);
+    assert_eq!(waiting(&home.bus(&Nobody), &target).len(), 1);
+    assert_eq!(home.names(State::Forwarded).len(), 1);
+}

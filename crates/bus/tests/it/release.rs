@@ -1,0 +1,104 @@
+//! `release`: what is given back by hand waits again, and who had it shows nothing of it afterwards.
+
+use std::cell::Cell;
+
+use netsky_bus::{Error, Owner};
+use netsky_model::id::{AgentId, Generation};
+use netsky_model::life::State;
+use netsky_model::witness::Nobody;
+
+use crate::home::{Home, Memory, OUTSIDE, draft, drain};
+
+fn me() -> AgentId {
+    AgentId::root()
+}
+
+#[test]
+fn what_is_claimed_or_delivered_comes_back_with_one_attempt_more() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let id = bus.send(draft("x")).expect("sent").id;
+    let waits = bus.take_back(&me(), id.as_str(), Owner::Spared).expect("it waits");
+    assert!(waits.already && waits.attempt == 1);
+    let _claim = bus.claim(&me(), 1).expect("claimed").claims.remove(0);
+    let claimed = bus.take_back(&me(), id.as_str(), Owner::Spared).expect("not shown yet");
+    assert_eq!((claimed.state, claimed.attempt, claimed.already), (State::Written, 2, false));
+    assert_eq!(drain(&bus), [("x".to_owned(), 2)]);
+    let delivered = bus.take_back(&me(), id.as_str(), Owner::Spared).expect("delivered");
+    assert_eq!((delivered.state, delivered.attempt), (State::Written, 3));
+    assert_eq!(home.counts(), [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn what_is_finished_is_not_released() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let id = bus.send(draft("x")).expect("sent").id;
+    bus.ack(&me(), id.as_str()).expect("acked");
+    assert!(matches!(bus.take_back(&me(), id.as_str(), Owner::Spared), Err(Error::Illegal(_))));
+    assert_eq!(home.counts(), [0, 0, 0, 1, 0]);
+}
+
+#[test]
+fn the_fifth_release_makes_a_dead_letter() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let id = bus.send(draft("x")).expect("sent").id;
+    for attempt in 1..=5 {
+        bus.drain(&me(), 1, Generation(1), |_| Ok(())).expect("drained");
+        let released = bus.take_back(&me(), id.as_str(), Owner::Spared).expect("released");
+        let state = if attempt == 5 { State::Poisoned } else { State::Written };
+        assert_eq!(released.state, state, "attempt {attempt}");
+    }
+    assert!(home.reason(&home.names(State::Poisoned)[0]).contains("it was released by hand"));
+}
+
+#[test]
+fn fence_a_claim_that_was_taken_away_is_neither_shown_nor_recorded() {
+    let home = Home::new();
+    let memory = Memory::default();
+    let bus = home.bus(&memory);
+    let id = bus.send(draft("x")).expect("sent").id;
+    let claim = bus.claim(&me(), 1).expect("claimed").claims.remove(0);
+    bus.take_back(&me(), id.as_str(), Owner::Spared).expect("released");
+    let before = memory.0.borrow().clone();
+    let shown = Cell::new(false);
+    let late = bus.surface(claim, OUTSIDE, |_| {
+        shown.set(true);
+        Ok(())
+    });
+    assert!(matches!(late, Err(Error::Fenced(lost)) if lost == id));
+    assert!(!shown.get(), "shown by who had lost it");
+    assert_eq!(*memory.0.borrow(), before, "nothing happened");
+    assert_eq!(home.counts(), [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn fence_a_claim_that_is_being_shown_is_not_taken_away() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let id = bus.send(draft("x")).expect("sent").id;
+    let refused = Cell::new(false);
+    bus.drain(&me(), 1, OUTSIDE, |_| {
+        let released = home.bus(&Nobody).take_back(&me(), id.as_str(), Owner::Spared);
+        refused.set(matches!(released, Err(Error::Held { .. })));
+        Ok(())
+    })
+    .expect("drained");
+    assert!(refused.get());
+    assert_eq!(home.counts(), [0, 0, 1, 0, 0]);
+}
+
+#[test]
+fn fence_of_several_claims_one_that_was_lost_keeps_all_from_being_shown() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let id = bus.send(draft("0")).expect("sent").id;
+    bus.send(draft("1")).expect("sent");
+    let mut claims = bus.claim(&me(), 2).expect("claimed").claims;
+    bus.take_back(&me(), id.as_str(), Owner::Spared).expect("released");
+    assert!(matches!(bus.fence(&mut claims), Err(Error::Fenced(_))));
+    let put_back: Vec<bool> = claims.into_iter().map(|claim| bus.put_back(claim).is_ok()).collect();
+    assert_eq!(put_back, [false, true]);
+    assert_eq!(drain(&bus), [("0".to_owned(), 2), ("1".to_owned(), 1)]);
+}

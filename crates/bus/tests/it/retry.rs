@@ -1,0 +1,67 @@
+//! `poison retry` and the late ack: the two ways out of the dead letters.
+
+use std::cell::RefCell;
+use std::io;
+
+use netsky_bus::{Bus, Error};
+use netsky_model::id::AgentId;
+use netsky_model::life::{Cause, State};
+use netsky_model::witness::{Nobody, Transition, Witness};
+
+use crate::home::{Home, OUTSIDE, draft, drain};
+
+/// A dead letter: five readers failed.
+fn dead_letter(bus: &Bus<'_>) -> String {
+    let id = bus.send(draft("x")).expect("sent").id.to_string();
+    for _ in 1..=5 {
+        let failed = bus.drain(&AgentId::root(), 1, OUTSIDE, |_| Err(io::Error::other("gone")));
+        assert!(failed.is_err());
+    }
+    id
+}
+
+#[derive(Default)]
+struct Reasons(RefCell<Vec<(Option<Cause>, String)>>);
+
+impl Witness for Reasons {
+    fn saw(&self, seen: &Transition) {
+        self.0.borrow_mut().push((seen.cause, seen.reason.clone().unwrap_or_default()));
+    }
+}
+
+#[test]
+fn a_retried_dead_letter_has_one_more_attempt_and_its_reason_in_the_record() {
+    let home = Home::new();
+    let reasons = Reasons::default();
+    let bus = home.bus(&reasons);
+    let id = dead_letter(&bus);
+    bus.retry(&AgentId::root(), &id).expect("retried");
+    let told = reasons.0.borrow().last().cloned().expect("told");
+    assert_eq!(told.0, Some(Cause::Retried));
+    assert!(told.1.contains("surfaced 5 times in vain"), "{}", told.1);
+    assert_eq!(std::fs::read_dir(home.folder(State::Poisoned)).expect("there").count(), 0);
+    assert_eq!(drain(&bus), [("x".to_owned(), 6)]);
+    bus.take_back(&AgentId::root(), &id, netsky_bus::Owner::Spared).expect("released");
+    assert_eq!(home.counts(), [0, 0, 0, 0, 1], "one more, and no more");
+}
+
+#[test]
+fn what_is_no_dead_letter_or_no_envelope_is_not_retried() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let id = bus.send(draft("x")).expect("sent").id;
+    assert!(matches!(bus.retry(&AgentId::root(), id.as_str()), Err(Error::Illegal(_))));
+    std::fs::write(home.folder(State::Poisoned).join("00000000000000000042-bad.json"), "{").expect("written");
+    assert!(matches!(bus.retry(&AgentId::root(), "bad"), Err(Error::Damaged { .. })));
+    assert_eq!(home.counts(), [1, 0, 0, 0, 1]);
+}
+
+#[test]
+fn a_late_ack_of_a_dead_letter_ends_it_well() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let id = dead_letter(&bus);
+    bus.ack(&AgentId::root(), &id).expect("acked");
+    assert_eq!(home.counts(), [0, 0, 0, 1, 0]);
+    assert_eq!(std::fs::read_dir(home.folder(State::Poisoned)).expect("there").count(), 0);
+}

@@ -1,0 +1,170 @@
+//! Names of a folder that may hold any number of files: in order, and a bounded number of them at once.
+//!
+//! Promise: the memory that a selection needs depends on its bound, not on the folder.
+
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+
+/// Names in rising order, as bytes.
+#[derive(Debug, Default)]
+pub struct Names {
+    // One block for all: a name of its own each would cost twice the memory.
+    bytes: Vec<u8>,
+    places: Vec<Place>,
+    left_out: usize,
+}
+
+/// Where a name stands in the block; no file system has one over 255 bytes.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: u32,
+    len: u8,
+}
+
+impl Names {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// How many others there were that the bound left out.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// The name at a place in the order.
+    pub fn get(&self, nth: usize) -> Option<&OsStr> {
+        Some(self.at(*self.places.get(nth)?))
+    }
+
+    /// The highest one.
+    pub fn last(&self) -> Option<&OsStr> {
+        Some(self.at(*self.places.last()?))
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &OsStr> {
+        self.places.iter().map(|place| self.at(*place))
+    }
+
+    pub(crate) fn has(&self, name: &OsStr) -> bool {
+        self.places.binary_search_by(|place| self.at(*place).cmp(name)).is_ok()
+    }
+
+    fn at(&self, place: Place) -> &OsStr {
+        let start = place.start as usize;
+        OsStr::from_bytes(&self.bytes[start..start + usize::from(place.len)])
+    }
+
+    fn push(&mut self, name: &OsStr) {
+        // Both always fit: a name has at most 255 bytes, and the block is bounded by a selection.
+        let (Ok(start), Ok(len)) = (u32::try_from(self.bytes.len()), u8::try_from(name.len())) else {
+            return;
+        };
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.places.push(Place { start, len });
+    }
+
+    fn sort(&mut self) {
+        let Names { bytes, places, .. } = self;
+        let of = |place: &Place| &bytes[place.start as usize..][..usize::from(place.len)];
+        places.sort_unstable_by(|a, b| of(a).cmp(of(b)));
+    }
+
+    /// Keeps the names at these places in the order and forgets the rest.
+    fn keep(&mut self, range: Range<usize>) {
+        let mut kept = Names { left_out: self.left_out + self.len() - range.len(), ..Names::default() };
+        for place in &self.places[range] {
+            kept.push(self.at(*place));
+        }
+        *self = kept;
+    }
+}
+
+/// Which end of the order is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Lowest,
+    Highest,
+}
+
+/// The names at one end of the order, of however many are offered.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    names: Names,
+    end: End,
+    bound: usize,
+}
+
+impl Selection {
+    pub(crate) fn new(end: End, bound: usize) -> Selection {
+        Selection { names: Names::default(), end, bound }
+    }
+
+    pub(crate) fn offer(&mut self, name: &OsStr) {
+        self.names.push(name);
+        // Sorted once for as many names as are kept, so the work for each name is bounded too.
+        if self.names.len() >= self.bound.saturating_mul(2) {
+            self.cut();
+        }
+    }
+
+    pub(crate) fn end(mut self) -> Names {
+        self.cut();
+        self.names
+    }
+
+    fn cut(&mut self) {
+        self.names.sort();
+        let len = self.names.len();
+        let bound = self.bound.min(len);
+        if bound < len {
+            self.names.keep(if self.end == End::Lowest { 0..bound } else { len - bound..len });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selected(end: End, bound: usize) -> (Vec<String>, usize) {
+        let mut selection = Selection::new(end, bound);
+        for n in 0..1_000_u32 {
+            // In no order, and each once: 7 and 1000 have no common divisor.
+            selection.offer(format!("{:04}", n * 7 % 1_000).as_ref());
+        }
+        let names = selection.end();
+        (names.iter().map(|name| name.to_string_lossy().into_owned()).collect(), names.left_out())
+    }
+
+    #[test]
+    fn a_selection_is_the_end_of_the_order_whatever_its_bound() {
+        let all: Vec<String> = (0..1_000).map(|n| format!("{n:04}")).collect();
+        for bound in [1, 3, 64, 999, 1_000, 5_000] {
+            let kept = bound.min(1_000);
+            assert_eq!(selected(End::Lowest, bound), (all[..kept].to_vec(), 1_000 - kept), "{bound}");
+            assert_eq!(
+                selected(End::Highest, bound),
+                (all[1_000 - kept..].to_vec(), 1_000 - kept),
+                "{bound}"
+            );
+        }
+        assert_eq!(selected(End::Lowest, 0), (Vec::new(), 1_000));
+    }
+
+    #[test]
+    fn a_name_is_found_among_them() {
+        let mut selection = Selection::new(End::Lowest, 10);
+        ["b", "a", "c"].iter().for_each(|name| selection.offer(name.as_ref()));
+        let names = selection.end();
+        assert!(names.has("b".as_ref()) && !names.has("bb".as_ref()));
+        assert_eq!((names.last(), names.get(0)), (Some("c".as_ref()), Some("a".as_ref())));
+    }
+}
