@@ -18,6 +18,9 @@ use crate::sys::{self, Handle, Stat};
 
 /// Folders are ours alone.
 const FOLDER_MODE: u32 = 0o700;
+/// A folder that was not touched for so long gets another time when it is touched again: file systems stamp by the tick
+/// of a coarse clock.
+const SETTLED: std::time::Duration = std::time::Duration::from_secs(2);
 /// Files are ours alone.
 const FILE_MODE: u32 = 0o600;
 
@@ -169,6 +172,19 @@ impl Dir {
         sys::stat(Some(&self.handle), name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)
     }
 
+    /// What changes whenever a name comes or goes; none while that cannot be told yet: a folder that was touched just
+    /// now may be touched again within the same tick of its clock.
+    ///
+    /// # Errors
+    /// The folder cannot be looked at.
+    pub fn version(&self) -> Result<Option<String>> {
+        let version = self.handle.version().map_err(|e| self.error("look at folder", e))?;
+        let settled = (crate::clock::wall() - SETTLED).as_nanosecond();
+        Ok(version
+            .filter(|(_, written, changed)| written.max(changed) < &settled)
+            .map(|(inode, written, changed)| format!("{inode}:{written}:{changed}")))
+    }
+
     /// Whether a name is there, whatever it is.
     ///
     /// # Errors
@@ -177,6 +193,18 @@ impl Dir {
         match self.look(name.as_ref()) {
             Ok(_) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(self.file_error("look at", name, e)),
+        }
+    }
+
+    /// Bytes of what has a name; none if nothing has.
+    ///
+    /// # Errors
+    /// The folder cannot be searched.
+    pub fn size(&self, name: impl AsRef<OsStr>) -> Result<Option<u64>> {
+        match self.look(name.as_ref()) {
+            Ok(stat) => Ok(Some(stat.size)),
+            Err(Errno::NOENT) => Ok(None),
             Err(e) => Err(self.file_error("look at", name, e)),
         }
     }

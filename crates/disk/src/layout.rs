@@ -84,6 +84,16 @@ impl Layout {
         self.record().join("lock")
     }
 
+    /// The queryable record; derived.
+    pub fn meta_db(&self) -> PathBuf {
+        self.home.join("meta.db")
+    }
+
+    /// Held by the one ingester.
+    pub fn ingest_lock(&self) -> PathBuf {
+        self.record().join("ingest.lock")
+    }
+
     /// Program logs, telemetry.
     pub fn logs(&self) -> PathBuf {
         self.home.join("logs")

@@ -1,6 +1,6 @@
 //! Append-only files of JSON lines: a torn last line is cut before anything follows it (faults T14).
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -57,7 +57,12 @@ impl Lines {
         Ok(Lines { file, path: dir.path().join(name) })
     }
 
-    fn len(&self) -> Result<u64> {
+    /// Bytes in the file now.
+    ///
+    /// # Errors
+    /// The system does not say.
+    #[expect(clippy::len_without_is_empty, reason = "asked of a file that is about to grow")]
+    pub fn len(&self) -> Result<u64> {
         self.file.stat().map(|stat| stat.size).map_err(|e| self.error("look at", e))
     }
 
@@ -128,6 +133,76 @@ impl Lines {
     /// The system could not.
     pub fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|e| self.error("sync", e))
+    }
+}
+
+/// Reads the whole lines of a file one by one, from an offset on, while others may append to it.
+#[derive(Debug)]
+pub struct Reader {
+    file: BufReader<Source>,
+    path: PathBuf,
+    /// Where the next line begins.
+    at: u64,
+    line: Vec<u8>,
+}
+
+/// A file as something that reads, from an offset of its own.
+#[derive(Debug)]
+struct Source {
+    file: Handle,
+    at: u64,
+}
+
+impl Read for Source {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read_at(bytes, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl Reader {
+    /// Open for reading from the line that begins at `at`.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(dir: &Dir, name: &str, at: u64) -> Result<Reader> {
+        let file = dir.open_handle(name.as_ref(), OFlags::RDONLY)?;
+        let file = BufReader::with_capacity(STEP as usize, Source { file, at });
+        Ok(Reader { file, path: dir.path().join(name), at, line: Vec::new() })
+    }
+
+    /// Where the next line begins.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// The next whole line and where it begins; none at the end, where half a line is none. Of a line that is longer
+    /// than any that this program writes only the beginning comes.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn next_line(&mut self) -> Result<Option<(u64, &[u8])>> {
+        let begins = self.at;
+        let mut next = begins;
+        self.line.clear();
+        loop {
+            let read = self.file.fill_buf().map_err(|e| Error::new("read", &self.path, e))?;
+            if read.is_empty() {
+                return Ok(None);
+            }
+            let end = read.iter().position(|b| *b == b'\n');
+            let part = &read[..end.unwrap_or(read.len())];
+            let room = (LONGEST as usize).saturating_sub(self.line.len());
+            self.line.extend_from_slice(&part[..part.len().min(room)]);
+            let used = part.len() + usize::from(end.is_some());
+            self.file.consume(used);
+            next += used as u64;
+            if end.is_some() {
+                self.at = next;
+                return Ok(Some((begins, &self.line)));
+            }
+        }
     }
 }
 

@@ -176,6 +176,15 @@ impl Handle {
         ask!(self, file => rustix::fs::fstat(file).map(Stat::from), node => node.world().stat_handle(node.number()))
     }
 
+    /// Inode, last write and last change in nanoseconds of the wall clock; a simulated world does not say.
+    pub(crate) fn version(&self) -> Result<Option<(u64, i128, i128)>> {
+        let stat = ask!(self, file => rustix::fs::fstat(file)?, _node => return Ok(None));
+        let nanos = |seconds, nanos| i128::from(seconds) * 1_000_000_000 + nanos as i128;
+        let (written, changed) =
+            (nanos(stat.st_mtime, stat.st_mtime_nsec), nanos(stat.st_ctime, stat.st_ctime_nsec));
+        Ok(Some((stat.st_ino, written, changed)))
+    }
+
     /// Each name in a folder, as they come.
     pub(crate) fn each_name(&self, mut take: impl FnMut(&OsStr)) -> Result<()> {
         let dir = ask!(self, dir => rustix::fs::Dir::read_from(dir)?, node => {
@@ -244,6 +253,10 @@ impl Handle {
                 _ => Err(io::ErrorKind::UnexpectedEof.into()),
             }
         )
+    }
+
+    pub(crate) fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+        ask!(self, file => file.read_at(bytes, at), node => Ok(node.world().read_at(node.number(), bytes, at)?))
     }
 
     pub(crate) fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {

@@ -1,6 +1,9 @@
 //! What this crate's calls answer when they cannot do their work.
 
 use std::path::PathBuf;
+use std::time::Duration;
+
+use rusqlite::ErrorCode;
 
 /// What every call of this crate returns.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -43,4 +46,65 @@ pub enum Error {
     /// A kind or a key that is none.
     #[error("{0:?} is no kind or key of a fact")]
     Invalid(String),
+    /// The database did not do what was asked.
+    #[error("{op} meta.db: {source}")]
+    Sql {
+        /// What was tried, as a verb.
+        op: &'static str,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The database is none that this program may use; it is left as it is.
+    #[error("meta.db is left alone: {0}")]
+    Unsuited(String),
+    /// A question that may not be asked: what of it is refused.
+    #[error("a question of the record may not use {0}")]
+    Denied(String),
+    /// A question that takes too long.
+    #[error("the question takes longer than {0:?}")]
+    TooSlow(Duration),
+}
+
+/// What our own statements are tried to: they fit the tables that this program makes.
+pub(crate) const PREPARE: &str = "use the tables of";
+
+/// Names what was tried where SQLite refuses.
+pub(crate) fn sql(op: &'static str) -> impl Fn(rusqlite::Error) -> Error + Copy {
+    move |source| Error::Sql { op, source }
+}
+
+impl Error {
+    fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Error::Sql { source, .. } => source.sqlite_error_code(),
+            _ => None,
+        }
+    }
+
+    /// Whether the database does not read, or is not as this program makes it: it can be made again.
+    pub fn is_damage(&self) -> bool {
+        match self.code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => true,
+            // A table of ours that is not there: its version says that it is.
+            Some(ErrorCode::Unknown) => matches!(self, Error::Sql { op: PREPARE, .. }),
+            _ => false,
+        }
+    }
+
+    /// Whether somebody else holds the database.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    }
+
+    /// Whether it is this row that the database does not take, and the next may fare better.
+    pub(crate) fn is_of_one_row(&self) -> bool {
+        use ErrorCode::{
+            AuthorizationForStatementDenied, ConstraintViolation, TooBig, TypeMismatch, Unknown,
+        };
+        let code = self.code();
+        matches!(
+            code,
+            Some(ConstraintViolation | TooBig | TypeMismatch | AuthorizationForStatementDenied | Unknown)
+        )
+    }
 }

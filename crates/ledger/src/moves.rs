@@ -3,7 +3,6 @@
 //! Promise: a line that does not read is counted and skipped, and no other with it. Lines are unsynced, so an absent
 //! one proves nothing; one that is there was written after what it tells of.
 
-use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lines;
 use netsky_model::hlc::Hlc;
@@ -12,6 +11,8 @@ use netsky_model::life::{CAUSES, Cause, STATES, State};
 use netsky_model::name::Key;
 use netsky_model::process::ProcessId;
 use serde::Deserialize;
+
+use crate::logs;
 
 /// What a line tells of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,15 +73,8 @@ struct Line {
 /// A file that cannot be read.
 pub fn moves(layout: &Layout) -> netsky_disk::Result<Moves> {
     let mut all = Moves::default();
-    let logs = match Dir::open(layout.logs()) {
-        Err(e) if e.is_not_found() => return Ok(all),
-        opened => opened?,
-    };
-    for name in logs.names()? {
-        if !name.starts_with("telemetry-") || !name.ends_with(".jsonl") {
-            continue;
-        }
-        for line in lines::read(logs.path().join(&name))? {
+    for file in logs::files(layout, logs::TELEMETRY)? {
+        for line in lines::read(layout.logs().join(&file.name))? {
             match parse(&line) {
                 Ok(told) => all.moves.extend(told),
                 Err(Unread) => all.unread += 1,
@@ -123,6 +117,8 @@ fn parse(line: &[u8]) -> Result<Option<Move>, Unread> {
 #[cfg(test)]
 mod tests {
     use netsky_model::witness::{Transition, Witness};
+
+    use netsky_disk::fs::Dir;
 
     use super::*;
     use crate::Telemetry;

@@ -1,14 +1,15 @@
 //! `logs/telemetry-<date>.jsonl`: appended beside other writers, one write a line, not synced.
 
 use std::cell::OnceCell;
+use std::time::Duration;
 
-use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
-use netsky_disk::lines::Lines;
 use netsky_disk::{clock, process};
 use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
 use serde::Serialize;
+
+use crate::logs;
 
 /// Version of a line.
 const VERSION: u64 = 1;
@@ -56,6 +57,12 @@ impl Telemetry {
         self.append("watchdog", &serde_json::json!({ "what": what, "agent": agent, "why": cut(why) }));
     }
 
+    /// Records one tick of a driver of time: which, how it ended, how long it took.
+    pub fn tick(&self, name: &str, outcome: &str, took: Duration) {
+        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        self.append("tick", &serde_json::json!({ "name": name, "outcome": cut(outcome), "millis": millis }));
+    }
+
     pub(crate) fn append(&self, event: &'static str, body: &impl Serialize) {
         let now = clock::stamp();
         let line = Line {
@@ -66,17 +73,9 @@ impl Telemetry {
             process: self.me.get_or_init(|| process::identity().ok()).as_ref(),
             body,
         };
+        let Ok(bytes) = serde_json::to_vec(&line) else { return };
         // Telemetry is a help to people; what it is about has happened and is on disk whether or not this succeeds.
-        let _ = self.try_append(&now.wall.strftime("%Y-%m-%d").to_string(), &line);
-    }
-
-    fn try_append(&self, date: &str, line: &impl Serialize) -> netsky_disk::Result<()> {
-        let logs = Dir::open(self.layout.logs())?;
-        let name = format!("telemetry-{date}.jsonl");
-        let bytes = serde_json::to_vec(line).map_err(|e| {
-            netsky_disk::Error::new("encode line of", logs.path().join(&name), std::io::Error::from(e))
-        })?;
-        Lines::open_shared(&logs, &name)?.append(&bytes)
+        let _ = logs::append(&self.layout, logs::TELEMETRY, now.wall, &bytes);
     }
 }
 

@@ -70,6 +70,7 @@ pub fn ticker(cx: &Context<'_>, interval: Duration, said: impl Fn(&str)) -> ! {
         };
         beat.duration_ms = clock::boot().saturating_sub(began).as_millis() as u64;
         beat.at = clock::stamp();
+        cx.record.tick("watchdog", &beat.outcome, Duration::from_millis(beat.duration_ms));
         said(&format!("{} watchdog tick: {} in {} ms", beat.at.wall, beat.outcome, beat.duration_ms));
         tell(cx, &beat, &said);
         // After a suspend or a slow tick: the next slot of the cadence, not one for each that passed.

@@ -105,6 +105,22 @@ const BANS: &[Ban] = &[
         instead: "return an error; only main ends the process (fault points in disk abort on purpose)",
     },
     Ban {
+        calls: &["Connection::open(", "Connection::open_with_flags("],
+        doors: &["crates/ledger/src/meta/open.rs"],
+        tests: false,
+        instead: "ask netsky_ledger: the database is written by one ingester and read by guarded questions",
+    },
+    Ban {
+        calls: &["netsky_ledger::ingest(", "netsky_ledger::rebuild(", "netsky_ledger::query("],
+        doors: &[
+            "crates/cli/src/verb/query.rs",
+            "crates/cli/src/verb/ledger/ingest.rs",
+            "crates/cli/src/verb/ledger/rebuild.rs",
+        ],
+        tests: false,
+        instead: "no other verb may wait for the database",
+    },
+    Ban {
         calls: &["unbounded_channel(", "mpsc::channel()"],
         doors: &[],
         tests: false,

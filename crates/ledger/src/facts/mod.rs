@@ -20,10 +20,11 @@ use netsky_disk::{clock, fault};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use read::file_name;
-use row::{End, MAX_ROW};
+use row::MAX_ROW;
 
 pub use read::{FactFile, facts, files};
+pub(crate) use read::{file, file_name, numbers};
+pub(crate) use row::End;
 pub use row::Fact;
 
 /// A file that would grow past this is sealed: every append reads and checks the file it appends to.
@@ -201,6 +202,7 @@ impl Tail {
                 kind: (*kind).to_owned(),
                 key: (*key).to_owned(),
                 data: data.clone(),
+                hash: String::new(),
             };
             let (line, next) = row::line(&fact, &end);
             if line.len() > MAX_ROW {

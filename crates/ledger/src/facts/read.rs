@@ -25,13 +25,22 @@ pub struct FactFile {
     pub broken: Vec<(usize, String)>,
     /// Rows beyond the end that the next file names.
     pub void: usize,
+    /// Bytes in it.
+    pub(crate) size: u64,
     /// Bytes of the whole lines that count.
     pub(super) bytes: u64,
-    pub(super) end: End,
+    pub(crate) end: End,
+}
+
+impl FactFile {
+    /// Its name in `record/`.
+    pub fn name(&self) -> String {
+        file_name(self.number)
+    }
 }
 
 /// The numbers of the files there are, rising.
-pub(super) fn numbers(record: &Dir) -> Result<Vec<u64>> {
+pub(crate) fn numbers(record: &Dir) -> Result<Vec<u64>> {
     let number = |name: &String| {
         let number: u64 = name.strip_prefix("facts-")?.strip_suffix(".jsonl")?.parse().ok()?;
         (file_name(number) == *name).then_some(number)
@@ -41,7 +50,7 @@ pub(super) fn numbers(record: &Dir) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
-pub(super) fn file_name(number: u64) -> String {
+pub(crate) fn file_name(number: u64) -> String {
     format!("facts-{number}.jsonl")
 }
 
@@ -83,7 +92,7 @@ pub fn facts(layout: &Layout) -> Result<Vec<Fact>> {
 }
 
 /// One file after `before` (as it says itself, where that is none), as far as the file `next` says that it goes.
-pub(super) fn file(record: &Dir, number: u64, before: Option<&End>, next: Option<u64>) -> Result<FactFile> {
+pub(crate) fn file(record: &Dir, number: u64, before: Option<&End>, next: Option<u64>) -> Result<FactFile> {
     let bytes = content(record, number)?;
     let until = next.map(|next| first_prev(record, next)).transpose()?.flatten();
     let newer = |found| Error::Newer { path: record.path().join(file_name(number)), found };
@@ -92,6 +101,7 @@ pub(super) fn file(record: &Dir, number: u64, before: Option<&End>, next: Option
         facts: Vec::new(),
         broken: Vec::new(),
         void: 0,
+        size: bytes.len() as u64,
         bytes: 0,
         end: before.cloned().unwrap_or_else(End::genesis),
     };

@@ -30,18 +30,21 @@ pub struct Fact {
     pub key: String,
     /// The rest, as its kind has it.
     pub data: Value,
+    /// Its hash in the chain; empty before it has a place.
+    #[serde(default, skip_serializing)]
+    pub hash: String,
 }
 
 /// Where a chain ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct End {
+pub(crate) struct End {
     pub(super) seq: u64,
     pub(super) hash: String,
 }
 
 impl End {
     /// Before the first row.
-    pub(super) fn genesis() -> End {
+    pub(crate) fn genesis() -> End {
         End { seq: 0, hash: chain::GENESIS.to_owned() }
     }
 }

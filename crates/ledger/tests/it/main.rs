@@ -2,3 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod facts;
+mod house;
+mod ingest;
+mod query;

@@ -1,0 +1,158 @@
+//! Rows on their way in: transactions of bounded size, each with how far its sources were read.
+
+use netsky_disk::layout::Layout;
+use netsky_disk::process;
+use rusqlite::{Connection, OptionalExtension, Params, Statement};
+
+use super::Ingested;
+use super::refused::{self, Row};
+use crate::error::{Error, PREPARE, Result, sql};
+use crate::meta;
+
+/// Most rows of a transaction: some megabytes of log.
+const ROWS: usize = 20_000;
+
+/// An open transaction, renewed whenever it is full.
+pub(super) struct Batch<'db> {
+    pub(super) layout: &'db Layout,
+    pub(super) done: Ingested,
+    db: &'db Connection,
+    save: Statement<'db>,
+    release: Statement<'db>,
+    rows: usize,
+}
+
+impl<'db> Batch<'db> {
+    pub(super) fn begin(layout: &'db Layout, db: &'db Connection) -> Result<Batch<'db>> {
+        db.execute_batch("BEGIN IMMEDIATE").map_err(sql("write to"))?;
+        let prepare = |text| db.prepare(text).map_err(sql(PREPARE));
+        let (save, release) = (prepare("SAVEPOINT one")?, prepare("RELEASE one")?);
+        Ok(Batch { layout, done: Ingested::default(), db, save, release, rows: 0 })
+    }
+
+    /// A statement of ours.
+    pub(super) fn prepare(&self, text: &str) -> Result<Statement<'db>> {
+        self.db.prepare(text).map_err(sql(PREPARE))
+    }
+
+    /// Whether the last ingest was in this boot: a power cut may have come between.
+    pub(super) fn is_of_this_boot(&self) -> Result<bool> {
+        let last = self.said("boot_id")?;
+        self.about("boot_id", process::boot_id())?;
+        Ok(last.as_deref() == Some(process::boot_id()))
+    }
+
+    /// What was said about the database.
+    pub(super) fn said(&self, key: &str) -> Result<Option<String>> {
+        let mut asked = self.prepare("SELECT value FROM about WHERE key = ?1")?;
+        asked.query_row([key], |row| row.get(0)).optional().map_err(sql("read"))
+    }
+
+    /// Whether nothing ever came in.
+    pub(super) fn is_new(&self) -> Result<bool> {
+        Ok(self.said("ingested_at")?.is_none())
+    }
+
+    /// Fails as damage where a page is not where it should be.
+    pub(super) fn check(&self) -> Result<()> {
+        if meta::sound(self.db)? {
+            return Ok(());
+        }
+        let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+        Err(sql("check")(rusqlite::Error::SqliteFailure(corrupt, None)))
+    }
+
+    /// Says something about the database.
+    pub(super) fn about(&self, key: &str, value: &str) -> Result<()> {
+        self.run("INSERT OR REPLACE INTO about VALUES (?1, ?2)", (key, value))
+    }
+
+    /// Runs a statement that is needed seldom.
+    pub(super) fn run(&self, text: &str, params: impl Params) -> Result<()> {
+        self.prepare(text)?.execute(params).map(drop).map_err(sql("write to"))
+    }
+
+    /// How far a source was read.
+    pub(super) fn position(&self, source: &str) -> Result<u64> {
+        let mut asked = self.prepare("SELECT pos FROM sources WHERE name = ?1")?;
+        asked
+            .query_row([source], |row| row.get(0))
+            .optional()
+            .map_err(sql("read"))
+            .map(Option::unwrap_or_default)
+    }
+
+    /// Says how far a source was read, in the transaction that holds its rows.
+    pub(super) fn reached(&self, source: &str, position: u64) -> Result<()> {
+        self.run("INSERT OR REPLACE INTO sources (name, pos) VALUES (?1, ?2)", (source, position))
+    }
+
+    /// What a folder was like when it was last listed.
+    pub(super) fn version(&self, source: &str) -> Result<Option<String>> {
+        let mut asked = self.prepare("SELECT version FROM sources WHERE name = ?1")?;
+        asked.query_row([source], |row| row.get(0)).optional().map_err(sql("read")).map(Option::flatten)
+    }
+
+    /// Says what a folder was like before it was listed.
+    pub(super) fn saw(&self, source: &str, version: Option<&str>) -> Result<()> {
+        self.run("INSERT OR REPLACE INTO sources (name, version) VALUES (?1, ?2)", (source, version))
+    }
+
+    /// Lists a line or a file that is not what it should be.
+    pub(super) fn list(&mut self, file: &str, position: u64, why: &str) -> Result<()> {
+        self.done.errors += 1;
+        self.run("INSERT OR IGNORE INTO source_errors VALUES (?1, ?2, ?3)", (file, position, why))
+    }
+
+    /// Takes an entry off that list.
+    pub(super) fn unlist(&mut self, file: &str, position: u64) -> Result<()> {
+        self.run("DELETE FROM source_errors WHERE file = ?1 AND pos = ?2", (file, position))
+    }
+
+    /// Whether there is such an entry.
+    pub(super) fn is_listed(&self, file: &str, position: u64) -> Result<bool> {
+        self.prepare("SELECT 1 FROM source_errors WHERE file = ?1 AND pos = ?2")?
+            .exists((file, position))
+            .map_err(sql("read"))
+    }
+
+    /// Puts a row in by `put`; one that the database refuses leaves nothing and is kept by `name` for one more try.
+    pub(super) fn row(&mut self, name: Row, put: impl FnOnce() -> Result<()>) -> Result<bool> {
+        self.rows += 1;
+        self.save.execute([]).map_err(sql("write to"))?;
+        match put() {
+            Ok(()) => {
+                self.release.execute([]).map_err(sql("write to"))?;
+                Ok(true)
+            }
+            Err(error) if error.is_of_one_row() => {
+                self.db.execute_batch("ROLLBACK TO one; RELEASE one").map_err(sql("write to"))?;
+                self.refused(name, &error)?;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn refused(&mut self, name: Row, error: &Error) -> Result<()> {
+        self.done.refused += 1;
+        refused::keep(self, name, error)
+    }
+
+    /// Whether the transaction is full; its caller says how far it got and turns it over.
+    pub(super) fn is_full(&self) -> bool {
+        self.rows >= ROWS
+    }
+
+    /// Commits, and begins the next.
+    pub(super) fn turn_over(&mut self) -> Result<()> {
+        self.rows = 0;
+        self.db.execute_batch("COMMIT; BEGIN IMMEDIATE").map_err(sql("write to"))
+    }
+
+    /// Commits the last.
+    pub(super) fn end(self) -> Result<Ingested> {
+        self.db.execute_batch("COMMIT").map_err(sql("write to"))?;
+        Ok(self.done)
+    }
+}

@@ -1,0 +1,184 @@
+//! The dated files of lines in `logs/`: `<stem>-<date>.jsonl`, and `<stem>-<date>.<part>.jsonl` once that is full.
+//!
+//! Promise: a file is never larger than a line over its size, a day never more than its parts; what is beyond is not
+//! written. Files go by their date alone, oldest first, and the newest stays.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use netsky_disk::Result;
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::Layout;
+use netsky_disk::lines::Lines;
+
+/// A part that is larger takes no more lines: it is read as a whole by people and by `check`.
+const PART_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Most parts of a day: what makes a gigabyte of lines a day is broken, and must not fill the disk.
+const PARTS: u32 = 16;
+
+/// Lines about what happened.
+pub(crate) const TELEMETRY: &str = "telemetry";
+
+/// What the database refused.
+pub(crate) const REFUSED: &str = "meta-db-errors";
+
+/// One file of a stem; they sort by age.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LogFile {
+    date: Date,
+    part: u32,
+    pub(crate) name: String,
+}
+
+impl LogFile {
+    fn new(stem: &str, date: Date, part: u32) -> LogFile {
+        let name = match part {
+            1 => format!("{stem}-{date}.jsonl"),
+            _ => format!("{stem}-{date}.{part}.jsonl"),
+        };
+        LogFile { date, part, name }
+    }
+
+    pub(crate) fn parse(stem: &str, name: &str) -> Option<LogFile> {
+        let rest = name.strip_prefix(stem)?.strip_prefix('-')?.strip_suffix(".jsonl")?;
+        let (date, part) = match rest.split_once('.') {
+            None => (rest, 1),
+            Some((date, part)) => (date, part.parse().ok()?),
+        };
+        let file = LogFile::new(stem, date.parse().ok()?, part);
+        (file.name == name).then_some(file)
+    }
+
+    /// A number for it that rises as they sort.
+    pub(crate) fn number(&self) -> i64 {
+        let day = i64::from(self.date.year()) * 10_000
+            + i64::from(self.date.month()) * 100
+            + i64::from(self.date.day());
+        day * 1_000 + i64::from(self.part)
+    }
+}
+
+/// The files of a stem, oldest first; none where there is no folder.
+pub(crate) fn files(layout: &Layout, stem: &str) -> Result<Vec<LogFile>> {
+    let logs = match Dir::open(layout.logs()) {
+        Err(e) if e.is_not_found() => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    let mut files: Vec<LogFile> =
+        logs.names()?.iter().filter_map(|name| LogFile::parse(stem, name)).collect();
+    files.sort();
+    Ok(files)
+}
+
+/// Appends a line to the file of that day; unsynced, beside other writers.
+pub(crate) fn append(layout: &Layout, stem: &str, now: Timestamp, line: &[u8]) -> Result<()> {
+    let logs = Dir::open(layout.logs())?;
+    let date = now.to_zoned(jiff::tz::TimeZone::UTC).date();
+    for part in 1..=PARTS {
+        let mut lines = Lines::open_shared(&logs, &LogFile::new(stem, date, part).name)?;
+        if lines.len()? < PART_BYTES {
+            return lines.append(line);
+        }
+    }
+    Ok(())
+}
+
+/// Removes the files whose day ended more than `keep` ago, but for the newest; returns how many went.
+///
+/// # Errors
+/// The folder cannot be read; a file that resists is tried again the next time.
+pub fn prune(layout: &Layout, now: Timestamp, keep: Duration) -> Result<usize> {
+    let logs = match Dir::open(layout.logs()) {
+        Err(e) if e.is_not_found() => return Ok(0),
+        opened => opened?,
+    };
+    let oldest = (now - keep).to_zoned(jiff::tz::TimeZone::UTC).date();
+    let mut removed = 0;
+    for stem in [TELEMETRY, REFUSED] {
+        let files = files(layout, stem)?;
+        let old = files.iter().rev().skip(1).filter(|file| file.date < oldest);
+        removed += old.filter(|file| logs.remove(&file.name).unwrap_or(false)).count();
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home(names: &[&str]) -> (tempfile::TempDir, Layout) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let layout = Layout::new(folder.path().join("home"));
+        Dir::create(layout.logs()).expect("made");
+        for name in names {
+            std::fs::write(layout.logs().join(name), "{}\n").expect("writes");
+        }
+        (folder, layout)
+    }
+
+    fn names(layout: &Layout) -> Vec<String> {
+        files(layout, TELEMETRY).expect("lists").into_iter().map(|file| file.name).collect()
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    #[test]
+    fn files_sort_by_day_and_part_and_what_is_none_is_left_out() {
+        let (_folder, layout) = home(&[
+            "telemetry-2026-11-22.jsonl",
+            "telemetry-2026-11-22.10.jsonl",
+            "telemetry-2026-11-22.2.jsonl",
+            "telemetry-2026-11-21.jsonl",
+            "telemetry-2026-11-22.1.jsonl",
+            "telemetry-x.jsonl",
+            "other.log",
+        ]);
+        let sorted = names(&layout);
+        assert_eq!(
+            sorted,
+            [
+                "telemetry-2026-11-21.jsonl",
+                "telemetry-2026-11-22.jsonl",
+                "telemetry-2026-11-22.2.jsonl",
+                "telemetry-2026-11-22.10.jsonl"
+            ]
+        );
+        let numbers: Vec<i64> =
+            files(&layout, TELEMETRY).expect("lists").iter().map(LogFile::number).collect();
+        assert!(numbers.is_sorted());
+    }
+
+    #[test]
+    fn a_full_part_takes_no_more_lines() {
+        let (_folder, layout) = home(&["telemetry-2026-11-22.jsonl"]);
+        let now = at("2026-11-22T10:00:00Z");
+        let full = std::fs::File::options()
+            .write(true)
+            .open(layout.logs().join("telemetry-2026-11-22.jsonl"))
+            .expect("opens");
+        append(&layout, TELEMETRY, now, b"{}").expect("room");
+        assert_eq!(names(&layout).len(), 1);
+        full.set_len(PART_BYTES).expect("grows");
+        append(&layout, TELEMETRY, now, b"{}").expect("room");
+        assert_eq!(names(&layout).last().expect("some"), "telemetry-2026-11-22.2.jsonl");
+    }
+
+    #[test]
+    fn old_days_go_and_the_newest_stays_however_old() {
+        let (_folder, layout) = home(&[
+            "telemetry-2026-08-01.jsonl",
+            "telemetry-2026-08-24.jsonl",
+            "telemetry-2026-11-21.jsonl",
+            "meta-db-errors-2026-01-01.jsonl",
+        ]);
+        let keep = Duration::from_secs(90 * 24 * 60 * 60);
+        assert_eq!(prune(&layout, at("2026-11-22T10:00:00Z"), keep).expect("prunes"), 1);
+        assert_eq!(names(&layout), ["telemetry-2026-08-24.jsonl", "telemetry-2026-11-21.jsonl"]);
+        assert_eq!(prune(&layout, at("2036-11-22T10:00:00Z"), keep).expect("prunes"), 1);
+        assert_eq!(names(&layout), ["telemetry-2026-11-21.jsonl"], "and one of what was refused");
+    }
+}

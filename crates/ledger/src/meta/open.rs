@@ -1,0 +1,67 @@
+//! Opening the database: for the ingester, and for whoever only looks.
+
+use std::time::Duration;
+
+use netsky_disk::layout::Layout;
+use rusqlite::{Connection, OpenFlags};
+
+use super::schema;
+use crate::error::{Error, Result, sql};
+
+/// How long somebody else's lock on the database is waited for.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// Kibibytes of pages kept in memory.
+const CACHE_KIB: i64 = 16 * 1024;
+
+/// Pages in the log before they are carried over into the database: a batch or two.
+const CHECKPOINT: i64 = 8 * 1024;
+
+/// The database's own name in the home.
+pub(super) fn name(layout: &Layout) -> String {
+    layout.meta_db().file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Opens it for the ingester, made and brought to the present version where it is not.
+pub(crate) fn writable(layout: &Layout) -> Result<Connection> {
+    let db = connect(layout, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    let set = |name, value| db.pragma_update(None, name, value).map_err(sql("set up"));
+    let mode: String =
+        db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(sql("set up"))?;
+    if mode != "wal" {
+        return Err(Error::Unsuited(format!("its journal mode is {mode}")));
+    }
+    // The log is synced when it is carried over: after a power cut the newest rows may be missing, and are read again.
+    db.pragma_update(None, "synchronous", "NORMAL").map_err(sql("set up"))?;
+    set("cache_size", -CACHE_KIB)?;
+    set("wal_autocheckpoint", CHECKPOINT)?;
+    schema::migrate(&db)?;
+    Ok(db)
+}
+
+/// Opens it for reading; none if there is none.
+pub(crate) fn readable(layout: &Layout) -> Result<Option<Connection>> {
+    if !netsky_disk::state::exists(layout.meta_db())? {
+        return Ok(None);
+    }
+    let db = connect(layout, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    schema::check(&db)?;
+    Ok(Some(db))
+}
+
+/// Whether every page is where it should be.
+pub(crate) fn sound(db: &Connection) -> Result<bool> {
+    let said: rusqlite::Result<String> = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
+    match said.map_err(sql("check")) {
+        Ok(said) => Ok(said == "ok"),
+        Err(error) if error.is_damage() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn connect(layout: &Layout, flags: OpenFlags) -> Result<Connection> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let db = Connection::open_with_flags(layout.meta_db(), flags).map_err(sql("open"))?;
+    db.busy_timeout(BUSY).map_err(sql("open"))?;
+    Ok(db)
+}

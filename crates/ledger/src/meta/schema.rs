@@ -1,0 +1,75 @@
+//! The tables, and how a database comes to its present version.
+
+use rusqlite::Connection;
+
+use crate::error::{Error, Result, sql};
+
+/// What brings a database from one version to the next; the first makes it.
+const MIGRATIONS: [&str; 1] = [include_str!("v1.sql")];
+
+/// One table or view.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// `table` or `view`.
+    pub kind: String,
+    /// How it is declared, with what its columns mean.
+    pub sql: String,
+    /// Its columns.
+    pub columns: Vec<String>,
+}
+
+/// The version of a database.
+fn version(db: &Connection) -> Result<usize> {
+    let version: i64 =
+        db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(sql("read the version of"))?;
+    usize::try_from(version).map_err(|_| Error::Unsuited(format!("its version is {version}")))
+}
+
+/// Refuses a database of a later program.
+pub(super) fn check(db: &Connection) -> Result<usize> {
+    let version = version(db)?;
+    if version > MIGRATIONS.len() {
+        return Err(Error::Unsuited(format!("its version {version} is newer than this program")));
+    }
+    Ok(version)
+}
+
+/// Runs what is missing; nothing where the version is equal.
+pub(super) fn migrate(db: &Connection) -> Result<()> {
+    for (version, migration) in MIGRATIONS.iter().enumerate().skip(check(db)?) {
+        let next = version + 1;
+        let steps = format!("BEGIN IMMEDIATE;\n{migration}\nPRAGMA user_version = {next};\nCOMMIT;");
+        if let Err(error) = db.execute_batch(&steps) {
+            // Already over where it was the commit that failed.
+            let _ = db.execute_batch("ROLLBACK");
+            return Err(sql("make the tables of")(error));
+        }
+    }
+    Ok(())
+}
+
+/// The tables and views that may be asked, by name, as this program makes them.
+///
+/// # Errors
+/// SQLite has no memory.
+pub fn schema() -> Result<Vec<Table>> {
+    let db = Connection::open_in_memory().map_err(sql("open"))?;
+    migrate(&db)?;
+    tables(&db)
+}
+
+/// The tables and views of a database.
+pub(crate) fn tables(db: &Connection) -> Result<Vec<Table>> {
+    let read = sql("read the tables of");
+    let asked = "SELECT name, type, sql, (SELECT group_concat(c.name, ',') FROM pragma_table_xinfo(m.name) c)
+        FROM sqlite_schema m WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name";
+    let row = |row: &rusqlite::Row<'_>| {
+        let columns: String = row.get(3)?;
+        let columns = columns.split(',').map(str::to_owned).collect();
+        Ok(Table { name: row.get(0)?, kind: row.get(1)?, sql: row.get(2)?, columns })
+    };
+    let mut statement = db.prepare(asked).map_err(read)?;
+    statement.query_map([], row).and_then(Iterator::collect).map_err(sql("read the tables of"))
+}

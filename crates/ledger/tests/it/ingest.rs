@@ -1,0 +1,328 @@
+//! What the ingester makes of files, facts and lines; a rebuild from nothing is the judge.
+
+use std::path::Path;
+use std::time::Duration;
+
+use netsky_disk::lock::Lock;
+use netsky_ledger::{Error, ingest};
+use netsky_model::life::State;
+use rusqlite::Connection;
+use serde_json::json;
+
+use crate::house::{House, Lying};
+
+/// What a history does next; the numbers are from a fixed seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % sides
+    }
+}
+
+/// Where an envelope may go.
+fn next(state: State, dice: &mut Dice) -> Option<State> {
+    let choices: &[State] = match state {
+        State::Written => &[State::Claimed, State::Poisoned],
+        State::Claimed => &[State::Delivered, State::Delivered, State::Written],
+        State::Delivered => &[State::Acked, State::Acked, State::Written, State::Poisoned],
+        State::Poisoned => &[State::Acked],
+        State::Acked | State::Forwarded => return None,
+    };
+    Some(choices[dice.roll(choices.len())])
+}
+
+/// A second look at the database, past the ingester.
+fn open(house: &House) -> Connection {
+    Connection::open(house.layout.meta_db()).expect("opens")
+}
+
+#[test]
+fn i3_after_every_ingest_the_record_is_what_the_folders_say_and_what_a_rebuild_says() {
+    for seed in 0..4 {
+        let (house, mut dice, mut all) = (House::new(), Dice(seed), Vec::<Lying>::new());
+        for step in 1..=250 {
+            match dice.roll(12) {
+                0..4 => {
+                    let from = ["agent0", "owner", "peer:lab/agent3"][dice.roll(3)];
+                    let told = dice.roll(4) > 0;
+                    all.push(house.send(dice.roll(3) as u32, step, from, told));
+                }
+                4..10 if !all.is_empty() => {
+                    let which = dice.roll(all.len());
+                    if let Some(to) = next(all[which].state, &mut dice) {
+                        all[which] = house.turn(&all[which], to, dice.roll(4) > 0);
+                    }
+                }
+                10 => {
+                    house.facts.append("note", &format!("k{step}"), json!({ "n": step })).expect("room");
+                }
+                _ => {
+                    house.ingest();
+                    house.holds(&all);
+                }
+            }
+        }
+        house.ingest();
+        house.holds(&all);
+        let living = house.record();
+        house.rebuild();
+        assert_eq!(house.record(), living, "seed {seed}");
+    }
+}
+
+#[test]
+fn fm_ingest_kill_doing_it_twice_adds_nothing() {
+    let house = House::new();
+    for n in 1..=20 {
+        let sent = house.send(7, n, "agent0", true);
+        house.turn(&sent, State::Claimed, true);
+    }
+    house.facts.append("note", "a", json!({})).expect("room");
+    let first = house.ingest();
+    assert_eq!((first.facts, first.lines, first.envelopes), (1, 40, 20));
+    let events = "SELECT count(*), count(DISTINCT src || ':' || pos) FROM envelope_events";
+    assert_eq!(house.ask(events), [["40", "40"]]);
+    let again = house.ingest();
+    assert_eq!((again.facts, again.lines, again.errors, again.refused), (0, 0, 0, 0));
+    assert_eq!(house.ask(events), [["40", "40"]]);
+    assert_eq!(house.ask("SELECT count(*) FROM bodies"), [["20"]]);
+}
+
+#[test]
+fn fm_ingest_kill_an_ingest_that_died_between_two_batches_is_gone_on_with() {
+    let house = House::new();
+    for n in 1..=8 {
+        house.send(7, n, "agent0", true);
+    }
+    house.ingest();
+    let whole = house.record();
+    // As a kill leaves it: neither the rows of a later batch nor how far it came.
+    let lines = "SELECT pos FROM envelope_events ORDER BY pos";
+    let middle: i64 = house.ask(lines)[4][0].parse().expect("a number");
+    let db = open(&house);
+    db.execute("DELETE FROM envelope_events WHERE pos >= ?1", [middle]).expect("goes");
+    db.execute("UPDATE sources SET pos = ?1 WHERE name LIKE 'logs/%'", [middle]).expect("goes");
+    drop(db);
+    assert_eq!(house.ingest().lines, 4);
+    assert_eq!((house.ask(lines).len(), house.record()), (8, whole));
+}
+
+#[test]
+fn fm_ingest_racers_one_works_and_the_other_skips() {
+    let house = House::new();
+    let held = Lock::try_take(house.layout.ingest_lock()).expect("opens").expect("free");
+    assert_eq!(ingest(&house.layout, Duration::ZERO).expect("no error"), None);
+    drop(held);
+    house.ingest();
+}
+
+#[test]
+fn fm_ingest_corrupt_lines_and_files_are_listed_and_spoil_no_other() {
+    let house = House::new();
+    let sent = house.send(7, 1, "agent0", true);
+    let folder = house.layout.folder(&sent.agent, State::Written);
+    std::fs::write(folder.join("00000000000000000009-torn-1.json"), b"{\"from\":").expect("writes");
+    std::fs::write(folder.join("stray"), b"x").expect("writes");
+    let lines = house.logs().remove(0);
+    let mut text = std::fs::read(&lines).expect("reads");
+    let bad: [&[u8]; 6] = [
+        b"not json",
+        b"\0\0\0\0",
+        b"{\"v\":1}",
+        br#"{"v":9,"ts":"2026-11-22T10:00:00Z","event":"tick"}"#,
+        br#"{"v":1,"ts":"2026-11-22T10:00:00Z","event":"transition","agent":"agent7"}"#,
+        br#"{"v":1,"ts":"2026-11-22T10:00:00Z","event":"tick"}"#,
+    ];
+    let good: [&[u8]; 2] = [b"", br#"{"v":1,"ts":"2026-11-22T10:00:00Z","event":"of the future","x":{}}"#];
+    for line in bad.into_iter().chain(good) {
+        text.extend_from_slice(line);
+        text.push(b'\n');
+    }
+    text.extend_from_slice(br#"{"v":1,"ts":"torn"#);
+    std::fs::write(&lines, text).expect("writes");
+    house.send(7, 2, "agent0", true);
+    let done = house.ingest();
+    // The torn end became a line of its own.
+    assert_eq!((done.envelopes, done.errors), (3, 9), "{:?}", house.ask("SELECT * FROM source_errors"));
+    assert_eq!(house.ask("SELECT id FROM messages WHERE body IS NOT NULL"), [["note-1"], ["note-2"]]);
+    house.rebuild();
+    assert_eq!(house.ask("SELECT count(*) FROM source_errors"), [["9"]]);
+}
+
+#[test]
+fn t17_a_refused_row_is_kept_and_tried_once_more() {
+    let house = House::new();
+    house.ingest();
+    let refuse = "CREATE TRIGGER no BEFORE INSERT ON envelope_events WHEN new.id = 'note-2'
+                  BEGIN SELECT raise(ABORT, 'no'); END";
+    open(&house).execute_batch(refuse).expect("a trigger");
+    for n in 1..=3 {
+        house.send(7, n, "agent0", true);
+    }
+    let done = house.ingest();
+    assert_eq!((done.lines, done.refused), (2, 1));
+    let kept = house.logs();
+    let kept: Vec<_> =
+        kept.iter().filter(|path| path.to_string_lossy().contains("meta-db-errors-")).collect();
+    assert_eq!(std::fs::read_to_string(kept[0]).expect("reads").lines().count(), 1);
+    let events = "SELECT id FROM envelope_events ORDER BY id";
+    assert_eq!(house.ask(events), [["note-1"], ["note-3"]]);
+    let done = house.ingest();
+    assert_eq!(
+        (done.refused, house.ask("SELECT pos > 0 FROM source_errors")),
+        (1, vec![vec!["1".to_owned()]])
+    );
+    assert_eq!(house.ingest().refused, 0, "it is not tried for ever");
+    house.rebuild();
+    assert_eq!(house.ask(events), [["note-1"], ["note-2"], ["note-3"]]);
+    assert_eq!(house.ingest().lines, 0, "nothing is tried again that a rebuild has read");
+}
+
+#[test]
+fn t17_what_the_second_try_takes_is_there_once() {
+    let house = House::new();
+    house.ingest();
+    for (name, table) in [("a", "envelope_events"), ("b", "facts"), ("c", "bodies")] {
+        let refuse =
+            format!("CREATE TRIGGER {name} BEFORE INSERT ON {table} BEGIN SELECT raise(ABORT, 'no'); END");
+        open(&house).execute_batch(&refuse).expect("a trigger");
+    }
+    house.send(7, 1, "agent0", true);
+    house.facts.append("note", "a", json!({})).expect("room");
+    let done = house.ingest();
+    assert_eq!((done.facts, done.lines, done.envelopes, done.refused), (0, 0, 0, 3));
+    open(&house).execute_batch("DROP TRIGGER a; DROP TRIGGER b; DROP TRIGGER c").expect("gone");
+    house.ingest();
+    assert_eq!(house.ask("SELECT count(*) FROM source_errors"), [["0"]]);
+    let living = house.record();
+    assert_eq!(living.each_ref().map(Vec::len), [1, 1]);
+    assert_eq!(house.ask("SELECT * FROM envelope_events").len(), 1);
+    house.rebuild();
+    assert_eq!(house.record(), living);
+}
+
+fn truncate(db: &Path) {
+    let file = std::fs::File::options().write(true).open(db).expect("opens");
+    file.set_len(file.metadata().expect("there").len() / 2).expect("cuts");
+}
+
+#[test]
+fn must_show_4_a_database_that_is_damaged_is_moved_aside_and_made_again() {
+    type Damage = fn(&Path);
+    let drop_table: Damage =
+        |db| Connection::open(db).expect("opens").execute_batch("DROP TABLE facts").expect("drops");
+    let damages: [(&str, Damage, bool); 6] = [
+        ("deleted", |db| std::fs::remove_file(db).expect("goes"), false),
+        ("emptied", |db| std::fs::write(db, b"").expect("writes"), false),
+        ("garbage", |db| std::fs::write(db, vec![0xa5; 40_000]).expect("writes"), true),
+        ("zeros", |db| std::fs::write(db, vec![0; 40_000]).expect("writes"), true),
+        ("truncated", truncate, true),
+        ("a table dropped", drop_table, true),
+    ];
+    for (what, damage, shows) in damages {
+        let house = House::new();
+        for n in 1..=200 {
+            house.send(7, n, "agent0", true);
+        }
+        house.facts.append("note", "a", json!({})).expect("room");
+        house.ingest();
+        let [_, mail] = house.record();
+        damage(&house.layout.meta_db());
+        house.facts.append("note", "b", json!({})).expect("room");
+        let done = house.ingest();
+        assert_eq!((done.rebuilt, done.aside.is_some_and(|aside| aside.exists())), (shows, shows), "{what}");
+        let living = house.record();
+        assert_eq!((living[0].len(), &living[1]), (2, &mail), "{what}");
+        house.rebuild();
+        assert_eq!(house.record(), living, "{what}");
+    }
+}
+
+#[test]
+fn damaged_databases_do_not_pile_up() {
+    let house = House::new();
+    for _ in 0..6 {
+        let garbage = b"this is no database, and long enough to show that it is none at all";
+        std::fs::write(house.layout.meta_db(), garbage).expect("writes");
+        assert!(house.ingest().rebuilt);
+    }
+    let names = std::fs::read_dir(house.layout.home()).expect("lists");
+    let names = names.map(|file| file.expect("listed").file_name().into_string().expect("text"));
+    assert_eq!(names.filter(|name| name.contains("damaged")).count(), 3);
+}
+
+#[test]
+fn a_database_of_a_later_program_is_left_alone() {
+    let house = House::new();
+    house.ingest();
+    open(&house).execute_batch("PRAGMA user_version = 99").expect("set");
+    let refused = ingest(&house.layout, Duration::ZERO);
+    assert!(matches!(refused, Err(Error::Unsuited(_))), "{refused:?}");
+}
+
+#[test]
+fn i3_what_retention_removed_is_told_by_lines_as_long_as_there_are_some() {
+    let house = House::new();
+    let told = house.send(7, 1, "agent0", true);
+    let silent = house.send(7, 2, "agent0", false);
+    let told = house.turn(&house.turn(&told, State::Claimed, true), State::Acked, true);
+    house.ingest();
+    house.remove(&told);
+    house.remove(&silent);
+    house.ingest();
+    let left = "SELECT id, state, attempt, path FROM envelopes";
+    assert_eq!(house.ask(left), [["note-1", "acked", "1", "NULL"]]);
+    let living = house.record();
+    house.rebuild();
+    assert_eq!(house.record(), living);
+    for file in house.logs() {
+        std::fs::remove_file(file).expect("removes");
+    }
+    house.ingest();
+    for table in ["envelopes", "envelope_events", "bodies"] {
+        assert_eq!(house.ask(&format!("SELECT count(*) FROM {table}")), [["0"]], "{table}");
+    }
+}
+
+#[test]
+fn i3_facts_that_were_cut_rewritten_or_restored_are_read_anew() {
+    let house = House::new();
+    let file = house.layout.record().join("facts-1.jsonl");
+    for key in ["a", "b", "c"] {
+        house.facts.append("note", key, json!({})).expect("room");
+    }
+    house.ingest();
+    let whole = std::fs::read_to_string(&file).expect("reads");
+    let first = whole.lines().next().expect("one");
+    std::fs::write(&file, format!("{first}\n")).expect("cuts");
+    house.ingest();
+    assert_eq!(house.ask("SELECT key FROM facts"), [["a"]], "never more than the facts");
+    house.facts.append("note", "other", json!({})).expect("room");
+    house.ingest();
+    assert_eq!(house.ask("SELECT key FROM facts"), [["a"], ["other"]]);
+    std::fs::write(&file, whole).expect("restores");
+    house.ingest();
+    assert_eq!(house.ask("SELECT key FROM facts"), [["a"], ["b"], ["c"]]);
+    std::fs::remove_file(&file).expect("goes");
+    house.ingest();
+    assert_eq!(house.ask("SELECT key FROM facts").len(), 0);
+}
+
+#[test]
+fn a_long_record_comes_in_over_several_files_of_facts() {
+    let house = House::new();
+    let long = "x".repeat(60_000);
+    for n in 0..40 {
+        house.facts.append("note", &n.to_string(), json!({ "text": long })).expect("room");
+        if n % 7 == 0 {
+            house.ingest();
+        }
+    }
+    house.ingest();
+    assert_eq!(house.ask("SELECT count(*) FROM facts"), [["42"]], "and two seals");
+    let living = house.record();
+    house.rebuild();
+    assert_eq!(house.record(), living);
+}
