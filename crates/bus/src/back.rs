@@ -63,23 +63,35 @@ impl Bus<'_> {
         agent: &AgentId,
         is_dead: impl Fn(Generation) -> bool,
     ) -> Result<Returned> {
+        let ended = |generation| format!("generation {generation} ended without finishing it");
+        self.return_taken(agent, is_dead, Cause::Ended, ended)
+    }
+
+    /// Gives back what any session took and did not finish: in a home that is a copy they were sessions of another home.
+    ///
+    /// # Errors
+    /// As [`Bus::return_generations`].
+    pub fn return_adopted(&self, agent: &AgentId) -> Result<Returned> {
+        let elsewhere = |generation| format!("generation {generation} took it in the home that this one was");
+        self.return_taken(agent, |_| true, Cause::Released, elsewhere)
+    }
+
+    fn return_taken(
+        &self,
+        agent: &AgentId,
+        is_over: impl Fn(Generation) -> bool,
+        cause: Cause,
+        why: impl Fn(Generation) -> String,
+    ) -> Result<Returned> {
         let channel = self.channel(agent)?;
         let delivered = channel.dir(State::Delivered)?;
         let mut way_back = self.way_back(&channel)?;
-        let mut unfinished: Vec<(Name, Generation)> = Vec::new();
-        delivered.each_name(|file| {
-            let Some(name) = file.to_str().and_then(Name::parse) else { return };
-            if let Stage::Taken(generation) = name.stage
-                && generation > Generation::NONE
-                && is_dead(generation)
-            {
-                unfinished.push((name, generation));
+        for file in delivered.names()? {
+            let Some(name) = Name::parse(&file) else { continue };
+            let Stage::Taken(generation) = name.stage else { continue };
+            if generation > Generation::NONE && is_over(generation) {
+                way_back.take(&delivered, State::Delivered, &name, (cause, &why(generation)))?;
             }
-        })?;
-        unfinished.sort_by(|(a, _), (b, _)| a.key.cmp(&b.key));
-        for (name, generation) in unfinished {
-            let why = format!("generation {generation} ended without finishing it");
-            way_back.take(&delivered, State::Delivered, &name, (Cause::Ended, &why))?;
         }
         way_back.end()
     }

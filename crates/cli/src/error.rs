@@ -101,8 +101,11 @@ impl From<Refused> for Error {
             Refused::Newer { .. } => {
                 Self::new(Kind::Refused, what).hint("use the newer program; nothing was touched")
             }
-            Refused::Copied { .. } => {
-                Self::new(Kind::Refused, what).hint("two copies of one home must not both run")
+            Refused::Copied { .. } => Self::new(Kind::Refused, what).hint(
+                "two copies of one home must not both run; `netsky home adopt` makes it one of its own",
+            ),
+            Refused::Running { .. } => {
+                Self::new(Kind::Refused, what).hint("end them first; nothing was changed")
             }
             Refused::Disk(error) => error.into(),
         }

@@ -50,6 +50,14 @@ pub enum Refused {
         /// What is true.
         here: String,
     },
+    /// It was moved while its sessions ran.
+    #[error("the home at {path} was moved while its sessions run: {lock} is held")]
+    Running {
+        /// Where.
+        path: String,
+        /// Which lock says so.
+        lock: String,
+    },
     /// It cannot be used.
     #[error(transparent)]
     Disk(#[from] Error),
@@ -57,7 +65,7 @@ pub enum Refused {
 
 /// This machine and a home's place on it, as `home.json` names it. The place is the one behind every link: reached by
 /// another path it is the same home.
-fn host_of(layout: &Layout) -> String {
+pub(crate) fn host_of(layout: &Layout) -> String {
     let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let machine = blake3::hash(machine.trim().as_bytes()).to_hex();
     let place = layout.home().canonicalize().unwrap_or_else(|_| layout.home().to_owned());

@@ -59,6 +59,11 @@ impl Layout {
         self.home.join("home.json")
     }
 
+    /// Held while a copied home is adopted.
+    pub fn adoption_lock(&self) -> PathBuf {
+        self.home.join("adoption.lock")
+    }
+
     /// The user's settings.
     pub fn config(&self) -> PathBuf {
         self.home.join("config.toml")

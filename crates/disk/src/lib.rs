@@ -7,6 +7,7 @@
 //! Leaves to others: every decision.
 #![expect(unsafe_code, reason = "mapping the clock's word and leaving the session; each has its paragraph")]
 
+pub mod adopt;
 pub mod clock;
 pub mod env;
 pub mod fault;

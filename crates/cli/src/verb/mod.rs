@@ -13,6 +13,7 @@ mod demo;
 mod demo_agent;
 mod demo_janitor;
 mod down;
+mod home;
 mod init;
 mod logs;
 mod record;
@@ -38,6 +39,8 @@ verbs! {
     /// The groups and verbs.
     Verb {
         Init(init::Args),
+        #[command(subcommand)]
+        Home(home::Verb),
         Check(check::Args),
         Up(up::Args),
         Down(down::Args),

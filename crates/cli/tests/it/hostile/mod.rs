@@ -2,6 +2,7 @@
 //!
 //! Inputs come from `netsky_sim::corpus`; a failure prints the seed that repeats it.
 
+mod copies;
 mod files;
 mod render;
 mod things;

@@ -1,0 +1,68 @@
+//! `netsky home adopt`: a copied or moved home becomes one of its own.
+//!
+//! What sessions of the original had taken and not finished waits again, flagged as a repeat: they are not sessions here.
+
+use netsky_bus::Bus;
+use netsky_disk::adopt::{Adopted, adopt};
+use netsky_disk::env::Caller;
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::Layout;
+use netsky_ledger::Telemetry;
+use netsky_model::id::AgentId;
+
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::output;
+use crate::run::Run;
+
+/// Make a copied or moved home one of its own: a new id, its mail kept, its sessions begun anew
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        if cx.caller() != Caller::Outside {
+            let what = "the adoption of a home is refused inside a session";
+            return Err(
+                Error::new(Kind::Refused, what).hint("it is the owner's to decide; nothing was changed")
+            );
+        }
+        let layout = Context::layout()?;
+        let mut returned = 0;
+        let adopted = adopt(&layout, || {
+            returned = give_back(&layout)?;
+            Ok::<(), Error>(())
+        })?;
+        // Checked as every verb does, and so that this run is recorded in it.
+        cx.home()?;
+        let path = layout.home().display().to_string();
+        let Some(Adopted { home, was, aside }) = adopted else {
+            return match cx.json {
+                true => output::json(&serde_json::json!({ "home": path, "adopted": false })),
+                false => output::say(&format!("the home {path} was made here; there is nothing to adopt")),
+            };
+        };
+        if cx.json {
+            return output::json(&serde_json::json!({
+                "id": home.home_id, "home": path, "adopted": true, "was": { "id": was.0, "host": was.1 },
+                "aside": aside, "returned": returned,
+            }));
+        }
+        output::say(&format!(
+            "adopted the home {path}, made as {}; files of its sessions are in {aside}, {returned} messages wait again",
+            was.1
+        ))
+    }
+}
+
+/// Every session that took mail was one of the original.
+fn give_back(layout: &Layout) -> Result<usize, Error> {
+    let telemetry = Telemetry::new(layout);
+    let bus = Bus::open(layout, &telemetry);
+    let mut returned = 0;
+    for agent in Dir::create(layout.channels())?.names()? {
+        let Ok(agent) = agent.parse::<AgentId>() else { continue };
+        returned += bus.return_adopted(&agent)?.inbox;
+    }
+    Ok(returned)
+}
