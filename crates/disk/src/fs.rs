@@ -7,14 +7,15 @@
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, ReadError, Result};
-use crate::fault;
 use crate::names::{End, Names, Selection};
 use crate::sys::{self, Handle, Stat};
+use crate::{clock, fault, process};
 
 /// Folders are ours alone.
 const FOLDER_MODE: u32 = 0o700;
@@ -402,7 +403,7 @@ pub enum Place {
 /// The step that failed; the target's name is then untouched, and the file in `tmp` is removed. Only
 /// when the last step fails (the folder's sync) the file may already have its name.
 pub fn write_durable(tmp: &Dir, target: &Dir, name: &str, bytes: &[u8], place: Place) -> Result<()> {
-    let scratch = format!("{name}.{}", crate::random::short());
+    let scratch = scratch_name(name);
     let written = write_synced(tmp, &scratch, bytes).and_then(|()| match place {
         Place::New => tmp.rename(&scratch, target, name),
         Place::Over => tmp.rename_over(&scratch, target, name),
@@ -457,18 +458,36 @@ pub(crate) fn sync_ancestors(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A name in a `tmp` folder that nobody else takes and that says when it was taken, on the clock that never steps: a wall
+/// clock that is set while the file is written must not make it look like one that was left behind.
+pub(crate) fn scratch_name(name: &str) -> String {
+    let chance = crate::random::short();
+    match process::known_boot_id() {
+        Ok(boot) => format!("{name}.{boot}-{}-{chance}", clock::boot().as_secs()),
+        // Out of descriptors. The wall clock has to judge it.
+        Err(_) => format!("{name}.{chance}"),
+    }
+}
+
+/// The boot and the time since boot at which a scratch name was taken; none if it does not say.
+fn taken_at(name: &str) -> Option<(&str, Duration)> {
+    let mut parts = name.rsplit('.').next()?.split('-');
+    let (boot, secs, _chance) = (parts.next()?, parts.next()?, parts.next()?);
+    (boot.len() == 8 && parts.next().is_none()).then_some((boot, Duration::from_secs(secs.parse().ok()?)))
+}
+
 /// Remove what dead writers left in a `tmp` folder; returns how many files went.
 ///
-/// Only files older than `age` on the wall clock go: a writer may be at work.
+/// Only files older than `age` go, or of another boot: a writer may be at work.
 ///
 /// # Errors
-/// The folder cannot be read; a single file that resists is skipped.
-pub fn sweep_tmp(tmp: &Dir, age: std::time::Duration) -> Result<usize> {
-    let mut swept = 0;
-    for name in tmp.names_older(age)? {
-        if tmp.remove(&name).unwrap_or(false) {
-            swept += 1;
-        }
-    }
-    Ok(swept)
+/// The folder cannot be read, or which boot this is; a single file that resists is skipped.
+pub fn sweep_tmp(tmp: &Dir, age: Duration) -> Result<usize> {
+    let (boot, now, wall) = (process::known_boot_id()?, clock::boot(), clock::wall().as_second());
+    let mut strays = tmp.raw_names()?;
+    strays.retain(|name| match name.to_str().and_then(taken_at) {
+        Some((of, at)) => of != boot || now.saturating_sub(at) > age,
+        None => tmp.look(name).is_ok_and(|stat| wall - stat.written > age.as_secs() as i64),
+    });
+    Ok(strays.iter().filter(|name| tmp.remove(name).unwrap_or(false)).count())
 }

@@ -74,7 +74,7 @@ fn wave(items: &[Item<'_>]) -> Vec<Result<()>> {
 }
 
 fn write(item: &Item<'_>) -> Result<Written> {
-    let scratch = format!("{}.{}", item.name, crate::random::short());
+    let scratch = fs::scratch_name(&item.name);
     match fs::write_unsynced(item.tmp, &scratch, &item.bytes) {
         Ok(file) => Ok(Written { scratch, file }),
         Err(error) => {
