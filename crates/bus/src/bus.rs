@@ -1,8 +1,7 @@
 //! The bus of one home: where its channels are, and who is told of each move.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
 
-use netsky_disk::clock;
 use netsky_disk::fs::{Dir, is_folder};
 use netsky_disk::hlc::SharedClock;
 use netsky_disk::layout::Layout;
@@ -18,14 +17,14 @@ use crate::error::{Error, Result};
 /// The messages of one home.
 pub struct Bus<'w> {
     pub(crate) layout: Layout,
-    clock: OnceCell<SharedClock>,
+    clock: RefCell<Option<SharedClock>>,
     witness: &'w dyn Witness,
 }
 
 impl<'w> Bus<'w> {
     /// The bus of the home at `layout`; opens nothing yet.
     pub fn open(layout: &Layout, witness: &'w dyn Witness) -> Bus<'w> {
-        Bus { layout: layout.clone(), clock: OnceCell::new(), witness }
+        Bus { layout: layout.clone(), clock: RefCell::default(), witness }
     }
 
     /// Whether a message may be sent to this name: the two agents that every home has, or one with a channel.
@@ -70,14 +69,13 @@ impl<'w> Bus<'w> {
 
     /// The next place in the order of the home.
     pub(crate) fn next_hlc(&self) -> Result<Hlc> {
-        if self.clock.get().is_none() {
-            let state = Dir::open(self.layout.state())?;
-            let clock = SharedClock::open(&state, || highest(&self.layout))?;
-            // Another initialisation cannot have come between: `OnceCell` is not shared between threads.
-            let _ = self.clock.set(clock);
+        let mut clock = self.clock.borrow_mut();
+        // Of two clock files each would give an order of its own, so a file that lost its name is left.
+        if clock.as_ref().is_none_or(SharedClock::is_lost) {
+            *clock = Some(SharedClock::open(&Dir::open(self.layout.state())?)?);
         }
-        let clock = self.clock.get().expect("set just above");
-        Ok(clock.next()?)
+        let clock = clock.as_ref().expect("set just above");
+        Ok(clock.next(|| highest(&self.layout))?)
     }
 
     /// Tells the witness of a move that is on disk.
@@ -96,25 +94,29 @@ pub(crate) fn point(name: &'static str) {
     let _ = netsky_disk::fault::point(name);
 }
 
-/// How far ahead of the wall a clock of ours may have been when it gave a name. What is further ahead was not named by us,
-/// and must not carry the clock with it.
-const AHEAD_MS: u64 = 24 * 60 * 60 * 1000;
-
-/// The highest reading in any file name of the home: where a lost clock begins again.
+/// The highest reading in any file name of the home that a clock of ours can have given: below it no clock begins again.
+///
+/// However far ahead of the wall: names that were given while the wall clock stood wrong are names.
 fn highest(layout: &Layout) -> netsky_disk::Result<Hlc> {
     let mut highest = Hlc(0);
-    let limit = Hlc::at(clock::wall().as_millisecond().unsigned_abs() + AHEAD_MS);
     let agents = match Dir::open(layout.channels()) {
         Err(error) if error.is_not_found() => return Ok(highest),
         opened => opened?.names()?,
     };
     for agent in agents.iter().filter_map(|name| name.parse::<AgentId>().ok()) {
         for state in STATES {
-            let Ok(dir) = Dir::open(layout.folder(&agent, state)) else { continue };
-            dir.each_name(|file| {
-                let reading = file.to_str().and_then(Name::parse).map(|name| name.key.hlc);
-                highest = reading.filter(|reading| *reading <= limit).map_or(highest, |r| highest.max(r));
-            })?;
+            let seen = Dir::open(layout.folder(&agent, state)).and_then(|dir| {
+                dir.each_name(|file| {
+                    let reading = file.to_str().and_then(Name::parse).map(|name| name.key.hlc);
+                    highest = highest.max(reading.filter(|reading| *reading < Hlc::FAR).unwrap_or(highest));
+                })
+            });
+            match seen {
+                // To whom nothing can be opened every folder looks empty.
+                Err(error) if error.is_out_of_descriptors() => return Err(error),
+                // Missing, or in a way that must not stop the sends to all others.
+                Err(_) | Ok(()) => {}
+            }
         }
     }
     Ok(highest)

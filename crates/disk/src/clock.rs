@@ -11,7 +11,7 @@ use crate::sys::simulated;
 /// The wall clock, UTC; may step either way.
 pub fn wall() -> Timestamp {
     simulated!(world => world.wall());
-    Timestamp::now()
+    crate::seam::wall(Timestamp::now())
 }
 
 /// The wall clock to the second, as file formats show it.

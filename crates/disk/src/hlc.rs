@@ -3,7 +3,8 @@
 //! Promise: each reading is above every earlier one of this home, whichever process took it, through
 //! wall-clock steps, `kill -9` and power cuts. The word is shared memory over a preallocated file, so
 //! taking a reading costs no lock and no sync, only one read of the *ceiling*: that is durable and runs ahead, so that
-//! after a power cut the clock starts above everything that was ever handed out.
+//! after a power cut the clock starts above everything that was ever handed out. It starts at the highest of the wall, the
+//! ceiling, and the names of the home: any of the three may be lost or of the past, alone or with one other.
 //!
 //! File (4096 bytes, little endian): 0 magic, 8 ceiling, 16 boot, 24 checksum of 0..24, 32 word.
 
@@ -45,7 +46,7 @@ struct Head {
 impl Head {
     fn decode(bytes: &[u8; 32]) -> Option<Head> {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-        let whole = word(0) == MAGIC && word(24) == checksum(&bytes[..24]);
+        let whole = word(0) == MAGIC && word(24) == checksum(&bytes[..24]) && is_sane(word(8));
         whole.then(|| Head { ceiling: word(8), boot: word(16) })
     }
 
@@ -73,17 +74,13 @@ fn this_boot() -> Result<u64> {
 impl SharedClock {
     /// Open the clock at `<state>/clock`, made if it is missing.
     ///
-    /// `highest` is asked only when the file is missing or damaged: the highest reading found in the
-    /// names of the home, without those that no clock of ours can have given. A damaged file is not repaired by guessing: it starts above all of them.
-    ///
     /// # Errors
     /// The file cannot be made, mapped or synced.
-    pub fn open(state: &Dir, highest: impl FnOnce() -> Result<Hlc>) -> Result<SharedClock> {
+    pub fn open(state: &Dir) -> Result<SharedClock> {
         let path = state.path().join("clock");
         let file = state.open_handle("clock".as_ref(), OFlags::CREATE | OFlags::RDWR)?;
         let failed = |op: &'static str, e: Errno| Error::new(op, &path, e);
-        let fresh = file.stat().map_err(|e| failed("look at clock", e))?.size != SIZE as u64;
-        if fresh {
+        if file.stat().map_err(|e| failed("look at clock", e))?.size != SIZE as u64 {
             // Real blocks now: a full disk must not turn a later store into a fault.
             let _lock = Lock::take(lock_path(&path))?;
             file.allocate(SIZE as u64).map_err(|e| failed("preallocate clock", e))?;
@@ -92,11 +89,12 @@ impl SharedClock {
         }
         // Of these SIZE bytes none is ever cut off again.
         let map = file.map(SIZE).map_err(|e| failed("map clock", e))?;
-        let clock = SharedClock { file, map, path };
-        if !clock.is_started()? {
-            clock.start(highest)?;
-        }
-        Ok(clock)
+        Ok(SharedClock { file, map, path })
+    }
+
+    /// Whether the file lost its name: others have another clock by now, and this one is no longer the home's.
+    pub fn is_lost(&self) -> bool {
+        self.file.stat().is_ok_and(|stat| stat.links == 0)
     }
 
     fn word(&self) -> &AtomicU64 {
@@ -109,35 +107,36 @@ impl SharedClock {
         Ok(Head::decode(&bytes))
     }
 
-    /// Whether the word was set on this boot and is where a ceiling can be above it.
-    fn is_started(&self) -> Result<bool> {
-        let head = self.head()?;
-        let word = self.word().load(Ordering::SeqCst);
+    /// The head, if the clock runs: whole, of this boot, and with the word where that ceiling can be above it.
+    fn running(&self) -> Result<Option<Head>> {
         let boot = this_boot()?;
-        Ok(head.is_some_and(|head| head.boot == boot && word.saturating_add(WINDOW) >= head.ceiling))
+        let word = self.word().load(Ordering::SeqCst);
+        let runs = |head: &Head| head.boot == boot && word.saturating_add(WINDOW) >= head.ceiling;
+        Ok(self.head()?.filter(|head| is_sane(word) && runs(head)))
     }
 
     /// First use on this boot, or after damage: begin above everything known.
-    fn start(&self, highest: impl FnOnce() -> Result<Hlc>) -> Result<()> {
+    fn start(&self, highest: impl FnOnce() -> Result<Hlc>) -> Result<Head> {
         let _lock = Lock::take(lock_path(&self.path))?;
-        if self.is_started()? {
-            return Ok(());
+        if let Some(head) = self.running()? {
+            return Ok(head);
         }
-        let known = match self.head()? {
-            Some(head) => head.ceiling,
-            None => highest()?.0,
-        };
-        let begin = known.max(Hlc::at(wall_ms()).0);
-        self.word().store(begin, Ordering::SeqCst);
-        self.raise(begin)
+        let ceiling = self.head()?.map_or(0, |head| head.ceiling);
+        let begin = Hlc(ceiling).max(highest()?).max(Hlc::at(wall_ms())).0;
+        // Others may be taking readings, so a word that is no damage only rises.
+        let begun = |word| Some(if is_sane(word) { begin.max(word) } else { begin });
+        let former =
+            self.word().fetch_update(Ordering::SeqCst, Ordering::SeqCst, begun).expect("always some");
+        self.raise(begun(former).expect("always some"))
     }
 
     /// Make a new ceiling durable; the caller holds the lock.
-    fn raise(&self, above: u64) -> Result<()> {
+    fn raise(&self, above: u64) -> Result<Head> {
         let ceiling = above.checked_add(WINDOW).ok_or_else(|| self.exhausted())?;
         let head = Head { ceiling, boot: this_boot()? };
         self.file.write_all_at(&head.encode(), 0).map_err(|e| Error::new("write clock", &self.path, e))?;
-        self.file.sync_data().map_err(|e| Error::new("sync clock", &self.path, e))
+        self.file.sync_data().map_err(|e| Error::new("sync clock", &self.path, e))?;
+        Ok(head)
     }
 
     /// Only a damaged or forged file gets here: it is left as it is.
@@ -151,9 +150,16 @@ impl SharedClock {
 
     /// The next reading.
     ///
+    /// `highest` is asked at the first use on a boot and after damage: the highest reading in the names of the home. The
+    /// clock then starts above that, its ceiling and the wall; what is left of a damaged file is not guessed at.
+    ///
     /// # Errors
     /// The ceiling had to be raised and could not be made durable; no reading is handed out then.
-    pub fn next(&self) -> Result<Hlc> {
+    pub fn next(&self, highest: impl FnOnce() -> Result<Hlc>) -> Result<Hlc> {
+        let head = match self.running()? {
+            Some(head) => head,
+            None => self.start(highest)?,
+        };
         let wall = wall_ms();
         let mut last = self.word().load(Ordering::SeqCst);
         let reading = loop {
@@ -163,7 +169,8 @@ impl SharedClock {
                 Err(now) => last = now,
             }
         };
-        if self.head()?.is_none_or(|head| reading >= head.ceiling) {
+        // A ceiling only rises: one that was above then is above now.
+        if reading >= head.ceiling {
             let _lock = Lock::take(lock_path(&self.path))?;
             if self.head()?.is_none_or(|head| reading >= head.ceiling) {
                 self.raise(reading)?;
@@ -173,10 +180,16 @@ impl SharedClock {
     }
 }
 
+/// Whether a reading is one that a clock of ours gives.
+fn is_sane(reading: u64) -> bool {
+    Hlc(reading) < Hlc::END
+}
+
 fn lock_path(clock: &Path) -> PathBuf {
     clock.with_extension("lock")
 }
 
 fn wall_ms() -> u64 {
-    clock::wall().as_millisecond().unsigned_abs()
+    // Before 1970 there is no reading; the last one says more than such a clock.
+    u64::try_from(clock::wall().as_millisecond()).unwrap_or(0)
 }

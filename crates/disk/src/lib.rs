@@ -33,6 +33,7 @@ pub mod watch;
 pub mod sim;
 
 mod error;
+mod seam;
 mod sys;
 
 pub use error::{Error, ReadError, Result};

@@ -12,9 +12,16 @@ pub struct Hlc(pub u64);
 pub const DIGITS: usize = 20;
 
 impl Hlc {
+    /// The year 4199: no wall clock and no name is followed above it. What stands there was not named by a clock of ours,
+    /// and must not carry one to where no readings are left.
+    pub const FAR: Hlc = Hlc(1 << 62);
+
+    /// Above every reading that is given: a clock that started at [`Hlc::FAR`] has 2^62 of them before it gets here.
+    pub const END: Hlc = Hlc(1 << 63);
+
     /// The first reading of a wall-clock millisecond.
     pub fn at(wall_ms: u64) -> Hlc {
-        Hlc(wall_ms << 16)
+        Hlc(wall_ms.min(Hlc::FAR.millis()) << 16)
     }
 
     /// Milliseconds part; ahead of the wall clock where that stepped back.
@@ -24,10 +31,11 @@ impl Hlc {
 
     /// The next reading: the wall clock where it is ahead, else one more than the last.
     ///
-    /// The counter carries into the milliseconds when it is full. None at the end of all readings, which no wall clock
+    /// The counter carries into the milliseconds when it is full. None at the end of all readings, which no clock of ours
     /// reaches.
     pub fn next(self, wall_ms: u64) -> Option<Hlc> {
-        Some(Hlc(self.0.checked_add(1)?.max(wall_ms << 16)))
+        let next = Hlc(self.0.checked_add(1)?).max(Hlc::at(wall_ms));
+        (next < Hlc::END).then_some(next)
     }
 
     /// Read the 20-digit text form back.
@@ -54,6 +62,8 @@ mod tests {
         assert!(second > first);
         assert_eq!(second.next(6_000).expect("early").millis(), 6_000);
         assert_eq!(Hlc(u64::MAX).next(6_000), None);
+        assert_eq!(Hlc(Hlc::END.0 - 1).next(6_000), None);
+        assert_eq!(first.next(u64::MAX), Some(Hlc::FAR), "a wall clock that is out of its mind");
     }
 
     #[test]

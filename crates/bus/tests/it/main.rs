@@ -3,6 +3,7 @@
 mod ack;
 mod back;
 mod claim;
+mod clocks;
 mod contended;
 mod forward;
 mod home;

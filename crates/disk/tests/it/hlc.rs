@@ -6,8 +6,12 @@ use netsky_disk::fs::Dir;
 use netsky_disk::hlc::SharedClock;
 use netsky_model::hlc::Hlc;
 
+fn next(clock: &SharedClock) -> Hlc {
+    clock.next(|| Ok(Hlc(0))).unwrap()
+}
+
 fn open(state: &Dir) -> SharedClock {
-    SharedClock::open(state, || Ok(Hlc(0))).unwrap()
+    SharedClock::open(state).unwrap()
 }
 
 #[test]
@@ -19,7 +23,7 @@ fn t5_readings_of_many_writers_are_distinct_and_rise() {
             .map(|_| {
                 scope.spawn(|| {
                     let clock = open(&state);
-                    let read: Vec<Hlc> = (0..500).map(|_| clock.next().unwrap()).collect();
+                    let read: Vec<Hlc> = (0..500).map(|_| next(&clock)).collect();
                     assert!(read.is_sorted());
                     read
                 })
@@ -36,11 +40,11 @@ fn t5_readings_of_many_writers_are_distinct_and_rise() {
 fn a_lost_word_starts_above_the_ceiling() {
     let temp = tempfile::tempdir().unwrap();
     let state = Dir::create(temp.path().join("state")).unwrap();
-    let before = open(&state).next().unwrap();
+    let before = next(&open(&state));
     // A power cut keeps the durable ceiling and loses the word; another boot looks the same.
     let file = std::fs::OpenOptions::new().write(true).open(state.path().join("clock")).unwrap();
     file.write_all_at(&[0; 8], 32).unwrap();
-    let after = open(&state).next().unwrap();
+    let after = next(&open(&state));
     assert!(after.millis() > before.millis() + 500_000, "{before} {after}");
 }
 
@@ -48,10 +52,9 @@ fn a_lost_word_starts_above_the_ceiling() {
 fn a_damaged_clock_asks_for_the_highest_name() {
     let temp = tempfile::tempdir().unwrap();
     let state = Dir::create(temp.path().join("state")).unwrap();
-    open(&state).next().unwrap();
+    next(&open(&state));
     let file = std::fs::OpenOptions::new().write(true).open(state.path().join("clock")).unwrap();
     file.write_all_at(&[0xff; 40], 0).unwrap();
     let highest = Hlc::at(u64::MAX >> 17);
-    let clock = SharedClock::open(&state, || Ok(highest)).unwrap();
-    assert!(clock.next().unwrap() > highest);
+    assert!(open(&state).next(|| Ok(highest)).unwrap() > highest);
 }
