@@ -39,6 +39,19 @@ pub(crate) fn root() -> PathBuf {
     here.parent().expect("xtask is a folder of the workspace").to_path_buf()
 }
 
+/// The commit of the tree; with a remark where files beside the reports differ from it.
+pub(crate) fn commit() -> Result<String> {
+    let git = |arguments: &[&str]| -> Result<String> {
+        let output = Command::new("git").args(arguments).current_dir(root()).output().context("run git")?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "git {}: {}", arguments.join(" "), told.trim());
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "HEAD"])?;
+    let changes = git(&["status", "--porcelain", "--", ".", ":!reports"])?;
+    Ok(if changes.is_empty() { commit } else { format!("{commit} with changes") })
+}
+
 /// Paths of all files of the tree, sorted; files that are deleted but still in the index are left out.
 pub(crate) fn files() -> Result<Vec<String>> {
     let output = Command::new("git")

@@ -2,8 +2,10 @@
 //!
 //! In a scratch copy of the tree, one change at a time, the named test must turn red by failing, not by failing
 //! to build. A safeguard whose removal no test notices is the finding this verb exists for. The working tree is
-//! never touched.
+//! never touched, and what the tests leave running is ended with the run, however that ends.
 
+mod leftovers;
+mod progress;
 mod scratch;
 mod table;
 mod verdict;
@@ -14,6 +16,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::tree;
+pub(crate) use leftovers::{JANITOR, janitor};
 use scratch::Scratch;
 use table::{Safeguard, safeguards};
 use verdict::Verdict;
@@ -38,20 +41,41 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         names => choose(names)?,
     };
 
+    // A part is asked for to be seen; a whole run goes on where one of the same tree was cut off.
+    let whole = arguments.is_empty();
     let scratch = Scratch::prepare()?;
-    healthy(&scratch, &chosen)?;
-    let mut outcomes = Vec::new();
+    let mut progress = scratch.progress();
+    let known = |row: &Safeguard| progress.seconds(row.name).filter(|_| whole);
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut todo = Vec::new();
     for safeguard in chosen {
+        match known(safeguard) {
+            Some(seconds) => outcomes.push(Outcome { safeguard, verdict: Verdict::Red, seconds }),
+            None => todo.push(safeguard),
+        }
+    }
+    if !outcomes.is_empty() {
+        println!(
+            "{:<18}        {} removals, by a run of this tree that was cut off",
+            "red already",
+            outcomes.len()
+        );
+    }
+    healthy(&scratch, &todo)?;
+    for safeguard in todo {
         let began = Instant::now();
         let verdict = remove(&scratch, safeguard)?;
         let seconds = began.elapsed().as_secs();
         println!("{:<18} {:>4}s  {:<32} {}", verdict.word(), seconds, safeguard.name, safeguard.test);
+        if verdict == Verdict::Red {
+            progress.add(safeguard.name, seconds)?;
+        }
         outcomes.push(Outcome { safeguard, verdict, seconds });
     }
     let red = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Red).count();
     println!("sabotage: {red} of {} removals turned their test red", outcomes.len());
     // A part says nothing about the whole, so only a full run is reported.
-    if arguments.is_empty() {
+    if whole {
         report(&outcomes)?;
     }
     Ok(red == outcomes.len())
@@ -134,9 +158,11 @@ fn report(outcomes: &[Outcome]) -> Result<()> {
             "verdict": outcome.verdict.word(), "seconds": outcome.seconds,
         })
     };
-    let rows: Vec<serde_json::Value> = outcomes.iter().map(row).collect();
+    // In the order of the table, whichever run looked at them.
+    let of = |safeguard: &Safeguard| outcomes.iter().find(|outcome| outcome.safeguard.name == safeguard.name);
+    let rows: Vec<serde_json::Value> = safeguards().filter_map(of).map(row).collect();
     let red = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Red).count();
-    let whole = serde_json::json!({ "v": 1, "safeguards": rows, "removed": outcomes.len(), "red": red });
+    let whole = serde_json::json!({ "v": 1, "commit": tree::commit()?, "safeguards": rows, "removed": outcomes.len(), "red": red });
     let path = tree::root().join(REPORT);
     std::fs::create_dir_all(path.parent().expect("the report stands in a folder"))?;
     let text = serde_json::to_string_pretty(&whole)? + "\n";

@@ -4,10 +4,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use netsky_disk::lock::Lock;
 
+use super::leftovers;
+use super::progress::Progress;
 use super::verdict::Ran;
 use crate::tree;
 
@@ -17,9 +20,21 @@ const SECONDS_PER_TEST: &str = "120";
 /// How much of a run's output is shown when it needs to be looked at.
 const TAIL_LINES: usize = 25;
 
+/// How long a janitor of the run before may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The folder of the copy and of all that belongs to it.
+pub(super) fn base() -> PathBuf {
+    tree::root().join("target/sabotage")
+}
+
 pub(crate) struct Scratch {
     tree: PathBuf,
     target: PathBuf,
+    /// Where its tests put their homes, so that what they leave running can be told from everything else.
+    tmp: PathBuf,
+    /// Digest of the copied files, but for the reports.
+    digest: String,
     /// Two runs in one copy would put back what the other has just taken out.
     _alone: Lock,
 }
@@ -27,20 +42,32 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// Brings the copy up to date, and takes out what a former run may have left in it.
     pub(crate) fn prepare() -> Result<Scratch> {
-        let base = tree::root().join("target/sabotage");
+        let base = base();
         std::fs::create_dir_all(&base)?;
-        let Some(alone) = Lock::try_take(base.join("lock"))? else {
+        let Some(alone) = Lock::take_within(base.join("lock"), PATIENCE)? else {
             bail!("another sabotage is at work in {}", base.display());
         };
-        let scratch = Scratch { tree: base.join("tree"), target: base.join("target"), _alone: alone };
+        let (tree, target, tmp) = (base.join("tree"), base.join("target"), base.join("tmp"));
+        leftovers::hire_janitor()?;
+        leftovers::end(&tmp)?;
+        if tmp.exists() {
+            std::fs::remove_dir_all(&tmp).with_context(|| format!("remove {}", tmp.display()))?;
+        }
+        std::fs::create_dir(&tmp)?;
+        let mut scratch = Scratch { tree, target, tmp, digest: String::new(), _alone: alone };
         let wanted = tree::files()?;
         for path in scratch.present(&scratch.tree)? {
             if !wanted.contains(&path) {
                 std::fs::remove_file(scratch.tree.join(&path)).with_context(|| format!("remove {path}"))?;
             }
         }
+        let mut digest = blake3::Hasher::new();
         for path in &wanted {
             let bytes = std::fs::read(tree::root().join(path)).with_context(|| format!("read {path}"))?;
+            if !path.starts_with("reports/") {
+                digest.update(format!("{path}\n{}\n", bytes.len()).as_bytes());
+                digest.update(&bytes);
+            }
             let copy = scratch.tree.join(path);
             if std::fs::read(&copy).is_ok_and(|present| present == bytes) {
                 continue;
@@ -48,7 +75,13 @@ impl Scratch {
             std::fs::create_dir_all(copy.parent().expect("a file stands in a folder"))?;
             std::fs::write(&copy, bytes).with_context(|| format!("write {}", copy.display()))?;
         }
+        scratch.digest = digest.finalize().to_hex().to_string();
         Ok(scratch)
+    }
+
+    /// What is known of this tree from runs that were cut off.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress::of(&self.digest, base().join("progress.json"))
     }
 
     fn present(&self, folder: &Path) -> Result<Vec<String>> {
@@ -94,8 +127,9 @@ impl Scratch {
         command.args(["--kill-after=5", SECONDS_PER_TEST]).arg(cargo.get_program());
         command.args(["test", "--locked", "--package", package]).args(target);
         command.args(["--", "--exact"]).args(names).current_dir(&self.tree);
-        command.env("CARGO_TARGET_DIR", &self.target);
+        command.env("CARGO_TARGET_DIR", &self.target).env("TMPDIR", &self.tmp);
         let output = command.output().context("run cargo test")?;
+        leftovers::end(&self.tmp)?;
         Ok(Ran::read(&output, tail(&output)))
     }
 

@@ -29,9 +29,14 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn new() -> Home {
-        // In memory where that is there: nothing here cuts the power, so a disk would only be slow.
+        // In memory where that is there and no other place is said: nothing here cuts the power, so a disk would only be
+        // slow.
         let memory = std::path::Path::new("/dev/shm");
-        let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let folder = if memory.is_dir() && std::env::var_os("TMPDIR").is_none() {
+            tempfile::tempdir_in(memory)
+        } else {
+            tempfile::tempdir()
+        };
         let folder = folder.expect("a temporary folder");
         let layout = Layout::new(folder.path().join("home"));
         HomeFile::init(&layout).expect("an empty place");

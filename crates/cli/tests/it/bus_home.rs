@@ -200,10 +200,11 @@ fn attribute<'a>(head: &'a str, key: &str) -> Option<&'a str> {
     head[start..].split('"').nth(1)
 }
 
-/// On a file system in memory where there is one: a kill loses no page cache, so a disk would only be slow.
+/// On a file system in memory where there is one and no other place is said: a kill loses no page cache, so a disk would only be slow.
 fn throwaway() -> TempDir {
     let memory = Path::new("/dev/shm");
-    let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+    let in_memory = memory.is_dir() && std::env::var_os("TMPDIR").is_none();
+    let made = if in_memory { TempDir::new_in(memory) } else { TempDir::new() };
     made.expect("a folder for a throwaway home")
 }
 
