@@ -12,7 +12,7 @@ pub(crate) const TEXT: &str =
     "gate is green: 412 tests, 0 failures; branch task/inventory is ready to harvest";
 
 /// Bytes of the envelope that such a text becomes, so that the floor writes as much as we do.
-const ENVELOPE_BYTES: usize = 330;
+pub(crate) const ENVELOPE_BYTES: usize = 330;
 
 /// Bytes of one journal row.
 const ROW_BYTES: usize = 400;

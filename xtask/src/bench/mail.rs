@@ -47,7 +47,7 @@ pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Vec<Pair>> 
     Ok(vec![inside, whole])
 }
 
-fn send(programs: &Programs, home: &Path, to: &AgentId) -> Result<()> {
+pub(crate) fn send(programs: &Programs, home: &Path, to: &AgentId) -> Result<()> {
     let status = Command::new(&programs.netsky)
         .args(["channel", "send", to.as_str(), floor::TEXT, "--from", "agent0"])
         .env_clear()

@@ -4,9 +4,11 @@
 //! with nothing but the system calls that nobody can leave out, turn by turn with ours, and compares medians.
 //! Only release builds are reported; `--here` prints what the present build gives and writes nothing.
 
+mod bus;
 mod floor;
 mod mail;
 mod pairs;
+mod redis;
 mod report;
 mod sessions;
 mod sizes;
@@ -75,6 +77,8 @@ fn measure(folder: &Path) -> Result<(Vec<Pair>, String)> {
     std::fs::create_dir_all(&scratch)?;
     let scratch = tempfile::tempdir_in(&scratch).context("make a throwaway folder")?;
     let mut pairs = mail::measure(scratch.path(), &programs)?;
+    pairs.extend(bus::measure(scratch.path(), &programs)?);
+    pairs.extend(redis::measure(scratch.path())?);
     pairs.extend(sessions::measure(scratch.path(), &programs)?);
     let text = report::ratios(&pairs);
     Ok((pairs, text))

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// Rounds that warm caches and are not counted.
+/// Most rounds that warm caches and are not counted; never more than those that are.
 const WARM_UP: usize = 5;
 
 /// Medians of a floor and of ours.
@@ -40,7 +40,8 @@ pub(crate) fn alternate(
     mut ours: impl FnMut(usize) -> Result<Duration>,
 ) -> Result<Pair> {
     let (mut floors, mut all_ours) = (Vec::new(), Vec::new());
-    for round in 0..rounds + WARM_UP {
+    let warm_up = WARM_UP.min(rounds);
+    for round in 0..rounds + warm_up {
         // Who goes first changes, since the second may find the disk's cache as the first left it.
         let (one, other) = if round % 2 == 0 {
             let one = floor(round)?;
@@ -49,7 +50,7 @@ pub(crate) fn alternate(
             let other = ours(round)?;
             (floor(round)?, other)
         };
-        if round >= WARM_UP {
+        if round >= warm_up {
             floors.push(one);
             all_ours.push(other);
         }
