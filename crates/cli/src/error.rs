@@ -107,6 +107,11 @@ impl From<Refused> for Error {
             Refused::Running { .. } => {
                 Self::new(Kind::Refused, what).hint("end them first; nothing was changed")
             }
+            Refused::Disk(error) if error.op == "understand" => {
+                Self::new(Kind::Failed, format!("failed to {error}")).hint(
+                    "move that file away and run `netsky init`, which makes a new one over what is there",
+                )
+            }
             Refused::Disk(error) => error.into(),
         }
     }

@@ -9,6 +9,7 @@ use netsky_disk::lock::Lock;
 use netsky_kernel::output_log::{Chunk, LogReader};
 use netsky_model::id::AgentId;
 
+use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::output;
 
@@ -29,7 +30,11 @@ pub(crate) struct How {
 }
 
 /// Prints a session's log.
-pub(crate) fn print(root: PathBuf, name: &AgentId, how: &How) -> Result<(), Error> {
+pub(crate) fn print(cx: &Context, root: PathBuf, name: &AgentId, how: &How) -> Result<(), Error> {
+    if cx.json {
+        let what = "logs prints what a program printed, which is no JSON object";
+        return Err(Error::new(Kind::Usage, what).hint("leave --json out"));
+    }
     let layout = KernelLayout::new(root);
     if netsky_disk::state::read(layout.meta(name))?.is_none() {
         return Err(Error::new(Kind::NotFound, format!("no session {name}")).hint("see `ostk kernel ps`"));

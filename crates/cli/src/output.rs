@@ -98,7 +98,7 @@ fn answered(written: io::Result<()>) -> Result<(), Error> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => {
             let what = format!("done, but the answer could not be written to standard output: {error}");
-            Err(Error::new(Kind::Degraded, what).hint("do not repeat it"))
+            Err(Error::new(Kind::Degraded, what).hint("look before you repeat it"))
         }
         Ok(()) => Ok(()),
     }

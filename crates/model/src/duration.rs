@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Text that is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("duration {0:?} is not a number with ms, s, m, h or d (such as 2s or 15m)")]
+#[error("duration {0:?} is not a whole number above 0 with ms, s, m, h or d (such as 2s or 15m)")]
 pub struct BadDuration(String);
 
 /// Parse a positive whole number and its unit.

@@ -98,10 +98,23 @@ impl Config {
 
 fn parse(bytes: &[u8]) -> Result<Config, String> {
     let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
-    toml::from_str(text).map_err(|e| {
+    let config: Config = toml::from_str(text).map_err(|e| {
         let line = e.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         format!("line {line}: {}", e.message().replace('\n', ", "))
-    })
+    })?;
+    if let Some(name) = config.agents.keys().find(|name| name.number().is_none()) {
+        return Err(format!("[agents.{name}] is no slot: slots are agent0, agent1 and so on"));
+    }
+    let slots = config.agents.values().chain([&config.defaults]);
+    if let Some(key) = slots.flat_map(|slot| slot.env.keys()).find(|key| is_ours(key)) {
+        return Err(format!("env has {key}, which netsky itself sets"));
+    }
+    Ok(config)
+}
+
+/// Names by which an agent is told who it is.
+fn is_ours(key: &str) -> bool {
+    key.starts_with("NETSKY_") || key.starts_with("OSTK_")
 }
 
 #[cfg(test)]
@@ -116,6 +129,14 @@ mod tests {
         assert_eq!(slot.argv, Some(vec!["b".to_owned()]));
         assert_eq!((slot.env["X"].as_str(), slot.env["Y"].as_str()), ("2", "1"));
         assert_eq!(config.slot(&AgentId::root()).argv, Some(vec!["a".to_owned()]));
+    }
+
+    #[test]
+    fn a_slot_that_cannot_be_and_a_name_of_ours_are_refused() {
+        let why = |text: &str| parse(text.as_bytes()).expect_err("refused");
+        assert!(why("[agents.agnet1]\nargv = [\"a\"]\n").contains("[agents.agnet1] is no slot"));
+        assert!(why("[defaults.env]\nNETSKY_HOME = \"/x\"\n").contains("env has NETSKY_HOME"));
+        assert!(why("[agents.agent3.env]\nOSTK_NAME = \"x\"\n").contains("env has OSTK_NAME"));
     }
 
     #[test]

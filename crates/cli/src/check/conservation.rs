@@ -85,10 +85,18 @@ fn reserved_and_placed(mailbox: &Mailbox, verdict: &mut Verdict) {
     for (place, key) in &mailbox.placed {
         match key {
             Some(key) if mailbox.keys.contains(key) => {}
+            Some(_) if mailbox.unseen => {}
             Some(key) => verdict.broken(place, format!("says that {key} was placed, and it is nowhere")),
             None => verdict.broken(place, "says that a message was placed, and its entry names none"),
         }
     }
+}
+
+/// Whose messages nothing is said of: a folder of theirs could not be looked into, which is I4's finding and no loss.
+fn unseen(seen: &Seen) -> impl Fn(&AgentId) -> bool + use<'_> {
+    let mailboxes = seen.mailboxes.iter().filter(|mailbox| mailbox.unseen);
+    let agents: BTreeSet<&AgentId> = mailboxes.map(|mailbox| &mailbox.agent).collect();
+    move |agent| seen.no_mailboxes || agents.contains(agent)
 }
 
 fn acknowledged(seen: &Seen, facts: &Facts, verdict: &mut Verdict) {
@@ -97,7 +105,11 @@ fn acknowledged(seen: &Seen, facts: &Facts, verdict: &mut Verdict) {
         known.extend(mailbox.keys.iter().map(|key| (&mailbox.agent, &key.id)));
     }
     verdict.saw(facts.acknowledged.len());
+    let unseen = unseen(seen);
     for fact in facts.acknowledged.iter().filter(|fact| !known.contains(&(&fact.agent, &fact.id))) {
+        if unseen(&fact.agent) {
+            continue;
+        }
         let what = format!("{} was acknowledged to its sender, and it is nowhere", fact.id);
         verdict.broken(format!("channels/agent/{}", fact.agent), what);
     }
@@ -113,8 +125,9 @@ fn written(seen: &Seen, verdict: &mut Verdict) {
         moves.iter().filter(|told| told.what == What::Moved(State::Written)).map(|t| (&t.agent, &t.key)),
     );
     verdict.saw(told.len());
+    let unseen = unseen(seen);
     for (agent, key) in told {
-        if !keys.get(agent).unwrap_or(&&none).contains(key) {
+        if !keys.get(agent).unwrap_or(&&none).contains(key) && !unseen(agent) {
             let what = format!("the record saw {key} written, and it is nowhere");
             verdict.broken(format!("channels/agent/{agent}"), what);
         }

@@ -3,7 +3,7 @@
 use netsky_model::id::AgentId;
 
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::logs::{How, print};
 use crate::run::Run;
 
@@ -19,7 +19,9 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        print(cx.home()?.kernel_root(), &self.agent, &self.how)
-            .map_err(|error| error.hint("see `netsky status`"))
+        print(cx, cx.home()?.kernel_root(), &self.agent, &self.how).map_err(|error| match error.kind {
+            Kind::NotFound => error.hint("see `netsky status`"),
+            _ => error,
+        })
     }
 }

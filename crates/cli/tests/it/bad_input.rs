@@ -308,3 +308,14 @@ fn fm_claim_permissions_what_cannot_be_opened_or_moved_stops_no_neighbour() {
     assert_eq!(home.files("agent0", "inbox").expect("there").len(), 2);
     assert_eq!(home.files("agent0", "poison").expect("there").len(), 2, "the file and its reason");
 }
+
+#[test]
+fn an_empty_message_and_json_of_a_log_are_refused() {
+    let home = Home::init();
+    netsky(&home, &send(&["agent0", "", "--from", "owner"]))
+        .fails(2, "the message is empty; nothing was sent");
+    fed(&home, &send(&["agent0", "-", "--from", "owner"]), b"\n")
+        .fails(2, "the message is empty; nothing was sent");
+    netsky(&home, &["--json", "logs", "agent0"])
+        .fails(2, "logs prints what a program printed, which is no JSON object; leave --json out");
+}

@@ -24,6 +24,8 @@ pub(crate) struct Mailbox {
     pub(crate) pieces: Vec<Piece>,
     /// Every message that any look found, in whatever folder.
     pub(crate) keys: BTreeSet<Key>,
+    /// One of its folders could not be looked into: what is not found may be there.
+    pub(crate) unseen: bool,
     /// Ids marked as placed: the mark, and which message it speaks of.
     pub(crate) placed: Vec<(String, Option<Key>)>,
 }
@@ -43,11 +45,16 @@ pub(crate) struct Piece {
 /// Reads every mailbox.
 pub(super) fn read(layout: &Layout, files: &mut Vec<StateFile>) -> netsky_disk::Result<Vec<Mailbox>> {
     let Some(channels) = files::folder(layout, layout.channels(), files)? else { return Ok(Vec::new()) };
+    if let Some(above) = channels.path().parent() {
+        files::folder(layout, above, files)?;
+    }
     let agents = channels.names()?;
     agents.iter().filter_map(|name| name.parse().ok()).map(|agent| one(layout, agent, files)).collect()
 }
 
 fn one(layout: &Layout, agent: AgentId, files: &mut Vec<StateFile>) -> netsky_disk::Result<Mailbox> {
+    let before = files.len();
+    files::folder(layout, layout.channel(&agent), files)?;
     let placed = placed(layout, &agent, files)?;
     let mut folders = Vec::new();
     for state in STATES {
@@ -55,6 +62,7 @@ fn one(layout: &Layout, agent: AgentId, files: &mut Vec<StateFile>) -> netsky_di
             folders.push((state, dir));
         }
     }
+    let unseen = files.len() > before;
     let (mut pieces, mut keys) = (Vec::new(), BTreeSet::new());
     for (state, dir) in &folders {
         let names = dir.raw_names()?;
@@ -69,7 +77,7 @@ fn one(layout: &Layout, agent: AgentId, files: &mut Vec<StateFile>) -> netsky_di
     }
     keys.extend(pieces.iter().filter_map(|piece| piece.name.as_ref()).map(|name| name.key.clone()));
     still_there(layout, &mut pieces)?;
-    Ok(Mailbox { agent, pieces, keys, placed })
+    Ok(Mailbox { agent, pieces, keys, unseen, placed })
 }
 
 /// A name of the bus; in `poison/` a second one of the same name has a suffix.

@@ -34,6 +34,8 @@ pub(super) struct Seen {
     /// What telemetry tells of messages.
     pub(super) record: Moves,
     pub(super) mailboxes: Vec<Mailbox>,
+    /// The folder of all mailboxes could not be looked into.
+    pub(super) no_mailboxes: bool,
     pub(super) kernel: Kernel,
     pub(super) restart: Restart,
     /// Every file and folder of state that must read, and what could not be looked into.
@@ -59,13 +61,26 @@ pub(super) fn look(layout: &Layout) -> netsky_disk::Result<Seen> {
     let mut files = Vec::new();
     let record = netsky_ledger::moves(layout)?;
     let mailboxes = mail::read(layout, &mut files)?;
+    let no_mailboxes = mailboxes.is_empty() && !files.is_empty();
+    files::folder(layout, layout.kernel_root(), &mut files)?;
     let kernel = kernel::read(layout, &mut files)?;
     let restart = restart::read(layout, &mut files)?;
     files::desired(layout, &mut files)?;
     let strays = strays::read(layout, &kernel, &mut files)?;
     let lives = lives(&record, &mailboxes, &restart);
     let bearers = processes::read(layout)?;
-    Ok(Seen { record, mailboxes, kernel, restart, files, bearers, strays, lives, now: clock::stamp() })
+    Ok(Seen {
+        record,
+        mailboxes,
+        no_mailboxes,
+        kernel,
+        restart,
+        files,
+        bearers,
+        strays,
+        lives,
+        now: clock::stamp(),
+    })
 }
 
 /// Below the home: how a finding names a file.

@@ -106,6 +106,9 @@ impl Args {
             (Some(text), None) if text != "-" => text,
             (_, None) => from_stdin()?,
         };
+        if text.is_empty() {
+            return Err(Error::new(Kind::Usage, "the message is empty").hint("nothing was sent"));
+        }
         let mut draft = Draft::new(from, self.agent.expect("clap requires it without --batch"), text);
         draft.kind = self.kind;
         draft.thread = self.thread;

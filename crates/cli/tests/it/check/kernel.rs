@@ -66,9 +66,27 @@ fn i4_each_file_of_state_that_does_not_read_is_found() {
 fn i4_a_folder_that_is_open_to_others_is_found() {
     use std::os::unix::fs::PermissionsExt;
     let home = whole();
-    let acked = home.path().join("channels/agent/agent0/acked");
-    fs::set_permissions(&acked, fs::Permissions::from_mode(0o755)).expect("opened");
-    check(&home).found_among("I4 channels/agent/agent0/acked: cannot be looked into: its mode 0755");
+    let mailbox = "channels/agent/agent0";
+    for folder in [
+        "channels",
+        "channels/agent",
+        mailbox,
+        &format!("{mailbox}/inbox"),
+        &format!("{mailbox}/acked"),
+        ".ostk",
+    ] {
+        let mode = |bits| {
+            fs::set_permissions(home.path().join(folder), fs::Permissions::from_mode(bits)).expect("ours")
+        };
+        mode(0o755);
+        let verdicts = check(&home);
+        verdicts.found_among(&format!("I4 {folder}: cannot be looked into: its mode 0755"));
+        let others: Vec<String> =
+            verdicts.findings().into_iter().filter(|finding| !finding.starts_with("I4 ")).collect();
+        assert_eq!(others, [] as [&str; 0], "{folder}: what could not be looked at is not lost");
+        mode(0o700);
+    }
+    check(&home).hold();
 }
 
 #[test]
