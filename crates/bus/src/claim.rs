@@ -190,7 +190,7 @@ impl Bus<'_> {
         point("bus.surface.fenced");
         if let Err(source) = put(&claim) {
             let id = claim.id().clone();
-            self.release(claim)?;
+            self.give_back(claim, &format!("its reader failed: {source}"))?;
             return Err(Error::Surface { id, source });
         }
         point("bus.surface.put");
@@ -243,11 +243,14 @@ impl Bus<'_> {
     /// # Errors
     /// What the file system refuses; the claim then ends with this process.
     pub fn release(&self, claim: Claim) -> Result<()> {
+        self.give_back(claim, "its reader could not be given the text")
+    }
+
+    fn give_back(&self, claim: Claim, why: &str) -> Result<()> {
         let channel = self.channel(&claim.agent)?;
         let claimed = channel.dir(State::Claimed)?;
         let mut way_back = self.way_back(&channel)?;
-        let why = (Cause::Failed, "its reader could not be given the text");
-        way_back.take(&claimed, State::Claimed, &claim.name, why)?;
+        way_back.take(&claimed, State::Claimed, &claim.name, (Cause::Failed, why))?;
         way_back.end()?;
         Ok(())
     }

@@ -61,6 +61,14 @@ pub enum Error {
         /// Its claimant.
         pid: u32,
     },
+    /// The agent has a running consumer.
+    #[error("{agent} has a consumer already{}", .pid.map(|pid| format!(": process {pid}")).unwrap_or_default())]
+    Consumed {
+        /// Whose messages.
+        agent: AgentId,
+        /// Who consumes them, where that is known.
+        pid: Option<u32>,
+    },
     /// Another process is placing an envelope of this id.
     #[error("another process is sending envelope {0}")]
     Sending(EnvelopeId),

@@ -161,6 +161,7 @@ impl From<netsky_bus::Error> for Error {
             Bus::Ambiguous { .. } => Self::new(Kind::Usage, what).hint("give more of it"),
             Bus::Held { .. } => Self::new(Kind::Busy, what)
                 .hint("repeat when that process is done, or use `channel release --kill`"),
+            Bus::Consumed { .. } => Self::new(Kind::Busy, what).hint("take its place with --replace"),
             Bus::Sending(_) => Self::new(Kind::Busy, what).hint("repeat: the same id is sent once"),
             Bus::Fenced(_) => Self::new(Kind::Failed, what).hint("nothing of it was surfaced here"),
             Bus::ClaimLost(_) => {

@@ -11,6 +11,7 @@ pub mod adopt;
 pub mod clock;
 pub mod env;
 pub mod fault;
+pub mod feed;
 pub mod fs;
 pub mod group;
 pub mod hlc;

@@ -135,10 +135,16 @@ pub fn is_alive(id: &ProcessId) -> bool {
     probe(id) == Life::Alive
 }
 
+/// Whether that very process is seen to be stopped: it hears no signal but the last one.
+pub fn is_stopped(id: &ProcessId) -> bool {
+    is_alive(id) && matches!(Stat::look(id.pid), Ok(Some(now)) if now.stopped)
+}
+
 /// The fields of `/proc/<pid>/stat` that matter here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stat {
     pub(crate) zombie: bool,
+    pub(crate) stopped: bool,
     pub(crate) parent: u32,
     pub(crate) start_time: u64,
 }
@@ -147,7 +153,7 @@ impl Stat {
     /// The process that has a pid now; an error when that cannot be known.
     pub(crate) fn look(pid: u32) -> std::io::Result<Option<Stat>> {
         simulated!(world => {
-            let stat = |start_time| Stat { zombie: false, parent: 1, start_time };
+            let stat = |start_time| Stat { zombie: false, stopped: false, parent: 1, start_time };
             Ok(world.started(pid).map(stat))
         });
         let text = match std::fs::read(stat_path(pid)) {
@@ -165,6 +171,7 @@ impl Stat {
         let fields: Vec<&str> = tail.split_whitespace().collect();
         Some(Stat {
             zombie: matches!(*fields.first()?, "Z" | "X" | "x"),
+            stopped: matches!(*fields.first()?, "T" | "t"),
             parent: fields.get(1)?.parse().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
         })

@@ -1,5 +1,6 @@
 //! Signals as a descriptor: a handler writes one byte into a pipe that the poll loop reads.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -62,6 +63,37 @@ impl Wake {
         let mut bytes = [0; BATCH];
         let read = rustix::io::read(&self.read, &mut bytes[..]).unwrap_or(0);
         bytes[..read].iter().filter_map(|byte| Signal::from_named_raw(i32::from(*byte))).collect()
+    }
+}
+
+/// The wish of others that this process ends, heard once and remembered.
+#[derive(Debug)]
+pub struct Stop {
+    wake: Wake,
+    came: Cell<bool>,
+}
+
+impl Stop {
+    /// Hear it from here on: TERM, INT and HUP.
+    ///
+    /// # Errors
+    /// As [`Wake::catch`].
+    pub fn hear() -> io::Result<Stop> {
+        Ok(Stop { wake: Wake::catch(&[Signal::TERM, Signal::INT, Signal::HUP])?, came: Cell::new(false) })
+    }
+
+    /// Whether it was heard by now.
+    pub fn came(&self) -> bool {
+        if !self.wake.take().is_empty() {
+            self.came.set(true);
+        }
+        self.came.get()
+    }
+}
+
+impl AsFd for Stop {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::sys::simulated;
-use crate::wake;
+use crate::wake::Stop;
 
 // Other systems bring a file with the same four functions (kqueue on macOS).
 #[cfg(target_os = "linux")]
@@ -69,15 +69,15 @@ impl Watch {
         self.wait_beside(limit, None)
     }
 
-    /// As [`Watch::wait`], and a signal that was caught ends it too: who asked for it then looks what came.
+    /// As [`Watch::wait`], and the wish that this process ends ends it too.
     ///
     /// # Errors
     /// As [`Watch::wait`].
-    pub fn wait_or_signal(&self, limit: Duration, signals: &wake::Wake) -> Result<Wake> {
-        self.wait_beside(limit, Some(signals))
+    pub fn wait_or_stop(&self, limit: Duration, stop: &Stop) -> Result<Wake> {
+        self.wait_beside(limit, Some(stop))
     }
 
-    fn wait_beside(&self, limit: Duration, signals: Option<&wake::Wake>) -> Result<Wake> {
+    fn wait_beside(&self, limit: Duration, stop: Option<&Stop>) -> Result<Wake> {
         // In a simulation time passes at once.
         simulated!(world => {
             world.pause(limit);
@@ -86,7 +86,7 @@ impl Watch {
         let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
         let events = self.events.as_fd();
         let mut ready = vec![PollFd::new(&events, PollFlags::IN)];
-        ready.extend(signals.map(|signals| PollFd::new(signals, PollFlags::IN)));
+        ready.extend(stop.map(|stop| PollFd::new(stop, PollFlags::IN)));
         match poll(&mut ready, Some(&timeout)) {
             Ok(0) | Err(Errno::INTR) => return Ok(Wake::Timeout),
             Ok(_) => {}

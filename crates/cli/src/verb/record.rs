@@ -13,7 +13,7 @@ use crate::output;
 use crate::run::Ended;
 
 /// Arguments whose values are ids, labels and numbers.
-const PLAIN: [&str; 17] = [
+const PLAIN: [&str; 18] = [
     "agent",
     "from",
     "id",
@@ -30,6 +30,7 @@ const PLAIN: [&str; 17] = [
     "tick",
     "to",
     "kill",
+    "replace",
     "limit",
 ];
 

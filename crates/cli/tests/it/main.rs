@@ -28,3 +28,4 @@ mod screen;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;
 mod stage;
+mod watch;

@@ -46,7 +46,8 @@ fn a_file_that_moved_on_before_it_was_held_is_gone() {
     let line = std::sync::Barrier::new(RACERS);
     let race = |round: usize| match Hold::take(&here, "x").unwrap() {
         Seized::Held(_hold) => {
-            here.rename("x", &there, format!("{round}")).expect("who holds it moves it");
+            // A second one would find nothing to move; it is counted, and must not leave the others waiting.
+            let _ = here.rename("x", &there, format!("{round}"));
             1
         }
         Seized::Busy | Seized::Gone => 0,

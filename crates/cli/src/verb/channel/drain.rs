@@ -79,7 +79,8 @@ impl Args {
     }
 }
 
-fn as_value(claim: &Claim) -> Value {
+/// A message as one JSON object.
+pub(super) fn as_value(claim: &Claim) -> Value {
     let mut value = serde_json::to_value(claim.envelope()).unwrap_or_default();
     value["attempt"] = claim.attempt().into();
     value["redelivered"] = (claim.attempt() > 1).into();

@@ -16,6 +16,7 @@ mod release;
 mod send;
 mod show;
 mod wait;
+mod watch;
 
 verbs! {
     /// Send, read and follow messages between agents
@@ -23,6 +24,7 @@ verbs! {
         Send(send::Args),
         Drain(drain::Args),
         Wait(wait::Args),
+        Watch(watch::Args),
         Ack(ack::Args),
         Release(release::Args),
         Forward(forward::Args),

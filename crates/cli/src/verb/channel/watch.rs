@@ -1,0 +1,124 @@
+//! `netsky channel watch`: a running consumer. Each message becomes the standard input of a command, or one element on
+//! standard output.
+//!
+//! A message counts as delivered when the command ended with 0, or when its text was written and flushed.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use netsky_bus::{Bus, Claim, Put, Terms};
+use netsky_disk::feed::{Fed, feed};
+use netsky_disk::wake::Stop;
+use netsky_ledger::Telemetry;
+use netsky_model::id::AgentId;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::output;
+use crate::run::Run;
+
+/// How long a command may go on when this verb is asked to end; a supervisor kills after ten seconds or later.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Take what comes for an agent, one message at a time, until told to end
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Whose inbox
+    #[arg(value_parser = super::agent)]
+    agent: AgentId,
+    /// End after so many messages [default: never]
+    #[arg(long, value_name = "N")]
+    max: Option<usize>,
+    /// Take the place of the agent's running consumer
+    #[arg(long)]
+    replace: bool,
+    /// Run this for each message, which it gets on its standard input; exit 0 takes it, anything else gives it back
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        cx.may_take_for(&self.agent)?;
+        if self.command.is_empty() && netsky_disk::env::leads_nowhere(&std::io::stdout()) {
+            let what = "standard output is closed or leads nowhere, so nobody would see what comes";
+            return Err(Error::new(Kind::Usage, what).hint("nothing was taken"));
+        }
+        let layout = cx.home()?;
+        let telemetry = Telemetry::new(layout);
+        let stop = Stop::hear()
+            .map_err(|e| Error::new(Kind::Failed, format!("failed to listen for signals: {e}")))?;
+        let generation = cx.generation_of(&self.agent);
+        let terms = Terms { generation, max: self.max, replace: self.replace };
+        // What keeps a command from being run at all: no message can be given to it, and saying so ends this verb.
+        let broken: Cell<Option<netsky_disk::Error>> = Cell::new(None);
+        let done = Bus::open(layout, &telemetry).consume(&self.agent, &terms, &stop, |claim| {
+            match self.command.is_empty() {
+                true => print(cx, claim),
+                false => self.give(cx, claim, &stop, &broken),
+            }
+        });
+        if let Some(error) = broken.take() {
+            return Err(error.into());
+        }
+        super::damage(&self.agent, &done?.aside)
+    }
+}
+
+impl Args {
+    /// Runs the command on one message.
+    fn give(
+        &self,
+        cx: &Context,
+        claim: &Claim,
+        stop: &Stop,
+        broken: &Cell<Option<netsky_disk::Error>>,
+    ) -> Put {
+        let mut element = claim.rendered();
+        element.push('\n');
+        let put = match feed(&self.command, &variables(claim), element.as_bytes(), stop, GRACE) {
+            Ok(Fed::Exited(Some(0))) => Put::Taken,
+            Ok(Fed::Exited(Some(code))) => Put::Refused(format!("it ended with {code}")),
+            Ok(Fed::Exited(None)) => Put::Refused("it was ended by a signal".to_owned()),
+            Ok(Fed::Stopped) => Put::Stopped,
+            Err(error) => {
+                let why = std::io::Error::other(error.to_string());
+                broken.set(Some(error));
+                Put::Broken(why)
+            }
+        };
+        if cx.json {
+            let (id, attempt) = (claim.id(), claim.attempt());
+            let taken = matches!(put, Put::Taken);
+            // The command is the reader; who hears of it is not.
+            let _ = output::json_or_fail(&json!({"id": id, "attempt": attempt, "taken": taken}));
+        }
+        put
+    }
+}
+
+fn print(cx: &Context, claim: &Claim) -> Put {
+    let put = match cx.json {
+        true => output::json_or_fail(&super::drain::as_value(claim)),
+        false => output::element(&claim.rendered()),
+    };
+    put.map_or_else(Put::Broken, |()| Put::Taken)
+}
+
+/// What a command learns without reading the element: nothing in it can hold more than visible ASCII.
+fn variables(claim: &Claim) -> BTreeMap<String, String> {
+    let envelope = claim.envelope();
+    let mut set = BTreeMap::new();
+    let mut put = |key: &str, value: String| drop(set.insert(format!("NETSKY_ENVELOPE_{key}"), value));
+    put("ID", claim.id().to_string());
+    put("FROM", envelope.from.to_string());
+    put("ATTEMPT", claim.attempt().to_string());
+    put("TS", envelope.ts.to_string());
+    // Empty where it has none, so that one of the surroundings does not stand for it.
+    put("KIND", envelope.kind.clone().unwrap_or_default());
+    put("THREAD", envelope.thread.clone().unwrap_or_default());
+    put("REPLY_TO", envelope.reply_to.as_ref().map(ToString::to_string).unwrap_or_default());
+    set
+}

@@ -1,0 +1,216 @@
+//! `channel watch`: a running consumer, by itself and with a command, stopped, replaced and killed.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, ExitStatus};
+use std::time::Duration;
+
+use netsky_disk::process::{Signal, identify, is_alive, is_stopped, signal};
+use netsky_disk::watch::Watch;
+use netsky_model::process::ProcessId;
+use serde_json::Value;
+
+use crate::bus_home::{Home, surfacings};
+use crate::screen::{netsky, program, said};
+
+/// Nothing waits this long when all is well.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn home() -> Home {
+    let home = Home::init();
+    netsky(&home, &["channel", "send", "agent7", "hello", "--from", "owner", "--create", "--id", "first"])
+        .works();
+    home
+}
+
+fn send(home: &Home, id: &str) {
+    netsky(home, &["channel", "send", "agent7", id, "--from", "owner", "--id", id]).works();
+}
+
+/// A consumer that runs.
+struct Consumer {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Consumer {
+    fn start(mut command: Command) -> Consumer {
+        let mut child = command.spawn().expect("it starts");
+        let out = BufReader::new(child.stdout.take().expect("piped"));
+        Consumer { child, out }
+    }
+
+    fn of(home: &Home, args: &[&str]) -> Consumer {
+        let all = [&["channel", "watch", "agent7"], args].concat();
+        Consumer::start(program(home, &all))
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("it prints");
+        line
+    }
+
+    fn id(&self) -> ProcessId {
+        identify(self.child.id()).expect("it runs")
+    }
+
+    fn signal(&self, what: Signal) {
+        assert!(signal(&self.id(), what).expect("ours"));
+    }
+
+    /// Its end, and what it printed that was not read yet.
+    fn end(mut self) -> (ExitStatus, String) {
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).expect("text");
+        (self.child.wait().expect("it ends"), rest)
+    }
+}
+
+/// Waits until something is so, woken by what happens in the mailbox.
+fn until(home: &Home, what: &str, done: impl Fn() -> bool) {
+    let folders = ["inbox", "claimed", "delivered", "poison"].map(|folder| home.channel("agent7", folder));
+    let watch = Watch::new(&folders).expect("watched");
+    let started = std::time::Instant::now();
+    while !done() {
+        assert!(started.elapsed() < LIMIT, "{what} did not happen");
+        watch.wait(Duration::from_millis(20)).expect("waited");
+    }
+}
+
+fn is_in(home: &Home, folder: &str, id: &str) -> bool {
+    let files = home.files("agent7", folder).expect("there");
+    files.iter().any(|file| file.contains(&format!("-{id}.")))
+}
+
+#[test]
+fn it_prints_what_waits_and_what_comes_and_ends_when_told() {
+    let home = home();
+    let mut consumer = Consumer::of(&home, &[]);
+    assert!(consumer.line().contains("id=\"first\""));
+    for id in ["second", "third"] {
+        send(&home, id);
+        assert!(consumer.line().contains(&format!("id=\"{id}\"")));
+    }
+    until(&home, "the last record", || is_in(&home, "delivered", "third"));
+    consumer.signal(Signal::TERM);
+    let (status, rest) = consumer.end();
+    assert_eq!((status.code(), rest.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn it_ends_after_as_many_as_were_asked_for_and_speaks_json() {
+    let home = home();
+    send(&home, "second");
+    send(&home, "third");
+    let said = netsky(&home, &["channel", "watch", "agent7", "--max", "2", "--json"]);
+    let lines: Vec<Value> =
+        said.works().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let ids: Vec<&str> = lines.iter().filter_map(|line| line["id"].as_str()).collect();
+    assert_eq!(ids, ["first", "second"]);
+    assert_eq!(home.files("agent7", "inbox").expect("there").len(), 1);
+}
+
+#[test]
+fn a_command_gets_the_element_and_what_it_is_about() {
+    let home = home();
+    let script =
+        "echo \"$NETSKY_ENVELOPE_ID from $NETSKY_ENVELOPE_FROM, attempt $NETSKY_ENVELOPE_ATTEMPT\"; cat";
+    let said = netsky(&home, &["channel", "watch", "agent7", "--max", "1", "--", "/bin/sh", "-c", script]);
+    let mut lines = said.works().lines();
+    assert_eq!(lines.next(), Some("first from owner, attempt 1"));
+    assert!(lines.next().is_some_and(|line| line.starts_with("<channel ") && line.ends_with("</channel>")));
+    assert!(is_in(&home, "delivered", "first"));
+}
+
+#[test]
+fn d1_a_command_that_fails_gives_the_message_back_and_gets_it_again_flagged() {
+    let home = home();
+    let script = "cat; test \"$NETSKY_ENVELOPE_ATTEMPT\" -ge 2";
+    let said = netsky(&home, &["channel", "watch", "agent7", "--max", "1", "--", "/bin/sh", "-c", script]);
+    let seen = surfacings(said.works());
+    let told: Vec<(u32, bool)> = seen.iter().map(|one| (one.attempt, one.redelivered)).collect();
+    assert_eq!(told, [(1, false), (2, true)]);
+}
+
+#[test]
+fn a_command_that_is_not_there_costs_one_attempt_and_ends_it() {
+    let home = home();
+    netsky(&home, &["channel", "watch", "agent7", "--", "/nowhere/at/all"])
+        .fails_with(1, &["failed to start /nowhere/at/all"]);
+    assert_eq!(home.files("agent7", "inbox").expect("there").len(), 1);
+}
+
+#[test]
+fn a_command_may_finish_what_it_has_when_its_consumer_is_told_to_end() {
+    let home = home();
+    send(&home, "second");
+    let mut consumer = Consumer::of(&home, &["--", "/bin/sh", "-c", "echo begun; sleep 0.3; echo done"]);
+    assert_eq!(consumer.line(), "begun\n");
+    consumer.signal(Signal::TERM);
+    let (status, rest) = consumer.end();
+    assert_eq!((status.code(), rest.as_str()), (Some(0), "done\n"));
+    assert!(is_in(&home, "delivered", "first") && is_in(&home, "inbox", "second"));
+}
+
+#[test]
+fn d1_a_killed_consumer_takes_its_command_along_and_the_message_comes_again() {
+    let home = home();
+    let mut consumer = Consumer::of(&home, &["--", "/bin/sh", "-c", "echo $$; exec sleep 1000"]);
+    let command = identify(consumer.line().trim().parse().expect("a pid")).expect("it runs");
+    consumer.signal(Signal::KILL);
+    consumer.end();
+    until(&home, "the end of the command", || !is_alive(&command));
+    let again = surfacings(netsky(&home, &["channel", "drain", "agent7"]).works());
+    assert_eq!((again[0].attempt, again[0].redelivered), (2, true));
+}
+
+#[test]
+fn one_consumer_an_agent_and_a_newer_generation_takes_the_place_of_an_older_one() {
+    let home = home();
+    let inside = |generation: &str| {
+        let mut command = program(&home, &["channel", "watch", "agent7"]);
+        command.env("NETSKY_AGENT", "agent7").env("NETSKY_GENERATION", generation);
+        command.env("OSTK_MARK", format!("agent7-0a0b0c0d.g{generation}"));
+        command
+    };
+    let mut third = Consumer::start(inside("3"));
+    assert!(third.line().contains("first"));
+    let pid = third.child.id();
+    netsky(&home, &["channel", "watch", "agent7"])
+        .fails(5, &format!("agent7 has a consumer already: process {pid}; take its place with --replace"));
+    let older = said(&home, inside("2").output().expect("it ends"));
+    older.fails_with(5, &["agent7 has a consumer already"]);
+    let mut fourth = Consumer::start(inside("4"));
+    let (status, _) = third.end();
+    assert_eq!(status.code(), Some(0), "it was asked, and went");
+    send(&home, "second");
+    assert!(fourth.line().contains("second"));
+    until(&home, "the record", || is_in(&home, "delivered", "second"));
+    let files = home.files("agent7", "delivered").expect("there");
+    assert!(files[0].ends_with("-first.1.g3.json") && files[1].ends_with("-second.1.g4.json"), "{files:?}");
+    fourth.signal(Signal::TERM);
+    fourth.end();
+}
+
+#[test]
+fn must_show_a_stopped_consumer_is_replaced_and_surfaces_nothing_when_it_goes_on() {
+    for point in ["bus.claim.renamed", "bus.claim.synced", "bus.surface.begin", "bus.surface.fenced"] {
+        let home = home();
+        let mut command = program(&home, &["channel", "watch", "agent7"]);
+        command.env("NETSKY_FAULT", format!("{point}=stop"));
+        let stopped = Consumer::start(command);
+        let id = stopped.id();
+        until(&home, "its stop", || is_stopped(&id));
+        let said = netsky(&home, &["channel", "watch", "agent7", "--replace", "--max", "1"]);
+        let seen = surfacings(said.works());
+        assert_eq!((&*seen[0].id, seen[0].attempt, seen[0].redelivered), ("first", 2, true), "{point}");
+        let before = home.audit("agent7").expect("I1, I4");
+        // It was ended by its replacement; a signal reaches nobody.
+        let _ = signal(&id, Signal::CONT);
+        let (status, shown) = stopped.end();
+        assert_eq!((status.code(), shown.as_str()), (None, ""), "{point}");
+        let after = home.audit("agent7").expect("I1, I4");
+        assert!(before.found.keys().eq(after.found.keys()), "{point}");
+        assert_eq!(after.folder_of("first"), Some("delivered"), "{point}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Running a user's command on some bytes, while listening for our own end.
+//!
+//! The command reads them from its standard input, which is a file in memory: one that does not read them all hangs
+//! nobody. It writes where we write, has the user's umask, and dies with us: what it was given is given again then, and
+//! must not be at work twice.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{MemfdFlags, Mode, memfd_create};
+use rustix::io::Errno;
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+
+use crate::error::{Error, Result};
+use crate::process::{self, PidFd};
+use crate::wake::Stop;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fed {
+    /// By itself, with this code; none if a signal ended it.
+    Exited(Option<i32>),
+    /// It was killed, because we were asked to end and it went on past its grace.
+    Stopped,
+}
+
+/// Runs `argv` with `bytes` on its standard input and `set` in its environment. Asked to end meanwhile, it waits `grace`
+/// for the command, and then kills it.
+///
+/// # Errors
+/// The command cannot be started or waited for; it does not run then.
+pub fn feed(
+    argv: &[String],
+    set: &BTreeMap<String, String>,
+    bytes: &[u8],
+    stop: &Stop,
+    grace: Duration,
+) -> Result<Fed> {
+    let mut child = start(argv, set, bytes)?;
+    match watched(&child, stop, grace) {
+        Ok(true) => {
+            let waited = |e| Error::new("wait for", &argv[0], e);
+            child.wait().map(|status| Fed::Exited(status.code())).map_err(waited)
+        }
+        ended => {
+            // Past its grace, or out of our sight: both can only fail when it is gone already.
+            let _ = child.kill();
+            let _ = child.wait();
+            ended.map(|_| Fed::Stopped)
+        }
+    }
+}
+
+fn start(argv: &[String], set: &BTreeMap<String, String>, bytes: &[u8]) -> Result<Child> {
+    let Some((program, args)) = argv.split_first() else {
+        return Err(Error::because("start", "", "no command is named"));
+    };
+    let filled = || -> std::io::Result<File> {
+        let mut file = File::from(memfd_create("envelope", MemfdFlags::CLOEXEC)?);
+        file.write_all(bytes)?;
+        file.rewind()?;
+        Ok(file)
+    };
+    let input = filled().map_err(|e| Error::new("fill the standard input of", program, e))?;
+    let mut command = Command::new(program);
+    command.args(args).envs(set).stdin(Stdio::from(input));
+    let (us, umask) = (getpid(), process::users_umask());
+    // SAFETY: between fork and exec only prctl, getppid and umask are called, which are async-signal-safe and allocate
+    // nothing.
+    unsafe {
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // We may have died before it could be told.
+            if getppid() != Some(us) {
+                return Err(Errno::SRCH.into());
+            }
+            if let Some(umask) = umask {
+                rustix::process::umask(Mode::from_raw_mode(umask));
+            }
+            Ok(())
+        });
+    }
+    command.spawn().map_err(|e| Error::new("start", program, e))
+}
+
+/// Waits for the command's end; false if it goes on though we are to end.
+fn watched(child: &Child, stop: &Stop, grace: Duration) -> Result<bool> {
+    let held = PidFd::of_child(child)?;
+    loop {
+        if stop.came() {
+            return held.wait(grace);
+        }
+        let (held, stop) = (held.as_fd(), stop.as_fd());
+        let mut ready = [PollFd::new(&held, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
+        match poll(&mut ready, None) {
+            Ok(_) if !ready[0].revents().is_empty() => return Ok(true),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(Error::new("wait for process", child.id().to_string(), e)),
+        }
+    }
+}
