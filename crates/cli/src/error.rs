@@ -175,6 +175,34 @@ impl From<netsky_bus::Error> for Error {
     }
 }
 
+impl From<netsky_ledger::Error> for Error {
+    fn from(error: netsky_ledger::Error) -> Self {
+        use netsky_ledger::Error as Ledger;
+        let what = error.to_string();
+        match error {
+            Ledger::Disk(error) => error.into(),
+            Ledger::Busy(_) => Self::new(Kind::Busy, what).hint("nothing was recorded, repeat"),
+            Ledger::Broken { .. } => {
+                Self::new(Kind::Damaged, what).hint("it is kept as it is; nothing was recorded")
+            }
+            Ledger::Newer { .. } | Ledger::Unsuited(_) => {
+                Self::new(Kind::Refused, what).hint("use the newer program; nothing was touched")
+            }
+            Ledger::TooLong { .. } | Ledger::Invalid(_) => {
+                Self::new(Kind::Usage, what).hint("nothing was recorded")
+            }
+            Ledger::Denied(_) => Self::new(Kind::Refused, what).hint("nothing was changed"),
+            Ledger::TooSlow(_) => Self::new(Kind::Busy, what).hint("narrow it, or raise --timeout"),
+            ref refused if refused.is_busy() => Self::new(Kind::Busy, format!("failed to {what}"))
+                .hint("another program holds it; repeat later"),
+            ref damaged if damaged.is_damage() => Self::new(Kind::Damaged, format!("failed to {what}"))
+                .hint("`netsky ledger rebuild` makes it anew"),
+            Ledger::Sql { .. } => Self::new(Kind::Failed, format!("failed to {what}"))
+                .hint("nothing was lost; `netsky ledger rebuild` makes it anew"),
+        }
+    }
+}
+
 impl From<netsky_kernel::client::ClientError> for Error {
     fn from(error: netsky_kernel::client::ClientError) -> Self {
         use netsky_kernel::client::ClientError as Client;

@@ -296,6 +296,15 @@ impl Dir {
         self.handle.sync().map_err(|e| self.error("sync folder", e))
     }
 
+    /// Make a file durable that something else wrote.
+    ///
+    /// # Errors
+    /// It is not there or no plain file of ours, or the system could not.
+    pub fn sync_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
+        let name = name.as_ref();
+        self.open_handle(name, OFlags::RDWR)?.sync().map_err(|e| self.file_error("sync", name, e))
+    }
+
     /// Open a file for writing, made if it is missing.
     ///
     /// # Errors

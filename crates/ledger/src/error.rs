@@ -58,7 +58,7 @@ pub enum Error {
     #[error("meta.db is left alone: {0}")]
     Unsuited(String),
     /// A question that may not be asked: what of it is refused.
-    #[error("a question of the record may not use {0}")]
+    #[error("the record answers questions and nothing else: {0} is refused")]
     Denied(String),
     /// A question that takes too long.
     #[error("the question takes longer than {0:?}")]
@@ -67,6 +67,9 @@ pub enum Error {
 
 /// What our own statements are tried to: they fit the tables that this program makes.
 pub(crate) const PREPARE: &str = "use the tables of";
+
+/// What a question is tried to.
+pub(crate) const ASK: &str = "ask";
 
 /// Names what was tried where SQLite refuses.
 pub(crate) fn sql(op: &'static str) -> impl Fn(rusqlite::Error) -> Error + Copy {
@@ -94,6 +97,12 @@ impl Error {
     /// Whether somebody else holds the database.
     pub fn is_busy(&self) -> bool {
         matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    }
+
+    /// Whether SQLite does not understand the question, or what it asks for is too large.
+    pub fn is_wrong_question(&self) -> bool {
+        let asked = matches!(self, Error::Sql { op: ASK, .. });
+        asked && !self.is_damage() && !self.is_busy() && self.code() != Some(ErrorCode::OutOfMemory)
     }
 
     /// Whether it is this row that the database does not take, and the next may fare better.

@@ -7,6 +7,7 @@
 //! Leaves to others: what is worth recording, and what to make of it when it is read back (`netsky check`).
 #![forbid(unsafe_code)]
 
+mod backup;
 mod error;
 mod facts;
 mod ingest;
@@ -14,9 +15,11 @@ mod logs;
 mod meta;
 mod moves;
 mod query;
+mod status;
 mod telemetry;
 mod witness;
 
+pub use backup::{Backup, backup};
 pub use error::{Error, Result};
 pub use facts::{Appended, Fact, FactFile, Facts, facts, files};
 pub use ingest::{Ingested, ingest, rebuild};
@@ -24,5 +27,6 @@ pub use logs::prune;
 pub use meta::{Table, schema};
 pub use moves::{Move, Moves, What, moves};
 pub use query::{Answer, Cell, Limits, MAX_ROWS, TIME, query};
+pub use status::{Broken, Database, Status, status};
 pub use telemetry::{Invocation, Telemetry};
 pub use witness::{PAGE, poison_key};

@@ -16,7 +16,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode};
 
-use crate::error::{Error, Result, sql};
+use crate::error::{ASK, Error, Result, sql};
 use crate::meta;
 
 /// Most rows of an answer.
@@ -118,10 +118,10 @@ pub fn query(layout: &Layout, question: &str, limits: Limits) -> Result<Option<A
 }
 
 fn ask(db: &Connection, question: &str, limits: Limits) -> Result<Answer> {
-    let failed = sql("ask");
+    let failed = sql(ASK);
     let mut statement = db.prepare(question).map_err(failed)?;
     if statement.column_count() == 0 || !statement.readonly() {
-        return Err(Error::Denied("what is no question".to_owned()));
+        return Err(Error::Denied("this".to_owned()));
     }
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut answer = Answer { columns, rows: Vec::new(), more: false };
@@ -190,7 +190,7 @@ fn refusal(action: &AuthAction<'_>) -> Option<String> {
             (!known).then(|| format!("the pragma {pragma_name}"))
         }
         AuthAction::Attach { .. } | AuthAction::Detach { .. } => Some("another database".to_owned()),
-        _ => Some("what is no question".to_owned()),
+        _ => Some("this".to_owned()),
     }
 }
 

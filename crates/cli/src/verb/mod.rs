@@ -15,7 +15,9 @@ mod demo_janitor;
 mod down;
 mod home;
 mod init;
+mod ledger;
 mod logs;
+mod query;
 mod record;
 mod restart;
 mod session;
@@ -55,6 +57,9 @@ verbs! {
         #[command(subcommand)]
         Watchdog(watchdog::Verb),
         Ticker(ticker::Args),
+        Query(query::Args),
+        #[command(subcommand)]
+        Ledger(ledger::Verb),
         Demo(demo::Args),
         #[command(hide = true)]
         DemoAgent(demo_agent::Args),

@@ -23,6 +23,7 @@ mod kill_points;
 mod ostk;
 mod power_cuts;
 mod racers;
+mod record;
 mod replaced;
 mod screen;
 #[path = "../../../bus/tests/it/skipped.rs"]

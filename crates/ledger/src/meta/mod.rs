@@ -12,9 +12,10 @@ use std::path::PathBuf;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 
-use crate::error::Result;
+use crate::error::{Result, sql};
 
 pub(crate) use open::{readable, sound, writable};
+pub(crate) use schema::tables;
 pub use schema::{Table, schema};
 
 /// A database, and what SQLite keeps beside it. The database first wherever they go: what is opened in between is then
@@ -51,4 +52,15 @@ pub(crate) fn remove(layout: &Layout) -> Result<()> {
         home.remove(format!("{name}{suffix}"))?;
     }
     Ok(())
+}
+
+/// Copies the database as it is now into a folder, durably; false if there is none.
+pub(crate) fn copy(layout: &Layout, to: &Dir) -> Result<bool> {
+    let Some(db) = readable(layout)? else { return Ok(false) };
+    let name = open::name(layout);
+    let target = to.path().join(&name);
+    db.execute("VACUUM INTO ?1", [target.to_string_lossy()]).map_err(sql("copy"))?;
+    to.sync_file(&name)?;
+    to.sync()?;
+    Ok(true)
 }

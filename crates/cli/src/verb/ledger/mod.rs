@@ -1,0 +1,53 @@
+//! `netsky ledger`: the record itself.
+
+use netsky_ledger::Ingested;
+
+use crate::error::{Error, Kind};
+use crate::run::verbs;
+
+mod backup;
+mod ingest;
+mod rebuild;
+mod schema;
+mod status;
+
+verbs! {
+    /// Look at the record, copy it, make its database anew
+    Verb {
+        Rebuild(rebuild::Args),
+        Status(status::Args),
+        Schema(schema::Args),
+        Backup(backup::Args),
+        #[command(hide = true)]
+        Ingest(ingest::Args),
+    }
+}
+
+/// A damaged database was found on the way; the work is done with the new one.
+pub(super) fn made_again(done: &Ingested) -> Error {
+    let what = match &done.aside {
+        Some(aside) => {
+            format!("meta.db was damaged and is made anew; the damaged one is {}", aside.display())
+        }
+        None => "meta.db was damaged and is made anew; there is evidence enough beside it".to_owned(),
+    };
+    Error::new(Kind::Damaged, what).hint("nothing was lost")
+}
+
+/// What came in, in words.
+fn said(done: &Ingested) -> String {
+    let Ingested { facts, lines, envelopes, errors, refused, .. } = done;
+    let mut text = format!("{facts} facts, {lines} lines, {envelopes} envelopes");
+    if *errors > 0 {
+        text.push_str(&format!(", {errors} that do not read (table source_errors)"));
+    }
+    if *refused > 0 {
+        text.push_str(&format!(", {refused} refused (tried again by the next ingest)"));
+    }
+    text
+}
+
+/// Nobody waits for another ingest longer than it may sensibly take.
+fn at_work() -> Error {
+    Error::new(Kind::Busy, "another ingest is at work").hint("repeat later")
+}

@@ -1,0 +1,46 @@
+//! `netsky ledger status`: how the record stands. Looking changes nothing.
+
+use netsky_ledger::{Status, status};
+
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::output;
+use crate::run::Run;
+
+/// Show what the record holds and whether it is whole
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let status = status(cx.home()?)?;
+        if cx.json {
+            output::json(&status)?;
+        } else {
+            print(&status)?;
+        }
+        if let Some(first) = status.broken.first() {
+            let what = format!("record/{} is damaged: line {} {}", first.file, first.line, first.why);
+            return Err(Error::new(Kind::Damaged, what).hint("it is kept, and no fact is appended to it"));
+        }
+        match &status.database {
+            Some(database) if !database.sound => {
+                Err(Error::new(Kind::Damaged, "meta.db is damaged")
+                    .hint("the next `netsky query` makes it anew"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn print(status: &Status) -> Result<(), Error> {
+    let Status { fact_files, facts, database, .. } = status;
+    output::say(&format!("{facts} facts in {fact_files} files"))?;
+    let Some(database) = database else {
+        return output::say("no database yet; the next `netsky query` or tick makes it");
+    };
+    let when = database.ingested_at.as_deref().unwrap_or("never");
+    output::say(&format!("last ingest: {when}"))?;
+    let rows = database.tables.iter().map(|(name, rows)| vec![name.clone(), rows.to_string()]).collect();
+    output::table(&["table", "rows"], rows, "no tables")
+}

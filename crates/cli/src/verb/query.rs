@@ -1,0 +1,182 @@
+//! `netsky query SQL`: a question to the record, brought up to date first.
+
+use std::time::Duration;
+
+use netsky_ledger::{Answer, Cell, Limits, MAX_ROWS, TIME};
+use netsky_model::duration;
+use serde_json::{Map, Value, json};
+
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::output;
+use crate::run::Run;
+
+/// How long another ingest is waited for before the answer comes from what is there.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest time that a question may ask for.
+const LONGEST: Duration = Duration::from_secs(10 * 60);
+
+/// Ask the record a question in SQL
+///
+/// The record is brought up to date first. Tables and columns: `netsky ledger schema`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// One SELECT, or what describes tables
+    #[arg(value_name = "SQL")]
+    question: String,
+    /// Print comma-separated values
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Most rows
+    #[arg(long, value_name = "N", default_value_t = MAX_ROWS)]
+    limit: usize,
+    /// Longest time for the answer
+    #[arg(long, value_name = "DURATION", value_parser = patience)]
+    timeout: Option<Duration>,
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = duration::parse(text).map_err(|e| e.to_string())?;
+    if time > LONGEST { Err(format!("over {} min", LONGEST.as_secs() / 60)) } else { Ok(time) }
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let layout = cx.home()?;
+        let lacks = match netsky_ledger::ingest(layout, PATIENCE) {
+            Ok(Some(done)) => done.rebuilt.then(|| super::ledger::made_again(&done)),
+            Ok(None) => Some(incomplete("another ingest is at work")),
+            Err(error @ netsky_ledger::Error::Unsuited(_)) => return Err(error.into()),
+            Err(error) => Some(incomplete(&error.to_string())),
+        };
+        let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };
+        let answer = match netsky_ledger::query(layout, &self.question, limits) {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return Err(lacks.unwrap_or_else(|| incomplete("there is no database"))),
+            Err(error) => return Err(explained(error)),
+        };
+        self.print(cx, &answer)?;
+        match lacks {
+            Some(lacks) => Err(lacks),
+            None if answer.more => {
+                let what = format!("these are the first {} rows; there are more", answer.rows.len());
+                Err(Error::new(Kind::Degraded, what).hint("narrow the question, or raise --limit"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The answer is from what is there.
+fn incomplete(why: &str) -> Error {
+    let what = format!("the newest of the record is not in the answer: {why}");
+    Error::new(Kind::Degraded, what).hint("repeat later")
+}
+
+/// What is wrong with a question, and what may be asked.
+fn explained(error: netsky_ledger::Error) -> Error {
+    if !error.is_wrong_question() {
+        return error.into();
+    }
+    let tables = netsky_ledger::schema().unwrap_or_default();
+    let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+    Error::new(Kind::Usage, format!("failed to {error}"))
+        .hint(format!("there are {}; their columns: `netsky ledger schema`", names.join(", ")))
+}
+
+impl Args {
+    fn print(&self, cx: &Context, answer: &Answer) -> Result<(), Error> {
+        if cx.json {
+            return output::json(&json!({ "rows": objects(answer) }));
+        }
+        if self.csv {
+            return output::say(&csv(answer));
+        }
+        let headers: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
+        let rows = answer.rows.iter().map(|row| row.iter().map(text).collect()).collect();
+        output::table(&headers, rows, "no rows")
+    }
+}
+
+/// Rows as objects; of columns that share a name the later ones get a number.
+fn objects(answer: &Answer) -> Vec<Value> {
+    let mut names: Vec<String> = Vec::new();
+    for column in &answer.columns {
+        let mut name = column.clone();
+        for n in 2.. {
+            if !names.contains(&name) {
+                break;
+            }
+            name = format!("{column}_{n}");
+        }
+        names.push(name);
+    }
+    let object = |row: &Vec<Cell>| {
+        names.iter().cloned().zip(row.iter().map(value)).collect::<Map<String, Value>>().into()
+    };
+    answer.rows.iter().map(object).collect()
+}
+
+fn value(cell: &Cell) -> Value {
+    match cell {
+        Cell::Null => Value::Null,
+        Cell::Int(number) => json!(number),
+        Cell::Real(number) => json!(number),
+        Cell::Text(text) => json!(text),
+        Cell::Blob(_) => json!(text(cell)),
+    }
+}
+
+/// A cell as it is shown; bytes as SQL writes them.
+fn text(cell: &Cell) -> String {
+    match cell {
+        Cell::Null => String::new(),
+        Cell::Int(number) => number.to_string(),
+        Cell::Real(number) => number.to_string(),
+        Cell::Text(text) => text.clone(),
+        Cell::Blob(bytes) => {
+            format!("x'{}'", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+        }
+    }
+}
+
+/// Comma-separated values as RFC 4180 has them, with a header.
+fn csv(answer: &Answer) -> String {
+    let quoted = |text: &str| {
+        if text.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        } else {
+            text.to_owned()
+        }
+    };
+    let line = |cells: Vec<String>| cells.join(",");
+    let header = line(answer.columns.iter().map(|name| quoted(name)).collect());
+    let rows = answer.rows.iter().map(|row| line(row.iter().map(|cell| quoted(&text(cell))).collect()));
+    std::iter::once(header).chain(rows).collect::<Vec<String>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(columns: &[&str], row: Vec<Cell>) -> Answer {
+        Answer {
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            rows: vec![row],
+            more: false,
+        }
+    }
+
+    #[test]
+    fn columns_that_share_a_name_are_all_there() {
+        let answer = answer(&["n", "n", "n"], vec![Cell::Int(1), Cell::Int(2), Cell::Null]);
+        assert_eq!(objects(&answer), [json!({ "n": 1, "n_2": 2, "n_3": null })]);
+    }
+
+    #[test]
+    fn values_with_commas_quotes_and_lines_stay_one_value() {
+        let cells = vec![Cell::Text("a,\"b\"\nc".to_owned()), Cell::Blob(vec![0, 255]), Cell::Real(0.5)];
+        assert_eq!(csv(&answer(&["x,y", "b", "r"], cells)), "\"x,y\",b,r\n\"a,\"\"b\"\"\nc\",x'00ff',0.5");
+    }
+}

@@ -1,0 +1,251 @@
+//! The record at the command line: facts that outlive deaths, a database that nobody waits for, guarded questions.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use netsky_sim::{Call, Ended, Moment};
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::bus_home::{DRAIN, Home};
+use crate::everywhere::{Fault, break_everywhere, hit};
+use crate::racers::is_output;
+
+const COUNT: &str = "SELECT source, COUNT(*) AS n FROM messages GROUP BY source";
+const FACTS: &str = "SELECT seq, kind, key, data FROM facts ORDER BY seq";
+const MAIL: &str =
+    "SELECT to_agent, hlc, id, state, attempt, reason FROM envelopes ORDER BY to_agent, hlc, id";
+
+fn send(text: &str) -> Vec<&str> {
+    vec!["channel", "send", "agent7", text, "--from", "agent0", "--create"]
+}
+
+/// A home with mail that waits, and one envelope that is none.
+fn home_with_damage() -> Home {
+    let home = Home::init();
+    home.netsky(send("first")).expect("sent");
+    let torn = home.channel("agent7", "inbox").join("00000000000000000042-torn-1.json");
+    std::fs::write(torn, b"{\"from\":").expect("writes");
+    home
+}
+
+fn facts_file(home: &Home, number: u32) -> PathBuf {
+    home.path().join(format!("record/facts-{number}.jsonl"))
+}
+
+/// The program as a plain process.
+fn netsky(home: &Home, args: &[&str], fault: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_netsky"))
+        .args(args)
+        .env_clear()
+        .env("NETSKY_HOME", home.path())
+        .env("HOME", home.path())
+        .env("NETSKY_FAULT", fault)
+        .output()
+        .expect("starts")
+}
+
+fn answered(home: &Home, question: &str) -> Result<Value> {
+    let run = home.netsky(["query", question, "--json"])?;
+    let answer: Value = serde_json::from_str(&run.stdout).context("no JSON")?;
+    Ok(answer["rows"].clone())
+}
+
+/// Facts row for row, and of each envelope its state, attempt and reason.
+fn record(home: &Home) -> Result<[Value; 2]> {
+    Ok([answered(home, FACTS)?, answered(home, MAIL)?])
+}
+
+/// The living record, which a rebuild must equal.
+fn equals_a_rebuild(home: &Home) -> Result<[Value; 2]> {
+    let living = record(home)?;
+    home.netsky(["ledger", "rebuild"])?;
+    let rebuilt = record(home)?;
+    ensure!(rebuilt == living, "rebuilt {rebuilt:#?}\nliving {living:#?}");
+    Ok(living)
+}
+
+#[test]
+fn t1_a_page_is_synced_before_the_drain_says_what_it_put_aside() {
+    let home = home_with_damage();
+    let trace = home.stepper(DRAIN).points().expect("a traced run");
+    assert_eq!(trace.run.ended, Ended::Exited(7), "{}", trace.run.stderr);
+    let points: Vec<_> = trace.points.iter().filter(|point| point.moment == Moment::Exit).collect();
+    let record = home.path().join("record");
+    let place = |call, file: &PathBuf| {
+        points.iter().rposition(|point| point.call == call && point.files.contains(file))
+    };
+    let named = place(Call::Rename, &facts_file(&home, 1)).expect("a file of facts");
+    let synced = points.iter().position(|point| {
+        point.call == Call::Sync && point.files.iter().any(|file| file.starts_with(record.join("tmp")))
+    });
+    assert!(synced.expect("its rows are synced") < named, "before it has its name");
+    let folder = place(Call::Sync, &record).expect("its folder is synced");
+    let told = points.iter().rposition(|point| is_output(point)).expect("it says so");
+    assert!(named < folder && folder < told, "{named} {folder} {told}");
+}
+
+#[test]
+fn fm_fact_append_eio_a_file_that_cannot_be_synced_is_left_for_a_new_one() {
+    let home = home_with_damage();
+    assert_eq!(netsky(&home, &DRAIN, "").status.code(), Some(7));
+    let before = std::fs::read(facts_file(&home, 1)).expect("reads");
+    let torn = home.channel("agent7", "inbox").join("00000000000000000043-torn-2.json");
+    std::fs::write(torn, b"{\"from\":").expect("writes");
+    assert_eq!(netsky(&home, &DRAIN, "ledger.facts.sync=error").status.code(), Some(7));
+    assert_eq!(std::fs::read(facts_file(&home, 1)).expect("reads"), before, "the row is not in the old file");
+    let rows = std::fs::read_to_string(facts_file(&home, 2)).expect("a new file");
+    let keys: Vec<Value> =
+        rows.lines().map(|row| serde_json::from_str::<Value>(row).expect("a row")["key"].clone()).collect();
+    assert_eq!(keys, ["sealed", "poison/agent7/torn-2"]);
+    // A power cut may bring the row back that was never synced: it counts for nothing.
+    let void = rows.lines().nth(1).expect("a row").replace("\"seq\":3", "\"seq\":2");
+    std::fs::write(facts_file(&home, 1), [&before[..], void.as_bytes(), b"\n"].concat()).expect("writes");
+    let status = netsky(&home, &["ledger", "status", "--json"], "");
+    assert_eq!(status.status.code(), Some(0), "{}", String::from_utf8_lossy(&status.stderr));
+    let asked = answered(&home, "SELECT key FROM facts WHERE kind = 'page' ORDER BY seq").expect("answers");
+    assert_eq!(
+        asked,
+        serde_json::json!([{ "key": "poison/agent7/torn-1" }, { "key": "poison/agent7/torn-2" }])
+    );
+}
+
+#[test]
+fn fm_fact_append_kill_every_syscall_of_a_drain_that_pages() {
+    let template = home_with_damage();
+    let points = break_everywhere("fact append", Fault::Kill, &template, &DRAIN, |home, _| {
+        home.drain()?;
+        let status = netsky(home, &["ledger", "status"], "");
+        ensure!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+        let [facts, _] = equals_a_rebuild(home)?;
+        let pages = facts.as_array().context("rows")?.iter().filter(|fact| fact["kind"] == "page");
+        ensure!(pages.count() <= 1, "paged twice: {facts}");
+        Ok(())
+    });
+    hit(&points, Call::Sync, "/record", 4);
+}
+
+#[test]
+fn fm_ingest_kill_every_syscall() {
+    let template = home_with_damage();
+    template.drain().expect("drains");
+    template.netsky(send("second")).expect("sent");
+    let points = break_everywhere("ingest", Fault::Kill, &template, &["ledger", "ingest"], |home, _| {
+        let [facts, mail] = equals_a_rebuild(home)?;
+        let counts = [&facts, &mail].map(|rows| rows.as_array().map_or(0, Vec::len));
+        ensure!(counts == [1, 3], "{counts:?}");
+        let twice = "SELECT src, pos FROM envelope_events GROUP BY src, pos HAVING count(*) > 1";
+        ensure!(answered(home, twice)? == serde_json::json!([]), "a line is in twice");
+        Ok(())
+    });
+    hit(&points, Call::Write, "meta.db", 4);
+}
+
+#[test]
+fn must_show_4_no_send_and_no_drain_touches_the_database() {
+    let home = Home::init();
+    home.netsky(send("first")).expect("sent");
+    home.netsky(["query", COUNT]).expect("there is a database");
+    let wait = ["channel", "wait", "agent7"];
+    let runs: [&[&str]; 4] = [&send("second"), &wait, &DRAIN, &["channel", "list", "agent7"]];
+    for args in runs {
+        let trace = home.stepper(args.iter().copied()).points().expect("a traced run");
+        assert_eq!(trace.run.ended, Ended::Exited(0), "{}", trace.run.stderr);
+        let touches = |file: &PathBuf| file.to_string_lossy().contains("meta.db");
+        let touched: Vec<_> = trace.points.iter().filter(|point| point.files.iter().any(touches)).collect();
+        assert!(touched.is_empty(), "{args:?}: {touched:#?}");
+    }
+}
+
+#[test]
+fn must_show_4_while_another_process_holds_the_database_mail_goes_on() {
+    let home = Home::init();
+    home.netsky(send("first")).expect("sent");
+    home.netsky(["query", COUNT]).expect("there is a database");
+    let db = Connection::open(home.path().join("meta.db")).expect("opens");
+    db.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; DELETE FROM about").expect("held");
+    let began = Instant::now();
+    for round in 0..20 {
+        let text = format!("round {round}");
+        assert!(netsky(&home, &send(&text), "").status.success());
+        if round % 5 == 0 {
+            assert!(netsky(&home, &DRAIN, "").status.success());
+        }
+    }
+    // One wait for the database would be two seconds, and there were 24 verbs.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let refused = netsky(&home, &["query", COUNT], "");
+    assert_eq!(refused.status.code(), Some(5), "{}", String::from_utf8_lossy(&refused.stderr));
+    let ingest = netsky(&home, &["ledger", "ingest"], "");
+    assert_eq!(ingest.status.code(), Some(5), "{}", String::from_utf8_lossy(&ingest.stderr));
+    db.execute_batch("ROLLBACK").expect("let go");
+    drop(db);
+    let [_, mail] = equals_a_rebuild(&home).expect("equal");
+    assert_eq!(mail.as_array().expect("rows").len(), 21);
+}
+
+#[test]
+fn must_show_4_a_damaged_database_is_made_anew_and_said_in_one_line() {
+    let home = Home::init();
+    home.netsky(send("first")).expect("sent");
+    home.netsky(["query", COUNT]).expect("there is a database");
+    std::fs::write(home.path().join("meta.db"), vec![0xa5; 10_000]).expect("garbage");
+    home.netsky(send("second")).expect("sends go on");
+    assert_eq!(netsky(&home, &["ledger", "status"], "").status.code(), Some(7));
+    let answer = netsky(&home, &["query", COUNT, "--csv"], "");
+    assert_eq!(answer.status.code(), Some(7));
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "source,n\nagent,2\n");
+    let said = String::from_utf8_lossy(&answer.stderr).into_owned();
+    assert!(said.lines().count() == 1 && said.contains("meta.db.damaged-1"), "{said}");
+    assert!(home.path().join("meta.db.damaged-1").exists());
+    std::fs::remove_file(home.path().join("meta.db")).expect("deleted");
+    equals_a_rebuild(&home).expect("equal");
+}
+
+#[test]
+fn a15_a10_an_answer_drives_no_terminal_and_a_refusal_names_what_may_be_asked() {
+    let home = Home::init();
+    home.netsky(send("red \u{1b}[31m and bell \u{7}\u{9b}")).expect("sent");
+    for form in [&[][..], &["--csv"], &["--json"]] {
+        let run = home.netsky([&["query", "SELECT body FROM messages"], form].concat()).expect("answers");
+        let bad = |c: char| c.is_control() && c != '\n';
+        assert!(run.stdout.contains("red") && !run.stdout.contains(bad), "{:?}", run.stdout);
+    }
+    for (question, code, says) in [
+        ("SELECT nope FROM facts", 2, "envelopes, facts, messages"),
+        ("DELETE FROM facts", 4, "refused"),
+        ("ATTACH 'x' AS y", 4, "another database"),
+        ("SELECT load_extension('x')", 4, "load_extension"),
+        ("SELECT 1; SELECT 2", 2, "Multiple statements"),
+        ("", 4, "refused"),
+    ] {
+        let refused = netsky(&home, &["query", question], "");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(code), "{question}: {said}");
+        assert!(said.contains(says) && said.lines().count() == 1, "{question}: {said}");
+    }
+    let cut = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 9) SELECT x FROM n";
+    let cut = netsky(&home, &["query", cut, "--limit", "2"], "");
+    assert_eq!((cut.status.code(), cut.stdout.as_slice()), (Some(6), &b"X\n1\n2\n"[..]));
+    let endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";
+    assert_eq!(netsky(&home, &["query", endless, "--timeout", "1s"], "").status.code(), Some(5));
+}
+
+#[test]
+fn a_backup_is_whole_and_never_written_over() {
+    let home = home_with_damage();
+    home.drain().expect("drains");
+    home.netsky(["query", COUNT]).expect("there is a database");
+    let copy = home.path().join("../copy");
+    let to = copy.to_str().expect("text");
+    home.netsky(["ledger", "backup", to]).expect("copied");
+    for file in ["facts-1.jsonl", "meta.db", "backup.json"] {
+        assert!(copy.join(file).is_file(), "{file}");
+    }
+    let db = Connection::open(copy.join("meta.db")).expect("opens");
+    let rows: u64 = db.query_row("SELECT count(*) FROM facts", [], |row| row.get(0)).expect("answers");
+    assert_eq!(rows, 1);
+    assert_eq!(netsky(&home, &["ledger", "backup", to], "").status.code(), Some(1));
+}

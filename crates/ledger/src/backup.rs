@@ -1,0 +1,75 @@
+//! A copy of the record in a folder of its own: the facts, the lines, and the database.
+//!
+//! Promise: a copy with its `backup.json` is whole and survives a power cut; facts are a prefix of what is recorded while
+//! it is made. Envelopes are not copied: they are the bus's.
+
+use std::path::Path;
+
+use netsky_disk::fs::{Dir, Place, write_durable};
+use netsky_disk::layout::Layout;
+use netsky_disk::{Error as DiskError, ReadError, clock};
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::facts::{file_name, numbers};
+use crate::{logs, meta};
+
+/// Most bytes of a file that is copied.
+const MAX_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// What was copied; `backup.json`, written last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Backup {
+    /// Format version.
+    pub v: u64,
+    /// When it was made.
+    pub at: String,
+    /// The home that it is of.
+    pub home: String,
+    /// Files of facts and of lines in it.
+    pub files: usize,
+    /// Whether there was a database to copy.
+    pub database: bool,
+}
+
+/// Copies the record into a folder that is not there yet.
+///
+/// # Errors
+/// The folder is there, a file cannot be read, or the disk refuses; what was copied until then stays, without its
+/// `backup.json`.
+pub fn backup(layout: &Layout, to: &Path) -> Result<Backup> {
+    if netsky_disk::state::exists(to)? {
+        return Err(DiskError::because("make a backup in", to, "it is there already").into());
+    }
+    let folder = Dir::create(to)?;
+    let tmp = Dir::create(to.join("tmp"))?;
+    let mut files = 0;
+    let record = Dir::create(layout.record())?;
+    for number in numbers(&record)? {
+        copy(&record, &tmp, &folder, &file_name(number))?;
+        files += 1;
+    }
+    for stem in [logs::TELEMETRY, logs::REFUSED] {
+        for file in logs::files(layout, stem)? {
+            copy(&Dir::open(layout.logs())?, &tmp, &folder, &file.name)?;
+            files += 1;
+        }
+    }
+    let database = meta::copy(layout, &folder)?;
+    let home = layout.home().display().to_string();
+    let backup = Backup { v: 1, at: clock::wall().to_string(), home, files, database };
+    let text = serde_json::to_vec_pretty(&backup).expect("a backup holds only plain data");
+    write_durable(&tmp, &folder, "backup.json", &text, Place::New)?;
+    Ok(backup)
+}
+
+/// Copies the whole lines of a file.
+fn copy(from: &Dir, tmp: &Dir, to: &Dir, name: &str) -> Result<()> {
+    let mut bytes = from.read(name, MAX_BYTES).map_err(|error| match error {
+        ReadError::Io(error) => error,
+        other => DiskError::because("read", from.path().join(name), other.to_string()),
+    })?;
+    let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
+    bytes.truncate(whole);
+    Ok(write_durable(tmp, to, name, &bytes, Place::New)?)
+}
