@@ -81,12 +81,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(red == outcomes.len())
 }
 
-/// The safeguards whose names contain any of the words; all of them where none is said.
+/// The safeguards that are named, by the whole name or a part of it; all of them where none is.
 fn choose(words: &[String]) -> Result<Vec<&'static Safeguard>> {
     if let Some(word) = words.iter().find(|word| !safeguards().any(|row| row.name.contains(*word))) {
         bail!("no safeguard's name contains {word:?}; usage: cargo xtask sabotage [--list | NAME…]");
     }
-    let chosen = |row: &&Safeguard| words.is_empty() || words.iter().any(|word| row.name.contains(word));
+    let is_name = |word: &String| safeguards().any(|row| row.name == word);
+    let means = |word: &String, row: &Safeguard| {
+        if is_name(word) { row.name == word } else { row.name.contains(word) }
+    };
+    let chosen = |row: &&Safeguard| words.is_empty() || words.iter().any(|word| means(word, row));
     Ok(safeguards().filter(chosen).collect())
 }
 
@@ -187,12 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn a_word_chooses_the_rows_that_contain_it_and_a_wrong_one_is_refused() {
+    fn a_whole_name_chooses_its_row_a_part_every_row_with_it_and_a_wrong_one_is_refused() {
         let choose = |words: &[&str]| {
             choose(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
                 .map(|rows| rows.iter().map(|row| row.name).collect::<Vec<_>>())
         };
         assert_eq!(choose(&["file sync", "folder sync"]).expect("rows"), ["file sync", "folder sync"]);
+        assert!(choose(&["sync"]).expect("rows").len() > 2);
         assert_eq!(choose(&[]).expect("all").len(), safeguards().count());
         assert!(choose(&["file sync", "no such row"]).is_err());
     }
