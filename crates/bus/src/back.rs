@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use netsky_disk::fs::Dir;
 use netsky_disk::process;
 use netsky_model::id::{AgentId, Generation};
-use netsky_model::life::{Cause, Event, MAX_ATTEMPTS, State, transition};
+use netsky_model::life::{Cause, Event, State, transition};
 use netsky_model::name::{Name, Stage};
 use netsky_model::process::{Life, ProcessId};
 
@@ -76,6 +76,16 @@ impl Bus<'_> {
         self.return_taken(agent, |_| true, Cause::Released, elsewhere)
     }
 
+    /// Gives back what a generation that was ended on purpose had not finished. Flagged like any repeat, and never a
+    /// dead letter: nobody died of it.
+    ///
+    /// # Errors
+    /// What the file system refuses; what was moved before is whole.
+    pub fn return_stopped(&self, agent: &AgentId, stopped: Generation) -> Result<Returned> {
+        let ended = |generation| format!("generation {generation} was ended before it had finished it");
+        self.return_taken(agent, |generation| generation == stopped, Cause::Stopped, ended)
+    }
+
     fn return_taken(
         &self,
         agent: &AgentId,
@@ -120,8 +130,12 @@ impl WayBack<'_> {
     ) -> Result<bool> {
         let file = name.to_string();
         let told = Told { reason: Some(why), cause: Some(cause), ..Told::default() };
-        if transition(state, Event::GiveBack { attempt: name.attempt })? == State::Poisoned {
-            let why = format!("surfaced {MAX_ATTEMPTS} times in vain; at last {why}");
+        let event = match cause {
+            Cause::Stopped => Event::HandBack,
+            _ => Event::GiveBack { attempt: name.attempt },
+        };
+        if transition(state, event)? == State::Poisoned {
+            let why = format!("surfaced {} times in vain; at last {why}", name.attempt);
             let told = Told { reason: Some(&why), ..told };
             let dead = name.to(Stage::Waiting);
             let buried = bury(self.channel, from, file.as_ref(), &dead.to_string(), &why)?.is_some();

@@ -77,6 +77,8 @@ pub enum Event {
         /// The attempt that ended.
         attempt: u32,
     },
+    /// Who had it was ended on purpose: however often that happens, nothing was in vain.
+    HandBack,
     /// Its bytes or its file are not what an envelope is, or the generation it was meant for has ended.
     Reject,
     /// A durable copy of it is in another agent's inbox.
@@ -92,6 +94,8 @@ pub enum Cause {
     Died,
     /// The generation that took it ended without finishing it.
     Ended,
+    /// The generation that took it was ended on purpose before it had finished it.
+    Stopped,
     /// Its reader could not be given the text, or said that it failed.
     Failed,
     /// Somebody released it.
@@ -103,8 +107,15 @@ pub enum Cause {
 }
 
 /// All causes.
-pub const CAUSES: [Cause; 6] =
-    [Cause::Died, Cause::Ended, Cause::Failed, Cause::Released, Cause::Overdue, Cause::Retried];
+pub const CAUSES: [Cause; 7] = [
+    Cause::Died,
+    Cause::Ended,
+    Cause::Stopped,
+    Cause::Failed,
+    Cause::Released,
+    Cause::Overdue,
+    Cause::Retried,
+];
 
 impl Cause {
     /// The word used in the record.
@@ -112,6 +123,7 @@ impl Cause {
         match self {
             Cause::Died => "died",
             Cause::Ended => "ended",
+            Cause::Stopped => "stopped",
             Cause::Failed => "failed",
             Cause::Released => "released",
             Cause::Overdue => "overdue",
@@ -143,6 +155,7 @@ pub fn transition(state: State, event: Event) -> Result<State, Illegal> {
         (Written | Claimed | Delivered | Poisoned, Event::Ack) => Ok(Acked),
         (Claimed | Delivered, Event::GiveBack { attempt }) if attempt < MAX_ATTEMPTS => Ok(Written),
         (Claimed | Delivered, Event::GiveBack { .. }) => Ok(Poisoned),
+        (Claimed | Delivered, Event::HandBack) => Ok(Written),
         (Written | Claimed, Event::Reject) => Ok(Poisoned),
         (Claimed | Delivered, Event::Forward) => Ok(Forwarded),
         (Poisoned, Event::Retry) => Ok(Written),
@@ -183,6 +196,7 @@ mod tests {
             Event::Ack,
             Event::GiveBack { attempt: 1 },
             Event::GiveBack { attempt: MAX_ATTEMPTS },
+            Event::HandBack,
             Event::Reject,
             Event::Forward,
             Event::Retry,
@@ -199,12 +213,12 @@ mod tests {
         assert_eq!(
             table,
             [
-                "claimed   -         acked     -         -         poisoned  -         -",
-                "-         delivered acked     written   poisoned  poisoned  forwarded -",
-                "-         -         acked     written   poisoned  -         forwarded -",
-                "-         -         -         -         -         -         -         -",
-                "-         -         -         -         -         -         -         -",
-                "-         -         acked     -         -         -         -         written",
+                "claimed   -         acked     -         -         -         poisoned  -         -",
+                "-         delivered acked     written   poisoned  written   poisoned  forwarded -",
+                "-         -         acked     written   poisoned  written   -         forwarded -",
+                "-         -         -         -         -         -         -         -         -",
+                "-         -         -         -         -         -         -         -         -",
+                "-         -         acked     -         -         -         -         -         written",
             ]
         );
     }

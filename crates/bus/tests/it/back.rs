@@ -142,6 +142,25 @@ fn t2_mail_that_outlives_five_generations_is_a_dead_letter() {
 }
 
 #[test]
+fn t2_no_end_on_purpose_makes_a_dead_letter_and_the_next_death_does() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let me = AgentId::root();
+    bus.send(draft("x")).expect("sent");
+    for generation in 1..=7 {
+        bus.drain(&me, 9, Generation(generation), |_| Ok(())).expect("drained");
+        let back = bus.return_stopped(&me, Generation(generation)).expect("returned");
+        assert_eq!(back, Returned { inbox: 1, poisoned: 0 });
+    }
+    let shown = bus.drain(&me, 9, Generation(8), |_| Ok(())).expect("drained");
+    assert_eq!(shown.surfaced, 1);
+    assert_eq!(bus.return_stopped(&me, Generation(7)).expect("returned"), Returned::default());
+    assert_eq!(bus.return_generations(&me, |_| true).expect("returned"), Returned { inbox: 0, poisoned: 1 });
+    let reason = home.reason(&home.names(State::Poisoned)[0]);
+    assert!(reason.contains("surfaced 8 times in vain; at last generation 8 ended"), "{reason}");
+}
+
+#[test]
 fn what_is_no_name_in_claimed_and_delivered_is_left_and_listed() {
     let home = Home::new();
     let bus = home.bus(&Nobody);

@@ -93,4 +93,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "watch::one_consumer_an_agent_and_a_newer_generation_takes_the_place_of_an_older_one",
     },
+    Safeguard {
+        name: "no end on purpose makes a dead letter",
+        faults: "T2",
+        file: "crates/bus/src/back.rs",
+        find: "            Cause::Stopped => Event::HandBack,\n",
+        replace: "",
+        package: "netsky-bus",
+        target: IT,
+        test: "back::t2_no_end_on_purpose_makes_a_dead_letter_and_the_next_death_does",
+    },
 ];
