@@ -1,12 +1,13 @@
 //! `netsky down`: first nothing is wanted any more, then everything ends.
 
-use netsky_disk::env::Caller;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use netsky_disk::env::Caller;
 use netsky_disk::{clock, process, random, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_model::desired::{Desired, Want};
-use netsky_model::id::AgentId;
+use netsky_model::id::{AgentId, Generation};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -46,10 +47,10 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
         }
     }
     stop_restart(cx)?;
-    let Ends { ended, left } = end_sessions(cx, &wishes)?;
+    let Ends { ended, left, stopped } = end_sessions(cx, &wishes)?;
     for desired in wishes.iter().filter(|desired| !left.contains(&desired.agent)) {
         if cx.bus.knows(&desired.agent) {
-            perform::return_mail(cx, desired, |_| true)?;
+            perform::return_mail(cx, desired, stopped.get(&desired.agent).copied(), |_| true)?;
         }
     }
     if left.is_empty() {
@@ -82,15 +83,23 @@ fn stop_restart(cx: &Context<'_>) -> Result<()> {
 struct Ends {
     ended: Vec<AgentId>,
     left: Vec<AgentId>,
+    /// Generations that ended because somebody wanted it, by this call or before.
+    stopped: BTreeMap<AgentId, Generation>,
 }
 
 fn end_sessions(cx: &Context<'_>, wishes: &[Desired]) -> Result<Ends> {
-    let client = match Client::connect(&cx.layout.kernel_root()) {
+    let mut client = match Client::connect(&cx.layout.kernel_root()) {
         Err(ClientError::NotServing { .. }) if wishes.is_empty() => return Ok(Ends::default()),
         // Nobody serves: live workers are only known once an anchor has adopted them.
         Err(ClientError::NotServing { .. }) => cx.anchor()?,
         connected => connected?,
     };
+    let stopped = client
+        .list()?
+        .into_iter()
+        .filter(|session| session.state.may_live() || perform::stopped(session).is_some())
+        .map(|session| (session.name, session.generation))
+        .collect();
     let answer = client.shutdown(true)?;
-    Ok(Ends { ended: answer.ended, left: answer.left })
+    Ok(Ends { ended: answer.ended, left: answer.left, stopped })
 }

@@ -7,6 +7,7 @@ use netsky_disk::spawn::Program;
 use netsky_disk::{clock, process, random, state, sweep};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::{Guard, RefusalKind, SessionView};
+use netsky_kernel::session::End;
 use netsky_model::backoff::Attempts;
 use netsky_model::desired::{Desired, Receipts};
 use netsky_model::id::{AgentId, Generation, RestartId};
@@ -101,22 +102,22 @@ pub(crate) fn launch(
     }
     // Looked at before anything is done in the name of this start: the kernel refuses a late one by itself, but
     // by then mail would be back and strangers would be gone.
-    let newest = match client.show(&desired.agent) {
+    let (newest, stopped) = match client.show(&desired.agent) {
         Ok(session) if session.state.may_live() => {
             return Err(Error::Restart(format!(
                 "{} lives as generation {}",
                 desired.agent, session.generation
             )));
         }
-        Ok(session) => session.generation,
-        Err(error) if error.kind() == Some(RefusalKind::NotFound) => Generation::NONE,
+        Ok(session) => (session.generation, stopped(&session)),
+        Err(error) if error.kind() == Some(RefusalKind::NotFound) => (Generation::NONE, None),
         Err(error) => return Err(error.into()),
     };
     if newest != after {
         return Err(Error::Restart(format!("{} is at generation {newest}, not {after}", desired.agent)));
     }
     cx.bus.create(&desired.agent)?;
-    return_mail(cx, desired, |generation| generation <= after)?;
+    return_mail(cx, desired, stopped, |generation| generation <= after)?;
     evict_strangers(cx, &desired.agent)?;
     let launch =
         Launch { layout: cx.layout, desired, generation: after.next(), nonce: random::nonce(), programs };
@@ -136,14 +137,24 @@ fn evict_strangers(cx: &Context<'_>, agent: &AgentId) -> Result<()> {
     }
 }
 
-/// What dead processes and dead generations had taken goes back to the inbox, or to the dead letters.
+/// The generation of a session that was ended on purpose: a `down`, a planned restart, a kill that somebody asked for.
+pub(crate) fn stopped(session: &SessionView) -> Option<Generation> {
+    (session.end == Some(End::Killed)).then_some(session.generation)
+}
+
+/// What dead processes and dead generations had taken goes back to the inbox, or to the dead letters; what the
+/// generation that was `stopped` on purpose had taken always goes to the inbox.
 pub(crate) fn return_mail(
     cx: &Context<'_>,
     desired: &Desired,
+    stopped: Option<Generation>,
     is_dead: impl Fn(Generation) -> bool,
 ) -> Result<()> {
     cx.bus.return_dead_claims(&desired.agent)?;
     if desired.receipts == Receipts::Ack {
+        if let Some(stopped) = stopped {
+            cx.bus.return_stopped(&desired.agent, stopped)?;
+        }
         cx.bus.return_generations(&desired.agent, is_dead)?;
     }
     Ok(())

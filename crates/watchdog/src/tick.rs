@@ -127,7 +127,7 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
         match perform::perform(cx, &mut client, &seen, &effect) {
             Ok(said) => ticked.done.push(said),
             Err(error) => {
-                ticked.problems.push(error.to_string());
+                ticked.problems.push(about(&effect, &error));
                 if effect == Effect::ClaimRequest {
                     // What stands behind a claim that failed is meant for a claim that held.
                     effects.next();
@@ -141,6 +141,15 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     Ok(ticked)
 }
 
+/// What did not work, with whose start it was.
+fn about(effect: &Effect, error: &Error) -> String {
+    let said = error.to_string();
+    match effect {
+        Effect::Start { agent, .. } if !said.contains(agent.as_str()) => format!("{agent}: {said}"),
+        _ => said,
+    }
+}
+
 /// What dead claimants and dead generations had taken goes back, whatever else this tick can do.
 fn return_mail(cx: &Context<'_>, seen: &Observed, problems: &mut Vec<String>) {
     for desired in &seen.desired {
@@ -151,7 +160,7 @@ fn return_mail(cx: &Context<'_>, seen: &Observed, problems: &mut Vec<String>) {
             })
         };
         if cx.bus.knows(&desired.agent)
-            && let Err(error) = perform::return_mail(cx, desired, is_dead)
+            && let Err(error) = perform::return_mail(cx, desired, session.and_then(perform::stopped), is_dead)
         {
             problems.push(format!("mail of {}: {error}", desired.agent));
         }

@@ -38,7 +38,13 @@ fn in_one_place(mailbox: &Mailbox, verdict: &mut Verdict) {
         }
     }
     verdict.saw(places.len());
-    for pieces in places.into_values().filter(|pieces| pieces.len() > 1) {
+    for pieces in places.into_values() {
+        if let [piece] = pieces[..] {
+            if piece.state == State::Poisoned && piece.has_reason {
+                verdict.note(&piece.place, "a dead letter, with its reason beside it");
+            }
+            continue;
+        }
         let (dead, living): (Vec<&Piece>, Vec<&Piece>) =
             pieces.into_iter().partition(|piece| piece.state == State::Poisoned);
         // What has its reason beside it was found and put aside before.

@@ -50,6 +50,16 @@ fn i1_a_copy_that_was_put_aside_with_its_reason_is_a_note() {
 }
 
 #[test]
+fn i1_a_dead_letter_is_a_note() {
+    let home = whole();
+    let acked = file(&home, "acked", "one");
+    let dead = move_to(&home, &acked, "poison", &name_of(&acked).to(Stage::Waiting));
+    fs::write(home.path().join(format!("{dead}.reason")), "surfaced in vain\n").expect("written");
+    let note = format!("I1 {dead}: a dead letter, with its reason beside it");
+    assert_eq!(check(&home).hold().notes(), [note]);
+}
+
+#[test]
 fn i1_a_message_that_is_gone_is_missed_by_whoever_told_of_it() {
     let home = whole();
     send(&home, "lost");
