@@ -5,6 +5,7 @@ use std::path::Path;
 use netsky_disk::env::Caller;
 use netsky_disk::fs::{Dir, Place, read_users_file, write_durable};
 use netsky_disk::{clock, state};
+use netsky_kernel::client::{Client, ClientError};
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Sender};
 
@@ -20,6 +21,8 @@ const MAX_HANDOFF: u64 = 256 * 1024;
 pub struct Queued {
     /// Bytes of the handoff's text; none if nobody wrote one.
     pub bytes: Option<usize>,
+    /// Whether an anchor serves, which keeps those who notice a request; without one nobody may.
+    pub served: bool,
 }
 
 /// Queue a planned restart with the text of `handoff`, or with a short one of our own.
@@ -57,8 +60,13 @@ pub fn request(cx: &Context<'_>, caller: &Caller, handoff: Option<&Path>) -> Res
     match write_durable(&tmp, &folder, "restart-request", text.as_bytes(), Place::New) {
         Err(e) if e.is_exists() => Err(Error::RestartPending("queued")),
         Err(e) => Err(e.into()),
-        Ok(()) => Ok(Queued { bytes: handoff.map(|_| text.len()) }),
+        Ok(()) => Ok(Queued { bytes: handoff.map(|_| text.len()), served: is_served(cx) }),
     }
+}
+
+/// Only a plain "nobody" is one: a slow anchor comes back to its work.
+fn is_served(cx: &Context<'_>) -> bool {
+    !matches!(Client::connect(&cx.layout.kernel_root()), Err(ClientError::NotServing { .. }))
 }
 
 fn read_file(file: &Path) -> Result<String> {

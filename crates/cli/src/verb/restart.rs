@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use netsky_model::id::RestartId;
-use netsky_watchdog::{request, restart_child};
+use netsky_watchdog::{request, restart_child, tick};
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
@@ -39,11 +39,24 @@ impl Run for Args {
         }
         let queued = request(&constellation, &cx.caller(), self.handoff.as_deref())?;
         if cx.json {
-            return output::json(&queued);
+            output::json(&queued)?;
+        } else {
+            let with = queued
+                .bytes
+                .map_or_else(|| "without a handoff".to_owned(), |n| format!("with a handoff of {n} bytes"));
+            output::say(&format!("restart queued {with}; see `netsky status`"))?;
         }
-        let with = queued
-            .bytes
-            .map_or_else(|| "without a handoff".to_owned(), |n| format!("with a handoff of {n} bytes"));
-        output::say(&format!("restart queued {with}; see `netsky status`"))
+        if queued.served {
+            return Ok(());
+        }
+        // Whoever would have done it is gone, and comes back by the same tick.
+        tick(&constellation).map_err(|error| {
+            Error::from(error).hint("the restart stays queued and nobody serves: run `netsky watchdog tick`")
+        })?;
+        if cx.json {
+            Ok(())
+        } else {
+            output::say("nobody serves here; this call ran a tick, which begins it")
+        }
     }
 }
