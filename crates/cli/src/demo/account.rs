@@ -146,7 +146,8 @@ impl Account {
             "moment": life.and_then(|life| life.moment.clone()),
             "detected_ms": after(life.and_then(|life| life.ended)),
             "begun_ms": after(Some(restart.began)),
-            "respawned_ms": after(new.and_then(|life| life.started)),
+            // The kernel's row of a start may be written a moment after the program's own proof: it ran by then.
+            "respawned_ms": after(new.and_then(|life| life.started.map(|at| restart.up.map_or(at, |up| at.min(up))))),
             "up_ms": after(restart.up),
             "handed_over_ms": after(restart.handed_off),
             "ended_ms": after(restart.end.as_ref().map(|(at, _)| *at)),

@@ -11,7 +11,7 @@ use crate::demo::agent::task::TASKS;
 use crate::demo::chaos::Target;
 use crate::demo::narrate::millis;
 use crate::demo::{self, Wish};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::output;
 use crate::palette::{Palette, Tone};
 use crate::run::Run;
@@ -73,6 +73,12 @@ impl Run for Args {
     fn run(mut self, cx: &Context) -> Result<(), Error> {
         self.kill.sort_unstable();
         self.kill.dedup();
+        let keepers = [Target::Anchor, Target::Agentinfinity, Target::Ticker];
+        if keepers.iter().all(|keeper| self.kill.contains(keeper)) {
+            let what =
+                "with the anchor, agentinfinity and the ticker killed at once nobody is left who notices";
+            return Err(Error::new(Kind::Usage, what).hint("leave one of the three"));
+        }
         let wish = Wish {
             repo: self.repo,
             agents: self.agents,
