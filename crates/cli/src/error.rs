@@ -137,10 +137,13 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::BadHandoff(_) => Self::new(Kind::Usage, what).hint("nothing was queued"),
             Watchdog::Locked(_) => Self::new(Kind::Busy, what).hint("another tick is at work; repeat"),
             Watchdog::NotProved(_) => Self::new(Kind::Busy, what)
-                .hint("it must run `netsky session up`; look with `netsky attach agent0`"),
+                .hint("the constellation stays up and goes on with it; it must run `netsky session up`, look with `netsky attach agent0`"),
             Watchdog::EndedBeforeUp(_) => Self::new(Kind::Busy, what)
-                .hint("it is tried again, later and later; look with `netsky attach agent0`, stop with `netsky down`"),
+                .hint("it is tried again, later and later; look with `netsky logs agent0`, stop with `netsky down`"),
             Watchdog::Superseded => Self::new(Kind::Busy, what),
+            Watchdog::OtherProgram(_) => {
+                Self::new(Kind::Refused, what).hint("`netsky down` first to change it; nothing was changed")
+            }
             Watchdog::NotEnded(_) => Self::new(Kind::Busy, what).hint("repeat `netsky down`"),
             Watchdog::Restart(_) => Self::new(Kind::Failed, what),
         }

@@ -61,6 +61,9 @@ pub enum Error {
     /// Another child has the restart, or it is over: nothing was touched since that was seen.
     #[error("another child has the restart")]
     Superseded,
+    /// Agents that live with another program or in another folder than was asked for.
+    #[error("{} lives with another program or folder", names(.0))]
+    OtherProgram(Vec<AgentId>),
     /// Sessions that would not end.
     #[error("{} did not end", .0.join(", "))]
     NotEnded(Vec<String>),
@@ -71,3 +74,7 @@ pub enum Error {
 
 /// What every call of this crate returns.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+fn names(agents: &[AgentId]) -> String {
+    agents.iter().map(AgentId::as_str).collect::<Vec<_>>().join(", ")
+}

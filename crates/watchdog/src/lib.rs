@@ -35,4 +35,4 @@ pub use session_up::{UpProof, session_up};
 pub use status::{AgentStatus, RestartView, StatusReport, status};
 pub use tick::{LastTick, Ticked, tick};
 pub use ticker::ticker;
-pub use up::{Upped, Wish, up};
+pub use up::{Plan, Upped, Wish, plan, up};

@@ -1,11 +1,13 @@
 //! `netsky status`: what should be and what is. Looking starts nothing and changes nothing.
 
+use netsky_disk::process::probe;
 use netsky_disk::state;
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::SessionView;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
+use netsky_model::process::Life;
 use netsky_model::restart::{Kind, Phase};
 use netsky_model::stamp::Stamp;
 use serde::Serialize;
@@ -25,8 +27,10 @@ pub struct StatusReport {
     pub agents: Vec<AgentStatus>,
     /// The restart that is under way.
     pub restart: Option<RestartView>,
-    /// Whether a planned restart waits.
+    /// Whether a planned restart was asked for and is not verified.
     pub restart_queued: bool,
+    /// How often the ticker ticks, in milliseconds.
+    pub interval_ms: u64,
     /// The last tick.
     pub last_tick: Option<LastTick>,
     /// What does not read.
@@ -56,6 +60,8 @@ pub struct AgentStatus {
     pub inbox: usize,
     /// Envelopes it was shown and has not finished.
     pub unfinished: usize,
+    /// Its dead letters.
+    pub poison: usize,
 }
 
 /// The restart that is under way.
@@ -89,6 +95,9 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         let session = sessions.iter().find(|session| session.name == desired.agent);
         agents.push(agent_status(cx, &desired, session)?);
     }
+    // In the order of its way: whoever looks at the request first cannot miss a restart that moves on meanwhile.
+    let restart_queued =
+        state::exists(cx.layout.restart_request())? || state::exists(cx.layout.restart_processing())?;
     let underway = observe::underway(cx)?;
     Ok(StatusReport {
         anchor_epoch,
@@ -100,7 +109,8 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
             epoch: under.inflight.epoch,
             watched_ms: under.inflight.observed.map_or(0, |observed| observed.watched_ms),
         }),
-        restart_queued: state::exists(cx.layout.restart_request())?,
+        restart_queued,
+        interval_ms: observe::interval(cx).as_millis() as u64,
         last_tick: state::read_json(cx.layout.tick("watchdog")).unwrap_or_default(),
         problems,
     })
@@ -111,12 +121,15 @@ fn agent_status(cx: &Context<'_>, desired: &Desired, session: Option<&SessionVie
     let count = |state| -> Result<usize> {
         if cx.bus.knows(agent) { Ok(cx.bus.count(agent, state)?) } else { Ok(0) }
     };
-    let alive = session.filter(|session| session.state.may_live());
+    // The kernel's word may be older than the death of what it speaks of.
+    let is_gone = |session: &SessionView| session.program.as_ref().is_some_and(|id| probe(id) == Life::Dead);
+    let gone = session.is_some_and(|session| session.state.may_live() && is_gone(session));
+    let alive = session.filter(|session| session.state.may_live() && !gone);
     let up = alive.is_some_and(|session| UpProof::of_session(cx, session).is_some());
     Ok(AgentStatus {
         id: agent.clone(),
         want: desired.want,
-        state: session.map(|session| session.state.to_string()),
+        state: session.map(|session| if gone { "gone".to_owned() } else { session.state.to_string() }),
         pid: alive.and_then(|session| session.pid),
         worker_pid: alive.and_then(|session| session.worker.as_ref()).map(|worker| worker.pid),
         generation: session.map(|session| session.generation),
@@ -124,5 +137,6 @@ fn agent_status(cx: &Context<'_>, desired: &Desired, session: Option<&SessionVie
         started_at: alive.and_then(|session| session.started_at.clone()),
         inbox: count(State::Written)?,
         unfinished: count(State::Delivered)?,
+        poison: count(State::Poisoned)?,
     })
 }

@@ -5,18 +5,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
+use netsky_disk::layout::Layout;
 use netsky_disk::{clock, state};
 use netsky_kernel::client::Client;
-use netsky_kernel::rpc::Guard;
+use netsky_kernel::rpc::{Guard, SessionView};
 use netsky_model::desired::{Desired, VERSION, Want};
-use netsky_model::id::AgentId;
+use netsky_model::id::{AgentId, Generation};
 use netsky_runtime::{Config, inherited};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::perform;
 use crate::session_up::UpProof;
 use crate::tick::{self, Held, Ticked};
+use crate::{observe, perform};
 
 /// Longest wait for agent0's proof.
 const UP_LIMIT: Duration = Duration::from_secs(60);
@@ -45,41 +46,97 @@ pub struct Upped {
     pub proof: UpProof,
 }
 
-/// Bring a constellation up; agents that live and are meant to are left as they are.
+/// What a wish comes to in this home.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// agent0 and the clones.
+    slots: Vec<Desired>,
+    interval: Option<Duration>,
+}
+
+/// Look at everything before anything is wanted: nothing is written, and there need not be a home yet.
 ///
 /// # Errors
-/// Called inside a session, nothing says what to run, or agent0 did not prove itself in time (it is
-/// left running, and the tick goes on with it).
-pub fn up(cx: &Context<'_>, caller: &Caller, wish: &Wish) -> Result<Upped> {
+/// Called inside a session, the settings do not read, or nothing says what to run.
+pub fn plan(layout: &Layout, caller: &Caller, wish: &Wish) -> Result<Plan> {
     if *caller != Caller::Outside {
         return Err(Error::OwnerOnly { verb: "up" });
     }
-    let config = Config::load(cx.layout)?;
-    let agents: Vec<AgentId> = (0..=wish.clones).map(AgentId::numbered).collect();
-    // Everything is looked at before anything is wanted.
-    let slots: Vec<Desired> =
-        agents.iter().map(|agent| slot(cx, &config, wish, agent)).collect::<Result<_>>()?;
-    let ticked = {
+    let config = Config::load(layout)?;
+    let slots = (0..=wish.clones)
+        .map(|number| slot(layout, &config, wish, &AgentId::numbered(number)))
+        .collect::<Result<_>>()?;
+    Ok(Plan { slots, interval: wish.interval })
+}
+
+/// Bring a constellation up; agents that live and are meant to are left as they are. What was done is `said` before
+/// agent0 is waited for.
+///
+/// # Errors
+/// An agent lives with another program (nothing was changed), or agent0 did not prove itself in time (it is left to the
+/// tick, which goes on with it). That another agent could not be started is a problem in the result.
+pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<Upped> {
+    let root = AgentId::root();
+    let (before, ticked) = {
         let mut held = Held::take(cx)?;
         let mut client = cx.anchor()?;
-        let mut notes = Vec::new();
-        for desired in ours(cx, wish).iter().chain(&slots) {
-            notes.extend(want(cx, &mut client, desired)?);
+        let sessions = client.list()?;
+        refuse_others(cx, plan, &sessions)?;
+        for desired in ours(cx, plan).iter().chain(&plan.slots) {
+            want(cx, &mut client, &sessions, desired)?;
             cx.bus.create(&desired.agent)?;
         }
         let mut ticked = tick::run(cx, &mut held)?;
-        ticked.done.extend(notes);
-        ticked
+        ticked.done.extend(kept(cx, plan)?);
+        let before = sessions.into_iter().find(|session| session.name == root);
+        (before.map_or(Generation::NONE, |session| session.generation), ticked)
     };
-    let proof = wait_for_root(cx, &ticked)?;
+    for line in &ticked.done {
+        said(line);
+    }
+    let proof = wait_for_root(cx, &ticked, before)?;
     Ok(Upped { ticked, proof })
 }
 
+/// Who lives for a wish with another program or folder is not changed under its feet.
+fn refuse_others(cx: &Context<'_>, plan: &Plan, sessions: &[SessionView]) -> Result<()> {
+    let mut others = Vec::new();
+    for desired in &plan.slots {
+        // One that does not read says nothing about who lives; it is set aside below.
+        let before: Option<Desired> = state::read_json(cx.layout.desired(&desired.agent)).unwrap_or_default();
+        let other = before.is_some_and(|before| before.want == Want::Up && !is_same(&before, desired));
+        if other && living(sessions, &desired.agent).is_some() {
+            others.push(desired.agent.clone());
+        }
+    }
+    if others.is_empty() { Ok(()) } else { Err(Error::OtherProgram(others)) }
+}
+
+fn is_same(before: &Desired, desired: &Desired) -> bool {
+    before.argv == desired.argv && before.cwd == desired.cwd && before.runtime == desired.runtime
+}
+
+fn living<'a>(sessions: &'a [SessionView], agent: &AgentId) -> Option<&'a SessionView> {
+    sessions.iter().find(|session| session.name == *agent && session.state.may_live())
+}
+
+/// Clones beyond the number that was asked for stay: the number only grows.
+fn kept(cx: &Context<'_>, plan: &Plan) -> Result<Option<String>> {
+    let more: Vec<String> = observe::wishes(cx, &mut Vec::new())?
+        .into_iter()
+        .filter(|wish| wish.want == Want::Up && wish.agent.number().is_some())
+        .filter(|wish| plan.slots.iter().all(|slot| slot.agent != wish.agent))
+        .map(|wish| wish.agent.to_string())
+        .collect();
+    let say = || format!("{} stay too: `up` only adds, `netsky down` first for fewer", more.join(", "));
+    Ok((!more.is_empty()).then(say))
+}
+
 /// The two that keep the rest.
-fn ours(cx: &Context<'_>, wish: &Wish) -> [Desired; 2] {
+fn ours(cx: &Context<'_>, plan: &Plan) -> [Desired; 2] {
     let netsky = cx.netsky.display().to_string();
     let mut ticker = vec![netsky.clone(), "ticker".to_owned()];
-    if let Some(interval) = wish.interval {
+    if let Some(interval) = plan.interval.or_else(|| interval_before(cx)) {
         ticker.extend(["--tick".to_owned(), format!("{}ms", interval.as_millis())]);
     }
     let serve = vec![netsky, "watchdog".to_owned(), "serve".to_owned()];
@@ -93,6 +150,14 @@ fn ours(cx: &Context<'_>, wish: &Wish) -> [Desired; 2] {
         umask: None,
         ..blank(agent)
     })
+}
+
+/// The interval that an earlier `up` gave the ticker.
+fn interval_before(cx: &Context<'_>) -> Option<Duration> {
+    let before: Option<Desired> = state::read_json(cx.layout.desired(&AgentId::ticker())).unwrap_or_default();
+    let argv = before?.argv;
+    let said = argv.iter().skip_while(|word| *word != "--tick").nth(1)?;
+    netsky_model::duration::parse(said).ok()
 }
 
 fn blank(agent: AgentId) -> Desired {
@@ -113,7 +178,7 @@ fn blank(agent: AgentId) -> Desired {
 }
 
 /// What a slot should run: as said, else as configured, else as it ran before.
-fn slot(cx: &Context<'_>, config: &Config, wish: &Wish, agent: &AgentId) -> Result<Desired> {
+fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Result<Desired> {
     let slot = config.slot(agent);
     let runtime = wish.runtime.clone().or(slot.runtime).unwrap_or_else(|| "command".to_owned());
     if runtime != "command" {
@@ -122,7 +187,7 @@ fn slot(cx: &Context<'_>, config: &Config, wish: &Wish, agent: &AgentId) -> Resu
     let argv = if wish.argv.is_empty() { slot.argv.unwrap_or_default() } else { wish.argv.clone() };
     if argv.is_empty() {
         // A damaged wish cannot be come back to; whoever said nothing else is told that there is no program.
-        let before: Option<Desired> = state::read_json(cx.layout.desired(agent)).unwrap_or_default();
+        let before: Option<Desired> = state::read_json(layout.desired(agent)).unwrap_or_default();
         let again = before.map(|before| Desired {
             want: Want::Up,
             by: "up".to_owned(),
@@ -141,7 +206,7 @@ fn slot(cx: &Context<'_>, config: &Config, wish: &Wish, agent: &AgentId) -> Resu
 
 /// Write a wish. An agent that lives for its wish keeps it, and a wish that says the same as before keeps its
 /// date: what died for it is then brought back with a handoff, not begun anew.
-fn want(cx: &Context<'_>, client: &mut Client, desired: &Desired) -> Result<Option<String>> {
+fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired: &Desired) -> Result<()> {
     let path = cx.layout.desired(&desired.agent);
     let before = match state::read_json::<Desired>(&path) {
         Err(error) if error.is_damage() => {
@@ -151,37 +216,29 @@ fn want(cx: &Context<'_>, client: &mut Client, desired: &Desired) -> Result<Opti
         read => read?,
     };
     if let Some(before) = before.filter(|before| before.want == Want::Up) {
-        let same =
-            before.argv == desired.argv && before.cwd == desired.cwd && before.runtime == desired.runtime;
-        let session = client.list()?.into_iter().find(|s| s.name == desired.agent && s.state.may_live());
-        if same {
+        let session = living(sessions, &desired.agent);
+        if is_same(&before, desired) {
             if session.is_none() {
                 // Said again by hand: it is tried now, with what else the settings say.
                 perform::forget_attempts(cx, &desired.agent)?;
                 state::write_json(&path, &Desired { since: before.since, ..desired.clone() })?;
             }
-            return Ok(None);
+            return Ok(());
         }
         match session {
             Some(session) if desired.agent == AgentId::ticker() => {
                 client.kill(&session.name, None, &Guard::if_generation(session.generation))?;
             }
-            Some(_) if desired.agent == AgentId::infinity() => return Ok(None),
-            Some(_) => {
-                let agent = &desired.agent;
-                return Ok(Some(format!(
-                    "{agent} is up with another program or folder; `netsky down` first to change it"
-                )));
-            }
+            // agentinfinity of another program file does the same work; the others were refused before.
+            Some(_) => return Ok(()),
             None => {}
         }
     }
     perform::forget_attempts(cx, &desired.agent)?;
-    state::write_json(path, desired)?;
-    Ok(None)
+    Ok(state::write_json(path, desired)?)
 }
 
-fn wait_for_root(cx: &Context<'_>, ticked: &Ticked) -> Result<UpProof> {
+fn wait_for_root(cx: &Context<'_>, ticked: &Ticked, before: Generation) -> Result<UpProof> {
     let root = AgentId::root();
     let failed = &cx.layout.marker(&root, "revive-failed");
     UpProof::wait(cx, UP_LIMIT, || {
@@ -195,8 +252,10 @@ fn wait_for_root(cx: &Context<'_>, ticked: &Ticked) -> Result<UpProof> {
         if session.state.may_live() {
             return Ok(UpProof::of_session(cx, &session));
         }
-        // Gone, and nobody is bringing it back right now: the next try may be minutes away.
-        if !state::exists(cx.layout.restart_inflight())? && state::exists(failed)? {
+        // What this call started ended by itself; or it is gone, and nobody is bringing it back right now: the next try
+        // may be minutes away.
+        let ours = session.generation > before && perform::stopped(&session).is_none();
+        if ours || !state::exists(cx.layout.restart_inflight())? && state::exists(failed)? {
             let how = session.end.map_or_else(|| session.state.to_string(), |end| end.to_string());
             return Err(Error::EndedBeforeUp(how));
         }

@@ -1,5 +1,7 @@
 //! `netsky status`: what should be and what is. Looking starts nothing.
 
+use std::time::Duration;
+
 use netsky_disk::clock;
 use netsky_model::desired::Want;
 use netsky_model::duration::human;
@@ -20,7 +22,8 @@ impl Run for Args {
         if cx.json {
             return output::json(&report);
         }
-        let headers = ["agent", "want", "state", "up", "gen", "pid", "since", "inbox", "unfinished"];
+        let headers =
+            ["agent", "want", "state", "up", "gen", "pid", "since", "inbox", "unfinished", "poison"];
         let rows = report.agents.iter().map(|agent| row(agent, report.anchor_epoch.is_some())).collect();
         output::table(&headers, rows, "no agent was ever wanted here; start with `netsky up`")?;
         output::say(&footer(&report))
@@ -49,6 +52,7 @@ fn row(agent: &AgentStatus, served: bool) -> Vec<String> {
         since.unwrap_or_else(dash),
         agent.inbox.to_string(),
         agent.unfinished.to_string(),
+        agent.poison.to_string(),
     ]
 }
 
@@ -69,13 +73,14 @@ fn footer(report: &StatusReport) -> String {
         None if report.restart_queued => "queued".to_owned(),
         None => "none".to_owned(),
     };
+    let every = format!("every {}", human(Duration::from_millis(report.interval_ms)));
     let tick = match &report.last_tick {
         Some(last) => {
             let age = human(clock::stamp().since(&last.at));
             let problems = last.problems.iter().map(|problem| format!("\n  problem: {problem}"));
-            format!("{age} ago, took {} ms{}", last.duration_ms, problems.collect::<String>())
+            format!("{age} ago, {every}, took {} ms{}", last.duration_ms, problems.collect::<String>())
         }
-        None => "none yet".to_owned(),
+        None => format!("none yet, {every}"),
     };
     let problems: String = report.problems.iter().map(|problem| format!("\nproblem: {problem}")).collect();
     format!("{anchor}\nrestart: {restart}\nlast tick: {tick}{problems}")

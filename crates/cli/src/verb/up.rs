@@ -1,7 +1,7 @@
 //! `netsky up`: returns when agent0 has proved that it is up.
 
 use netsky_disk::home::Home;
-use netsky_watchdog::{Wish, up};
+use netsky_watchdog::{Wish, plan, up};
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
@@ -14,13 +14,13 @@ const MAX_CLONES: u32 = 256;
 /// Bring up agent0, N clones, agentinfinity and the ticker
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How many clones besides agent0
+    /// How many clones besides agent0; more that run already stay (`down` first for fewer)
     #[arg(default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_CLONES)))]
     n: u32,
     /// What kind of program runs in the slots
     #[arg(long, visible_alias = "type")]
     runtime: Option<String>,
-    /// How often the ticker ticks [default: 60s]
+    /// How often the ticker ticks [default: as before, else 60s]
     #[arg(long, value_name = "DURATION", value_parser = super::interval)]
     tick: Option<std::time::Duration>,
     /// The program of every agent, and its arguments [default: from config.toml]
@@ -31,18 +31,27 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let layout = Context::layout()?;
-        Home::init(&layout)?;
-        let constellation = cx.constellation()?;
         let cwd = std::env::current_dir()
             .map_err(|e| Error::new(Kind::Failed, format!("failed to find the working folder: {e}")))?;
         let wish = Wish { clones: self.n, runtime: self.runtime, argv: self.argv, interval: self.tick, cwd };
-        let upped = up(&constellation, &cx.caller(), &wish)?;
-        if cx.json {
-            return output::json(&upped);
+        // Before there is a home: what cannot be done makes none.
+        let plan = plan(&layout, &cx.caller(), &wish)?;
+        Home::init(&layout)?;
+        let mut told = Ok(());
+        let upped = up(&cx.constellation()?, &plan, |line| {
+            if !cx.json && told.is_ok() {
+                told = output::say(line);
+            }
+        })?;
+        told?;
+        match cx.json {
+            true => output::json(&upped)?,
+            false => output::say(&upped.proof.line())?,
         }
-        for line in upped.ticked.done.iter().chain(&upped.ticked.problems) {
-            output::say(line)?;
+        match upped.ticked.problems.as_slice() {
+            [] => Ok(()),
+            problems => Err(Error::new(Kind::Failed, problems.join("; "))
+                .hint("the others are up, nothing was lost, and the next tick tries again")),
         }
-        output::say(&upped.proof.line())
     }
 }

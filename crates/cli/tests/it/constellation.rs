@@ -229,6 +229,36 @@ fn mail_of_a_dead_generation_comes_back_flagged() {
 }
 
 #[test]
+fn t2_no_down_and_no_planned_restart_makes_a_dead_letter() {
+    const TAKER: &str = "netsky session up; netsky channel drain agent0; \
+        touch \"$NETSKY_HOME/../took-$NETSKY_GENERATION\"; exec sleep 100000";
+    let stage = Stage::up(0, TAKER, "300ms");
+    let took = |generation: u64| {
+        let file = stage.home().join(format!("../took-{generation}"));
+        stage.until("a drain", |_| file.exists().then_some(()));
+    };
+    took(1);
+    stage.ok(&["channel", "send", "agent0", "do it", "--id", "it", "--from", "owner"]);
+    for generation in [2, 4, 6] {
+        stage.ok(&["down"]);
+        stage.ok(&["up", "0"]);
+        took(generation);
+        stage.ok(&["restart"]);
+        stage.until_verified(generation + 1);
+        took(generation + 1);
+    }
+    let list = stage.ok(&["channel", "list", "agent0", "--json"]);
+    let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+    let mail = list["envelopes"].as_array().expect("a list").iter().find(|e| e["id"] == "it").expect("kept");
+    assert_eq!((mail["attempt"].as_u64(), mail["state"].as_str()), (Some(6), Some("delivered")));
+    assert_eq!(stage.agent("agent0")["poison"], 0);
+    // The next death is one too many.
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until_verified(8);
+    stage.until("a dead letter", |stage| (stage.agent("agent0")["poison"] == 1).then_some(()));
+}
+
+#[test]
 fn owner_verbs_are_refused_inside_a_session_and_session_verbs_outside() {
     let stage = Stage::new();
     stage.ok(&["init"]);

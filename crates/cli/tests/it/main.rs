@@ -1,6 +1,7 @@
 //! The real `netsky` in throwaway homes.
 #![forbid(unsafe_code)]
 
+mod asked;
 mod bad_input;
 mod batch;
 mod bus_home;

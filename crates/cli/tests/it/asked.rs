@@ -1,0 +1,130 @@
+//! `up`, `restart` and `status` say what was not done as it was asked, and do nothing by halves.
+
+use std::time::{Duration, Instant};
+
+use netsky_disk::process::Signal;
+
+use crate::stage::{QUIET, Stage};
+
+#[test]
+fn up_with_a_program_that_ends_at_once_says_so_at_once() {
+    let stage = Stage::new();
+    let began = Instant::now();
+    let output = stage.run(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", "exit 127"]);
+    let took = began.elapsed();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(5), "{out}{err}");
+    assert!(out.contains("agent0 generation 1 started\n"), "{out}");
+    let why = "agent0 ended before it proved that it is up: exited with code 127; it is tried again";
+    assert!(err.contains(why), "{err}");
+    // Far from the 60 s of a proof that does not come, on however busy a machine.
+    assert!(took < Duration::from_secs(30), "{took:?}");
+}
+
+#[test]
+fn up_with_an_agent_that_cannot_be_started_exits_1_and_the_others_run() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let bad = "[agents.agent1]\nenv = { \"A=B\" = \"x\" }\n";
+    std::fs::write(stage.home().join("config.toml"), bad).expect("written");
+    for json in [false, true] {
+        let mut args = vec!["up", "2", "--", "/bin/sh", "-c", QUIET];
+        if json {
+            args.insert(0, "--json");
+        }
+        let output = stage.run(&args);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(1), "{out}{err}");
+        assert!(err.lines().count() == 1 && err.contains("agent1"), "{err}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&out).is_ok(), json, "{out}");
+    }
+    stage.program("agent0");
+    stage.program("agent2");
+}
+
+#[test]
+fn up_with_another_program_than_the_one_that_runs_is_refused_and_changes_nothing() {
+    let stage = Stage::up(1, QUIET, "10m");
+    let before = stage.program("agent1");
+    let (exit, line) = stage.refused(&["up", "2", "--", "/bin/sh", "-c", "exec sleep 5"]);
+    assert!(exit == 4 && line.contains("agent0, agent1 lives with another program"), "{exit} {line}");
+    assert_eq!(stage.program("agent1"), before);
+    assert!(stage.agent("agent2").is_null(), "nothing was changed");
+}
+
+#[test]
+fn up_keeps_more_clones_and_the_interval_of_the_ticker_and_says_so() {
+    let stage = Stage::up(2, QUIET, "7s");
+    let (clone, ticker) = (stage.program("agent2"), stage.program("netsky-ticker"));
+    let told = stage.ok(&["up", "1"]);
+    assert!(told.contains("agent2 stay too: `up` only adds, `netsky down` first for fewer"), "{told}");
+    assert_eq!((stage.program("agent2"), stage.program("netsky-ticker")), (clone, ticker));
+    assert_eq!(stage.status()["interval_ms"], 7_000);
+    assert!(stage.ok(&["status"]).contains(", every 7.0s"));
+}
+
+#[test]
+fn up_that_cannot_be_met_makes_no_home() {
+    let stage = Stage::new();
+    let (exit, line) = stage.refused(&["up", "1"]);
+    assert!(exit == 2 && line.contains("no program to run"), "{line}");
+    assert!(!stage.home().exists());
+    stage.ok(&["init"]);
+    std::fs::remove_file(stage.home().join("home.json")).expect("removed");
+    assert_eq!(stage.refused(&["up", "1"]).0, 2);
+    assert!(!stage.home().join("home.json").exists());
+}
+
+#[test]
+fn a_restart_that_nobody_would_serve_is_begun_by_who_asks() {
+    let stage = Stage::up(0, QUIET, "300ms");
+    let anchor = stage.anchor();
+    for id in ["netsky-ticker", "agentinfinity"] {
+        stage.signal(&stage.program(id), Signal::STOP);
+    }
+    let (ticker, infinity) = (stage.program("netsky-ticker"), stage.program("agentinfinity"));
+    stage.signal(&anchor, Signal::KILL);
+    for process in [ticker, infinity] {
+        stage.signal(&process, Signal::KILL);
+    }
+    let told = stage.ok(&["restart"]);
+    assert!(told.contains("nobody serves here; this call ran a tick"), "{told}");
+    assert_ne!(stage.status()["restart"], serde_json::Value::Null, "it is under way");
+    stage.until_verified(2);
+}
+
+#[test]
+fn a_restart_that_was_asked_for_is_seen_from_then_on() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    stage.ok(&["restart"]);
+    assert!(stage.ok(&["status"]).contains("restart: queued"));
+    // A tick that died between its claim and the restart.
+    let state = stage.home().join("state");
+    std::fs::rename(state.join("restart-request"), state.join("restart-request.processing"))
+        .expect("claimed");
+    assert!(stage.ok(&["status"]).contains("restart: queued"));
+}
+
+#[test]
+fn status_calls_nobody_active_whose_program_is_gone() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    let (anchor, worker, root) = (stage.anchor(), stage.worker("agent0"), stage.program("agent0"));
+    stage.signal(&worker, Signal::STOP);
+    stage.signal(&root, Signal::KILL);
+    stage.until("the end of agent0", |stage| (stage.agent("agent0")["state"] == "gone").then_some(()));
+    assert!(stage.agent("agent0")["pid"].is_null());
+    stage.signal(&worker, Signal::CONT);
+    assert_eq!(stage.anchor(), anchor);
+}
+
+#[test]
+fn the_demo_refuses_to_kill_everybody_who_could_notice() {
+    let stage = Stage::new();
+    let all = ["anchor", "ticker", "agentinfinity"];
+    let args: Vec<&str> =
+        ["demo"].into_iter().chain(all.into_iter().flat_map(|who| ["--kill", who])).collect();
+    let (exit, line) = stage.refused(&args);
+    assert!(exit == 2 && line.contains("nobody is left who notices"), "{exit} {line}");
+}
