@@ -368,8 +368,8 @@ fn up_again_takes_the_correction_and_without_words_comes_back_as_it_was() {
     stage.ok(&["down"]);
     let told = stage.ok(&["up"]);
     assert!(told.contains(" starting at "), "{told}");
-    let other = stage.ok(&["up", "0", "--", "/bin/sh", "-c", "true"]);
-    assert!(other.contains("agent0 is up with another program"), "{other}");
+    let (exit, line) = stage.refused(&["up", "0", "--", "/bin/sh", "-c", "true"]);
+    assert!(exit == 4 && line.contains("agent0 lives with another program"), "{exit}: {line}");
 }
 
 #[test]
