@@ -44,13 +44,19 @@ impl Bus<'_> {
                 answers.push(self.send(draft));
                 continue;
             }
-            group.push(self.ready(draft).and_then(|ready| Ok(Named { name: ready.name(self)?, ready })));
+            group.push(self.named(draft));
             if group.len() == MAX_GROUP {
                 answers.extend(self.place_all(std::mem::take(&mut group)));
             }
         }
         answers.extend(self.place_all(group));
         answers
+    }
+
+    fn named(&self, draft: Draft) -> Result<Named> {
+        let ready = self.ready(draft)?;
+        self.charge(&ready.channel, &ready.envelope.from, ready.bytes.len())?;
+        Ok(Named { name: ready.name(self)?, ready })
     }
 
     fn place_all(&self, group: Vec<Result<Named>>) -> Vec<Result<Sent>> {
@@ -71,6 +77,7 @@ impl Bus<'_> {
         point("bus.batch.begin");
         let placed = group::place(&items);
         point("bus.batch.placed");
+        self.settle();
         let mut outcomes = placed.into_iter();
         group
             .into_iter()

@@ -1,6 +1,7 @@
 //! The bus of one home: where its channels are, and who is told of each move.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use netsky_disk::fs::{Dir, is_folder};
 use netsky_disk::hlc::SharedClock;
@@ -9,22 +10,38 @@ use netsky_model::hlc::Hlc;
 use netsky_model::id::{AgentId, Generation, Sender};
 use netsky_model::life::{Cause, STATES, State};
 use netsky_model::name::Name;
+use netsky_model::quota::Limits;
 use netsky_model::witness::{Transition, Witness};
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
+use crate::quota::Usage;
 
 /// The messages of one home.
 pub struct Bus<'w> {
     pub(crate) layout: Layout,
     clock: RefCell<Option<SharedClock>>,
+    pub(crate) limits: Limits,
+    pub(crate) usage: RefCell<BTreeMap<AgentId, Usage>>,
     witness: &'w dyn Witness,
 }
 
 impl<'w> Bus<'w> {
     /// The bus of the home at `layout`; opens nothing yet.
     pub fn open(layout: &Layout, witness: &'w dyn Witness) -> Bus<'w> {
-        Bus { layout: layout.clone(), clock: RefCell::default(), witness }
+        Bus {
+            layout: layout.clone(),
+            clock: RefCell::default(),
+            limits: Limits::default(),
+            usage: RefCell::default(),
+            witness,
+        }
+    }
+
+    /// The same with the limits of this home.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Bus<'w> {
+        Bus { limits, ..self }
     }
 
     /// Whether a message may be sent to this name: the two agents that every home has, or one with a channel.

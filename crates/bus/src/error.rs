@@ -6,6 +6,7 @@ use netsky_model::envelope::Invalid;
 use netsky_model::id::{AgentId, EnvelopeId, Sender};
 use netsky_model::life::Illegal;
 use netsky_model::provenance::TooFar;
+use netsky_model::quota::Over;
 
 /// What the bus's operations answer.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -29,6 +30,28 @@ pub enum Error {
         from: Sender,
         /// Whose it is.
         why: String,
+    },
+    /// The target's inbox takes no more, from this sender or at all.
+    #[error("the inbox of {agent} takes no more from {from}: {over}")]
+    Full {
+        /// Whose inbox.
+        agent: AgentId,
+        /// Who sends.
+        from: Sender,
+        /// Which limit, with the numbers.
+        over: Over,
+    },
+    /// This sender is too fast for this target.
+    #[error("{from} sends to {agent} faster than {rate} messages a second after a burst of {burst}")]
+    TooFast {
+        /// Whose inbox.
+        agent: AgentId,
+        /// Who sends.
+        from: Sender,
+        /// What goes on for ever.
+        rate: u64,
+        /// What may come at once.
+        burst: u64,
     },
     /// A message that is no envelope.
     #[error("the message is refused: {0}")]

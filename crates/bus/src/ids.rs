@@ -37,6 +37,11 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
+    /// Whether an envelope of that id was sent and is durable; its `.done` is looked at without the lock.
+    pub(crate) fn is_done(channel: &Channel, id: &EnvelopeId) -> Result<bool> {
+        Ok(channel.ids()?.exists(done(id))?)
+    }
+
     /// Takes the entry of an id.
     pub(crate) fn take(bus: &Bus<'_>, channel: &Channel, id: &EnvelopeId) -> Result<Reserved> {
         let ids = channel.ids()?;

@@ -22,6 +22,7 @@ mod ids;
 mod list;
 mod poison;
 mod queue;
+mod quota;
 mod release;
 mod retry;
 mod send;

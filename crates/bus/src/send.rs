@@ -102,10 +102,28 @@ impl Bus<'_> {
     /// A message over the limits or an unknown target (nothing was written), or what the file system refuses (nothing
     /// is left in `tmp/`).
     pub fn send(&self, draft: Draft) -> Result<Sent> {
-        let ready = self.ready(draft)?;
-        match ready.chosen.clone() {
+        self.send_ready(&self.ready(draft)?)
+    }
+
+    fn send_ready(&self, ready: &Ready) -> Result<Sent> {
+        if let Err(full) = self.charge(&ready.channel, &ready.envelope.from, ready.bytes.len()) {
+            return Bus::duplicate_or(ready, full);
+        }
+        let sent = match ready.chosen.clone() {
             Some(id) => self.place_once(&ready.channel, &ready.envelope, id, &ready.bytes),
             None => self.place(&ready.channel, &ready.envelope, &ready.name(self)?, &ready.bytes),
+        };
+        self.settle();
+        sent
+    }
+
+    /// A message that was placed before needs no room: it is said to be a duplicate also where none is left.
+    fn duplicate_or(ready: &Ready, full: Error) -> Result<Sent> {
+        match &ready.chosen {
+            Some(id) if Reservation::is_done(&ready.channel, id)? => {
+                Ok(Sent { id: id.clone(), hlc: None, path: None, duplicate: true })
+            }
+            _ => Err(full),
         }
     }
 
@@ -128,7 +146,8 @@ impl Bus<'_> {
     /// As [`Bus::send`].
     pub fn send_once(&self, envelope: &Envelope, id: EnvelopeId, to: &AgentId) -> Result<Sent> {
         let bytes = envelope.to_bytes()?;
-        self.place_once(&self.channel(to)?, envelope, id, &bytes)
+        let channel = self.channel(to)?;
+        self.send_ready(&Ready { channel, envelope: envelope.clone(), bytes, chosen: Some(id) })
     }
 
     /// Sends under an id the sender chose: once, however often and from however many processes it is asked.

@@ -158,6 +158,10 @@ impl From<netsky_bus::Error> for Error {
             Bus::Disk(error) => error.into(),
             Bus::UnknownTarget(_) => Self::new(Kind::Refused, what).hint("make its channel with --create"),
             Bus::NoChannel(_) => Self::new(Kind::NotFound, what).hint("a first send with --create makes one"),
+            Bus::Full { .. } => {
+                Self::new(Kind::Busy, what).hint("nothing was sent, repeat when it has drained")
+            }
+            Bus::TooFast { .. } => Self::new(Kind::Busy, what).hint("nothing was sent, repeat later"),
             Bus::Sender { .. } => Self::new(Kind::Refused, what),
             Bus::Envelope(_) => Self::new(Kind::Usage, what).hint("nothing was sent"),
             Bus::NoEnvelope { .. } => Self::new(Kind::NotFound, what).hint("see `netsky channel list`"),

@@ -41,6 +41,7 @@ impl Layout {
             self.up_folder(),
             self.tick_folder(),
             self.tokens(),
+            self.usage(),
             self.restart_status_folder(),
             self.crash_handoffs(),
             self.restart_archive(),
@@ -241,6 +242,11 @@ impl Layout {
     /// Held by the one child of a restart that acts.
     pub fn restart_child_lock(&self) -> PathBuf {
         self.tick_folder().join("restart-child.lock")
+    }
+
+    /// What is known of how full each inbox is; advice, of one boot.
+    pub fn usage(&self) -> PathBuf {
+        self.state().join("usage")
     }
 
     /// Session tokens.

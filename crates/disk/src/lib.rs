@@ -29,6 +29,7 @@ pub mod sweep;
 pub mod throwaway;
 pub mod wake;
 pub mod watch;
+pub mod words;
 
 #[cfg(feature = "sim")]
 pub mod sim;

@@ -188,7 +188,12 @@ impl Sender {
 
     /// Whether this name is refused from anyone but the component that bears it.
     pub fn is_reserved(&self) -> bool {
-        self.is_peer() || RESERVED.contains(&self.0.as_str())
+        self.is_peer() || self.is_system()
+    }
+
+    /// Whether it is the owner or one of the components that keep a constellation.
+    pub fn is_system(&self) -> bool {
+        RESERVED.contains(&self.0.as_str())
     }
 
     /// Whether it is an agent of another machine.

@@ -16,6 +16,7 @@ pub mod life;
 pub mod name;
 pub mod process;
 pub mod provenance;
+pub mod quota;
 pub mod render;
 pub mod restart;
 pub mod stamp;

@@ -10,6 +10,7 @@ use netsky_disk::layout::Layout;
 use netsky_disk::state;
 use netsky_model::desired::Receipts;
 use netsky_model::id::AgentId;
+use netsky_model::quota::Limits;
 use serde::Deserialize;
 
 /// The settings of a constellation.
@@ -22,6 +23,9 @@ pub struct Config {
     /// What single agents have.
     #[serde(default)]
     pub agents: BTreeMap<AgentId, Slot>,
+    /// What an inbox takes.
+    #[serde(default)]
+    pub bus: Limits,
 }
 
 /// What runs in a slot; a key that is left out is taken from the defaults.
@@ -78,6 +82,16 @@ impl Config {
             state::write(layout.good_config(), &bytes)?;
         }
         Ok(config)
+    }
+
+    /// What an inbox takes. Mail does not wait for a file to be mended: with one that is not understood the last good
+    /// copy counts, without that what holds where nothing is said.
+    pub fn bus_limits(layout: &Layout) -> Limits {
+        let of = |file| Some(parse(&state::read(file).ok()??).ok()?.bus);
+        match state::exists(layout.config()) {
+            Ok(false) => Limits::default(),
+            _ => of(layout.config()).or_else(|| of(layout.good_config())).unwrap_or_default(),
+        }
     }
 
     /// The slot of an agent with the defaults filled in.
@@ -143,5 +157,23 @@ mod tests {
     fn an_unknown_key_names_its_line() {
         let why = parse(b"[defaults]\n\nargs = [\"a\"]\n").expect_err("unknown");
         assert!(why.starts_with("line 3: unknown field `args`"), "{why}");
+    }
+
+    #[test]
+    fn a_broken_file_leaves_the_limits_as_they_were() {
+        let temp = tempfile::tempdir().expect("a throwaway folder");
+        let layout = Layout::new(temp.path().join("home"));
+        netsky_disk::home::Home::init(&layout).expect("a fresh home");
+        let said = |config: &str| {
+            std::fs::write(layout.config(), config).expect("written");
+            Config::bus_limits(&layout).inbox_envelopes
+        };
+        assert_eq!(Config::bus_limits(&layout), Limits::default());
+        assert_eq!(said("[bus]\ninbox_envelopes = 7\n"), 7);
+        Config::load(&layout).expect("understood");
+        assert_eq!(said("[bus]\ninbox_envelopes = 8\n[defaults]\nargv = [\"x\"]\n"), 8);
+        assert_eq!(said("[bus]\ninbox_envelops = 9\n"), 7, "the last good copy");
+        std::fs::remove_file(layout.good_config()).expect("there");
+        assert_eq!(said("[bus"), 10_000);
     }
 }

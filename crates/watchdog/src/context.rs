@@ -7,6 +7,7 @@ use netsky_disk::layout::Layout;
 use netsky_disk::spawn;
 use netsky_kernel::client::Client;
 use netsky_ledger::Telemetry;
+use netsky_runtime::Config;
 
 use crate::error::Result;
 
@@ -31,7 +32,13 @@ impl<'a> Context<'a> {
     /// The system does not say where our programs are.
     pub fn new(layout: &'a Layout, record: &'a Telemetry) -> Result<Context<'a>> {
         let (netsky, ostk) = (spawn::sibling("netsky")?, spawn::ostk()?);
-        Ok(Context { layout, bus: Bus::open(layout, record), record, netsky, ostk })
+        Ok(Context {
+            layout,
+            bus: Bus::open(layout, record).with_limits(Config::bus_limits(layout)),
+            record,
+            netsky,
+            ostk,
+        })
     }
 
     /// The anchor of the constellation, started if nobody serves.

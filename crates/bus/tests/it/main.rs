@@ -10,6 +10,7 @@ mod home;
 mod ids;
 mod list;
 mod quarantine;
+mod quota;
 mod release;
 mod retry;
 mod send;

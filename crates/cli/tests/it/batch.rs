@@ -158,3 +158,68 @@ fn a3_an_answer_has_no_more_trust_than_what_it_answers() {
     let external = Some("external".to_owned());
     assert_eq!(seen, [external.clone(), external.clone(), None, external, None, Some("peer".to_owned())]);
 }
+
+#[test]
+fn a24_a_flooding_clone_keeps_no_handoff_and_no_owner_out() {
+    let home = Home::init();
+    let flood: Vec<Value> =
+        (0..4_000).map(|n| json!({"to": "agent0", "text": format!("noise {n}")})).collect();
+    let flood = lines(&flood);
+    let send = ["channel", "send", "--batch"];
+    let said = fed(&home, &[&send[..], &["--from", "agent7"]].concat(), &flood);
+    assert_eq!((said.code, answers(&said).len()), (5, 4_000));
+    let refused = answers(&said).pop().expect("the last")["error"].as_str().expect("text").to_owned();
+    assert!(refused.contains("of this sender 2500 of at most 2500 envelopes"), "{refused}");
+    assert_eq!(home.files("agent0", "inbox").expect("there").len(), 2_500);
+    // Three more that flood take all that is not reserved.
+    for clone in ["agent1", "agent2", "agent3"] {
+        assert_eq!(fed(&home, &[&send[..], &["--from", clone]].concat(), &flood).code, 5);
+    }
+    assert_eq!(home.files("agent0", "inbox").expect("there").len(), 9_000);
+    // They go on trying while the others send.
+    let storm: Vec<_> = (1..=2)
+        .map(|n| {
+            let mut child = program(&home, &[&send[..], &["--from", &format!("agent{n}")]].concat())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("the program starts");
+            let (mut stdin, flood) = (child.stdin.take().expect("piped"), flood.clone());
+            (child, std::thread::spawn(move || stdin.write_all(&flood)))
+        })
+        .collect();
+    for sender in ["owner", "agentinfinity"] {
+        let began = std::time::Instant::now();
+        let args = ["channel", "send", "agent0", "hear me", "--from", sender, "--kind", "handoff"];
+        match sender {
+            "owner" => netsky(&home, &args).works().len(),
+            component => crate::screen::inside(&home, component, &args).works().len(),
+        };
+        assert!(began.elapsed() < std::time::Duration::from_secs(1), "{sender}: {:?}", began.elapsed());
+    }
+    for (mut child, feeder) in storm {
+        feeder.join().expect("no panic").expect("it reads to the end");
+        assert_eq!(child.wait().expect("it ends").code(), Some(5));
+    }
+    assert_eq!(home.files("agent0", "inbox").expect("there").len(), 9_002);
+}
+
+#[test]
+fn the_owner_sets_the_limits() {
+    let home = Home::init();
+    fs::write(home.path().join("config.toml"), "[bus]\ninbox_envelopes = 8\nshare_percent = 50\n")
+        .expect("ours");
+    let send = ["channel", "send", "agent0", "x", "--from", "agent7"];
+    for _ in 0..4 {
+        netsky(&home, &send).works();
+    }
+    netsky(&home, &send).fails_with(
+        5,
+        &[
+            "the inbox of agent0 takes no more from agent7: it holds of this sender 4 of at most 4 envelopes",
+            "nothing was sent, repeat when it has drained",
+        ],
+    );
+    netsky(&home, &["channel", "drain", "agent0"]).works();
+    netsky(&home, &send).works();
+}

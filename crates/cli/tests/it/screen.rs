@@ -47,10 +47,11 @@ pub(crate) fn inside(home: &Home, agent: &str, args: &[&str]) -> Said {
 pub(crate) fn fed(home: &Home, args: &[&str], bytes: &[u8]) -> Said {
     let mut child = program(home, args).stdin(Stdio::piped()).spawn().expect("the program starts");
     let mut stdin = child.stdin.take().expect("piped");
-    // It may stop reading at its limit and be gone: that is what is tested.
-    let _ = stdin.write_all(bytes);
-    drop(stdin);
-    said(home, child.wait_with_output().expect("it ends"))
+    std::thread::scope(|scope| {
+        // Beside the reading: it may answer before it has read all. It may also stop at its limit and be gone.
+        scope.spawn(move || drop(stdin.write_all(bytes)));
+        said(home, child.wait_with_output().expect("it ends"))
+    })
 }
 
 pub(crate) fn said(home: &Home, output: Output) -> Said {

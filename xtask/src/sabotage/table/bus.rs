@@ -103,4 +103,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "back::t2_no_end_on_purpose_makes_a_dead_letter_and_the_next_death_does",
     },
+    Safeguard {
+        name: "the folder is counted before a message is refused",
+        faults: "A24 FM-send-kill",
+        file: "crates/bus/src/quota.rs",
+        find: "            usage.count(&channel.dir(State::Written)?)?;\n",
+        replace: "",
+        package: "netsky-bus",
+        target: IT,
+        test: "quota::fm_send_kill_the_folder_is_the_truth_whatever_the_numbers_say",
+    },
 ];

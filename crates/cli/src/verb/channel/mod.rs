@@ -1,7 +1,10 @@
 //! `netsky channel`: the bus by hand, and the way programs without a driver of their own use it.
 
-use netsky_bus::Aside;
+use netsky_bus::{Aside, Bus};
+use netsky_disk::layout::Layout;
+use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, Sender};
+use netsky_runtime::Config;
 
 use crate::error::{Error, Kind};
 use crate::run::verbs;
@@ -33,6 +36,11 @@ verbs! {
         #[command(subcommand)]
         Poison(poison::Verb),
     }
+}
+
+/// The bus with this home's limits, for verbs that place messages.
+fn bus<'w>(layout: &Layout, telemetry: &'w Telemetry) -> Bus<'w> {
+    Bus::open(layout, telemetry).with_limits(Config::bus_limits(layout))
 }
 
 /// An agent as people type it: its name, or `7` for `agent7`.

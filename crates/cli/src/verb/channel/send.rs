@@ -76,14 +76,14 @@ impl Run for Args {
                 Batch { caller: &caller, to: self.agent, from: self.from.clone(), create: self.create };
             let layout = cx.home()?;
             let telemetry = Telemetry::new(layout);
-            return batch.run(&Bus::open(layout, &telemetry), self.file.as_deref());
+            return batch.run(&super::bus(layout, &telemetry), self.file.as_deref());
         }
         let from = named_or_own(self.from.take(), &caller)?;
         check_sender(&caller, &from)?;
         let draft = self.draft(from)?;
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
-        let sent = patiently(&Bus::open(layout, &telemetry), &draft)?;
+        let sent = patiently(&super::bus(layout, &telemetry), &draft)?;
         if cx.json {
             return output::json(&serde_json::json!({
                 "id": sent.id, "to": draft.to, "duplicate": sent.duplicate, "path": sent.path,
