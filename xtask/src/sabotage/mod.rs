@@ -55,11 +55,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         }
     }
     if !outcomes.is_empty() {
-        println!(
-            "{:<18}        {} removals, by a run of this tree that was cut off",
-            "red already",
-            outcomes.len()
-        );
+        println!("{:<18}        {} removals, seen in this very tree", "red already", outcomes.len());
     }
     healthy(&scratch, &todo)?;
     for safeguard in todo {
@@ -77,6 +73,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     // A part says nothing about the whole, so only a full run is reported.
     if whole {
         report(&outcomes)?;
+        // Who asks again wants to see it again.
+        progress.forget()?;
     }
     Ok(red == outcomes.len())
 }

@@ -4,6 +4,7 @@
 //! does not read. Rows that were not red are not kept: they are looked at again.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -39,6 +40,14 @@ impl Progress {
         std::fs::write(&self.path, whole.to_string())
             .with_context(|| format!("write {}", self.path.display()))
     }
+
+    /// A whole run is reported: nothing is left to go on with.
+    pub(super) fn forget(self) -> Result<()> {
+        std::fs::remove_file(&self.path).or_else(|e| match e.kind() {
+            ErrorKind::NotFound => Ok(()),
+            _ => Err(e).with_context(|| format!("remove {}", self.path.display())),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +63,8 @@ mod tests {
         first.add("row", 7).expect("kept");
         assert_eq!(Progress::of("a", path.clone()).seconds("row"), Some(7));
         assert_eq!(Progress::of("b", path.clone()).seconds("row"), None);
+        Progress::of("a", path.clone()).forget().expect("forgotten");
+        assert_eq!(Progress::of("a", path.clone()).seconds("row"), None);
         std::fs::write(&path, "{\"tree\":\"a\",\"red\"").expect("written");
         assert_eq!(Progress::of("a", path).seconds("row"), None);
     }
