@@ -56,13 +56,18 @@ impl Reservation {
         let former = name_in(&lock.content()?, id);
         let was_interrupted = former.is_some();
         let name = match former {
-            Some(name) => name,
-            None => Name::fresh(Key { hlc: bus.next_hlc()?, id: id.clone() }),
+            Some(name) => {
+                // It may have died before its syncs: without its entry the envelope would be placed again under another name.
+                lock.sync()?;
+                name
+            }
+            None => {
+                let name = Name::fresh(Key { hlc: bus.next_hlc()?, id: id.clone() });
+                lock.keep(format!("{name}\n").as_bytes())?;
+                name
+            }
         };
-        if !was_interrupted {
-            lock.keep(format!("{name}\n").as_bytes())?;
-            ids.sync()?;
-        }
+        ids.sync()?;
         point("bus.ids.reserved");
         Ok(Reserved::Open(Reservation { name, was_interrupted, id: id.clone(), _lock: lock }))
     }

@@ -112,6 +112,14 @@ impl Lock {
         Ok(bytes)
     }
 
+    /// Make what the file says durable, whoever wrote it; not its name.
+    ///
+    /// # Errors
+    /// The system could not.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync().map_err(|e| Error::new("sync", &self.path, e))
+    }
+
     /// Replace what the file says, durably but for its name. A torn write must not read as a decision: that is the
     /// caller's format to ensure.
     ///
@@ -121,7 +129,7 @@ impl Lock {
         let failed = |e: std::io::Error| Error::new("write", &self.path, e);
         self.file.set_len(0).map_err(|e| failed(e.into()))?;
         self.file.write_all_at(bytes, 0).map_err(failed)?;
-        self.file.sync().map_err(|e| Error::new("sync", &self.path, e))
+        self.sync()
     }
 
     /// The note that is in the file, held or not; none if there is none that reads.
