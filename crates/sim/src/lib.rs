@@ -7,12 +7,15 @@
 //! It knows nothing of netsky: what must hold after a kill is said by the tests that use it. Never shipped.
 //!
 //! Beside it: [`corpus`], hostile inputs from a seed; [`element`], a strict reading of what an agent is shown; [`history`],
-//! the checker of what many processes saw of one queue; [`power`], power cuts on real file systems.
+//! the checker of what many processes saw of one queue; [`power`], power cuts on real file systems; with the feature `memory` a
+//! machine in memory (`memory`), and every short sequence of the bus's operations cut everywhere on it (`crash`).
 
 mod call;
 pub mod corpus;
 pub mod element;
 pub mod history;
+#[cfg(feature = "memory")]
+pub mod memory;
 pub mod power;
 mod stepper;
 mod tracee;
