@@ -46,12 +46,20 @@ const DOORS: &[(&str, &[&str], &str)] = &[
     ("anyhow", &["netsky"], "libraries have typed errors"),
 ];
 
+/// Features that put a simulation in the place of the machine, and the only crate that may ask for each. None is on in a
+/// build of the whole workspace: what its tests run is what ships.
+const SIMULATED: &[(&str, &str, Option<&str>)] =
+    &[("netsky-disk", "sim", Some("netsky-sim")), ("netsky-sim", "memory", None)];
+
 /// One line of a manifest.
+#[derive(Default)]
 pub(crate) struct Edge {
     pub(crate) from: String,
     pub(crate) to: String,
     /// Only tests are built with it.
     pub(crate) dev: bool,
+    pub(crate) optional: bool,
+    pub(crate) features: Vec<String>,
 }
 
 /// Every declared dependency of every member, also optional and platform ones.
@@ -63,6 +71,8 @@ pub(crate) fn from_metadata(metadata: &Metadata) -> Vec<Edge> {
                 from: package.name.to_string(),
                 to: dependency.name.clone(),
                 dev: dependency.kind == DependencyKind::Development,
+                optional: dependency.optional,
+                features: dependency.features.clone(),
             });
         }
     }
@@ -80,6 +90,16 @@ fn judge(edge: &Edge) -> Option<Offence> {
         let todo = format!("drop the dependency ({why})");
         Some(Offence::new(&file, 1, format!("{} must not depend on {}", edge.from, edge.to), todo))
     };
+    let asked = SIMULATED
+        .iter()
+        .find(|(of, feature, _)| edge.to == *of && edge.features.iter().any(|f| f == feature));
+    if let Some((_, feature, may)) = asked
+        && (*may != Some(edge.from.as_str()) || !edge.optional)
+    {
+        return offend(&format!(
+            "its feature {feature:?} stays out of every build that does not ask for it by name"
+        ));
+    }
     if NOT_SHIPPED.contains(&edge.from.as_str()) {
         return None;
     }
@@ -114,7 +134,19 @@ mod tests {
     use super::*;
 
     fn caught(from: &str, to: &str, dev: bool) -> bool {
-        !check(&[Edge { from: from.into(), to: to.into(), dev }]).is_empty()
+        !check(&[Edge { from: from.into(), to: to.into(), dev, ..Edge::default() }]).is_empty()
+    }
+
+    #[test]
+    fn a_simulation_is_never_part_of_a_build_by_default() {
+        let caught = |from: &str, to: &str, feature: &str, optional| {
+            let features = vec![feature.to_owned()];
+            !check(&[Edge { from: from.into(), to: to.into(), dev: false, optional, features }]).is_empty()
+        };
+        assert!(caught("netsky-bus", "netsky-disk", "sim", true));
+        assert!(caught("netsky-sim", "netsky-disk", "sim", false));
+        assert!(caught("xtask", "netsky-sim", "memory", true));
+        assert!(!caught("netsky-sim", "netsky-disk", "sim", true));
     }
 
     #[test]
