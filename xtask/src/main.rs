@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod campaign;
 mod sabotage;
 mod tidy;
 mod tree;
@@ -18,7 +19,9 @@ const USAGE: &str = "usage: cargo xtask <verb>
             [--list | NAME…] a part of a name chooses every row that contains it;
             a whole run that was cut off goes on where it was, on the same tree
   bench     measure against a floor of the same run, write docs/benchmarks.md
-            [--builds] also clean builds; [--here] this build as it is, print only";
+            [--builds] also clean builds; [--here] this build as it is, print only
+  campaign  long runs of the proof tools, in batches that reports/reliability.json records
+            [LEVEL [--wanted N] [--seed S]] without a level they are listed";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let outcome = match (verb.as_str(), rest.as_slice()) {
         ("tidy", []) => tidy::run(),
         ("bench", _) => bench::run(&rest),
+        ("campaign", _) => campaign::run(&rest),
         ("sabotage", _) => sabotage::run(&rest),
         (sabotage::JANITOR, _) => sabotage::janitor(&rest),
         _ => {

@@ -1,0 +1,88 @@
+//! Long runs of the proof tools, in batches that are recorded: `cargo xtask campaign LEVEL [--wanted N] [--seed S]`.
+//!
+//! Promise: `reports/reliability.json` says what was run on which commit, with which seeds, and every failure; a run that
+//! was cut off goes on where its last batch ended. Leaves to others: what a batch does. It is an ignored test of some
+//! crate, which is told its share in the environment and answers with one line (see [`batch`]).
+
+mod batch;
+mod report;
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use report::{Report, Row};
+
+/// One kind of campaign.
+struct Level {
+    name: &'static str,
+    /// What is counted.
+    unit: &'static str,
+    /// How many are wanted where nothing else is said.
+    wanted: u64,
+    /// How many in one batch: about a minute, since what a cut-off batch did is lost.
+    batch: u64,
+    /// Arguments of `cargo test` that choose the test's binary.
+    target: &'static [&'static str],
+    /// The ignored test that runs a batch.
+    test: &'static str,
+}
+
+const LEVELS: &[Level] = &[Level {
+    name: "crash-states",
+    unit: "distinct crash states on a machine in memory",
+    wanted: 1_000_000,
+    batch: 50_000,
+    target: &["--profile", "campaign", "--package", "netsky-sim", "--features", "memory", "--test", "it"],
+    test: "crash::campaign_a_share_of_the_crash_states",
+}];
+
+/// Runs a campaign to its end; true if nothing failed.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    let Some((name, options)) = arguments.split_first() else {
+        println!("levels:");
+        LEVELS.iter().for_each(|level| println!("  {:<14}  {} {}", level.name, level.wanted, level.unit));
+        return Ok(true);
+    };
+    let level = LEVELS
+        .iter()
+        .find(|level| level.name == name)
+        .with_context(|| format!("no level is called {name}"))?;
+    let (mut wanted, mut seed) = (level.wanted, 1);
+    for option in options.chunks(2) {
+        match option {
+            [key, value] if key == "--wanted" || key == level_option(level) => wanted = value.parse()?,
+            [key, value] if key == "--seed" => seed = value.parse()?,
+            other => bail!("what is {}? only --wanted N and --seed S", other.join(" ")),
+        }
+    }
+    let mut report = Report::read()?;
+    let row = report.row(level.name, level.unit, seed)?;
+    while report.rows[row].count < wanted && report.rows[row].failures.is_empty() {
+        step(level, seed, wanted, &mut report.rows[row])?;
+        report.write()?;
+        let Row { count, seconds, commit, .. } = &report.rows[row];
+        println!("{count} of {wanted} {}, {seconds:.0} s, commit {commit}", level.unit);
+    }
+    let Row { count, failures, .. } = &report.rows[row];
+    failures.iter().for_each(|failure| println!("FAILED: {failure}"));
+    ensure!(*count >= wanted || !failures.is_empty(), "the campaign ended with {count} of {wanted}");
+    Ok(failures.is_empty())
+}
+
+/// `--states` for `crash-states`, as one would say it.
+fn level_option(level: &Level) -> String {
+    format!("--{}", level.name.rsplit('-').next().unwrap_or(level.name))
+}
+
+fn step(level: &Level, seed: u64, wanted: u64, row: &mut Row) -> Result<()> {
+    let began = Instant::now();
+    let share = batch::Share { seed, wanted: level.batch.min(wanted - row.count), from: row.next };
+    let done = batch::run(level.target, level.test, &row.memory(), share)?;
+    ensure!(done.count > 0 || !done.failures.is_empty(), "a batch did nothing");
+    row.count += done.count;
+    row.next = done.next;
+    row.failures.extend(done.failures);
+    row.seconds += began.elapsed().as_secs_f64();
+    Ok(())
+}
