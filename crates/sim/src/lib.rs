@@ -12,6 +12,8 @@
 
 mod call;
 pub mod corpus;
+#[cfg(feature = "memory")]
+pub mod crash;
 pub mod element;
 pub mod history;
 #[cfg(feature = "memory")]

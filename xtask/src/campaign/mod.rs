@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let (mut wanted, mut seed) = (level.wanted, 1);
     for option in options.chunks(2) {
         match option {
-            [key, value] if key == "--wanted" || key == level_option(level) => wanted = value.parse()?,
+            [key, value] if key == "--wanted" || *key == level_option(level) => wanted = value.parse()?,
             [key, value] if key == "--seed" => seed = value.parse()?,
             other => bail!("what is {}? only --wanted N and --seed S", other.join(" ")),
         }

@@ -245,7 +245,7 @@ impl Machine {
             Node::Folder(_) => (FileType::Directory, 0o700, 0, 0),
         };
         let uid = rustix::process::geteuid().as_raw();
-        Stat { kind, mode, uid, links: 1, size, written, device: 1 }
+        Stat { kind, mode, uid, links: 1, size, written, changed: written, device: 1, inode: ino as u64 }
     }
 }
 

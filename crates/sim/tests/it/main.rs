@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "memory")]
+mod crash;
+#[cfg(feature = "memory")]
 mod memory;
 mod render;
 mod stepper;

@@ -3,6 +3,7 @@
 
 mod bus;
 mod cli;
+mod crash;
 mod disk;
 mod kernel;
 mod model;
@@ -19,7 +20,7 @@ pub(crate) struct Safeguard {
     pub(crate) find: &'static str,
     pub(crate) replace: &'static str,
     pub(crate) package: &'static str,
-    /// Which of the package's test binaries holds the test: [`UNIT`] or [`IT`].
+    /// Which of the package's test binaries holds the test: [`UNIT`], [`IT`] or [`MEMORY`].
     pub(crate) target: &'static [&'static str],
     /// The test's full name.
     pub(crate) test: &'static str,
@@ -29,6 +30,9 @@ pub(crate) struct Safeguard {
 const UNIT: &[&str] = &["--lib"];
 /// The one integration test binary of the crate.
 const IT: &[&str] = &["--test", "it"];
+
+/// The same with the machine in memory.
+const MEMORY: &[&str] = &["--test", "it", "--features", "memory"];
 
 impl Safeguard {
     /// The file's text without the safeguard; nothing if it is not there exactly once.
@@ -40,7 +44,9 @@ impl Safeguard {
 
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
-    [model::ROWS, disk::ROWS, bus::ROWS, kernel::ROWS, watchdog::ROWS, cli::ROWS].into_iter().flatten()
+    [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, kernel::ROWS, watchdog::ROWS, cli::ROWS]
+        .into_iter()
+        .flatten()
 }
 
 #[cfg(test)]
