@@ -28,7 +28,7 @@ const FILE_MODE: u32 = 0o600;
 /// An opened folder.
 #[derive(Debug)]
 pub struct Dir {
-    handle: Handle,
+    pub(crate) handle: Handle,
     path: PathBuf,
 }
 

@@ -23,6 +23,7 @@ pub mod lock;
 pub mod names;
 pub mod process;
 pub mod random;
+mod removed;
 pub mod spawn;
 pub mod state;
 pub mod sweep;

@@ -62,10 +62,10 @@ impl Heart {
         self.next
     }
 
-    /// Beat if it is time. A disk that refuses costs a heartbeat, not the session.
-    pub(super) fn beat(&mut self, now: Duration, phase: Pulse) {
+    /// Beat if it is time; true if it was. A disk that refuses costs a heartbeat, not the session.
+    pub(super) fn beat(&mut self, now: Duration, phase: Pulse) -> bool {
         if now < self.next && phase == self.beat.phase {
-            return;
+            return false;
         }
         self.next = now + self.interval;
         self.beat.liveness += 1;
@@ -73,6 +73,7 @@ impl Heart {
         self.beat.at = clock::stamp();
         // Telemetry: the next beat says more than this error would.
         let _ = self.file.write_all_at(&padded(&self.beat), 0);
+        true
     }
 
     /// What a probe is told: as of now, beside the file's rhythm.

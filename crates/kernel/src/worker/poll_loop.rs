@@ -83,7 +83,10 @@ impl Worker {
         self.ending.reap();
         let verdict = loop {
             let now = clock::boot();
-            self.heart.beat(now, self.pulse());
+            if self.heart.beat(now, self.pulse()) && self.files.agents.is_removed() {
+                // Nobody can find this session any more: what is not in the root is reachable by nobody.
+                self.ending.kill(now, Duration::ZERO);
+            }
             if let Some(verdict) = self.ending.advance(now) {
                 break verdict;
             }

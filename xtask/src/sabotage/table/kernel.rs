@@ -213,4 +213,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "anchor_sessions::a_repeat_is_answered_with_the_first_result_also_by_a_successor",
     },
+    Safeguard {
+        name: "a session whose root was removed ends",
+        faults: "I11",
+        file: "crates/kernel/src/worker/poll_loop.rs",
+        find: "                self.ending.kill(now, Duration::ZERO);\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "asked::a_constellation_whose_home_was_removed_ends_itself",
+    },
 ];
