@@ -135,7 +135,7 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::NotUp => Self::new(Kind::NotFound, what).hint("start with `netsky up`"),
             Watchdog::RestartPending(_) => Self::new(Kind::Busy, what).hint("see `netsky status`"),
             Watchdog::BadHandoff(_) => Self::new(Kind::Usage, what).hint("nothing was queued"),
-            Watchdog::Locked(_) => Self::new(Kind::Busy, what).hint("another tick is at work; repeat"),
+            Watchdog::Locked { .. } => Self::new(Kind::Busy, what).hint("another tick is at work; repeat"),
             Watchdog::NotProved(_) => Self::new(Kind::Busy, what)
                 .hint("the constellation stays up and goes on with it; it must run `netsky session up`, look with `netsky attach agent0`"),
             Watchdog::EndedBeforeUp(_) => Self::new(Kind::Busy, what)

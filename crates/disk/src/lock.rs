@@ -96,8 +96,9 @@ impl Lock {
     pub fn note<T: Serialize>(&mut self, holder: &T) -> Result<()> {
         let failed = |e: std::io::Error| Error::new("write lock note", &self.path, e);
         let text = serde_json::to_vec(holder).map_err(|e| failed(e.into()))?;
-        self.file.set_len(0).map_err(|e| failed(e.into()))?;
-        self.file.write_all_at(&text, 0).map_err(failed)
+        // Over what is there, and cut behind it: that needs no room on a disk that has none.
+        self.file.write_all_at(&text, 0).map_err(failed)?;
+        self.file.set_len(text.len() as u64).map_err(|e| failed(e.into()))
     }
 
     /// What the file says; for locks whose file holds a decision of the holder before.

@@ -50,8 +50,13 @@ pub enum Error {
     #[error("the handoff cannot be used: {0}")]
     BadHandoff(String),
     /// Another actor holds the lock.
-    #[error("the watchdog's lock was held for {} s", .0.as_secs())]
-    Locked(Duration),
+    #[error("the watchdog's lock was held for {} s{}", .waited.as_secs(), last(.failed.as_deref()))]
+    Locked {
+        /// How long it was waited for.
+        waited: Duration,
+        /// Why the last tick failed, if it did: most likely what this one meets too.
+        failed: Option<String>,
+    },
     /// The new agent0 did not prove itself in time.
     #[error("agent0 did not prove that it is up within {} s", .0.as_secs())]
     NotProved(Duration),
@@ -77,4 +82,8 @@ pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 fn names(agents: &[AgentId]) -> String {
     agents.iter().map(AgentId::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn last(failed: Option<&str>) -> String {
+    failed.map_or_else(String::new, |why| format!("; the last tick failed: {why}"))
 }

@@ -33,6 +33,6 @@ pub use request::{Queued, request};
 pub use serve::serve;
 pub use session_up::{UpProof, session_up};
 pub use status::{AgentStatus, RestartView, StatusReport, status};
-pub use tick::{LastTick, Ticked, tick};
+pub use tick::{FailedTick, LastTick, Ticked, tick};
 pub use ticker::ticker;
 pub use up::{Plan, Upped, Wish, plan, up};

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::observe;
 use crate::session_up::UpProof;
-use crate::tick::LastTick;
+use crate::tick::{self, FailedTick, LastTick};
 
 /// A constellation at one moment.
 #[derive(Debug, Clone, Serialize)]
@@ -33,6 +33,8 @@ pub struct StatusReport {
     pub interval_ms: u64,
     /// The last tick.
     pub last_tick: Option<LastTick>,
+    /// The tick after that, if it failed.
+    pub failed_tick: Option<FailedTick>,
     /// What does not read.
     pub problems: Vec<String>,
 }
@@ -112,6 +114,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         restart_queued,
         interval_ms: observe::interval(cx).as_millis() as u64,
         last_tick: state::read_json(cx.layout.tick("watchdog")).unwrap_or_default(),
+        failed_tick: tick::failed(cx),
         problems,
     })
 }

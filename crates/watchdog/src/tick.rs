@@ -23,6 +23,8 @@ use crate::{perform, prune};
 const HOLDER_DEADLINE: Duration = Duration::from_secs(60);
 /// Longest that a tick waits for another one: triggers come in bursts and must not be lost.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest reason of a failed tick, in characters: the note of a lock is one small block.
+const LONGEST_WHY: usize = 500;
 
 /// What a tick did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -53,11 +55,30 @@ pub struct LastTick {
 struct Holder {
     process: ProcessId,
     since: Stamp,
+    /// Since the last tick that came to its end.
+    #[serde(default)]
+    failed: Option<FailedTick>,
+}
+
+/// A tick that came to nothing. It stands in the lock's own note, which is rewritten in place: a full disk has room
+/// for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedTick {
+    /// When.
+    pub at: Stamp,
+    /// Why.
+    pub why: String,
+}
+
+/// The last tick, if it failed.
+pub(crate) fn failed(cx: &Context<'_>) -> Option<FailedTick> {
+    Lock::noted::<Holder>(cx.layout.watchdog_lock())?.failed
 }
 
 /// The lock of the one actor, and a note of when its holder last got anywhere.
 pub(crate) struct Held {
     lock: Lock,
+    failed: Option<FailedTick>,
 }
 
 impl Held {
@@ -67,7 +88,7 @@ impl Held {
         let until = clock::boot() + PATIENCE;
         loop {
             if let Some(lock) = Lock::take_within(&path, Duration::from_secs(1))? {
-                let mut held = Held { lock };
+                let mut held = Held { lock, failed: failed(cx) };
                 held.got_on()?;
                 return Ok(held);
             }
@@ -77,14 +98,27 @@ impl Held {
                 process::signal(&holder.process, process::Signal::KILL)?;
             }
             if clock::boot() > until {
-                return Err(Error::Locked(PATIENCE));
+                return Err(Error::Locked { waited: PATIENCE, failed: failed(cx).map(|failed| failed.why) });
             }
         }
     }
 
     /// One step is done: the deadline counts from here.
     fn got_on(&mut self) -> Result<()> {
-        Ok(self.lock.note(&Holder { process: process::identity()?, since: clock::stamp() })?)
+        let failed = self.failed.clone();
+        Ok(self.lock.note(&Holder { process: process::identity()?, since: clock::stamp(), failed })?)
+    }
+
+    /// How a tick ended, for whoever asks later.
+    fn came_to(&mut self, outcome: &Result<Ticked>) -> Result<()> {
+        let why = |error: &Error| error.to_string().chars().take(LONGEST_WHY).collect();
+        let failed = |error| FailedTick { at: clock::stamp(), why: why(error) };
+        let now = outcome.as_ref().err().map(failed);
+        if now.is_none() && self.failed.is_none() {
+            return Ok(());
+        }
+        self.failed = now;
+        self.got_on()
     }
 }
 
@@ -95,8 +129,14 @@ impl Held {
 /// an error but a problem in the result, and the others go on.
 pub fn tick(cx: &Context<'_>) -> Result<Ticked> {
     let mut held = Held::take(cx)?;
+    let outcome = told(cx, &mut held);
+    let noted = held.came_to(&outcome);
+    outcome.and_then(|ticked| noted.map(|()| ticked))
+}
+
+fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     let began = clock::boot();
-    let ticked = run(cx, &mut held)?;
+    let ticked = run(cx, held)?;
     let last = LastTick {
         v: 1,
         at: clock::stamp(),

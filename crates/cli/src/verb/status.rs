@@ -82,6 +82,10 @@ fn footer(report: &StatusReport) -> String {
         }
         None => format!("none yet, {every}"),
     };
+    let failed = report.failed_tick.as_ref().map_or_else(String::new, |failed| {
+        let age = human(clock::stamp().since(&failed.at));
+        format!("\nlast tick FAILED {age} ago: {}", failed.why)
+    });
     let problems: String = report.problems.iter().map(|problem| format!("\nproblem: {problem}")).collect();
-    format!("{anchor}\nrestart: {restart}\nlast tick: {tick}{problems}")
+    format!("{anchor}\nrestart: {restart}\nlast tick: {tick}{failed}{problems}")
 }

@@ -1,8 +1,9 @@
 //! `up`, `restart` and `status` say what was not done as it was asked, and do nothing by halves.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use netsky_disk::process::Signal;
+use netsky_disk::process::{PidFd, Signal};
 
 use crate::stage::{QUIET, Stage};
 
@@ -127,4 +128,41 @@ fn the_demo_refuses_to_kill_everybody_who_could_notice() {
         ["demo"].into_iter().chain(all.into_iter().flat_map(|who| ["--kill", who])).collect();
     let (exit, line) = stage.refused(&args);
     assert!(exit == 2 && line.contains("nobody is left who notices"), "{exit} {line}");
+}
+
+#[test]
+fn a_constellation_whose_home_was_removed_ends_itself() {
+    let stage = Stage::new();
+    let mut up = stage.command(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+    let output = up.env("OSTK_HEARTBEAT_MS", "100").output().expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut all = vec![stage.anchor()];
+    for id in ["agent0", "agent1", "agentinfinity", "netsky-ticker"] {
+        all.extend([stage.program(id), stage.worker(id)]);
+    }
+    let all: Vec<PidFd> = all.iter().filter_map(|id| PidFd::open(id).expect("looked at")).collect();
+    assert_eq!(all.len(), 9);
+    // Somebody may write while it is removed.
+    while stage.home().exists() && std::fs::remove_dir_all(stage.home()).is_err() {}
+    assert!(
+        all.iter().all(|held| held.wait(Duration::from_secs(60)).expect("waited")),
+        "somebody is still there"
+    );
+}
+
+#[test]
+fn status_says_that_the_last_tick_failed_and_why_until_one_does_not() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    let let_in = |mode| {
+        let folder = stage.home().join("state/tick");
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    let_in(0o755);
+    assert_eq!(stage.refused(&["watchdog", "tick"]).0, 4);
+    let told = stage.ok(&["status"]);
+    assert!(told.contains("last tick FAILED ") && told.contains("lets others in"), "{told}");
+    let_in(0o700);
+    stage.ok(&["watchdog", "tick"]);
+    assert!(stage.status()["failed_tick"].is_null());
 }
