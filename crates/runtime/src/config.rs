@@ -1,10 +1,11 @@
 //! `config.toml`: what runs in which slot. The file is the user's; an unknown key is an error.
 //!
-//! Read by `up` alone: what it says is kept in the desired state, so keepers never meet a broken file.
-//! The last copy that read is kept as `config.good.toml`.
+//! What runs in a slot is read by `up` alone and kept in the desired state, so keepers never meet a broken file; the rest
+//! keepers take from the last copy that read, which is kept as `config.good.toml`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use netsky_disk::layout::Layout;
 use netsky_disk::state;
@@ -26,6 +27,32 @@ pub struct Config {
     /// What an inbox takes.
     #[serde(default)]
     pub bus: Limits,
+    /// What the record keeps, and for how long.
+    #[serde(default)]
+    pub record: Record,
+}
+
+/// How long lines of telemetry are kept where nobody says otherwise: longer than any message.
+const KEEP_TELEMETRY: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// What the record keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Record {
+    /// How long lines of telemetry are kept: `"90d"`.
+    #[serde(deserialize_with = "duration")]
+    pub keep_telemetry: Duration,
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        Record { keep_telemetry: KEEP_TELEMETRY }
+    }
+}
+
+fn duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    netsky_model::duration::parse(&text).map_err(serde::de::Error::custom)
 }
 
 /// What runs in a slot; a key that is left out is taken from the defaults.
@@ -84,13 +111,12 @@ impl Config {
         Ok(config)
     }
 
-    /// What an inbox takes. Mail does not wait for a file to be mended: with one that is not understood the last good
-    /// copy counts, without that what holds where nothing is said.
-    pub fn bus_limits(layout: &Layout) -> Limits {
-        let of = |file| Some(parse(&state::read(file).ok()??).ok()?.bus);
+    /// The settings for whoever must go on: those that read, else the last copy that did, else the empty ones.
+    pub fn last_good(layout: &Layout) -> Config {
+        let read = |path| parse(&state::read(path).ok()??).ok();
         match state::exists(layout.config()) {
-            Ok(false) => Limits::default(),
-            _ => of(layout.config()).or_else(|| of(layout.good_config())).unwrap_or_default(),
+            Ok(false) => Config::default(),
+            _ => read(layout.config()).or_else(|| read(layout.good_config())).unwrap_or_default(),
         }
     }
 
@@ -166,14 +192,28 @@ mod tests {
         netsky_disk::home::Home::init(&layout).expect("a fresh home");
         let said = |config: &str| {
             std::fs::write(layout.config(), config).expect("written");
-            Config::bus_limits(&layout).inbox_envelopes
+            Config::last_good(&layout).bus.inbox_envelopes
         };
-        assert_eq!(Config::bus_limits(&layout), Limits::default());
+        assert_eq!(Config::last_good(&layout).bus, Limits::default());
         assert_eq!(said("[bus]\ninbox_envelopes = 7\n"), 7);
         Config::load(&layout).expect("understood");
         assert_eq!(said("[bus]\ninbox_envelopes = 8\n[defaults]\nargv = [\"x\"]\n"), 8);
         assert_eq!(said("[bus]\ninbox_envelops = 9\n"), 7, "the last good copy");
         std::fs::remove_file(layout.good_config()).expect("there");
         assert_eq!(said("[bus"), 10_000);
+    }
+
+    #[test]
+    fn a_broken_file_leaves_keepers_the_last_good_copy() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let layout = Layout::new(folder.path().join("home"));
+        netsky_disk::fs::Dir::create(layout.home()).expect("made");
+        assert_eq!(Config::last_good(&layout).record.keep_telemetry, KEEP_TELEMETRY);
+        std::fs::write(layout.config(), "[record]\nkeep_telemetry = \"7d\"\n").expect("writes");
+        Config::load(&layout).expect("reads");
+        std::fs::write(layout.config(), "[record]\nkeep_telemetry = \"for ever\"\n").expect("writes");
+        let why = Config::load(&layout).expect_err("no duration").to_string();
+        assert!(why.contains("line 2"), "{why}");
+        assert_eq!(Config::last_good(&layout).record.keep_telemetry, Duration::from_secs(7 * 24 * 60 * 60));
     }
 }

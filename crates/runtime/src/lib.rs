@@ -10,4 +10,4 @@ mod command;
 mod config;
 
 pub use command::{Launch, TAG_NONCE, TAG_SINCE, inherited};
-pub use config::{Config, ConfigError, Slot};
+pub use config::{Config, ConfigError, Record, Slot};

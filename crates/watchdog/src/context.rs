@@ -34,7 +34,7 @@ impl<'a> Context<'a> {
         let (netsky, ostk) = (spawn::sibling("netsky")?, spawn::ostk()?);
         Ok(Context {
             layout,
-            bus: Bus::open(layout, record).with_limits(Config::bus_limits(layout)),
+            bus: Bus::open(layout, record).with_limits(Config::last_good(layout).bus),
             record,
             netsky,
             ostk,

@@ -2,12 +2,14 @@
 //!
 //! A figure without its floor says more about the disk than about the program. Each row therefore does the same
 //! with nothing but the system calls that nobody can leave out, turn by turn with ours, and compares medians.
-//! Only release builds are reported; `--here` prints what the present build gives and writes nothing.
+//! Only release builds are reported; `--here` prints what the present build gives and writes nothing; `--record` measures
+//! the record over a million envelopes.
 
 mod bus;
 mod floor;
 mod mail;
 mod pairs;
+mod record;
 mod redis;
 mod report;
 mod sessions;
@@ -45,7 +47,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             report::write(&whole, &pairs)?;
             println!("{whole}");
         }
-        [] | ["--builds"] => {
+        ["--record-here"] => println!("{}", record_rows(&tree::root().join("target/release"))?),
+        [] | ["--builds" | "--record"] => {
             // The floor must be compiled like the program, and fault points must be gone.
             cargo(&[
                 "build",
@@ -60,13 +63,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             if words == ["--builds"] {
                 sizes::time_clean_builds()?;
             }
+            let part = if words == ["--record"] { "--record-here" } else { "--measured" };
             let status = Command::new(tree::root().join("target/release/xtask"))
-                .args(["bench", "--measured"])
+                .args(["bench", part])
                 .status()
                 .context("run the release build of xtask")?;
             return Ok(status.success());
         }
-        _ => bail!("usage: cargo xtask bench [--builds | --here]"),
+        _ => bail!("usage: cargo xtask bench [--builds | --here | --record]"),
     }
     Ok(true)
 }
@@ -82,6 +86,15 @@ fn measure(folder: &Path) -> Result<(Vec<Pair>, String)> {
     pairs.extend(sessions::measure(scratch.path(), &programs)?);
     let text = report::ratios(&pairs);
     Ok((pairs, text))
+}
+
+/// The rows of the record, which need gigabytes of memory and some minutes; kept in a report of their own.
+fn record_rows(folder: &Path) -> Result<String> {
+    let programs = Programs { netsky: folder.join("netsky"), ostk: folder.join("ostk") };
+    let scratch = tempfile::tempdir_in(record::MEMORY).context("make a throwaway folder in memory")?;
+    let pairs = record::measure(scratch.path(), &programs)?;
+    report::write_record(&pairs)?;
+    Ok(format!("{}\n{}", report::ratios(&pairs), record::rates(&pairs)))
 }
 
 /// Runs cargo in the tree.

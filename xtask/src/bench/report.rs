@@ -11,6 +11,7 @@ use crate::tree;
 
 const PAGE: &str = "docs/benchmarks.md";
 const DATA: &str = "reports/bench.json";
+const RECORD: &str = "reports/bench-record.json";
 
 /// The table of ratios.
 pub(crate) fn ratios(pairs: &[Pair]) -> String {
@@ -51,6 +52,16 @@ generation, the meta of what runs, the journal) and the wait until the program r
 
 /// Writes the page and the figures.
 pub(crate) fn write(page: &str, pairs: &[Pair]) -> Result<()> {
+    put(PAGE, page)?;
+    put(DATA, &figures(pairs)?)
+}
+
+/// Writes the figures of the record.
+pub(crate) fn write_record(pairs: &[Pair]) -> Result<()> {
+    put(RECORD, &figures(pairs)?)
+}
+
+fn figures(pairs: &[Pair]) -> Result<String> {
     let micros = |spread: &Spread| serde_json::json!({ "median_us": spread.median.as_micros() as u64, "p90_us": spread.ninth.as_micros() as u64 });
     let row = |pair: &Pair| {
         serde_json::json!({
@@ -59,9 +70,7 @@ pub(crate) fn write(page: &str, pairs: &[Pair]) -> Result<()> {
         })
     };
     let rows: Vec<serde_json::Value> = pairs.iter().map(row).collect();
-    let data = serde_json::to_string_pretty(&serde_json::json!({ "v": 1, "pairs": rows }))? + "\n";
-    put(PAGE, page)?;
-    put(DATA, &data)
+    Ok(serde_json::to_string_pretty(&serde_json::json!({ "v": 1, "pairs": rows }))? + "\n")
 }
 
 fn put(path: &str, text: &str) -> Result<()> {

@@ -26,9 +26,13 @@ fn send(text: &str) -> Vec<&str> {
 fn home_with_damage() -> Home {
     let home = Home::init();
     home.netsky(send("first")).expect("sent");
-    let torn = home.channel("agent7", "inbox").join("00000000000000000042-torn-1.json");
-    std::fs::write(torn, b"{\"from\":").expect("writes");
+    torn(&home, "00000000000000000042-torn-1.json");
     home
+}
+
+/// Puts an envelope into the inbox that is none.
+fn torn(home: &Home, name: &str) {
+    std::fs::write(home.channel("agent7", "inbox").join(name), b"{\"from\":").expect("writes");
 }
 
 fn facts_file(home: &Home, number: u32) -> PathBuf {
@@ -85,6 +89,28 @@ fn t1_a_page_is_synced_before_the_drain_says_what_it_put_aside() {
     let folder = place(Call::Sync, &record).expect("its folder is synced");
     let told = points.iter().rposition(|point| is_output(point)).expect("it says so");
     assert!(named < folder && folder < told, "{named} {folder} {told}");
+
+    torn(&home, "00000000000000000043-torn-2.json");
+    let trace = home.stepper(DRAIN).points().expect("a traced run");
+    let points: Vec<_> = trace.points.iter().filter(|point| point.moment == Moment::Exit).collect();
+    let place = |call| {
+        points.iter().rposition(|point| point.call == call && point.files.contains(&facts_file(&home, 1)))
+    };
+    let (written, synced) = (place(Call::Write).expect("a row"), place(Call::Sync).expect("it is synced"));
+    let told = points.iter().rposition(|point| is_output(point)).expect("it says so");
+    assert!(written < synced && synced < told, "{written} {synced} {told}");
+}
+
+#[test]
+fn fm_owner_page_a_repeat_is_as_durable_as_the_first() {
+    let home = home_with_damage();
+    home.drain().expect("drains");
+    torn(&home, "00000000000000000042-torn-1.json");
+    // The page is there: it may be a dead drain's, who was killed before its sync.
+    assert_eq!(netsky(&home, &DRAIN, "ledger.facts.sync=error").status.code(), Some(7));
+    let logs = std::fs::read_dir(home.path().join("logs")).expect("lists").flatten();
+    let texts: String = logs.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect();
+    assert!(texts.contains("\"unrecorded\""), "a page that may be lost is said to be there");
 }
 
 #[test]
@@ -92,8 +118,7 @@ fn fm_fact_append_eio_a_file_that_cannot_be_synced_is_left_for_a_new_one() {
     let home = home_with_damage();
     assert_eq!(netsky(&home, &DRAIN, "").status.code(), Some(7));
     let before = std::fs::read(facts_file(&home, 1)).expect("reads");
-    let torn = home.channel("agent7", "inbox").join("00000000000000000043-torn-2.json");
-    std::fs::write(torn, b"{\"from\":").expect("writes");
+    torn(&home, "00000000000000000043-torn-2.json");
     assert_eq!(netsky(&home, &DRAIN, "ledger.facts.sync=error").status.code(), Some(7));
     assert_eq!(std::fs::read(facts_file(&home, 1)).expect("reads"), before, "the row is not in the old file");
     let rows = std::fs::read_to_string(facts_file(&home, 2)).expect("a new file");

@@ -144,7 +144,7 @@ impl Tail {
     /// Makes what is there as durable as what is appended now.
     fn settle(self) -> Result<()> {
         match &self.last {
-            Some(last) => Ok(last.lines.sync()?),
+            Some(last) => sync(&last.lines),
             None => Ok(()),
         }
     }

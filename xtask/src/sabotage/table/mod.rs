@@ -6,6 +6,7 @@ mod cli;
 mod crash;
 mod disk;
 mod kernel;
+mod ledger;
 mod model;
 mod watchdog;
 
@@ -44,7 +45,7 @@ impl Safeguard {
 
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
-    [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, kernel::ROWS, watchdog::ROWS, cli::ROWS]
+    [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, kernel::ROWS, ledger::ROWS, watchdog::ROWS, cli::ROWS]
         .into_iter()
         .flatten()
 }

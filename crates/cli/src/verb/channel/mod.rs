@@ -40,7 +40,7 @@ verbs! {
 
 /// The bus with this home's limits, for verbs that place messages.
 fn bus<'w>(layout: &Layout, telemetry: &'w Telemetry) -> Bus<'w> {
-    Bus::open(layout, telemetry).with_limits(Config::bus_limits(layout))
+    Bus::open(layout, telemetry).with_limits(Config::last_good(layout).bus)
 }
 
 /// An agent as people type it: its name, or `7` for `agent7`.
