@@ -94,7 +94,7 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
     for line in &ticked.done {
         said(line);
     }
-    let proof = wait_for_root(cx, &ticked, before)?;
+    let proof = wait_for_root(cx, plan, &ticked, before)?;
     Ok(Upped { ticked, proof })
 }
 
@@ -242,8 +242,9 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
     Ok(state::write_json(path, desired)?)
 }
 
-fn wait_for_root(cx: &Context<'_>, ticked: &Ticked, before: Generation) -> Result<UpProof> {
+fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generation) -> Result<UpProof> {
     let root = AgentId::root();
+    let wished = plan.slots.iter().find(|slot| slot.agent == root).map(|slot| &slot.argv);
     let failed = &cx.layout.marker(&root, "revive-failed");
     UpProof::wait(cx, UP_LIMIT, || {
         // Asked anew each time: a restart may replace the one that we began to wait for.
@@ -255,6 +256,10 @@ fn wait_for_root(cx: &Context<'_>, ticked: &Ticked, before: Generation) -> Resul
         };
         if session.state.may_live() {
             return Ok(UpProof::of_session(cx, &session));
+        }
+        // Its end says nothing about the program that is wanted now: a restart was under way with the one before.
+        if wished.is_some_and(|argv| *argv != session.argv) {
+            return Ok(None);
         }
         // What this call started ended by itself; or it is gone, and nobody is bringing it back right now: the next try
         // may be minutes away.

@@ -58,7 +58,7 @@ fn i7_verified_forgives_nothing_and_the_fifth_death_in_the_window_is_a_crashloop
     stage.until_verified(3);
     assert!(stage.names("state").contains(&"agent0-crashloop-suspected".to_owned()), "also after verified");
     stage.signal(&stage.program("agent0"), Signal::KILL);
-    stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
+    stage.until_dead();
     let told = stage.ok(&["watchdog", "tick"]);
     assert!(told.contains("agent0: it keeps dying; next start in 35"), "{told}");
     assert!(stage.status()["restart"].is_null() && stage.living_roots().is_empty());
@@ -164,7 +164,7 @@ fn fm_detached_restart_kill_at_every_phase_ends_verified_with_one_handoff() {
         let log = stage.home().join("../faults");
         let mut killed = stage.command(&["watchdog", "tick"]);
         killed.env("NETSKY_FAULT", format!("{point}=kill")).env("NETSKY_FAULT_LOG", &log);
-        stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
+        stage.until_dead();
         killed.output().expect("the tick starts");
         if point == "watchdog.verified" {
             // Reached by the tick that clears up, which comes later and is killed then.
@@ -459,7 +459,7 @@ fn up_does_not_take_the_proof_of_the_dead() {
     let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
     stage.signal(&stage.program("agent0"), Signal::KILL);
-    stage.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
+    stage.until_dead();
     let told = stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
     assert!(told.contains("agent0 session 2 starting at "), "{told}");
 }

@@ -116,6 +116,14 @@ impl Stage {
     }
 
     /// Wait until agent0 is of this generation, up, and nothing is under way.
+    /// Until the kernel knows of the death of agent0: what is only `gone` is no reason yet for a tick to do anything.
+    pub(crate) fn until_dead(&self) {
+        self.until("the death of agent0", |stage| {
+            let root = stage.agent("agent0");
+            (root["pid"].is_null() && root["state"] != "gone").then_some(())
+        });
+    }
+
     pub(crate) fn until_verified(&self, generation: u64) {
         self.until("a verified restart", |stage| {
             let root = stage.agent("agent0");
@@ -145,7 +153,7 @@ impl Stage {
     pub(crate) fn stopped_child(&self) -> ProcessId {
         self.hold_triggers();
         self.signal(&self.program("agent0"), Signal::KILL);
-        self.until("the death of agent0", |stage| stage.agent("agent0")["pid"].is_null().then_some(()));
+        self.until_dead();
         let mut tick = self.command(&["watchdog", "tick"]);
         tick.env("NETSKY_FAULT", "watchdog.child.teardown=stop").output().expect("the tick starts");
         self.until("a stopped child", |stage| {
