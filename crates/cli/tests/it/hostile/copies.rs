@@ -127,7 +127,9 @@ fn a25_a_home_that_was_moved_under_its_sessions_is_not_adopted() {
     refused.fails_with(4, &["was moved while its sessions run", "agent0.lock is held", "end them first"]);
     assert!(tree(&copy.path()).len() == before.len() + 1, "but for the lock of the try");
     drop(lock);
-    netsky(&copy, &["home", "adopt"]).works();
+    // A program that another test has just started holds a copy of the lock until it is what it becomes.
+    let adopted = (0..100).any(|_| netsky(&copy, &["home", "adopt"]).code == 0);
+    assert!(adopted, "nobody holds it any more");
     assert!(!agents.exists(), "put aside");
 }
 
