@@ -6,6 +6,10 @@ use std::rc::Rc;
 use super::event::{Data, Event, Names};
 use super::image::{Image, Ino};
 
+/// Files in a folder of this name are advice for one boot (`disk::words`): no cut decides anything by them, so they are
+/// neither varied nor counted, only kept.
+const ADVICE: &str = "usage";
+
 /// A disk at one moment.
 #[derive(Debug, Clone)]
 pub struct Disk {
@@ -57,11 +61,18 @@ impl Disk {
                     self.durable.add(ino, node);
                 }
                 names.apply(&mut self.live);
+                self.durable.note_advice(names, ADVICE);
+                if self.live.note_advice(names, ADVICE) {
+                    return names.apply(&mut self.durable);
+                }
                 let data_before = self.data.get(&names.ino()).map_or(0, Vec::len);
                 self.names.push(OnTheWay { event: names.clone(), logged: false, data_before });
             }
             Event::Data(ino, data) => {
                 data.apply(self.live.bytes_mut(*ino));
+                if self.live.is_advice(*ino) {
+                    return data.apply(self.durable.bytes_mut(*ino));
+                }
                 self.data.entry(*ino).or_default().push(data.clone());
             }
             Event::Store(ino, at, word) => self.live.store(*ino, *at, *word),

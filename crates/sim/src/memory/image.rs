@@ -7,6 +7,8 @@ use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::rc::Rc;
 
+use super::event::Names;
+
 /// A file or folder; numbers are never used twice.
 pub(super) type Ino = usize;
 
@@ -31,12 +33,33 @@ pub struct Image {
     /// Words that were stored through a mapping, by file and place. They lie over the file's bytes and are no part of
     /// what makes two images different: a clock's word takes another value with every message.
     words: BTreeMap<(Ino, usize), u64>,
+    /// Folders of advice and what was made in them; no part of what makes two images different either.
+    advice: BTreeSet<Ino>,
 }
 
 impl Image {
     /// An empty root.
     pub(super) fn new() -> Image {
-        Image { nodes: vec![Rc::new(Node::Folder(BTreeMap::new()))], words: BTreeMap::new() }
+        Image {
+            nodes: vec![Rc::new(Node::Folder(BTreeMap::new()))],
+            words: BTreeMap::new(),
+            advice: BTreeSet::new(),
+        }
+    }
+
+    /// Remembers what a change makes a folder of advice, by its name, or puts into one; whether it is about such a thing
+    /// inside.
+    pub(super) fn note_advice(&mut self, change: &Names, name: &str) -> bool {
+        let inside = change.slots().any(|(folder, _)| self.advice.contains(folder));
+        let made = matches!(change, Names::Create { at: (_, made), folder: true, .. } if *made == *name);
+        if inside || made {
+            self.advice.insert(change.ino());
+        }
+        inside
+    }
+
+    pub(super) fn is_advice(&self, ino: Ino) -> bool {
+        self.advice.contains(&ino)
     }
 
     /// The number that the next node gets.
@@ -175,6 +198,7 @@ impl Image {
 
     fn feed(&self, ino: Ino, hasher: &mut DefaultHasher) {
         match self.node(ino) {
+            _ if self.is_advice(ino) => {}
             Node::File { bytes, .. } => (0_u8, bytes).hash(hasher),
             Node::Folder(names) => {
                 (1_u8, names.len()).hash(hasher);

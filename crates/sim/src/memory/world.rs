@@ -22,8 +22,6 @@ const EPOCH_MS: i64 = 1_767_225_600_000;
 const LOOK: Duration = Duration::from_millis(1);
 /// Between the death of one machine or process and its successor.
 const OUTAGE: Duration = Duration::from_secs(60);
-/// So many words of a mapped file are shared, from its start: who looks beyond is told by a panic.
-const SHARED: usize = 8;
 /// Boots are told apart by these; a run in which more are needed is none.
 const BOOTS: [&str; 8] =
     ["b0070001", "b0070002", "b0070003", "b0070004", "b0070005", "b0070006", "b0070007", "b0070008"];
@@ -57,12 +55,12 @@ struct Opened {
     lock: Option<FlockOperation>,
 }
 
-/// The start of a mapped file.
+/// A mapped file.
 #[derive(Debug)]
 struct Mapped {
     words: Rc<[AtomicU64]>,
     /// What is known to be in them.
-    seen: [u64; SHARED],
+    seen: Vec<u64>,
 }
 
 /// When a machine is, which boot it is in, and whose turn it is; what a state needs beside its disk.
@@ -114,17 +112,17 @@ impl Memory {
 
     /// The disk as it is now.
     pub fn disk(&self) -> Disk {
-        self.look().disk.clone()
+        self.settled().disk.clone()
     }
 
     /// How much is in the log.
     pub fn logged(&self) -> usize {
-        self.look().log.len()
+        self.settled().log.len()
     }
 
     /// Takes what changed the disk since the last time, with the fault points passed on the way.
     pub fn take_log(&self) -> (Vec<Event>, Vec<(usize, &'static str)>) {
-        let mut machine = self.look();
+        let mut machine = self.settled();
         (std::mem::take(&mut machine.log), std::mem::take(&mut machine.points))
     }
 
@@ -145,9 +143,13 @@ impl Memory {
         self.look().era.now += time;
     }
 
-    /// The machine, with what was stored through mappings in its place.
     fn look(&self) -> RefMut<'_, Machine> {
-        let mut machine = self.machine.borrow_mut();
+        self.machine.borrow_mut()
+    }
+
+    /// The machine, with what was stored through mappings in its place.
+    fn settled(&self) -> RefMut<'_, Machine> {
+        let mut machine = self.look();
         machine.absorb();
         machine
     }
@@ -155,11 +157,16 @@ impl Memory {
 
 impl Machine {
     fn do_it(&mut self, event: Event) {
+        self.absorb();
+        self.push(event);
+    }
+
+    fn push(&mut self, event: Event) {
         self.disk.apply(&event);
         self.log.push(event);
     }
 
-    /// Stores through a mapping make no call: they are seen when the next call comes.
+    /// Stores through a mapping make no call: they are seen before the next change, and when somebody looks.
     fn absorb(&mut self) {
         let mut stored = Vec::new();
         for (ino, Mapped { words, seen }) in &mut self.mapped {
@@ -171,7 +178,7 @@ impl Machine {
                 }
             }
         }
-        stored.into_iter().for_each(|event| self.do_it(event));
+        stored.into_iter().for_each(|event| self.push(event));
     }
 
     fn opened(&self, number: u64) -> Answer<&Opened> {
@@ -349,7 +356,7 @@ impl World for Memory {
     }
 
     fn read_at(&self, number: u64, bytes: &mut [u8], at: u64) -> Answer<usize> {
-        let machine = self.look();
+        let machine = self.settled();
         let file = machine.bytes(machine.ino(number)?)?;
         let rest = file.get(at as usize..).unwrap_or_default();
         let read = rest.len().min(bytes.len());
@@ -419,15 +426,15 @@ impl World for Memory {
     }
 
     fn map(&self, number: u64, len: usize) -> Answer<Rc<[AtomicU64]>> {
-        let mut machine = self.look();
+        let mut machine = self.settled();
         let ino = machine.ino(number)?;
         let bytes = machine.bytes(ino)?;
         if bytes.len() < len {
             return Err(Errno::INVAL);
         }
         let fresh = || {
-            let seen = std::array::from_fn(|nth| word_in(&bytes, nth * 8));
-            Mapped { words: seen.map(AtomicU64::new).into(), seen }
+            let seen: Vec<u64> = (0..len / 8).map(|nth| word_in(&bytes, nth * 8)).collect();
+            Mapped { words: seen.iter().copied().map(AtomicU64::new).collect(), seen }
         };
         Ok(machine.mapped.entry(ino).or_insert_with(fresh).words.clone())
     }
