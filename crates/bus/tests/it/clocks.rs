@@ -3,9 +3,7 @@
 //! Eight processes send; they are this test program again, told by their environment what to be. The seams of `disk`
 //! shift their wall clock while they run and say which boot they are on.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use netsky_bus::{Bus, Draft};
@@ -16,9 +14,10 @@ use netsky_model::id::AgentId;
 use netsky_model::life::State;
 use netsky_model::name::Name;
 use netsky_model::witness::Nobody;
-use netsky_sim::history::{self, Event, Message, What};
+use netsky_sim::history::{self, Message, What};
 
 use crate::home::{Home, OUTSIDE, agent};
+use crate::others::{HOME, Notes, Other, ROLE, all_notes, end_well};
 
 const SENDERS: u32 = 8;
 const CONSUMERS: u32 = 3;
@@ -29,26 +28,12 @@ const HOPS: u32 = 800;
 /// Plain sends of each on either side of a reboot.
 const A_HALF: u32 = 20;
 
-/// `sender` or `consumer`, its number, how many plain sends, how many hops there are in all.
-const ROLE: &str = "NETSKY_TEST_ROLE";
-const HOME: &str = "NETSKY_TEST_HOME";
+/// What each process runs; its role is `sender` or `consumer`, its number, how many plain sends, how many hops in all.
+const PROCESS: &str = "clocks::a_process_of_another_time";
 
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 24 * 60 * MINUTE;
 const YEAR: i64 = 365 * DAY;
-
-/// What one process saw; written out when it is over.
-struct Notes {
-    process: u32,
-    text: String,
-}
-
-impl Notes {
-    fn note(&mut self, what: What) {
-        let at = u64::try_from(clock::boot().as_nanos()).expect("within centuries of the boot");
-        writeln!(self.text, "{}", Event { at, process: self.process, what }).expect("a string grows");
-    }
-}
 
 fn ring(sender: u32) -> AgentId {
     agent(&format!("agent{}", 10 + sender % SENDERS))
@@ -91,18 +76,7 @@ fn consume(bus: &Bus<'_>, done: &Path, notes: &mut Notes) {
     loop {
         // Asked first: what was sent before the answer is seen by the drain after it.
         let last = done.exists();
-        notes.note(What::DrainBegan);
-        let mut count = 0;
-        bus.drain(&AgentId::root(), 32, OUTSIDE, |claim| {
-            let (sender, number) = claim.envelope().text.split_once(' ').expect("two numbers");
-            let message =
-                Message { sender: sender.parse().expect("one"), number: number.parse().expect("one") };
-            notes.note(What::Surfaced(message, claim.attempt()));
-            count += 1;
-            Ok(())
-        })
-        .expect("a drain that works");
-        notes.note(What::DrainEnded);
+        let count = notes.drain(bus, 32);
         if last && count == 0 {
             return;
         } else if count == 0 {
@@ -119,24 +93,14 @@ fn a_process_of_another_time() {
     let words: Vec<&str> = role.split(' ').collect();
     let [number, each, hops] = [1, 2, 3].map(|at| words[at].parse::<u32>().expect("a number"));
     let process = if words[0] == "sender" { number } else { SENDERS + number };
-    let mut notes = Notes { process, text: String::new() };
+    let mut notes = Notes::new(process);
     let layout = Layout::new(place.join("home"));
     let bus = Bus::open(&layout, &Nobody);
     match words[0] {
         "sender" => send(&bus, number, each, hops, &mut notes),
         _ => consume(&bus, &place.join("done"), &mut notes),
     }
-    std::fs::write(place.join(format!("notes-{process}")), notes.text).expect("written");
-}
-
-/// A process of the test; ended when the test is left early.
-struct Other(Child);
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    notes.write_out(&place);
 }
 
 /// A home, and the wall clock and the boot of those that use it.
@@ -167,22 +131,14 @@ impl World {
     }
 
     fn start(&self, role: &str, number: u32, each: u32, hops: u32) -> Other {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args(["--exact", "clocks::a_process_of_another_time", "--test-threads", "1"]);
-        command.env(ROLE, format!("{role} {number} {each} {hops}")).env(HOME, &self.place);
-        command.env("NETSKY_WALL_OFFSET", self.place.join("offset")).env("NETSKY_BOOT_ID", self.boot);
-        Other(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("this program starts"))
+        let role = format!("{role} {number} {each} {hops}");
+        let offset = self.place.join("offset").to_str().expect("a plain path").to_owned();
+        let time = [("NETSKY_WALL_OFFSET", offset), ("NETSKY_BOOT_ID", self.boot.to_owned())];
+        Other::start(PROCESS, &self.place, &role, time)
     }
 
     fn senders(&self, senders: u32, each: u32, hops: u32) -> Vec<Other> {
         (0..senders).map(|number| self.start("sender", number, each, hops)).collect()
-    }
-
-    fn events(&self, processes: u32) -> Vec<Event> {
-        let read = |process| std::fs::read_to_string(self.place.join(format!("notes-{process}")));
-        let texts: Vec<String> =
-            (0..processes).map(|process| read(process).expect("notes of each")).collect();
-        texts.iter().flat_map(|text| text.lines().map(|line| line.parse().expect("a note"))).collect()
     }
 
     /// The names in a folder, each with the text of its file.
@@ -194,13 +150,6 @@ impl World {
 
     fn clock(&self) -> PathBuf {
         self.home.layout.state().join("clock")
-    }
-}
-
-fn end_well(others: Vec<Other>) {
-    for mut other in others {
-        let status = other.0.wait().expect("a child of ours");
-        assert!(status.success(), "{status}");
     }
 }
 
@@ -217,7 +166,7 @@ fn must_show_t5_steps_of_the_wall_clock_during_10_000_sends_of_8_processes_reord
     let mut senders = world.senders(SENDERS, EACH, HOPS);
     // Back and forth by more and more: minutes, hours, days.
     let mut steps: i64 = 0;
-    while senders.iter_mut().any(|sender| sender.0.try_wait().expect("ours").is_none()) {
+    while senders.iter_mut().any(Other::is_running) {
         steps += 1;
         let by = steps * steps * MINUTE;
         world.step(if steps % 2 == 0 { by } else { -by });
@@ -226,8 +175,8 @@ fn must_show_t5_steps_of_the_wall_clock_during_10_000_sends_of_8_processes_reord
     end_well(senders);
     std::fs::write(world.place.join("done"), "").expect("written");
     end_well(consumers);
-    let account =
-        history::check(world.events(SENDERS + CONSUMERS), 0).unwrap_or_else(|broken| panic!("{broken}"));
+    let account = history::check(all_notes(&world.place, SENDERS + CONSUMERS), 0)
+        .unwrap_or_else(|broken| panic!("{broken}"));
     let plain = (EACH * SENDERS) as usize;
     assert_eq!((account.sent, account.surfaced, account.repeats), (plain, plain, 0));
 

@@ -9,6 +9,7 @@ mod forward;
 mod home;
 mod ids;
 mod list;
+mod others;
 mod quarantine;
 mod quota;
 mod release;
