@@ -114,13 +114,14 @@ impl Disk {
         }
     }
 
-    /// Moves the names of a synced folder, and what they need, to what every model keeps.
+    /// Moves the names of a synced folder, and what they need, to what every model keeps. Its own name is not among them:
+    /// POSIX leaves open whether that survives, and an ordered log has it anyway.
     fn keep(&mut self, folder: Ino) {
         let mut kept = vec![false; self.names.len()];
         for at in (0..self.names.len()).rev() {
             let event = &self.names[at].event;
             let needed =
-                || (at + 1..kept.len()).any(|later| kept[later] && self.names[later].event.needs(event));
+                || (at + 1..kept.len()).any(|later| kept[later] && self.names[later].event.follows(event));
             kept[at] = event.slots().any(|(of, _)| *of == folder) || needed();
         }
         let mut kept = kept.into_iter();

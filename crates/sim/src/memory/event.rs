@@ -70,12 +70,14 @@ impl Names {
         self.ino() == node || replaced || self.slots().any(|(folder, _)| *folder == node)
     }
 
-    /// Whether this cannot be durable before `earlier` is: it is about the same name, the same file, or in a folder
-    /// that `earlier` made or moved.
+    /// Whether this cannot be durable before `earlier` is: it is about the same name or the same file.
+    pub(super) fn follows(&self, earlier: &Names) -> bool {
+        self.ino() == earlier.ino() || self.slots().any(|slot| earlier.slots().any(|other| slot == other))
+    }
+
+    /// Whether this shows only with `earlier`: it follows it, or is in a folder that it made or moved.
     pub(super) fn needs(&self, earlier: &Names) -> bool {
-        self.ino() == earlier.ino()
-            || self.slots().any(|slot| earlier.slots().any(|other| slot == other))
-            || self.slots().any(|(folder, _)| *folder == earlier.ino())
+        self.follows(earlier) || self.slots().any(|(folder, _)| *folder == earlier.ino())
     }
 
     /// Changes the names of an image. A name that is not there any more, since what removed it is durable already, is

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
 
 use netsky_disk::fs::{Dir, Place, write_durable};
+use netsky_disk::hlc::SharedClock;
 use netsky_disk::sim;
-use netsky_sim::memory::{Image, Memory, Model, Rng};
+use netsky_model::hlc::Hlc;
+use netsky_sim::memory::{Image, Memory, Model, POWER_CUTS, Rng};
 
 /// Does something with two folders that are durable, and lists what a cut at its end may leave: each file as
 /// `folder/name=what is in it`, with `0` for a zero byte and `+` for a sector full of one letter.
@@ -163,6 +167,28 @@ fn t1_a_durable_write_is_there_whole_in_every_model_and_before_that_not_at_all()
     for model in [Model::Ext4, Model::Xfs, Model::Worst] {
         let whole = left(model, |a, b| write_durable(a, b, "x", &[b'z'; 2048], Place::New).expect("written"));
         assert_eq!(whole, set(["b/x=z+z+z+z+"]), "{model:?}");
+    }
+}
+
+/// The wall's time is lost with the power, and no name is left that would tell how far the clock was.
+#[test]
+fn t5_the_ceiling_alone_keeps_the_clock_above_every_reading_after_a_cut() {
+    for later in [Duration::ZERO, Duration::from_secs(11 * 60)] {
+        let memory = Memory::new(1);
+        let read = |memory: &Rc<Memory>| {
+            let _inside = sim::enter(memory.clone());
+            let clock = SharedClock::open(&Dir::create("/a").expect("made")).expect("opened");
+            clock.next(|| Ok(Hlc(0))).expect("read")
+        };
+        read(&memory);
+        memory.pass(later);
+        let last = read(&memory);
+        for model in POWER_CUTS {
+            for image in memory.disk().cuts(model, 256, &mut Rng::new(1)) {
+                let booted = Memory::booted(image, &memory.era(), Duration::from_secs(3600));
+                assert!(read(&booted) > last, "{model:?}, {later:?} after the first reading");
+            }
+        }
     }
 }
 

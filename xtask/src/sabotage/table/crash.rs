@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "Ok(())",
         package: "netsky-sim",
         target: MEMORY,
-        test: ALONE,
+        test: "memory::t5_the_ceiling_alone_keeps_the_clock_above_every_reading_after_a_cut",
     },
     Safeguard {
         name: "enumerated: a channel is durable before it is known",
