@@ -9,6 +9,7 @@ use netsky_bus::{Bus, Draft};
 use netsky_disk::home::Home;
 use netsky_disk::layout::Layout;
 use netsky_model::id::{AgentId, Generation, Sender};
+use netsky_model::quota::Limits;
 use netsky_model::witness::Nobody;
 
 use super::pairs::{Pair, alternate, timed};
@@ -26,6 +27,16 @@ const DRAINS: usize = 2;
 const LIFE: usize = 100_000;
 const OLD_SENDS: usize = 150;
 
+/// One sender fills the inbox here, as fast as it can.
+pub(crate) const LIMITS: Limits = Limits {
+    inbox_envelopes: DRAINED as u64,
+    inbox_bytes: 64 << 20,
+    share_percent: 100,
+    reserve_percent: 0,
+    rate_per_second: 1_000_000,
+    burst: 10_000_000,
+};
+
 pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Vec<Pair>> {
     let batch = batch(&scratch.join("batch"), programs)?;
     let drain = drain(&scratch.join("drain"), programs)?;
@@ -36,7 +47,7 @@ pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Vec<Pair>> 
 /// A thousand single sends inside a process against one whole `channel send --batch` of as many lines.
 fn batch(place: &Path, programs: &Programs) -> Result<Pair> {
     let layout = home(place)?;
-    let bus = Bus::open(&layout, &Nobody);
+    let bus = Bus::open(&layout, &Nobody).with_limits(LIMITS);
     let line = serde_json::json!({ "to": "agent7", "from": "agent0", "text": floor::TEXT });
     let lines = format!("{line}\n").repeat(BATCH);
     alternate(
@@ -59,7 +70,7 @@ fn batch(place: &Path, programs: &Programs) -> Result<Pair> {
 /// One `channel drain` of a long inbox against as many bare durable writes.
 fn drain(place: &Path, programs: &Programs) -> Result<Pair> {
     let layout = home(place)?;
-    let bus = Bus::open(&layout, &Nobody);
+    let bus = Bus::open(&layout, &Nobody).with_limits(LIMITS);
     let floor = floor::Folders::make(&place.join("floor"))?;
     alternate(
         "one `channel drain` of 9,000 messages",
@@ -85,7 +96,7 @@ fn old(scratch: &Path, programs: &Programs) -> Result<Pair> {
     let (fresh, old) = (scratch.join("fresh"), scratch.join("old"));
     home(&fresh)?;
     let layout = home(&old)?;
-    let bus = Bus::open(&layout, &Nobody);
+    let bus = Bus::open(&layout, &Nobody).with_limits(LIMITS);
     for _ in 0..LIFE / DRAINED + 1 {
         fill(&bus, DRAINED)?;
         empty(&bus)?;

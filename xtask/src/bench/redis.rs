@@ -16,6 +16,7 @@ use netsky_disk::layout::Layout;
 use netsky_model::id::{AgentId, Generation, Sender};
 use netsky_model::witness::Nobody;
 
+use super::bus::LIMITS;
 use super::floor;
 use super::pairs::{Pair, alternate, timed};
 
@@ -61,7 +62,7 @@ fn together(threads: usize, work: impl Fn() -> Result<()> + Sync) -> Result<()> 
 }
 
 fn send(layout: &Layout, count: usize) -> Result<()> {
-    let bus = Bus::open(layout, &Nobody);
+    let bus = Bus::open(layout, &Nobody).with_limits(LIMITS);
     (0..count).try_for_each(|_| {
         let draft = Draft::new(Sender::from(AgentId::root()), AgentId::numbered(7), floor::TEXT);
         Ok(bus.send(draft).map(drop)?)

@@ -24,7 +24,6 @@ pub(crate) struct Row {
     unit: String,
     pub(crate) count: u64,
     seed: u64,
-    /// With `+` behind it where the tree had changes.
     pub(crate) commit: String,
     pub(crate) failures: Vec<String>,
     pub(crate) seconds: f64,
@@ -55,6 +54,12 @@ impl Report {
         let commit = commit()?;
         let same = |row: &Row| row.level == level && row.seed == seed && row.commit == commit;
         if let Some(at) = self.rows.iter().position(same) {
+            let row = &self.rows[at];
+            let forgot = row.count > 0 && !row.memory().exists();
+            ensure!(
+                !forgot,
+                "what {level} had seen on this commit is gone from target/: take another --seed"
+            );
             return Ok(at);
         }
         self.rows.push(Row {
@@ -81,7 +86,7 @@ impl Row {
     }
 }
 
-/// The commit of the tree; the report itself may differ.
+/// The commit of the tree, which nothing but a report may differ from: a row is of what others can check out.
 fn commit() -> Result<String> {
     let git = |arguments: &[&str]| -> Result<String> {
         let output =
@@ -95,5 +100,6 @@ fn commit() -> Result<String> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let changed = git(&["status", "--porcelain", "--", ".", ":!reports"])?;
-    Ok(git(&["rev-parse", "--short=12", "HEAD"])? + if changed.is_empty() { "" } else { "+" })
+    ensure!(changed.is_empty(), "commit first, a row names the commit it is of: {changed}");
+    git(&["rev-parse", "--short=12", "HEAD"])
 }
