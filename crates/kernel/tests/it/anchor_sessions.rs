@@ -73,13 +73,20 @@ fn a_stuck_worker_is_killed_when_it_does_not_kill() {
 fn a_stuck_worker_does_not_lengthen_the_grace_of_its_program() {
     let mut world = World::new();
     let mut client = world.anchor();
-    let session = spawn(&mut client, &shell("agent3", "trap '' TERM; while :; do sleep 1; done"));
-    signal(session.worker.as_ref().expect("it has one"), Signal::STOP);
-    let (began, grace) = (clock::boot(), Duration::from_secs(4));
-    client.kill(&session.name, Some(grace), &Guard::none()).expect("killed");
-    let took = clock::boot() - began;
-    // The worker is waited for within the grace, for three seconds, and not before it.
-    assert!(took >= grace && took < grace + Duration::from_millis(2_500), "{took:?}");
+    let grace = Duration::from_secs(4);
+    let mut took = || {
+        let session = spawn(&mut client, &shell("agent3", "trap '' TERM; while :; do sleep 1; done"));
+        signal(session.worker.as_ref().expect("it has one"), Signal::STOP);
+        let began = clock::boot();
+        client.kill(&session.name, Some(grace), &Guard::none()).expect("killed");
+        let took = clock::boot() - began;
+        assert!(took >= grace, "{took:?}");
+        took
+    };
+    // The worker is waited for within the grace, for three seconds, and not before it. A busy machine may come late to
+    // everything, but not each time.
+    let late = grace + Duration::from_millis(2_500);
+    assert!((0..5).any(|_| took() < late), "five times later than {late:?}");
 }
 
 #[test]

@@ -9,7 +9,8 @@ use netsky_model::life::State;
 
 use crate::house::House;
 
-const LIMITS: Limits = Limits { rows: 1_000, time: Duration::from_millis(300) };
+/// What has an answer has it in far less time, on however busy a machine.
+const LIMITS: Limits = Limits { rows: 1_000, time: Duration::from_secs(60) };
 
 fn house() -> House {
     let house = House::new();
@@ -222,9 +223,10 @@ fn a15_a_question_without_end_ends() {
          envelopes h ORDER BY a.id || b.id || c.id || d.id",
     ] {
         let began = Instant::now();
-        let answer = ask(&house, question);
+        let soon = Limits { time: Duration::from_millis(300), ..LIMITS };
+        let answer = query(&house.layout, question, soon);
         assert!(matches!(answer, Err(Error::TooSlow(_) | Error::Sql { .. })), "{question}: {answer:?}");
-        assert!(began.elapsed() < Duration::from_secs(5), "{question}: {:?}", began.elapsed());
+        assert!(began.elapsed() < LIMITS.time, "{question}: {:?}", began.elapsed());
     }
 }
 

@@ -260,8 +260,8 @@ pub(crate) fn file(home: &Home, folder: &str, id: &str) -> String {
     format!("channels/agent/agent0/{folder}/{}", found[0])
 }
 
-/// Processes of this home of which each lives shorter than a check takes and starts the next; ended when dropped. Not
-/// much shorter: each look must meet one, on a busy machine too.
+/// Processes of this home of which each lives shorter than a check takes and starts the next; ended when dropped. Early
+/// in its life: whenever a look lists them, the youngest goes on until the look has come to it, on a busy machine too.
 pub(crate) struct Chain {
     go_on: PathBuf,
 }
@@ -271,7 +271,7 @@ impl Chain {
         let go_on = home.path().join("../go-on");
         fs::write(&go_on, "").expect("written");
         let mut first = Command::new("/bin/sh")
-            .args(["-c", r#"f() { sleep 0.4; [ -e "$GO_ON" ] && f & }; f &"#])
+            .args(["-c", r#"f() { sleep 0.1; [ -e "$GO_ON" ] && f & sleep 0.45; }; f &"#])
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .env("NETSKY_HOME", home.path())
