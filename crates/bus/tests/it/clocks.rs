@@ -13,6 +13,7 @@ use netsky_model::hlc::Hlc;
 use netsky_model::id::AgentId;
 use netsky_model::life::State;
 use netsky_model::name::Name;
+use netsky_model::quota::Limits;
 use netsky_model::witness::Nobody;
 use netsky_sim::history::{self, Message, What};
 
@@ -95,7 +96,9 @@ fn a_process_of_another_time() {
     let process = if words[0] == "sender" { number } else { SENDERS + number };
     let mut notes = Notes::new(process);
     let layout = Layout::new(place.join("home"));
-    let bus = Bus::open(&layout, &Nobody);
+    // However late the consumers are.
+    let roomy = Limits { inbox_envelopes: 1 << 20, ..Limits::default() };
+    let bus = Bus::open(&layout, &Nobody).with_limits(roomy);
     match words[0] {
         "sender" => send(&bus, number, each, hops, &mut notes),
         _ => consume(&bus, &place.join("done"), &mut notes),

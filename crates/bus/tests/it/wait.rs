@@ -11,7 +11,7 @@ use netsky_model::witness::Nobody;
 
 use crate::home::{Home, agent, draft};
 
-const LONG: Option<Duration> = Some(Duration::from_secs(30));
+const LONG: Option<Duration> = Some(Duration::from_secs(90));
 
 #[test]
 fn a_send_wakes_who_waits() {

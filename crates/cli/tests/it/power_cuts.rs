@@ -27,7 +27,7 @@ const CUTS: usize = 100;
 const MOST_BEFORE: u64 = 24;
 
 /// A round in which nobody finishes anything for this long is stuck.
-const BOUND: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(120);
 
 /// What the programs said, and what the harness did, over all rounds.
 #[derive(Default)]

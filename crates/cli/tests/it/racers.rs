@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use netsky_disk::clock;
 use netsky_sim::{Call, Ended, Moment, Paused, Point};
 
 use crate::bus_home::{DRAIN, Home, Surfacing, repeats_are_flagged, surfacings};
@@ -60,18 +61,23 @@ fn parts(id: &str) -> (&str, u32) {
 
 /// All senders send `each`, drainers drain beside them until nothing is left; answers every drain.
 ///
-/// `beside` runs on one more thread again and again, until the senders are done.
-fn race(home: &Home, each: usize, beside: impl Fn() + Sync) -> Vec<Drained> {
+/// `beside` runs on one more thread again and again, until the senders are done; they keep their last ones until it has
+/// answered that it did enough.
+fn race(home: &Home, each: usize, beside: impl Fn() -> bool + Sync) -> Vec<Drained> {
     let (sending, mut drains) = (AtomicUsize::new(SENDERS), Vec::new());
+    let lacking = AtomicUsize::new(1);
     let done = || sending.load(Ordering::Acquire) == 0;
     std::thread::scope(|scope| {
         for sender in 0..SENDERS {
-            let (home, sending) = (&home, &sending);
+            let (home, sending, lacking) = (&home, &sending, &lacking);
             scope.spawn(move || {
                 // A guard, so that a sender that fails does not leave the others waiting for it.
                 let _leaving = Leaving(sending);
                 let from = format!("agent{}", 10 + sender);
                 for number in 0..each {
+                    while number + 1 == each && lacking.load(Ordering::Acquire) > 0 {
+                        clock::pause(Duration::from_millis(5));
+                    }
                     let id = id(sender, number);
                     netsky(home, &["channel", "send", "agent7", &id, "--from", &from, "--id", &id]);
                 }
@@ -93,6 +99,9 @@ fn race(home: &Home, each: usize, beside: impl Fn() + Sync) -> Vec<Drained> {
             })
             .collect();
         scope.spawn(|| {
+            let enough = Leaving(&lacking);
+            while !beside() {}
+            drop(enough);
             while !done() {
                 beside();
             }
@@ -151,7 +160,10 @@ fn all_ids(each: usize) -> BTreeSet<String> {
 fn l6_racers_lose_nothing_and_claim_nothing_twice() {
     const EACH: usize = 150;
     let (home, started) = (home_of_agent7(), Instant::now());
-    let drains = race(&home, EACH, std::thread::yield_now);
+    let drains = race(&home, EACH, || {
+        std::thread::yield_now();
+        true
+    });
     let surfaced: Vec<_> = drains.iter().flat_map(|drained| &drained.surfaced).collect();
     println!("racers: {} envelopes, {} drains in {:.1?}", surfaced.len(), drains.len(), started.elapsed());
     assert!(surfaced.iter().all(|one| one.attempt == 1 && !one.redelivered), "nobody died");
@@ -168,26 +180,29 @@ fn l6_racers_lose_nothing_and_claim_nothing_twice() {
 fn l6_racers_with_drainers_that_die_lose_nothing() {
     const EACH: usize = 60;
     let home = home_of_agent7();
-    let (kills, dead) = (AtomicUsize::new(0), std::sync::Mutex::new(Vec::new()));
+    let (tries, kills) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let dead = std::sync::Mutex::new(Vec::new());
     let drains = race(&home, EACH, || {
         // Every third point, again and again: before claims, between claim and print, after it.
-        let at = kills.load(Ordering::Relaxed) * 3 % 60;
+        let at = tries.fetch_add(1, Ordering::Relaxed) * 3 % 60;
         let outcome = home.stepper(DRAIN).kill_at(at).expect("a drainer");
         kills.fetch_add(usize::from(outcome.hit.is_some()), Ordering::Relaxed);
         dead.lock().expect("only here").extend(surfacings(&outcome.run.stdout));
+        kills.load(Ordering::Relaxed) >= 10
     });
     let kills = kills.into_inner();
     println!("racers: {kills} drainers killed among them");
-    assert!(kills >= 5, "only {kills} drainers were killed");
     let mut surfaced = dead.into_inner().expect("only there");
     surfaced.extend(drains.iter().flat_map(|drained| drained.surfaced.clone()));
     // Two threads saw them, so only the attempts tell the order.
     surfaced.sort_by_key(|one| one.attempt);
     repeats_are_flagged(&surfaced, kills).expect("I2");
-    let ids: BTreeSet<_> = surfaced.iter().map(|one| one.id.clone()).collect();
+    let mut ids: BTreeSet<_> = surfaced.iter().map(|one| one.id.clone()).collect();
     let audit = home.audit("agent7").expect("I1, I4");
+    // One that five of the dead happened to hold, one after the other, is a dead letter and not lost.
     let poisoned = home.files("agent7", "poison").expect("poison");
-    assert!(poisoned.is_empty(), "five deaths with the same envelope are not expected: {poisoned:?}");
+    let is_dead = |id: &String| poisoned.iter().any(|file| file.contains(&format!("-{id}.")));
+    ids.extend(all_ids(EACH).into_iter().filter(is_dead));
     assert_eq!(ids, all_ids(EACH));
     assert!(audit.found.values().all(|placed| placed.folder == "delivered"));
 }

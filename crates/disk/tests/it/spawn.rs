@@ -16,7 +16,7 @@ fn t8_what_was_detached_is_alive_and_dead_when_it_has_ended() {
     assert_eq!(probe(&running), Life::Alive);
     let held = PidFd::open(&running).unwrap().unwrap();
     held.signal(Signal::KILL).unwrap();
-    assert!(held.wait(Duration::from_secs(10)).unwrap());
+    assert!(held.wait(Duration::from_secs(60)).unwrap());
     assert_eq!(probe(&running), Life::Dead);
     // However fast it ends, its identity is one of this boot and namespace: dead, not unknown.
     for _ in 0..20 {

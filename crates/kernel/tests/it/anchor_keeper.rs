@@ -136,7 +136,7 @@ fn a_shutdown_of_everything_also_ends_what_waits_for_its_revival() {
     spawn(&mut client, &kept(shell("netsky-ticker", "exit 1")));
     let mut events = world.client().subscribe(Some(0)).expect("subscribed");
     let pausing = |event: &netsky_kernel::rpc::Event| {
-        event.kind == EventKind::Revive && event.data["after_ms"] == 2_000
+        event.kind == EventKind::Revive && event.data["after_ms"] == 8_000
     };
     let pause = events.find(LONG, pausing).expect("lives").expect("told");
     client.shutdown(true).expect("stops");

@@ -92,7 +92,10 @@ fn a_stuck_worker_does_not_lengthen_the_grace_of_its_program() {
 #[test]
 fn a_silent_worker_is_told_as_hung_and_as_recovered() {
     let mut world = World::new();
-    let mut client = world.anchor();
+    let mut serve = world.serve();
+    // The usual silence of a hung one would take minutes.
+    serve.env("OSTK_HEARTBEAT_MS", "50");
+    let mut client = world.anchor_by(serve);
     let session = spawn(&mut client, &sleeper("agent4"));
     until("it has beaten", || client.show(&session.name).ok()?.heartbeat);
     let worker = session.worker.expect("it has one");

@@ -16,7 +16,7 @@ use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
 
 /// Longest wait for anything here; reached only by a failure.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(90);
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_kernel-under-test");
 
 pub(crate) struct World {
@@ -39,7 +39,7 @@ impl World {
         KernelLayout::new(&self.root)
     }
 
-    /// `serve` with our environment minus what could tell it of another netsky, and a quick heartbeat.
+    /// `serve` with our environment minus what could tell it of another netsky.
     pub(crate) fn serve(&self) -> Command {
         let mut command = Command::new(PROGRAM);
         command.arg("serve").arg("--root").arg(&self.root).stdin(Stdio::null());
@@ -48,7 +48,6 @@ impl World {
                 command.env_remove(key);
             }
         }
-        command.env("OSTK_HEARTBEAT_MS", "50");
         command
     }
 

@@ -47,6 +47,10 @@ struct Scene {
 fn scene(agent: Spec, flags: &str) -> Scene {
     let inner = Bench::new();
     let agent = inner.start(agent);
+    beside(inner, agent, flags)
+}
+
+fn beside(inner: Bench, agent: Session, flags: &str) -> Scene {
     let outer = Bench::new();
     let person = outer.start(person(&inner, flags));
     let screen = person.follower();
@@ -78,7 +82,11 @@ fn read_until_same(screen: &mut WorkerClient, seen: &str) {
 #[test]
 fn the_size_of_the_window_reaches_the_agent() {
     let text = "trap 'stty size' WINCH; echo armed; while :; do sleep 1 & wait; done";
-    let mut scene = scene(script(Io::Pty { rows: 10, cols: 20 }, text), "");
+    let inner = Bench::new();
+    let agent = inner.start(script(Io::Pty { rows: 10, cols: 20 }, text));
+    // Before that it would not hear of the first size.
+    read_until(&mut agent.follower(), "armed");
+    let mut scene = beside(inner, agent, "");
     read_until(&mut scene.screen, "24 80");
     scene.screen.resize(41, 111).expect("resizes");
     read_until(&mut scene.screen, "41 111");

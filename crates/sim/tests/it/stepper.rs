@@ -104,7 +104,7 @@ fn a_run_past_its_bound_is_killed_and_an_error() {
     let limit = Duration::from_millis(200);
     let endless = Stepper::new("/bin/sh").args(["-c", "while :; do :; done"]).limit(limit);
     assert!(matches!(endless.points(), Err(Error::TimedOut { .. })));
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
