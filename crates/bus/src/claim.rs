@@ -91,13 +91,14 @@ pub struct Drained {
 }
 
 impl Bus<'_> {
-    /// Takes up to `max` envelopes of the agent, oldest first. What dead owners held returns to the inbox before.
+    /// Takes up to `max` envelopes of the agent, oldest first, for the generation `taker`. What dead owners held returns to
+    /// the inbox before; what was meant for a later generation waits on, for an earlier one it is a dead letter.
     ///
     /// # Errors
     /// What the file system refuses; what was taken up to then was put back as it was.
-    pub fn claim(&self, agent: &AgentId, max: usize) -> Result<Batch> {
+    pub fn claim(&self, agent: &AgentId, max: usize, taker: Generation) -> Result<Batch> {
         let channel = self.channel(agent)?;
-        let mut queue = Queue::open(self, &channel)?;
+        let mut queue = Queue::open(self, &channel, taker)?;
         let mut batch = Batch::default();
         while batch.claims.len() < max {
             match queue.take_next() {
@@ -128,7 +129,7 @@ impl Bus<'_> {
         mut put: impl FnMut(&Claim) -> io::Result<()>,
     ) -> Result<Drained> {
         let channel = self.channel(agent)?;
-        let mut queue = Queue::open(self, &channel)?;
+        let mut queue = Queue::open(self, &channel, generation)?;
         let mut drained = Drained::default();
         while drained.surfaced < max {
             let Some(taken) = queue.take_next()? else { break };

@@ -152,7 +152,7 @@ impl<F: FnMut(&Claim) -> Put> Consumer<'_, F> {
     /// Takes everything that waits. True when it is time to end.
     fn look(&mut self) -> Result<bool> {
         let channel = self.bus.channel(self.agent)?;
-        let mut queue = Queue::open(self.bus, &channel)?;
+        let mut queue = Queue::open(self.bus, &channel, self.terms.generation)?;
         let mut failures = 0;
         loop {
             if self.is_over() {
@@ -169,7 +169,7 @@ impl<F: FnMut(&Claim) -> Put> Consumer<'_, F> {
                         return Ok(true);
                     }
                     // What was refused is the oldest again.
-                    queue = Queue::open(self.bus, &channel)?;
+                    queue = Queue::open(self.bus, &channel, self.terms.generation)?;
                 }
                 Step::End => return Ok(true),
             }

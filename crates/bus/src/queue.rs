@@ -10,7 +10,8 @@ use netsky_disk::fs::Dir;
 use netsky_disk::names::Names;
 use netsky_disk::{ReadError, process};
 use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
-use netsky_model::life::{Event, State, transition};
+use netsky_model::id::Generation;
+use netsky_model::life::{Event, Fit, State, fit, transition};
 use netsky_model::name::{Name, Stage};
 
 use crate::bus::{Bus, point};
@@ -79,7 +80,7 @@ pub(crate) enum Taken {
     Newer(String),
     /// The system refuses this one file.
     Skipped(netsky_disk::Error),
-    /// Another process was faster.
+    /// Another process was faster; or it is not for who takes: it waits for a generation to come, or went aside.
     Gone,
 }
 
@@ -108,16 +109,17 @@ pub(crate) struct Queue<'a> {
     pub(crate) folders: Folders,
     names: Names,
     next: usize,
+    taker: Generation,
 }
 
 impl<'a> Queue<'a> {
-    /// Everything that waits now, in order; what dead owners held is back before.
-    pub(crate) fn open(bus: &'a Bus<'a>, channel: &'a Channel) -> Result<Queue<'a>> {
+    /// Everything that waits now for that generation, in order; what dead owners held is back before.
+    pub(crate) fn open(bus: &'a Bus<'a>, channel: &'a Channel, taker: Generation) -> Result<Queue<'a>> {
         bus.return_dead_claims(&channel.agent)?;
         channel.sweep();
         let folders = Folders::open(channel)?;
         let names = folders.inbox.settled_names(None, BATCH)?;
-        Ok(Queue { bus, channel, folders, names, next: 0 })
+        Ok(Queue { bus, channel, folders, names, next: 0, taker })
     }
 
     /// Takes the next file; none when there is none left.
@@ -156,14 +158,25 @@ impl<'a> Queue<'a> {
             },
         };
         match read {
-            Ok((name, envelope)) => hold(self.channel, &self.folders, name, envelope),
+            Ok((name, envelope)) => match fit(envelope.for_generation, self.taker) {
+                Fit::Now => hold(self.channel, &self.folders, name, envelope),
+                Fit::Early => Ok(Taken::Gone),
+                Fit::Late => {
+                    // A dead letter with its page, but no damage.
+                    let why = format!("meant for a generation before {}", self.taker);
+                    self.put_aside(file, &why)?;
+                    Ok(Taken::Gone)
+                }
+            },
             Err(Refused::Newer) => Ok(Taken::Newer(file.to_string_lossy().into_owned())),
             Err(Refused::Damaged(why)) => {
-                let inbox = &self.folders.inbox;
-                let quarantined = self.bus.quarantine(self.channel, inbox, State::Written, file, &why)?;
-                Ok(quarantined.map_or(Taken::Gone, Taken::Quarantined))
+                Ok(self.put_aside(file, &why)?.map_or(Taken::Gone, Taken::Quarantined))
             }
         }
+    }
+
+    fn put_aside(&self, file: &OsStr, why: &str) -> Result<Option<Quarantined>> {
+        self.bus.quarantine(self.channel, &self.folders.inbox, State::Written, file, why)
     }
 }
 
@@ -208,20 +221,21 @@ pub(crate) fn hold(
 pub(crate) enum Sight {
     /// Take it out of the inbox: to its agent, or aside.
     Takable,
-    /// Leave it to a newer program.
+    /// Leave it to a newer program, or to a generation to come.
     Newer,
     /// Pass it by, or not find it.
     Stuck,
 }
 
 /// Looks at one file of an inbox.
-pub(crate) fn sight(inbox: &Dir, file: &OsStr) -> Result<Sight> {
+pub(crate) fn sight(inbox: &Dir, file: &OsStr, taker: Generation) -> Result<Sight> {
     let Some(name) = waiting(file) else {
         return Ok(if inbox.is_movable(file)? { Sight::Takable } else { Sight::Stuck });
     };
     match inbox.read(file, MAX_BYTES as u64) {
         Ok(bytes) => match read_as(&name, &bytes) {
             Err(Refused::Newer) => Ok(Sight::Newer),
+            Ok(envelope) if fit(envelope.for_generation, taker) == Fit::Early => Ok(Sight::Newer),
             _ => Ok(Sight::Takable),
         },
         Err(ReadError::Io(error)) if error.is_not_found() => Ok(Sight::Stuck),

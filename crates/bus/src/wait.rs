@@ -7,7 +7,7 @@ use std::time::Duration;
 use netsky_disk::clock;
 use netsky_disk::fs::Dir;
 use netsky_disk::watch::Watch;
-use netsky_model::id::AgentId;
+use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
 
 use crate::bus::Bus;
@@ -21,15 +21,15 @@ const REMEMBERED: usize = 10_000;
 const RESCAN: Duration = Duration::from_secs(2);
 
 impl Bus<'_> {
-    /// Waits until the agent's inbox holds something that a drain would take out of it; true then, false after
-    /// `timeout`.
+    /// Waits until the agent's inbox holds something that a drain by the generation `taker` would take out of it; true
+    /// then, false after `timeout`.
     ///
     /// What dead owners held counts: it is given back while we wait. What a drain leaves where it is (of a newer format,
     /// or what the system lets nobody read or move) does not: whoever waits and drains in turn would never rest.
     ///
     /// # Errors
     /// No such channel, or what the file system refuses.
-    pub fn wait(&self, agent: &AgentId, timeout: Option<Duration>) -> Result<bool> {
+    pub fn wait(&self, agent: &AgentId, taker: Generation, timeout: Option<Duration>) -> Result<bool> {
         let inbox = self.channel(agent)?.dir(State::Written)?;
         // Watching begins before the first look, so nothing can arrive between the two unseen.
         let watch = Watch::new(&[inbox.path()])?;
@@ -37,7 +37,7 @@ impl Bus<'_> {
         let mut newer: HashSet<OsString> = HashSet::new();
         loop {
             self.return_dead_claims(agent)?;
-            if any_takable(&inbox, &mut newer)? {
+            if any_takable(&inbox, taker, &mut newer)? {
                 return Ok(true);
             }
             let passed = clock::boot().saturating_sub(started);
@@ -50,13 +50,13 @@ impl Bus<'_> {
     }
 }
 
-fn any_takable(inbox: &Dir, newer: &mut HashSet<OsString>) -> Result<bool> {
+fn any_takable(inbox: &Dir, taker: Generation, newer: &mut HashSet<OsString>) -> Result<bool> {
     let mut found = Ok(false);
     inbox.each_name(|file| {
         if !matches!(found, Ok(false)) || newer.contains(file) {
             return;
         }
-        found = sight(inbox, file).map(|sight| {
+        found = sight(inbox, file, taker).map(|sight| {
             if sight == Sight::Newer && newer.len() < REMEMBERED {
                 newer.insert(file.to_owned());
             }

@@ -94,7 +94,7 @@ fn what_a_live_reader_keeps_is_busy_and_stays_its_own() {
     let home = Home::new();
     let bus = home.bus(&Nobody);
     let id = bus.send(draft("x")).expect("sent").id;
-    let claim = bus.claim(&me(), 1).expect("claimed").claims.remove(0);
+    let claim = bus.claim(&me(), 1, OUTSIDE).expect("claimed").claims.remove(0);
     assert!(matches!(bus.ack(&me(), id.as_str()), Err(Error::Held { .. })));
     bus.deliver(claim, OUTSIDE).expect("still ours");
     assert_eq!(bus.ack(&me(), id.as_str()).expect("there").1, Acked::Now);

@@ -85,7 +85,7 @@ fn a_claim_that_was_put_back_keeps_its_attempt() {
     let home = Home::new();
     let bus = home.bus(&Nobody);
     bus.send(draft("x")).expect("sent");
-    let claim = bus.claim(&AgentId::root(), 1).expect("claimed").claims.remove(0);
+    let claim = bus.claim(&AgentId::root(), 1, OUTSIDE).expect("claimed").claims.remove(0);
     assert_eq!(home.counts(), [0, 1, 0, 0, 0]);
     bus.put_back(claim).expect("back");
     assert_eq!(drain(&bus), [("x".to_owned(), 1)]);
@@ -98,7 +98,7 @@ fn max_bounds_what_is_taken() {
     for n in 0..5 {
         bus.send(draft(&n.to_string())).expect("sent");
     }
-    let batch = bus.claim(&AgentId::root(), 2).expect("claimed");
+    let batch = bus.claim(&AgentId::root(), 2, OUTSIDE).expect("claimed");
     let texts: Vec<&str> = batch.claims.iter().map(|claim| claim.envelope().text.as_str()).collect();
     assert_eq!(texts, ["0", "1"]);
     assert_eq!(home.counts(), [3, 2, 0, 0, 0]);
@@ -116,4 +116,26 @@ fn a_copy_made_by_hand_is_surfaced_once_more_at_most_and_never_for_ever() {
     assert_eq!(drain(&bus).len(), 1);
     assert_eq!(drain(&bus), []);
     assert_eq!(home.counts(), [0, 0, 1, 0, 1]);
+}
+
+#[test]
+fn what_was_meant_for_one_generation_reaches_no_later_one_and_waits_for_a_later_one() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let me = AgentId::root();
+    for meant in [3, 4, 5] {
+        let mut told = draft(&format!("for {meant}"));
+        told.for_generation = Some(Generation(meant));
+        bus.send(told).expect("sent");
+    }
+    let batch = bus.claim(&me, 9, Generation(4)).expect("claimed");
+    let seen: Vec<&str> = batch.claims.iter().map(|claim| claim.envelope().text.as_str()).collect();
+    assert_eq!(seen, ["for 4"]);
+    assert!(batch.aside.quarantined.is_empty(), "nothing is damaged");
+    assert_eq!(home.counts(), [1, 1, 0, 0, 1]);
+    let dead = bus.list(&me, Some(State::Poisoned)).expect("listed");
+    assert_eq!(dead[0].problem.as_deref(), Some("meant for a generation before 4"));
+    let short = Some(std::time::Duration::from_millis(20));
+    assert!(!bus.wait(&me, Generation(4), short).expect("waited"), "what waits is for generation 5");
+    assert!(bus.wait(&me, Generation(5), None).expect("waited"));
 }

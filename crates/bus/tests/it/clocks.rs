@@ -54,7 +54,7 @@ fn send(bus: &Bus<'_>, sender: u32, each: u32, hops: u32, notes: &mut Notes) {
                 .expect("sent");
             notes.note(What::Sent(message));
         } else {
-            bus.wait(&me, None).expect("waited");
+            bus.wait(&me, OUTSIDE, None).expect("waited");
         }
         let mut seen: Option<u32> = None;
         if hops_left > 0 {
@@ -81,7 +81,7 @@ fn consume(bus: &Bus<'_>, done: &Path, notes: &mut Notes) {
         if last && count == 0 {
             return;
         } else if count == 0 {
-            bus.wait(&AgentId::root(), Some(Duration::from_millis(10))).expect("waited");
+            bus.wait(&AgentId::root(), OUTSIDE, Some(Duration::from_millis(10))).expect("waited");
         }
     }
 }

@@ -87,7 +87,7 @@ fn what_is_held_finished_or_for_nobody_is_not_forwarded() {
     let id = bus.send(draft("x")).expect("sent").id;
     let nobody = bus.forward(&me, id.as_str(), &agent("agent77"), &by());
     assert!(matches!(nobody, Err(Error::UnknownTarget(_))));
-    let claim = bus.claim(&me, 1).expect("claimed").claims.remove(0);
+    let claim = bus.claim(&me, 1, OUTSIDE).expect("claimed").claims.remove(0);
     assert!(matches!(bus.forward(&me, id.as_str(), &target, &by()), Err(Error::Held { .. })));
     bus.put_back(claim).expect("back");
     assert_eq!(drain(&bus), [("x".to_owned(), 1)]);

@@ -10,7 +10,7 @@ use netsky_model::life::State;
 use netsky_model::witness::Nobody;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::home::{Home, agent, draft, drain};
+use crate::home::{Home, OUTSIDE, agent, draft, drain};
 
 const NAME: &str = "00000000000000000042-x.json";
 
@@ -134,7 +134,7 @@ fn the_packet_of_the_seeds_is_surfaced_with_the_id_of_its_name() {
     bus.create(&AgentId::root()).expect("made");
     let packet = br#"{"from":"agentinfinity","text":"agent0 session 4 close","ts":"2026-04-19T17:22:57Z"}"#;
     std::fs::write(home.folder(State::Written).join(NAME), packet).expect("written");
-    let claim = bus.claim(&AgentId::root(), 1).expect("claimed").claims.remove(0);
+    let claim = bus.claim(&AgentId::root(), 1, OUTSIDE).expect("claimed").claims.remove(0);
     assert!(claim.rendered().contains(" id=\"x\""));
     assert_eq!(claim.envelope().text, "agent0 session 4 close");
 }
@@ -210,7 +210,7 @@ fn a_newer_format_is_left_alone_and_told() {
     let newer = br#"{"v":2,"from":"a","text":"t","ts":"2026-04-19T17:22:57Z"}"#;
     std::fs::write(home.folder(State::Written).join(NAME), newer).expect("written");
     bus.send(draft("known")).expect("sent");
-    let batch = bus.claim(&AgentId::root(), 9).expect("claimed");
+    let batch = bus.claim(&AgentId::root(), 9, OUTSIDE).expect("claimed");
     assert_eq!((batch.claims.len(), &batch.aside.newer[..]), (1, &[NAME.to_owned()][..]));
     assert_eq!(home.names(State::Written), [NAME]);
 }

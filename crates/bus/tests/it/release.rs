@@ -20,7 +20,7 @@ fn what_is_claimed_or_delivered_comes_back_with_one_attempt_more() {
     let id = bus.send(draft("x")).expect("sent").id;
     let waits = bus.take_back(&me(), id.as_str(), Owner::Spared).expect("it waits");
     assert!(waits.already && waits.attempt == 1);
-    let _claim = bus.claim(&me(), 1).expect("claimed").claims.remove(0);
+    let _claim = bus.claim(&me(), 1, OUTSIDE).expect("claimed").claims.remove(0);
     let claimed = bus.take_back(&me(), id.as_str(), Owner::Spared).expect("not shown yet");
     assert_eq!((claimed.state, claimed.attempt, claimed.already), (State::Written, 2, false));
     assert_eq!(drain(&bus), [("x".to_owned(), 2)]);
@@ -59,7 +59,7 @@ fn fence_a_claim_that_was_taken_away_is_neither_shown_nor_recorded() {
     let memory = Memory::default();
     let bus = home.bus(&memory);
     let id = bus.send(draft("x")).expect("sent").id;
-    let claim = bus.claim(&me(), 1).expect("claimed").claims.remove(0);
+    let claim = bus.claim(&me(), 1, OUTSIDE).expect("claimed").claims.remove(0);
     bus.take_back(&me(), id.as_str(), Owner::Spared).expect("released");
     let before = memory.0.borrow().clone();
     let shown = Cell::new(false);
@@ -95,7 +95,7 @@ fn fence_of_several_claims_one_that_was_lost_keeps_all_from_being_shown() {
     let bus = home.bus(&Nobody);
     let id = bus.send(draft("0")).expect("sent").id;
     bus.send(draft("1")).expect("sent");
-    let mut claims = bus.claim(&me(), 2).expect("claimed").claims;
+    let mut claims = bus.claim(&me(), 2, OUTSIDE).expect("claimed").claims;
     bus.take_back(&me(), id.as_str(), Owner::Spared).expect("released");
     assert!(matches!(bus.fence(&mut claims), Err(Error::Fenced(_))));
     let put_back: Vec<bool> = claims.into_iter().map(|claim| bus.put_back(claim).is_ok()).collect();

@@ -9,7 +9,7 @@ use netsky_model::name::{Name, Stage};
 use netsky_model::process::ProcessId;
 use netsky_model::witness::Nobody;
 
-use crate::home::{Home, agent, draft};
+use crate::home::{Home, OUTSIDE, agent, draft};
 
 const LONG: Option<Duration> = Some(Duration::from_secs(90));
 
@@ -18,7 +18,7 @@ fn a_send_wakes_who_waits() {
     let home = Home::new();
     home.bus(&Nobody).create(&AgentId::root()).expect("made");
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| home.bus(&Nobody).wait(&AgentId::root(), LONG));
+        let waiting = scope.spawn(|| home.bus(&Nobody).wait(&AgentId::root(), OUTSIDE, LONG));
         home.bus(&Nobody).send(draft("x")).expect("sent");
         assert!(waiting.join().expect("no panic").expect("waited"));
     });
@@ -28,8 +28,8 @@ fn a_send_wakes_who_waits() {
 fn nothing_within_the_limit_is_false_and_no_channel_is_an_error() {
     let home = Home::new();
     let bus = home.bus(&Nobody);
-    assert!(!bus.wait(&AgentId::root(), Some(Duration::from_millis(20))).expect("waited"));
-    assert!(matches!(bus.wait(&agent("agent77"), LONG), Err(Error::NoChannel(_))));
+    assert!(!bus.wait(&AgentId::root(), OUTSIDE, Some(Duration::from_millis(20))).expect("waited"));
+    assert!(matches!(bus.wait(&agent("agent77"), OUTSIDE, LONG), Err(Error::NoChannel(_))));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn what_a_dead_owner_held_wakes_too() {
     let dead = ProcessId { start_time: own.start_time + 1, ..own };
     let name = Name::parse(&file).expect("a name").to(Stage::Claimed(dead));
     home.forge((State::Written, &file), (State::Claimed, &name.to_string()));
-    assert!(bus.wait(&AgentId::root(), LONG).expect("waited"));
+    assert!(bus.wait(&AgentId::root(), OUTSIDE, LONG).expect("waited"));
 }
 
 #[test]
@@ -54,13 +54,13 @@ fn t26_what_only_a_newer_program_can_take_does_not_end_a_wait() {
     std::fs::write(home.folder(State::Written).join("00000000000000000042-x.json"), newer).expect("written");
     let short = Some(Duration::from_millis(20));
     assert!(
-        !bus.wait(&AgentId::root(), short).expect("waited"),
+        !bus.wait(&AgentId::root(), OUTSIDE, short).expect("waited"),
         "a loop of wait and drain would burn a core"
     );
     let drained = bus.drain(&AgentId::root(), 9, crate::home::OUTSIDE, |_| Ok(())).expect("drained");
     assert_eq!(drained.aside.newer[..], ["00000000000000000042-x.json"]);
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| home.bus(&Nobody).wait(&AgentId::root(), LONG));
+        let waiting = scope.spawn(|| home.bus(&Nobody).wait(&AgentId::root(), OUTSIDE, LONG));
         home.bus(&Nobody).send(draft("x")).expect("sent");
         assert!(waiting.join().expect("no panic").expect("waited"), "a neighbour does");
     });
@@ -73,7 +73,7 @@ fn q_what_will_be_put_aside_ends_a_wait() {
     bus.create(&AgentId::root()).expect("made");
     for (name, bytes) in [("junk", "{}"), ("00000000000000000042-x.json", r#"{"v":9}"#)] {
         std::fs::write(home.folder(State::Written).join(name), bytes).expect("written");
-        assert!(bus.wait(&AgentId::root(), LONG).expect("waited"), "{name}");
+        assert!(bus.wait(&AgentId::root(), OUTSIDE, LONG).expect("waited"), "{name}");
         let drained = bus.drain(&AgentId::root(), 9, crate::home::OUTSIDE, |_| Ok(())).expect("drained");
         assert_eq!((drained.aside.quarantined.len(), drained.aside.newer.len()), (1, 0), "{name}");
     }

@@ -12,7 +12,7 @@ use netsky_model::name::{Name, Stage};
 use netsky_model::process::ProcessId;
 use netsky_model::witness::Nobody;
 
-use crate::home::{Home, draft};
+use crate::home::{Home, OUTSIDE, draft};
 
 const SEEDS: u64 = 40;
 const STEPS: usize = 120;
@@ -99,7 +99,7 @@ impl Walk<'_> {
 
     /// One envelope is claimed by a process that is dead by now.
     fn claim_and_die(&mut self) {
-        let mut batch = self.bus.claim(&AgentId::root(), 1).expect("claimed");
+        let mut batch = self.bus.claim(&AgentId::root(), 1, OUTSIDE).expect("claimed");
         let Some(claim) = batch.claims.pop() else { return };
         self.known.get_mut(claim.id().as_str()).expect("an id of this walk").failures += 1;
         let me = process::me();

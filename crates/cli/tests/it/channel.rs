@@ -176,3 +176,19 @@ fn told(line: &Value) -> String {
     let generation = line["generation"].as_u64().map(|g| format!(" g{g}")).unwrap_or_default();
     format!("{} {what} {}{generation}", text("agent"), line["attempt"])
 }
+
+#[test]
+fn a_message_for_a_generation_that_ended_is_never_shown_to_a_later_one() {
+    let home = Home::init();
+    for (id, generation) in [("early", "4"), ("late", "2"), ("now", "3")] {
+        let send = ["channel", "send", "agent0", "x", "--from", "owner", "--id", id];
+        netsky(&home, &[&send[..], &["--for-generation", generation]].concat()).works();
+    }
+    let drained = inside(&home, "agent0", &["channel", "drain", "agent0"]);
+    let shown = drained.works();
+    assert!(shown.matches("<channel ").count() == 1 && shown.contains(" id=\"now\""), "{shown}");
+    let dead = netsky(&home, &["channel", "poison", "list", "agent0"]);
+    assert!(dead.works().contains("meant for a generation before 3"), "{dead:?}");
+    let wait = ["channel", "wait", "agent0", "--timeout", "10ms"];
+    assert_eq!(inside(&home, "agent0", &wait).code, 5, "what is early wakes nobody before its time");
+}

@@ -93,7 +93,7 @@ impl Actor {
 
     /// Takes and keeps up to `max`.
     pub(super) fn claim(&mut self, agent: &AgentId, max: usize) -> Done<usize> {
-        let batch = self.bus.claim(agent, max).map_err(|e| format!("claim: {e}"))?;
+        let batch = self.bus.claim(agent, max, self.generation).map_err(|e| format!("claim: {e}"))?;
         if let Some(error) = batch.aside.skipped.first() {
             return Err(format!("claim skipped: {error}"));
         }

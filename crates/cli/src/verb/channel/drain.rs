@@ -4,7 +4,7 @@
 
 use netsky_bus::{Bus, Claim};
 use netsky_ledger::Telemetry;
-use netsky_model::id::AgentId;
+use netsky_model::id::{AgentId, Generation};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -36,10 +36,10 @@ impl Run for Args {
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
         let bus = Bus::open(layout, &telemetry);
-        if cx.json {
-            return self.as_json(cx, &bus);
-        }
         let generation = cx.generation_of(&self.agent);
+        if cx.json {
+            return self.as_json(generation, &bus);
+        }
         let max = self.max.unwrap_or(usize::MAX);
         let drained = bus.drain(&self.agent, max, generation, |claim| output::element(&claim.rendered()))?;
         super::damage(&self.agent, &drained.aside)
@@ -48,8 +48,9 @@ impl Run for Args {
 
 impl Args {
     /// One object: all of it is printed before any message counts as surfaced.
-    fn as_json(&self, cx: &Context, bus: &Bus<'_>) -> Result<(), Error> {
-        let mut batch = bus.claim(&self.agent, self.max.unwrap_or(MAX_JSON).min(MAX_JSON))?;
+    fn as_json(&self, generation: Generation, bus: &Bus<'_>) -> Result<(), Error> {
+        let max = self.max.unwrap_or(MAX_JSON).min(MAX_JSON);
+        let mut batch = bus.claim(&self.agent, max, generation)?;
         if let Err(lost) = bus.fence(&mut batch.claims) {
             for claim in batch.claims {
                 // The one that was lost is not there to be put back.
@@ -71,7 +72,6 @@ impl Args {
                 }
             });
         }
-        let generation = cx.generation_of(&self.agent);
         for claim in batch.claims {
             bus.deliver(claim, generation)?;
         }

@@ -27,7 +27,8 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
-        if !Bus::open(layout, &telemetry).wait(&self.agent, self.timeout)? {
+        let taker = cx.generation_of(&self.agent);
+        if !Bus::open(layout, &telemetry).wait(&self.agent, taker, self.timeout)? {
             let limit = self.timeout.map(duration::human).unwrap_or_default();
             let what = format!("nothing arrived for {} within {limit}", self.agent);
             return Err(Error::new(Kind::Busy, what).hint("wait again"));
