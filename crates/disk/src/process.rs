@@ -14,6 +14,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 use crate::error::{Error, Result};
 use crate::sys::simulated;
 
+/// Most ancestors that are looked at: a bound where pids are handed on while we look.
+const DEEPEST: usize = 256;
+
 /// The umask that this process was started with.
 static INHERITED_UMASK: OnceLock<u32> = OnceLock::new();
 
@@ -138,6 +141,17 @@ pub fn is_alive(id: &ProcessId) -> bool {
 /// Whether that very process is seen to be stopped: it hears no signal but the last one.
 pub fn is_stopped(id: &ProcessId) -> bool {
     is_alive(id) && matches!(Stat::look(id.pid), Ok(Some(now)) if now.stopped)
+}
+
+/// A process and all it descends from, itself first, as far as can be seen.
+pub fn lineage(pid: u32) -> Vec<ProcessId> {
+    let (mut found, mut next) = (Vec::new(), pid);
+    while found.len() < DEEPEST && next > 1 {
+        let Ok(Some(stat)) = Stat::look(next) else { break };
+        found.push(here(next, stat.start_time));
+        next = stat.parent;
+    }
+    found
 }
 
 /// The fields of `/proc/<pid>/stat` that matter here.

@@ -84,6 +84,14 @@ pub fn environments(keys: &[&str]) -> Result<Vec<Environment>> {
     Ok(found)
 }
 
+/// A variable of the environment that a process was started with; none where that cannot be seen.
+pub fn environment_of(pid: u32, key: &str) -> Option<String> {
+    let environ = environ(pid).ok()?;
+    let entries = environ.split(|b| *b == 0).filter_map(|entry| std::str::from_utf8(entry).ok());
+    let (_, value) = entries.filter_map(|entry| entry.split_once('=')).find(|(name, _)| *name == key)?;
+    Some(value.to_owned())
+}
+
 /// Whether the environment that a process was started with has an entry.
 fn has_variable(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> Result<bool> {
     Ok(environ(pid)?.split(|b| *b == 0).any(wanted))

@@ -103,18 +103,7 @@ impl Client {
     /// [`ClientError::NotServing`] when there is none, [`ClientError::Silent`] when it is stuck.
     pub fn connect(root: &Path) -> Result<Client, ClientError> {
         let not_serving = || ClientError::NotServing { root: root.to_owned() };
-        let stream = match socket::connect(&KernelLayout::new(root).sock()) {
-            Ok(stream) => stream,
-            Err(e) if is_absent(&e) => return Err(not_serving()),
-            Err(e) => return Err(lost(root, "connect", e)),
-        };
-        let server =
-            rustix::net::sockopt::socket_peercred(&stream).map_err(|e| lost(root, "connect", e.into()))?;
-        if server.uid != rustix::process::geteuid() {
-            let message = format!("the anchor of {} belongs to uid {}", root.display(), server.uid.as_raw());
-            return Err(Refusal::new(rpc::RefusalKind::Refused, message).into());
-        }
-        let mut connection = Connection::new(root, stream);
+        let mut connection = Connection::open(root)?;
         match connection.call_within::<rpc::hello::Hello>(&rpc::hello::Params {}, GREETING) {
             Ok(hello) => Ok(Client { connection, hello }),
             Err(ClientError::Lost { source, .. }) if is_timeout(&source) => {
@@ -124,6 +113,16 @@ impl Client {
             Err(ClientError::Lost { source, .. }) if is_closed(&source) => Err(not_serving()),
             Err(other) => Err(other),
         }
+    }
+
+    /// Below which session of `root` this process runs, as its anchor sees it, without a greeting before.
+    ///
+    /// # Errors
+    /// As [`Client::connect`]; an anchor of an older program knows no such call.
+    pub fn whoami(root: &Path) -> Result<Option<rpc::whoami::Who>, ClientError> {
+        let mut connection = Connection::open(root)?;
+        let answer = connection.call_within::<rpc::whoami::Whoami>(&rpc::whoami::Params {}, GREETING)?;
+        Ok(answer.session)
     }
 
     /// Connects, and starts `program serve --root ROOT` before if nobody serves.
@@ -273,6 +272,22 @@ struct Connection {
 }
 
 impl Connection {
+    /// Connects to whoever serves a root, if that is us.
+    fn open(root: &Path) -> Result<Connection, ClientError> {
+        let stream = match socket::connect(&KernelLayout::new(root).sock()) {
+            Ok(stream) => stream,
+            Err(e) if is_absent(&e) => return Err(ClientError::NotServing { root: root.to_owned() }),
+            Err(e) => return Err(lost(root, "connect", e)),
+        };
+        let server =
+            rustix::net::sockopt::socket_peercred(&stream).map_err(|e| lost(root, "connect", e.into()))?;
+        if server.uid != rustix::process::geteuid() {
+            let message = format!("the anchor of {} belongs to uid {}", root.display(), server.uid.as_raw());
+            return Err(Refusal::new(rpc::RefusalKind::Refused, message).into());
+        }
+        Ok(Connection::new(root, stream))
+    }
+
     fn new(root: &Path, stream: UnixStream) -> Connection {
         Connection { root: root.to_owned(), stream, lines: Lines::default(), next_id: 1 }
     }

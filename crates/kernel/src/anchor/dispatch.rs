@@ -12,6 +12,7 @@ use crate::rpc::{self, Method, Refusal, RefusalKind, Request};
 /// What this anchor answers, in the order of `formats.md`.
 pub(super) const METHODS: &[&str] = &[
     rpc::hello::Hello::NAME,
+    rpc::whoami::Whoami::NAME,
     rpc::ps::Ps::NAME,
     rpc::reap::Reap::NAME,
     rpc::shutdown::Shutdown::NAME,
@@ -34,7 +35,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Request, Refusal> {
     Ok(request)
 }
 
-/// Does what a request asks. `client/subscribe` is the connection's own and does not come here.
+/// Does what a request asks. `client/subscribe` and `kernel/whoami` are the connection's own and do not come here.
 pub(super) async fn answer(anchor: &Rc<Anchor>, request: Request) -> Result<Value, Refusal> {
     let Request { method, params, .. } = request;
     match method.as_str() {

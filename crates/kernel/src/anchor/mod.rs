@@ -34,6 +34,7 @@ mod state; // the one owner of journal, table and recall
 mod subscribe; // rows of the journal on a connection
 mod table; // sessions in memory, and as clients see them
 mod watch; // a worker's death, by pidfd
+mod whoami; // below which session a caller runs
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

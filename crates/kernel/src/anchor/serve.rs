@@ -19,7 +19,7 @@ use super::dispatch;
 use super::state::{Anchor, internal};
 use super::subscribe::Subscription;
 use crate::log::say;
-use crate::rpc::{MAX_LINE, Method, Refusal, RefusalKind, Reply, shutdown, subscribe};
+use crate::rpc::{MAX_LINE, Method, Refusal, RefusalKind, Reply, shutdown, subscribe, whoami};
 use crate::socket;
 
 /// Connections at once: every session's driver, every tick and a few people, many times over.
@@ -72,8 +72,9 @@ async fn shutdown_by_signal(anchor: &Rc<Anchor>) {
 
 fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
     let ours = rustix::process::geteuid().as_raw();
-    let peer = stream.peer_cred().map(|cred| cred.uid());
-    let refusal = match peer {
+    let peer = stream.peer_cred();
+    let caller = peer.as_ref().ok().and_then(|cred| cred.pid()?.try_into().ok());
+    let refusal = match peer.map(|cred| cred.uid()) {
         Ok(uid) if uid == ours => None,
         Ok(uid) => {
             Some(Refusal::new(RefusalKind::Refused, format!("uid {uid} is not the owner of this anchor")))
@@ -88,7 +89,7 @@ fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
     open.set(open.get() + 1);
     tokio::task::spawn_local(async move {
         let (input, output) = stream.into_split();
-        let mut connection = Connection { anchor, output, subscription: None };
+        let mut connection = Connection { anchor, output, caller, subscription: None };
         let ended = match refusal {
             Some(refusal) => connection.reply(Value::Null, Err(refusal)).await,
             None => connection.serve(Lines::new(input)).await,
@@ -105,6 +106,8 @@ struct Closed;
 struct Connection {
     anchor: Rc<Anchor>,
     output: OwnedWriteHalf,
+    /// Who connected; none where the system does not say.
+    caller: Option<u32>,
     subscription: Option<Subscription>,
 }
 
@@ -145,6 +148,12 @@ impl Connection {
         let (id, method) = (request.id.clone(), request.method.clone());
         if method == subscribe::Subscribe::NAME {
             let outcome = self.subscribe(request.params);
+            return self.reply(id, outcome).await;
+        }
+        if method == whoami::Whoami::NAME {
+            let outcome = dispatch::params_of::<whoami::Whoami>(request.params).and_then(|_| {
+                dispatch::result_of::<whoami::Whoami>(&super::whoami::whoami(&self.anchor, self.caller))
+            });
             return self.reply(id, outcome).await;
         }
         // On a task of its own: it is finished even if this connection is not.

@@ -18,6 +18,7 @@ pub mod shutdown;
 pub mod spawn;
 pub mod subscribe;
 mod view;
+pub mod whoami;
 
 pub use event::{Event, EventKind};
 pub use view::{HeartbeatView, SessionState, SessionView};
