@@ -1,11 +1,13 @@
 //! The bus of one home: where its channels are, and who is told of each move.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 
 use netsky_disk::fs::{Dir, is_folder};
 use netsky_disk::hlc::SharedClock;
+use netsky_disk::key;
 use netsky_disk::layout::Layout;
+use netsky_model::envelope::{Envelope, Key};
 use netsky_model::hlc::Hlc;
 use netsky_model::id::{AgentId, Generation, Sender};
 use netsky_model::life::{Cause, STATES, State};
@@ -21,6 +23,7 @@ use crate::quota::Usage;
 pub struct Bus<'w> {
     pub(crate) layout: Layout,
     clock: RefCell<Option<SharedClock>>,
+    key: OnceCell<Option<Key>>,
     pub(crate) limits: Limits,
     pub(crate) usage: RefCell<BTreeMap<AgentId, Usage>>,
     witness: &'w dyn Witness,
@@ -32,6 +35,7 @@ impl<'w> Bus<'w> {
         Bus {
             layout: layout.clone(),
             clock: RefCell::default(),
+            key: OnceCell::new(),
             limits: Limits::default(),
             usage: RefCell::default(),
             witness,
@@ -42,6 +46,13 @@ impl<'w> Bus<'w> {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Bus<'w> {
         Bus { limits, ..self }
+    }
+
+    /// Whether the home vouches for who sent an envelope that lies in this mailbox; not where its key does not read.
+    pub(crate) fn vouches(&self, envelope: &Envelope, mailbox: &AgentId) -> bool {
+        // Most mail has no mac, and needs no key.
+        let key = || *self.key.get_or_init(|| key::load(&self.layout).ok().flatten());
+        envelope.mac.is_some() && key().is_some_and(|key| envelope.is_authentic(&key, mailbox))
     }
 
     /// Whether a message may be sent to this name: the two agents that every home has, or one with a channel.

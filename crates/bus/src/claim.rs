@@ -28,12 +28,13 @@ pub struct Claim {
     pub(crate) agent: AgentId,
     pub(crate) name: Name,
     pub(crate) envelope: Envelope,
+    vouched: bool,
     hold: Option<Hold>,
 }
 
 impl Claim {
-    pub(crate) fn new(agent: &AgentId, name: Name, envelope: Envelope) -> Claim {
-        Claim { agent: agent.clone(), name, envelope, hold: None }
+    pub(crate) fn new(agent: &AgentId, name: Name, envelope: Envelope, vouched: bool) -> Claim {
+        Claim { agent: agent.clone(), name, envelope, vouched, hold: None }
     }
 
     /// The message; its id is there even where the file had none.
@@ -51,9 +52,14 @@ impl Claim {
         self.name.attempt
     }
 
+    /// Whether the home vouches for who sent it.
+    pub fn is_vouched(&self) -> bool {
+        self.vouched
+    }
+
     /// The one element that an agent is shown.
     pub fn rendered(&self) -> String {
-        render::channel(&self.envelope, self.name.attempt, false)
+        render::channel(&self.envelope, self.name.attempt, self.vouched)
     }
 
     fn told(&self, generation: Generation) -> Told<'_> {

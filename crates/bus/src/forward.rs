@@ -83,7 +83,9 @@ impl Bus<'_> {
         let Some(envelope) = read(channel, &folders.inbox, &found.name, &found.file)? else {
             return Ok(None);
         };
-        let Taken::Claim(claim) = hold(channel, &folders, &found.name, envelope)? else { return Ok(None) };
+        let Taken::Claim(claim) = hold(self, channel, &folders, &found.name, envelope)? else {
+            return Ok(None);
+        };
         self.hold(&channel.agent, &folders, std::slice::from_ref(&claim))?;
         match Hold::take(&folders.claimed, &claim.name.to_string())? {
             Seized::Held(hold) => Ok(Some((claim.name, hold))),

@@ -159,7 +159,7 @@ impl<'a> Queue<'a> {
         };
         match read {
             Ok((name, envelope)) => match fit(envelope.for_generation, self.taker) {
-                Fit::Now => hold(self.channel, &self.folders, name, envelope),
+                Fit::Now => hold(self.bus, self.channel, &self.folders, name, envelope),
                 Fit::Early => Ok(Taken::Gone),
                 Fit::Late => {
                     // A dead letter with its page, but no damage.
@@ -196,6 +196,7 @@ impl Aside {
 
 /// The rename that decides who has it.
 pub(crate) fn hold(
+    bus: &Bus<'_>,
     channel: &Channel,
     folders: &Folders,
     waiting: &Name,
@@ -213,7 +214,8 @@ pub(crate) fn hold(
         Err(error) => return Err(error.into()),
     }
     point("bus.claim.renamed");
-    Ok(Taken::Claim(Claim::new(&channel.agent, mine, envelope)))
+    let vouched = bus.vouches(&envelope, &channel.agent);
+    Ok(Taken::Claim(Claim::new(&channel.agent, mine, envelope, vouched)))
 }
 
 /// What a drain would do with a file, seen without touching it.

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use netsky_disk::fs::{Dir, Place, write_durable};
-use netsky_disk::{clock, random};
+use netsky_disk::{clock, key, random};
 use netsky_model::envelope::Envelope;
 use netsky_model::hlc::Hlc;
 use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
@@ -38,6 +38,8 @@ pub struct Draft {
     pub requires_ack: bool,
     /// Meant for this incarnation of the target and for no later one.
     pub for_generation: Option<Generation>,
+    /// The caller has proved that it is `from`: the home vouches for it.
+    pub vouched: bool,
     /// How far the words may be trusted; counts only downwards.
     pub trust: Option<Trust>,
     /// The sender's own id for it: a second send of the same id places nothing.
@@ -58,6 +60,7 @@ impl Draft {
             reply_to: None,
             requires_ack: false,
             for_generation: None,
+            vouched: false,
             trust: None,
             id: None,
             create: false,
@@ -216,6 +219,12 @@ impl Bus<'_> {
         envelope.requires_ack = draft.requires_ack.then_some(true);
         envelope.for_generation = draft.for_generation;
         provenance.mark(&mut envelope);
+        // Without a key that reads the message goes all the same, and nobody vouches for it.
+        if draft.vouched
+            && let Ok(Some(key)) = key::load(&self.layout)
+        {
+            envelope.sign(&key)?;
+        }
         Ok(envelope)
     }
 

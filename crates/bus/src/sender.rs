@@ -1,7 +1,7 @@
 //! Who may send under which name (faults A1, T21).
 //!
 //! `from` is a claim. Between programs of one user this rule is evidence, not proof: it keeps mistakes and confused
-//! agents out, and says nothing of a program that edits its own environment.
+//! agents out. Who the caller is, whoever asks has found out before.
 
 use netsky_disk::env::Caller;
 use netsky_model::id::Sender;

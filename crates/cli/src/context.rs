@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use netsky_disk::env::{self, Caller};
 use netsky_disk::home::Home;
 use netsky_disk::layout::Layout;
+use netsky_disk::state;
+use netsky_kernel::client::Client;
+use netsky_kernel::rpc::whoami::Who;
 use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, Generation};
 use netsky_watchdog::Context as Constellation;
@@ -20,17 +23,29 @@ pub(crate) struct Context {
     root: Option<PathBuf>,
     home: OnceCell<Layout>,
     telemetry: OnceCell<Telemetry>,
+    identity: OnceCell<Identity>,
+}
+
+/// Who this process is.
+struct Identity {
+    caller: Caller,
+    /// The kernel sees it below its session, and it has that session's token.
+    proved: bool,
 }
 
 impl Context {
     /// The surroundings of a `netsky` verb.
     pub(crate) fn netsky(json: bool) -> Self {
-        Self { json, root: None, home: OnceCell::new(), telemetry: OnceCell::new() }
+        Self::new(json, None)
     }
 
     /// The surroundings of an `ostk` verb.
     pub(crate) fn ostk(json: bool, root: Option<PathBuf>) -> Self {
-        Self { json, root, home: OnceCell::new(), telemetry: OnceCell::new() }
+        Self::new(json, root)
+    }
+
+    fn new(json: bool, root: Option<PathBuf>) -> Self {
+        Self { json, root, home: OnceCell::new(), telemetry: OnceCell::new(), identity: OnceCell::new() }
     }
 
     /// Where the home is, whether or not there is one.
@@ -75,9 +90,41 @@ impl Context {
         Ok(near.unwrap_or_else(|| here.join(".ostk")))
     }
 
-    /// Who this process says it is.
+    /// Who this process is: what the home's kernel sees, and without one what the environment says. A program can change
+    /// its environment, but not below whom it runs.
     pub(crate) fn caller(&self) -> Caller {
-        env::caller()
+        self.identity().caller.clone()
+    }
+
+    /// Whether this process runs below the session that [`Context::caller`] names, and bears its token.
+    pub(crate) fn is_proved(&self) -> bool {
+        self.identity().proved
+    }
+
+    fn identity(&self) -> &Identity {
+        self.identity.get_or_init(|| {
+            let unproved = |caller| Identity { caller, proved: false };
+            let Ok(layout) = Self::layout() else { return unproved(env::caller()) };
+            // No anchor, or none that answers in time: a message does not wait for one.
+            match Client::whoami(&layout.kernel_root()).ok().flatten() {
+                Some(who) => Identity {
+                    proved: bears_token(&layout, &who),
+                    caller: Caller::Inside { agent: Some(who.name), generation: who.generation },
+                },
+                None => unproved(env::caller()),
+            }
+        })
+    }
+
+    /// Refuses what is the owner's alone to whatever runs below a session.
+    pub(crate) fn owner_only(&self, what: &str) -> Result<(), Error> {
+        match self.caller() {
+            Caller::Outside => Ok(()),
+            Caller::Inside { .. } => {
+                let what = format!("{what} is for the owner, outside every session");
+                Err(Error::new(Kind::Refused, what).hint("nothing was changed"))
+            }
+        }
     }
 
     /// Refuses to take the mail of another agent: what one session takes, the other never sees.
@@ -98,4 +145,11 @@ impl Context {
             _ => Generation::NONE,
         }
     }
+}
+
+/// Whether the token that this process was given is the one of that incarnation.
+fn bears_token(layout: &Layout, who: &Who) -> bool {
+    let read = |path| state::read(path).ok().flatten().filter(|token| !token.is_empty());
+    let given = env::path(env::TOKEN_FILE).and_then(read);
+    given.is_some() && given == read(layout.token(&who.name, who.generation))
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::fs::{self, Dir};
 use crate::layout::Layout;
-use crate::{random, state};
+use crate::{key, random, state};
 
 /// Format that this program writes.
 pub const FORMAT: u64 = 1;
@@ -130,6 +130,7 @@ impl Home {
             host: host_of(layout),
             extra: serde_json::Map::new(),
         };
+        key::create(layout)?;
         let made = state::create_json(layout.home_json(), &home)?;
         Ok((Home::open(layout)?, made))
     }

@@ -249,6 +249,11 @@ impl Layout {
         self.state().join("usage")
     }
 
+    /// With which the home vouches for senders.
+    pub fn key(&self) -> PathBuf {
+        self.state().join("key")
+    }
+
     /// Session tokens.
     pub fn tokens(&self) -> PathBuf {
         self.state().join("tokens")

@@ -17,6 +17,7 @@ pub mod group;
 pub mod hlc;
 pub mod home;
 pub mod input;
+pub mod key;
 pub mod layout;
 pub mod lines;
 pub mod lock;

@@ -25,6 +25,11 @@ pub fn token() -> String {
     hex(&bytes::<32>())
 }
 
+/// A key: 32 bytes.
+pub fn key() -> [u8; 32] {
+    bytes()
+}
+
 /// The proof that one start must return.
 pub fn nonce() -> Nonce {
     hex(&bytes::<16>()).parse().expect("32 hex digits")

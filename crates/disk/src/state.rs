@@ -110,9 +110,14 @@ pub fn write_json<T: Serialize>(path: impl AsRef<Path>, value: &T) -> Result<()>
 /// # Errors
 /// As [`fs::write_durable`].
 pub fn create_json<T: Serialize>(path: impl AsRef<Path>, value: &T) -> Result<bool> {
+    create(&path, &encode(path.as_ref(), value)?)
+}
+
+/// Write a file durably where there is none; false if there is one, which is left as it is.
+pub(crate) fn create(path: impl AsRef<Path>, bytes: &[u8]) -> Result<bool> {
     let (dir, name) = split(path.as_ref())?;
     let tmp = Dir::create(dir.path().join("tmp"))?;
-    match fs::write_durable(&tmp, &dir, name, &encode(path.as_ref(), value)?, Place::New) {
+    match fs::write_durable(&tmp, &dir, name, bytes, Place::New) {
         Ok(()) => Ok(true),
         // Of another run, which may not have synced it yet.
         Err(e) if e.is_exists() => dir.sync().map(|()| false),

@@ -2,7 +2,7 @@
 //! the source last (faults T18): at no moment is there an archive of what was never delivered.
 
 use netsky_disk::fault;
-use netsky_disk::{clock, state};
+use netsky_disk::{clock, key, state};
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, EnvelopeId, RestartId, Sender};
 
@@ -83,6 +83,10 @@ pub(crate) fn packet(cx: &Context<'_>, restart: &RestartId, source: Source) -> R
     envelope.kind = Some("handoff".to_owned());
     envelope.requires_ack = Some(true);
     envelope.extra = extra;
+    // Our own words: the home vouches for them. Without a key they are delivered all the same.
+    if let Some(key) = key::load(cx.layout).ok().flatten() {
+        envelope.sign(&key).map_err(|e| Error::BadHandoff(e.to_string()))?;
+    }
     // Looked at now: what cannot be written must not be found out after teardown.
     envelope.to_bytes().map_err(|e| Error::BadHandoff(e.to_string()))?;
     Ok(envelope)

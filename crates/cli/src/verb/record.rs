@@ -4,7 +4,7 @@
 //! among them. A run that never came to use a home (a usage error, `--version`) leaves nothing.
 
 use clap::ArgMatches;
-use netsky_disk::env::Caller;
+use netsky_disk::env::{self, Caller};
 use netsky_ledger::{Invocation, Telemetry};
 use serde_json::{Map, Value};
 
@@ -41,7 +41,7 @@ const MAX_VALUE: usize = 128;
 pub(crate) fn invocation(cx: &Context, matches: &ArgMatches, ended: Ended) {
     let Some(layout) = cx.used_home() else { return };
     let (verb, args) = described(matches);
-    let agent = match cx.caller() {
+    let agent = match env::caller() {
         Caller::Inside { agent, .. } => agent.map(String::from),
         Caller::Outside => None,
     };

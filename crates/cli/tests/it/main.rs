@@ -20,6 +20,7 @@ mod errno_points;
 mod everywhere;
 mod full_disk;
 mod hostile;
+mod identity;
 mod kill_points;
 mod ostk;
 mod power_cuts;

@@ -2,13 +2,25 @@
 
 use super::{IT, Safeguard};
 
-pub(super) const ROWS: &[Safeguard] = &[Safeguard {
-    name: "what is printed is no element",
-    faults: "A2",
-    file: "crates/cli/src/output.rs",
-    find: "answered(put(&render::text(text)))",
-    replace: "answered(put(&render::plain(text)))",
-    package: "netsky",
-    target: IT,
-    test: "hostile::render::a10_a2_no_face_shows_what_drives_a_terminal_or_a_harness",
-}];
+pub(super) const ROWS: &[Safeguard] = &[
+    Safeguard {
+        name: "what is printed is no element",
+        faults: "A2",
+        file: "crates/cli/src/output.rs",
+        find: "answered(put(&render::text(text)))",
+        replace: "answered(put(&render::plain(text)))",
+        package: "netsky",
+        target: IT,
+        test: "hostile::render::a10_a2_no_face_shows_what_drives_a_terminal_or_a_harness",
+    },
+    Safeguard {
+        name: "nobody is vouched for without the session's token",
+        faults: "A1",
+        file: "crates/cli/src/context.rs",
+        find: "given.is_some() && given == read(",
+        replace: "given.is_none() || given == read(",
+        package: "netsky",
+        target: IT,
+        test: "identity::a1_the_kernel_sees_who_calls_whatever_the_environment_says",
+    },
+];

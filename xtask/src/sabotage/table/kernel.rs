@@ -223,4 +223,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "asked::a_constellation_whose_home_was_removed_ends_itself",
     },
+    Safeguard {
+        name: "who calls is seen by descent",
+        faults: "A1",
+        file: "crates/kernel/src/anchor/whoami.rs",
+        find: "by_descent.or_else(by_mark)",
+        replace: "by_descent.filter(|_| false).or_else(by_mark)",
+        package: "netsky",
+        target: IT,
+        test: "identity::a1_the_kernel_sees_who_calls_whatever_the_environment_says",
+    },
 ];

@@ -45,6 +45,8 @@ struct Wish {
 /// What holds for every line that does not say otherwise.
 pub(super) struct Batch<'a> {
     pub(super) caller: &'a Caller,
+    /// The caller has proved who it is.
+    pub(super) vouched: bool,
     pub(super) to: Option<AgentId>,
     pub(super) from: Option<Sender>,
     pub(super) create: bool,
@@ -117,6 +119,7 @@ impl Batch<'_> {
         draft.for_generation = wish.for_generation;
         draft.trust = wish.trust;
         draft.id = wish.id;
+        draft.vouched = self.vouched;
         draft.create = wish.create || self.create;
         Ok(draft)
     }

@@ -84,6 +84,7 @@ pub(super) fn as_value(claim: &Claim) -> Value {
     let mut value = serde_json::to_value(claim.envelope()).unwrap_or_default();
     value["attempt"] = claim.attempt().into();
     value["redelivered"] = (claim.attempt() > 1).into();
+    value["verified"] = claim.is_vouched().into();
     value["rendered"] = claim.rendered().into();
     value
 }

@@ -72,15 +72,22 @@ impl Run for Args {
     fn run(mut self, cx: &Context) -> Result<(), Error> {
         let caller = cx.caller();
         if self.batch {
-            let batch =
-                Batch { caller: &caller, to: self.agent, from: self.from.clone(), create: self.create };
+            let batch = Batch {
+                caller: &caller,
+                vouched: cx.is_proved(),
+                to: self.agent,
+                from: self.from.clone(),
+                create: self.create,
+            };
             let layout = cx.home()?;
             let telemetry = Telemetry::new(layout);
             return batch.run(&super::bus(layout, &telemetry), self.file.as_deref());
         }
         let from = named_or_own(self.from.take(), &caller)?;
         check_sender(&caller, &from)?;
-        let draft = self.draft(from)?;
+        let mut draft = self.draft(from)?;
+        // A session sends under its own name alone, so who is proved is also who sends.
+        draft.vouched = cx.is_proved();
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
         let sent = patiently(&super::bus(layout, &telemetry), &draft)?;

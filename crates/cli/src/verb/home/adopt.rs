@@ -4,14 +4,13 @@
 
 use netsky_bus::Bus;
 use netsky_disk::adopt::{Adopted, adopt};
-use netsky_disk::env::Caller;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_ledger::Telemetry;
 use netsky_model::id::AgentId;
 
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::output;
 use crate::run::Run;
 
@@ -21,12 +20,7 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        if cx.caller() != Caller::Outside {
-            let what = "the adoption of a home is refused inside a session";
-            return Err(
-                Error::new(Kind::Refused, what).hint("it is the owner's to decide; nothing was changed")
-            );
-        }
+        cx.owner_only("the adoption of a home")?;
         let layout = Context::layout()?;
         let mut returned = 0;
         let adopted = adopt(&layout, || {

@@ -13,7 +13,8 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let proof = session_up(&cx.constellation()?, &cx.caller())?;
+        // By what it was given at its start, as the nonce is: the kernel may not know it yet.
+        let proof = session_up(&cx.constellation()?, &netsky_disk::env::caller())?;
         if cx.json { output::json(&proof) } else { output::say(&proof.line()) }
     }
 }

@@ -95,10 +95,8 @@ fn a25_an_adopted_copy_has_its_own_id_and_its_mail_and_the_original_knows_nothin
     let taken = copy.files("agent0", "delivered").expect("there").remove(0);
     fs::rename(delivered.join(&taken), delivered.join(taken.replace(".g0.", ".g3."))).expect("ours");
     let before = tree(&home.path());
-    inside(&copy, "agent0", &["home", "adopt"]).fails(
-        4,
-        "the adoption of a home is refused inside a session; it is the owner's to decide; nothing was changed",
-    );
+    inside(&copy, "agent0", &["home", "adopt"])
+        .fails(4, "the adoption of a home is for the owner, outside every session; nothing was changed");
     let told: Value =
         serde_json::from_str(netsky(&copy, &["home", "adopt", "--json"]).works()).expect("JSON");
     assert_eq!((&told["adopted"], &told["returned"]), (&Value::Bool(true), &Value::from(1)));

@@ -1,13 +1,12 @@
 //! `netsky channel poison retry`: the owner lets a dead letter be tried once more.
 
 use netsky_bus::Bus;
-use netsky_disk::env::Caller;
 use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, EnvelopeId};
 use serde_json::json;
 
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::output;
 use crate::run::Run;
 use crate::verb::channel::agent;
@@ -25,10 +24,7 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         // A message that kills its readers must not be able to have itself tried again.
-        if cx.caller() != Caller::Outside {
-            let what = "channel poison retry is for the owner, outside every session";
-            return Err(Error::new(Kind::Refused, what).hint("nothing was changed"));
-        }
+        cx.owner_only("channel poison retry")?;
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
         let id = Bus::open(layout, &telemetry).retry(&self.agent, self.id.as_str())?;
