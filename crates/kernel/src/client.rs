@@ -103,7 +103,7 @@ impl Client {
     /// [`ClientError::NotServing`] when there is none, [`ClientError::Silent`] when it is stuck.
     pub fn connect(root: &Path) -> Result<Client, ClientError> {
         let not_serving = || ClientError::NotServing { root: root.to_owned() };
-        let mut connection = Connection::open(root)?;
+        let mut connection = Connection::to(root)?;
         match connection.call_within::<rpc::hello::Hello>(&rpc::hello::Params {}, GREETING) {
             Ok(hello) => Ok(Client { connection, hello }),
             Err(ClientError::Lost { source, .. }) if is_timeout(&source) => {
@@ -120,7 +120,7 @@ impl Client {
     /// # Errors
     /// As [`Client::connect`]; an anchor of an older program knows no such call.
     pub fn whoami(root: &Path) -> Result<Option<rpc::whoami::Who>, ClientError> {
-        let mut connection = Connection::open(root)?;
+        let mut connection = Connection::to(root)?;
         let answer = connection.call_within::<rpc::whoami::Whoami>(&rpc::whoami::Params {}, GREETING)?;
         Ok(answer.session)
     }
@@ -273,7 +273,7 @@ struct Connection {
 
 impl Connection {
     /// Connects to whoever serves a root, if that is us.
-    fn open(root: &Path) -> Result<Connection, ClientError> {
+    fn to(root: &Path) -> Result<Connection, ClientError> {
         let stream = match socket::connect(&KernelLayout::new(root).sock()) {
             Ok(stream) => stream,
             Err(e) if is_absent(&e) => return Err(ClientError::NotServing { root: root.to_owned() }),
