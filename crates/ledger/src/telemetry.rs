@@ -9,6 +9,7 @@ use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
 use serde::Serialize;
 
+use crate::facts::Facts;
 use crate::logs;
 
 /// Version of a line.
@@ -21,6 +22,8 @@ const MAX_REASON: usize = 500;
 #[derive(Debug)]
 pub struct Telemetry {
     pub(crate) layout: Layout,
+    /// Where the pages of dead letters go.
+    pub(crate) facts: Facts,
     me: OnceCell<Option<ProcessId>>,
 }
 
@@ -44,7 +47,7 @@ pub struct Invocation {
 impl Telemetry {
     /// The telemetry of the home at `layout`; opens nothing yet.
     pub fn new(layout: &Layout) -> Telemetry {
-        Telemetry { layout: layout.clone(), me: OnceCell::new() }
+        Telemetry { layout: layout.clone(), facts: Facts::new(layout), me: OnceCell::new() }
     }
 
     /// Records one run of a program.

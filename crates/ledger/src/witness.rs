@@ -5,7 +5,6 @@ use netsky_model::witness::{Transition, Witness};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::facts::Facts;
 use crate::telemetry::{Telemetry, cut};
 
 /// The kind of the facts that must reach the owner.
@@ -53,7 +52,7 @@ impl Telemetry {
         });
         let key = poison_key(seen.agent.as_str(), seen.id.as_str());
         // The dead letter stands in its folder with its reason, so whoever looks there can still page for it.
-        if let Err(error) = Facts::new(&self.layout).append_once(PAGE, &key, data) {
+        if let Err(error) = self.facts.append_once(PAGE, &key, data) {
             self.append("unrecorded", &json!({ "kind": PAGE, "key": key, "why": cut(&error.to_string()) }));
         }
     }

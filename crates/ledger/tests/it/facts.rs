@@ -95,6 +95,25 @@ fn fm_fact_append_racers_every_fact_has_a_number_of_its_own() {
 }
 
 #[test]
+fn fm_fact_append_racers_what_another_process_appended_is_seen_by_one_that_was_there_before() {
+    let home = home();
+    let other = Facts::new(&home.layout);
+    let once = |facts: &Facts, key: &str| {
+        let Appended { seq, repeated } = facts.append_once("page", key, json!({})).expect("room");
+        (seq, repeated)
+    };
+    // Each of them knows the record by then, and what each key was first.
+    assert_eq!([once(&home.facts, "a"), once(&home.facts, "b")], [(1, false), (2, false)]);
+    assert_eq!([once(&other, "a"), once(&other, "c")], [(1, true), (3, false)]);
+    assert_eq!([once(&home.facts, "c"), once(&home.facts, "d")], [(3, true), (4, false)]);
+    assert_eq!([once(&other, "d"), once(&other, "b")], [(4, true), (2, true)]);
+    assert_eq!((home.told().len(), home.broken()), (4, vec![]));
+    change(&home.file(1), |text| text.replacen("\"a\"", "\"x\"", 1));
+    let refused = home.facts.append("note", "e", json!({}));
+    assert!(matches!(refused, Err(Error::Broken { line: 1, .. })), "of the same length: {refused:?}");
+}
+
+#[test]
 fn t14_a_torn_tail_is_cut_and_noted_before_the_next_fact() {
     let home = home();
     home.append("a");

@@ -6,7 +6,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a fact is synced before it is said",
         faults: "FM-fact append T1",
-        file: "crates/ledger/src/facts/mod.rs",
+        file: "crates/ledger/src/facts/tail.rs",
         find: "    Ok(lines.sync()?)\n",
         replace: "    let _ = lines;\n    Ok(())\n",
         package: "netsky",
@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a failed sync is not tried again",
         faults: "FM-fact append",
-        file: "crates/ledger/src/facts/mod.rs",
+        file: "crates/ledger/src/facts/tail.rs",
         find: "if sync(&last.lines).is_ok() {",
         replace: "if sync(&last.lines).is_ok() || sync(&last.lines).is_ok() {",
         package: "netsky",
@@ -26,7 +26,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a repeated fact is synced too",
         faults: "FM-owner page T27",
-        file: "crates/ledger/src/facts/mod.rs",
+        file: "crates/ledger/src/facts/tail.rs",
         find: "Some(last) => sync(&last.lines),",
         replace: "Some(last) => Ok(drop(last.lines.len())),",
         package: "netsky",
@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a broken chain is not appended to",
         faults: "FM-fact append",
-        file: "crates/ledger/src/facts/mod.rs",
+        file: "crates/ledger/src/facts/tail.rs",
         find: "read.broken.first() {",
         replace: "read.broken.get(usize::MAX) {",
         package: "netsky-ledger",
@@ -46,12 +46,22 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a torn fact is cut before the next",
         faults: "FM-fact append T14",
-        file: "crates/ledger/src/facts/mod.rs",
+        file: "crates/ledger/src/facts/tail.rs",
         find: "let (lines, cut) = Lines::open(&record, &file_name(number))?;",
         replace: "let (lines, cut) = (Lines::open_shared(&record, &file_name(number))?, 0);",
         package: "netsky-ledger",
         target: IT,
         test: "facts::t14_a_torn_tail_is_cut_and_noted_before_the_next_fact",
+    },
+    Safeguard {
+        name: "the record is what was known of it",
+        faults: "FM-fact append",
+        file: "crates/ledger/src/facts/tail.rs",
+        find: "known.numbers == numbers && known.content == content && cut == 0",
+        replace: "known.numbers == numbers && cut == 0",
+        package: "netsky-ledger",
+        target: IT,
+        test: "facts::fm_fact_append_racers_what_another_process_appended_is_seen_by_one_that_was_there_before",
     },
     Safeguard {
         name: "a file of facts ends where the next says",

@@ -1,0 +1,215 @@
+//! The end of the facts, where they are appended to: only under the lock.
+//!
+//! Promise: it was checked against its chain before anything follows it, by this append or by an earlier one of this
+//! process with nobody between; what a process has read once it does not read again for each fact.
+
+use std::collections::HashMap;
+
+use netsky_disk::fs::{Dir, Place, write_durable};
+use netsky_disk::lines::Lines;
+use netsky_disk::{clock, fault};
+use serde_json::{Value, json};
+
+use super::read::{self, file_name};
+use super::row::{self, End, Fact, MAX_ROW};
+use super::{FILE_BYTES, OWN};
+use crate::error::{Error, Result};
+
+/// The record as this process left it. It holds for as long as the last file is still the last, and byte for byte what it
+/// was: to compare is much less than to parse and to hash.
+#[derive(Debug)]
+pub(super) struct Known {
+    numbers: Vec<u64>,
+    content: Vec<u8>,
+    rows: usize,
+    end: End,
+    keys: Option<Keys>,
+}
+
+/// The first fact of each kind and key.
+type Keys = HashMap<(String, String), u64>;
+
+/// The end of the facts, repaired and checked; only under the lock.
+pub(super) struct Tail {
+    record: Dir,
+    /// Every file, rising.
+    numbers: Vec<u64>,
+    /// The last of them; none before the first fact.
+    last: Option<LastFile>,
+    end: End,
+    /// This process was here before: what it asks a second time it may ask a thousand times.
+    again: bool,
+    keys: Option<Keys>,
+}
+
+/// The file that is appended to.
+struct LastFile {
+    lines: Lines,
+    number: u64,
+    content: Vec<u8>,
+    rows: usize,
+    /// Torn bytes that were cut off its end and are not noted yet.
+    cut: u64,
+}
+
+impl Tail {
+    pub(super) fn open(record: Dir, known: Option<Known>) -> Result<Tail> {
+        let (numbers, again) = (read::numbers(&record)?, known.is_some());
+        let Some(number) = numbers.last().copied() else {
+            return Ok(Tail { record, numbers, last: None, end: End::genesis(), again, keys: None });
+        };
+        let (lines, cut) = Lines::open(&record, &file_name(number))?;
+        let content = read::content(&record, number)?;
+        let holds = |known: &Known| known.numbers == numbers && known.content == content && cut == 0;
+        if let Some(Known { rows, end, keys, .. }) = known.filter(holds) {
+            let last = Some(LastFile { lines, number, content, rows, cut });
+            return Ok(Tail { record, numbers, last, end, again, keys });
+        }
+        let read = read::file(&record, number, None, None)?;
+        if let Some((line, why)) = read.broken.first() {
+            let path = record.path().join(file_name(number));
+            return Err(Error::Broken { path, line: *line, why: why.clone() });
+        }
+        let last = Some(LastFile { lines, number, content, rows: read.facts.len(), cut });
+        Ok(Tail { record, numbers, last, end: read.end, again, keys: None })
+    }
+
+    /// What the next append of this process may rely on.
+    pub(super) fn known(self) -> Option<Known> {
+        let LastFile { content, rows, .. } = self.last?;
+        Some(Known { numbers: self.numbers, content, rows, end: self.end, keys: self.keys })
+    }
+
+    /// The first fact of that kind and key.
+    pub(super) fn find(&mut self, kind: &str, key: &str) -> Result<Option<u64>> {
+        if self.again && self.keys.is_none() {
+            self.keys = Some(self.index()?);
+        }
+        if let Some(keys) = &self.keys {
+            return Ok(keys.get(&(kind.to_owned(), key.to_owned())).copied());
+        }
+        // Rows are written in one spelling, so a file without the key's text has no such fact and is not parsed.
+        let text = serde_json::to_string(key).expect("a text is JSON");
+        for (at, number) in self.numbers.iter().enumerate() {
+            let bytes = read::content(&self.record, *number)?;
+            if !String::from_utf8_lossy(&bytes).contains(&text) {
+                continue;
+            }
+            let file = read::file(&self.record, *number, None, self.numbers.get(at + 1).copied())?;
+            if let Some(fact) = file.facts.iter().find(|fact| fact.kind == kind && fact.key == key) {
+                return Ok(Some(fact.seq));
+            }
+        }
+        Ok(None)
+    }
+
+    fn index(&self) -> Result<Keys> {
+        let mut keys = HashMap::new();
+        for (at, number) in self.numbers.iter().enumerate() {
+            let file = read::file(&self.record, *number, None, self.numbers.get(at + 1).copied())?;
+            for fact in file.facts {
+                keys.entry((fact.kind, fact.key)).or_insert(fact.seq);
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Makes what is there as durable as what is appended now.
+    pub(super) fn settle(&self) -> Result<()> {
+        match &self.last {
+            Some(last) => sync(&last.lines),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn append(&mut self, kind: &str, key: &str, data: Value) -> Result<u64> {
+        let mut drafts = vec![(kind, key, data)];
+        if let Some(LastFile { number, cut: cut @ 1.., .. }) = &self.last {
+            let note = json!({ "file": file_name(*number), "cut": cut });
+            drafts.insert(0, (OWN, "torn-tail", note));
+        }
+        let (bytes, end) = self.rows(&drafts)?;
+        if let Some(last) = &mut self.last
+            && (last.content.len() + bytes.len()) as u64 <= FILE_BYTES
+        {
+            if let Err(error) = last.lines.append(&bytes[..bytes.len() - 1]) {
+                // Half a row is cut by the next append, if it cannot be cut now.
+                let _ = last.lines.cut_to(last.content.len() as u64);
+                return Err(error.into());
+            }
+            if sync(&last.lines).is_ok() {
+                last.content.extend_from_slice(&bytes);
+                last.rows += drafts.len();
+                return Ok(self.appended(&drafts, end));
+            }
+            // What a failed sync left in the file is unknown, and a second one would prove nothing.
+            let _ = last.lines.cut_to(last.content.len() as u64);
+        }
+        self.begin(drafts)
+    }
+
+    /// Seals the last file, if there is one, and begins the next with these rows.
+    fn begin(&mut self, mut drafts: Vec<(&str, &str, Value)>) -> Result<u64> {
+        if let Some(LastFile { number, content, rows, .. }) = &self.last {
+            let seal = json!({ "file": file_name(*number), "rows": rows, "bytes": content.len() });
+            drafts.insert(0, (OWN, "sealed", seal));
+        }
+        let (bytes, end) = self.rows(&drafts)?;
+        let tmp = Dir::create(self.record.path().join("tmp"))?;
+        let number = self.numbers.last().map_or(1, |last| last + 1);
+        let name = file_name(number);
+        if let Err(error) = write_durable(&tmp, &self.record, &name, &bytes, Place::New) {
+            // Only its folder may have refused, and then it must not be there: nothing was appended.
+            let _ = self.record.remove(&name);
+            return Err(error.into());
+        }
+        self.numbers.push(number);
+        // The rows are durable; without a hold on their file nothing is known of it, and the next append reads it.
+        let opened = Lines::open(&self.record, &name).ok();
+        let rows = drafts.len();
+        self.last = opened.map(|(lines, cut)| LastFile { lines, number, content: bytes, rows, cut });
+        Ok(self.appended(&drafts, end))
+    }
+
+    /// Rows are in the file and synced; returns the place of the last, which is the fact itself.
+    fn appended(&mut self, drafts: &[(&str, &str, Value)], end: End) -> u64 {
+        let first = end.seq + 1 - drafts.len() as u64;
+        if let Some(keys) = &mut self.keys {
+            for (seq, (kind, key, _)) in (first..).zip(drafts) {
+                keys.entry(((*kind).to_owned(), (*key).to_owned())).or_insert(seq);
+            }
+        }
+        let seq = end.seq;
+        self.end = end;
+        seq
+    }
+
+    /// The lines of some rows after the end, and the end after them.
+    fn rows(&self, drafts: &[(&str, &str, Value)]) -> Result<(Vec<u8>, End)> {
+        let (mut bytes, mut end) = (Vec::new(), self.end.clone());
+        let ts = clock::wall();
+        for (kind, key, data) in drafts {
+            let fact = Fact {
+                seq: end.seq + 1,
+                ts,
+                kind: (*kind).to_owned(),
+                key: (*key).to_owned(),
+                data: data.clone(),
+                hash: String::new(),
+            };
+            let (line, next) = row::line(&fact, &end);
+            if line.len() > MAX_ROW {
+                return Err(Error::TooLong { bytes: line.len(), cap: MAX_ROW });
+            }
+            bytes.extend_from_slice(&line);
+            bytes.push(b'\n');
+            end = next;
+        }
+        Ok((bytes, end))
+    }
+}
+
+fn sync(lines: &Lines) -> Result<()> {
+    fault::point("ledger.facts.sync").map_err(|e| netsky_disk::Error::new("sync", "facts", e))?;
+    Ok(lines.sync()?)
+}
