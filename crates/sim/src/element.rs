@@ -109,9 +109,6 @@ pub fn hides(c: char) -> bool {
 }
 
 fn first(screen: &str) -> Result<(Element, &str), String> {
-    if let Some(c) = screen.chars().find(|c| hides(*c)) {
-        return Err(format!("{c:?} is shown"));
-    }
     let mut rest = screen.strip_prefix("<channel").ok_or("it does not begin with the element")?;
     let mut attributes = BTreeMap::new();
     while let Some(tail) = rest.strip_prefix(' ') {
@@ -127,6 +124,10 @@ fn first(screen: &str) -> Result<(Element, &str), String> {
     }
     let rest = rest.strip_prefix('>').ok_or("the tag does not end after its attributes")?;
     let (text, rest) = rest.split_once("</channel>").ok_or("the element is not closed")?;
+    let element = &screen[..screen.len() - rest.len()];
+    if let Some(c) = element.chars().find(|c| hides(*c)) {
+        return Err(format!("{c:?} is shown"));
+    }
     match trusted_in(text) {
         Some(name) => Err(format!("the text opens or closes {name}: {text:?}")),
         None => Ok((Element { attributes, text: text.to_owned() }, rest)),

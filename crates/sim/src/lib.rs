@@ -7,14 +7,16 @@
 //! It knows nothing of netsky: what must hold after a kill is said by the tests that use it. Never shipped.
 //!
 //! Beside it: [`corpus`], hostile inputs from a seed; [`element`], a strict reading of what an agent is shown; [`history`],
-//! the checker of what many processes saw of one queue; [`power`], power cuts on real file systems; with the feature `memory` a
-//! machine in memory (`memory`), and every short sequence of the bus's operations cut everywhere on it (`crash`).
+//! the checker of what many processes saw of one queue; [`power`], power cuts on real file systems; [`fuzz`], the bodies of
+//! the fuzz targets, which do know netsky; with the feature `memory` a machine in memory (`memory`), and every short sequence
+//! of the bus's operations cut everywhere on it (`crash`).
 
 mod call;
 pub mod corpus;
 #[cfg(feature = "memory")]
 pub mod crash;
 pub mod element;
+pub mod fuzz;
 pub mod history;
 #[cfg(feature = "memory")]
 pub mod memory;

@@ -4,6 +4,7 @@
 
 #[cfg(feature = "memory")]
 mod crash;
+mod fuzz;
 #[cfg(feature = "memory")]
 mod memory;
 mod render;

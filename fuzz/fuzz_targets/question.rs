@@ -1,0 +1,4 @@
+//! `question` of `netsky_sim::fuzz` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| netsky_sim::fuzz::question(data));
