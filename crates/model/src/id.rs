@@ -170,9 +170,11 @@ impl AgentId {
     /// # Errors
     /// Text that is neither.
     pub fn from_shorthand(text: &str) -> Result<AgentId, BadId> {
+        // Digits only: `+7` would be a second spelling.
+        let digits = text.bytes().all(|b| b.is_ascii_digit());
         match text.parse::<u32>() {
-            Ok(n) => Ok(AgentId::numbered(n)),
-            Err(_) => text.parse(),
+            Ok(n) if digits => Ok(AgentId::numbered(n)),
+            _ => text.parse(),
         }
     }
 }
@@ -262,6 +264,7 @@ mod tests {
     #[test]
     fn shorthand_names_the_same_agent() {
         assert_eq!(AgentId::from_shorthand("7"), "agent7".parse());
+        assert!(AgentId::from_shorthand("+7").is_err());
         assert_eq!(AgentId::numbered(7).number(), Some(7));
         assert_eq!("agent07".parse::<AgentId>().expect("valid").number(), None);
     }

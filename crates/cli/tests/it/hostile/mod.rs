@@ -2,7 +2,10 @@
 //!
 //! Inputs come from `netsky_sim::corpus`; a failure prints the seed that repeats it.
 
+mod bombs;
 mod copies;
 mod files;
+mod ids;
 mod render;
+mod senders;
 mod things;
