@@ -1,5 +1,7 @@
 //! What one invariant came to: how much was looked at, what is wrong, and what is merely worth saying.
 
+use std::collections::HashSet;
+
 use netsky_model::process::ProcessId;
 use serde::Serialize;
 
@@ -17,10 +19,11 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    fn is_also(&self, other: &Finding) -> bool {
-        match (&self.key, &other.key) {
-            (Some(one), Some(two)) => one == two,
-            _ => self == other,
+    /// What is the same in every look at the same thing.
+    fn identity(&self) -> [&str; 2] {
+        match &self.key {
+            Some(key) => ["", key],
+            None => [&self.place, &self.what],
         }
     }
 }
@@ -73,7 +76,8 @@ impl Verdict {
 
     /// This look, with only those findings that the look before had too.
     pub(super) fn confirming(mut self, before: &Verdict) -> Verdict {
-        self.findings.retain(|finding| before.findings.iter().any(|earlier| earlier.is_also(finding)));
+        let before: HashSet<[&str; 2]> = before.findings.iter().map(Finding::identity).collect();
+        self.findings.retain(|finding| before.contains(&finding.identity()));
         self
     }
 }
