@@ -3,7 +3,7 @@
 use std::io;
 use std::rc::Rc;
 
-use netsky_bus::{Bus, Claim, Draft, Drained, Returned, Sent};
+use netsky_bus::{Bus, Claim, Draft, Drained, Owner, Returned, Sent};
 use netsky_disk::layout::Layout;
 use netsky_disk::sim::{self, Inside};
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
@@ -71,19 +71,34 @@ impl Actor {
 
     /// A new message, or the one of a chosen id.
     pub(super) fn send(&mut self, agent: &AgentId, chosen: Option<&str>, create: bool) -> Done<Sent> {
+        let (key, draft) = self.draft(agent, chosen)?;
+        let sent = self.bus.send(Draft { create, ..draft }).map_err(|e| format!("send {key}: {e}"))?;
+        self.tell(Note::Sent { key, duplicate: sent.duplicate })?;
+        Ok(sent)
+    }
+
+    /// Several new messages as a group.
+    pub(super) fn send_all(&mut self, agent: &AgentId, count: usize) -> Done {
+        let drafts = (0..count).map(|_| self.draft(agent, None)).collect::<Done<Vec<_>>>()?;
+        let (keys, drafts): (Vec<Key>, Vec<Draft>) = drafts.into_iter().unzip();
+        for (key, sent) in keys.into_iter().zip(self.bus.send_all(drafts)) {
+            let duplicate = sent.map_err(|e| format!("send {key} of a group: {e}"))?.duplicate;
+            self.tell(Note::Sent { key, duplicate })?;
+        }
+        Ok(())
+    }
+
+    fn draft(&mut self, agent: &AgentId, chosen: Option<&str>) -> Done<(Key, Draft)> {
         let key = match chosen {
             Some(id) => format!("chosen-{id}"),
             None => format!("m{}", self.history.promises.len()),
         };
-        let chosen: Option<EnvelopeId> = chosen.map(|id| id.parse().expect("a valid id"));
-        self.tell(Note::Sending { key: key.clone(), agent: agent.clone(), chosen: chosen.clone() })?;
+        let id: Option<EnvelopeId> = chosen.map(|id| id.parse().expect("a valid id"));
+        self.tell(Note::Sending { key: key.clone(), agent: agent.clone(), chosen: id.clone() })?;
         let room = if self.history.promises.len().is_multiple_of(3) { LONG } else { 0 };
         let text = format!("{key} {}", "x".repeat(room));
-        let draft =
-            Draft { id: chosen, create, ..Draft::new("owner".parse().expect("valid"), agent.clone(), text) };
-        let sent = self.bus.send(draft).map_err(|e| format!("send {key}: {e}"))?;
-        self.tell(Note::Sent { key, duplicate: sent.duplicate })?;
-        Ok(sent)
+        let from = "owner".parse().expect("a valid sender");
+        Ok((key, Draft { id, ..Draft::new(from, agent.clone(), text) }))
     }
 
     pub(super) fn create(&mut self, agent: &AgentId) -> Done {
@@ -164,6 +179,16 @@ impl Actor {
         let Some(envelope) = entries.into_iter().find_map(|entry| entry.envelope) else { return Ok(false) };
         let id = envelope.id.expect("every envelope here has one");
         self.ack(agent, &first_word(&envelope.text), &id)?;
+        Ok(true)
+    }
+
+    /// Releases the first message that was delivered, by hand; false if there is none.
+    pub(super) fn take_back(&mut self, agent: &AgentId) -> Done<bool> {
+        let delivered = self.bus.list(agent, Some(State::Delivered)).map_err(|e| format!("list: {e}"))?;
+        let Some(name) = delivered.into_iter().find_map(|entry| entry.name) else { return Ok(false) };
+        self.tell(Note::Ended)?;
+        let released = self.bus.take_back(agent, name.key.id.as_str(), Owner::Spared);
+        released.map_err(|e| format!("take back: {e}"))?;
         Ok(true)
     }
 

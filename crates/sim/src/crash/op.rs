@@ -13,6 +13,9 @@ use super::history::Note;
 /// Longer than the clock's ceiling runs ahead: the next reading raises it.
 const PAST_THE_CEILING: Duration = Duration::from_secs(11 * 60);
 
+/// Messages of a group: enough for one to be there without another.
+const A_GROUP: usize = 3;
+
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Op {
@@ -22,6 +25,8 @@ pub enum Op {
     SendLater,
     /// A message to agent0, whose channel is made on demand.
     SendRoot,
+    /// A group of messages.
+    SendAll,
     /// A message under an id of the sender's choice.
     SendChosen(&'static str),
     /// A new agent's channel.
@@ -38,6 +43,8 @@ pub enum Op {
     PutBack,
     /// What is held goes back with one attempt more.
     Release,
+    /// The first message that was delivered is released by hand.
+    TakeBack,
     /// The first message in a state is acked.
     Ack(State),
     /// The process dies with what it holds, and another one acts.
@@ -51,10 +58,11 @@ pub enum Op {
 }
 
 /// All operations.
-pub const OPS: [Op; 21] = [
+pub const OPS: [Op; 23] = [
     Op::Send,
     Op::SendLater,
     Op::SendRoot,
+    Op::SendAll,
     Op::SendChosen("new"),
     Op::SendChosen("done"),
     Op::SendChosen("reserved"),
@@ -66,6 +74,7 @@ pub const OPS: [Op; 21] = [
     Op::Drain,
     Op::PutBack,
     Op::Release,
+    Op::TakeBack,
     Op::Ack(State::Written),
     Op::Ack(State::Delivered),
     Op::Ack(State::Poisoned),
@@ -102,6 +111,8 @@ impl Op {
             Op::Claim => drop(actor.claim(&seven, 1)?),
             Op::ClaimAll => drop(actor.claim(&seven, usize::MAX)?),
             Op::Surface => actor.surface()?,
+            Op::SendAll => actor.send_all(&seven, A_GROUP)?,
+            Op::TakeBack => drop(actor.take_back(&seven)?),
             Op::Drain => drop(actor.drain(&seven)?),
             Op::PutBack => actor.put_back()?,
             Op::Release if actor.held.is_empty() => {}
