@@ -312,6 +312,7 @@ fn an_anchor_that_dies_under_the_child_fails_no_restart() {
 #[test]
 fn t25_a_tick_prunes_what_its_readers_are_done_with_and_nothing_else() {
     let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
     let old = |path: &str| {
         let path = stage.home().join(path);
         std::fs::write(&path, "x").expect("written");
@@ -452,7 +453,7 @@ fn a_home_that_was_removed_and_made_again_gets_no_second_agent0() {
     let old = stage.program("agent0");
     // What is left of the removed home is nobody's; this test ends what it started.
     let _left = Left([stage.worker("agentinfinity"), stage.worker("netsky-ticker"), stage.anchor()]);
-    std::fs::remove_dir_all(stage.home()).expect("removed");
+    stage.remove_home();
     stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
     assert!(!is_alive(&old), "the old agent0 is ended before the new one starts");
     assert_eq!(stage.living_roots().len(), 1);

@@ -43,6 +43,11 @@ impl Stage {
         self.folder.path().join("home")
     }
 
+    /// Remove the home, also while somebody writes in it.
+    pub(crate) fn remove_home(&self) {
+        while self.home().exists() && std::fs::remove_dir_all(self.home()).is_err() {}
+    }
+
     /// The program, with an environment of its own.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netsky"));
