@@ -230,11 +230,12 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
             return Ok(());
         }
         match session {
-            Some(session) if desired.agent == AgentId::ticker() => {
+            // Of another program file it does the same work.
+            Some(_) if desired.agent == AgentId::infinity() => return Ok(()),
+            // The ticker, or what a restart has just started and proved nothing; the others were refused before.
+            Some(session) => {
                 client.kill(&session.name, None, &Guard::if_generation(session.generation))?;
             }
-            // agentinfinity of another program file does the same work; the others were refused before.
-            Some(_) => return Ok(()),
             None => {}
         }
     }

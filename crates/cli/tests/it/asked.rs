@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use netsky_disk::process::{PidFd, Signal};
+use netsky_disk::process::{PidFd, Signal, is_alive};
 
 use crate::stage::{QUIET, Stage};
 
@@ -51,6 +51,18 @@ fn up_with_another_program_than_the_one_that_runs_is_refused_and_changes_nothing
     assert!(exit == 4 && line.contains("agent0, agent1 lives with another program"), "{exit} {line}");
     assert_eq!(stage.program("agent1"), before);
     assert!(stage.agent("agent2").is_null(), "nothing was changed");
+}
+
+#[test]
+fn up_corrects_what_a_restart_has_just_started_and_proved_nothing() {
+    let silent = "[ $NETSKY_GENERATION = 2 ] || netsky session up; exec sleep 100000";
+    let stage = Stage::up(0, silent, "300ms");
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until("a new agent0", |stage| (stage.status()["restart"]["phase"] == "spawned").then_some(()));
+    let unproved = stage.program("agent0");
+    let told = stage.ok(&["up", "0", "--", "/bin/sh", "-c", QUIET]);
+    assert!(told.contains("agent0 session 3 starting at "), "{told}");
+    assert!(!is_alive(&unproved), "one agent0, with the program that was asked for");
 }
 
 #[test]

@@ -103,4 +103,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "constellation::i7_an_agent0_that_lives_and_never_says_that_it_is_up_is_ended_and_tried_again",
     },
+    Safeguard {
+        name: "a correction replaces what a restart has just started",
+        faults: "",
+        file: "crates/watchdog/src/up.rs",
+        find: "Some(_) if desired.agent == AgentId::infinity() => return Ok(()),",
+        replace: "Some(_) if desired.agent != AgentId::ticker() => return Ok(()),",
+        package: "netsky",
+        target: IT,
+        test: "asked::up_corrects_what_a_restart_has_just_started_and_proved_nothing",
+    },
 ];
