@@ -14,6 +14,7 @@ use std::time::Duration;
 use netsky_disk::clock;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
+use netsky_disk::peer;
 use netsky_disk::process::probe;
 use netsky_model::id::AgentId;
 use netsky_model::process::Life;
@@ -279,10 +280,9 @@ impl Connection {
             Err(e) if is_absent(&e) => return Err(ClientError::NotServing { root: root.to_owned() }),
             Err(e) => return Err(lost(root, "connect", e)),
         };
-        let server =
-            rustix::net::sockopt::socket_peercred(&stream).map_err(|e| lost(root, "connect", e.into()))?;
-        if server.uid != rustix::process::geteuid() {
-            let message = format!("the anchor of {} belongs to uid {}", root.display(), server.uid.as_raw());
+        let server = peer::uid(&stream)?;
+        if server != rustix::process::geteuid().as_raw() {
+            let message = format!("the anchor of {} belongs to uid {server}", root.display());
             return Err(Refusal::new(rpc::RefusalKind::Refused, message).into());
         }
         Ok(Connection::new(root, stream))

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
+use netsky_disk::peer;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
@@ -103,9 +104,7 @@ impl Clients {
     }
 
     fn admit(&mut self, stream: UnixStream, hello: &WorkerHello) {
-        let ours = rustix::net::sockopt::socket_peercred(&stream)
-            .is_ok_and(|peer| peer.uid == rustix::process::geteuid());
-        if !ours || stream.set_nonblocking(true).is_err() {
+        if !peer::is_us(&stream) || stream.set_nonblocking(true).is_err() {
             return;
         }
         let mut unsent = serde_json::to_vec(hello).expect("plain data with string keys becomes JSON");

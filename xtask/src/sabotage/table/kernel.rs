@@ -233,4 +233,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "identity::a1_the_kernel_sees_who_calls_whatever_the_environment_says",
     },
+    Safeguard {
+        name: "an anchor serves its own user",
+        faults: "A4",
+        file: "crates/kernel/src/anchor/serve.rs",
+        find: "Ok(uid) if uid == ours => None,",
+        replace: "Ok(uid) if uid == ours || uid != ours => None,",
+        package: "netsky-kernel",
+        target: IT,
+        test: "anchor_clients::a4_another_user_gets_nothing",
+    },
 ];
