@@ -41,6 +41,7 @@ pub mod words;
 pub mod sim;
 
 mod error;
+mod namespace;
 mod seam;
 mod sys;
 

@@ -12,6 +12,8 @@ pub use rustix::process::Signal;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use crate::error::{Error, Result};
+use crate::namespace;
+pub use crate::namespace::sees_all;
 use crate::sys::simulated;
 
 /// Most ancestors that are looked at: a bound where pids are handed on while we look.
@@ -56,12 +58,6 @@ pub(crate) fn known_boot_id() -> Result<&'static str> {
     Ok(BOOT.get_or_init(|| hex))
 }
 
-/// Inode of our pid namespace.
-fn own_ns() -> u64 {
-    static NS: OnceLock<u64> = OnceLock::new();
-    *NS.get_or_init(|| rustix::fs::stat("/proc/self/ns/pid").map_or(0, |stat| stat.st_ino))
-}
-
 fn own_pid() -> u32 {
     simulated!(world => world.pid());
     std::process::id()
@@ -80,12 +76,12 @@ pub fn me() -> ProcessId {
 /// # Errors
 /// `/proc` cannot be read.
 pub fn identity() -> Result<ProcessId> {
-    let boot_id = known_boot_id()?.to_owned();
+    let (boot_id, ns) = (known_boot_id()?.to_owned(), namespace::own()?);
     let pid = own_pid();
     let path = stat_path(pid);
     let stat = Stat::look(pid).map_err(|e| Error::new("read", &path, e))?;
     let stat = stat.ok_or_else(|| Error::because("read", &path, "it does not know this process"))?;
-    Ok(ProcessId { pid, start_time: stat.start_time, boot_id, ns: own_ns() })
+    Ok(ProcessId { pid, start_time: stat.start_time, boot_id, ns })
 }
 
 /// The process that has a pid now; none if there is none, or only a zombie of it.
@@ -95,9 +91,8 @@ pub fn identify(pid: u32) -> Option<ProcessId> {
 
 /// As [`identify`], for whoever must not take a failed look for a process that is not there.
 pub(crate) fn identify_or_fail(pid: u32) -> std::io::Result<Option<ProcessId>> {
-    let Some(stat) = Stat::look(pid)?.filter(|stat| !stat.zombie) else { return Ok(None) };
-    let boot_id = boot_id().to_owned();
-    Ok(Some(ProcessId { pid, start_time: stat.start_time, boot_id, ns: own_ns() }))
+    let stat = seen(pid)?.filter(|stat| !stat.zombie);
+    stat.map(|stat| here(pid, stat.start_time)).transpose().map_err(std::io::Error::other)
 }
 
 /// Our own child, also if it has ended and was not waited for yet.
@@ -107,13 +102,19 @@ pub fn identify_child(pid: u32) -> Option<ProcessId> {
 
 /// As [`identify_child`], for whoever must not take a failed look for a child that is not there.
 pub(crate) fn identify_child_or_fail(pid: u32) -> std::io::Result<Option<ProcessId>> {
-    let stat = Stat::look(pid)?.filter(|stat| stat.parent == std::process::id());
-    Ok(stat.map(|stat| here(pid, stat.start_time)))
+    let stat = seen(pid)?.filter(|stat| stat.parent == std::process::id());
+    stat.map(|stat| here(pid, stat.start_time)).transpose().map_err(std::io::Error::other)
+}
+
+/// The process that has a pid in our namespace, and not in another one that `/proc` might show.
+fn seen(pid: u32) -> std::io::Result<Option<Stat>> {
+    namespace::own().map_err(std::io::Error::other)?;
+    Stat::look(pid)
 }
 
 /// An identity in this boot and namespace; with a start time of 0 it is nobody's, so a process that is gone.
-pub(crate) fn here(pid: u32, start_time: u64) -> ProcessId {
-    ProcessId { pid, start_time, boot_id: boot_id().to_owned(), ns: own_ns() }
+pub(crate) fn here(pid: u32, start_time: u64) -> Result<ProcessId> {
+    Ok(ProcessId { pid, start_time, boot_id: boot_id().to_owned(), ns: namespace::own()? })
 }
 
 /// What is known of a process from its identity. Dead is only who is proved dead: a look that fails proves nothing.
@@ -123,8 +124,10 @@ pub fn probe(id: &ProcessId) -> Life {
     if id.boot_id != boot {
         return Life::Dead;
     }
-    if id.ns != own_ns() {
-        return Life::Unknown;
+    match namespace::own() {
+        Ok(own) if own == id.ns => {}
+        Ok(_) => return namespace::probe_foreign(id),
+        Err(_) => return Life::Unknown,
     }
     match Stat::look(id.pid) {
         Ok(Some(now)) if !now.zombie && now.start_time == id.start_time => Life::Alive,
@@ -140,7 +143,9 @@ pub fn is_alive(id: &ProcessId) -> bool {
 
 /// Whether that very process is seen to be stopped: it hears no signal but the last one.
 pub fn is_stopped(id: &ProcessId) -> bool {
-    is_alive(id) && matches!(Stat::look(id.pid), Ok(Some(now)) if now.stopped)
+    // In another namespace the number is somebody else's.
+    let here = namespace::own().is_ok_and(|own| own == id.ns);
+    here && is_alive(id) && matches!(Stat::look(id.pid), Ok(Some(now)) if now.stopped)
 }
 
 /// A process and all it descends from, itself first, as far as can be seen.
@@ -148,7 +153,8 @@ pub fn lineage(pid: u32) -> Vec<ProcessId> {
     let (mut found, mut next) = (Vec::new(), pid);
     while found.len() < DEEPEST && next > 1 {
         let Ok(Some(stat)) = Stat::look(next) else { break };
-        found.push(here(next, stat.start_time));
+        let Ok(id) = here(next, stat.start_time) else { break };
+        found.push(id);
         next = stat.parent;
     }
     found
@@ -215,6 +221,14 @@ impl PidFd {
     /// The system has no descriptors left or no pidfds; or whether it is gone cannot be known from here.
     pub fn open(id: &ProcessId) -> Result<Option<PidFd>> {
         let Some(pid) = killable(id.pid) else { return Ok(None) };
+        let unknown = |why| Err(Error::because("take hold of process", id.pid.to_string(), why));
+        // Its number is somebody else's here.
+        if id.boot_id == known_boot_id()? && id.ns != namespace::own()? {
+            return match namespace::probe_foreign(id) {
+                Life::Dead => Ok(None),
+                Life::Alive | Life::Unknown => unknown("it is in another pid namespace"),
+            };
+        }
         let fd = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(fd) => Some(fd),
             Err(Errno::SRCH) => None,
@@ -224,10 +238,7 @@ impl PidFd {
         match probe(id) {
             Life::Alive => Ok(fd.map(|fd| PidFd { fd, pid: id.pid })),
             Life::Dead => Ok(None),
-            Life::Unknown => {
-                let why = "whether it runs cannot be known from here";
-                Err(Error::because("take hold of process", id.pid.to_string(), why))
-            }
+            Life::Unknown => unknown("whether it runs cannot be known from here"),
         }
     }
 
@@ -335,7 +346,9 @@ mod tests {
         assert_eq!(probe(&me), Life::Alive);
         assert_eq!(probe(&ProcessId { start_time: me.start_time + 1, ..me.clone() }), Life::Dead);
         assert_eq!(probe(&ProcessId { boot_id: "ffffffff".to_owned(), ..me.clone() }), Life::Dead);
-        assert_eq!(probe(&ProcessId { ns: me.ns + 1, ..me }), Life::Unknown);
+        // Where every process is seen, that nobody is in such a namespace is seen too.
+        let foreign = if sees_all() { Life::Dead } else { Life::Unknown };
+        assert_eq!(probe(&ProcessId { ns: me.ns + 1, ..me }), foreign);
     }
 
     #[test]
@@ -344,8 +357,12 @@ mod tests {
         let parent = std::os::unix::process::parent_id();
         for pid in [parent.max(2), u32::MAX >> 2] {
             let foreign = ProcessId { pid, ns: me.ns + 1, ..me.clone() };
-            assert!(PidFd::open(&foreign).is_err(), "{pid}");
-            assert!(signal(&foreign, Signal::CONT).is_err(), "{pid}");
+            let (held, signalled) = (PidFd::open(&foreign), signal(&foreign, Signal::CONT));
+            if sees_all() {
+                assert!(held.expect("it is known").is_none() && !signalled.expect("it is known"), "{pid}");
+            } else {
+                assert!(held.is_err() && signalled.is_err(), "{pid}");
+            }
         }
         let gone = ProcessId { pid: u32::MAX >> 2, ..me };
         assert!(PidFd::open(&gone).expect("it is known").is_none());

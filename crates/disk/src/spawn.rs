@@ -99,7 +99,7 @@ impl Program {
             // Dropping a std child neither waits nor kills.
             Ok(Some(id)) => Ok(id),
             // Ended, and waited for by whoever takes all children's statuses here.
-            Ok(None) => Ok(process::here(child.id(), 0)),
+            Ok(None) => process::here(child.id(), 0),
             Err(e) => {
                 end(&mut child);
                 Err(Error::new("look at what was started from", &self.path, e))

@@ -8,6 +8,7 @@ use netsky_model::process::ProcessId;
 
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::namespace;
 use crate::process::{PidFd, Signal, Stat, identify_or_fail, is_gone};
 
 /// Start of the entry that says "apart".
@@ -24,8 +25,9 @@ pub struct Swept {
     pub left: Vec<ProcessId>,
 }
 
-/// Every process of this pid namespace.
-fn pids() -> Result<Vec<u32>> {
+/// Every process of this pid namespace, and of those below it.
+pub(crate) fn pids() -> Result<Vec<u32>> {
+    namespace::own()?;
     let entries = std::fs::read_dir("/proc").map_err(|e| Error::new("list processes in", "/proc", e))?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }

@@ -102,7 +102,7 @@ pub fn session_up(cx: &Context<'_>, caller: &Caller) -> Result<UpProof> {
         agent: agent.clone(),
         generation: *generation,
         at: clock::wall_seconds(),
-        process: process::me(),
+        process: process::identity()?,
     };
     state::write_json(cx.layout.up(&nonce), &proof)?;
     Ok(proof)

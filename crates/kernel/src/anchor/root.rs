@@ -54,7 +54,7 @@ pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
     let (mut journal, chain) = Journal::open(&layout.journal(), |event| recall.fold(&event))?;
     let epoch = netsky_disk::state::next_epoch(layout.epoch(ROLE), recall.epoch())?;
     journal.begin(epoch);
-    let me = netsky_disk::process::me();
+    let me = netsky_disk::process::identity()?;
     let id = netsky_disk::random::short();
     let version = env!("CARGO_PKG_VERSION");
     lock.note(&Holder { me: &me, anchor_id: &id, epoch, version })?;

@@ -51,7 +51,7 @@ pub(super) fn come_up(args: &Args) -> Result<Worker, Refused> {
         let why = format!("session {} is held by another worker", args.name);
         return Err(Refused { kind: StartFailure::Busy, why });
     };
-    let me = process::me();
+    let me = process::identity().map_err(setup)?;
     // Advice for people; the lock itself is the truth.
     let _ = lock.note(&me);
     let meta = reserved(&layout, args)?;
