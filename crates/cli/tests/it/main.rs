@@ -32,3 +32,4 @@ mod screen;
 mod skipped;
 mod stage;
 mod watch;
+mod worlds;
