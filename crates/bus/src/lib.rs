@@ -41,5 +41,6 @@ pub use list::Entry;
 pub use poison::Quarantined;
 pub use queue::{Aside, Few};
 pub use release::{Owner, Released};
+pub use retry::Retried;
 pub use send::{Draft, Sent};
 pub use sender::check as check_sender;

@@ -8,19 +8,33 @@ use crate::bus::{Bus, Told, point};
 use crate::error::{Error, Result};
 use crate::poison::{REASON_BYTES, reason_of};
 
+/// What became of a dead letter that was retried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retried {
+    /// Which one.
+    pub id: EnvelopeId,
+    /// It waited before; nothing was done.
+    pub already: bool,
+}
+
 impl Bus<'_> {
     /// Puts a dead letter back into the inbox, as one attempt more; durable when this returns. Why it had died goes into
-    /// the record. `id` may be shortened where unambiguous.
+    /// the record. `id` may be shortened where unambiguous. What waits already stays as it is.
     ///
     /// # Errors
     /// No such envelope, one that is no dead letter, bytes that are no envelope, or what the file system refuses.
-    pub fn retry(&self, agent: &AgentId, id: &str) -> Result<EnvelopeId> {
+    pub fn retry(&self, agent: &AgentId, id: &str) -> Result<Retried> {
         let channel = self.channel(agent)?;
         loop {
             let found = self.find(agent, id)?;
-            let to = transition(found.state, Event::Retry)?;
-            let (poison, inbox) = (channel.dir(State::Poisoned)?, channel.dir(State::Written)?);
             let id = found.name.key.id.clone();
+            let (poison, inbox) = (channel.dir(State::Poisoned)?, channel.dir(State::Written)?);
+            if found.state == State::Written {
+                // Whoever put it there may have died before it was durable.
+                inbox.sync()?;
+                return Ok(Retried { id, already: true });
+            }
+            let to = transition(found.state, Event::Retry)?;
             let whole = poison.read(&found.file, MAX_BYTES as u64);
             if !whole.is_ok_and(|bytes| Envelope::parse(&bytes).is_ok()) {
                 return Err(Error::Damaged { agent: agent.clone(), id });
@@ -39,7 +53,7 @@ impl Bus<'_> {
             let why = format!("the owner retried it; it had died because {}", String::from_utf8_lossy(&died));
             let told = Told { reason: Some(why.trim_end()), cause: Some(Cause::Retried), ..Told::default() };
             self.moved(agent, &back, to, told);
-            return Ok(id);
+            return Ok(Retried { id, already: false });
         }
     }
 }

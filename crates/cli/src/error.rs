@@ -177,7 +177,7 @@ impl From<netsky_bus::Error> for Error {
             Bus::Surface { .. } => Self::new(Kind::Failed, what),
             Bus::Damaged { .. } => Self::new(Kind::Refused, what).hint("it stays in poison/ as evidence"),
             Bus::TooFar(_) => Self::new(Kind::Refused, what).hint("it stays where it is"),
-            Bus::Illegal(_) => Self::new(Kind::Failed, what),
+            Bus::Illegal(_) => Self::new(Kind::Refused, what).hint("it stays where it is"),
         }
     }
 }

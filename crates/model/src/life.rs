@@ -132,9 +132,24 @@ impl Cause {
     }
 }
 
+impl Event {
+    /// What it makes of an envelope, as messages say it.
+    fn word(self) -> &'static str {
+        match self {
+            Event::Claim => "claimed",
+            Event::Surface => "surfaced",
+            Event::Ack => "acknowledged",
+            Event::GiveBack { .. } | Event::HandBack => "given back",
+            Event::Reject => "put aside",
+            Event::Forward => "forwarded",
+            Event::Retry => "retried",
+        }
+    }
+}
+
 /// An event that cannot happen in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{event:?} cannot happen to an envelope that is {state}")]
+#[error("an envelope that is {state} cannot be {}", .event.word())]
 pub struct Illegal {
     /// Where the envelope is.
     pub state: State,

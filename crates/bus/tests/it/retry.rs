@@ -50,10 +50,14 @@ fn what_is_no_dead_letter_or_no_envelope_is_not_retried() {
     let home = Home::new();
     let bus = home.bus(&Nobody);
     let id = bus.send(draft("x")).expect("sent").id;
-    assert!(matches!(bus.retry(&AgentId::root(), id.as_str()), Err(Error::Illegal(_))));
+    let retried = bus.retry(&AgentId::root(), id.as_str()).expect("it waits");
+    assert!(retried.already, "and nothing was done");
+    let taken = bus.send(draft("y")).expect("sent").id;
+    bus.ack(&AgentId::root(), taken.as_str()).expect("acked");
+    assert!(matches!(bus.retry(&AgentId::root(), taken.as_str()), Err(Error::Illegal(_))));
     std::fs::write(home.folder(State::Poisoned).join("00000000000000000042-bad.json"), "{").expect("written");
     assert!(matches!(bus.retry(&AgentId::root(), "bad"), Err(Error::Damaged { .. })));
-    assert_eq!(home.counts(), [1, 0, 0, 0, 1]);
+    assert_eq!(home.counts(), [1, 0, 0, 1, 1]);
 }
 
 #[test]

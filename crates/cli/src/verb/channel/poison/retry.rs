@@ -1,6 +1,6 @@
 //! `netsky channel poison retry`: the owner lets a dead letter be tried once more.
 
-use netsky_bus::Bus;
+use netsky_bus::{Bus, Retried};
 use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, EnvelopeId};
 use serde_json::json;
@@ -27,10 +27,10 @@ impl Run for Args {
         cx.owner_only("channel poison retry")?;
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
-        let id = Bus::open(layout, &telemetry).retry(&self.agent, self.id.as_str())?;
+        let Retried { id, already } = Bus::open(layout, &telemetry).retry(&self.agent, self.id.as_str())?;
         if cx.json {
-            return output::json(&json!({"id": id, "state": "written"}));
+            return output::json(&json!({"id": id, "state": "written", "already": already}));
         }
-        output::say(&format!("{id} waits again"))
+        output::say(&format!("{id} waits {}", if already { "already" } else { "again" }))
     }
 }
