@@ -20,7 +20,7 @@ fn home() -> Home {
 }
 
 /// Exit 0, or one line on standard error and an exit code that the documents know.
-fn clear_answer(outcome: &Outcome) -> Result<bool> {
+pub(crate) fn clear_answer(outcome: &Outcome) -> Result<bool> {
     let stderr = &outcome.run.stderr;
     match outcome.run.ended {
         Ended::Exited(0) => Ok(true),
@@ -65,40 +65,23 @@ fn drain_under(errno: Errno) {
     });
 }
 
-#[test]
-fn fm_send_enospc_every_syscall() {
-    send_under(Errno::ENOSPC);
-}
-
-#[test]
-fn fm_send_eio_every_syscall() {
-    send_under(Errno::EIO);
-}
-
-#[test]
-fn fm_send_enospc_every_syscall_with_create() {
+fn create_under(errno: Errno) {
     let send = ["channel", "send", "agent7", "text", "--from", "agent0", "--create", "--id", "again"];
-    break_everywhere(
-        "send --create, ENOSPC",
-        Fault::Fail(Errno::ENOSPC),
-        &Home::init(),
-        &send,
-        |home, outcome| {
-            let sent = clear_answer(outcome)?;
-            ensure!(!sent || home.audit("agent7")?.folder_of("again") == Some("inbox"), "exit 0, is absent");
-            home.netsky(send)?;
-            ensure!(home.drain()?.len() == 1, "not once");
-            Ok(())
-        },
-    );
+    let name = format!("send --create, {errno}");
+    break_everywhere(&name, Fault::Fail(errno), &Home::init(), &send, |home, outcome| {
+        let sent = clear_answer(outcome)?;
+        ensure!(!sent || home.audit("agent7")?.folder_of("again") == Some("inbox"), "exit 0, is absent");
+        home.netsky(send)?;
+        ensure!(home.drain()?.len() == 1, "not once");
+        Ok(())
+    });
 }
 
-#[test]
-fn fm_ack_eio_every_syscall() {
+fn ack_under(errno: Errno) {
     let template = home();
     template.drain().expect("drained");
     let ack = ["channel", "ack", "agent7", "first"];
-    break_everywhere("ack, EIO", Fault::Fail(Errno::EIO), &template, &ack, |home, outcome| {
+    break_everywhere(&format!("ack, {errno}"), Fault::Fail(errno), &template, &ack, |home, outcome| {
         let acked = clear_answer(outcome)?;
         let there = home.audit("agent7")?.folder_of("first");
         ensure!(there == Some("acked") || (!acked && there == Some("delivered")), "is in {there:?}");
@@ -108,9 +91,38 @@ fn fm_ack_eio_every_syscall() {
     });
 }
 
-#[test]
-fn fm_claim_eio_and_fm_deliver_eio_every_syscall() {
-    drain_under(Errno::EIO);
+/// One test for each error of each operation.
+macro_rules! cells {
+    ($($operation:ident: $under:ident;)*) => { $(mod $operation {
+        use super::*;
+
+        #[test]
+        fn enospc_every_syscall() {
+            $under(Errno::ENOSPC);
+        }
+
+        #[test]
+        fn eio_every_syscall() {
+            $under(Errno::EIO);
+        }
+
+        #[test]
+        fn emfile_every_syscall() {
+            $under(Errno::EMFILE);
+        }
+
+        #[test]
+        fn erofs_every_syscall() {
+            $under(Errno::EROFS);
+        }
+    })* };
+}
+
+cells! {
+    fm_send: send_under;
+    fm_send_create: create_under;
+    fm_claim_and_fm_deliver: drain_under;
+    fm_ack: ack_under;
 }
 
 #[test]
@@ -128,11 +140,6 @@ fn fm_claim_eio_of_one_file_stops_no_neighbour() {
     assert!(surfacings(&outcome.run.stdout).iter().any(|one| one.id == "second"), "{}", outcome.run.stdout);
     let surfaced = template.drain().expect("drained");
     assert!(surfaced.iter().any(|one| one.id == "first"), "it waited: {surfaced:?}");
-}
-
-#[test]
-fn fm_claim_emfile_and_fm_deliver_emfile_every_syscall() {
-    drain_under(Errno::EMFILE);
 }
 
 #[test]

@@ -295,12 +295,12 @@ fn fm_ack_kill_every_syscall() {
 }
 
 /// A second point that differs from the first and sweeps through the recovery as the first sweeps through the run.
-fn scattered(outcome: &Outcome, within: usize) -> usize {
+pub(crate) fn scattered(outcome: &Outcome, within: usize) -> usize {
     outcome.hit.as_ref().map_or(0, |point| (point.index * 7 + 3) % within)
 }
 
 /// Most second kills must have hit: a stacked test that only ever killed once fails.
-fn enough(hits: usize, points: &[Point]) {
+pub(crate) fn enough(hits: usize, points: &[Point]) {
     println!("  of {} recoveries {hits} were killed too", points.len());
     assert!(hits * 2 >= points.len(), "only {hits} of {} recoveries were killed", points.len());
 }

@@ -8,6 +8,9 @@ mod bus_home;
 #[path = "../../../disk/tests/it/bystander.rs"]
 mod bystander;
 mod calls;
+// As `errno_points`.
+#[cfg(target_arch = "x86_64")]
+mod cells;
 mod channel;
 mod check;
 mod constellation;

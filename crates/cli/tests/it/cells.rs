@@ -1,0 +1,288 @@
+//! L2, L5: the matrix of faults for the verbs that `kill_points` and `errno_points` have no chapter of their own for.
+//!
+//! Each verb is killed before and after each of its calls, its repeat is killed too, and each of its calls is made to fail
+//! with each of four errors. One judge for all: what the verb said is so; its repeat succeeds; then everything is as if it
+//! had been done once, and every message surfaces exactly once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use netsky_sim::{Ended, Errno, Outcome};
+
+use crate::bus_home::{Home, repeats_are_flagged};
+use crate::everywhere::{Fault, break_everywhere};
+use crate::kill_points::{enough, scattered};
+
+/// A verb on a home in which there is something to do.
+struct Cell {
+    name: &'static str,
+    home: fn() -> Home,
+    args: &'static [&'static str],
+    /// Whether it was done; an error if the home is not whole, or not as the verb's output says.
+    done: fn(&Home, &str) -> Result<bool>,
+    /// Repeats that are killed for each kill of a first run, each somewhere else.
+    stacked: usize,
+    /// Attempts under which the messages of agent7 surface afterwards, by id.
+    surface: &'static [(&'static str, u32)],
+}
+
+impl Cell {
+    /// After a run that was broken: what it said is so, and a repeat makes everything whole.
+    fn judge(&self, home: &Home, outcome: &Outcome) -> Result<()> {
+        let done = (self.done)(home, &outcome.run.stdout)?;
+        ensure!(done || outcome.run.ended != Ended::Exited(0), "exit 0, is not done");
+        home.netsky(self.args.iter().copied())?;
+        self.is_done_once(home)
+    }
+
+    fn is_done_once(&self, home: &Home) -> Result<()> {
+        ensure!((self.done)(home, "")?, "the repeat did not do it");
+        let surfaced = home.drain()?;
+        // In any order: of a batch some lines may have been sent by the first run and some by its repeat.
+        let mut seen: Vec<(&str, u32)> = surfaced.iter().map(|one| (&*one.id, one.attempt)).collect();
+        let mut wanted = self.surface.to_vec();
+        (seen.sort_unstable(), wanted.sort_unstable());
+        ensure!(seen == wanted, "surfaced {seen:?}");
+        repeats_are_flagged(&surfaced, 0)
+    }
+
+    fn killed(&self) {
+        break_everywhere(self.name, Fault::Kill, &(self.home)(), self.args, |home, outcome| {
+            self.judge(home, outcome)
+        });
+    }
+
+    fn killed_again(&self) {
+        let (template, hits) = ((self.home)(), AtomicUsize::new(0));
+        let mut points = Vec::new();
+        for nth in 0..self.stacked {
+            let name = format!("{}, stacked", self.name);
+            let calls =
+                template.copy().stepper(self.args.iter().copied()).points().expect("unbroken").points.len();
+            points.extend(break_everywhere(&name, Fault::Kill, &template, self.args, |home, outcome| {
+                let at = (scattered(outcome, calls) + nth * calls / self.stacked) % calls;
+                let second = home.stepper(self.args.iter().copied()).kill_at(at)?;
+                hits.fetch_add(usize::from(second.hit.is_some()), Ordering::Relaxed);
+                self.judge(home, &second)
+            }));
+        }
+        enough(hits.into_inner(), &points);
+    }
+
+    fn failed(&self, errno: Errno) {
+        let name = format!("{}, {errno}", self.name);
+        break_everywhere(&name, Fault::Fail(errno), &(self.home)(), self.args, |home, outcome| {
+            crate::errno_points::clear_answer(outcome)?;
+            self.judge(home, outcome)
+        });
+    }
+}
+
+/// One test for each fault of each verb.
+macro_rules! cells {
+    ($($cell:ident: $verb:expr;)*) => { $(mod $cell {
+        use super::*;
+
+        #[test]
+        fn kill_every_syscall() {
+            $verb.killed();
+        }
+
+        #[test]
+        fn kill_every_syscall_then_kill_the_repeat() {
+            $verb.killed_again();
+        }
+
+        #[test]
+        fn enospc_every_syscall() {
+            $verb.failed(Errno::ENOSPC);
+        }
+
+        #[test]
+        fn eio_every_syscall() {
+            $verb.failed(Errno::EIO);
+        }
+
+        #[test]
+        fn emfile_every_syscall() {
+            $verb.failed(Errno::EMFILE);
+        }
+
+        #[test]
+        fn erofs_every_syscall() {
+            $verb.failed(Errno::EROFS);
+        }
+    })* };
+}
+
+cells! {
+    fm_send_batch: BATCH;
+    fm_forward: FORWARD;
+    fm_release: RELEASE;
+    fm_poison_retry: RETRY;
+    fm_home_adopt: ADOPT;
+    fm_ledger_rebuild: REBUILD;
+    fm_query: QUERY;
+    fm_list: LIST;
+}
+
+/// agent7 has `one` delivered and `two` waiting; agent8 has a channel.
+fn two() -> Home {
+    let home = Home::init();
+    send(&home, "agent8", "other");
+    send(&home, "agent7", "one");
+    home.drain().expect("drained");
+    send(&home, "agent7", "two");
+    home
+}
+
+fn send(home: &Home, agent: &str, id: &str) {
+    let words = ["channel", "send", agent, "text", "--from", "owner", "--create", "--id", id];
+    home.netsky(words).expect("sent");
+}
+
+const BATCH: Cell = Cell {
+    name: "send --batch",
+    home: || {
+        let home = two();
+        let line =
+            |n: usize| format!("{{\"to\":\"agent7\",\"from\":\"agent0\",\"text\":\"t\",\"id\":\"b{n}\"}}\n");
+        std::fs::write(home.path().join("lines"), (1..=4).map(line).collect::<String>()).expect("written");
+        home
+    },
+    args: &["channel", "send", "--batch", "--file", "home/lines"],
+    done: |home, said| {
+        let audit = home.audit("agent7")?;
+        for line in said.lines().filter(|line| line.ends_with('}')) {
+            let answer: serde_json::Value = serde_json::from_str(line)?;
+            let id = answer["id"].as_str().unwrap_or_default();
+            let is_sent = answer["sent"] == true || answer["duplicate"] == true;
+            ensure!(!is_sent || audit.folder_of(id) == Some("inbox"), "said sent, is absent: {line}");
+        }
+        Ok((1..=4).all(|n| audit.folder_of(&format!("b{n}")) == Some("inbox")))
+    },
+    stacked: 2,
+    surface: &[("two", 1), ("b1", 1), ("b2", 1), ("b3", 1), ("b4", 1)],
+};
+
+const FORWARD: Cell = Cell {
+    name: "forward",
+    home: two,
+    args: &["channel", "forward", "agent7", "one", "--to", "agent8"],
+    done: |home, said| {
+        let (here, there) = (home.audit("agent7")?, home.audit("agent8")?);
+        let copies = there.found.len() - 1;
+        ensure!(copies <= 1, "{copies} copies");
+        let done = here.folder_of("one") == Some("forwarded");
+        ensure!(!done || copies == 1, "forwarded, and no copy is there");
+        ensure!(done || here.folder_of("one") == Some("delivered"), "is in {:?}", here.folder_of("one"));
+        ensure!(done || said.is_empty(), "said {said}");
+        Ok(done)
+    },
+    stacked: 2,
+    surface: &[("two", 1)],
+};
+
+const RELEASE: Cell = Cell {
+    name: "release",
+    home: two,
+    args: &["channel", "release", "agent7", "one"],
+    done: |home, said| {
+        let audit = home.audit("agent7")?;
+        let one = audit.found.get("one").context("lost")?;
+        let done = one.folder == "inbox";
+        ensure!(one.attempt == if done { 2 } else { 1 }, "attempt {}", one.attempt);
+        ensure!(done || (one.folder == "delivered" && said.is_empty()), "said {said}, is {}", one.folder);
+        Ok(done)
+    },
+    stacked: 2,
+    surface: &[("one", 2), ("two", 1)],
+};
+
+const RETRY: Cell = Cell {
+    name: "poison retry",
+    home: || {
+        let home = two();
+        let (inbox, poison) = (home.channel("agent7", "inbox"), home.channel("agent7", "poison"));
+        let file = home.files("agent7", "inbox").expect("read").remove(0);
+        std::fs::rename(inbox.join(&file), poison.join(&file)).expect("moved");
+        std::fs::write(poison.join(format!("{file}.reason")), "a test wanted it\n").expect("written");
+        home
+    },
+    args: &["channel", "poison", "retry", "agent7", "two"],
+    done: |home, said| {
+        let done = home.audit("agent7")?.folder_of("two") == Some("inbox");
+        let dead = home.files("agent7", "poison")?.iter().filter(|file| file.ends_with(".json")).count();
+        ensure!(dead == usize::from(!done), "{dead} dead letters");
+        ensure!(done || said.is_empty(), "said {said}");
+        Ok(done)
+    },
+    stacked: 2,
+    surface: &[("two", 2)],
+};
+
+const ADOPT: Cell = Cell {
+    name: "home adopt",
+    home: || {
+        let home = two();
+        let file = home.path().join("home.json");
+        let text = std::fs::read_to_string(&file).expect("read");
+        let elsewhere = text.replace(home.path().to_str().expect("text"), "/nowhere/home");
+        std::fs::write(file, elsewhere).expect("written");
+        home
+    },
+    args: &["home", "adopt"],
+    done: |home, said| {
+        let ended = home.stepper(["channel", "show", "agent7", "two"]).run()?.ended;
+        ensure!(matches!(ended, Ended::Exited(0 | 4)), "a look ended with {ended:?}");
+        let done = ended == Ended::Exited(0);
+        ensure!(done || said.is_empty(), "said {said}");
+        Ok(done)
+    },
+    stacked: 2,
+    surface: &[("two", 1)],
+};
+
+const COUNT: &[&str] = &["query", "SELECT count(*) FROM envelopes", "--csv"];
+
+/// The record must have everything whoever asks, after whatever was done to its database.
+fn counted(home: &Home, _: &str) -> Result<bool> {
+    let counted = home.netsky(COUNT.iter().copied())?.stdout;
+    ensure!(counted.lines().last() == Some("3"), "counted {counted}");
+    Ok(true)
+}
+
+const REBUILD: Cell = Cell {
+    name: "ledger rebuild",
+    home: two,
+    args: &["ledger", "rebuild"],
+    done: counted,
+    stacked: 1,
+    surface: &[("two", 1)],
+};
+
+const QUERY: Cell = Cell {
+    name: "query",
+    home: two,
+    args: COUNT,
+    done: |home, said| {
+        // What it could not read it does not count, and says so: that is not exit 0.
+        Ok(counted(home, said)? && (said.is_empty() || said.ends_with("\n3\n")))
+    },
+    stacked: 1,
+    surface: &[("two", 1)],
+};
+
+const LIST: Cell = Cell {
+    name: "list",
+    home: two,
+    args: &["--json", "channel", "list", "agent7"],
+    done: |home, _| {
+        let audit = home.audit("agent7")?;
+        ensure!(audit.folder_of("one") == Some("delivered"), "a look changed something");
+        ensure!(audit.folder_of("two") == Some("inbox"), "a look changed something");
+        Ok(true)
+    },
+    stacked: 1,
+    surface: &[("two", 1)],
+};
