@@ -13,7 +13,6 @@ use rustix::fs::{AtFlags, FileType, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, ReadError, Result};
-use crate::names::{End, Names, Selection};
 use crate::sys::{self, Handle, Stat};
 use crate::{clock, fault, process};
 
@@ -24,6 +23,15 @@ const FOLDER_MODE: u32 = 0o700;
 const SETTLED: std::time::Duration = std::time::Duration::from_secs(2);
 /// Files are ours alone.
 const FILE_MODE: u32 = 0o600;
+
+/// What the wall clock said, in seconds, when something happened to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// Its bytes were written.
+    pub written: i64,
+    /// Anything of it changed: it was moved, say.
+    pub changed: i64,
+}
 
 /// An opened folder.
 #[derive(Debug)]
@@ -119,56 +127,6 @@ impl Dir {
         self.handle.each_name(take).map_err(|e| self.error("list folder", e))
     }
 
-    /// The lowest names in it above `after`, in order, as far as `bound` allows.
-    ///
-    /// # Errors
-    /// The folder cannot be read.
-    pub fn lowest_names(&self, after: Option<&OsStr>, bound: usize) -> Result<Names> {
-        let mut lowest = Selection::new(End::Lowest, bound);
-        self.each_name(|name| {
-            if after.is_none_or(|after| name > after) {
-                lowest.offer(name);
-            }
-        })?;
-        Ok(lowest.end())
-    }
-
-    /// The highest names in it that `wanted` accepts, in rising order, as far as `bound` allows.
-    ///
-    /// # Errors
-    /// The folder cannot be read.
-    pub fn highest_names(&self, bound: usize, wanted: impl Fn(&OsStr) -> bool) -> Result<Names> {
-        let mut highest = Selection::new(End::Highest, bound);
-        self.each_name(|name| {
-            if wanted(name) {
-                highest.offer(name);
-            }
-        })?;
-        Ok(highest.end())
-    }
-
-    /// As [`Dir::lowest_names`], but with each name come all lower ones that were placed before it.
-    ///
-    /// A large folder is read in several calls, so one listing can show a name and miss an older one that came between
-    /// two calls. So it is listed until a listing adds nothing: all of that one was there when it began.
-    ///
-    /// # Errors
-    /// The folder cannot be read.
-    pub fn settled_names(&self, after: Option<&OsStr>, bound: usize) -> Result<Names> {
-        // Ends: names rise with time, so only what was on its way already can still come below the last one.
-        loop {
-            let names = self.lowest_names(after, bound)?;
-            let Some(last) = names.last() else { return Ok(names) };
-            let mut missed = false;
-            self.each_name(|name| {
-                missed |= after.is_none_or(|after| name > after) && name <= last && !names.has(name);
-            })?;
-            if !missed {
-                return Ok(names);
-            }
-        }
-    }
-
     fn look(&self, name: &OsStr) -> std::result::Result<Stat, Errno> {
         sys::stat(Some(&self.handle), name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)
     }
@@ -205,6 +163,18 @@ impl Dir {
     pub fn size(&self, name: impl AsRef<OsStr>) -> Result<Option<u64>> {
         match self.look(name.as_ref()) {
             Ok(stat) => Ok(Some(stat.size)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(e) => Err(self.file_error("look at", name, e)),
+        }
+    }
+
+    /// When a name was last written and last changed; none if it is not there.
+    ///
+    /// # Errors
+    /// The folder cannot be searched.
+    pub fn times(&self, name: impl AsRef<OsStr>) -> Result<Option<Times>> {
+        match self.look(name.as_ref()) {
+            Ok(stat) => Ok(Some(Times { written: stat.written, changed: stat.changed })),
             Err(Errno::NOENT) => Ok(None),
             Err(e) => Err(self.file_error("look at", name, e)),
         }

@@ -6,6 +6,61 @@ use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
+use crate::error::Result;
+use crate::fs::Dir;
+
+impl Dir {
+    /// The lowest names in it above `after`, in order, as far as `bound` allows.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn lowest_names(&self, after: Option<&OsStr>, bound: usize) -> Result<Names> {
+        let mut lowest = Selection::new(End::Lowest, bound);
+        self.each_name(|name| {
+            if after.is_none_or(|after| name > after) {
+                lowest.offer(name);
+            }
+        })?;
+        Ok(lowest.end())
+    }
+
+    /// The highest names in it that `wanted` accepts, in rising order, as far as `bound` allows.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn highest_names(&self, bound: usize, wanted: impl Fn(&OsStr) -> bool) -> Result<Names> {
+        let mut highest = Selection::new(End::Highest, bound);
+        self.each_name(|name| {
+            if wanted(name) {
+                highest.offer(name);
+            }
+        })?;
+        Ok(highest.end())
+    }
+
+    /// As [`Dir::lowest_names`], but with each name come all lower ones that were placed before it.
+    ///
+    /// A large folder is read in several calls, so one listing can show a name and miss an older one that came between
+    /// two calls. So it is listed until a listing adds nothing: all of that one was there when it began.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn settled_names(&self, after: Option<&OsStr>, bound: usize) -> Result<Names> {
+        // Ends: names rise with time, so only what was on its way already can still come below the last one.
+        loop {
+            let names = self.lowest_names(after, bound)?;
+            let Some(last) = names.last() else { return Ok(names) };
+            let mut missed = false;
+            self.each_name(|name| {
+                missed |= after.is_none_or(|after| name > after) && name <= last && !names.has(name);
+            })?;
+            if !missed {
+                return Ok(names);
+            }
+        }
+    }
+}
+
 /// Names in rising order, as bytes.
 #[derive(Debug, Default)]
 pub struct Names {
@@ -53,7 +108,7 @@ impl Names {
         self.places.iter().map(|place| self.at(*place))
     }
 
-    pub(crate) fn has(&self, name: &OsStr) -> bool {
+    fn has(&self, name: &OsStr) -> bool {
         self.places.binary_search_by(|place| self.at(*place).cmp(name)).is_ok()
     }
 
@@ -89,25 +144,25 @@ impl Names {
 
 /// Which end of the order is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+enum End {
     Lowest,
     Highest,
 }
 
 /// The names at one end of the order, of however many are offered.
 #[derive(Debug)]
-pub(crate) struct Selection {
+struct Selection {
     names: Names,
     end: End,
     bound: usize,
 }
 
 impl Selection {
-    pub(crate) fn new(end: End, bound: usize) -> Selection {
+    fn new(end: End, bound: usize) -> Selection {
         Selection { names: Names::default(), end, bound }
     }
 
-    pub(crate) fn offer(&mut self, name: &OsStr) {
+    fn offer(&mut self, name: &OsStr) {
         self.names.push(name);
         // Sorted once for as many names as are kept, so the work for each name is bounded too.
         if self.names.len() >= self.bound.saturating_mul(2) {
@@ -115,7 +170,7 @@ impl Selection {
         }
     }
 
-    pub(crate) fn end(mut self) -> Names {
+    fn end(mut self) -> Names {
         self.cut();
         self.names
     }

@@ -8,3 +8,4 @@ mod home;
 mod locks;
 mod spawn;
 mod sweeps;
+mod watches;
