@@ -25,6 +25,7 @@ mod full_disk;
 mod hostile;
 mod identity;
 mod kill_points;
+mod large_inbox;
 mod ostk;
 mod power_cuts;
 mod racers;
