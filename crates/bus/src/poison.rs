@@ -114,7 +114,7 @@ pub(crate) fn is_reason(file: &OsStr) -> bool {
 }
 
 /// A name that can be printed and has room for a suffix.
-fn fit(file: &OsStr) -> String {
+pub(crate) fn fit(file: &OsStr) -> String {
     let plain = file.to_str().filter(|text| text.len() <= LONGEST_NAME && render::line(text) == **text);
     match plain {
         Some(text) => text.to_owned(),

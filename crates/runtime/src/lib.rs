@@ -8,6 +8,8 @@
 
 mod command;
 mod config;
+mod outbox;
 
 pub use command::{Launch, TAG_NONCE, TAG_SINCE, inherited};
 pub use config::{Config, ConfigError, Record, Slot};
+pub use outbox::carry_all;

@@ -1,15 +1,20 @@
 //! agentinfinity: triggers a tick when the kernel reports an end, when a restart is asked for, and when
-//! the anchor itself goes away. It repairs nothing itself, so it may die at any point.
+//! the anchor itself goes away. It repairs nothing itself, so it may die at any point. What programs drop into their outboxes
+//! it carries at once; the tick would too, later.
 
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
+use netsky_bus::Bus;
 use netsky_disk::layout::Layout;
 use netsky_disk::watch::Watch;
 use netsky_disk::{clock, process, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::EventKind;
+use netsky_ledger::Telemetry;
+use netsky_runtime::{Config, carry_all};
 
 use crate::context::Context;
 use crate::error::Result;
@@ -36,7 +41,7 @@ pub fn serve(cx: &Context<'_>, said: impl Fn(&str)) -> Result<Infallible> {
     let tell_too = tell.clone();
     std::thread::scope(|scope| {
         scope.spawn(move || follow_kernel(layout, &tell));
-        scope.spawn(move || follow_requests(layout, &tell_too));
+        scope.spawn(move || follow_files(layout, &tell_too));
         loop {
             let Ok(why) = told.recv() else { unreachable!("both followers run for ever") };
             // One tick answers everything that was told before it looks; what comes later gets its own.
@@ -79,12 +84,20 @@ fn follow_kernel(layout: &Layout, tell: &SyncSender<String>) {
     }
 }
 
-/// Tell of a restart request.
-fn follow_requests(layout: &Layout, tell: &SyncSender<String>) {
+/// Tell of a restart request, and carry what programs drop into their outboxes. One watch for both: systems give few.
+fn follow_files(layout: &Layout, tell: &SyncSender<String>) {
     // Without events (the user's inotify instances are used up) the rescan alone has to do.
     let watch = Watch::new(&[layout.state()]).ok();
+    let telemetry = Telemetry::new(layout);
+    let bus = Bus::open(layout, &telemetry).with_limits(Config::last_good(layout).bus);
     let mut told = false;
     loop {
+        // Watched before they are looked into; those of agents that come to be are met by a later round.
+        for folder in outboxes(&bus, layout) {
+            let _ = watch.as_ref().map(|watch| watch.add(folder));
+        }
+        // What does not go is told by the tick, which tries again.
+        let _ = carry_all(&bus);
         let waits = state::exists(layout.restart_request()).unwrap_or(false);
         // Told once a request: while it cannot be claimed yet, the ticker's cadence is fast enough.
         if waits && !told {
@@ -95,4 +108,10 @@ fn follow_requests(layout: &Layout, tell: &SyncSender<String>) {
             clock::pause(RESCAN);
         }
     }
+}
+
+/// Where replies are dropped, and where new agents come to be.
+fn outboxes(bus: &Bus<'_>, layout: &Layout) -> Vec<PathBuf> {
+    let agents = bus.agents().unwrap_or_default();
+    agents.iter().map(|agent| layout.outbox(agent)).chain([layout.channels()]).collect()
 }

@@ -10,6 +10,7 @@ mod home;
 mod ids;
 mod list;
 mod others;
+mod outbox;
 mod quarantine;
 mod quota;
 mod release;

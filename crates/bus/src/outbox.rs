@@ -1,0 +1,193 @@
+//! The outbox: files that a program drops, carried as messages of its agent.
+//!
+//! Promise: what a program wrote whole is delivered once, under an id that derives from what it is, and its file removed
+//! last; what is no reply goes to the agent's dead letters. Whoever the file says it is from, it is from this agent, and
+//! nothing it claims of trust or proof counts.
+//!
+//! A file is taken out of the program's reach first (renamed within the folder): one that the program writes again under
+//! the same name is another reply. One carrier an agent, by lock.
+
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use netsky_disk::ReadError;
+use netsky_disk::clock;
+use netsky_disk::fs::Dir;
+use netsky_disk::lock::Lock;
+use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
+use netsky_model::id::{AgentId, EnvelopeId};
+
+use crate::bus::{Bus, point};
+use crate::channel::Channel;
+use crate::error::{Error, Result};
+use crate::poison::{Quarantined, bury, fit};
+use crate::queue::Few;
+use crate::send::Draft;
+
+/// Files carried in one go; the next go takes the next ones.
+const BATCH: usize = 100;
+
+/// In front of the name of a file that was taken. A name that begins with a dot is not looked at otherwise: programs may
+/// write under one and rename.
+const TAKEN: &str = ".taken.";
+
+/// A file that does not read may be written to still, unless it has been quiet for as long.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Longest file name that has room for [`TAKEN`].
+const LONGEST_NAME: usize = 255 - TAKEN.len();
+
+/// What one go carried.
+#[derive(Debug, Default)]
+pub struct Carried {
+    /// Replies that are messages now, and to whom.
+    pub sent: Few<(EnvelopeId, AgentId)>,
+    /// What was no reply and went to the agent's dead letters.
+    pub quarantined: Few<Quarantined>,
+    /// Files that are left for another time, and why.
+    pub waiting: Few<String>,
+}
+
+/// What became of one file.
+enum Fate {
+    Sent(EnvelopeId, AgentId),
+    Quarantined(Option<Quarantined>),
+    Waits(String),
+    Gone,
+}
+
+impl Bus<'_> {
+    /// Carries what an agent's program has dropped: to whom it says, where that is somebody, else to `otherwise`.
+    ///
+    /// # Errors
+    /// What the file system refuses; what was carried before is delivered.
+    pub fn carry_outbox(&self, agent: &AgentId, otherwise: &AgentId) -> Result<Carried> {
+        let mut carried = Carried::default();
+        let outbox = match Dir::open(self.layout.outbox(agent)) {
+            Err(error) if error.is_not_found() => return Ok(carried),
+            opened => opened?,
+        };
+        // Looked at before the lock is taken: an empty outbox, which most are, costs one listing.
+        let names = outbox.lowest_names(None, BATCH)?;
+        if !names.iter().any(is_reply) {
+            return Ok(carried);
+        }
+        let channel = self.channel(agent)?;
+        let Some(_lock) = Lock::try_take(self.layout.outbox_lock(agent))? else {
+            carried.waiting.push("another process is carrying them".to_owned());
+            return Ok(carried);
+        };
+        for file in names.iter().filter(|file| is_reply(file)) {
+            let fate = match take(&outbox, file) {
+                Ok(Some(taken)) => self.carry(&channel, &outbox, &taken, otherwise),
+                Ok(None) => self.aside(&channel, &outbox, file, "its name is too long"),
+                Err(error) => Err(error),
+            };
+            match fate {
+                Ok(Fate::Sent(id, to)) => carried.sent.push((id, to)),
+                Ok(Fate::Quarantined(what)) => {
+                    what.into_iter().for_each(|what| carried.quarantined.push(what))
+                }
+                Ok(Fate::Waits(why)) => carried.waiting.push(why),
+                Ok(Fate::Gone) => {}
+                // Trouble that is its own must not stop those behind it; the machine's ends the go.
+                Err(Error::Disk(error)) if error.is_not_found() => {}
+                // The one before it under its name still waits, and goes first.
+                Err(Error::Disk(error)) if error.is_exists() => carried.waiting.push(error.to_string()),
+                Err(Error::Disk(error)) if error.is_of_one_file() => carried.waiting.push(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(carried)
+    }
+
+    fn carry(&self, channel: &Channel, outbox: &Dir, taken: &OsStr, otherwise: &AgentId) -> Result<Fate> {
+        let bytes = match outbox.read(taken, MAX_BYTES as u64) {
+            Ok(bytes) => bytes,
+            Err(ReadError::Io(error)) if error.is_not_found() => return Ok(Fate::Gone),
+            Err(ReadError::Io(error)) if !error.is_denied() => return Err(error.into()),
+            Err(why) => return self.aside(channel, outbox, taken, &why.to_string()),
+        };
+        let reply = match Envelope::parse(&bytes) {
+            Ok(reply) => reply,
+            Err(why @ Invalid::Newer(_)) => return Ok(Fate::Waits(why.to_string())),
+            Err(_) if !is_quiet(outbox, taken)? => {
+                return Ok(Fate::Waits(format!("{} may be written to still", taken.to_string_lossy())));
+            }
+            Err(why) => return self.aside(channel, outbox, taken, &why.to_string()),
+        };
+        let draft = self.reply_of(&channel.agent, reply, &bytes, taken, otherwise);
+        let to = draft.to.clone();
+        let sent = match self.send(draft) {
+            Ok(sent) => sent,
+            // Its own fault; nobody else's mail waits for it.
+            Err(Error::Envelope(why)) => return self.aside(channel, outbox, taken, &why.to_string()),
+            Err(Error::Disk(error)) => return Err(error.into()),
+            // No room for it now.
+            Err(why) => return Ok(Fate::Waits(why.to_string())),
+        };
+        point("bus.outbox.sent");
+        outbox.remove(taken)?;
+        Ok(Fate::Sent(sent.id, to))
+    }
+
+    /// The message that a reply becomes: its words and labels, from this agent and with no more trust than it asks for.
+    fn reply_of(
+        &self,
+        agent: &AgentId,
+        reply: Envelope,
+        bytes: &[u8],
+        taken: &OsStr,
+        otherwise: &AgentId,
+    ) -> Draft {
+        let to = reply.to.filter(|to| self.knows(to)).unwrap_or_else(|| otherwise.clone());
+        let derived = || {
+            // By what it is and how it was called: written again after a crash, it is the same; the next reply under
+            // that name is not.
+            let name = taken.to_string_lossy();
+            EnvelopeId::derived(&["outbox", agent.as_str(), &name, &String::from_utf8_lossy(bytes)])
+        };
+        let mut draft = Draft::new(agent.clone().into(), to, reply.text);
+        draft.id = Some(reply.id.unwrap_or_else(derived));
+        draft.kind = reply.kind;
+        draft.thread = reply.thread;
+        draft.reply_to = reply.reply_to;
+        draft.requires_ack = reply.requires_ack == Some(true);
+        draft.trust = reply.trust;
+        draft
+    }
+
+    fn aside(&self, channel: &Channel, outbox: &Dir, file: &OsStr, why: &str) -> Result<Fate> {
+        let plain = file.to_str().and_then(|file| file.strip_prefix(TAKEN)).map(OsStr::new);
+        let why = format!("it is no reply: {why}");
+        Ok(Fate::Quarantined(bury(channel, outbox, file, &fit(plain.unwrap_or(file)), &why)?))
+    }
+}
+
+/// Whether a file is one to carry: it was taken already, or has no dot in front and no suffix of a file at work.
+fn is_reply(file: &OsStr) -> bool {
+    let bytes = file.as_encoded_bytes();
+    let at_work = bytes.starts_with(b".") || bytes.ends_with(b"~") || bytes.ends_with(b".tmp");
+    bytes.starts_with(TAKEN.as_bytes()) || !at_work
+}
+
+/// Takes a file out of its program's reach; none if its name is too long for that.
+fn take(outbox: &Dir, file: &OsStr) -> Result<Option<OsString>> {
+    if file.as_encoded_bytes().starts_with(TAKEN.as_bytes()) {
+        return Ok(Some(file.to_owned()));
+    }
+    if file.len() > LONGEST_NAME {
+        return Ok(None);
+    }
+    let mut taken = OsString::from(TAKEN);
+    taken.push(file);
+    outbox.rename(file, outbox, &taken)?;
+    point("bus.outbox.taken");
+    Ok(Some(taken))
+}
+
+/// Whether nobody has written to a file for a while, by a wall clock that may have stepped either way.
+fn is_quiet(outbox: &Dir, file: &OsStr) -> Result<bool> {
+    let now = clock::wall().as_second();
+    Ok(outbox.times(file)?.is_none_or(|times| now.abs_diff(times.written) >= QUIET.as_secs()))
+}
