@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 
 use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::random;
-use netsky_model::id::EnvelopeId;
+use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{Event, State, transition};
 use netsky_model::name::{Name, Stage};
 use netsky_model::render;
@@ -32,6 +32,23 @@ pub struct Quarantined {
 }
 
 impl Bus<'_> {
+    /// Shows the file name and the id of every dead letter of an agent, in no order; of a file that bears none of the bus's
+    /// names, that name is its id.
+    ///
+    /// # Errors
+    /// No such channel, or what the file system refuses.
+    pub fn each_dead_letter(&self, agent: &AgentId, mut show: impl FnMut(&str, &str)) -> Result<()> {
+        let Some(poison) = self.channel_as_is(agent)?.dir_if_there(State::Poisoned)? else { return Ok(()) };
+        poison.each_name(|file| {
+            if !is_reason(file) {
+                let file = render::line(&file.to_string_lossy());
+                let name = Name::parse(&file);
+                show(&file, name.as_ref().map_or(&file, |name| name.key.id.as_str()));
+            }
+        })?;
+        Ok(())
+    }
+
     /// Puts a file aside that is no envelope. None if another process was faster.
     pub(crate) fn quarantine(
         &self,

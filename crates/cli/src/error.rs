@@ -124,6 +124,7 @@ impl From<netsky_watchdog::Error> for Error {
         match error {
             Watchdog::Disk(error) => error.into(),
             Watchdog::Bus(error) => error.into(),
+            Watchdog::Record(error) => error.into(),
             Watchdog::Kernel(error) => error.into(),
             Watchdog::Config(netsky_runtime::ConfigError::Disk(error)) => error.into(),
             Watchdog::Config(_) => Self::new(Kind::Usage, what).hint("nothing was changed"),

@@ -13,6 +13,9 @@ pub enum Error {
     /// A message.
     #[error(transparent)]
     Bus(#[from] netsky_bus::Error),
+    /// The record.
+    #[error(transparent)]
+    Record(#[from] netsky_ledger::Error),
     /// A session.
     #[error(transparent)]
     Kernel(#[from] netsky_kernel::client::ClientError),

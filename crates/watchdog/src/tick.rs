@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
 use crate::observe::{self, Observed, observe};
-use crate::{perform, prune};
+use crate::{mail, perform, prune};
 
 /// Longest that a tick may hold the lock without getting on: its slowest steps are the start and the kill of
 /// one session.
@@ -136,7 +136,14 @@ pub fn tick(cx: &Context<'_>) -> Result<Ticked> {
 
 fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     let began = clock::boot();
-    let ticked = run(cx, held)?;
+    let ran = run(cx, held);
+    held.got_on()?;
+    // Mail is tended also where no session can be.
+    let mut tended = Ticked::default();
+    mail::tend(cx, &mut tended);
+    let mut ticked = ran?;
+    ticked.done.extend(tended.done);
+    ticked.problems.extend(tended.problems);
     let last = LastTick {
         v: 1,
         at: clock::stamp(),

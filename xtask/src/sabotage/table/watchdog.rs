@@ -113,4 +113,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "asked::up_corrects_what_a_restart_has_just_started_and_proved_nothing",
     },
+    Safeguard {
+        name: "a dead letter without a page gets one",
+        faults: "FM-owner page",
+        file: "crates/watchdog/src/pages.rs",
+        find: "unwrap_or_default().sum == sum",
+        replace: "unwrap_or_default().v < 2",
+        package: "netsky",
+        target: IT,
+        test: "record::fm_owner_page_a_dead_letter_whose_burial_was_cut_short_is_paged_by_the_tick",
+    },
 ];

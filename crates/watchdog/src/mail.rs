@@ -1,0 +1,48 @@
+//! Tending the mail, as part of the tick: replies are carried, dead letters paged for. Each of them bounded, and none of
+//! them in the way of the others.
+
+use std::path::Path;
+
+use netsky_disk::state;
+use netsky_runtime::carry_all;
+use serde::de::DeserializeOwned;
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::pages;
+use crate::tick::Ticked;
+
+/// Tends the mail. What fails is a problem of the tick, and the rest goes on.
+pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
+    for tended in [carry(cx, ticked), pages::page(cx, ticked)] {
+        if let Err(error) = tended {
+            ticked.problems.push(format!("mail: {error}"));
+        }
+    }
+}
+
+/// Replies that no event told of.
+fn carry(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
+    for (agent, carried) in carry_all(&cx.bus)? {
+        match carried {
+            Ok(carried) if carried.sent.count() > 0 => {
+                ticked.done.push(format!("{agent}: {} replies carried", carried.sent.count()));
+            }
+            Ok(_) => {}
+            Err(error) => ticked.problems.push(format!("replies of {agent}: {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// A file of ours; one that is damaged is put aside, and everything in it begins anew.
+pub(crate) fn read_or_aside<T: DeserializeOwned>(path: &Path, ticked: &mut Ticked) -> Result<Option<T>> {
+    match state::read_json(path) {
+        Err(error) if error.is_damage() => {
+            ticked.problems.push(error.to_string());
+            state::set_aside(path)?;
+            Ok(None)
+        }
+        read => Ok(read?),
+    }
+}
