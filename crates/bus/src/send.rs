@@ -4,6 +4,7 @@
 //! `tmp/`, which nobody reads.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::{clock, key, random};
@@ -36,6 +37,8 @@ pub struct Draft {
     pub reply_to: Option<EnvelopeId>,
     /// The sender waits for an explicit ack.
     pub requires_ack: bool,
+    /// How long the sender waits for that ack; as long as the home says if none.
+    pub ack_within: Option<Duration>,
     /// Meant for this incarnation of the target and for no later one.
     pub for_generation: Option<Generation>,
     /// The caller has proved that it is `from`: the home vouches for it.
@@ -59,6 +62,7 @@ impl Draft {
             thread: None,
             reply_to: None,
             requires_ack: false,
+            ack_within: None,
             for_generation: None,
             vouched: false,
             trust: None,
@@ -216,7 +220,9 @@ impl Bus<'_> {
         envelope.kind = draft.kind;
         envelope.thread = draft.thread;
         envelope.reply_to = draft.reply_to;
-        envelope.requires_ack = draft.requires_ack.then_some(true);
+        envelope.requires_ack = (draft.requires_ack || draft.ack_within.is_some()).then_some(true);
+        // Less than a second is as much as none to who reads between two turns.
+        envelope.ack_within_secs = draft.ack_within.map(|within| within.as_secs().max(1));
         envelope.for_generation = draft.for_generation;
         provenance.mark(&mut envelope);
         // Without a key that reads the message goes all the same, and nobody vouches for it.

@@ -20,6 +20,7 @@ pub mod quota;
 pub mod render;
 pub mod restart;
 pub mod stamp;
+pub mod tending;
 pub mod witness;
 
 mod lookalike;

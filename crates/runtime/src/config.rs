@@ -12,6 +12,7 @@ use netsky_disk::state;
 use netsky_model::desired::Receipts;
 use netsky_model::id::AgentId;
 use netsky_model::quota::Limits;
+use netsky_model::tending::Terms;
 use serde::Deserialize;
 
 /// The settings of a constellation.
@@ -27,6 +28,9 @@ pub struct Config {
     /// What an inbox takes.
     #[serde(default)]
     pub bus: Limits,
+    /// What becomes of mail over time.
+    #[serde(default)]
+    pub mail: Terms,
     /// What the record keeps, and for how long.
     #[serde(default)]
     pub record: Record,

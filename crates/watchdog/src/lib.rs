@@ -16,6 +16,7 @@ mod error;
 mod handoff;
 mod mail;
 mod observe;
+mod overdue;
 mod pages;
 mod perform;
 mod prune;

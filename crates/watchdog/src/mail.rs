@@ -1,20 +1,21 @@
-//! Tending the mail, as part of the tick: replies are carried, dead letters paged for. Each of them bounded, and none of
-//! them in the way of the others.
+//! Tending the mail, as part of the tick: replies are carried, overdue acks asked for again, dead letters paged for. Each
+//! of them bounded, and none of them in the way of the others.
 
 use std::path::Path;
 
 use netsky_disk::state;
-use netsky_runtime::carry_all;
+use netsky_runtime::{Config, carry_all};
 use serde::de::DeserializeOwned;
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::pages;
 use crate::tick::Ticked;
+use crate::{overdue, pages};
 
 /// Tends the mail. What fails is a problem of the tick, and the rest goes on.
 pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
-    for tended in [carry(cx, ticked), pages::page(cx, ticked)] {
+    let terms = Config::last_good(cx.layout).mail;
+    for tended in [carry(cx, ticked), overdue::give_back(cx, &terms, ticked), pages::page(cx, ticked)] {
         if let Err(error) = tended {
             ticked.problems.push(format!("mail: {error}"));
         }

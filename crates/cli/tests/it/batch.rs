@@ -32,7 +32,7 @@ fn every_line_has_its_answer_in_order_and_the_worst_is_the_exit_code() {
     let home = Home::init();
     let batch = lines(&[
         json!({"to": "agent7", "text": "one", "create": true, "id": "job-1"}),
-        json!({"to": "7", "text": "two", "kind": "note", "for_generation": 3, "trust": "external"}),
+        json!({"to": "7", "text": "two", "kind": "note", "for_generation": 3, "trust": "external", "ack_within": "15m"}),
         json!({"to": "agent7", "text": "one", "id": "job-1"}),
         json!({"to": "agent9", "text": "nobody"}),
         json!({"to": "agent7", "text": "x", "hops": 0}),

@@ -35,5 +35,6 @@ mod screen;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;
 mod stage;
+mod tending;
 mod watch;
 mod worlds;

@@ -8,6 +8,7 @@ use std::path::Path;
 use netsky_bus::{Bus, Draft, MAX_GROUP, Sent, check_sender};
 use netsky_disk::env::Caller;
 use netsky_disk::input::{Input, Line};
+use netsky_model::duration;
 use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::provenance::Trust;
@@ -35,6 +36,7 @@ struct Wish {
     reply_to: Option<EnvelopeId>,
     #[serde(default)]
     requires_ack: bool,
+    ack_within: Option<String>,
     for_generation: Option<Generation>,
     trust: Option<Trust>,
     id: Option<EnvelopeId>,
@@ -116,6 +118,8 @@ impl Batch<'_> {
         draft.thread = wish.thread;
         draft.reply_to = wish.reply_to;
         draft.requires_ack = wish.requires_ack;
+        draft.ack_within =
+            wish.ack_within.as_deref().map(duration::parse).transpose().map_err(|e| usage(e.to_string()))?;
         draft.for_generation = wish.for_generation;
         draft.trust = wish.trust;
         draft.id = wish.id;

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
     /// Send one message for each line of JSON on standard input: to, text, and what else the options name
-    #[arg(long, conflicts_with_all = ["id", "kind", "thread", "reply_to", "requires_ack", "for_generation", "trust"])]
+    #[arg(long, conflicts_with_all = ["id", "kind", "thread", "reply_to", "requires_ack", "ack_within", "for_generation", "trust"])]
     batch: bool,
     /// Who sends [default inside a session: its own agent]
     #[arg(long, value_parser = super::sender)]
@@ -60,6 +60,9 @@ pub(crate) struct Args {
     /// Ask for an explicit `channel ack`
     #[arg(long)]
     requires_ack: bool,
+    /// How long to wait for that ack before the message comes again (such as 15m) [default: as config.toml says]
+    #[arg(long, value_name = "DURATION", value_parser = netsky_model::duration::parse)]
+    ack_within: Option<Duration>,
     /// Only for this generation of the target: a later one never sees it
     #[arg(long, value_name = "N", value_parser = generation)]
     for_generation: Option<Generation>,
@@ -121,6 +124,7 @@ impl Args {
         draft.thread = self.thread;
         draft.reply_to = self.reply_to;
         draft.requires_ack = self.requires_ack;
+        draft.ack_within = self.ack_within;
         draft.for_generation = self.for_generation;
         draft.trust = self.trust;
         draft.id = self.id;

@@ -1,0 +1,114 @@
+//! What the tick does for mail: overdue acks, replies, pages for dead letters, and what may go.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::bus_home::Home;
+use crate::screen::netsky;
+
+/// Nothing takes so many ticks.
+const TICKS: usize = 1_000;
+
+fn home(config: &str) -> Home {
+    let home = Home::init();
+    fs::write(home.path().join("config.toml"), config).expect("written");
+    let send = ["channel", "send", "agent7", "hello", "--from", "owner", "--create", "--id", "first"];
+    netsky(&home, &send).works();
+    netsky(&home, &["channel", "drain", "agent7"]).works();
+    home
+}
+
+fn send(home: &Home, id: &str, further: &[&str]) {
+    let args = [&["channel", "send", "agent7", "x", "--from", "owner", "--id", id], further].concat();
+    netsky(home, &args).works();
+}
+
+fn drain(home: &Home) -> String {
+    netsky(home, &["channel", "drain", "agent7"]).works().to_owned()
+}
+
+/// Ticks until something is so.
+fn tick_until(home: &Home, what: &str, done: impl Fn() -> bool) {
+    for _ in 0..TICKS {
+        netsky(home, &["watchdog", "tick"]).works();
+        if done() {
+            return;
+        }
+    }
+    panic!("{what} did not happen within {TICKS} ticks");
+}
+
+fn pages(home: &Home) -> Vec<Value> {
+    let Ok(entries) = fs::read_dir(home.path().join("record")) else { return Vec::new() };
+    let files = entries.map(|entry| entry.expect("readable").path());
+    let texts = files.filter(|path| path.extension().is_some_and(|it| it == "jsonl"));
+    let lines: Vec<Value> = texts
+        .flat_map(|path| {
+            fs::read_to_string(path).expect("text").lines().map(str::to_owned).collect::<Vec<_>>()
+        })
+        .map(|line| serde_json::from_str(&line).expect("JSON"))
+        .collect();
+    lines.into_iter().filter(|fact| fact["kind"] == "page").collect()
+}
+
+#[test]
+fn an_envelope_without_its_ack_in_time_comes_again_flagged_and_one_with_it_does_not() {
+    let home = home("[mail]\nack_within = \"200ms\"\n");
+    send(&home, "late", &["--requires-ack"]);
+    send(&home, "patient", &["--ack-within", "1h"]);
+    send(&home, "acked", &["--requires-ack"]);
+    send(&home, "plain", &[]);
+    assert_eq!(drain(&home).matches("<channel ").count(), 4);
+    netsky(&home, &["channel", "ack", "agent7", "acked"]).works();
+    tick_until(&home, "the return", || !home.files("agent7", "inbox").expect("there").is_empty());
+    let again = drain(&home);
+    assert_eq!(again.matches("<channel ").count(), 1, "{again}");
+    assert!(again.contains("id=\"late\"") && again.contains("redelivered=\"true\" attempt=\"2\""), "{again}");
+    netsky(&home, &["check"]).works();
+}
+
+#[test]
+fn a_program_that_knows_no_acks_is_shown_nothing_again_for_want_of_one() {
+    let home = home("[mail]\nack_within = \"1ms\"\n");
+    let wish = json!({
+        "v": 1, "agent": "agent7", "want": "stopped", "by": "down", "since": "2026-01-01T00:00:00Z",
+        "runtime": "command", "argv": ["/bin/true"], "cwd": "/", "env": {}, "receipts": "none",
+    });
+    let desired = home.path().join("state/desired/agent7.json");
+    fs::create_dir_all(desired.parent().expect("a folder")).expect("made");
+    fs::write(&desired, wish.to_string()).expect("written");
+    send(&home, "asks", &["--requires-ack"]);
+    assert_eq!(drain(&home).matches("<channel ").count(), 1);
+    for _ in 0..5 {
+        netsky(&home, &["watchdog", "tick"]).works();
+    }
+    assert_eq!(home.files("agent7", "delivered").expect("there").len(), 2);
+}
+
+#[test]
+fn an_ack_that_never_comes_ends_as_a_dead_letter_with_one_page() {
+    let home = home("[mail]\nack_within = \"1ms\"\n");
+    send(&home, "late", &["--requires-ack"]);
+    for _ in 1..=5 {
+        assert_eq!(drain(&home).matches("<channel ").count(), 1);
+        tick_until(&home, "the return", || home.files("agent7", "delivered").expect("there").len() == 1);
+    }
+    let dead = netsky(&home, &["channel", "poison", "list", "agent7"]);
+    assert!(dead.works().contains("no ack came within 1ms"), "{}", dead.out);
+    for _ in 0..3 {
+        netsky(&home, &["watchdog", "tick"]).works();
+    }
+    let keys: Vec<Value> = pages(&home).into_iter().map(|page| page["key"].clone()).collect();
+    assert_eq!(keys, ["poison/agent7/late"]);
+}
+
+#[test]
+fn a_tick_carries_replies_to_agent0() {
+    let home = home("");
+    let reply = r#"{"from":"x","text":"all done","ts":"2026-04-19T17:22:57Z"}"#;
+    fs::write(home.channel("agent7", "outbox").join("r1.json"), reply).expect("written");
+    netsky(&home, &["watchdog", "tick"]).works();
+    let told = netsky(&home, &["channel", "drain", "agent0"]);
+    assert!(told.works().contains("from=\"agent7\"") && told.out.contains("all done"), "{}", told.out);
+}

@@ -1,0 +1,79 @@
+//! What asks for an ack and has none in its time waits again, flagged; the time is that in which ticks came.
+
+use std::collections::BTreeSet;
+
+use netsky_disk::{clock, state};
+use netsky_model::desired::{Desired, Receipts};
+use netsky_model::id::AgentId;
+use netsky_model::tending::{Awaiting, Terms, Waited};
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::mail::read_or_aside;
+use crate::observe::interval;
+use crate::tick::Ticked;
+
+/// Delivered files of one agent that are read for an ack that they may ask for: a few milliseconds. What is behind them
+/// is met by later ticks, so its time begins later.
+const READ: usize = 500;
+
+/// What asked for an ack and had none in time goes back.
+pub(crate) fn give_back(cx: &Context<'_>, terms: &Terms, ticked: &mut Ticked) -> Result<()> {
+    let (path, now) = (cx.layout.tick("awaiting"), clock::stamp());
+    let known: Option<Awaiting> = read_or_aside(&path, ticked)?;
+    let mut awaiting = known.unwrap_or_else(|| Awaiting::new(&now));
+    awaiting.pass(&now, interval(cx));
+    look_for_unacked(cx, terms, &mut awaiting)?;
+    for (agent, file, within) in awaiting.overdue() {
+        match cx.bus.give_back_overdue(&agent, &file, within) {
+            Ok(true) => ticked.done.push(format!("{agent}: {file} had no ack in time")),
+            Ok(false) => {}
+            Err(error) => {
+                ticked.problems.push(format!("overdue mail of {agent}: {error}"));
+                continue;
+            }
+        }
+        if let Some(mail) = awaiting.mail.get_mut(&agent) {
+            mail.remove(&file);
+        }
+    }
+    if awaiting.mail.is_empty() && awaiting.after.is_empty() {
+        // Nothing to count for: most ticks of most homes write nothing here.
+        state::remove(&path)?;
+        return Ok(());
+    }
+    Ok(state::write_json(&path, &awaiting)?)
+}
+
+fn look_for_unacked(cx: &Context<'_>, terms: &Terms, awaiting: &mut Awaiting) -> Result<()> {
+    let agents: Vec<AgentId> = cx.bus.agents()?.into_iter().filter(|agent| knows_acks(cx, agent)).collect();
+    awaiting.mail.retain(|agent, _| agents.contains(agent));
+    awaiting.after.retain(|agent, _| agents.contains(agent));
+    for agent in agents {
+        let mail = awaiting.mail.get(&agent).cloned().unwrap_or_default();
+        let known: BTreeSet<&str> = mail.keys().map(String::as_str).collect();
+        let after = awaiting.after.get(&agent).map(String::as_str);
+        let found = cx.bus.unacked(&agent, &known, after, READ)?;
+        let room = awaiting.room();
+        let mail = awaiting.mail.entry(agent.clone()).or_default();
+        mail.retain(|name, _| !found.gone.contains(name));
+        for (name, within) in found.new.into_iter().take(room) {
+            let within_ms = within.unwrap_or(terms.ack_within).as_millis() as u64;
+            mail.insert(name, Waited { ms: 0, within_ms });
+        }
+        match found.after {
+            Some(after) => awaiting.after.insert(agent, after),
+            None => awaiting.after.remove(&agent),
+        };
+    }
+    awaiting.mail.retain(|_, mail| !mail.is_empty());
+    Ok(())
+}
+
+/// Whether an agent's program is one that acks: of any other, what it was shown is done with.
+fn knows_acks(cx: &Context<'_>, agent: &AgentId) -> bool {
+    match state::read_json::<Desired>(cx.layout.desired(agent)) {
+        Ok(wish) => wish.is_none_or(|wish| wish.receipts == Receipts::Ack),
+        Err(_) => false,
+    }
+}
