@@ -111,6 +111,11 @@ impl<'w> Bus<'w> {
         self.witness.saw(&told.transition(agent, name, to));
     }
 
+    /// Tells the witness that what reached its end in a state goes.
+    pub(crate) fn removal(&self, agent: &AgentId, name: &Name, from: State, told: Told<'_>) {
+        self.witness.removed(&told.transition(agent, name, from));
+    }
+
     /// Tells the witness that a text was put before its agent; the move that records it follows.
     pub(crate) fn surfaced(&self, agent: &AgentId, name: &Name, told: Told<'_>) {
         self.witness.surfaced(&told.transition(agent, name, State::Delivered));

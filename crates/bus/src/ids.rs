@@ -2,7 +2,8 @@
 //!
 //! `ids/<id>` is created exclusively, locked from its creation until the envelope is placed, and holds the envelope's
 //! final file name, durable before the envelope is. `ids/<id>.done`, made durable after the envelope, always means
-//! *duplicate*. Neither is ever removed by a sender, so a lock is never taken on a file that is no longer there.
+//! *duplicate*. Neither is ever removed by a sender; what retention forgets it removes under the same lock, and whoever
+//! waited for that takes the entry anew.
 
 use std::time::Duration;
 
@@ -46,8 +47,14 @@ impl Reservation {
     pub(crate) fn take(bus: &Bus<'_>, channel: &Channel, id: &EnvelopeId) -> Result<Reserved> {
         let ids = channel.ids()?;
         let path = ids.path().join(id.as_str());
-        let Some(mut lock) = Lock::take_within(&path, PATIENCE)? else {
-            return Err(Error::Sending(id.clone()));
+        let mut lock = loop {
+            let Some(lock) = Lock::take_within(&path, PATIENCE)? else {
+                return Err(Error::Sending(id.clone()));
+            };
+            // An id that was forgotten while we waited for its lock is taken anew.
+            if lock.has_its_name()? {
+                break lock;
+            }
         };
         point("bus.ids.locked");
         if ids.exists(done(id))? {
@@ -81,9 +88,12 @@ impl Reservation {
     }
 }
 
-fn done(id: &EnvelopeId) -> String {
+pub(crate) fn done(id: &EnvelopeId) -> String {
     format!("{id}.done")
 }
+
+/// What an id's mark says when its envelope was kept for long enough and went.
+pub(crate) const RETIRED: &[u8] = b"retired\n";
 
 /// The name a former holder wrote; none if it died before all of it was written.
 fn name_in(bytes: &[u8], id: &EnvelopeId) -> Option<Name> {

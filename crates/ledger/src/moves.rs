@@ -21,6 +21,8 @@ pub enum What {
     Surfaced,
     /// It is in that state now.
     Moved(State),
+    /// It was kept for long enough, and goes.
+    Removed,
 }
 
 /// One line about one envelope.
@@ -97,13 +99,17 @@ fn parse(line: &[u8]) -> Result<Option<Move>, Unread> {
         return Ok(None);
     }
     let Kind { event } = serde_json::from_slice(line).map_err(|_| Unread)?;
-    if event != "surfaced" && event != "transition" {
+    if !["surfaced", "transition", "removed"].contains(&event.as_str()) {
         return Ok(None);
     }
     let line: Line = serde_json::from_slice(line).map_err(|_| Unread)?;
     let state = STATES.into_iter().find(|state| state.word() == line.to).ok_or(Unread)?;
     Ok(Some(Move {
-        what: if event == "surfaced" { What::Surfaced } else { What::Moved(state) },
+        what: match event.as_str() {
+            "surfaced" => What::Surfaced,
+            "removed" => What::Removed,
+            _ => What::Moved(state),
+        },
         agent: line.agent,
         key: Key { hlc: Hlc::parse(&line.hlc).ok_or(Unread)?, id: line.id },
         attempt: line.attempt,

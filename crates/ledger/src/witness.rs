@@ -26,6 +26,10 @@ impl Witness for Telemetry {
     fn surfaced(&self, seen: &Transition) {
         self.moved("surfaced", seen);
     }
+
+    fn removed(&self, seen: &Transition) {
+        self.moved("removed", seen);
+    }
 }
 
 impl Telemetry {

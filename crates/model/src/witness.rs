@@ -32,6 +32,9 @@ pub trait Witness {
     /// Called once after each move.
     fn saw(&self, transition: &Transition);
 
+    /// Called once before an envelope that reached its end is removed; `to` is where it was.
+    fn removed(&self, _transition: &Transition) {}
+
     /// Called once after each surfacing, before the move that records it: a process that dies between the two has
     /// surfaced the envelope nevertheless.
     fn surfaced(&self, _transition: &Transition) {}

@@ -21,6 +21,7 @@ mod pages;
 mod perform;
 mod prune;
 mod request;
+mod retention;
 mod serve;
 mod session_up;
 mod status;

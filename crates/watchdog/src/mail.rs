@@ -1,5 +1,5 @@
-//! Tending the mail, as part of the tick: replies are carried, overdue acks asked for again, dead letters paged for. Each
-//! of them bounded, and none of them in the way of the others.
+//! Tending the mail, as part of the tick: replies are carried, overdue acks asked for again, dead letters paged for, and
+//! what was kept long enough goes. Each of them bounded, and none of them in the way of the others.
 
 use std::path::Path;
 
@@ -10,12 +10,17 @@ use serde::de::DeserializeOwned;
 use crate::context::Context;
 use crate::error::Result;
 use crate::tick::Ticked;
-use crate::{overdue, pages};
+use crate::{overdue, pages, retention};
 
 /// Tends the mail. What fails is a problem of the tick, and the rest goes on.
 pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
     let terms = Config::last_good(cx.layout).mail;
-    for tended in [carry(cx, ticked), overdue::give_back(cx, &terms, ticked), pages::page(cx, ticked)] {
+    for tended in [
+        carry(cx, ticked),
+        overdue::give_back(cx, &terms, ticked),
+        pages::page(cx, ticked),
+        retention::clean(cx, &terms, ticked),
+    ] {
         if let Err(error) = tended {
             ticked.problems.push(format!("mail: {error}"));
         }

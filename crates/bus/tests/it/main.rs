@@ -14,6 +14,7 @@ mod outbox;
 mod quarantine;
 mod quota;
 mod release;
+mod retention;
 mod retry;
 mod send;
 mod skipped;

@@ -110,6 +110,8 @@ fn acknowledged(seen: &Seen, facts: &Facts, verdict: &mut Verdict) {
     for mailbox in &seen.mailboxes {
         known.extend(mailbox.keys.iter().map(|key| (&mailbox.agent, &key.id)));
     }
+    let gone = seen.record.moves.iter().filter(|told| told.what == What::Removed);
+    known.extend(gone.map(|gone| (&gone.agent, &gone.key.id)));
     verdict.saw(facts.acknowledged.len());
     let unseen = unseen(seen);
     for fact in facts.acknowledged.iter().filter(|fact| !known.contains(&(&fact.agent, &fact.id))) {
@@ -131,6 +133,10 @@ fn written(seen: &Seen, verdict: &mut Verdict) {
         moves.iter().filter(|told| told.what == What::Moved(State::Written)).map(|t| (&t.agent, &t.key)),
     );
     verdict.saw(told.len());
+    // What was kept for long enough is nowhere, and the record says so.
+    for gone in moves.iter().filter(|told| told.what == What::Removed) {
+        told.remove(&(&gone.agent, &gone.key));
+    }
     let unseen = unseen(seen);
     for (agent, key) in told {
         if !keys.get(agent).unwrap_or(&&none).contains(key) && !unseen(agent) {

@@ -104,6 +104,18 @@ fn an_ack_that_never_comes_ends_as_a_dead_letter_with_one_page() {
 }
 
 #[test]
+fn what_was_acked_goes_after_its_time_and_the_check_misses_nothing() {
+    let home = home("[mail]\nkeep_acked = \"1s\"\n");
+    netsky(&home, &["channel", "ack", "agent7", "first"]).works();
+    send(&home, "second", &[]);
+    tick_until(&home, "the removal", || home.files("agent7", "acked").expect("there").is_empty());
+    assert_eq!(home.files("agent7", "inbox").expect("there").len(), 1);
+    netsky(&home, &["check"]).works();
+    let repeat = ["channel", "send", "agent7", "x", "--from", "owner", "--id", "first"];
+    assert!(netsky(&home, &repeat).works().contains("is a duplicate"), "its id is remembered");
+}
+
+#[test]
 fn a_tick_carries_replies_to_agent0() {
     let home = home("");
     let reply = r#"{"from":"x","text":"all done","ts":"2026-04-19T17:22:57Z"}"#;

@@ -155,6 +155,12 @@ fn placed(
     let mut placed = Vec::new();
     for file in ids.names()? {
         let Some(id) = file.strip_suffix(".done") else { continue };
+        // Its message was kept for long enough and went.
+        if files::bytes(&ids, file.as_ref(), ENTRY)?
+            .is_some_and(|read| read.is_ok_and(|text| text == b"retired\n"))
+        {
+            continue;
+        }
         let entry = files::bytes(&ids, id.as_ref(), ENTRY)?.and_then(Result::ok);
         let text = entry.and_then(|bytes| String::from_utf8(bytes).ok());
         let name = text.and_then(|text| Name::parse(text.trim_end_matches('\n')));

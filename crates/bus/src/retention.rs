@@ -1,0 +1,162 @@
+//! The only deletion by the bus: what has reached its end and was kept for as long as the settings say.
+//!
+//! Promise: nothing that may still be wanted goes. An id that a sender chose is remembered for longer than its envelope,
+//! and never forgotten while there is one; an envelope that goes leaves a note in its id's entry, so that its absence is
+//! not taken for a loss.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+
+use netsky_disk::fs::{Dir, Place, Times, write_durable};
+use netsky_disk::lock::Lock;
+use netsky_model::id::{AgentId, EnvelopeId};
+use netsky_model::life::{STATES, State};
+use netsky_model::name::Name;
+
+use crate::bus::{Bus, Told, point};
+use crate::channel::Channel;
+use crate::error::Result;
+use crate::ids::{RETIRED, done};
+use crate::poison::reason_of;
+
+/// What one pass removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Envelopes and dead letters.
+    pub envelopes: usize,
+    /// Entries of ids.
+    pub ids: usize,
+    /// The bound was reached: there is more to do.
+    pub more: bool,
+}
+
+impl Bus<'_> {
+    /// Removes from a folder of finished mail what `is_past` says of when it came there (seconds of the wall clock); at
+    /// most `bound` files.
+    ///
+    /// # Errors
+    /// What the file system refuses; what was removed before is gone.
+    pub fn remove_finished(
+        &self,
+        agent: &AgentId,
+        state: State,
+        bound: usize,
+        is_past: impl Fn(i64) -> bool,
+    ) -> Result<Removed> {
+        let mut removed = Removed::default();
+        // Only from ends of a life: asked for anything else, nothing is done.
+        if !matches!(state, State::Acked | State::Forwarded | State::Poisoned) {
+            return Ok(removed);
+        }
+        let channel = self.channel_as_is(agent)?;
+        let Some(dir) = channel.dir_if_there(state)? else { return Ok(removed) };
+        // The oldest by name: nearly always the oldest to come here, and the rest is met in a later pass.
+        for file in dir.lowest_names(None, bound.saturating_mul(4))?.iter().filter_map(OsStr::to_str) {
+            if removed.envelopes >= bound {
+                removed.more = true;
+                break;
+            }
+            let Some(Times { changed, .. }) = dir.times(file)? else { continue };
+            let name = Name::parse(file);
+            if !is_past(changed) || (name.is_none() && state != State::Poisoned) || file.ends_with(".reason")
+            {
+                continue;
+            }
+            if let Some(name) = &name {
+                retire(&channel, &name.key.id)?;
+                // Told before, so that whoever misses it finds why: a file that stays after all is no loss.
+                self.removed(agent, name, state);
+            }
+            point("bus.retention.told");
+            removed.envelopes += usize::from(dir.remove(file)?);
+            if state == State::Poisoned {
+                dir.remove(reason_of(file))?;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Forgets ids whose entries `is_past` says of when they were last touched, and whose envelopes are nowhere; looks at
+    /// `bound` entries at most, behind `after`. The name to go on behind.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub fn forget_ids(
+        &self,
+        agent: &AgentId,
+        after: Option<&str>,
+        bound: usize,
+        is_past: impl Fn(i64) -> bool,
+    ) -> Result<(Removed, Option<String>)> {
+        let mut removed = Removed::default();
+        let channel = self.channel_as_is(agent)?;
+        let ids = match Dir::open(self.layout.channel_ids(agent)) {
+            Err(error) if error.is_not_found() => return Ok((removed, None)),
+            opened => opened?,
+        };
+        let names = ids.lowest_names(after.map(OsStr::new), bound)?;
+        let mut old: BTreeSet<EnvelopeId> = BTreeSet::new();
+        for file in names.iter().filter_map(OsStr::to_str) {
+            let Ok(id) = file.parse::<EnvelopeId>() else { continue };
+            if is_old(&ids, &id, &is_past)? {
+                old.insert(id);
+            }
+        }
+        if !old.is_empty() {
+            still_there(&channel, &mut old)?;
+        }
+        for id in old {
+            removed.ids += usize::from(forget(&ids, &id, &is_past)?);
+        }
+        let next = (names.left_out() > 0).then(|| names.last().and_then(OsStr::to_str).map(str::to_owned));
+        Ok((removed, next.flatten()))
+    }
+
+    fn removed(&self, agent: &AgentId, name: &Name, state: State) {
+        self.removal(agent, name, state, Told::default());
+    }
+}
+
+/// Notes in an id's entry that its envelope was there and went.
+fn retire(channel: &Channel, id: &EnvelopeId) -> Result<()> {
+    let ids = channel.ids()?;
+    if ids.exists(id.as_str())? {
+        write_durable(&channel.tmp()?, &ids, &done(id), RETIRED, Place::Over)?;
+    }
+    Ok(())
+}
+
+/// Whether neither an id's entry nor its mark was touched of late.
+fn is_old(ids: &Dir, id: &EnvelopeId, is_past: &impl Fn(i64) -> bool) -> Result<bool> {
+    let past =
+        |file: &str| -> Result<Option<bool>> { Ok(ids.times(file)?.map(|times| is_past(times.changed))) };
+    Ok(past(id.as_str())? == Some(true) && past(&done(id))? != Some(false))
+}
+
+/// Takes out of `old` what has an envelope in any folder.
+fn still_there(channel: &Channel, old: &mut BTreeSet<EnvelopeId>) -> Result<()> {
+    for state in STATES.into_iter().chain(STATES) {
+        let Some(dir) = channel.dir_if_there(state)? else { continue };
+        dir.each_name(|file| {
+            if let Some(name) = file.to_str().and_then(Name::parse) {
+                old.remove(&name.key.id);
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Removes an entry under its own lock: whoever waits for that lock finds that the file has its name no more.
+fn forget(ids: &Dir, id: &EnvelopeId, is_past: &impl Fn(i64) -> bool) -> Result<bool> {
+    let path = ids.path().join(id.as_str());
+    let Some(lock) = Lock::try_take(&path)? else { return Ok(false) };
+    // A sender that came between has touched it.
+    if !lock.has_its_name()? || !is_old(ids, id, is_past)? {
+        return Ok(false);
+    }
+    ids.remove(id.as_str())?;
+    point("bus.retention.forgotten");
+    // Left over, it says *duplicate* where nothing is any more: no worse than before.
+    ids.remove(done(id))?;
+    Ok(true)
+}

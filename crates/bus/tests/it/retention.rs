@@ -1,0 +1,120 @@
+//! Retention: what has reached its end goes when its time is over, and nothing else does.
+
+use netsky_model::id::AgentId;
+use netsky_model::life::{STATES, State};
+use netsky_model::witness::Nobody;
+
+use crate::home::{Home, OUTSIDE, draft};
+
+fn me() -> AgentId {
+    AgentId::root()
+}
+
+/// One envelope with a chosen id in each state.
+fn home_with_all_states() -> Home {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.create(&AgentId::numbered(2)).expect("made");
+    let send = |id: &str| {
+        let mut draft = draft(id);
+        draft.id = Some(id.parse().expect("valid"));
+        bus.send(draft).expect("sent");
+    };
+    send("acked");
+    bus.ack(&me(), "acked").expect("acked");
+    send("forwarded");
+    bus.forward(&me(), "forwarded", &AgentId::numbered(2), &me().into()).expect("forwarded");
+    send("poisoned");
+    for _ in 1..=5 {
+        let _ = bus.drain(&me(), 1, OUTSIDE, |_| Err(std::io::Error::other("gone")));
+    }
+    send("delivered");
+    bus.drain(&me(), 9, OUTSIDE, |_| Ok(())).expect("drained");
+    send("written");
+    home
+}
+
+#[test]
+fn only_what_has_reached_its_end_and_its_time_is_removed() {
+    let home = home_with_all_states();
+    let bus = home.bus(&Nobody);
+    for state in STATES {
+        assert_eq!(bus.remove_finished(&me(), state, 9, |_| false).expect("looked").envelopes, 0);
+    }
+    assert_eq!(home.counts(), [1, 0, 1, 1, 1]);
+    for state in STATES {
+        let removed = bus.remove_finished(&me(), state, 9, |_| true).expect("removed").envelopes;
+        let ends = [State::Acked, State::Forwarded, State::Poisoned].contains(&state);
+        assert_eq!(removed, usize::from(ends), "{state}");
+    }
+    assert_eq!(home.counts(), [1, 0, 1, 0, 0]);
+    assert_eq!(
+        std::fs::read_dir(home.folder(State::Poisoned)).expect("there").count(),
+        0,
+        "no reason is left"
+    );
+}
+
+#[test]
+fn one_pass_removes_as_many_as_it_may() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    for n in 0..7 {
+        let id = bus.send(draft(&n.to_string())).expect("sent").id;
+        bus.ack(&me(), id.as_str()).expect("acked");
+    }
+    let first = bus.remove_finished(&me(), State::Acked, 3, |_| true).expect("removed");
+    assert_eq!((first.envelopes, first.more), (3, true));
+    assert_eq!(home.names(State::Acked).len(), 4);
+    bus.remove_finished(&me(), State::Acked, 3, |_| true).expect("removed");
+    let last = bus.remove_finished(&me(), State::Acked, 3, |_| true).expect("removed");
+    assert_eq!((last.envelopes, last.more), (1, false));
+}
+
+#[test]
+fn an_id_is_remembered_while_its_envelope_is_there_and_until_its_time_is_over() {
+    let home = home_with_all_states();
+    let bus = home.bus(&Nobody);
+    let again = |id: &str| {
+        let mut draft = draft("again");
+        draft.id = Some(id.parse().expect("valid"));
+        bus.send(draft).expect("answered").duplicate
+    };
+    assert_eq!(bus.forget_ids(&me(), None, 99, |_| true).expect("looked").0.ids, 0, "all are somewhere");
+    bus.remove_finished(&me(), State::Acked, 9, |_| true).expect("removed");
+    assert!(again("acked"), "its envelope is gone, its id is known");
+    assert_eq!(bus.forget_ids(&me(), None, 99, |_| false).expect("looked").0.ids, 0);
+    assert_eq!(bus.forget_ids(&me(), None, 99, |_| true).expect("forgotten").0.ids, 1);
+    assert!(!again("acked"), "a new message");
+    assert!(again("delivered"));
+}
+
+#[test]
+fn a_sender_that_waits_for_a_forgotten_id_takes_it_anew() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    for round in 0..200 {
+        let send = || {
+            let mut draft = draft("x");
+            draft.id = Some("job-1".parse().expect("valid"));
+            home.bus(&Nobody).send(draft).expect("sent").duplicate
+        };
+        send();
+        bus.ack(&me(), "job-1").expect("acked");
+        bus.remove_finished(&me(), State::Acked, 9, |_| true).expect("removed");
+        let placed: usize = std::thread::scope(|scope| {
+            let forget = scope.spawn(|| drop(home.bus(&Nobody).forget_ids(&me(), None, 9, |_| true)));
+            let senders: Vec<_> = (0..3).map(|_| scope.spawn(send)).collect();
+            forget.join().expect("no panic");
+            senders.into_iter().map(|sender| usize::from(!sender.join().expect("no panic"))).sum()
+        });
+        assert!(placed <= 1, "round {round}: {placed} placed");
+        let there = home.names(State::Written).len();
+        assert_eq!(there, placed, "round {round}");
+        if there == 1 {
+            bus.ack(&me(), "job-1").expect("acked");
+            bus.remove_finished(&me(), State::Acked, 9, |_| true).expect("removed");
+        }
+        bus.forget_ids(&me(), None, 9, |_| true).expect("forgotten");
+    }
+}
