@@ -94,7 +94,9 @@ pub fn prune(layout: &Layout, now: Timestamp, keep: Duration) -> Result<usize> {
         Err(e) if e.is_not_found() => return Ok(0),
         opened => opened?,
     };
-    let oldest = (now - keep).to_zoned(jiff::tz::TimeZone::UTC).date();
+    // Longer ago than any time there is: everything stays.
+    let Ok(oldest) = now.checked_sub(keep) else { return Ok(0) };
+    let oldest = oldest.to_zoned(jiff::tz::TimeZone::UTC).date();
     let mut removed = 0;
     for stem in [TELEMETRY, REFUSED] {
         let files = files(layout, stem)?;
@@ -180,5 +182,16 @@ mod tests {
         assert_eq!(names(&layout), ["telemetry-2026-08-24.jsonl", "telemetry-2026-11-21.jsonl"]);
         assert_eq!(prune(&layout, at("2036-11-22T10:00:00Z"), keep).expect("prunes"), 1);
         assert_eq!(names(&layout), ["telemetry-2026-11-21.jsonl"], "and one of what was refused");
+    }
+
+    #[test]
+    fn days_that_are_kept_longer_than_there_is_time_stay() {
+        let (_folder, layout) = home(&["telemetry-2026-08-01.jsonl", "telemetry-2026-11-21.jsonl"]);
+        let now = at("2026-11-22T10:00:00Z");
+        for text in ["5000000d", "213503982334d", "18446744073709551615ms"] {
+            let keep = netsky_model::duration::parse(text).expect("a duration");
+            assert_eq!(prune(&layout, now, keep).expect("prunes"), 0, "{text}");
+        }
+        assert_eq!(names(&layout).len(), 2);
     }
 }
