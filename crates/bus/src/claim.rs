@@ -96,6 +96,22 @@ pub struct Drained {
     pub aside: Aside,
 }
 
+/// What became of a message that was put before its reader.
+#[derive(Debug)]
+pub enum Put {
+    /// It was taken.
+    Taken,
+    /// The reader said that it failed; the next one may fare better.
+    Refused(String),
+    /// No reader can be given anything any more; this one may have seen it.
+    Broken(io::Error),
+    /// No reader can be given anything, and none has seen it: it waits as it did, however often that happens.
+    Unread(io::Error),
+    /// It was taken from the reader, because we were asked to end. It comes again flagged, and never becomes a dead letter
+    /// of that.
+    Stopped,
+}
+
 impl Bus<'_> {
     /// Takes up to `max` envelopes of the agent, oldest first, for the generation `taker`. What dead owners held returns to
     /// the inbox before; what was meant for a later generation waits on, for an earlier one it is a dead letter.
@@ -185,24 +201,49 @@ impl Bus<'_> {
     /// refuses. After a successful `put` the envelope may be surfaced again by a later process, flagged as a repeat.
     pub fn surface(
         &self,
-        mut claim: Claim,
+        claim: Claim,
         generation: Generation,
         put: impl FnOnce(&Claim) -> io::Result<()>,
     ) -> Result<()> {
+        let id = claim.id().clone();
+        match self
+            .put_before(claim, generation, |claim| put(claim).map_or_else(Put::Broken, |()| Put::Taken))?
+        {
+            Put::Broken(source) => Err(Error::Surface { id, source }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts a claim before a reader, and moves it to where that left it.
+    pub(crate) fn put_before(
+        &self,
+        mut claim: Claim,
+        generation: Generation,
+        put: impl FnOnce(&Claim) -> Put,
+    ) -> Result<Put> {
         // Opened before anything is shown: running out of descriptors must not cost a repeat.
         let channel = self.channel(&claim.agent)?;
         let (claimed, delivered) = (channel.dir(State::Claimed)?, channel.dir(State::Delivered)?);
         point("bus.surface.begin");
         claim.fence(&claimed)?;
         point("bus.surface.fenced");
-        if let Err(source) = put(&claim) {
-            let id = claim.id().clone();
-            self.give_back(claim, &format!("its reader failed: {source}"))?;
-            return Err(Error::Surface { id, source });
+        let put = put(&claim);
+        match &put {
+            Put::Taken => {
+                point("bus.surface.put");
+                self.surfaced(&claim.agent, &claim.name, claim.told(generation));
+                self.record(&claim, generation, &claimed, &delivered)?;
+            }
+            Put::Unread(_) => self.put_back(claim)?,
+            Put::Stopped => self.give_back(claim, Cause::Stopped, "its reader was asked to end")?,
+            Put::Refused(why) => {
+                self.give_back(claim, Cause::Failed, &format!("its reader failed: {why}"))?
+            }
+            Put::Broken(error) => {
+                self.give_back(claim, Cause::Failed, &format!("its reader failed: {error}"))?
+            }
         }
-        point("bus.surface.put");
-        self.surfaced(&claim.agent, &claim.name, claim.told(generation));
-        self.record(&claim, generation, &claimed, &delivered)
+        Ok(put)
     }
 
     /// Records a claim whose text was put before its agent: the move to `delivered/`, durable.
@@ -250,14 +291,14 @@ impl Bus<'_> {
     /// # Errors
     /// What the file system refuses; the claim then ends with this process.
     pub fn release(&self, claim: Claim) -> Result<()> {
-        self.give_back(claim, "its reader could not be given the text")
+        self.give_back(claim, Cause::Failed, "its reader could not be given the text")
     }
 
-    fn give_back(&self, claim: Claim, why: &str) -> Result<()> {
+    fn give_back(&self, claim: Claim, cause: Cause, why: &str) -> Result<()> {
         let channel = self.channel(&claim.agent)?;
         let claimed = channel.dir(State::Claimed)?;
         let mut way_back = self.way_back(&channel)?;
-        way_back.take(&claimed, State::Claimed, &claim.name, (Cause::Failed, why))?;
+        way_back.take(&claimed, State::Claimed, &claim.name, (cause, why))?;
         way_back.end()?;
         Ok(())
     }

@@ -6,7 +6,6 @@
 //!
 //! Leaves to others: how a text is shown, and what a refusal is (`put`).
 
-use std::io;
 use std::time::Duration;
 
 use netsky_disk::clock;
@@ -20,7 +19,7 @@ use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
 
 use crate::bus::{Bus, point};
-use crate::claim::{Claim, Drained};
+use crate::claim::{Claim, Drained, Put};
 use crate::error::{Error, Result};
 use crate::queue::Queue;
 use crate::release::end;
@@ -52,19 +51,6 @@ pub struct Terms {
     pub replace: bool,
 }
 
-/// What became of a message that was put before its reader.
-#[derive(Debug)]
-pub enum Put {
-    /// It was taken.
-    Taken,
-    /// The reader said that it failed; the next one may fare better.
-    Refused(String),
-    /// No reader can be given anything any more.
-    Broken(io::Error),
-    /// It was taken from the reader, because we were asked to end.
-    Stopped,
-}
-
 /// The note in the consumer's lock.
 #[derive(Debug, Serialize, Deserialize)]
 struct Holder {
@@ -76,8 +62,8 @@ impl Bus<'_> {
     /// Puts what comes before the agent, until this process is asked to end or `max` is reached.
     ///
     /// # Errors
-    /// Another consumer runs, a claim was taken from this process, `put` is broken, or what the file system refuses.
-    /// What was surfaced before is recorded, the rest waits.
+    /// Another consumer runs, a claim was taken from this process, no reader can be given anything, or what the file system
+    /// refuses. What was surfaced before is recorded, the rest waits.
     pub fn consume(
         &self,
         agent: &AgentId,
@@ -177,25 +163,15 @@ impl<F: FnMut(&Claim) -> Put> Consumer<'_, F> {
     }
 
     fn surface(&mut self, claim: Claim) -> Result<Step> {
-        let mut put = Put::Taken;
-        let generation = self.terms.generation;
-        let surfaced = self.bus.surface(claim, generation, |claim| {
-            put = (self.put)(claim);
-            match &put {
-                Put::Taken => Ok(()),
-                Put::Refused(why) => Err(io::Error::other(why.clone())),
-                Put::Broken(error) => Err(io::Error::new(error.kind(), error.to_string())),
-                Put::Stopped => Err(io::Error::other("the consumer was asked to end")),
-            }
-        });
-        match (put, surfaced) {
-            (Put::Refused(_), Err(Error::Surface { .. })) => Ok(Step::Pause),
-            (Put::Stopped, Err(Error::Surface { .. })) => Ok(Step::End),
-            (_, ended) => {
-                ended?;
+        let id = claim.id().clone();
+        match self.bus.put_before(claim, self.terms.generation, &mut self.put)? {
+            Put::Taken => {
                 self.done.surfaced += 1;
                 Ok(Step::On)
             }
+            Put::Refused(_) => Ok(Step::Pause),
+            Put::Stopped => Ok(Step::End),
+            Put::Broken(source) | Put::Unread(source) => Err(Error::Surface { id, source }),
         }
     }
 

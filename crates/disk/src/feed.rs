@@ -22,19 +22,21 @@ use crate::process::{self, PidFd};
 use crate::wake::Stop;
 
 /// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Fed {
     /// By itself, with this code; none if a signal ended it.
     Exited(Option<i32>),
     /// It was killed, because we were asked to end and it went on past its grace.
     Stopped,
+    /// It was killed, because its end could not be waited for.
+    Lost(Error),
 }
 
 /// Runs `argv` with `bytes` on its standard input and `set` in its environment. Asked to end meanwhile, it waits `grace`
 /// for the command, and then kills it.
 ///
 /// # Errors
-/// The command cannot be started or waited for; it does not run then.
+/// The command cannot be started: nobody has seen the bytes.
 pub fn feed(
     argv: &[String],
     set: &BTreeMap<String, String>,
@@ -43,18 +45,17 @@ pub fn feed(
     grace: Duration,
 ) -> Result<Fed> {
     let mut child = start(argv, set, bytes)?;
-    match watched(&child, stop, grace) {
-        Ok(true) => {
-            let waited = |e| Error::new("wait for", &argv[0], e);
-            child.wait().map(|status| Fed::Exited(status.code())).map_err(waited)
-        }
-        ended => {
-            // Past its grace, or out of our sight: both can only fail when it is gone already.
-            let _ = child.kill();
-            let _ = child.wait();
-            ended.map(|_| Fed::Stopped)
-        }
+    let ended = watched(&child, stop, grace);
+    if !matches!(ended, Ok(true)) {
+        // Past its grace, or out of our sight: it can only fail when it is gone already.
+        let _ = child.kill();
     }
+    let waited = child.wait().map_err(|e| Error::new("wait for", &argv[0], e));
+    Ok(match (ended, waited) {
+        (Ok(true), Ok(status)) => Fed::Exited(status.code()),
+        (Ok(false), _) => Fed::Stopped,
+        (Err(error), _) | (_, Err(error)) => Fed::Lost(error),
+    })
 }
 
 fn start(argv: &[String], set: &BTreeMap<String, String>, bytes: &[u8]) -> Result<Child> {

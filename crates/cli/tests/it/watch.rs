@@ -133,11 +133,16 @@ fn d1_a_command_that_fails_gives_the_message_back_and_gets_it_again_flagged() {
 }
 
 #[test]
-fn a_command_that_is_not_there_costs_one_attempt_and_ends_it() {
+fn a_command_that_cannot_be_started_costs_no_attempt_however_often() {
     let home = home();
-    netsky(&home, &["channel", "watch", "agent7", "--", "/nowhere/at/all"])
-        .fails_with(1, &["failed to start /nowhere/at/all"]);
-    assert_eq!(home.files("agent7", "inbox").expect("there").len(), 1);
+    send(&home, "second");
+    for _ in 0..=netsky_model::life::MAX_ATTEMPTS {
+        netsky(&home, &["channel", "watch", "agent7", "--", "/nowhere/at/all"])
+            .fails_with(1, &["failed to start /nowhere/at/all", "nothing was lost"]);
+    }
+    let again = surfacings(netsky(&home, &["channel", "drain", "agent7"]).works());
+    let told: Vec<(&str, u32)> = again.iter().map(|one| (&*one.id, one.attempt)).collect();
+    assert_eq!(told, [("first", 1), ("second", 1)]);
 }
 
 #[test]

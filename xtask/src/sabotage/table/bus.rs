@@ -84,6 +84,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "watch::d1_a_killed_consumer_takes_its_command_along_and_the_message_comes_again",
     },
     Safeguard {
+        name: "what no reader saw costs no attempt",
+        faults: "T2",
+        file: "crates/bus/src/claim.rs",
+        find: "Put::Unread(_) => self.put_back(claim)?,",
+        replace: "Put::Unread(_) => self.release(claim)?,",
+        package: "netsky",
+        target: IT,
+        test: "watch::a_command_that_cannot_be_started_costs_no_attempt_however_often",
+    },
+    Safeguard {
         name: "one consumer an agent",
         faults: "T16",
         file: "crates/bus/src/consume.rs",

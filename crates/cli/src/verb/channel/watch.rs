@@ -78,16 +78,18 @@ impl Args {
     ) -> Put {
         let mut element = claim.rendered();
         element.push('\n');
+        let keep = |error: netsky_disk::Error| {
+            let why = std::io::Error::other(error.to_string());
+            broken.set(Some(error));
+            why
+        };
         let put = match feed(&self.command, &variables(claim), element.as_bytes(), stop, GRACE) {
             Ok(Fed::Exited(Some(0))) => Put::Taken,
             Ok(Fed::Exited(Some(code))) => Put::Refused(format!("it ended with {code}")),
             Ok(Fed::Exited(None)) => Put::Refused("it was ended by a signal".to_owned()),
             Ok(Fed::Stopped) => Put::Stopped,
-            Err(error) => {
-                let why = std::io::Error::other(error.to_string());
-                broken.set(Some(error));
-                Put::Broken(why)
-            }
+            Ok(Fed::Lost(error)) => Put::Broken(keep(error)),
+            Err(error) => Put::Unread(keep(error)),
         };
         if cx.json {
             let (id, attempt) = (claim.id(), claim.attempt());
