@@ -124,6 +124,15 @@ impl Config {
         }
     }
 
+    /// Why keepers do not go by the file as it is now; none if they do.
+    pub fn trouble(layout: &Layout) -> Option<String> {
+        let why = match state::read(layout.config()) {
+            Ok(bytes) => parse(&bytes?).err()?,
+            Err(error) => error.to_string(),
+        };
+        Some(format!("config.toml: {why}; the last good one is used"))
+    }
+
     /// The slot of an agent with the defaults filled in.
     pub fn slot(&self, agent: &AgentId) -> Slot {
         let own = self.agents.get(agent).cloned().unwrap_or_default();
@@ -150,8 +159,16 @@ fn parse(bytes: &[u8]) -> Result<Config, String> {
         return Err(format!("[agents.{name}] is no slot: slots are agent0, agent1 and so on"));
     }
     let slots = config.agents.values().chain([&config.defaults]);
-    if let Some(key) = slots.flat_map(|slot| slot.env.keys()).find(|key| is_ours(key)) {
-        return Err(format!("env has {key}, which netsky itself sets"));
+    for (key, value) in slots.flat_map(|slot| &slot.env) {
+        if is_ours(key) {
+            return Err(format!("env has {key}, which netsky itself sets"));
+        }
+        // No system can start a program with such a one.
+        if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
+            return Err(format!(
+                "env has {key:?}, which cannot be set: a name is not empty and has no `=`, neither has a NUL"
+            ));
+        }
     }
     Ok(config)
 }
@@ -181,6 +198,9 @@ mod tests {
         assert!(why("[agents.agnet1]\nargv = [\"a\"]\n").contains("[agents.agnet1] is no slot"));
         assert!(why("[defaults.env]\nNETSKY_HOME = \"/x\"\n").contains("env has NETSKY_HOME"));
         assert!(why("[agents.agent3.env]\nOSTK_NAME = \"x\"\n").contains("env has OSTK_NAME"));
+        assert!(why("[defaults]\nenv = { \"a=b\" = \"/x\" }\n").contains("env has \"a=b\", which cannot"));
+        assert!(why("[defaults.env]\n\"\" = \"x\"\n").contains("env has \"\""));
+        assert!(why("[defaults.env]\na = \"\\u0000\"\n").contains("env has \"a\""));
     }
 
     #[test]
