@@ -72,7 +72,10 @@ fn is_served(cx: &Context<'_>) -> bool {
 fn read_file(file: &Path) -> Result<String> {
     let bytes = read_users_file(file, MAX_HANDOFF)
         .map_err(|e| Error::BadHandoff(format!("{}: {e}", file.display())))?;
-    let text = handoff::Source::read(&bytes).text;
+    let handoff::Source { text, damaged } = handoff::Source::read(&bytes);
+    if damaged {
+        return Err(Error::BadHandoff(format!("{} is not UTF-8 text", file.display())));
+    }
     if text.trim().is_empty() {
         return Err(Error::BadHandoff(format!("{} is empty", file.display())));
     }
