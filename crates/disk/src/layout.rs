@@ -239,6 +239,11 @@ impl Layout {
         self.tick_folder().join("watchdog.lock")
     }
 
+    /// Held by the one process that does the work of a keeper: the ticker, agentinfinity.
+    pub fn keeper_lock(&self, keeper: &AgentId) -> PathBuf {
+        self.tick_folder().join(format!("{keeper}.lock"))
+    }
+
     /// Held by the one child of a restart that acts.
     pub fn restart_child_lock(&self) -> PathBuf {
         self.tick_folder().join("restart-child.lock")
@@ -307,6 +312,11 @@ impl Layout {
     /// A marker about an agent: `agent0-restart-attempts`, `agent0-revive-failed`, …
     pub fn marker(&self, agent: &AgentId, what: &str) -> PathBuf {
         self.state().join(format!("{agent}-{what}"))
+    }
+
+    /// Room that is kept for the end of a constellation whose disk is full.
+    pub fn reserve(&self) -> PathBuf {
+        self.state().join("reserve")
     }
 
     /// agentinfinity has started.

@@ -7,12 +7,13 @@ use netsky_disk::env::Caller;
 use netsky_disk::{clock, process, random, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_model::desired::{Desired, Want};
-use netsky_model::id::{AgentId, Generation};
+use netsky_model::id::{AgentId, Generation, RestartId};
+use netsky_model::restart::Inflight;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::tick::Held;
-use crate::{observe, perform};
+use crate::{handoff, observe, perform};
 
 /// Longest wait for a killed restart child.
 const CHILD_END: Duration = Duration::from_secs(5);
@@ -22,12 +23,14 @@ const CHILD_END: Duration = Duration::from_secs(5);
 pub struct Downed {
     /// Sessions that were ended.
     pub ended: Vec<AgentId>,
+    /// Whether the handoff of a restart that does not come any more was put into agent0's inbox.
+    pub handed_over: bool,
     /// What did not read on the way; nothing of it was changed.
     pub problems: Vec<String>,
 }
 
-/// Stop a constellation. Its mail, its desired programs and its record stay; a restart that was asked for
-/// is put aside.
+/// Stop a constellation. Its mail, its desired programs and its record stay; the handoff of a restart that was
+/// asked for waits in agent0's inbox for the next `up`.
 ///
 /// # Errors
 /// Called inside a session, or a session would not end; it can be repeated.
@@ -38,44 +41,84 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     let _held = Held::take(cx)?;
     let mut problems = Vec::new();
     let mut wishes = observe::wishes(cx, &mut problems)?;
-    for desired in &mut wishes {
-        if desired.want == Want::Up {
-            desired.want = Want::Stopped;
-            desired.by = "down".to_owned();
-            desired.since = clock::wall();
-            state::write_json(cx.layout.desired(&desired.agent), desired)?;
-        }
-    }
-    stop_restart(cx)?;
+    // Whoever fills the disk may be one of those who go down. What has no room now has some once they are gone.
+    let no_room = match stop_wanting(cx, &mut wishes) {
+        Err(error) if error.is_full() => true,
+        written => written.map(|()| false)?,
+    };
+    let underway = stop_restart(cx)?;
     let Ends { ended, left, stopped } = end_sessions(cx, &wishes)?;
+    if no_room {
+        state::remove(cx.layout.reserve())?;
+        stop_wanting(cx, &mut wishes)?;
+    }
     for desired in wishes.iter().filter(|desired| !left.contains(&desired.agent)) {
         if cx.bus.knows(&desired.agent) {
             perform::return_mail(cx, desired, stopped.get(&desired.agent).copied(), |_| true)?;
         }
     }
+    let handed_over = hand_over(cx, &wishes, underway.as_ref())?;
+    // Last: until then a repeat finds whose handoff it was.
+    state::remove(cx.layout.restart_inflight())?;
     if left.is_empty() {
-        return Ok(Downed { ended, problems });
+        return Ok(Downed { ended, handed_over, problems });
     }
     Err(Error::NotEnded(left.iter().map(ToString::to_string).collect()))
 }
 
-/// A restart under way, or asked for, must not bring back what goes down.
-fn stop_restart(cx: &Context<'_>) -> Result<()> {
-    let underway = observe::underway(cx).unwrap_or_default();
-    let id = underway.as_ref().map_or_else(random::restart_id, |underway| underway.inflight.id.clone());
-    state::remove(cx.layout.restart_inflight())?;
-    if let Some(child) = underway.and_then(|underway| underway.inflight.child)
-        && let Some(held) = process::PidFd::open(&child)?
+fn stop_wanting(cx: &Context<'_>, wishes: &mut [Desired]) -> netsky_disk::Result<()> {
+    for wish in wishes.iter_mut().filter(|wish| wish.want == Want::Up) {
+        let stopped =
+            Desired { want: Want::Stopped, by: "down".to_owned(), since: clock::wall(), ..wish.clone() };
+        state::write_json(cx.layout.desired(&wish.agent), &stopped)?;
+        *wish = stopped;
+    }
+    Ok(())
+}
+
+/// The child of a restart under way must not bring back what goes down. That restart.
+fn stop_restart(cx: &Context<'_>) -> Result<Option<Inflight>> {
+    let inflight = observe::underway(cx).unwrap_or_default().map(|underway| underway.inflight);
+    if let Some(inflight) = &inflight {
+        // A child that nobody has noted yet is not the one of this epoch, and does nothing.
+        let next = Inflight { epoch: inflight.epoch + 1, child: None, ..inflight.clone() };
+        match state::write_json(cx.layout.restart_inflight(), &next) {
+            Err(error) if error.is_full() => drop(state::remove(cx.layout.restart_inflight())?),
+            written => written?,
+        }
+    }
+    if let Some(child) = inflight.as_ref().and_then(|inflight| inflight.child.as_ref())
+        && let Some(held) = process::PidFd::open(child)?
     {
         held.signal(process::Signal::KILL)?;
         held.wait(CHILD_END)?;
     }
-    for (request, what) in
-        [(cx.layout.restart_request(), "stopped"), (cx.layout.restart_processing(), "stopped-claimed")]
-    {
-        state::claim(request, cx.layout.archived_request(&id, what))?;
+    Ok(inflight)
+}
+
+/// What somebody left to the agent0 of a restart is for whoever is agent0 next; whether it was delivered only now.
+fn hand_over(cx: &Context<'_>, wishes: &[Desired], inflight: Option<&Inflight>) -> Result<bool> {
+    let claimed = state::exists(cx.layout.restart_processing())?;
+    if !claimed && !state::claim(cx.layout.restart_request(), cx.layout.restart_processing())? {
+        return Ok(false);
     }
-    Ok(())
+    // One that no restart has begun with is told apart by when agent0 went down, which a repeat of this finds as it is.
+    let root = wishes.iter().find(|wish| wish.agent == AgentId::root());
+    let id = match (inflight.filter(|_| claimed), root) {
+        (Some(inflight), _) => inflight.id.clone(),
+        (None, Some(root)) => went_down(root),
+        (None, None) => random::restart_id(),
+    };
+    cx.bus.create(&AgentId::root())?;
+    let there = cx.bus.has(&AgentId::root(), &handoff::id(&id))?;
+    handoff::deliver(cx, &id)?;
+    perform::archive_request(cx, &id, "stopped")?;
+    Ok(!there)
+}
+
+fn went_down(root: &Desired) -> RestartId {
+    let (second, nano) = (root.since.as_second(), root.since.subsec_nanosecond());
+    format!("restart-{second}-{nano:08x}").parse().expect("lower case and digits")
 }
 
 /// What became of the sessions.

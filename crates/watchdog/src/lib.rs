@@ -21,6 +21,7 @@ mod pages;
 mod perform;
 mod prune;
 mod request;
+mod reserve;
 mod retention;
 mod serve;
 mod session_up;

@@ -293,7 +293,8 @@ fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &str) -> Resul
     Ok(format!("{id}: failed: {why}"))
 }
 
-fn archive_request(cx: &Context<'_>, id: &RestartId, what: &str) -> Result<()> {
+/// Whoever asked for a restart can look up what with.
+pub(crate) fn archive_request(cx: &Context<'_>, id: &RestartId, what: &str) -> Result<()> {
     state::claim(cx.layout.restart_processing(), cx.layout.archived_request(id, what))?;
     Ok(())
 }

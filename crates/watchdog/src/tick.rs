@@ -10,13 +10,14 @@ use netsky_kernel::client::{Client, ClientError};
 use netsky_model::desired::Want;
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
+use netsky_runtime::Config;
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
 use crate::observe::{self, Observed, observe};
-use crate::{mail, perform, prune};
+use crate::{mail, perform, prune, reserve};
 
 /// Longest that a tick may hold the lock without getting on: its slowest steps are the start and the kill of
 /// one session.
@@ -33,6 +34,8 @@ pub struct Ticked {
     pub done: Vec<String>,
     /// What did not work, a sentence each; tried again by the next tick.
     pub problems: Vec<String>,
+    /// What somebody should see to and no agent suffers from, a sentence each.
+    pub warnings: Vec<String>,
 }
 
 /// `state/tick/watchdog.json`: the last tick, for people.
@@ -149,7 +152,7 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
         at: clock::stamp(),
         duration_ms: clock::boot().saturating_sub(began).as_millis() as u64,
         done: ticked.done.clone(),
-        problems: ticked.problems.clone(),
+        problems: ticked.problems.iter().chain(&ticked.warnings).cloned().collect(),
     };
     state::write_json(cx.layout.tick("watchdog"), &last)?;
     Ok(ticked)
@@ -157,7 +160,8 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
 
 /// The work of a tick; the caller holds the lock.
 pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
-    let mut ticked = Ticked::default();
+    let mut ticked =
+        Ticked { warnings: Config::trouble(cx.layout).into_iter().collect(), ..Ticked::default() };
     let wishes = observe::wishes(cx, &mut ticked.problems)?;
     let wanted = wishes.iter().any(|wish| wish.want == Want::Up);
     let mut client = match Client::connect(&cx.layout.kernel_root()) {
@@ -182,8 +186,11 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
             }
         }
     }
+    if wanted && let Err(error) = reserve::keep(cx) {
+        ticked.warnings.push(error.to_string());
+    }
     if let Err(error) = prune::prune(cx, &seen) {
-        ticked.problems.push(format!("pruning: {error}"));
+        ticked.warnings.push(format!("pruning: {error}"));
     }
     Ok(ticked)
 }

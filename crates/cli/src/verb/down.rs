@@ -20,10 +20,15 @@ impl Run for Args {
         for problem in &downed.problems {
             output::say(&format!("problem: {problem}"))?;
         }
-        if downed.ended.is_empty() {
-            return output::say("nothing was running");
-        }
         let names: Vec<&str> = downed.ended.iter().map(|name| name.as_str()).collect();
-        output::say(&format!("ended {}", names.join(", ")))
+        match names.as_slice() {
+            [] => output::say("nothing was running")?,
+            names => output::say(&format!("ended {}", names.join(", ")))?,
+        }
+        if downed.handed_over {
+            let what = "the restart that was asked for will not come; its handoff waits in agent0's inbox";
+            output::say(&format!("{what} for the next `up`"))?;
+        }
+        Ok(())
     }
 }

@@ -46,7 +46,12 @@ impl Run for Args {
         told?;
         match cx.json {
             true => output::json(&upped)?,
-            false => output::say(&upped.proof.line())?,
+            false => {
+                for line in &upped.ticked.warnings {
+                    output::say(&format!("warning: {line}"))?;
+                }
+                output::say(&upped.proof.line())?;
+            }
         }
         match upped.ticked.problems.as_slice() {
             [] => Ok(()),

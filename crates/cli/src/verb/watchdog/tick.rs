@@ -1,6 +1,6 @@
 //! `netsky watchdog tick`: one pass of the one actor.
 
-use netsky_watchdog::tick;
+use netsky_watchdog::{Ticked, tick};
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
@@ -20,7 +20,10 @@ impl Run for Args {
             for line in &ticked.done {
                 output::say(line)?;
             }
-            if ticked.done.is_empty() && ticked.problems.is_empty() {
+            for line in &ticked.warnings {
+                output::say(&format!("warning: {line}"))?;
+            }
+            if ticked == Ticked::default() {
                 output::say("all is as it should be")?;
             }
         }

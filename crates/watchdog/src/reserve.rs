@@ -1,0 +1,23 @@
+//! Room on the disk that belongs to nobody until `down` needs it: an agent may fill a disk, and must not keep itself
+//! from being ended by that.
+
+use netsky_disk::state;
+
+use crate::context::Context;
+use crate::error::Result;
+
+/// How much: the wishes of a large constellation, its handoff and a few folders.
+const SIZE: usize = 1024 * 1024;
+
+/// Have it, if there is room; a full disk is no trouble of this tick's own.
+pub(crate) fn keep(cx: &Context<'_>) -> Result<()> {
+    let path = cx.layout.reserve();
+    if state::exists(&path)? {
+        return Ok(());
+    }
+    // Written, not only set aside: a hole in a file keeps no room.
+    match state::write(&path, &vec![b'.'; SIZE]) {
+        Err(error) if error.is_full() => Ok(()),
+        written => Ok(written?),
+    }
+}
