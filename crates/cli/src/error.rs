@@ -139,13 +139,14 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::Locked { .. } => Self::new(Kind::Busy, what).hint("another tick is at work; repeat"),
             Watchdog::NotProved(_) => Self::new(Kind::Busy, what)
                 .hint("the constellation stays up and goes on with it; it must run `netsky session up`, look with `netsky attach agent0`"),
-            Watchdog::EndedBeforeUp(_) => Self::new(Kind::Busy, what)
+            Watchdog::EndedBeforeUp(_) | Watchdog::EndedAfterUp(_) => Self::new(Kind::Busy, what)
                 .hint("it is tried again, later and later; look with `netsky logs agent0`, stop with `netsky down`"),
             Watchdog::Superseded => Self::new(Kind::Busy, what),
             Watchdog::OtherProgram(_) => {
                 Self::new(Kind::Refused, what).hint("`netsky down` first to change it; nothing was changed")
             }
             Watchdog::NotEnded(_) => Self::new(Kind::Busy, what).hint("repeat `netsky down`"),
+            Watchdog::KeeperRuns { .. } => Self::new(Kind::Busy, what).hint("nothing was started"),
             Watchdog::Restart(_) => Self::new(Kind::Failed, what),
         }
     }

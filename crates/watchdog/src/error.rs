@@ -66,6 +66,9 @@ pub enum Error {
     /// The program of agent0 does not stay.
     #[error("agent0 ended before it proved that it is up: {0}")]
     EndedBeforeUp(String),
+    /// agent0 said that it is up, and is gone; nobody brings it back right now.
+    #[error("agent0 ended after it had proved that it is up: {0}")]
+    EndedAfterUp(String),
     /// Another child has the restart, or it is over: nothing was touched since that was seen.
     #[error("another child has the restart")]
     Superseded,
@@ -75,6 +78,14 @@ pub enum Error {
     /// Sessions that would not end.
     #[error("{} did not end", .0.join(", "))]
     NotEnded(Vec<String>),
+    /// A keeper that runs already.
+    #[error("{keeper} runs already{}", .pid.map_or_else(String::new, |pid| format!(" as pid {pid}")))]
+    KeeperRuns {
+        /// Which.
+        keeper: AgentId,
+        /// Where, if it said so.
+        pid: Option<u32>,
+    },
     /// A step of the restart protocol.
     #[error("{0}")]
     Restart(String),

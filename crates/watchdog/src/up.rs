@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use netsky_disk::env::Caller;
 use netsky_disk::layout::Layout;
-use netsky_disk::{clock, state};
+use netsky_disk::lock::Lock;
+use netsky_disk::{clock, process, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::{Guard, SessionView};
+use netsky_model::backoff::Attempts;
 use netsky_model::desired::{Desired, VERSION, Want};
 use netsky_model::id::{AgentId, Generation};
+use netsky_model::process::Life;
+use netsky_model::restart::Phase;
 use netsky_runtime::{Config, inherited};
 
 use crate::context::Context;
@@ -255,20 +259,44 @@ fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generat
             let told = !ticked.problems.is_empty();
             return if told { Err(Error::Restart(ticked.problems.join("; "))) } else { Ok(None) };
         };
+        let proof = UpProof::of_session(cx, &session);
         if session.state.may_live() {
-            return Ok(UpProof::of_session(cx, &session));
+            // The kernel's word may be older than the death of what it speaks of, and a restart replaces who lives.
+            let stays = session.program.as_ref().is_some_and(|id| process::probe(id) != Life::Dead)
+                && !is_to_be_replaced(cx, session.generation)?;
+            return Ok(proof.filter(|_| stays));
         }
         // Its end says nothing about the program that is wanted now: a restart was under way with the one before.
         if wished.is_some_and(|argv| *argv != session.argv) {
             return Ok(None);
         }
-        // What this call started ended by itself; or it is gone, and nobody is bringing it back right now: the next try
-        // may be minutes away.
-        let ours = session.generation > before && perform::stopped(&session).is_none();
-        if ours || !state::exists(cx.layout.restart_inflight())? && state::exists(failed)? {
-            let how = session.end.map_or_else(|| session.state.to_string(), |end| end.to_string());
-            return Err(Error::EndedBeforeUp(how));
+        let how = || session.end.as_ref().map_or_else(|| session.state.to_string(), ToString::to_string);
+        // Nobody is bringing it back right now: the next try may be minutes away. In this order: a tick that has counted
+        // its try still holds the lock, or has noted its restart.
+        let later = (state::exists(failed)? || has_to_wait(cx)?)
+            && !Lock::is_held(cx.layout.watchdog_lock())?
+            && !state::exists(cx.layout.restart_inflight())?;
+        if proof.is_some() {
+            return if later { Err(Error::EndedAfterUp(how())) } else { Ok(None) };
         }
-        Ok(None)
+        // What this call started ended by itself.
+        let ours = session.generation > before && perform::stopped(&session).is_none();
+        if ours || later { Err(Error::EndedBeforeUp(how())) } else { Ok(None) }
     })
+}
+
+/// Whether a restart was asked for, or is under way, that ends this agent0.
+fn is_to_be_replaced(cx: &Context<'_>, generation: Generation) -> Result<bool> {
+    // In the order of its way: whoever looks at the request first cannot miss a restart that moves on meanwhile.
+    let asked = state::exists(cx.layout.restart_request())? || state::exists(cx.layout.restart_processing())?;
+    let Some(underway) = observe::underway(cx)? else { return Ok(asked) };
+    let Some(status) = underway.status else { return Ok(true) };
+    let started = status.agents.iter().find(|started| started.name == AgentId::root());
+    Ok(status.phase != Phase::Failed && started.is_none_or(|started| generation < started.generation))
+}
+
+fn has_to_wait(cx: &Context<'_>) -> Result<bool> {
+    let attempts: Attempts =
+        state::read_json(cx.layout.marker(&AgentId::root(), "restart-attempts"))?.unwrap_or_default();
+    Ok(!attempts.wait(&clock::stamp()).is_zero())
 }
