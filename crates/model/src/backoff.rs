@@ -14,7 +14,7 @@ const FIRST: Duration = Duration::from_secs(10);
 /// Longest wait below the crashloop.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
 /// Attempts within the window that make a crashloop.
-const CRASHLOOP: usize = 5;
+pub const CRASHLOOP: usize = 5;
 /// In a crashloop: one half-open try an hour.
 const HALF_OPEN: Duration = Duration::from_secs(60 * 60);
 /// Life after which a start counts as healthy and what was counted before it is forgotten: nothing that is still
@@ -46,11 +46,15 @@ impl Attempts {
         self.crashloop |= self.at.len() >= CRASHLOOP;
     }
 
+    /// How many the window holds.
+    pub fn recent(&self, now: &Stamp) -> usize {
+        self.at.iter().filter(|at| now.since(at) < WINDOW).count()
+    }
+
     /// How long to wait yet; zero: try now.
     pub fn wait(&self, now: &Stamp) -> Duration {
         let Some(last) = self.at.last() else { return Duration::ZERO };
-        let recent = self.at.iter().filter(|at| now.since(at) < WINDOW).count();
-        let pause = match recent {
+        let pause = match self.recent(now) {
             _ if self.crashloop => HALF_OPEN,
             0 => Duration::ZERO,
             n => LONGEST.min(FIRST * (1 << (n - 1).min(CRASHLOOP))),

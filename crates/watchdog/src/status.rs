@@ -1,19 +1,27 @@
 //! `netsky status`: what should be and what is. Looking starts nothing and changes nothing.
 
+use std::time::Duration;
+
+use netsky_disk::layout::KernelLayout;
+use netsky_disk::lock::Lock;
 use netsky_disk::process::probe;
-use netsky_disk::state;
+use netsky_disk::{clock, state};
 use netsky_kernel::client::{Client, ClientError};
-use netsky_kernel::rpc::SessionView;
+use netsky_kernel::rpc::{SessionState, SessionView};
+use netsky_model::backoff::{Attempts, CRASHLOOP};
 use netsky_model::desired::{Desired, Want};
+use netsky_model::duration::human;
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
-use netsky_model::process::Life;
+use netsky_model::process::{Life, ProcessId};
 use netsky_model::restart::{Kind, Phase};
 use netsky_model::stamp::Stamp;
+use netsky_runtime::Config;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::known;
 use crate::observe;
 use crate::session_up::UpProof;
 use crate::tick::{self, FailedTick, LastTick};
@@ -23,6 +31,8 @@ use crate::tick::{self, FailedTick, LastTick};
 pub struct StatusReport {
     /// Epoch of the anchor that serves; none if nobody does.
     pub anchor_epoch: Option<u64>,
+    /// Whether somebody serves and does not answer.
+    pub silent_anchor: bool,
     /// Everybody who is wanted or was.
     pub agents: Vec<AgentStatus>,
     /// The restart that is under way.
@@ -58,12 +68,53 @@ pub struct AgentStatus {
     pub up: bool,
     /// When it was started.
     pub started_at: Option<Stamp>,
+    /// When it is tried again, while it is down and was tried in vain.
+    pub trying: Option<Trying>,
     /// Envelopes that wait in its inbox.
     pub inbox: usize,
     /// Envelopes it was shown and has not finished.
     pub unfinished: usize,
     /// Its dead letters.
     pub poison: usize,
+}
+
+/// Starts of what keeps ending.
+#[derive(Debug, Clone, Serialize)]
+pub struct Trying {
+    /// Until the next one, in seconds.
+    pub next_in_s: u64,
+    /// How many the last half hour saw.
+    pub recent: usize,
+    /// Whether they came to be a crashloop: one try an hour.
+    pub crashloop: bool,
+}
+
+impl Trying {
+    fn line(&self, agent: &AgentId) -> String {
+        let Trying { next_in_s, recent, crashloop } = self;
+        match crashloop {
+            true => {
+                let next = human(Duration::from_secs(*next_in_s));
+                format!("{agent}: crashloop: it keeps ending; next try in {next}, `netsky up` tries at once")
+            }
+            false => {
+                format!("{agent}: next try in {next_in_s} s, attempt {} of {CRASHLOOP} in 30 min", recent + 1)
+            }
+        }
+    }
+}
+
+fn trying(cx: &Context<'_>, agent: &AgentId) -> Option<Trying> {
+    let attempts: Option<Attempts> =
+        state::read_json(cx.layout.marker(agent, "restart-attempts")).unwrap_or_default();
+    let (attempts, now) = (attempts?, clock::stamp());
+    let wait = attempts.wait(&now);
+    let trying = Trying {
+        next_in_s: wait.as_millis().div_ceil(1000) as u64,
+        recent: attempts.recent(&now),
+        crashloop: attempts.crashloop,
+    };
+    (!wait.is_zero() || attempts.crashloop).then_some(trying)
 }
 
 /// The restart that is under way.
@@ -86,23 +137,44 @@ pub struct RestartView {
 /// # Errors
 /// The home cannot be read.
 pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
-    let (anchor_epoch, sessions) = match Client::connect(&cx.layout.kernel_root()) {
-        Ok(mut client) => (Some(client.hello().epoch), client.list()?),
-        Err(ClientError::NotServing { .. }) => (None, Vec::new()),
-        Err(other) => return Err(other.into()),
-    };
     let mut problems = Vec::new();
+    let mut answer = Client::connect(&cx.layout.kernel_root())
+        .and_then(|mut client| Ok((client.hello().epoch, client.list()?)));
+    let silent_anchor = answer.as_ref().is_err_and(|error| !matches!(error, ClientError::NotServing { .. }));
+    if let Err(error) = answer.as_mut().map_err(|error| error.to_string())
+        && silent_anchor
+    {
+        let holder: Option<ProcessId> = Lock::noted(KernelLayout::new(cx.layout.kernel_root()).lock());
+        let pid = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
+        let what = "what stands here of the agents is what the disk knows";
+        problems.push(format!("the anchor{pid} does not answer: {error}; {what}"));
+    }
+    let (anchor_epoch, sessions) = answer.map(|(epoch, list)| (Some(epoch), list)).unwrap_or_default();
+    let restarting = state::exists(cx.layout.restart_inflight())?;
     let mut agents = Vec::new();
     for desired in observe::wishes(cx, &mut problems)? {
-        let session = sessions.iter().find(|session| session.name == desired.agent);
-        agents.push(agent_status(cx, &desired, session)?);
+        let listed = sessions.iter().find(|session| session.name == desired.agent).cloned();
+        let known = || anchor_epoch.is_none().then(|| known::session(cx, &desired.agent)).flatten();
+        let mut agent = agent_status(cx, &desired, listed.or_else(known).as_ref())?;
+        let started = agent.pid.is_some() || agent.state.as_deref() == Some(SessionState::Starting.word());
+        let comes = started || restarting && desired.agent == AgentId::root();
+        if desired.want == Want::Up && !comes {
+            agent.trying = trying(cx, &desired.agent);
+        }
+        problems.extend(agent.trying.as_ref().map(|trying| trying.line(&agent.id)));
+        agents.push(agent);
     }
+    let last_tick: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
+    // What the last tick told stands there already.
+    let told = |what: &String| last_tick.as_ref().is_some_and(|last| last.problems.contains(what));
+    problems.extend(Config::trouble(cx.layout).filter(|trouble| !told(trouble)));
     // In the order of its way: whoever looks at the request first cannot miss a restart that moves on meanwhile.
     let restart_queued =
         state::exists(cx.layout.restart_request())? || state::exists(cx.layout.restart_processing())?;
     let underway = observe::underway(cx)?;
     Ok(StatusReport {
         anchor_epoch,
+        silent_anchor,
         agents,
         restart: underway.map(|under| RestartView {
             id: under.inflight.id.to_string(),
@@ -113,7 +185,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         }),
         restart_queued,
         interval_ms: observe::interval(cx).as_millis() as u64,
-        last_tick: state::read_json(cx.layout.tick("watchdog")).unwrap_or_default(),
+        last_tick,
         failed_tick: tick::failed(cx),
         problems,
     })
@@ -137,6 +209,7 @@ fn agent_status(cx: &Context<'_>, desired: &Desired, session: Option<&SessionVie
         worker_pid: alive.and_then(|session| session.worker.as_ref()).map(|worker| worker.pid),
         generation: session.map(|session| session.generation),
         up,
+        trying: None,
         started_at: alive.and_then(|session| session.started_at.clone()),
         inbox: count(State::Written)?,
         unfinished: count(State::Delivered)?,

@@ -59,6 +59,7 @@ fn row(agent: &AgentStatus, served: bool) -> Vec<String> {
 fn footer(report: &StatusReport) -> String {
     let anchor = match report.anchor_epoch {
         Some(epoch) => format!("anchor: serves, epoch {epoch}"),
+        None if report.silent_anchor => "anchor: does not answer".to_owned(),
         None if report.agents.iter().any(|agent| agent.want == Want::Up) => {
             "anchor: nobody serves; `netsky watchdog tick` starts it and repairs".to_owned()
         }
