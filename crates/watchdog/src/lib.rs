@@ -14,6 +14,7 @@ mod decide;
 mod down;
 mod error;
 mod handoff;
+mod keeper;
 mod known;
 mod mail;
 mod observe;

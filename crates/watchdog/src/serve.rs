@@ -4,34 +4,40 @@
 
 use std::convert::Infallible;
 use std::path::PathBuf;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use netsky_bus::Bus;
+use netsky_disk::env::Caller;
 use netsky_disk::layout::Layout;
 use netsky_disk::watch::Watch;
 use netsky_disk::{clock, process, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::EventKind;
 use netsky_ledger::Telemetry;
+use netsky_model::id::{AgentId, Generation};
 use netsky_runtime::{Config, carry_all};
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::keeper::only_one;
 use crate::ticker::run_tick;
 
 /// Slow look for what gave no event.
 const RESCAN: Duration = Duration::from_secs(30);
 /// Reasons for a tick that may wait. One more is dropped: the tick that answers those in front answers it too.
 const WAITING: usize = 16;
+/// Most messages that are read at once: what has to be repaired must not wait for a flood.
+const MAIL: usize = 100;
 /// Pause before an anchor is asked for again; doubled up to [`RESCAN`] while none answers.
 const RECONNECT: Duration = Duration::from_millis(200);
 
 /// Watch for ever.
 ///
 /// # Errors
-/// The state folder cannot be written, before anything was begun.
-pub fn serve(cx: &Context<'_>, said: impl Fn(&str)) -> Result<Infallible> {
+/// Another one runs, or the state folder cannot be written, before anything was begun.
+pub fn serve(cx: &Context<'_>, caller: &Caller, said: impl Fn(&str)) -> Result<Infallible> {
+    let _one = only_one(cx, &AgentId::infinity(), caller)?;
     // Before the threads: a failure here must end the process, which the anchor then starts again.
     let ready = serde_json::json!({ "v": 1, "process": process::identity()?, "at": clock::stamp() });
     state::write_json(cx.layout.infinity_ready(), &ready)?;
@@ -43,7 +49,12 @@ pub fn serve(cx: &Context<'_>, said: impl Fn(&str)) -> Result<Infallible> {
         scope.spawn(move || follow_kernel(layout, &tell));
         scope.spawn(move || follow_files(layout, &tell_too));
         loop {
-            let Ok(why) = told.recv() else { unreachable!("both followers run for ever") };
+            read_mail(cx, &said);
+            let why = match told.recv_timeout(RESCAN) {
+                Ok(why) => why,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => unreachable!("both followers run for ever"),
+            };
             // One tick answers everything that was told before it looks; what comes later gets its own.
             while told.try_recv().is_ok() {}
             let outcome = match run_tick(cx) {
@@ -53,6 +64,21 @@ pub fn serve(cx: &Context<'_>, said: impl Fn(&str)) -> Result<Infallible> {
             said(&format!("{} {why}: tick {outcome}", clock::wall_seconds()));
         }
     })
+}
+
+/// agentinfinity answers nobody; what it is told stands in its output, and is done with.
+fn read_mail(cx: &Context<'_>, said: &impl Fn(&str)) {
+    let me = AgentId::infinity();
+    let mut read = Vec::new();
+    let drained = cx.bus.drain(&me, MAIL, Generation::NONE, |claim| {
+        read.push(claim.id().clone());
+        said(&claim.rendered());
+        Ok(())
+    });
+    let acked = read.iter().map(|id| cx.bus.ack(&me, id.as_str()).map(drop));
+    for error in drained.err().into_iter().chain(acked.filter_map(|acked| acked.err())) {
+        said(&format!("mail: {error}"));
+    }
 }
 
 /// Ask for a tick. When the queue is full the tick that answers those in front answers this too.

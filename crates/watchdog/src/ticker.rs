@@ -1,15 +1,19 @@
 //! The ticker: runs the ticks each interval, each as a process of its own with a deadline, so that one
 //! hung call cannot stop time. It keeps its cadence on the boot clock, without drift.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
+use netsky_disk::env::Caller;
 use netsky_disk::spawn::{Ended, Program};
 use netsky_disk::{clock, state};
+use netsky_model::id::AgentId;
 use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::keeper::only_one;
 
 /// Longest that one tick may take before it is killed.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -80,7 +84,16 @@ fn ingest(cx: &Context<'_>, said: &impl Fn(&str)) {
 }
 
 /// Tick for ever. Whatever fails is told and tried again at the next slot.
-pub fn ticker(cx: &Context<'_>, interval: Duration, said: impl Fn(&str)) -> ! {
+///
+/// # Errors
+/// Another ticker runs.
+pub fn ticker(
+    cx: &Context<'_>,
+    caller: &Caller,
+    interval: Duration,
+    said: impl Fn(&str),
+) -> Result<Infallible> {
+    let _one = only_one(cx, &AgentId::ticker(), caller)?;
     let (mut next, mut next_ingest) = (clock::boot(), clock::boot());
     let mut beat = LastBeat {
         v: 1,

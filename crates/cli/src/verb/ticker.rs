@@ -21,6 +21,6 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         // Nobody has to read this session's output.
         let constellation = cx.constellation()?;
-        ticker(&constellation, self.tick, |text| drop(output::say(text)))
+        match ticker(&constellation, &netsky_disk::env::caller(), self.tick, |text| drop(output::say(text)))? {}
     }
 }
