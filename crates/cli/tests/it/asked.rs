@@ -26,10 +26,11 @@ fn up_with_a_program_that_ends_at_once_says_so_at_once() {
 fn up_with_an_agent_that_cannot_be_started_exits_1_and_the_others_run() {
     let stage = Stage::new();
     stage.ok(&["init"]);
-    let bad = "[agents.agent1]\nenv = { \"A=B\" = \"x\" }\n";
-    std::fs::write(stage.home().join("config.toml"), bad).expect("written");
+    let bad = "[agents.agent1]\nargv = [\"/nowhere/at/all\"]\n";
+    let good = format!("[defaults]\nargv = [\"/bin/sh\", \"-c\", {QUIET:?}]\n");
+    std::fs::write(stage.home().join("config.toml"), good + bad).expect("written");
     for json in [false, true] {
-        let mut args = vec!["up", "2", "--", "/bin/sh", "-c", QUIET];
+        let mut args = vec!["up", "2"];
         if json {
             args.insert(0, "--json");
         }

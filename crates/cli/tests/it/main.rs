@@ -36,5 +36,6 @@ mod screen;
 mod skipped;
 mod stage;
 mod tending;
+mod ups_and_downs;
 mod watch;
 mod worlds;

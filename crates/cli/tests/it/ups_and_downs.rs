@@ -1,0 +1,239 @@
+//! What `up`, `down` and `status` say is so: of the living generation, of a handoff, of a full disk, of a deaf anchor.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use netsky_disk::process::Signal;
+use serde_json::Value;
+
+use crate::stage::{QUIET, Stage};
+
+/// The envelopes of agent0 that wait.
+fn waiting(stage: &Stage) -> Vec<Value> {
+    let listed = stage.ok(&["channel", "list", "agent0", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    let all = listed["envelopes"].as_array().expect("a list").clone();
+    all.into_iter().filter(|envelope| envelope["state"] == "written").collect()
+}
+
+fn problems(stage: &Stage) -> String {
+    stage.status()["problems"].to_string()
+}
+
+#[test]
+fn fm_handoff_down_puts_the_handoff_of_a_queued_restart_into_the_inbox_once() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    let notes = stage.home().join("../notes.txt");
+    std::fs::write(&notes, "the notes of agent0").expect("written");
+    let notes = notes.display().to_string();
+    stage.ok(&["restart", "--handoff", &notes]);
+    let told = stage.ok(&["down"]);
+    assert!(told.contains("its handoff waits in agent0's inbox for the next `up`"), "{told}");
+    assert!(!stage.ok(&["down"]).contains("handoff"));
+    let sent = waiting(&stage);
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    assert!(sent[0]["kind"] == "handoff" && sent[0]["from"] == "agentinfinity", "{sent:?}");
+    assert!(sent[0]["text"].as_str().is_some_and(|text| text.contains("the notes of agent0")), "{sent:?}");
+    stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+    assert!(stage.status()["restart"].is_null(), "the new agent0 has it already");
+    assert_eq!(waiting(&stage).len(), 1);
+}
+
+#[test]
+fn fm_handoff_down_under_a_restart_delivers_its_handoff_and_no_child_goes_on() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    let notes = stage.home().join("../notes.txt");
+    std::fs::write(&notes, "the notes of agent0").expect("written");
+    let notes = notes.display().to_string();
+    stage.ok(&["restart", "--handoff", &notes]);
+    stage.ends_nothing(&["watchdog", "tick"]);
+    stage.stopped();
+    let told = stage.ok(&["down"]);
+    assert!(told.contains("its handoff waits in agent0's inbox"), "{told}");
+    assert_eq!(waiting(&stage).len(), 1);
+    assert!(stage.status()["restart"].is_null() && stage.living_roots().is_empty());
+}
+
+#[test]
+fn up_takes_no_proof_of_an_agent0_that_a_restart_is_about_to_end() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    stage.ok(&["restart"]);
+    let args = ["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET];
+    let told = stage.ok(&args);
+    assert!(told.contains("agent0 session 2 starting at "), "{told}");
+}
+
+#[test]
+fn status_says_when_what_keeps_ending_is_tried_again_and_what_ends_a_crashloop() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until_dead();
+    let boot = netsky_disk::clock::stamp();
+    let told = |attempts: usize, crashloop: bool| {
+        let at = vec![&boot; attempts];
+        let marker = serde_json::json!({ "v": 1, "at": at, "crashloop": crashloop });
+        std::fs::write(stage.home().join("state/agent0-restart-attempts"), marker.to_string())
+            .expect("written");
+        (stage.agent("agent0")["trying"].clone(), problems(&stage), stage.ok(&["status"]))
+    };
+    // Five minutes of waiting are not over, however slow the machine.
+    let (trying, problems, table) = told(4, false);
+    assert!(trying["recent"] == 4 && trying["crashloop"] == false, "{trying}");
+    assert!(
+        problems.contains("agent0: next try in ") && problems.contains("attempt 5 of 5 in 30 min"),
+        "{problems}"
+    );
+    assert!(table.contains("\nproblem: agent0: next try in "), "{table}");
+    let (trying, problems, _) = told(5, true);
+    assert_eq!(trying["crashloop"], true);
+    assert!(
+        problems.contains("agent0: crashloop: ") && problems.contains("`netsky up` tries at once"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn status_shows_the_living_when_the_anchor_is_deaf_or_all_supervisors_are_dead() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.hold_triggers();
+    let (anchor, root) = (stage.anchor(), stage.program("agent0"));
+    stage.signal(&anchor, Signal::STOP);
+    let seen = stage.status();
+    assert!(seen["silent_anchor"] == true && seen["anchor_epoch"].is_null(), "{seen}");
+    let told = seen["problems"].to_string();
+    assert!(told.contains(&format!("the anchor (pid {}) does not answer", anchor.pid)), "{told}");
+    let shown = &seen["agents"][0];
+    assert!(shown["id"] == "agent0" && shown["pid"] == root.pid && shown["up"] == true, "{shown}");
+    stage.signal(&anchor, Signal::CONT);
+    for process in [anchor.clone(), stage.program("netsky-ticker"), stage.program("agentinfinity")] {
+        stage.signal(&process, Signal::KILL);
+    }
+    let (epoch, root_now) = stage.until("the end of the anchor", |stage| {
+        let epoch = stage.status()["anchor_epoch"].clone();
+        epoch.is_null().then(|| (epoch, stage.program("agent0")))
+    });
+    assert!(epoch.is_null() && root_now == root);
+}
+
+#[test]
+fn up_takes_pruning_trouble_for_a_warning() {
+    let stage = Stage::up(0, QUIET, "10m");
+    let logs = stage.home().join("logs");
+    let may = |mode| std::fs::set_permissions(&logs, std::fs::Permissions::from_mode(mode)).expect("ours");
+    may(0o755);
+    let told = stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+    may(0o700);
+    assert!(
+        told.contains("\nwarning: pruning: ") && told.contains("agent0 session 1 starting at "),
+        "{told}"
+    );
+}
+
+#[test]
+fn settings_that_do_not_read_are_told_by_tick_and_status() {
+    let stage = Stage::up(0, QUIET, "10m");
+    std::fs::write(stage.home().join("config.toml"), "[bus]\ninbox_envelops = 7\n").expect("written");
+    let why = "config.toml: line 2: unknown field `inbox_envelops`";
+    assert!(problems(&stage).contains(why), "{}", problems(&stage));
+    let told = stage.ok(&["watchdog", "tick"]);
+    assert!(
+        told.contains(&format!("warning: {why}")) && told.contains("; the last good one is used"),
+        "{told}"
+    );
+    assert!(stage.ok(&["status"]).contains(why));
+    std::fs::write(stage.home().join("config.toml"), "").expect("written");
+    stage.ok(&["watchdog", "tick"]);
+    assert!(!stage.ok(&["status"]).contains("config.toml"));
+}
+
+#[test]
+fn a_name_that_no_environment_takes_is_refused_before_anything_is_done() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let bad = "[defaults]\nenv = { \"a=b\" = \"/x\" }\n";
+    std::fs::write(stage.home().join("config.toml"), bad).expect("written");
+    let (exit, line) = stage.refused(&["up", "--", "/bin/sh", "-c", QUIET]);
+    assert!(exit == 2 && line.contains("env has \"a=b\", which cannot be set"), "{exit} {line}");
+    assert!(stage.agent("agent0").is_null());
+}
+
+#[test]
+fn a_handoff_that_is_no_text_is_refused_and_queues_nothing() {
+    let stage = Stage::up(0, QUIET, "10m");
+    let notes = stage.home().join("../notes.bin");
+    std::fs::write(&notes, b"notes \xff\xfe").expect("written");
+    let (exit, line) = stage.refused(&["restart", "--handoff", &notes.display().to_string()]);
+    assert!(exit == 2 && line.contains("is not UTF-8 text; nothing was queued"), "{exit} {line}");
+    assert_eq!(stage.status()["restart_queued"], false);
+}
+
+#[test]
+fn a_second_ticker_and_a_second_agentinfinity_are_refused_with_the_pid_of_the_first() {
+    let stage = Stage::up(0, QUIET, "10m");
+    for (keeper, args) in [("netsky-ticker", vec!["ticker"]), ("agentinfinity", vec!["watchdog", "serve"])] {
+        // Its session lives before it has its lock.
+        let lock = stage.home().join(format!("state/tick/{keeper}.lock"));
+        stage
+            .until("its lock", |_| netsky_disk::lock::Lock::is_held(&lock).expect("looked at").then_some(()));
+        let pid = stage.program(keeper).pid;
+        let (exit, line) = stage.refused(&args);
+        assert!(exit == 5 && line.contains(&format!("{keeper} runs already as pid {pid}")), "{exit} {line}");
+    }
+}
+
+#[test]
+fn agentinfinity_reads_its_mail_into_its_output() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.ok(&["channel", "send", "agentinfinity", "hear-hear", "--from", "owner"]);
+    stage.until("the mail of agentinfinity", |stage| {
+        let me = stage.agent("agentinfinity");
+        (me["inbox"] == 0 && me["unfinished"] == 0).then_some(())
+    });
+    assert!(stage.ok(&["logs", "agentinfinity"]).contains("hear-hear"));
+}
+
+/// Runs in a mount namespace of its own with a small file system in memory, which agent0 fills.
+const FULL: &str = r#"
+mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" up 1 --tick 10m -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
+"$NETSKY" watchdog tick >/dev/null
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+"$NETSKY" down; echo "down $?"
+"$NETSKY" watchdog tick; echo "tick $?"
+"$NETSKY" status --json
+rm "$PLACE/fill"
+"$NETSKY" down >/dev/null
+"#;
+
+#[test]
+fn fm_down_enospc_a_full_disk_keeps_nobody_from_being_ended_for_good() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    const APART: [&str; 3] = ["--user", "--map-root-user", "--mount"];
+    let may = Command::new("unshare").args(APART).arg("true").stdin(Stdio::null()).output();
+    if !may.as_ref().is_ok_and(|may| may.status.success()) {
+        crate::skipped::skipped(&format!("a mount namespace of its own: {may:?}"));
+        return;
+    }
+    let output = Command::new("unshare")
+        .args(APART)
+        .args(["sh", "-c", FULL])
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("NETSKY", env!("CARGO_BIN_EXE_netsky"))
+        .env("PLACE", place.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("it ran a moment ago");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (said, status) = out.trim_end().rsplit_once('\n').unwrap_or_else(|| panic!("{out}{err}"));
+    assert!(said.contains("down 0\n") && said.ends_with("tick 0"), "{out}{err}");
+    let status: Value = serde_json::from_str(status).expect("JSON");
+    for agent in status["agents"].as_array().expect("a list") {
+        assert!(agent["want"] == "stopped" && agent["pid"].is_null(), "{agent}");
+    }
+}
