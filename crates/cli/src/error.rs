@@ -219,9 +219,21 @@ impl From<netsky_kernel::client::ClientError> for Error {
         match error {
             Client::Disk(error) => error.into(),
             Client::NotServing { .. } => Self::new(Kind::NotFound, what).hint("start one with `ostk serve`"),
+            Client::Silent { holder: Some(holder), .. } => {
+                let pid = holder.pid;
+                let way = if holder.stopped {
+                    format!("`kill -CONT {pid}` has it go on")
+                } else {
+                    "repeat".to_owned()
+                };
+                Self::new(Kind::Busy, what).hint(format!(
+                    "{way}; else `kill -9 {pid}` ends it alone: the sessions live on, and the next verb starts another"
+                ))
+            }
             Client::Silent { .. } => {
                 Self::new(Kind::Busy, what).hint("repeat; anchor.log in the root says why it is slow")
             }
+            Client::Ends { .. } => Self::new(Kind::Busy, what).hint("more stands in anchor.log in the root"),
             Client::Lost { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
                 Self::new(Kind::Refused, what).hint("the root must be yours")
             }

@@ -71,16 +71,27 @@ impl Dir {
     /// As [`Dir::open`], and whatever making it met.
     pub fn create(path: impl AsRef<Path>) -> Result<Dir> {
         let path = path.as_ref();
+        match Dir::make(path) {
+            Err(e) if e.is_not_found() => {}
+            done => return done,
+        }
+        Dir::create(holder(path))?;
+        Dir::make(path)
+    }
+
+    /// Open a folder, made first if it is missing. What holds it must be there: whoever works below a folder does not
+    /// make that anew when somebody has removed it.
+    ///
+    /// # Errors
+    /// As [`Dir::create`].
+    pub fn make(path: impl AsRef<Path>) -> Result<Dir> {
+        let path = path.as_ref();
         match Dir::open(path) {
             Err(e) if e.is_not_found() => {}
             done => return done,
         }
-        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if sys::stat(None, parent, AtFlags::empty()).is_err() {
-            Dir::create(parent)?;
-        }
         match sys::mkdir(path, FOLDER_MODE) {
-            Ok(()) => sync_folder(parent)?,
+            Ok(()) => sync_folder(holder(path))?,
             Err(Errno::EXIST) => {}
             Err(e) => return Err(Error::new("create folder", path, e)),
         }
@@ -296,6 +307,11 @@ impl Dir {
         }
         Ok(file)
     }
+}
+
+/// The folder that a path is in.
+fn holder(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// How a file is opened that others may have put there: no link is followed, no pipe waited for.

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, FlockOperation, OFlags};
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::fs::{Dir, UNTRUSTED, only_ours};
+use crate::identity::FileId;
 use crate::sys::{self, Handle};
 
 /// Pause between two tries of a lock that is waited for: flock has no time limit of its own.
@@ -74,19 +75,16 @@ impl Lock {
         Ok(Lock { file, path: path.to_owned() })
     }
 
-    /// Whether the file that is locked still has its name; for the few that are removed when their time is over. Whoever
-    /// finds that it has not takes the lock again.
+    /// Whether the file that is locked still has its name; for the few that are removed when their time is over, and
+    /// for who works below a folder that anybody may remove or move. Whoever finds that it has not takes the lock again,
+    /// or goes: what has the path now is not its own.
     ///
     /// # Errors
     /// The file or its folder cannot be looked at.
     pub fn has_its_name(&self) -> Result<bool> {
         let failed = |e| Error::new("look at lock", &self.path, e);
         let own = self.file.stat().map_err(failed)?;
-        match sys::stat(None, &self.path, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(named) => Ok((named.device, named.inode) == (own.device, own.inode)),
-            Err(Errno::NOENT) => Ok(false),
-            Err(e) => Err(failed(e)),
-        }
+        Ok(FileId::at(&self.path)? == Some(FileId::of(&own)))
     }
 
     /// Leave a note about the holder in the file.

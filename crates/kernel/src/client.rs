@@ -5,19 +5,18 @@
 //!
 //! Left to others: what a method does (`anchor`), the terminal of a session (`attach`).
 
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netsky_disk::clock;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
-use netsky_disk::peer;
-use netsky_disk::process::probe;
+use netsky_disk::process::{is_stopped, probe};
+use netsky_disk::{clock, peer, state};
 use netsky_model::id::AgentId;
-use netsky_model::process::Life;
+use netsky_model::process::{Life, ProcessId};
 use serde_json::Value;
 
 use crate::lines::{Line, Lines};
@@ -36,6 +35,8 @@ const STARTUP: Duration = Duration::from_secs(15);
 const STARTS: u32 = 5;
 /// How often a starter looks whether the anchor greets.
 const STARTUP_STEP: Duration = Duration::from_millis(10);
+/// Most bytes of a line of an anchor's log that are shown.
+const LAST_WORDS: u64 = 1024;
 
 /// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -46,13 +47,23 @@ pub enum ClientError {
         /// The kernel root.
         root: PathBuf,
     },
-    /// The anchor was started and did not greet in time.
-    #[error("the anchor of {} did not answer within {} s", root.display(), waited.as_secs())]
+    /// The anchor is there, or was started, and did not greet in time.
+    #[error("the anchor of {}{} did not answer within {} s", root.display(), told(holder.as_ref()), waited.as_secs())]
     Silent {
         /// The kernel root.
         root: PathBuf,
+        /// Who holds the root, if anybody does and says so.
+        holder: Option<Holder>,
         /// How long it was waited for.
         waited: Duration,
+    },
+    /// Each anchor that was started ended before it served.
+    #[error("the anchor of {} ends as soon as it is started: {why}", root.display())]
+    Ends {
+        /// The kernel root.
+        root: PathBuf,
+        /// The last words in its log.
+        why: String,
     },
     /// The anchor refused the call and did nothing.
     #[error("{0}")]
@@ -78,6 +89,40 @@ pub enum ClientError {
     /// The root folder is not ours alone, or the anchor could not be started.
     #[error(transparent)]
     Disk(#[from] netsky_disk::Error),
+}
+
+/// The anchor that keeps every other out of its root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process.
+    pub pid: u32,
+    /// Whether a signal has stopped it: it answers nobody until another has it go on.
+    pub stopped: bool,
+    /// Whether there is a socket to reach it by.
+    pub reachable: bool,
+}
+
+impl Holder {
+    /// Who holds a root; none where nobody does, or not from here.
+    fn of(layout: &KernelLayout) -> Option<Holder> {
+        let held = Lock::is_held(layout.lock()).unwrap_or(false);
+        let holder: ProcessId = held.then(|| Lock::noted(layout.lock()))??;
+        Some(Holder {
+            pid: holder.pid,
+            stopped: is_stopped(&holder),
+            reachable: state::exists(layout.sock()).unwrap_or(true),
+        })
+    }
+}
+
+/// What people are told of who holds a root.
+fn told(holder: Option<&Holder>) -> String {
+    match holder {
+        None => String::new(),
+        Some(Holder { pid, stopped: true, .. }) => format!(" (pid {pid}) is stopped and"),
+        Some(Holder { pid, reachable: false, .. }) => format!(" (pid {pid}) has lost its socket and"),
+        Some(Holder { pid, .. }) => format!(" (pid {pid})"),
+    }
 }
 
 impl ClientError {
@@ -107,9 +152,7 @@ impl Client {
         let mut connection = Connection::to(root)?;
         match connection.call_within::<rpc::hello::Hello>(&rpc::hello::Params {}, GREETING) {
             Ok(hello) => Ok(Client { connection, hello }),
-            Err(ClientError::Lost { source, .. }) if is_timeout(&source) => {
-                Err(ClientError::Silent { root: root.to_owned(), waited: GREETING })
-            }
+            Err(ClientError::Lost { source, .. }) if is_timeout(&source) => Err(silent(root, GREETING)),
             // An anchor that ended between our connect and its greeting.
             Err(ClientError::Lost { source, .. }) if is_closed(&source) => Err(not_serving()),
             Err(other) => Err(other),
@@ -147,15 +190,16 @@ impl Client {
                     // Ours may have lost to one that was just leaving: then nobody is left who would serve.
                     let vacant =
                         probe(&started) == Life::Dead && !Lock::is_held(KernelLayout::new(root).lock())?;
-                    if vacant && starts < STARTS {
+                    if vacant && starts == STARTS {
+                        return Err(ClientError::Ends { root: root.to_owned(), why: last_words(root) });
+                    }
+                    if vacant {
                         started = start::anchor(root, program)?;
                         starts += 1;
                     }
                     clock::pause(STARTUP_STEP);
                 }
-                Err(ClientError::NotServing { root }) => {
-                    return Err(ClientError::Silent { root, waited: clock::boot() - begun });
-                }
+                Err(ClientError::NotServing { .. }) => return Err(silent(root, clock::boot() - begun)),
                 other => return other,
             }
         }
@@ -415,6 +459,21 @@ impl AsFd for Events {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.connection.stream.as_fd()
     }
+}
+
+fn silent(root: &Path, waited: Duration) -> ClientError {
+    ClientError::Silent { root: root.to_owned(), holder: Holder::of(&KernelLayout::new(root)), waited }
+}
+
+/// The newest line of an anchor's log.
+fn last_words(root: &Path) -> String {
+    let mut end = Vec::new();
+    // Without a log there are no words.
+    let _ = netsky_disk::fs::open_to_read(&KernelLayout::new(root).log()).map(|mut log| {
+        let from = log.metadata().map_or(0, |log| log.len().saturating_sub(LAST_WORDS));
+        log.seek(SeekFrom::Start(from)).and_then(|_| log.take(LAST_WORDS).read_to_end(&mut end))
+    });
+    String::from_utf8_lossy(&end).lines().last().unwrap_or_default().to_owned()
 }
 
 fn lost(root: &Path, method: &'static str, source: io::Error) -> ClientError {

@@ -97,6 +97,8 @@ pub(crate) struct Chain {
 /// The open journal.
 pub(crate) struct Journal {
     path: PathBuf,
+    /// Its folder, whatever has the path of that by now.
+    folder: Dir,
     file: Lines,
     /// A write failed and may have left half a line.
     torn: bool,
@@ -119,9 +121,11 @@ pub(crate) struct Journal {
 impl Journal {
     /// Opens the journal, repairs a torn tail, and shows every row to `visit` in order.
     pub(crate) fn open(path: &Path, mut visit: impl FnMut(Event)) -> Result<(Journal, Chain), JournalError> {
-        let file = open_lines(path)?;
+        let folder = Dir::open(path.parent().unwrap_or(path))?;
+        let file = open_lines(&folder, path)?;
         let mut journal = Journal {
             path: path.to_owned(),
+            folder,
             file,
             torn: false,
             unsynced: None,
@@ -228,7 +232,7 @@ impl Journal {
         };
         let (line, hash) = row(&event, &self.hash);
         if self.torn {
-            self.file = open_lines(&self.path)?;
+            self.file = open_lines(&self.folder, &self.path)?;
             self.torn = false;
         }
         if let Err(error) = self.file.append(&line) {
@@ -314,9 +318,9 @@ impl Journal {
     }
 }
 
-fn open_lines(path: &Path) -> netsky_disk::Result<Lines> {
+fn open_lines(folder: &Dir, path: &Path) -> netsky_disk::Result<Lines> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let (lines, cut) = Lines::open(&Dir::open(path.parent().unwrap_or(path))?, name)?;
+    let (lines, cut) = Lines::open(folder, name)?;
     if cut > 0 {
         say!("cut {cut} torn bytes off the end of {}", path.display());
     }

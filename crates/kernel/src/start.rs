@@ -15,7 +15,7 @@ use netsky_disk::spawn::Program;
 use netsky_disk::{Error, Result, env};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::process::ProcessId;
-use rustix::fs::OFlags;
+use rustix::fs::{Access, AtFlags, CWD, OFlags};
 
 /// What anchors and workers are called, also where `netsky` stands in for a missing `ostk`: it goes by this name.
 const NAME: &str = "ostk";
@@ -33,7 +33,10 @@ pub(crate) fn heartbeat_period() -> Duration {
 /// Starts `program serve` for a root, detached.
 pub(crate) fn anchor(root: &Path, program: &Path) -> Result<ProcessId> {
     let layout = KernelLayout::new(root);
-    Dir::create(layout.root())?;
+    Dir::make(layout.root())?;
+    // Said here, to whoever asked: the anchor could only say it in its log, if that.
+    rustix::fs::accessat(CWD, layout.root(), Access::WRITE_OK, AtFlags::EACCESS)
+        .map_err(|e| Error::new("write in", layout.root(), e))?;
     let root = layout.root().to_str().ok_or_else(|| {
         Error::because("start an anchor for", layout.root(), "the path of a root is UTF-8 text")
     })?;

@@ -128,7 +128,7 @@ fn up_takes_pruning_trouble_for_a_warning() {
     let told = stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
     may(0o700);
     assert!(
-        told.contains("\nwarning: pruning: ") && told.contains("agent0 session 1 starting at "),
+        told.contains("warning: pruning: ") && told.contains("agent0 session 1 starting at "),
         "{told}"
     );
 }

@@ -133,7 +133,9 @@ pub(super) async fn came_up(anchor: &Rc<Anchor>, about: &About) -> bool {
         return came_up;
     }
     // It neither runs nor ends. Its note in the lock says who it is.
-    if let Some(worker) = Lock::noted(anchor.layout.worker_lock(&about.session)) {
+    if anchor.has_root()
+        && let Some(worker) = Lock::noted(anchor.layout.worker_lock(&about.session))
+    {
         if let Err(error) = netsky_disk::process::signal(&worker, netsky_disk::process::Signal::KILL) {
             say!("{error}");
         }

@@ -86,7 +86,7 @@ pub fn main(root: &Path) -> Result<(), AnchorError> {
         let anchor = Rc::new(Anchor::new(claim));
         anchor.log_started();
         adopt::all(&anchor).await;
-        pulse::start(&anchor)?;
+        pulse::start(&anchor);
         serve::until_stopped(&anchor).await
     });
     // A sweep that still runs in a blocking thread is not worth waiting for: the successor sweeps again.

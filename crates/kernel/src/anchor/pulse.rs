@@ -5,8 +5,6 @@
 
 use std::rc::Rc;
 
-use netsky_disk::Result;
-use netsky_disk::fs::Dir;
 use netsky_model::id::AgentId;
 use serde_json::json;
 use tokio::time::Instant;
@@ -21,16 +19,15 @@ use crate::session::Heartbeat;
 /// Looks in a row that find no heartbeat in the file before it counts as damaged: one may meet it half rewritten.
 const DAMAGED: u32 = 2;
 
-/// Looks at every worker once a period, and at the root: an anchor whose root was removed serves nobody.
-pub(super) fn start(anchor: &Rc<Anchor>) -> Result<()> {
+/// Looks at every worker once a period, and at the root: an anchor whose root was removed or moved serves nobody.
+pub(super) fn start(anchor: &Rc<Anchor>) {
     let anchor = Rc::clone(anchor);
-    let root = Dir::open(anchor.layout.root())?;
     tokio::task::spawn_local(async move {
         loop {
             tokio::time::sleep(anchor.period).await;
-            if root.is_removed() {
+            if !anchor.has_root() {
                 // Its workers see the same, each by itself.
-                say!("the root {} was removed", root.path().display());
+                say!("the root {} was removed or moved", anchor.layout.root().display());
                 return anchor.stop();
             }
             for name in anchor.names() {
@@ -41,7 +38,6 @@ pub(super) fn start(anchor: &Rc<Anchor>) -> Result<()> {
             }
         }
     });
-    Ok(())
 }
 
 fn look(anchor: &Anchor, name: &AgentId) {

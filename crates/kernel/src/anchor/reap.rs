@@ -8,7 +8,6 @@ use serde_json::json;
 use super::state::{Anchor, about, internal};
 use super::table::Life;
 use super::{revive, settle};
-use crate::meta_file;
 use crate::rpc::reap::Answer;
 use crate::rpc::{EventKind, Refusal};
 use crate::session::{Phase, PhaseEvent};
@@ -36,7 +35,7 @@ fn one(anchor: &Anchor, name: &AgentId) -> Result<bool, Refusal> {
     let now = netsky_disk::clock::stamp();
     meta.phase = meta.phase.next(PhaseEvent::Reaped(now.clone())).map_err(internal)?;
     meta.written_at = now;
-    meta_file::write(&anchor.layout, &meta).map_err(internal)?;
+    anchor.write_meta(&meta).map_err(internal)?;
     for left in [anchor.layout.heartbeat(name), anchor.layout.worker_sock(name)] {
         netsky_disk::state::remove(left).map_err(internal)?;
     }

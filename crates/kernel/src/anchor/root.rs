@@ -41,15 +41,15 @@ struct Holder<'a> {
     version: &'a str,
 }
 
-/// Claims `root`, creating it when it is not there.
+/// Claims `root`, making it when it is not there; the folder that holds it must be.
 pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
     let layout = KernelLayout::new(root);
     // Refuses a link, another owner's folder and one that is open to others (faults A4).
-    Dir::create(layout.root())?;
+    Dir::make(layout.root())?;
     let Some(mut lock) = Lock::try_take(layout.lock())? else {
         return Err(AnchorError::Taken { root: root.to_owned(), by: named(&layout) });
     };
-    Dir::create(layout.agents())?;
+    Dir::make(layout.agents())?;
     let mut recall = Recall::default();
     let (mut journal, chain) = Journal::open(&layout.journal(), |event| recall.fold(&event))?;
     let epoch = netsky_disk::state::next_epoch(layout.epoch(ROLE), recall.epoch())?;

@@ -8,11 +8,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use netsky_disk::identity::FileId;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::MissedTickBehavior;
 
 use super::AnchorError;
 use super::dispatch;
@@ -31,18 +33,17 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves until somebody asks the anchor to stop.
 pub(super) async fn until_stopped(anchor: &Rc<Anchor>) -> Result<(), AnchorError> {
-    let path = anchor.layout.sock();
     let failed = |source| AnchorError::Io { op: "listen at", path: anchor.layout.sock(), source };
-    let listener = socket::listen(&path)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    let listener = UnixListener::from_std(listener).map_err(failed)?;
+    let mut door = Door::open(anchor)?;
+    let mut look = tokio::time::interval(anchor.period);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let open = Rc::new(Cell::new(0));
     let mut failing = false;
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
+            accepted = door.listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     failing = false;
                     admit(anchor, stream, &open);
@@ -55,14 +56,57 @@ pub(super) async fn until_stopped(anchor: &Rc<Anchor>) -> Result<(), AnchorError
                     tokio::time::sleep(ACCEPT_AGAIN).await;
                 }
             },
+            _ = look.tick() => door.keep(anchor),
             _ = terminate.recv() => { shutdown_by_signal(anchor).await; }
             _ = interrupt.recv() => { shutdown_by_signal(anchor).await; }
             () = anchor.stopped() => break,
         }
     }
     // A client that finds no socket knows that nobody serves; the lock goes with the process.
-    netsky_disk::state::remove(&path)?;
+    if door.is_ours(anchor) {
+        netsky_disk::state::remove(anchor.layout.sock())?;
+    }
     Ok(anchor.journal(|journal| journal.is_sound())?)
+}
+
+/// Where clients come in.
+struct Door {
+    listener: UnixListener,
+    /// What this anchor bound at its path.
+    bound: Option<FileId>,
+}
+
+impl Door {
+    fn open(anchor: &Anchor) -> Result<Door, AnchorError> {
+        let path = anchor.layout.sock();
+        let failed = |source| AnchorError::Io { op: "listen at", path: path.clone(), source };
+        if !anchor.has_root() {
+            return Err(failed(std::io::ErrorKind::NotFound.into()));
+        }
+        let listener = socket::listen(&path)?;
+        let bound = FileId::at(&path)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(Door { listener: UnixListener::from_std(listener).map_err(failed)?, bound })
+    }
+
+    /// Whether the root is ours and what clients find in it is this.
+    fn is_ours(&self, anchor: &Anchor) -> bool {
+        anchor.has_root() && FileId::at(anchor.layout.sock()).map_or(true, |found| found == self.bound)
+    }
+
+    /// Opens anew where somebody took the socket away: without it nobody reaches an anchor that keeps every other out.
+    fn keep(&mut self, anchor: &Anchor) {
+        if !anchor.has_root() || self.is_ours(anchor) {
+            return;
+        }
+        match Door::open(anchor) {
+            Ok(door) => {
+                say!("the socket was gone; it is there again");
+                *self = door;
+            }
+            Err(error) => say!("the socket is gone: {error}"),
+        }
+    }
 }
 
 async fn shutdown_by_signal(anchor: &Rc<Anchor>) {

@@ -50,6 +50,10 @@ pub(super) enum Found {
 /// Settles a session whose worker is gone. One whose lock stays held, by nobody that can be named and ended, is
 /// nothing to judge from here: its name is closed until a later anchor finds the lock free.
 pub(super) async fn session(anchor: &Rc<Anchor>, about: &About, mut found: Found) {
+    if !anchor.has_root() {
+        // The end of its root; the locks and descriptions at its path are another's.
+        return anchor.stop();
+    }
     for _ in 0..TRIES {
         if !anchor.set_life(about, Life::Ending) {
             return;
@@ -144,8 +148,11 @@ pub(super) fn row_is_there(anchor: &Anchor, about: &About) -> bool {
     })
 }
 
-/// Takes the lock of a session's worker; none when a worker holds it.
+/// Takes the lock of a session's worker; none when a worker holds it, or the root is gone.
 pub(super) fn hold(anchor: &Anchor, name: &AgentId) -> Option<Lock> {
+    if !anchor.has_root() {
+        return None;
+    }
     Lock::take_within(anchor.layout.worker_lock(name), LOOKERS).unwrap_or_else(|error| {
         say!("{error}");
         None
@@ -158,7 +165,7 @@ pub(super) fn write_end(anchor: &Anchor, about: &About, mut meta: Meta, how: End
     let Ok(phase) = meta.phase.clone().next(PhaseEvent::Ended(how, now.clone())) else { return };
     meta.phase = phase;
     meta.written_at = now;
-    if let Err(error) = meta_file::write(&anchor.layout, &meta) {
+    if let Err(error) = anchor.write_meta(&meta) {
         say!("{error}; the end of {} is only in the journal", about.session);
     }
     anchor.entry(&about.session, |entry| entry.meta = meta);

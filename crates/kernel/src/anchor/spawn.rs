@@ -172,7 +172,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
     }
     anchor.commit(EventKind::Spawn, Some(about(&meta)), data).map_err(internal)?;
     fault::point("anchor.spawn.journalled").map_err(internal)?;
-    meta_file::write(&anchor.layout, &meta).map_err(internal)?;
+    anchor.write_meta(&meta).map_err(internal)?;
     fault::point("anchor.spawn.reserved").map_err(internal)?;
     anchor.put(meta.clone(), Life::Starting);
     Ok(meta)

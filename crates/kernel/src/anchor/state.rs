@@ -21,6 +21,7 @@ use super::root::Claim;
 use super::table::{Entry, Life};
 use crate::journal::{About, Chain, Draft, Journal, JournalError};
 use crate::log::say;
+use crate::meta_file;
 use crate::rpc::{EventKind, Refusal, RefusalKind, SessionView};
 use crate::session::Meta;
 
@@ -41,7 +42,7 @@ pub(super) struct Anchor {
     stopping: Cell<bool>,
     stopped: watch::Sender<bool>,
     chain: Chain,
-    _lock: Lock,
+    lock: Lock,
 }
 
 struct State {
@@ -66,8 +67,22 @@ impl Anchor {
             stopping: Cell::new(false),
             stopped: watch::Sender::new(false),
             chain,
-            _lock: lock,
+            lock,
         }
+    }
+
+    /// Whether what has the root's path is still what this anchor claimed. A root that was removed or moved is over: what
+    /// has its path by now is another's, and nothing of it is written here.
+    pub(super) fn has_root(&self) -> bool {
+        self.lock.has_its_name().unwrap_or(true)
+    }
+
+    /// Replaces the description of a session in this anchor's root.
+    pub(super) fn write_meta(&self, meta: &Meta) -> netsky_disk::Result<()> {
+        if self.has_root() {
+            return meta_file::write(&self.layout, meta);
+        }
+        Err(netsky_disk::Error::because("write in", self.layout.root(), "it is another root by now"))
     }
 
     /// The first rows of this anchor.

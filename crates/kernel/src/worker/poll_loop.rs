@@ -52,7 +52,7 @@ pub(super) struct Files {
 
 /// One running worker.
 pub(super) struct Worker {
-    pub(super) _lock: Lock,
+    pub(super) lock: Lock,
     pub(super) wake: Wake,
     pub(super) record: Record,
     pub(super) files: Files,
@@ -83,8 +83,7 @@ impl Worker {
         self.ending.reap();
         let verdict = loop {
             let now = clock::boot();
-            if self.heart.beat(now, self.pulse()) && self.files.agents.is_removed() {
-                // Nobody can find this session any more: what is not in the root is reachable by nobody.
+            if self.heart.beat(now, self.pulse()) && self.is_lost() {
                 self.ending.kill(now, Duration::ZERO);
             }
             if let Some(verdict) = self.ending.advance(now) {
@@ -97,6 +96,12 @@ impl Worker {
             self.clients.pump(&self.files.out, None);
         };
         self.close(verdict)
+    }
+
+    /// Whether nobody can find this session any more: what is not in its root is reachable by nobody, and nothing keeps
+    /// a second worker of its name out.
+    fn is_lost(&self) -> bool {
+        !self.lock.has_its_name().unwrap_or(true)
     }
 
     fn pulse(&self) -> Pulse {
@@ -317,7 +322,7 @@ impl Worker {
         loop {
             match self.record.ended(verdict) {
                 Ok(()) => return true,
-                Err(_) if clock::boot() < until => clock::pause(RECORD_PAUSE),
+                Err(_) if clock::boot() < until && !self.is_lost() => clock::pause(RECORD_PAUSE),
                 Err(_) => return false,
             }
         }

@@ -41,7 +41,7 @@ impl Record {
         let (events, _torn) = Lines::open(&agents, &events)?;
         let meta_name = format!("{name}.meta");
         Ok(Record {
-            tmp: Dir::create(layout.tmp())?,
+            tmp: Dir::make(layout.tmp())?,
             meta,
             me,
             agents,

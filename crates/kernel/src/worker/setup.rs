@@ -84,7 +84,7 @@ pub(super) fn come_up(args: &Args) -> Result<Worker, Refused> {
     let hello = hello(&record.meta, &me, &id, files.out.span());
     say(&ReadyLine::Ready { worker: me, program: id, socket: layout.worker_sock(&args.name) });
     Ok(Worker {
-        _lock: lock,
+        lock,
         wake,
         record,
         files,

@@ -123,6 +123,7 @@ fn a_root_of_any_length_is_served() {
     let long: PathBuf = std::iter::repeat_n("a-folder-with-a-long-name", 8).collect();
     let mut world = World::named(long.join(".ostk").to_str().expect("text"));
     assert!(world.layout().sock().as_os_str().len() > 200);
+    std::fs::create_dir_all(world.root.parent().expect("a folder")).expect("made");
     let mut client = world.anchor();
     let session = spawn(&mut client, &sleeper("agent0"));
     client

@@ -4,6 +4,7 @@ mod anchor_clients;
 mod anchor_faults;
 mod anchor_keeper;
 mod anchor_life;
+mod anchor_removed;
 mod anchor_respawn;
 mod anchor_sessions;
 mod anchor_world;

@@ -1,0 +1,36 @@
+//! Which file a path leads to: whoever works below a path sees by it that the path leads elsewhere by now.
+
+use std::path::Path;
+
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::sys::{self, Stat};
+
+/// Which of a machine's files it is, whatever its names. Another one may get the number of one that is gone and that
+/// nobody has open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// What has a path now, itself and not what it may link to; none if nothing has.
+    ///
+    /// # Errors
+    /// Its folder cannot be searched.
+    pub fn at(path: impl AsRef<Path>) -> Result<Option<FileId>> {
+        let path = path.as_ref();
+        match sys::stat(None, path, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(FileId::of(&stat))),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(e) => Err(Error::new("look at", path, e)),
+        }
+    }
+
+    pub(crate) fn of(stat: &Stat) -> FileId {
+        FileId { device: stat.device, inode: stat.inode }
+    }
+}
