@@ -46,7 +46,7 @@ pub use overdue::Unacked;
 pub use poison::Quarantined;
 pub use queue::{Aside, Few};
 pub use release::{Owner, Released};
-pub use retry::Retried;
 pub use retention::Removed;
+pub use retry::Retried;
 pub use send::{Draft, Sent};
 pub use sender::check as check_sender;

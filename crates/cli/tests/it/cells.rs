@@ -41,7 +41,8 @@ impl Cell {
         // In any order: of a batch some lines may have been sent by the first run and some by its repeat.
         let mut seen: Vec<(&str, u32)> = surfaced.iter().map(|one| (&*one.id, one.attempt)).collect();
         let mut wanted = self.surface.to_vec();
-        (seen.sort_unstable(), wanted.sort_unstable());
+        seen.sort_unstable();
+        wanted.sort_unstable();
         ensure!(seen == wanted, "surfaced {seen:?}");
         repeats_are_flagged(&surfaced, 0)
     }

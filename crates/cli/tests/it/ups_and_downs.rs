@@ -127,10 +127,7 @@ fn up_takes_pruning_trouble_for_a_warning() {
     may(0o755);
     let told = stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
     may(0o700);
-    assert!(
-        told.contains("warning: pruning: ") && told.contains("agent0 session 1 starting at "),
-        "{told}"
-    );
+    assert!(told.contains("warning: pruning: ") && told.contains("agent0 session 1 starting at "), "{told}");
 }
 
 #[test]
