@@ -39,7 +39,11 @@ const NOT_SHIPPED: &[&str] = &["netsky-sim", "xtask"];
 const DOORS: &[(&str, &[&str], &str)] = &[
     ("tokio", &["netsky-kernel"], "async lives only in the anchor"),
     ("rustix", &["netsky-disk", "netsky-kernel", "netsky"], "system calls have one door, the pty a second"),
-    ("libc", &[], "rustix is the door to the system"),
+    (
+        "libc",
+        &["netsky-disk"],
+        "rustix is the door to the system; its peer credentials have no place for a pid of 0",
+    ),
     ("nix", &[], "ptrace is for the fault steppers of sim only"),
     ("clap", &["netsky"], "only the cli knows verbs"),
     ("comfy-table", &["netsky"], "only the cli prints"),
