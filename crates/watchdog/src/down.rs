@@ -41,17 +41,19 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     let _held = Held::take(cx)?;
     let mut problems = Vec::new();
     let mut wishes = observe::wishes(cx, &mut problems)?;
-    // Whoever fills the disk may be one of those who go down. What has no room now has some once they are gone.
-    let no_room = match stop_wanting(cx, &mut wishes) {
-        Err(error) if error.is_full() => true,
-        written => written.map(|()| false)?,
-    };
+    match stop_wanting(cx, &mut wishes) {
+        Err(error) if error.is_full() => {
+            // Whoever fills the disk may be one of them, and would take what is set free now.
+            for wish in &wishes {
+                perform::evict(cx, &wish.agent)?;
+            }
+            state::remove(cx.layout.reserve())?;
+            stop_wanting(cx, &mut wishes)?;
+        }
+        written => written?,
+    }
     let underway = stop_restart(cx)?;
     let Ends { ended, left, stopped } = end_sessions(cx, &wishes)?;
-    if no_room {
-        state::remove(cx.layout.reserve())?;
-        stop_wanting(cx, &mut wishes)?;
-    }
     for desired in wishes.iter().filter(|desired| !left.contains(&desired.agent)) {
         if cx.bus.knows(&desired.agent) {
             perform::return_mail(cx, desired, stopped.get(&desired.agent).copied(), |_| true)?;

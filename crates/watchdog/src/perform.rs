@@ -118,7 +118,7 @@ pub(crate) fn launch(
     }
     cx.bus.create(&desired.agent)?;
     return_mail(cx, desired, stopped, |generation| generation <= after)?;
-    evict_strangers(cx, &desired.agent)?;
+    evict(cx, &desired.agent)?;
     let launch =
         Launch { layout: cx.layout, desired, generation: after.next(), nonce: random::nonce(), programs };
     let guard = Guard { if_generation: Some(after), request_id };
@@ -127,7 +127,7 @@ pub(crate) fn launch(
 
 /// End what says to be this agent of this home and is no part of its kernel: what is left of a home that was
 /// removed and made again, say. What the kernel knows of earlier generations it sweeps itself.
-fn evict_strangers(cx: &Context<'_>, agent: &AgentId) -> Result<()> {
+pub(crate) fn evict(cx: &Context<'_>, agent: &AgentId) -> Result<()> {
     let home = cx.layout.home().display().to_string();
     let bears = [(netsky_disk::env::HOME, home.as_str()), (netsky_disk::env::AGENT, agent.as_str())];
     let swept = sweep::sweep_bearing(&bears, STRANGERS)?;
