@@ -71,12 +71,14 @@ impl Dir {
     /// As [`Dir::open`], and whatever making it met.
     pub fn create(path: impl AsRef<Path>) -> Result<Dir> {
         let path = path.as_ref();
-        match Dir::make(path) {
+        match Dir::open(path) {
             Err(e) if e.is_not_found() => {}
             done => return done,
         }
-        Dir::create(holder(path))?;
-        Dir::make(path)
+        if sys::stat(None, holder(path), AtFlags::empty()).is_err() {
+            Dir::create(holder(path))?;
+        }
+        Dir::made(path)
     }
 
     /// Open a folder, made first if it is missing. What holds it must be there: whoever works below a folder does not
@@ -90,6 +92,11 @@ impl Dir {
             Err(e) if e.is_not_found() => {}
             done => return done,
         }
+        Dir::made(path)
+    }
+
+    /// Open a folder that was not there a moment ago, made unless somebody was faster.
+    fn made(path: &Path) -> Result<Dir> {
         match sys::mkdir(path, FOLDER_MODE) {
             Ok(()) => sync_folder(holder(path))?,
             Err(Errno::EXIST) => {}
