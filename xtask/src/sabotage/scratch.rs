@@ -15,7 +15,7 @@ use super::verdict::Ran;
 use crate::tree;
 
 /// A test that runs longer than this is hung: what it waits for will not come.
-const SECONDS_PER_TEST: &str = "120";
+const SECONDS_PER_TEST: usize = 120;
 
 /// How much of a run's output is shown when it needs to be looked at.
 const TAIL_LINES: usize = 25;
@@ -124,7 +124,8 @@ impl Scratch {
     pub(crate) fn test(&self, package: &str, target: &[&str], names: &[&str]) -> Result<Ran> {
         let cargo = self.cargo();
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", SECONDS_PER_TEST]).arg(cargo.get_program());
+        let seconds = (SECONDS_PER_TEST * names.len()).to_string();
+        command.args(["--kill-after=5", &seconds]).arg(cargo.get_program());
         command.args(["test", "--locked", "--package", package]).args(target);
         command.args(["--", "--exact"]).args(names).current_dir(&self.tree);
         command.env("CARGO_TARGET_DIR", &self.target).env("TMPDIR", &self.tmp);
