@@ -18,12 +18,15 @@ pub(super) fn whoami(anchor: &Anchor, caller: Option<u32>) -> Answer {
             anchor.entry(name, |entry| (entry.life != Life::Gone).then(|| entry.meta.clone()))?
         })
         .collect();
-    // The nearest one: a session may be started from another.
-    let by_descent = process::lineage(caller).into_iter().find_map(|above| {
-        living
-            .iter()
-            .find(|meta| meta.program.as_ref() == Some(&above) || meta.worker.as_ref() == Some(&above))
-    });
+    // The nearest one: a session may be started from another. And none above this anchor, which a session may have started
+    // too: a program that asks before its worker has told of it would be taken for that one.
+    let here = process::me();
+    let by_descent =
+        process::lineage(caller).into_iter().take_while(|above| *above != here).find_map(|above| {
+            living
+                .iter()
+                .find(|meta| meta.program.as_ref() == Some(&above) || meta.worker.as_ref() == Some(&above))
+        });
     let by_mark = || {
         let mark = sweep::environment_of(caller, ENV_MARK)?;
         living.iter().find(|meta| meta.mark() == mark)

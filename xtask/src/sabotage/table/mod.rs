@@ -33,7 +33,7 @@ const UNIT: &[&str] = &["--lib"];
 const IT: &[&str] = &["--test", "it"];
 
 /// The same with the machine in memory.
-const MEMORY: &[&str] = &["--test", "it", "--features", "memory"];
+const MEMORY: &[&str] = &["--test", "it", "--features", "memory", "--profile", "campaign"];
 
 impl Safeguard {
     /// The file's text without the safeguard; nothing if it is not there exactly once.
