@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use netsky_disk::{clock, state};
 use netsky_kernel::rpc::{SessionState, SessionView};
-use netsky_kernel::session::{End, Heartbeat, Meta, Phase};
+use netsky_kernel::session::{Heartbeat, Meta, Phase};
 use netsky_model::id::AgentId;
 
 use crate::context::Context;
@@ -23,7 +23,7 @@ pub(crate) fn session(cx: &Context<'_>, agent: &AgentId) -> Option<SessionView> 
         Phase::Running { started_at } => {
             (beating(&layout.heartbeat(agent), &meta), Some(started_at), None, None)
         }
-        Phase::Ended { how, at, started_at } => (ended(&how), started_at, Some(at), Some(how)),
+        Phase::Ended { how, at, started_at } => ((&how).into(), started_at, Some(at), Some(how)),
         Phase::Inactive { how, at } => (SessionState::Inactive, None, Some(at), Some(how)),
     };
     Some(SessionView {
@@ -58,15 +58,5 @@ fn beating(path: &std::path::Path, meta: &Meta) -> SessionState {
         age if age < IDLE => SessionState::Active,
         age if age < HUNG => SessionState::Idle,
         _ => SessionState::Hung,
-    }
-}
-
-fn ended(how: &End) -> SessionState {
-    match how {
-        End::Exited { .. } | End::Signalled { .. } => SessionState::Exited,
-        End::Killed => SessionState::Stopped,
-        End::WorkerDied => SessionState::Died,
-        End::FailedToStart { .. } => SessionState::Failed,
-        End::Orphaned => SessionState::Orphaned,
     }
 }

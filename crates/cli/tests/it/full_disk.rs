@@ -1,6 +1,7 @@
 //! FM-send-enospc on a file system that is really full: a refusal that leaves nothing, and mail that still moves.
 
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 /// Runs in a mount namespace of its own with a small file system in memory; says each exit code.
 const SCRIPT: &str = r#"
@@ -20,25 +21,32 @@ echo "tmp: $(ls "$NETSKY_HOME/channels/agent/agent0/tmp")"
 "$NETSKY" channel list agent0 | awk 'NR > 1 {print $1, $2}'
 "#;
 
-#[test]
-fn fm_send_enospc_a_full_disk_refuses_a_send_and_still_moves_what_is_there() {
-    let place = tempfile::tempdir().expect("a temporary folder");
+/// Runs a script in a mount namespace of its own, with `NETSKY` the program and `PLACE` the folder to mount on; none, and
+/// told as skipped, where there may be no such namespace.
+pub(crate) fn apart(script: &str, place: &Path) -> Option<Output> {
     const APART: [&str; 3] = ["--user", "--map-root-user", "--mount"];
     let may = Command::new("unshare").args(APART).arg("true").stdin(Stdio::null()).output();
     if !may.as_ref().is_ok_and(|may| may.status.success()) {
         crate::skipped::skipped(&format!("a mount namespace of its own: {may:?}"));
-        return;
+        return None;
     }
     let output = Command::new("unshare")
         .args(APART)
-        .args(["sh", "-c", SCRIPT])
+        .args(["sh", "-c", script])
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("NETSKY", env!("CARGO_BIN_EXE_netsky"))
-        .env("PLACE", place.path())
+        .env("PLACE", place)
         .stdin(Stdio::null())
         .output()
         .expect("it ran a moment ago");
+    Some(output)
+}
+
+#[test]
+fn fm_send_enospc_a_full_disk_refuses_a_send_and_still_moves_what_is_there() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let Some(output) = apart(SCRIPT, place.path()) else { return };
     assert!(!output.stdout.is_empty(), "the script came to nothing: {output:?}");
     let out = String::from_utf8(output.stdout).expect("UTF-8");
     assert_eq!(

@@ -1,7 +1,6 @@
 //! What `up`, `down` and `status` say is so: of the living generation, of a handoff, of a full disk, of a deaf anchor.
 
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
 
 use netsky_disk::process::Signal;
 use serde_json::Value;
@@ -20,14 +19,20 @@ fn problems(stage: &Stage) -> String {
     stage.status()["problems"].to_string()
 }
 
-#[test]
-fn fm_handoff_down_puts_the_handoff_of_a_queued_restart_into_the_inbox_once() {
+/// A constellation that is asked for a restart with notes, which nobody has begun.
+fn with_a_queued_restart() -> Stage {
     let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
     let notes = stage.home().join("../notes.txt");
     std::fs::write(&notes, "the notes of agent0").expect("written");
     let notes = notes.display().to_string();
     stage.ok(&["restart", "--handoff", &notes]);
+    stage
+}
+
+#[test]
+fn fm_handoff_down_puts_the_handoff_of_a_queued_restart_into_the_inbox_once() {
+    let stage = with_a_queued_restart();
     let told = stage.ok(&["down"]);
     assert!(told.contains("its handoff waits in agent0's inbox for the next `up`"), "{told}");
     assert!(!stage.ok(&["down"]).contains("handoff"));
@@ -42,12 +47,7 @@ fn fm_handoff_down_puts_the_handoff_of_a_queued_restart_into_the_inbox_once() {
 
 #[test]
 fn fm_handoff_down_under_a_restart_delivers_its_handoff_and_no_child_goes_on() {
-    let stage = Stage::up(0, QUIET, "10m");
-    stage.hold_triggers();
-    let notes = stage.home().join("../notes.txt");
-    std::fs::write(&notes, "the notes of agent0").expect("written");
-    let notes = notes.display().to_string();
-    stage.ok(&["restart", "--handoff", &notes]);
+    let stage = with_a_queued_restart();
     stage.ends_nothing(&["watchdog", "tick"]);
     stage.stopped();
     let told = stage.ok(&["down"]);
@@ -210,22 +210,7 @@ rm "$PLACE/fill"
 #[test]
 fn fm_down_enospc_a_full_disk_keeps_nobody_from_being_ended_for_good() {
     let place = tempfile::tempdir().expect("a temporary folder");
-    const APART: [&str; 3] = ["--user", "--map-root-user", "--mount"];
-    let may = Command::new("unshare").args(APART).arg("true").stdin(Stdio::null()).output();
-    if !may.as_ref().is_ok_and(|may| may.status.success()) {
-        crate::skipped::skipped(&format!("a mount namespace of its own: {may:?}"));
-        return;
-    }
-    let output = Command::new("unshare")
-        .args(APART)
-        .args(["sh", "-c", FULL])
-        .env_clear()
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        .env("NETSKY", env!("CARGO_BIN_EXE_netsky"))
-        .env("PLACE", place.path())
-        .stdin(Stdio::null())
-        .output()
-        .expect("it ran a moment ago");
+    let Some(output) = crate::full_disk::apart(FULL, place.path()) else { return };
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let (said, status) = out.trim_end().rsplit_once('\n').unwrap_or_else(|| panic!("{out}{err}"));
     assert!(said.contains("down 0\n") && said.ends_with("tick 0"), "{out}{err}");

@@ -6,7 +6,7 @@ use netsky_model::id::AgentId;
 use tokio::time::Instant;
 
 use crate::rpc::{HeartbeatView, SessionState, SessionView};
-use crate::session::{End, Heartbeat, Meta, Phase, Pulse};
+use crate::session::{Heartbeat, Meta, Phase, Pulse};
 
 /// What this anchor knows of a session's processes. Only [`Life::Gone`] lets another generation start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Entry {
                 _ => SessionState::Active,
             },
             Life::Gone => match &self.meta.phase {
-                Phase::Ended { how, .. } => ended(how),
+                Phase::Ended { how, .. } => how.into(),
                 Phase::Inactive { .. } => SessionState::Inactive,
                 // The end could not be written; the tree is swept all the same.
                 Phase::Starting | Phase::Running { .. } => SessionState::Orphaned,
@@ -137,16 +137,6 @@ impl Entry {
 const IDLE: u32 = 3;
 /// … and as hung (90 s).
 const HUNG: u32 = 9;
-
-fn ended(how: &End) -> SessionState {
-    match how {
-        End::Exited { .. } | End::Signalled { .. } => SessionState::Exited,
-        End::Killed => SessionState::Stopped,
-        End::WorkerDied => SessionState::Died,
-        End::FailedToStart { .. } => SessionState::Failed,
-        End::Orphaned => SessionState::Orphaned,
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -42,6 +42,19 @@ pub enum SessionState {
     Unknown,
 }
 
+/// A session that is over, by how it ended.
+impl From<&End> for SessionState {
+    fn from(how: &End) -> Self {
+        match how {
+            End::Exited { .. } | End::Signalled { .. } => SessionState::Exited,
+            End::Killed => SessionState::Stopped,
+            End::WorkerDied => SessionState::Died,
+            End::FailedToStart { .. } => SessionState::Failed,
+            End::Orphaned => SessionState::Orphaned,
+        }
+    }
+}
+
 impl SessionState {
     /// Whether processes of the session may be alive.
     pub fn may_live(self) -> bool {
