@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use crate::phase::{End, IllegalPhase, Phase, PhaseEvent};
+pub use crate::start::heartbeat_period;
 
 /// Version of every format in this file.
 pub const VERSION: u64 = 1;

@@ -25,7 +25,7 @@ pub(crate) const ENV_HEARTBEAT: &str = "OSTK_HEARTBEAT_MS";
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Time between two heartbeats of a worker.
-pub(crate) fn heartbeat_period() -> Duration {
+pub fn heartbeat_period() -> Duration {
     let asked = env::text(ENV_HEARTBEAT).and_then(|text| text.parse().ok());
     asked.map_or(HEARTBEAT, |ms: u64| Duration::from_millis(ms.max(1)))
 }

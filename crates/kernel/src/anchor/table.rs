@@ -80,11 +80,7 @@ impl Entry {
             Life::Starting => SessionState::Starting,
             Life::Ending => SessionState::Ending,
             Life::Foreign => SessionState::Unknown,
-            Life::Live => match self.silence(now) {
-                silence if silence >= period * HUNG => SessionState::Hung,
-                silence if silence >= period * IDLE => SessionState::Idle,
-                _ => SessionState::Active,
-            },
+            Life::Live => SessionState::after(self.silence(now), period),
             Life::Gone => match &self.meta.phase {
                 Phase::Ended { how, .. } => how.into(),
                 Phase::Inactive { .. } => SessionState::Inactive,
@@ -95,14 +91,7 @@ impl Entry {
     }
 
     pub(super) fn view(&self, now: Instant, period: Duration) -> SessionView {
-        let meta = &self.meta;
         let state = self.state(now, period);
-        let (started_at, ended_at, end) = match &meta.phase {
-            Phase::Starting => (None, None, None),
-            Phase::Running { started_at } => (Some(started_at.clone()), None, None),
-            Phase::Ended { how, at, started_at } => (started_at.clone(), Some(at.clone()), Some(how.clone())),
-            Phase::Inactive { how, at } => (None, Some(at.clone()), Some(how.clone())),
-        };
         let heartbeat = self.beat.as_ref().filter(|_| state.may_live()).map(|beat| HeartbeatView {
             liveness: beat.liveness,
             progress: beat.progress,
@@ -110,33 +99,9 @@ impl Entry {
             age_ms: u64::try_from(now.saturating_duration_since(beat.changed).as_millis())
                 .unwrap_or(u64::MAX),
         });
-        SessionView {
-            name: meta.spec.name.clone(),
-            state,
-            pid: meta.program.as_ref().map(|program| program.pid).filter(|_| state.may_live()),
-            lineage: meta.lineage.clone(),
-            generation: meta.generation,
-            runtime: meta.spec.runtime.clone(),
-            model: meta.spec.model.clone(),
-            keeper: meta.spec.keeper,
-            program: meta.program.clone(),
-            worker: meta.worker.clone(),
-            started_at,
-            ended_at,
-            end,
-            heartbeat,
-            tags: meta.spec.tags.clone(),
-            socket: meta.socket.clone(),
-            argv: Vec::new(),
-            cwd: None,
-        }
+        SessionView { heartbeat, ..SessionView::of(&self.meta, state) }
     }
 }
-
-/// Beats that may be missing before a session counts as idle (30 s at the usual 10) …
-const IDLE: u32 = 3;
-/// … and as hung (90 s).
-const HUNG: u32 = 9;
 
 #[cfg(test)]
 mod tests {

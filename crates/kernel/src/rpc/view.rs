@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
-use crate::session::{End, Keeper, Pulse};
+use crate::session::{End, Keeper, Meta, Phase, Pulse};
 
 /// What can be said about a session in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +56,21 @@ impl From<&End> for SessionState {
     }
 }
 
+/// Beats that may be missing before a session counts as idle (30 s at the usual 10) …
+const IDLE: u32 = 3;
+/// … and as hung (90 s).
+const HUNG: u32 = 9;
+
 impl SessionState {
+    /// A live session by the time since its worker's last beat; `period` is the time between two beats.
+    pub fn after(silence: Duration, period: Duration) -> SessionState {
+        match silence {
+            silence if silence >= period * HUNG => SessionState::Hung,
+            silence if silence >= period * IDLE => SessionState::Idle,
+            _ => SessionState::Active,
+        }
+    }
+
     /// Whether processes of the session may be alive.
     pub fn may_live(self) -> bool {
         matches!(
@@ -157,4 +172,37 @@ pub struct SessionView {
     /// Working directory of the program; only in the answer to `session/show`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
+}
+
+impl SessionView {
+    /// What its description says of a session, in the state that somebody found it in; without heartbeat, program's
+    /// arguments and folder.
+    pub fn of(meta: &Meta, state: SessionState) -> SessionView {
+        let (started_at, ended_at, end) = match &meta.phase {
+            Phase::Starting => (None, None, None),
+            Phase::Running { started_at } => (Some(started_at.clone()), None, None),
+            Phase::Ended { how, at, started_at } => (started_at.clone(), Some(at.clone()), Some(how.clone())),
+            Phase::Inactive { how, at } => (None, Some(at.clone()), Some(how.clone())),
+        };
+        SessionView {
+            name: meta.spec.name.clone(),
+            state,
+            pid: meta.program.as_ref().map(|program| program.pid).filter(|_| state.may_live()),
+            lineage: meta.lineage.clone(),
+            generation: meta.generation,
+            runtime: meta.spec.runtime.clone(),
+            model: meta.spec.model.clone(),
+            keeper: meta.spec.keeper,
+            program: meta.program.clone(),
+            worker: meta.worker.clone(),
+            started_at,
+            ended_at,
+            end,
+            heartbeat: None,
+            tags: meta.spec.tags.clone(),
+            socket: meta.socket.clone(),
+            argv: Vec::new(),
+            cwd: None,
+        }
+    }
 }
