@@ -14,6 +14,7 @@ mod redis;
 mod report;
 mod sessions;
 mod sizes;
+mod wake;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -82,6 +83,7 @@ fn measure(folder: &Path) -> Result<(Vec<Pair>, String)> {
     let scratch = tempfile::tempdir_in(&scratch).context("make a throwaway folder")?;
     let mut pairs = mail::measure(scratch.path(), &programs)?;
     pairs.extend(bus::measure(scratch.path(), &programs)?);
+    pairs.extend(wake::measure(scratch.path(), &programs)?);
     pairs.extend(redis::measure(scratch.path())?);
     pairs.extend(sessions::measure(scratch.path(), &programs)?);
     let text = report::ratios(&pairs);

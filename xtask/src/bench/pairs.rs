@@ -18,11 +18,12 @@ pub(crate) struct Pair {
     pub(crate) ours: Spread,
 }
 
-/// The middle of many durations, and where nine of ten lie below.
+/// The middle of many durations, and where 90 and 99 of a hundred lie below.
 #[derive(Clone, Copy)]
 pub(crate) struct Spread {
     pub(crate) median: Duration,
-    pub(crate) ninth: Duration,
+    pub(crate) p90: Duration,
+    pub(crate) p99: Duration,
 }
 
 impl Pair {
@@ -67,8 +68,8 @@ pub(crate) fn timed(work: impl FnOnce() -> Result<()>) -> Result<Duration> {
 
 fn spread(mut durations: Vec<Duration>) -> Spread {
     durations.sort_unstable();
-    let at = |part: usize| durations.get(durations.len() * part / 10).copied().unwrap_or_default();
-    Spread { median: at(5), ninth: at(9) }
+    let at = |part: usize| durations.get(durations.len() * part / 100).copied().unwrap_or_default();
+    Spread { median: at(50), p90: at(90), p99: at(99) }
 }
 
 #[cfg(test)]

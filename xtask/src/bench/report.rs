@@ -16,13 +16,18 @@ const RECORD: &str = "reports/bench-record.json";
 /// The table of ratios.
 pub(crate) fn ratios(pairs: &[Pair]) -> String {
     let mut text = String::from(
-        "| what | floor | floor, median | ours, median | ratio | rounds |\n| --- | --- | ---: | ---: | ---: | ---: |\n",
+        "| what | floor | floor, median | ours, median | ratio | ours, p99 | rounds |
+| --- | --- | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for pair in pairs {
         let Pair { name, floor_name, rounds, floor, ours } = pair;
-        let (floor, ours, ratio) = (shown(floor.median), shown(ours.median), pair.ratio());
+        let (floor, median, p99, ratio) =
+            (shown(floor.median), shown(ours.median), shown(ours.p99), pair.ratio());
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "| {name} | {floor_name} | {floor} | {ours} | **{ratio:.2}** | {rounds} |");
+        let _ = writeln!(
+            text,
+            "| {name} | {floor_name} | {floor} | {median} | **{ratio:.2}** | {p99} | {rounds} |"
+        );
     }
     text
 }
@@ -62,7 +67,7 @@ pub(crate) fn write_record(pairs: &[Pair]) -> Result<()> {
 }
 
 fn figures(pairs: &[Pair]) -> Result<String> {
-    let micros = |spread: &Spread| serde_json::json!({ "median_us": spread.median.as_micros() as u64, "p90_us": spread.ninth.as_micros() as u64 });
+    let micros = |spread: &Spread| serde_json::json!({ "median_us": spread.median.as_micros() as u64, "p90_us": spread.p90.as_micros() as u64, "p99_us": spread.p99.as_micros() as u64 });
     let row = |pair: &Pair| {
         serde_json::json!({
             "name": pair.name, "floor": micros(&pair.floor), "ours": micros(&pair.ours),
@@ -90,8 +95,11 @@ mod tests {
 
     #[test]
     fn a_row_shows_both_medians_and_their_ratio() {
-        let spread = |micros| Spread { median: Duration::from_micros(micros), ninth: Duration::ZERO };
+        let spread = |micros| {
+            let (median, p99) = (Duration::from_micros(micros), Duration::from_millis(9));
+            Spread { median, p90: median, p99 }
+        };
         let pair = Pair { name: "a", floor_name: "b", rounds: 7, floor: spread(500), ours: spread(1250) };
-        assert!(ratios(&[pair]).ends_with("| a | b | 500 µs | 1.25 ms | **2.50** | 7 |\n"));
+        assert!(ratios(&[pair]).ends_with("| a | b | 500 µs | 1.25 ms | **2.50** | 9.00 ms | 7 |\n"));
     }
 }
