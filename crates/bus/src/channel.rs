@@ -1,7 +1,8 @@
 //! The folders of one agent.
 //!
 //! `tmp/` is made last, after everything else is durable: whoever finds it knows that an envelope placed in `inbox/`
-//! needs no more than its own two syncs. A creation that was cut short is completed by the next one.
+//! needs no more than its own two syncs. A creation that was cut short is completed by the next one. The home itself is
+//! never made here: what is left of a constellation whose home was moved does not put a ghost in its place.
 
 use std::time::Duration;
 
@@ -30,17 +31,21 @@ impl Channel {
 
     /// Makes what is missing and syncs every folder above it, whoever made them.
     pub(crate) fn create(layout: &Layout, agent: &AgentId) -> Result<Channel> {
-        let root = Dir::create(layout.channel(agent))?;
+        let root = layout.channel(agent);
+        let mut down: Vec<_> = root.ancestors().take_while(|folder| *folder != layout.home()).collect();
+        down.reverse();
+        for folder in down {
+            Dir::make(folder)?;
+        }
         for state in STATES {
-            Dir::create(layout.folder(agent, state))?;
+            Dir::make(layout.folder(agent, state))?;
         }
-        Dir::create(layout.channel_ids(agent))?;
-        Dir::create(layout.outbox(agent))?;
-        root.sync()?;
-        for parent in layout.channel(agent).ancestors().skip(1).take_while(|p| p.starts_with(layout.home())) {
-            Dir::open(parent)?.sync()?;
+        Dir::make(layout.channel_ids(agent))?;
+        Dir::make(layout.outbox(agent))?;
+        for folder in root.ancestors().take_while(|folder| folder.starts_with(layout.home())) {
+            Dir::open(folder)?.sync()?;
         }
-        Dir::create(layout.channel_tmp(agent))?;
+        Dir::make(layout.channel_tmp(agent))?;
         Ok(Channel { agent: agent.clone(), layout: layout.clone() })
     }
 
@@ -51,7 +56,7 @@ impl Channel {
 
     /// The folder of a state that homes from before it do not have.
     pub(crate) fn dir_or_create(&self, state: State) -> Result<Dir> {
-        Ok(Dir::create(self.layout.folder(&self.agent, state))?)
+        Ok(Dir::make(self.layout.folder(&self.agent, state))?)
     }
 
     /// The channel as it is, for who only looks.

@@ -99,7 +99,7 @@ impl Usage {
     fn open(folder: &Path, channel: &Channel) -> Result<Usage> {
         let mut first = [0; HEAD + EACH * SENDERS];
         first[..2].fill(UNKNOWN);
-        let words = Words::open(&Dir::create(folder)?, channel.agent.as_str(), &first)?;
+        let words = Words::open(&Dir::make(folder)?, channel.agent.as_str(), &first)?;
         Ok(Usage { words, on_their_way: RefCell::default() })
     }
 

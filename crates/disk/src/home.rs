@@ -100,7 +100,7 @@ impl Home {
         Ok(home)
     }
 
-    /// Make a home, or check the one that is there; true if it was made. It survives a power cut from then on,
+    /// Make a home, or check the one that is there and make what folders it lacks; true if it was made. It survives a power cut from then on,
     /// whoever made its folders: of several first runs at once one makes it, and all answer the same home.
     ///
     /// # Errors
@@ -109,8 +109,12 @@ impl Home {
         match Home::open(layout) {
             Err(Refused::Missing(_)) => {}
             found => {
-                // Whoever made it may have died before its last sync.
                 let home = found?;
+                // Of an older home, or of one that somebody tidied: nothing else makes them.
+                for folder in layout.folders() {
+                    Dir::make(folder)?;
+                }
+                // Whoever made it may have died before its last sync.
                 Dir::open(layout.home())?.sync()?;
                 return Ok((home, false));
             }

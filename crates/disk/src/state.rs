@@ -1,4 +1,5 @@
-//! Small state files as JSON: read whole, replaced durably, removed durably.
+//! Small state files as JSON: read whole, replaced durably, removed durably. A missing folder is made, but not what holds
+//! it: a file for a home that was moved away is refused.
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ const CAP: u64 = 1024 * 1024;
 fn split(path: &Path) -> Result<(Dir, &str)> {
     let name = path.file_name().and_then(|name| name.to_str());
     match (path.parent(), name) {
-        (Some(parent), Some(name)) => Ok((Dir::create(parent)?, name)),
+        (Some(parent), Some(name)) => Ok((Dir::make(parent)?, name)),
         _ => Err(Error::because("use state file", path, "not a file below a folder")),
     }
 }
@@ -93,7 +94,7 @@ pub fn set_aside(path: impl AsRef<Path>) -> Result<()> {
 /// As [`fs::write_durable`].
 pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     let (dir, name) = split(path.as_ref())?;
-    let tmp = Dir::create(dir.path().join("tmp"))?;
+    let tmp = Dir::make(dir.path().join("tmp"))?;
     fs::write_durable(&tmp, &dir, name, bytes, Place::Over)
 }
 
@@ -116,7 +117,7 @@ pub fn create_json<T: Serialize>(path: impl AsRef<Path>, value: &T) -> Result<bo
 /// Write a file durably where there is none; false if there is one, which is left as it is.
 pub(crate) fn create(path: impl AsRef<Path>, bytes: &[u8]) -> Result<bool> {
     let (dir, name) = split(path.as_ref())?;
-    let tmp = Dir::create(dir.path().join("tmp"))?;
+    let tmp = Dir::make(dir.path().join("tmp"))?;
     match fs::write_durable(&tmp, &dir, name, bytes, Place::New) {
         Ok(()) => Ok(true),
         // Of another run, which may not have synced it yet.

@@ -44,7 +44,7 @@ pub fn backup(layout: &Layout, to: &Path) -> Result<Backup> {
     let folder = Dir::create(to)?;
     let tmp = Dir::create(to.join("tmp"))?;
     let mut files = 0;
-    let record = Dir::create(layout.record())?;
+    let record = Dir::make(layout.record())?;
     for number in numbers(&record)? {
         copy(&record, &tmp, &folder, &file_name(number))?;
         files += 1;

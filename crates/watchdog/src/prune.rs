@@ -32,14 +32,14 @@ pub(crate) fn prune(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     }
     sweep(cx.layout.restart_archive(), ARCHIVE)?;
     sweep(cx.layout.crash_handoffs(), ARCHIVE)?;
-    remove(&Dir::create(cx.layout.state())?, MARKER, |name| {
+    remove(&Dir::make(cx.layout.state())?, MARKER, |name| {
         !["-crashloop-suspected", "-revive-failed"].iter().any(|what| name.ends_with(what))
     })?;
     let nonces: Vec<&String> =
         seen.sessions.values().filter_map(|session| session.tags.get(TAG_NONCE)).collect();
-    remove(&Dir::create(cx.layout.up_folder())?, PROOF, |name| nonces.iter().any(|nonce| *nonce == name))?;
+    remove(&Dir::make(cx.layout.up_folder())?, PROOF, |name| nonces.iter().any(|nonce| *nonce == name))?;
     let tokens: Vec<_> = seen.sessions.values().map(|s| cx.layout.token(&s.name, s.generation)).collect();
-    let folder = Dir::create(cx.layout.tokens())?;
+    let folder = Dir::make(cx.layout.tokens())?;
     remove(&folder, STRAY, |name| tokens.iter().any(|token| *token == folder.path().join(name)))?;
     turn_over(&cx.layout.watchdog_log())?;
     let keep = Config::last_good(cx.layout).record.keep_telemetry;
@@ -62,7 +62,7 @@ fn prune_statuses(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     if seen.restart.is_some() || state::exists(cx.layout.restart_inflight())? {
         return Ok(());
     }
-    let folder = Dir::create(cx.layout.restart_status_folder())?;
+    let folder = Dir::make(cx.layout.restart_status_folder())?;
     // Ids begin with the second they were made in, so names sort by age.
     let names: Vec<String> = folder.names()?.into_iter().filter(|name| name.ends_with(".json")).collect();
     for name in names.iter().rev().skip(STATUSES) {

@@ -55,8 +55,8 @@ pub fn request(cx: &Context<'_>, caller: &Caller, handoff: Option<&Path>) -> Res
             format!("Planned restart asked for by {from} at {}, without a handoff.\n", clock::wall_seconds())
         }
     };
-    let folder = Dir::create(cx.layout.state())?;
-    let tmp = Dir::create(cx.layout.state_tmp())?;
+    let folder = Dir::make(cx.layout.state())?;
+    let tmp = Dir::make(cx.layout.state_tmp())?;
     match write_durable(&tmp, &folder, "restart-request", text.as_bytes(), Place::New) {
         Err(e) if e.is_exists() => Err(Error::RestartPending("queued")),
         Err(e) => Err(e.into()),

@@ -112,6 +112,25 @@ fn a_channel_that_was_half_made_is_completed() {
 }
 
 #[test]
+fn a_home_that_was_moved_gets_no_ghost_of_a_channel() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.create(&AgentId::root()).expect("its home is there");
+    std::fs::rename(home.layout.home(), home.layout.home().with_extension("moved")).expect("ours");
+    assert!(bus.create(&AgentId::root()).is_err());
+    assert!(bus.create(&agent("agent7")).is_err());
+    assert!(!home.layout.home().exists());
+}
+
+#[test]
+fn channels_that_were_removed_with_all_their_mail_are_made_again() {
+    let home = Home::new();
+    std::fs::remove_dir_all(home.layout.home().join("channels")).expect("ours");
+    home.bus(&Nobody).create(&AgentId::root()).expect("its home is there");
+    assert!(home.folder(State::Poisoned).is_dir());
+}
+
+#[test]
 fn t5_a_lost_clock_does_not_follow_a_name_from_the_far_future() {
     let home = Home::new();
     home.bus(&Nobody).send(draft("first")).expect("sent");

@@ -159,6 +159,7 @@ fn a_constellation_whose_home_was_removed_ends_itself() {
         all.iter().all(|held| held.wait(Duration::from_secs(60)).expect("waited")),
         "somebody is still there"
     );
+    assert!(!stage.home().exists(), "a ghost of the removed home: {:?}", std::fs::read_dir(stage.home()));
 }
 
 #[test]

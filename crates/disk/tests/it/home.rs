@@ -2,6 +2,7 @@
 
 use netsky_disk::home::{Home, Refused};
 use netsky_disk::layout::Layout;
+use netsky_disk::state;
 
 #[test]
 fn fm_init_two_racers_first_runs_at_once_make_one_home() {
@@ -30,6 +31,27 @@ fn a_home_reached_by_a_link_in_its_path_is_no_copy() {
     }
     std::fs::rename(real.join("home"), real.join("moved")).unwrap();
     assert!(matches!(Home::open(&Layout::new(real.join("moved"))), Err(Refused::Copied { .. })));
+}
+
+#[test]
+fn a_state_file_for_a_home_that_was_moved_makes_no_ghost_of_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let layout = Layout::new(temp.path().join("home"));
+    Home::init(&layout).unwrap();
+    std::fs::rename(layout.home(), temp.path().join("moved")).unwrap();
+    assert!(state::write(layout.tick("watchdog"), b"{}").is_err());
+    assert!(!layout.home().exists());
+}
+
+#[test]
+fn what_somebody_removed_of_a_home_is_made_again_by_its_init() {
+    let temp = tempfile::tempdir().unwrap();
+    let layout = Layout::new(temp.path().join("home"));
+    Home::init(&layout).unwrap();
+    std::fs::remove_dir_all(layout.state()).unwrap();
+    let (_, made) = Home::init(&layout).unwrap();
+    assert!(!made);
+    state::write(layout.tick("watchdog"), b"{}").unwrap();
 }
 
 #[test]

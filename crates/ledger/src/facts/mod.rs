@@ -85,7 +85,7 @@ impl Facts {
         if !row::is_kind(kind) || !row::is_key(key) {
             return Err(Error::Invalid(format!("{kind} {key}")));
         }
-        let record = Dir::create(self.layout.record())?;
+        let record = Dir::make(self.layout.record())?;
         let path = self.layout.record_lock();
         let _held = Lock::take_within(&path, LOCK_WAIT)?.ok_or(Error::Busy(path))?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -155,7 +155,7 @@ impl Tail {
             drafts.insert(0, (OWN, "sealed", seal));
         }
         let (bytes, end) = self.rows(&drafts)?;
-        let tmp = Dir::create(self.record.path().join("tmp"))?;
+        let tmp = Dir::make(self.record.path().join("tmp"))?;
         let number = self.numbers.last().map_or(1, |last| last + 1);
         let name = file_name(number);
         if let Err(error) = write_durable(&tmp, &self.record, &name, &bytes, Place::New) {

@@ -70,7 +70,7 @@ pub fn rebuild(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> 
 }
 
 fn run(layout: &Layout, patience: Duration, from_nothing: bool) -> Result<Option<Ingested>> {
-    Dir::create(layout.record())?;
+    Dir::make(layout.record())?;
     let path = layout.ingest_lock();
     let Some(mut lock) = Lock::take_within(&path, patience)? else { return Ok(None) };
     let last: Option<Last> = serde_json::from_slice(&lock.content()?).ok();

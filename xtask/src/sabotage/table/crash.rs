@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "enumerated: a channel is durable before it is known",
         faults: "T1 I1",
         file: "crates/bus/src/channel.rs",
-        find: "            Dir::open(parent)?.sync()?;\n",
+        find: "            Dir::open(folder)?.sync()?;\n",
         replace: "",
         package: "netsky-sim",
         target: MEMORY,

@@ -54,7 +54,7 @@ fn give_back(layout: &Layout) -> Result<usize, Error> {
     let telemetry = Telemetry::new(layout);
     let bus = Bus::open(layout, &telemetry);
     let mut returned = 0;
-    for agent in Dir::create(layout.channels())?.names()? {
+    for agent in Dir::make(layout.channels())?.names()? {
         let Ok(agent) = agent.parse::<AgentId>() else { continue };
         returned += bus.return_adopted(&agent)?.inbox;
     }
