@@ -8,6 +8,9 @@ use crate::error::{Error, Kind};
 use crate::run::Run;
 
 /// See and type into an agent's terminal; leaving it does not stop it
+///
+/// Where standard input is no terminal, nothing is typed: it prints the last of what the agent printed and goes on until
+/// that input ends, with `</dev/null` at once. `netsky logs -f` goes on until it is ended.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The agent, or its number

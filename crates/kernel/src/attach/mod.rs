@@ -2,7 +2,7 @@
 //!
 //! Promise: the session never notices whether somebody is attached, and the person's terminal is as it was,
 //! however this ends: detached, ended, killed by a catchable signal, or a panic. With no terminal at hand it only
-//! streams. With `read_only` nothing reaches the program, not even the size of the window.
+//! streams, until its input ends. With `read_only` nothing reaches the program, not even the size of the window.
 //!
 //! What was printed last is shown first, without what would make the terminal answer into the session's input.
 //! Left to others: a picture of the screen as it is (this streams bytes), what to tell the person afterwards (`cli`).
@@ -141,6 +141,29 @@ fn ended(options: &Options) -> Option<End> {
     }
 }
 
+/// What standard input is to an attachment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Input {
+    /// A person's keys.
+    Keys,
+    /// No terminal: nothing is typed from it, and its end ends the attachment.
+    Unused,
+    /// It has ended, and what was printed until we came is still to be shown.
+    Ended,
+    /// Not looked at: a terminal whose output goes elsewhere, or whose typing has ended.
+    Ignored,
+}
+
+impl Input {
+    fn find() -> Input {
+        match (std::io::stdin().is_terminal(), std::io::stdout().is_terminal()) {
+            (true, true) => Input::Keys,
+            (true, false) => Input::Ignored,
+            (false, _) => Input::Unused,
+        }
+    }
+}
+
 /// One attachment while it lasts.
 struct Attached<'a> {
     options: &'a Options,
@@ -150,8 +173,7 @@ struct Attached<'a> {
     pending: Vec<Signal>,
     raw: Option<Raw>,
     keys: Keys,
-    /// Whether keys are read at all.
-    listens: bool,
+    input: Input,
     /// Next offset to be shown.
     at: u64,
     /// Output before this offset is a replay.
@@ -164,7 +186,8 @@ struct Attached<'a> {
 
 impl<'a> Attached<'a> {
     fn new(options: &'a Options, mut client: WorkerClient) -> Result<Attached<'a>, AttachError> {
-        let at_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let input = Input::find();
+        let at_terminal = input == Input::Keys;
         let on_terminal = client.hello().pty;
         let mut signals = Vec::new();
         if at_terminal {
@@ -183,7 +206,7 @@ impl<'a> Attached<'a> {
             pending: Vec::new(),
             raw,
             keys: Keys::new(options.detach),
-            listens: at_terminal,
+            input,
             at: from,
             replay_end: log.end,
             in_line: from > log.base,
@@ -200,6 +223,9 @@ impl<'a> Attached<'a> {
                 if let Some(left) = self.show(frame)? {
                     return Ok(left);
                 }
+            }
+            if self.input == Input::Ended && self.at >= self.replay_end {
+                return Ok(Left::Detached);
             }
             let [signalled, typed, said] = match self.pending.is_empty() {
                 true => self.wait()?,
@@ -221,7 +247,7 @@ impl<'a> Attached<'a> {
     fn wait(&self) -> Result<[bool; 3], AttachError> {
         let stdin = std::io::stdin();
         let mut fds = vec![self.wake.as_fd(), self.client.as_fd()];
-        if self.listens {
+        if matches!(self.input, Input::Keys | Input::Unused) {
             fds.push(stdin.as_fd());
         }
         let mut polled: Vec<PollFd<'_>> =
@@ -277,9 +303,13 @@ impl<'a> Attached<'a> {
             // The terminal is gone.
             Err(_) => return Ok(Some(Left::Detached)),
         };
+        if self.input == Input::Unused {
+            self.input = if read == 0 { Input::Ended } else { Input::Unused };
+            return Ok(None);
+        }
         if read == 0 {
             // On pipes an end-of-file key only ends the typing.
-            self.listens = false;
+            self.input = Input::Ignored;
             return Ok(self.raw.is_some().then_some(Left::Detached));
         }
         let (forward, detach) = self.keys.take(&bytes[..read]);

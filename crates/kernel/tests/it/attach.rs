@@ -189,12 +189,13 @@ fn an_old_question_to_the_terminal_is_not_asked_again() {
 fn without_a_terminal_it_streams_to_the_end() {
     let bench = Bench::new();
     let session = bench.start(script(TERMINAL, "echo one; read go; echo two; exit 0"));
-    let client = Command::new(CLIENT)
+    let mut client = Command::new(CLIENT)
         .args([std::ffi::OsStr::new("attach"), bench.layout.root().as_ref(), bench.name.as_str().as_ref()])
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .expect("starts");
+    let _held_open = client.stdin.take();
     let mut typist = session.follower();
     read_until(&mut typist, "one");
     // Two clients are there once the second one follows; then the program may end.
@@ -204,6 +205,19 @@ fn without_a_terminal_it_streams_to_the_end() {
     // The client may have come just after the end, and then says so.
     let whole = seen.contains("one\r\n") && seen.contains("two\r\n") && seen.contains("left: Ended");
     assert!(whole || seen.contains("does not run"), "{seen:?}");
+}
+
+#[test]
+fn an_input_that_is_no_terminal_and_ends_leaves_once_what_was_printed_is_shown() {
+    let bench = Bench::new();
+    let session = bench.start(script(TERMINAL, "echo one; read go"));
+    read_until(&mut session.follower(), "one");
+    let mut client = Command::new(CLIENT);
+    client.args([std::ffi::OsStr::new("attach"), bench.layout.root().as_ref(), bench.name.as_str().as_ref()]);
+    let output = client.stdin(Stdio::null()).output().expect("ends");
+    let seen = String::from_utf8_lossy(&output.stdout);
+    assert!(seen.contains("one\r\n") && seen.contains("left: Detached"), "{seen:?}");
+    session.client().probe(LIMIT).expect("runs on");
 }
 
 #[test]
