@@ -129,7 +129,7 @@ impl Context {
 
     /// Refuses to take the mail of another agent: what one session takes, the other never sees.
     pub(crate) fn may_take_for(&self, agent: &AgentId) -> Result<(), Error> {
-        match env::caller() {
+        match self.caller() {
             Caller::Inside { agent: Some(me), .. } if me != *agent => {
                 let what = format!("the messages of {agent} are refused: this session is {me}");
                 Err(Error::new(Kind::Refused, what).hint("look at them with `netsky channel list`"))
@@ -140,7 +140,7 @@ impl Context {
 
     /// The generation that what is done for `agent` counts for: its session's own, none for anybody else.
     pub(crate) fn generation_of(&self, agent: &AgentId) -> Generation {
-        match env::caller() {
+        match self.caller() {
             Caller::Inside { agent: Some(me), generation } if me == *agent => generation,
             _ => Generation::NONE,
         }
