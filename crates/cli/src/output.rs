@@ -11,6 +11,9 @@ use serde::Serialize;
 
 use crate::error::{Error, Kind};
 
+/// Longest error line in characters: it may quote what a stranger typed.
+const LONGEST_LINE: usize = 1_000;
+
 /// Prints one sentence (or several lines); control characters other than newline and tab are dropped.
 pub(crate) fn say(text: &str) -> Result<(), Error> {
     answered(put(&render::text(text)))
@@ -29,6 +32,13 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Error> {
 /// As [`json`], for a verb whose work is that its answer arrives.
 pub(crate) fn json_or_fail(value: &impl Serialize) -> io::Result<()> {
     json_text(value).and_then(|text| put(&text))
+}
+
+/// Says on standard error, in one line of bounded length, that something did not work.
+pub(crate) fn complain(program: &str, what: &str) {
+    // Nobody is left to tell when standard error is closed; the exit code still says it.
+    let line: String = one_line(what).chars().take(LONGEST_LINE).collect();
+    let _ = writeln!(io::stderr(), "{program}: {line}");
 }
 
 /// Prints a table without borders; an empty one is the sentence given for it.

@@ -1,6 +1,7 @@
 //! From the command line to an exit code, the same way for both programs.
 //!
-//! Promise: one line on standard error for every failure, nothing else there; `--version` and `--help` open no file of
+//! Promise: one line on standard error for every failure, nothing else there (a running consumer says so of each message that
+//! comes back); `--version` and `--help` open no file of
 //! the home. What a verb does is left to its own file.
 
 use std::io::Write as _;
@@ -14,9 +15,6 @@ use netsky_disk::{clock, process};
 use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::output;
-
-/// Longest error line in characters: it may quote what a stranger typed.
-const LONGEST_LINE: usize = 1_000;
 
 /// A parsed verb (or a group of verbs) that can be run.
 pub(crate) trait Run {
@@ -77,7 +75,7 @@ pub(crate) fn main<P: Program>(name: &'static str) -> ExitCode {
     let exit = match program.run(&cx) {
         Ok(()) => 0,
         Err(error) => {
-            report(name, &error);
+            output::complain(name, &error.to_string());
             error.kind as u8
         }
     };
@@ -91,12 +89,18 @@ fn before_any_verb(name: &str, refusal: &clap::Error) -> ExitCode {
         if refusal.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             let _ = write!(std::io::stdout(), "{}", refusal.render());
         }
-        report(name, &usage(refusal));
+        output::complain(name, &usage(refusal).to_string());
         return ExitCode::from(Kind::Usage as u8);
     }
-    // A reader that went away has seen what it wanted.
-    let _ = write!(std::io::stdout(), "{}", refusal.render());
-    ExitCode::SUCCESS
+    let mut out = std::io::stdout();
+    match write!(out, "{}", refusal.render()).and_then(|()| out.flush()) {
+        // A reader that went away has seen what it wanted.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            output::complain(name, &format!("failed to write to standard output: {error}"));
+            ExitCode::from(Kind::Failed as u8)
+        }
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 /// The first paragraph of clap's message on one line: what follows it is the usage text, one `--help` away.
@@ -109,10 +113,4 @@ fn usage(refusal: &clap::Error) -> Error {
         _ => words.join(" "),
     };
     Error::new(Kind::Usage, what).hint("see --help")
-}
-
-fn report(name: &str, error: &Error) {
-    // Nobody is left to tell when standard error is closed; the exit code still says it.
-    let line: String = output::one_line(&error.to_string()).chars().take(LONGEST_LINE).collect();
-    let _ = writeln!(std::io::stderr(), "{name}: {line}");
 }

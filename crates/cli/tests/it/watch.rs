@@ -127,9 +127,33 @@ fn d1_a_command_that_fails_gives_the_message_back_and_gets_it_again_flagged() {
     let home = home();
     let script = "cat; test \"$NETSKY_ENVELOPE_ATTEMPT\" -ge 2";
     let said = netsky(&home, &["channel", "watch", "agent7", "--max", "1", "--", "/bin/sh", "-c", script]);
-    let seen = surfacings(said.works());
+    let seen = surfacings(&said.out);
     let told: Vec<(u32, bool)> = seen.iter().map(|one| (one.attempt, one.redelivered)).collect();
-    assert_eq!(told, [(1, false), (2, true)]);
+    assert_eq!((said.code, told), (0, vec![(1, false), (2, true)]));
+    assert_eq!(said.err, "netsky: first: the command exited 1; back in the inbox, attempt 2 of 5\n");
+}
+
+#[test]
+fn d1_a_command_that_fails_for_the_last_time_says_where_the_message_is_now() {
+    let home = home();
+    for _ in 1..netsky_model::life::MAX_ATTEMPTS {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let drain = program(&home, &["channel", "drain", "agent7"]).stdout(full).output().expect("it starts");
+        assert_eq!(drain.status.code(), Some(1));
+    }
+    let mut command = program(&home, &["channel", "watch", "agent7", "--", "false"]);
+    let mut consumer = command.stderr(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(consumer.stderr.take().expect("piped")).read_line(&mut line).expect("it says");
+    assert_eq!(
+        line,
+        "netsky: first: the command exited 1; that was attempt 5 of 5, and it is a dead letter now: \
+         see `netsky channel poison list agent7`\n"
+    );
+    until(&home, "a dead letter", || is_in(&home, "poison", "first"));
+    let consumer_is = identify(consumer.id()).expect("it runs");
+    assert!(signal(&consumer_is, Signal::TERM).expect("ours"));
+    assert_eq!(consumer.wait().expect("it ends").code(), Some(0));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use netsky_disk::feed::{Fed, feed};
 use netsky_disk::wake::Stop;
 use netsky_ledger::Telemetry;
 use netsky_model::id::AgentId;
+use netsky_model::life::MAX_ATTEMPTS;
 use serde_json::json;
 
 use crate::context::Context;
@@ -85,12 +86,16 @@ impl Args {
         };
         let put = match feed(&self.command, &variables(claim), element.as_bytes(), stop, GRACE) {
             Ok(Fed::Exited(Some(0))) => Put::Taken,
-            Ok(Fed::Exited(Some(code))) => Put::Refused(format!("it ended with {code}")),
+            Ok(Fed::Exited(Some(code))) => Put::Refused(format!("it exited {code}")),
             Ok(Fed::Exited(None)) => Put::Refused("it was ended by a signal".to_owned()),
             Ok(Fed::Stopped) => Put::Stopped,
             Ok(Fed::Lost(error)) => Put::Broken(keep(error)),
             Err(error) => Put::Unread(keep(error)),
         };
+        if let Put::Refused(why) = &put {
+            let why = why.replacen("it ", "the command ", 1);
+            output::complain("netsky", &format!("{}: {why}; {}", claim.id(), self.comes_back(claim)));
+        }
         if cx.json {
             let (id, attempt) = (claim.id(), claim.attempt());
             let taken = matches!(put, Put::Taken);
@@ -98,6 +103,19 @@ impl Args {
             let _ = output::json_or_fail(&json!({"id": id, "attempt": attempt, "taken": taken}));
         }
         put
+    }
+
+    /// Where a message goes that its command did not take.
+    fn comes_back(&self, claim: &Claim) -> String {
+        match claim.attempt() {
+            last if last >= MAX_ATTEMPTS => {
+                let agent = &self.agent;
+                format!(
+                    "that was attempt {last} of {MAX_ATTEMPTS}, and it is a dead letter now: see `netsky channel poison list {agent}`"
+                )
+            }
+            failed => format!("back in the inbox, attempt {} of {MAX_ATTEMPTS}", failed + 1),
+        }
     }
 }
 
