@@ -7,6 +7,13 @@ use std::fmt;
 use std::io::ErrorKind;
 
 use netsky_disk::home::Refused;
+use netsky_model::envelope::Invalid;
+
+/// What to do about a full disk.
+pub(crate) const ROOM: &str = "nothing was lost, make room and repeat";
+
+/// What to do with a text that no envelope holds.
+pub(crate) const TOO_LONG: &str = "nothing was sent, shorten it or send the path of a file that holds it";
 
 /// How a verb ended badly; the number is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +23,7 @@ pub(crate) enum Kind {
     Failed = 1,
     /// Words this program does not understand: a bad id, an oversized text.
     Usage = 2,
-    /// No such agent, envelope or session.
+    /// No such envelope, session or file.
     NotFound = 3,
     /// Permission, an unknown target, a reserved sender.
     Refused = 4,
@@ -64,7 +71,7 @@ impl From<netsky_disk::Error> for Error {
     fn from(error: netsky_disk::Error) -> Self {
         let what = format!("failed to {error}");
         let hint = match Kind::of(&error) {
-            Kind::Busy if error.is_full() => "nothing was lost, make room and repeat",
+            Kind::Busy if error.is_full() => ROOM,
             Kind::Busy => "nothing was lost, raise `ulimit -n` or repeat",
             Kind::Refused if is_distrust(&error) => return Self::new(Kind::Refused, what),
             Kind::Refused => "the folder and its files must be yours",
@@ -159,12 +166,13 @@ impl From<netsky_bus::Error> for Error {
         match error {
             Bus::Disk(error) => error.into(),
             Bus::UnknownTarget(_) => Self::new(Kind::Refused, what).hint("make its channel with --create"),
-            Bus::NoChannel(_) => Self::new(Kind::NotFound, what).hint("a first send with --create makes one"),
+            Bus::NoChannel(_) => Self::new(Kind::Refused, what).hint("a first send with --create makes one"),
             Bus::Full { .. } => {
                 Self::new(Kind::Busy, what).hint("nothing was sent, repeat when it has drained")
             }
             Bus::TooFast { .. } => Self::new(Kind::Busy, what).hint("nothing was sent, repeat later"),
             Bus::Sender { .. } => Self::new(Kind::Refused, what),
+            Bus::Envelope(Invalid::TooLarge { .. }) => Self::new(Kind::Usage, what).hint(TOO_LONG),
             Bus::Envelope(_) => Self::new(Kind::Usage, what).hint("nothing was sent"),
             Bus::NoEnvelope { .. } => Self::new(Kind::NotFound, what).hint("see `netsky channel list`"),
             Bus::Ambiguous { .. } => Self::new(Kind::Usage, what).hint("give more of it"),
@@ -204,6 +212,7 @@ impl From<netsky_ledger::Error> for Error {
             Ledger::TooSlow(_) => Self::new(Kind::Busy, what).hint("narrow it, or raise --timeout"),
             ref refused if refused.is_busy() => Self::new(Kind::Busy, format!("failed to {what}"))
                 .hint("another program holds it; repeat later"),
+            ref full if full.is_full() => Self::new(Kind::Busy, format!("failed to {what}")).hint(ROOM),
             ref damaged if damaged.is_damage() => Self::new(Kind::Damaged, format!("failed to {what}"))
                 .hint("`netsky ledger rebuild` makes it anew"),
             Ledger::Sql { .. } => Self::new(Kind::Failed, format!("failed to {what}"))

@@ -99,6 +99,18 @@ impl Error {
         matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
+    /// Whether the disk had no room for the database. SQLite says so of its pages, not of what it keeps beside them.
+    pub fn is_full(&self) -> bool {
+        use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_SHMSIZE};
+        match self {
+            Error::Disk(error) => error.is_full(),
+            Error::Sql { source: rusqlite::Error::SqliteFailure(failure, _), .. } => {
+                [SQLITE_FULL, SQLITE_IOERR_SHMSIZE].contains(&failure.extended_code)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether SQLite does not understand the question, or what it asks for is too large.
     pub fn is_wrong_question(&self) -> bool {
         let asked = matches!(self, Error::Sql { op: ASK, .. });

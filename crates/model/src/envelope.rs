@@ -88,9 +88,9 @@ fn one() -> u64 {
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {
     /// Over [`MAX_BYTES`].
-    #[error("{size} bytes are over the limit of {MAX_BYTES}")]
+    #[error("as a file of JSON it has {size} bytes, over the limit of {MAX_BYTES} ({} KiB)", MAX_BYTES / 1024)]
     TooLarge {
-        /// Bytes found or needed.
+        /// Bytes of the whole file, found or needed; the text is only a part of them.
         size: usize,
     },
     /// Not JSON, a key twice, too deep, a required key missing or of the wrong shape.

@@ -7,7 +7,7 @@ use netsky_model::duration;
 use serde_json::{Map, Value, json};
 
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, ROOM};
 use crate::output;
 use crate::run::Run;
 
@@ -48,6 +48,7 @@ impl Run for Args {
             Ok(Some(done)) => done.rebuilt.then(|| super::ledger::made_again(&done)),
             Ok(None) => Some(incomplete("another ingest is at work")),
             Err(error @ netsky_ledger::Error::Unsuited(_)) => return Err(error.into()),
+            Err(error) if error.is_full() => Some(incomplete(&error.to_string()).hint(ROOM)),
             Err(error) => Some(incomplete(&error.to_string())),
         };
         let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };

@@ -23,7 +23,7 @@ fn t26_an_unknown_target_is_refused() {
     netsky(&home, &send(&["agent7", "x", "--from", "agent0"]))
         .fails(4, "no agent agent7 is known; make its channel with --create");
     netsky(&home, &["channel", "drain", "agent7"])
-        .fails(3, "agent7 has no channel; a first send with --create makes one");
+        .fails(4, "agent7 has no channel; a first send with --create makes one");
     assert!(!home.path().join("channels/agent/agent7").exists());
     netsky(&home, &send(&["7", "x", "--from", "0", "--create"])).works();
     netsky(&home, &send(&["agent7", "x", "--from", "agent0"])).works();
@@ -88,9 +88,14 @@ fn fm_send_huge_and_what_is_no_text_are_refused_before_anything_is_written() {
     let stdin = send(&["agent0", "-", "--from", "owner"]);
     let limit = 256 * 1024;
     fed(&home, &stdin, &vec![b'x'; 64 << 20])
-        .fails(2, "the message is refused: it is over the limit of 262144 bytes; nothing was sent");
-    fed(&home, &stdin, &vec![b'x'; limit])
-        .fails_with(2, &["the message is refused", "over the limit of 262144", "nothing was sent"]);
+        .fails_with(2, &["its text alone is over the limit of 262144 bytes (256 KiB); nothing was sent"]);
+    fed(&home, &stdin, &vec![b'x'; limit]).fails_with(
+        2,
+        &["as a file of JSON it has 262", "over the limit of 262144 (256 KiB); nothing was sent"],
+    );
+    // Each of them is two bytes of JSON.
+    fed(&home, &stdin, &vec![b'\n'; limit / 2])
+        .fails_with(2, &["as a file of JSON it has 262", "shorten it or send the path"]);
     fed(&home, &stdin, b"\xff\xfe").fails(2, "the message is refused: not UTF-8; nothing was sent");
     netsky(&home, &send(&["agent0", "x", "--from", "owner", "--kind", "two words"])).fails(
         2,
@@ -212,6 +217,16 @@ fn a4_another_user_gets_nothing() {
     match command.output() {
         Ok(output) => said(&home, output).fails_with(4, &["Permission denied", "must be yours"]),
         Err(error) => crate::skipped::skipped(&format!("root, to be another user: {error}")),
+    }
+}
+
+#[test]
+fn help_that_cannot_be_written_is_no_success() {
+    let home = Home::init();
+    for args in [&["--help"][..], &["--version"], &["channel", "send", "--help"]] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let output = program(&home, args).stdout(full).output().expect("the program starts");
+        said(&home, output).fails_with(1, &["failed to write to standard output", "No space left on device"]);
     }
 }
 

@@ -21,6 +21,19 @@ echo "tmp: $(ls "$NETSKY_HOME/channels/agent/agent0/tmp")"
 "$NETSKY" channel list agent0 | awk 'NR > 1 {print $1, $2}'
 "#;
 
+/// As [`SCRIPT`], with the record made anew.
+const RECORD: &str = r#"
+mount -t tmpfs -o size=1m,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" init >/dev/null || exit 98
+"$NETSKY" channel send agent0 before --from owner --id before >/dev/null || exit 97
+"$NETSKY" ledger ingest >/dev/null || exit 96
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+"$NETSKY" ledger rebuild; echo "rebuild $?"
+: > "$PLACE/fill"
+"$NETSKY" ledger rebuild >/dev/null; echo "rebuild $?"
+"#;
+
 /// Runs a script in a mount namespace of its own, with `NETSKY` the program and `PLACE` the folder to mount on; none, and
 /// told as skipped, where there may be no such namespace.
 pub(crate) fn apart(script: &str, place: &Path) -> Option<Output> {
@@ -44,7 +57,16 @@ pub(crate) fn apart(script: &str, place: &Path) -> Option<Output> {
 }
 
 #[test]
-fn fm_send_enospc_a_full_disk_refuses_a_send_and_still_moves_what_is_there() {
+fn fm_send_enospc_the_record_says_that_the_disk_is_full_and_what_to_do() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let Some(output) = apart(RECORD, place.path()) else { return };
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(out.lines().collect::<Vec<_>>(), ["rebuild 5", "rebuild 0"], "{err}");
+    assert!(err.lines().count() == 1 && err.contains("is full; nothing was lost, make room"), "{err}");
+}
+
+#[test]
+fn fm_send_enospc_a_full_a_full_disk_refuses_a_send_and_still_moves_what_is_there() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let Some(output) = apart(SCRIPT, place.path()) else { return };
     assert!(!output.stdout.is_empty(), "the script came to nothing: {output:?}");

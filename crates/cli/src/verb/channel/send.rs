@@ -15,7 +15,7 @@ use netsky_model::provenance::Trust;
 
 use super::batch::Batch;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, TOO_LONG};
 use crate::output;
 use crate::run::Run;
 
@@ -199,8 +199,10 @@ fn from_file(path: &Path) -> Result<String, Error> {
 }
 
 fn over_the_limit() -> Error {
-    let what = format!("the message is refused: it is over the limit of {MAX_BYTES} bytes");
-    Error::new(Kind::Usage, what).hint("nothing was sent")
+    let kib = MAX_BYTES / 1024;
+    let what =
+        format!("the message is refused: its text alone is over the limit of {MAX_BYTES} bytes ({kib} KiB)");
+    Error::new(Kind::Usage, what).hint(TOO_LONG)
 }
 
 /// A message as it was typed: the newline at its end is the shell's or the editor's.
