@@ -122,11 +122,18 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// As an error of what was tried with the file at `path`.
+    /// As an error of what was tried with the file at `path`, which should be one of ours; with the way out.
     pub fn on(self, op: &'static str, path: impl AsRef<Path>) -> Error {
+        let way_out = match &self {
+            ReadError::Io(_) => "",
+            ReadError::NotRegular => ", move it away or put a plain file in its place",
+            ReadError::Foreign { .. } => ", make it yours with chown",
+            ReadError::Linked { .. } => ", put a copy of it in its place",
+            ReadError::TooLarge { .. } => ", move it away",
+        };
         match self {
             ReadError::Io(error) => error,
-            other => Error::because(op, path.as_ref(), other.to_string()),
+            other => Error::because(op, path.as_ref(), format!("{other}{way_out}")),
         }
     }
 }

@@ -158,6 +158,15 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     Ok(ticked)
 }
 
+impl Ticked {
+    /// Each problem once: several steps may meet the same one.
+    fn each_once(mut self) -> Ticked {
+        let mut told = std::collections::HashSet::new();
+        self.problems.retain(|problem| told.insert(problem.clone()));
+        self
+    }
+}
+
 /// The work of a tick; the caller holds the lock.
 pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     let mut ticked =
@@ -192,7 +201,7 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     if let Err(error) = prune::prune(cx, &seen) {
         ticked.warnings.push(format!("pruning: {error}"));
     }
-    Ok(ticked)
+    Ok(ticked.each_once())
 }
 
 /// What did not work, with whose start it was.
@@ -218,5 +227,17 @@ fn return_mail(cx: &Context<'_>, seen: &Observed, problems: &mut Vec<String>) {
         {
             problems.push(format!("mail of {}: {error}", desired.agent));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_that_several_steps_met_is_told_once() {
+        let problems = ["full", "gone", "full"].map(str::to_owned).into();
+        let ticked = Ticked { problems, ..Ticked::default() }.each_once();
+        assert_eq!(ticked.problems, ["full", "gone"]);
     }
 }

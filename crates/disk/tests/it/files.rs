@@ -207,3 +207,15 @@ fn l6_a_listing_that_shows_a_name_shows_every_older_one() {
     });
     println!("{looks} looks, of which a single listing had {gaps} gaps");
 }
+
+#[test]
+fn what_is_no_file_of_ours_is_told_with_a_way_out() {
+    let (temp, _tmp, target) = home();
+    let at = |name: &str| target.path().join(name);
+    std::fs::write(temp.path().join("one"), b"{}").unwrap();
+    std::fs::hard_link(temp.path().join("one"), at("two")).unwrap();
+    std::fs::create_dir(at("folder")).unwrap();
+    let why = |name: &str| state::read(at(name)).unwrap_err().source.to_string();
+    assert_eq!(why("two"), "has 2 hard links, put a copy of it in its place");
+    assert_eq!(why("folder"), "not a regular file, move it away or put a plain file in its place");
+}
