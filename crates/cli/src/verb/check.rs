@@ -52,6 +52,9 @@ fn unusable(path: &std::path::Path, bad: BadFact) -> Error {
         BadFact::File(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Error::new(Kind::NotFound, format!("there is no facts file at {path}"))
         }
+        BadFact::File(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            Error::new(Kind::Usage, format!("{path} holds no facts: {error}"))
+        }
         BadFact::File(error) => Error::new(Kind::Failed, format!("failed to read {path}: {error}")),
         BadFact::Line(line, error) => {
             Error::new(Kind::Usage, format!("line {line} of {path} is no fact: {error}"))

@@ -21,6 +21,7 @@ use netsky_model::life::State;
 use netsky_model::name::{Key, Stage};
 use netsky_model::process::{Life, ProcessId};
 use netsky_model::stamp::Stamp;
+use netsky_runtime::Config;
 
 use files::StateFile;
 use kernel::Kernel;
@@ -40,6 +41,8 @@ pub(super) struct Seen {
     pub(super) restart: Restart,
     /// Every file and folder of state that must read, and what could not be looked into.
     pub(super) files: Vec<StateFile>,
+    /// Why nobody goes by the settings as they are.
+    pub(super) config: Option<String>,
     /// Live processes that say they are of this home.
     pub(super) bearers: Vec<Bearer>,
     /// What lies about: where, and what.
@@ -76,6 +79,7 @@ pub(super) fn look(layout: &Layout) -> netsky_disk::Result<Seen> {
         kernel,
         restart,
         files,
+        config: Config::trouble(layout),
         bearers,
         strays,
         lives,

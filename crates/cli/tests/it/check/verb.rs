@@ -38,6 +38,14 @@ fn damage_is_exit_7_a_row_a_line_and_one_sentence() {
 }
 
 #[test]
+fn settings_that_do_not_read_are_a_note() {
+    let home = whole();
+    fs::write(home.path().join("config.toml"), "[defaults]\nargs = []\n").expect("written");
+    let verdicts = check(&home);
+    assert!(verdicts.hold().notes()[0].starts_with("I4 config.toml: line 2: "), "{:?}", verdicts.notes());
+}
+
+#[test]
 fn it_changes_nothing_also_when_it_finds_damage() {
     let home = whole();
     fs::write(home.path().join(file(&home, "inbox", "waits")), "x").expect("written");
@@ -56,6 +64,8 @@ fn facts_that_are_none_and_homes_that_are_none_are_refused() {
     netsky(&home, &["check", "--facts", &facts]).fails_with(3, &["there is no facts file"]);
     fs::write(&path, "\n{\"wished\":{}}\n").expect("written");
     netsky(&home, &["check", "--facts", &facts]).fails_with(2, &["line 2 of", "is no fact"]);
+    fs::write(&path, b"\xff\n").expect("written");
+    netsky(&home, &["check", "--facts", &facts]).fails_with(2, &["holds no facts", "UTF-8"]);
     netsky(&Home::nowhere(), &["check"]).fails_with(3, &["there is no home"]);
     fs::write(home.path().join("home.json"), "{").expect("written");
     netsky(&home, &["check"]).fails_with(7, &["understand", "home.json"]);
