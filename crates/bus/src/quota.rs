@@ -84,8 +84,8 @@ impl Bus<'_> {
     }
 
     fn keep_pace(&self, channel: &Channel, from: &Sender, pace: &AtomicU64) -> Result<()> {
-        let now = clock::boot();
-        let next = |pace| self.limits.pace(from, pace, now);
+        // Read after the pace: one that another sender has just kept is of no later moment.
+        let next = |pace| self.limits.pace(from, pace, clock::boot());
         pace.fetch_update(Relaxed, Relaxed, next).map(drop).map_err(|_| Error::TooFast {
             agent: channel.agent.clone(),
             from: from.clone(),

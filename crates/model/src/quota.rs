@@ -111,15 +111,19 @@ impl Limits {
     }
 
     /// The pace of a pair after one more message: the instant, in nanoseconds of the boot clock, at which it would have
-    /// made up for all that it sent. None if it is too fast. The components and the owner have no pace.
+    /// made up for all that it sent. None if it is too fast. The components and the owner have no pace. One that
+    /// nobody can have come to under this rate (it was kept under a slower one, or is damaged) leaves one message, and
+    /// then the rate.
     pub fn pace(&self, from: &Sender, pace: u64, now: Duration) -> Option<u64> {
         if from.is_system() {
             return Some(pace);
         }
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let step = 1_000_000_000 / self.rate_per_second.clamp(1, 1_000_000_000);
-        let next = pace.max(now).saturating_add(step);
-        (next - now <= step.saturating_mul(self.burst.max(1))).then_some(next)
+        let latest = now.saturating_add(step.saturating_mul(self.burst.max(1)));
+        let pace = if pace > latest { latest - step } else { pace.max(now) };
+        let next = pace.saturating_add(step);
+        (next <= latest).then_some(next)
     }
 }
 
@@ -169,6 +173,19 @@ mod tests {
             "a rest gives no more than a burst"
         );
         assert_eq!(limits.pace(&sender("owner"), u64::MAX, now), Some(u64::MAX), "the owner has none");
+    }
+
+    #[test]
+    fn a24_a_raised_rate_and_a_damaged_pace_lock_nobody_out() {
+        let (clone, now) = (sender("agent7"), Duration::from_secs(1_000));
+        let slow = Limits { rate_per_second: 1, burst: 1_000, ..Limits::default() };
+        let kept = (0..1_000).fold(0, |pace, _| slow.pace(&clone, pace, now).expect("a burst"));
+        let fast = Limits { rate_per_second: 1_000, burst: 5, ..Limits::default() };
+        for mut pace in [kept, u64::MAX] {
+            let mut sent = |now: Duration| fast.pace(&clone, pace, now).map(|next| pace = next).is_some();
+            assert_eq!((0..20).filter(|_| sent(now)).count(), 1);
+            assert_eq!((0..20).filter(|_| sent(now + Duration::from_millis(2))).count(), 2, "then the rate");
+        }
     }
 
     #[test]

@@ -174,6 +174,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "quota::tests::a24_a_sender_fills_its_share_and_nobody_the_reserve",
     },
     Safeguard {
+        name: "a raised rate locks nobody out",
+        faults: "A24",
+        file: "crates/model/src/quota.rs",
+        find: "if pace > latest {",
+        replace: "if pace == u64::MIN {",
+        package: "netsky-model",
+        target: UNIT,
+        test: "quota::tests::a24_a_raised_rate_and_a_damaged_pace_lock_nobody_out",
+    },
+    Safeguard {
         name: "a text goes through eight hands at most",
         faults: "A3",
         file: "crates/model/src/provenance.rs",
