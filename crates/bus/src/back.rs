@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use netsky_disk::fs::Dir;
+use netsky_disk::lock::{Hold, Seized};
 use netsky_disk::process;
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::{Cause, Event, State, transition};
@@ -67,13 +68,27 @@ impl Bus<'_> {
         self.return_taken(agent, is_dead, Cause::Ended, ended)
     }
 
-    /// Gives back what any session took and did not finish: in a home that is a copy they were sessions of another home.
+    /// Gives back what any session or reader took and did not finish: in a home that is a copy they are those of another
+    /// home, and may live on there. A claim that its reader holds is of this very home, which was moved under it, and
+    /// stays.
     ///
     /// # Errors
     /// As [`Bus::return_generations`].
     pub fn return_adopted(&self, agent: &AgentId) -> Result<Returned> {
         let elsewhere = |generation| format!("generation {generation} took it in the home that this one was");
-        self.return_taken(agent, |_| true, Cause::Released, elsewhere)
+        let taken = self.return_taken(agent, |_| true, Cause::Released, elsewhere)?;
+        let channel = self.channel(agent)?;
+        let claimed = channel.dir(State::Claimed)?;
+        let mut way_back = WayBack { returned: taken, ..self.way_back(&channel)? };
+        for file in claimed.names()? {
+            let Some(name) = Name::parse(&file) else { continue };
+            // What cannot be held now returns when its reader ends.
+            if let Ok(Seized::Held(_hold)) = Hold::take(&claimed, &file) {
+                let why = "a reader held it in the home that this one was";
+                way_back.take(&claimed, State::Claimed, &name, (Cause::Released, why))?;
+            }
+        }
+        way_back.end()
     }
 
     /// Gives back what a generation that was ended on purpose had not finished. Flagged like any repeat, and never a

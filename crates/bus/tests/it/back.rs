@@ -63,6 +63,34 @@ fn t8_the_claims_of_the_living_and_of_the_unknown_stay() {
 }
 
 #[test]
+fn an_adopted_home_has_back_what_sessions_and_living_readers_of_the_original_have() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("x")).expect("sent");
+    bus.drain(&AgentId::root(), 1, Generation(3), |_| Ok(())).expect("drained");
+    bus.send(draft("y")).expect("sent");
+    claimed_by(&home, process::me());
+    let back = bus.return_adopted(&AgentId::root()).expect("returned");
+    assert_eq!(back, Returned { inbox: 2, poisoned: 0 });
+    assert_eq!(drain(&bus), [("x".to_owned(), 2), ("y".to_owned(), 2)]);
+}
+
+#[test]
+fn a_moved_home_keeps_the_claim_that_is_being_shown() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("x")).expect("sent");
+    let mut back = Returned::default();
+    bus.drain(&AgentId::root(), 1, OUTSIDE, |_| {
+        back = home.bus(&Nobody).return_adopted(&AgentId::root()).expect("returned");
+        Ok(())
+    })
+    .expect("drained");
+    assert_eq!(back, Returned::default());
+    assert_eq!(home.counts(), [0, 0, 1, 0, 0]);
+}
+
+#[test]
 fn t2_a_dead_owner_of_the_last_attempt_leaves_a_dead_letter() {
     let home = Home::new();
     let bus = home.bus(&Nobody);

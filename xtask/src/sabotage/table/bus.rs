@@ -94,6 +94,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "watch::a_command_that_cannot_be_started_costs_no_attempt_however_often",
     },
     Safeguard {
+        name: "an adopted home has its claims back",
+        faults: "T2",
+        file: "crates/bus/src/back.rs",
+        find: "            if let Ok(Seized::Held(_hold)) = Hold::take(&claimed, &file) {",
+        replace: "            if let Ok(Seized::Busy) = Hold::take(&claimed, &file) {",
+        package: "netsky-bus",
+        target: IT,
+        test: "back::an_adopted_home_has_back_what_sessions_and_living_readers_of_the_original_have",
+    },
+    Safeguard {
         name: "one consumer an agent",
         faults: "T16",
         file: "crates/bus/src/consume.rs",

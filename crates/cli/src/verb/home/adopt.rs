@@ -1,6 +1,6 @@
 //! `netsky home adopt`: a copied or moved home becomes one of its own.
 //!
-//! What sessions of the original had taken and not finished waits again, flagged as a repeat: they are not sessions here.
+//! What sessions and readers of the original had taken and not finished waits again, flagged as a repeat: they are none here.
 
 use netsky_bus::Bus;
 use netsky_disk::adopt::{Adopted, adopt};
@@ -49,7 +49,7 @@ impl Run for Args {
     }
 }
 
-/// Every session that took mail was one of the original.
+/// Every session and reader that took mail was one of the original.
 fn give_back(layout: &Layout) -> Result<usize, Error> {
     let telemetry = Telemetry::new(layout);
     let bus = Bus::open(layout, &telemetry);
