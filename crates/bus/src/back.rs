@@ -2,9 +2,11 @@
 //!
 //! What a dead process held, and what a dead generation took without finishing, returns to the inbox with one attempt
 //! more, or becomes a dead letter after the last. An owner in another pid namespace is unknown, not dead: its claims stay.
+//! What a dead consumer's command left at work on a message is ended before the message returns.
 
 use std::collections::HashMap;
 
+use netsky_disk::feed::end_work;
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::{Hold, Seized};
 use netsky_disk::process;
@@ -144,6 +146,7 @@ impl WayBack<'_> {
         (cause, why): (Cause, &str),
     ) -> Result<bool> {
         let file = name.to_string();
+        self.end_command(name)?;
         let told = Told { reason: Some(why), cause: Some(cause), ..Told::default() };
         let event = match cause {
             Cause::Stopped => Event::HandBack,
@@ -175,6 +178,17 @@ impl WayBack<'_> {
         self.returned.inbox += 1;
         self.bus.moved(&self.channel.agent, &back, State::Written, told);
         Ok(true)
+    }
+
+    /// Ends what a dead consumer's command left at work on a claim.
+    fn end_command(&self, name: &Name) -> Result<()> {
+        if let Stage::Claimed(owner) = &name.stage
+            && self.bus.was_consumer(&self.channel.agent, owner)
+            && process::probe(owner) == Life::Dead
+        {
+            end_work(&name.to_string())?;
+        }
+        Ok(())
     }
 
     /// Makes the pass durable.

@@ -57,6 +57,11 @@ impl Claim {
         self.vouched
     }
 
+    /// What marks all that works on it; no other claim has ever the same.
+    pub fn mark(&self) -> String {
+        self.name.to_string()
+    }
+
     /// The one element that an agent is shown.
     pub fn rendered(&self) -> String {
         render::channel(&self.envelope, self.name.attempt, self.vouched)

@@ -107,8 +107,16 @@ impl Bus<'_> {
             let pid = Lock::noted::<Holder>(&path).map(|holder| holder.process.pid);
             return Err(Error::Consumed { agent: agent.clone(), pid });
         };
+        // While the note still says whose it was.
+        self.return_dead_claims(agent)?;
         lock.note(&Holder { process: process::identity()?, generation: terms.generation })?;
         Ok(lock)
+    }
+
+    /// Whether a process was the last consumer of an agent: then a command of it may be at work.
+    pub(crate) fn was_consumer(&self, agent: &AgentId, process: &ProcessId) -> bool {
+        let last: Option<Holder> = Lock::noted(self.layout.consumer_lock(agent));
+        last.is_some_and(|last| last.process == *process)
     }
 }
 

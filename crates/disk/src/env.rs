@@ -14,6 +14,8 @@ pub const HOME: &str = "NETSKY_HOME";
 pub const TOKEN_FILE: &str = "NETSKY_TOKEN_FILE";
 /// What `netsky session up` must hand back.
 pub const UP_NONCE: &str = "NETSKY_UP_NONCE";
+/// The claim that a consumer's command was started for: what bears it ends with the claim, unless it was taken.
+pub const CLAIM: &str = "NETSKY_CLAIM";
 /// The kernel's mark on everything of one incarnation.
 pub const MARK: &str = "OSTK_MARK";
 
@@ -22,8 +24,9 @@ pub const MARK: &str = "OSTK_MARK";
 pub const APART: &str = "OSTK_APART";
 
 /// What a process that stands apart must not inherit: whose tree it came from.
-pub const TREE: [&str; 10] = [
+pub const TREE: [&str; 11] = [
     AGENT,
+    CLAIM,
     GENERATION,
     TOKEN_FILE,
     UP_NONCE,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use netsky_disk::process::{Signal, identify, is_alive, is_stopped, signal};
 use netsky_disk::watch::Watch;
+use netsky_model::life::MAX_ATTEMPTS;
 use netsky_model::process::ProcessId;
 use serde_json::Value;
 
@@ -48,6 +49,17 @@ impl Consumer {
         let mut line = String::new();
         self.out.read_line(&mut line).expect("it prints");
         line
+    }
+
+    /// A process that its command tells of; a moment later it may be gone.
+    fn pid(&mut self) -> u32 {
+        self.line().trim().parse().expect("a pid")
+    }
+
+    /// The same, of one that stays.
+    fn process(&mut self) -> ProcessId {
+        let pid = self.pid();
+        identify(pid).expect("it runs")
     }
 
     fn id(&self) -> ProcessId {
@@ -160,7 +172,7 @@ fn d1_a_command_that_fails_for_the_last_time_says_where_the_message_is_now() {
 fn a_command_that_cannot_be_started_costs_no_attempt_however_often() {
     let home = home();
     send(&home, "second");
-    for _ in 0..=netsky_model::life::MAX_ATTEMPTS {
+    for _ in 0..=MAX_ATTEMPTS {
         netsky(&home, &["channel", "watch", "agent7", "--", "/nowhere/at/all"])
             .fails_with(1, &["failed to start /nowhere/at/all", "nothing was lost"]);
     }
@@ -190,15 +202,67 @@ fn a_command_may_finish_what_it_has_when_its_consumer_is_told_to_end() {
 }
 
 #[test]
+fn a_command_that_outlives_its_grace_is_killed_and_its_message_is_no_dead_letter() {
+    let home = home();
+    let inbox = home.channel("agent7", "inbox");
+    let waiting = home.files("agent7", "inbox").expect("there").remove(0);
+    let last = waiting.replace("-first.json", &format!("-first.{MAX_ATTEMPTS}.json"));
+    std::fs::rename(inbox.join(&waiting), inbox.join(last)).expect("its last attempt");
+    let mut consumer = Consumer::of(&home, &["--", "/bin/sh", "-c", "echo $$; sleep 1000 & echo $!; wait"]);
+    let (command, below) = (consumer.process(), consumer.process());
+    consumer.signal(Signal::TERM);
+    let (status, _) = consumer.end();
+    assert_eq!(status.code(), Some(0));
+    assert!(!is_alive(&command), "killed and waited for");
+    until(&home, "the end of what it started", || !is_alive(&below));
+    let waits = home.files("agent7", "inbox").expect("there").remove(0);
+    assert!(waits.ends_with(&format!("-first.{}.json", MAX_ATTEMPTS + 1)), "{waits}");
+}
+
+#[test]
+fn d1_a_command_that_fails_leaves_nothing_at_work_and_one_that_took_its_message_may() {
+    let home = home();
+    let script = "sleep 300 >/dev/null 2>&1 & echo $!; test \"$NETSKY_ENVELOPE_ATTEMPT\" -ge 2";
+    let mut consumer = Consumer::of(&home, &["--max", "1", "--", "/bin/sh", "-c", script]);
+    let (first, second) = (consumer.pid(), consumer.process());
+    let (status, _) = consumer.end();
+    assert_eq!(status.code(), Some(0));
+    assert!(identify(first).is_none(), "the message came again, so nobody works on it any more");
+    assert!(signal(&second, Signal::KILL).expect("ours"), "it was left alone");
+}
+
+#[test]
 fn d1_a_killed_consumer_takes_its_command_along_and_the_message_comes_again() {
     let home = home();
-    let mut consumer = Consumer::of(&home, &["--", "/bin/sh", "-c", "echo $$; exec sleep 1000"]);
-    let command = identify(consumer.line().trim().parse().expect("a pid")).expect("it runs");
+    let mut consumer =
+        Consumer::of(&home, &["--", "/bin/sh", "-c", "echo $$; exec sleep 1000 >/dev/null 2>&1"]);
+    let command = consumer.process();
     consumer.signal(Signal::KILL);
     consumer.end();
     until(&home, "the end of the command", || !is_alive(&command));
     let again = surfacings(netsky(&home, &["channel", "drain", "agent7"]).works());
     assert_eq!((again[0].attempt, again[0].redelivered), (2, true));
+}
+
+#[test]
+fn d1_what_a_killed_consumers_command_left_at_work_ends_before_its_message_comes_again() {
+    let ways = [
+        &["channel", "drain", "agent7"][..],
+        &["channel", "watch", "agent7", "--max", "1"],
+        &["channel", "release", "agent7", "first"],
+    ];
+    for back in ways {
+        let home = home();
+        // The pipe is the consumer's alone: its end is not hidden by what lives on.
+        let script = "setsid sleep 1000 >/dev/null 2>&1 & echo $!; wait";
+        let mut consumer = Consumer::of(&home, &["--", "/bin/sh", "-c", script]);
+        let below = consumer.process();
+        consumer.signal(Signal::KILL);
+        consumer.end();
+        assert!(is_alive(&below), "nobody took it along");
+        netsky(&home, back).works();
+        until(&home, "its end", || !is_alive(&below));
+    }
 }
 
 #[test]

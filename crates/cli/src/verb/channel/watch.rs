@@ -84,7 +84,8 @@ impl Args {
             broken.set(Some(error));
             why
         };
-        let put = match feed(&self.command, &variables(claim), element.as_bytes(), stop, GRACE) {
+        let put = match feed(&self.command, &variables(claim), &claim.mark(), element.as_bytes(), stop, GRACE)
+        {
             Ok(Fed::Exited(Some(0))) => Put::Taken,
             Ok(Fed::Exited(Some(code))) => Put::Refused(format!("it exited {code}")),
             Ok(Fed::Exited(None)) => Put::Refused("it was ended by a signal".to_owned()),
