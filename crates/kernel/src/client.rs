@@ -29,6 +29,8 @@ use crate::{socket, start};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a greeting may take before the anchor counts as stuck.
 const GREETING: Duration = Duration::from_secs(5);
+/// How long a message waits for the anchor to say who sends it; most sends find it idle.
+const WHOAMI: Duration = Duration::from_secs(2);
 /// How long an anchor may take from its start to its greeting.
 const STARTUP: Duration = Duration::from_secs(15);
 /// How often a starter starts: again only when the one before ended and nobody serves.
@@ -149,7 +151,7 @@ impl Client {
     /// [`ClientError::NotServing`] when there is none, [`ClientError::Silent`] when it is stuck.
     pub fn connect(root: &Path) -> Result<Client, ClientError> {
         let not_serving = || ClientError::NotServing { root: root.to_owned() };
-        let mut connection = Connection::to(root)?;
+        let mut connection = Connection::to(root, GREETING)?;
         match connection.call_within::<rpc::hello::Hello>(&rpc::hello::Params {}, GREETING) {
             Ok(hello) => Ok(Client { connection, hello }),
             Err(ClientError::Lost { source, .. }) if is_timeout(&source) => Err(silent(root, GREETING)),
@@ -164,8 +166,8 @@ impl Client {
     /// # Errors
     /// As [`Client::connect`]; an anchor of an older program knows no such call.
     pub fn whoami(root: &Path) -> Result<Option<rpc::whoami::Who>, ClientError> {
-        let mut connection = Connection::to(root)?;
-        let answer = connection.call_within::<rpc::whoami::Whoami>(&rpc::whoami::Params {}, GREETING)?;
+        let mut connection = Connection::to(root, WHOAMI)?;
+        let answer = connection.call_within::<rpc::whoami::Whoami>(&rpc::whoami::Params {}, WHOAMI)?;
         Ok(answer.session)
     }
 
@@ -318,9 +320,10 @@ struct Connection {
 
 impl Connection {
     /// Connects to whoever serves a root, if that is us.
-    fn to(root: &Path) -> Result<Connection, ClientError> {
-        let stream = match socket::connect(&KernelLayout::new(root).sock()) {
+    fn to(root: &Path, patience: Duration) -> Result<Connection, ClientError> {
+        let stream = match socket::connect(&KernelLayout::new(root).sock(), patience) {
             Ok(stream) => stream,
+            Err(e) if is_timeout(&e) => return Err(silent(root, patience)),
             Err(e) if is_absent(&e) => return Err(ClientError::NotServing { root: root.to_owned() }),
             Err(e) => return Err(lost(root, "connect", e)),
         };

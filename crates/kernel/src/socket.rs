@@ -8,9 +8,13 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use netsky_disk::clock;
 use netsky_disk::fs::Dir;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// Most bytes of a path in a `sockaddr_un`, with its terminating zero.
 const ADDRESS: usize = 108;
@@ -36,9 +40,28 @@ impl Address {
     }
 }
 
-/// Connects to the socket at `path`.
-pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
-    UnixStream::connect(Address::of(path)?.path)
+/// How often a server whose queue is full is asked again.
+const STEP: Duration = Duration::from_millis(10);
+
+/// Connects to the socket at `path`; `TimedOut` where it takes nobody for all of `patience`: those whom a stopped server
+/// never took stay in its queue, and a plain connect waits for room in it without end.
+pub(crate) fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let address = Address::of(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let server = SocketAddrUnix::new(&address.path)?;
+    let until = clock::boot() + patience;
+    loop {
+        match rustix::net::connect(&socket, &server) {
+            Ok(()) => break,
+            Err(Errno::AGAIN) if clock::boot() < until => clock::pause(STEP),
+            Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 /// Listens at `path`, replacing whatever bears that name: the caller holds the lock that makes the name its own.

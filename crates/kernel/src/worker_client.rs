@@ -82,7 +82,7 @@ impl WorkerClient {
     /// # Errors
     /// As there.
     pub fn connect_within(path: &Path, limit: Duration) -> Result<WorkerClient, WorkerError> {
-        let stream = socket::connect(path)
+        let stream = socket::connect(path, limit)
             .map_err(|source| WorkerError::Connect { path: path.display().to_string(), source })?;
         stream.set_write_timeout(Some(SEND_WAIT))?;
         let (hello, rest) = read_hello(&stream, limit)?;

@@ -9,6 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use netsky_disk::identity::FileId;
+use netsky_disk::process;
+use netsky_model::process::ProcessId;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -117,7 +119,8 @@ async fn shutdown_by_signal(anchor: &Rc<Anchor>) {
 fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
     let ours = rustix::process::geteuid().as_raw();
     let peer = stream.peer_cred();
-    let caller = peer.as_ref().ok().and_then(|cred| cred.pid()?.try_into().ok());
+    // Now: by the time of a call the number may be another's.
+    let caller = peer.as_ref().ok().and_then(|cred| process::identify(cred.pid()?.try_into().ok()?));
     let refusal = match peer.map(|cred| cred.uid()) {
         Ok(uid) if uid == ours => None,
         Ok(uid) => {
@@ -151,7 +154,7 @@ struct Connection {
     anchor: Rc<Anchor>,
     output: OwnedWriteHalf,
     /// Who connected; none where the system does not say.
-    caller: Option<u32>,
+    caller: Option<ProcessId>,
     subscription: Option<Subscription>,
 }
 
@@ -196,7 +199,10 @@ impl Connection {
         }
         if method == whoami::Whoami::NAME {
             let outcome = dispatch::params_of::<whoami::Whoami>(request.params).and_then(|_| {
-                dispatch::result_of::<whoami::Whoami>(&super::whoami::whoami(&self.anchor, self.caller))
+                dispatch::result_of::<whoami::Whoami>(&super::whoami::whoami(
+                    &self.anchor,
+                    self.caller.as_ref(),
+                ))
             });
             return self.reply(id, outcome).await;
         }

@@ -50,6 +50,17 @@ fn i11_a_root_that_was_moved_ends_and_is_not_made_again() {
 }
 
 #[test]
+fn i11_an_anchor_without_sessions_ends_with_its_root() {
+    let mut world = World::new();
+    let mut serve = world.serve();
+    serve.env("OSTK_HEARTBEAT_MS", "100");
+    let client = world.anchor_by(serve);
+    let anchor = client.hello().anchor.clone();
+    aside(&world);
+    end(&[anchor]);
+}
+
+#[test]
 fn i11_a_root_that_was_half_removed_ends() {
     let mut world = World::new();
     let (client, session) = quick(&mut world);
