@@ -7,6 +7,7 @@ use netsky_disk::clock;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_kernel::output_log::{Chunk, LogReader};
+use netsky_kernel::session::LogSpan;
 use netsky_model::id::AgentId;
 
 use crate::context::Context;
@@ -45,12 +46,16 @@ pub(crate) fn print(cx: &Context, root: PathBuf, name: &AgentId, how: &How) -> R
         return Err(Error::new(Kind::NotFound, what));
     }
     let log = LogReader::open(&path)?;
-    let mut at = log.span()?.base;
+    // What comes while it is printed is not waited for: a program may print faster than its reader reads.
+    let LogSpan { base, end } = log.span()?;
+    let until = if how.follow { u64::MAX } else { end };
+    let mut at = base;
     let mut text = Text::default();
-    loop {
+    while at < until {
         // Asked before the log is read: what was printed before the end is then still seen.
         let lives = Lock::is_held(layout.worker_lock(name))?;
-        match log.read_from(at, PIECE)? {
+        let piece = usize::try_from(until - at).map_or(PIECE, |left| left.min(PIECE));
+        match log.read_from(at, piece)? {
             Chunk::Bytes { offset, bytes } => {
                 at = offset + bytes.len() as u64;
                 output::piece(&text.take(&bytes))?;
@@ -60,9 +65,10 @@ pub(crate) fn print(cx: &Context, root: PathBuf, name: &AgentId, how: &How) -> R
                 at = to;
             }
             Chunk::End if how.follow && lives => clock::pause(LOOK),
-            Chunk::End => return Ok(()),
+            Chunk::End => break,
         }
     }
+    Ok(())
 }
 
 /// Bytes on their way to text: a character may be cut by the end of a piece.

@@ -31,7 +31,12 @@ pub(crate) enum MetaFileError {
 /// # Errors
 /// It does not read, or is not about that session.
 pub(crate) fn read(layout: &KernelLayout, name: &AgentId) -> Result<Option<Meta>, MetaFileError> {
-    let bytes = match Dir::open(layout.agents())?.read(format!("{name}.meta"), Meta::MAX_BYTES) {
+    let folder = match Dir::open(layout.agents()) {
+        // Nothing ever ran under this root.
+        Err(error) if error.is_not_found() => return Ok(None),
+        folder => folder?,
+    };
+    let bytes = match folder.read(format!("{name}.meta"), Meta::MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(ReadError::Io(e)) if e.is_not_found() => return Ok(None),
         Err(ReadError::Io(e)) => return Err(e.into()),
