@@ -117,6 +117,13 @@ pub enum Put {
     Stopped,
 }
 
+impl From<io::Result<()>> for Put {
+    /// Nothing tells how much of a text whose writing failed was seen.
+    fn from(written: io::Result<()>) -> Put {
+        written.map_or_else(Put::Broken, |()| Put::Taken)
+    }
+}
+
 impl Bus<'_> {
     /// Takes up to `max` envelopes of the agent, oldest first, for the generation `taker`. What dead owners held returns to
     /// the inbox before; what was meant for a later generation waits on, for an earlier one it is a dead letter.
@@ -148,13 +155,16 @@ impl Bus<'_> {
     ///
     /// # Errors
     /// A failed `put` or what the file system refuses; what was surfaced before is recorded, the rest waits.
-    pub fn drain(
+    pub fn drain<R>(
         &self,
         agent: &AgentId,
         max: usize,
         generation: Generation,
-        mut put: impl FnMut(&Claim) -> io::Result<()>,
-    ) -> Result<Drained> {
+        mut put: impl FnMut(&Claim) -> R,
+    ) -> Result<Drained>
+    where
+        Put: From<R>,
+    {
         let channel = self.channel(agent)?;
         let mut queue = Queue::open(self, &channel, generation)?;
         let mut drained = Drained::default();
@@ -204,18 +214,20 @@ impl Bus<'_> {
     /// # Errors
     /// A claim that was taken from this process (`put` is not called then), a failed `put`, or what the file system
     /// refuses. After a successful `put` the envelope may be surfaced again by a later process, flagged as a repeat.
-    pub fn surface(
+    pub fn surface<R>(
         &self,
         claim: Claim,
         generation: Generation,
-        put: impl FnOnce(&Claim) -> io::Result<()>,
-    ) -> Result<()> {
+        put: impl FnOnce(&Claim) -> R,
+    ) -> Result<()>
+    where
+        Put: From<R>,
+    {
         let id = claim.id().clone();
-        match self
-            .put_before(claim, generation, |claim| put(claim).map_or_else(Put::Broken, |()| Put::Taken))?
-        {
+        match self.put_before(claim, generation, |claim| Put::from(put(claim)))? {
             Put::Broken(source) => Err(Error::Surface { id, source }),
-            _ => Ok(()),
+            Put::Unread(source) => Err(Error::Unread { id, source }),
+            Put::Taken | Put::Refused(_) | Put::Stopped => Ok(()),
         }
     }
 

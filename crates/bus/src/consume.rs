@@ -179,7 +179,8 @@ impl<F: FnMut(&Claim) -> Put> Consumer<'_, F> {
             }
             Put::Refused(_) => Ok(Step::Pause),
             Put::Stopped => Ok(Step::End),
-            Put::Broken(source) | Put::Unread(source) => Err(Error::Surface { id, source }),
+            Put::Broken(source) => Err(Error::Surface { id, source }),
+            Put::Unread(source) => Err(Error::Unread { id, source }),
         }
     }
 

@@ -101,9 +101,17 @@ pub enum Error {
     /// The claim is no longer ours.
     #[error("envelope {0} was taken from this process before it could be recorded")]
     ClaimLost(EnvelopeId),
-    /// The reader could not be given the text; the envelope went back to the inbox.
-    #[error("envelope {id} could not be surfaced and went back to the inbox: {source}")]
+    /// The reader could not be given the whole text and may have seen a part: the envelope has one attempt less.
+    #[error("envelope {id} could not be surfaced as a whole, which counts as an attempt: {source}")]
     Surface {
+        /// Which envelope.
+        id: EnvelopeId,
+        /// What the output said.
+        source: io::Error,
+    },
+    /// The reader could not be given anything of the text.
+    #[error("envelope {id} could not be surfaced and waits as it did: {source}")]
+    Unread {
         /// Which envelope.
         id: EnvelopeId,
         /// What the output said.

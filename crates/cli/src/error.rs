@@ -184,7 +184,7 @@ impl From<netsky_bus::Error> for Error {
             Bus::ClaimLost(_) => {
                 Self::new(Kind::Failed, what).hint("it will be surfaced again, flagged as a repeat")
             }
-            Bus::Surface { .. } => Self::new(Kind::Failed, what),
+            Bus::Surface { .. } | Bus::Unread { .. } => Self::new(Kind::Failed, what),
             Bus::Damaged { .. } => Self::new(Kind::Refused, what).hint("it stays in poison/ as evidence"),
             Bus::TooFar(_) => Self::new(Kind::Refused, what).hint("it stays where it is"),
             Bus::Illegal(_) => Self::new(Kind::Refused, what).hint("it stays where it is"),

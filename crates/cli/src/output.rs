@@ -6,6 +6,7 @@
 
 use std::io::{self, Write};
 
+use netsky_bus::Put;
 use netsky_model::render;
 use serde::Serialize;
 
@@ -41,6 +42,11 @@ pub(crate) fn complain(program: &str, what: &str) {
     let _ = writeln!(io::stderr(), "{program}: {line}");
 }
 
+/// As [`json_or_fail`], for messages.
+pub(crate) fn json_messages(value: &impl Serialize) -> Put {
+    json_text(value).map_or_else(Put::Unread, |text| shown(&text))
+}
+
 /// Prints a table without borders; an empty one is the sentence given for it.
 pub(crate) fn table(headers: &[&str], rows: Vec<Vec<String>>, empty: &str) -> Result<(), Error> {
     if rows.is_empty() {
@@ -66,8 +72,8 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 /// Puts a rendered element before whoever reads our standard output; flushed when this returns.
-pub(crate) fn element(rendered: &str) -> io::Result<()> {
-    put(&render::plain(rendered))
+pub(crate) fn element(rendered: &str) -> Put {
+    shown(&render::plain(rendered))
 }
 
 /// Prints a piece of a program's output, which is not a line of its own; control characters are dropped.
@@ -98,6 +104,34 @@ fn escape_unseen(json: &str) -> String {
 fn put(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush())
+}
+
+/// Prints a message, or several. An output that takes not a byte has shown nobody anything.
+fn shown(text: &str) -> Put {
+    let mut out = Counted { out: io::stdout().lock(), taken: 0 };
+    match out.write_all(format!("{text}\n").as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Put::Taken,
+        Err(error) if out.taken == 0 => Put::Unread(error),
+        Err(error) => Put::Broken(error),
+    }
+}
+
+/// Standard output, and how many bytes it took: what ends with a line's end is written through, not kept.
+struct Counted<'a> {
+    out: io::StdoutLock<'a>,
+    taken: usize,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = self.out.write(bytes)?;
+        self.taken += taken;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// What an answer that did not arrive means: the verb has done its work, so a repeat would do it twice.

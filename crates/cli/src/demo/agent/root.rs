@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use netsky_bus::{Bus, Claim};
+use netsky_bus::{Bus, Claim, Put};
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, env, state};
 use netsky_ledger::Telemetry;
@@ -53,8 +53,12 @@ pub(super) fn live(agent: &Agent) -> Result<(), Error> {
         agent.wait()?;
         let mut taken: Option<Taken> = None;
         bus.drain(&agent.me, 1, generation, |claim| {
-            taken = Some(show(claim)?);
-            Ok(())
+            taken = Some(Taken {
+                envelope: claim.envelope().clone(),
+                id: claim.id().clone(),
+                attempt: claim.attempt(),
+            });
+            show(claim)
         })?;
         if let Some(taken) = taken {
             turn(agent, &bus, &taken)?;
@@ -64,13 +68,11 @@ pub(super) fn live(agent: &Agent) -> Result<(), Error> {
 }
 
 /// Between claim and record: what the bus calls surfacing.
-fn show(claim: &Claim) -> std::io::Result<Taken> {
-    let (envelope, attempt) = (claim.envelope().clone(), claim.attempt());
-    if is_order(&envelope, SURVEY) && attempt == 1 {
+fn show(claim: &Claim) -> Put {
+    if is_order(claim.envelope(), SURVEY) && claim.attempt() == 1 {
         clock::pause(LINGER);
     }
-    output::element(&claim.rendered())?;
-    Ok(Taken { envelope, id: claim.id().clone(), attempt })
+    output::element(&claim.rendered())
 }
 
 fn is_order(envelope: &Envelope, thread: &str) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! A message counts as surfaced when its text was written to standard output and flushed.
 
-use netsky_bus::{Bus, Claim};
+use netsky_bus::{Bus, Claim, Put};
 use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, Generation};
 use serde_json::{Value, json};
@@ -59,23 +59,22 @@ impl Args {
             return Err(lost.into());
         }
         let envelopes: Vec<Value> = batch.claims.iter().map(as_value).collect();
-        if let Err(error) = output::json_or_fail(&json!({ "envelopes": envelopes })) {
-            let error = format!("failed to write to standard output: {error}");
-            let count = batch.claims.len();
-            for claim in batch.claims {
-                bus.release(claim)?;
-            }
-            return Err(match count {
-                0 => Error::new(Kind::Failed, error),
-                _ => {
-                    Error::new(Kind::Failed, format!("{error}; the {count} messages went back to the inbox"))
-                }
-            });
-        }
+        let put = output::json_messages(&json!({ "envelopes": envelopes }));
+        let count = batch.claims.len();
         for claim in batch.claims {
-            bus.deliver(claim, generation)?;
+            match put {
+                Put::Taken => bus.deliver(claim, generation)?,
+                Put::Unread(_) => bus.put_back(claim)?,
+                _ => bus.release(claim)?,
+            }
         }
-        super::damage(&self.agent, &batch.aside)
+        let (error, became) = match put {
+            Put::Unread(error) => (error, "wait as they did"),
+            Put::Broken(error) => (error, "have one attempt less"),
+            _ => return super::damage(&self.agent, &batch.aside),
+        };
+        let what = format!("failed to write to standard output: {error}; the {count} messages {became}");
+        Err(Error::new(Kind::Failed, what))
     }
 }
 

@@ -121,11 +121,10 @@ impl Args {
 }
 
 fn print(cx: &Context, claim: &Claim) -> Put {
-    let put = match cx.json {
-        true => output::json_or_fail(&super::drain::as_value(claim)),
+    match cx.json {
+        true => output::json_messages(&super::drain::as_value(claim)),
         false => output::element(&claim.rendered()),
-    };
-    put.map_or_else(Put::Broken, |()| Put::Taken)
+    }
 }
 
 /// What a command learns without reading the element: nothing in it can hold more than visible ASCII.
