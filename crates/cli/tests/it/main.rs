@@ -14,6 +14,7 @@ mod cells;
 mod channel;
 mod check;
 mod constellation;
+mod cost;
 mod demo;
 mod demo_run;
 mod durability;

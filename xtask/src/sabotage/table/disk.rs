@@ -301,6 +301,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "        if uid == u32::MAX {\n            return Err(Error::because(",
         package: "netsky",
         target: IT,
-        test: "worlds::users::must_show_a4_another_user_is_refused_by_every_verb_and_changes_nothing",
+        test: "worlds::users::must_show_a4_two_users_have_a_constellation_each_and_root_is_refused_at_the_others",
     },
 ];

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use crate::bus_home::Home;
-use crate::screen::{netsky, program};
+use crate::cost::cost;
+use crate::screen::netsky;
 
 /// Most memory over what the same verbs need in a home without a bomb, in KiB.
 const OVER_BASE: u64 = 64 * 1024;
@@ -19,22 +20,9 @@ const VERBS: [&[&str]; 6] = [
     &["channel", "drain", "agent0", "--max", "5"],
 ];
 
-/// The most memory that a run ever had, in KiB: its high-water mark, looked at until it is gone.
+/// The most memory that a run ever had, in KiB.
 fn peak(home: &Home, args: &[&str]) -> u64 {
-    let mut child = program(home, args)
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .expect("the program starts");
-    let status = format!("/proc/{}/status", child.id());
-    let mut peak = 0;
-    while child.try_wait().expect("ours").is_none() {
-        let text = fs::read_to_string(&status).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        peak = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(peak);
-        std::thread::yield_now();
-    }
-    peak
+    cost(home, args, Path::new("/dev/null")).0.memory
 }
 
 fn home() -> Home {
