@@ -105,14 +105,18 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
 /// Who lives for a wish with another program or folder is not changed under its feet.
 fn refuse_others(cx: &Context<'_>, plan: &Plan, sessions: &[SessionView]) -> Result<()> {
     let mut others = Vec::new();
-    // One that a restart has just started and that proved nothing may end this very moment, and is no reason to refuse
-    // the correction of a program that keeps ending.
-    let restart = observe::underway(cx).unwrap_or_default();
+    // What the restart under way has just started and that proved nothing may end this very moment, and is no reason to
+    // refuse the correction of a program that keeps ending. Who lives beside it may never say that it is up.
+    let status = observe::underway(cx).unwrap_or_default().and_then(|underway| underway.status);
+    let started = status.map_or_else(Vec::new, |status| status.agents);
+    let is_new = |session: &SessionView| {
+        started.iter().any(|new| new.name == session.name && new.generation == session.generation)
+    };
     for desired in &plan.slots {
         // One that does not read says nothing about who lives; it is set aside below.
         let before: Option<Desired> = state::read_json(cx.layout.desired(&desired.agent)).unwrap_or_default();
         let other = before.is_some_and(|before| before.want == Want::Up && !is_same(&before, desired));
-        let stays = |session: &SessionView| restart.is_none() || UpProof::of_session(cx, session).is_some();
+        let stays = |session: &SessionView| !is_new(session) || UpProof::of_session(cx, session).is_some();
         if other && living(sessions, &desired.agent).is_some_and(stays) {
             others.push(desired.agent.clone());
         }

@@ -67,6 +67,17 @@ fn up_corrects_what_a_restart_has_just_started_and_proved_nothing() {
 }
 
 #[test]
+fn up_under_a_restart_leaves_a_clone_alone_that_never_said_that_it_is_up() {
+    let silent = "[ $NETSKY_AGENT != agent0 ] || netsky session up; exec sleep 100000";
+    let stage = Stage::up(1, silent, "10m");
+    let clone = stage.program("agent1");
+    stage.stopped_child();
+    let (exit, line) = stage.refused(&["up", "1", "--", "/bin/sh", "-c", QUIET]);
+    assert!(exit == 4 && line.contains("agent1 lives with another program"), "{exit} {line}");
+    assert!(is_alive(&clone), "the restart is none of its business");
+}
+
+#[test]
 fn up_keeps_more_clones_and_the_interval_of_the_ticker_and_says_so() {
     let stage = Stage::up(2, QUIET, "7s");
     let (clone, ticker) = (stage.program("agent2"), stage.program("netsky-ticker"));

@@ -154,6 +154,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "asked::up_corrects_what_a_restart_has_just_started_and_proved_nothing",
     },
     Safeguard {
+        name: "a correction replaces nobody beside a restart",
+        faults: "",
+        file: "crates/watchdog/src/up.rs",
+        find: "!is_new(session) || UpProof",
+        replace: "observe::underway(cx).is_ok_and(|it| it.is_none()) || UpProof",
+        package: "netsky",
+        target: IT,
+        test: "asked::up_under_a_restart_leaves_a_clone_alone_that_never_said_that_it_is_up",
+    },
+    Safeguard {
         name: "a dead letter without a page gets one",
         faults: "FM-owner page",
         file: "crates/watchdog/src/pages.rs",
