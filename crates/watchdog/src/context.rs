@@ -46,3 +46,15 @@ impl<'a> Context<'a> {
         Ok(Client::ensure(&self.layout.kernel_root(), &self.ostk)?)
     }
 }
+
+/// Runs `test` on a fresh home in which nothing can be started.
+#[cfg(test)]
+pub(crate) fn in_a_home(test: impl FnOnce(&Context<'_>)) {
+    let temp = tempfile::tempdir().expect("a throwaway folder");
+    let layout = Layout::new(temp.path().join("home"));
+    netsky_disk::home::Home::init(&layout).expect("a fresh folder becomes a home");
+    let record = Telemetry::new(&layout);
+    let nowhere = PathBuf::from("/nowhere");
+    let bus = Bus::open(&layout, &record);
+    test(&Context { layout: &layout, bus, record: &record, netsky: nowhere.clone(), ostk: nowhere });
+}

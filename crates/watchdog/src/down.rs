@@ -25,7 +25,7 @@ pub struct Downed {
     pub ended: Vec<AgentId>,
     /// Whether the handoff of a restart that does not come any more was put into agent0's inbox.
     pub handed_over: bool,
-    /// What did not read on the way; nothing of it was changed.
+    /// What did not read on the way.
     pub problems: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
             perform::return_mail(cx, desired, stopped.get(&desired.agent).copied(), |_| true)?;
         }
     }
-    let handed_over = hand_over(cx, &wishes, underway.as_ref())?;
+    let handed_over = hand_over(cx, &wishes, underway.as_ref(), &mut problems)?;
     // Last: until then a repeat finds whose handoff it was.
     state::remove(cx.layout.restart_inflight())?;
     if left.is_empty() {
@@ -80,7 +80,7 @@ fn stop_wanting(cx: &Context<'_>, wishes: &mut [Desired]) -> netsky_disk::Result
 
 /// The child of a restart under way must not bring back what goes down. That restart.
 fn stop_restart(cx: &Context<'_>) -> Result<Option<Inflight>> {
-    let inflight = observe::underway(cx).unwrap_or_default().map(|underway| underway.inflight);
+    let inflight = observe::inflight(cx).unwrap_or_default();
     if let Some(inflight) = &inflight {
         // A child that nobody has noted yet is not the one of this epoch, and does nothing.
         let next = Inflight { epoch: inflight.epoch + 1, child: None, ..inflight.clone() };
@@ -99,7 +99,12 @@ fn stop_restart(cx: &Context<'_>) -> Result<Option<Inflight>> {
 }
 
 /// What somebody left to the agent0 of a restart is for whoever is agent0 next; whether it was delivered only now.
-fn hand_over(cx: &Context<'_>, wishes: &[Desired], inflight: Option<&Inflight>) -> Result<bool> {
+fn hand_over(
+    cx: &Context<'_>,
+    wishes: &[Desired],
+    inflight: Option<&Inflight>,
+    problems: &mut Vec<String>,
+) -> Result<bool> {
     let claimed = state::exists(cx.layout.restart_processing())?;
     if !claimed && !state::claim(cx.layout.restart_request(), cx.layout.restart_processing())? {
         return Ok(false);
@@ -112,6 +117,12 @@ fn hand_over(cx: &Context<'_>, wishes: &[Desired], inflight: Option<&Inflight>) 
         (None, None) => random::restart_id(),
     };
     cx.bus.create(&AgentId::root())?;
+    if let Err(error) = handoff::source(cx, &id) {
+        // It would not read the next time either; out of the way it can still be looked into.
+        problems.push(format!("{error}; the restart that was asked for is set aside"));
+        perform::archive_request(cx, &id, "refused")?;
+        return Ok(false);
+    }
     let there = cx.bus.has(&AgentId::root(), &handoff::id(&id))?;
     handoff::deliver(cx, &id)?;
     perform::archive_request(cx, &id, "stopped")?;

@@ -1,8 +1,12 @@
 //! The handoff: what the old agent0 leaves to the new one. Inbox first, archive second, our copy of
 //! the source last (faults T18): at no moment is there an archive of what was never delivered.
 
-use netsky_disk::fault;
-use netsky_disk::{clock, key, state};
+use std::io::Read;
+use std::path::Path;
+
+use netsky_disk::ReadError;
+use netsky_disk::fs::{Dir, open_to_read};
+use netsky_disk::{clock, fault, key, state};
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, EnvelopeId, RestartId, Sender};
 
@@ -12,6 +16,9 @@ use crate::error::{Error, Result};
 /// Most bytes of text that travel in the envelope; the rest is read from the spilled file. Escapes of
 /// control bytes take six bytes each in JSON, and the envelope must stay under 256 KiB.
 const MAX_TEXT: usize = 40 * 1024;
+
+/// Most bytes of a request that are used.
+const MAX_REQUEST: u64 = 64 * 1024;
 
 /// The id of a restart's handoff: a repeat after a crash is the same envelope.
 pub(crate) fn id(restart: &RestartId) -> EnvelopeId {
@@ -51,15 +58,38 @@ pub(crate) fn crash_draft(why: &str, generation: u64, waiting: usize, unfinished
 /// What a restart hands over: the claimed request where there is one, else the crash draft.
 ///
 /// # Errors
-/// The source is gone or does not read.
+/// The source is gone, or is a request that somebody else may have written.
 pub(crate) fn source(cx: &Context<'_>, restart: &RestartId) -> Result<Source> {
-    let draft = cx.layout.crash_handoff(restart);
-    for path in [cx.layout.restart_processing(), draft.clone()] {
-        if let Some(bytes) = state::read(&path)? {
-            return Ok(Source::read(&bytes));
-        }
+    if let Some(request) = request(&cx.layout.restart_processing())? {
+        return Ok(request);
     }
-    Err(Error::Restart(format!("the handoff's source {} is gone", draft.display())))
+    let draft = cx.layout.crash_handoff(restart);
+    match state::read(&draft)? {
+        Some(bytes) => Ok(Source::read(&bytes)),
+        None => Err(Error::Restart(format!("the handoff's source {} is gone", draft.display()))),
+    }
+}
+
+/// A claimed request, whatever it is: of one that is too long the first bytes, of what is no file only that it was there.
+fn request(path: &Path) -> Result<Option<Source>> {
+    let Some((parent, name)) = path.parent().zip(path.file_name()) else { return Ok(None) };
+    let damaged = true;
+    match Dir::open(parent)?.read(name, MAX_REQUEST) {
+        Ok(bytes) => Ok(Some(Source::read(&bytes))),
+        Err(ReadError::Io(error)) if error.is_not_found() => Ok(None),
+        Err(ReadError::NotRegular) => {
+            let text = "A restart was asked for by what is no file; it says nothing.\n".to_owned();
+            Ok(Some(Source { text, damaged }))
+        }
+        Err(ReadError::TooLarge { size, .. }) => {
+            let mut bytes = Vec::new();
+            let start = open_to_read(path)?.take(MAX_REQUEST).read_to_end(&mut bytes);
+            start.map_err(|error| netsky_disk::Error::new("read", path, error))?;
+            let text = String::from_utf8_lossy(&bytes);
+            Ok(Some(Source { text: format!("[the start of a request of {size} bytes]\n{text}"), damaged }))
+        }
+        Err(refused) => Err(refused.on("read", path).into()),
+    }
 }
 
 /// The packet as it is sent and archived; text over the limit is cut, and the whole of it named.
@@ -113,30 +143,20 @@ pub(crate) fn deliver(cx: &Context<'_>, restart: &RestartId) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use netsky_bus::Bus;
-    use netsky_disk::fs::Dir;
-    use netsky_disk::home::Home;
-    use netsky_disk::layout::Layout;
     use netsky_disk::random;
-    use netsky_ledger::Telemetry;
     use netsky_model::life::State;
 
     use super::*;
+    use crate::context::in_a_home;
 
     /// Runs `test` on a fresh home in which a crash restart has its draft.
     fn with_draft(test: impl FnOnce(&Context<'_>, &RestartId)) {
-        let temp = tempfile::tempdir().expect("a throwaway folder");
-        let layout = Layout::new(temp.path().join("home"));
-        Home::init(&layout).expect("a fresh folder becomes a home");
-        let record = Telemetry::new(&layout);
-        let bus = Bus::open(&layout, &record);
-        bus.create(&AgentId::root()).expect("agent0 has a channel");
-        let nowhere = std::path::PathBuf::from("/nowhere");
-        let cx =
-            Context { layout: &layout, bus, record: &record, netsky: nowhere.clone(), ostk: nowhere.clone() };
-        let restart = random::restart_id();
-        write_draft(&cx, &restart);
-        test(&cx, &restart);
+        in_a_home(|cx| {
+            cx.bus.create(&AgentId::root()).expect("agent0 has a channel");
+            let restart = random::restart_id();
+            write_draft(cx, &restart);
+            test(cx, &restart);
+        });
     }
 
     fn write_draft(cx: &Context<'_>, restart: &RestartId) {
@@ -185,6 +205,22 @@ mod tests {
             assert_eq!(spill["digest"].as_str(), Some(blake3::hash(text.as_bytes()).to_hex().as_str()));
             let sent = cx.bus.show(&AgentId::root(), id(restart).as_str()).expect("sent").envelope;
             assert_eq!(sent.expect("reads").digest, packet.digest, "the archive is what was sent");
+        });
+    }
+
+    #[test]
+    fn a_request_that_is_too_long_is_cut_and_what_is_no_file_is_a_bare_one() {
+        with_draft(|cx, restart| {
+            let request = cx.layout.restart_processing();
+            std::fs::write(&request, "y".repeat(2 * 1024 * 1024)).expect("written");
+            let long = source(cx, restart).expect("used");
+            assert!(long.damaged && long.text.ends_with("yyy") && long.text.len() < 65 * 1024);
+            std::fs::remove_file(&request).expect("ours");
+            std::fs::create_dir(&request).expect("a folder");
+            assert!(source(cx, restart).expect("used").text.starts_with("A restart was asked for"));
+            std::fs::remove_dir(&request).expect("ours");
+            std::os::unix::fs::symlink("/nowhere", &request).expect("a link");
+            assert!(source(cx, restart).expect("used").damaged);
         });
     }
 

@@ -186,17 +186,24 @@ fn unproved(cx: &Context<'_>, problems: &mut Vec<String>) -> Option<Started> {
 
 /// The restart under way, and its child.
 pub(crate) fn underway(cx: &Context<'_>) -> Result<Option<Underway>> {
-    let Some(mut inflight) = state::read_json::<Inflight>(cx.layout.restart_inflight())? else {
-        return Ok(None);
-    };
+    let Some(inflight) = inflight(cx)? else { return Ok(None) };
     // A status that does not read is a phase that is not known: the child starts over.
     let status: Option<Status> = state::read_json(cx.layout.restart_status(&inflight.id)).unwrap_or_default();
-    if inflight.child.is_none() && Lock::is_held(cx.layout.restart_child_lock())? {
-        // The tick that started it died before it noted whom; the child itself did.
-        inflight.child = Lock::noted(cx.layout.restart_child_lock());
-    }
     // One of another pid namespace cannot be judged from here, so it is not dead.
     let child_alive = inflight.child.as_ref().is_some_and(|child| process::probe(child) != Life::Dead);
     let handoff_there = cx.bus.has(&AgentId::root(), &handoff::id(&inflight.id))?;
     Ok(Some(Underway { inflight, status, child_alive, handoff_there }))
+}
+
+/// What is noted of the restart under way, and whom its child lock names.
+pub(crate) fn inflight(cx: &Context<'_>) -> Result<Option<Inflight>> {
+    let mut inflight: Option<Inflight> = state::read_json(cx.layout.restart_inflight())?;
+    if let Some(inflight) = &mut inflight
+        && inflight.child.is_none()
+        && Lock::is_held(cx.layout.restart_child_lock())?
+    {
+        // The tick that started it died before it noted whom; the child itself did.
+        inflight.child = Lock::noted(cx.layout.restart_child_lock());
+    }
+    Ok(inflight)
 }
