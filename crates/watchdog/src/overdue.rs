@@ -9,7 +9,7 @@ use netsky_model::tending::{Awaiting, Terms, Waited};
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::mail::read_or_aside;
+use crate::mail::{mailboxes, read_or_aside};
 use crate::observe::interval;
 use crate::tick::Ticked;
 
@@ -23,7 +23,7 @@ pub(crate) fn give_back(cx: &Context<'_>, terms: &Terms, ticked: &mut Ticked) ->
     let known: Option<Awaiting> = read_or_aside(&path, ticked)?;
     let mut awaiting = known.unwrap_or_else(|| Awaiting::new(&now));
     awaiting.pass(&now, interval(cx));
-    look_for_unacked(cx, terms, &mut awaiting)?;
+    look_for_unacked(cx, terms, &mut awaiting, ticked)?;
     for (agent, file, within) in awaiting.overdue() {
         match cx.bus.give_back_overdue(&agent, &file, within) {
             Ok(true) => ticked.done.push(format!("{agent}: {file} had no ack in time")),
@@ -45,15 +45,26 @@ pub(crate) fn give_back(cx: &Context<'_>, terms: &Terms, ticked: &mut Ticked) ->
     Ok(state::write_json(&path, &awaiting)?)
 }
 
-fn look_for_unacked(cx: &Context<'_>, terms: &Terms, awaiting: &mut Awaiting) -> Result<()> {
-    let agents: Vec<AgentId> = cx.bus.agents()?.into_iter().filter(|agent| knows_acks(cx, agent)).collect();
+fn look_for_unacked(
+    cx: &Context<'_>,
+    terms: &Terms,
+    awaiting: &mut Awaiting,
+    ticked: &mut Ticked,
+) -> Result<()> {
+    let agents: Vec<AgentId> = mailboxes(cx)?.into_iter().filter(|agent| knows_acks(cx, agent)).collect();
     awaiting.mail.retain(|agent, _| agents.contains(agent));
     awaiting.after.retain(|agent, _| agents.contains(agent));
     for agent in agents {
         let mail = awaiting.mail.get(&agent).cloned().unwrap_or_default();
         let known: BTreeSet<&str> = mail.keys().map(String::as_str).collect();
         let after = awaiting.after.get(&agent).map(String::as_str);
-        let found = cx.bus.unacked(&agent, &known, after, READ)?;
+        let found = match cx.bus.unacked(&agent, &known, after, READ) {
+            Ok(found) => found,
+            Err(error) => {
+                ticked.problems.push(format!("mail of {agent} that waits for acks: {error}"));
+                continue;
+            }
+        };
         let room = awaiting.room();
         let mail = awaiting.mail.entry(agent.clone()).or_default();
         mail.retain(|name, _| !found.gone.contains(name));

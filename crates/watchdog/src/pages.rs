@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::mail::read_or_aside;
+use crate::mail::{mailboxes, read_or_aside};
 use crate::tick::Ticked;
 
 /// Most pages of one tick: each is a synced write, and the next tick goes on.
@@ -28,16 +28,20 @@ struct Paged {
 /// Appends the pages that are missing.
 pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
     let path = cx.layout.tick("pages");
-    let agents = cx.bus.agents()?;
+    let mut agents = mailboxes(cx)?;
     let mut sum = 0_u64;
-    for agent in &agents {
-        cx.bus.each_dead_letter(agent, |file, _| {
+    agents.retain(|agent| {
+        let listed = cx.bus.each_dead_letter(agent, |file, _| {
             let mut hasher = DefaultHasher::new();
             (agent, file).hash(&mut hasher);
             // In whatever order they are listed.
             sum = sum.wrapping_add(hasher.finish());
-        })?;
-    }
+        });
+        if let Err(error) = &listed {
+            ticked.problems.push(format!("dead letters of {agent}: {error}"));
+        }
+        listed.is_ok()
+    });
     let paged: Option<Paged> = read_or_aside(&path, ticked)?;
     if paged.unwrap_or_default().sum == sum {
         return Ok(());

@@ -1,6 +1,6 @@
 //! What has reached its end and was kept for as long as the settings say goes; and an id that a sender chose, later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use netsky_disk::{clock, state};
@@ -12,14 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::mail::read_or_aside;
+use crate::mail::{mailboxes, read_or_aside};
 use crate::tick::Ticked;
 
-/// Files of one folder that one tick removes.
-const REMOVE: usize = 500;
+/// Messages that one tick removes in all: each is two synced writes under the watchdog's lock.
+const REMOVE: usize = 200;
 
-/// Entries of ids that one tick looks at, for each agent.
+/// Entries of ids that are looked at in one go.
 const LOOK: usize = 1_000;
+
+/// How long one tick removes: a backlog must not hold up what has to be repaired.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// How often it is looked for what may go.
 const CADENCE: Duration = Duration::from_secs(60 * 60);
@@ -37,6 +40,21 @@ struct Known {
     clean: Option<Stamp>,
     /// Where the look through the ids goes on.
     ids: BTreeMap<AgentId, String>,
+    /// Whose mail this pass has not been through yet, the next one first.
+    #[serde(default)]
+    left: VecDeque<AgentId>,
+}
+
+/// What this tick may still do.
+struct Budget {
+    messages: usize,
+    until: Duration,
+}
+
+impl Budget {
+    fn is_spent(&self) -> bool {
+        self.messages == 0 || clock::boot() >= self.until
+    }
 }
 
 /// Removes what may go, every [`CADENCE`] and on as long as there is more.
@@ -45,29 +63,50 @@ pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, ticked: &mut Ticked) -> Res
     let known: Option<Known> = read_or_aside(&path, ticked)?;
     let mut known = match known {
         Some(known) => Known { steady: known.steady.look(&now), ..known },
-        None => Known { v: 1, steady: Steady::new(&now), clean: None, ids: BTreeMap::new() },
+        None => Known {
+            v: 1,
+            steady: Steady::new(&now),
+            clean: None,
+            ids: BTreeMap::new(),
+            left: VecDeque::new(),
+        },
     };
     let shortest = [Some(terms.keep_acked), Some(terms.keep_forwarded), terms.keep_poison];
     let cadence = shortest.into_iter().flatten().min().map_or(CADENCE, |keep| keep.min(CADENCE));
     if known.clean.as_ref().is_some_and(|clean| now.since(clean) < cadence) {
         return Ok(());
     }
-    let agents = cx.bus.agents()?;
+    let agents = mailboxes(cx)?;
     known.ids.retain(|agent, _| agents.contains(agent));
-    let mut more = false;
-    for agent in &agents {
-        more |= remove(cx, agent, terms, &mut known, ticked)?;
+    known.left.retain(|agent| agents.contains(agent));
+    if known.left.is_empty() {
+        known.left.extend(agents);
     }
-    known.clean = (!more).then_some(now);
+    let mut budget = Budget { messages: REMOVE, until: clock::boot() + LONGEST };
+    for _ in 0..known.left.len() {
+        let Some(agent) = known.left.pop_front() else { break };
+        match remove(cx, &agent, terms, &mut known, &mut budget, ticked) {
+            // Behind the others: whoever has a lot keeps nobody from their turn.
+            Ok(true) => known.left.push_back(agent),
+            Ok(false) => {}
+            // The next pass tries it again; this one comes to its end without.
+            Err(error) => ticked.problems.push(format!("finished mail of {agent}: {error}")),
+        }
+        if budget.is_spent() {
+            break;
+        }
+    }
+    known.clean = known.left.is_empty().then_some(now);
     Ok(state::write_json(&path, &known)?)
 }
 
-/// One pass over what may go of one agent; true if there is more of it.
+/// Removes what may go of one agent; true if there is more of it.
 fn remove(
     cx: &Context<'_>,
     agent: &AgentId,
     terms: &Terms,
     known: &mut Known,
+    budget: &mut Budget,
     ticked: &mut Ticked,
 ) -> Result<bool> {
     let steady = &known.steady;
@@ -76,22 +115,75 @@ fn remove(
         (State::Forwarded, Some(terms.keep_forwarded)),
         (State::Poisoned, terms.keep_poison),
     ];
-    let (mut gone, mut more) = (0, false);
+    let mut gone = 0;
+    let mut more = false;
     for (state, keep) in kept.into_iter().filter_map(|(state, keep)| Some((state, keep?))) {
         let is_past = |changed| steady.is_past(changed, keep);
-        let removed = cx.bus.remove_finished(agent, state, REMOVE, is_past)?;
+        let removed = cx.bus.remove_finished(agent, state, budget.messages, is_past)?;
+        budget.messages -= removed.envelopes.min(budget.messages);
         gone += removed.envelopes;
         more |= removed.more;
+        if budget.is_spent() {
+            more = true;
+            break;
+        }
+    }
+    if more {
+        say(agent, gone, 0, ticked);
+        return Ok(true);
     }
     let after = known.ids.get(agent).map(String::as_str);
     let (removed, next) = cx.bus.forget_ids(agent, after, LOOK, |changed| steady.is_past(changed, IDS))?;
-    more |= next.is_some();
+    say(agent, gone, removed.ids, ticked);
+    let more = next.is_some();
     match next {
         Some(next) => known.ids.insert(agent.clone(), next),
         None => known.ids.remove(agent),
     };
-    if gone + removed.ids > 0 {
-        ticked.done.push(format!("{agent}: {gone} messages and {} ids were kept long enough", removed.ids));
-    }
     Ok(more)
+}
+
+fn say(agent: &AgentId, gone: usize, ids: usize, ticked: &mut Ticked) {
+    if gone + ids > 0 {
+        ticked.done.push(format!("{agent}: {gone} messages and {ids} ids were kept long enough"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::in_a_home;
+
+    fn acked(cx: &Context<'_>, agent: &AgentId) -> usize {
+        cx.bus.list(agent, Some(State::Acked)).expect("listed").len()
+    }
+
+    #[test]
+    fn one_tick_has_one_bound_for_all_and_a_backlog_keeps_nobody_from_their_turn() {
+        in_a_home(|cx| {
+            let [much, little] = [1, 2].map(AgentId::numbered);
+            for (agent, count) in [(&much, 3 * REMOVE), (&little, 1)] {
+                cx.bus.create(agent).expect("a channel");
+                let folder = cx.layout.folder(agent, State::Acked);
+                for number in 0..count {
+                    std::fs::write(folder.join(format!("{number:020}-old-{number}.json")), "")
+                        .expect("written");
+                }
+            }
+            let written = clock::wall().as_second();
+            while clock::wall().as_second() <= written + 1 {
+                clock::pause(Duration::from_millis(20));
+            }
+            let terms = Terms { keep_acked: Duration::ZERO, ..Terms::default() };
+            let tick = || {
+                let mut ticked = Ticked::default();
+                clean(cx, &terms, &mut ticked).expect("cleaned");
+                assert!(ticked.problems.is_empty(), "{ticked:?}");
+            };
+            tick();
+            assert_eq!(acked(cx, &much) + acked(cx, &little), 2 * REMOVE + 1);
+            tick();
+            assert!(acked(cx, &little) == 0 && acked(cx, &much) > 0, "behind the others");
+        });
+    }
 }

@@ -1,6 +1,7 @@
 //! What the tick does for mail: overdue acks, replies, pages for dead letters, and what may go.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
@@ -30,8 +31,15 @@ fn drain(home: &Home) -> String {
 
 /// Ticks until something is so.
 fn tick_until(home: &Home, what: &str, done: impl Fn() -> bool) {
-    for _ in 0..TICKS {
+    let tick = |home: &Home| {
         netsky(home, &["watchdog", "tick"]).works();
+    };
+    until(home, what, done, tick);
+}
+
+fn until(home: &Home, what: &str, done: impl Fn() -> bool, tick: impl Fn(&Home)) {
+    for _ in 0..TICKS {
+        tick(home);
         if done() {
             return;
         }
@@ -123,4 +131,27 @@ fn a_tick_carries_replies_to_agent0() {
     netsky(&home, &["watchdog", "tick"]).works();
     let told = netsky(&home, &["channel", "drain", "agent0"]);
     assert!(told.works().contains("from=\"agent7\"") && told.out.contains("all done"), "{}", told.out);
+}
+
+#[test]
+fn a_mailbox_that_lets_others_in_keeps_no_other_from_being_tended() {
+    let home = home("[mail]\nack_within = \"200ms\"\nkeep_acked = \"1s\"\n");
+    netsky(&home, &["channel", "send", "agent3", "x", "--from", "owner", "--create"]).works();
+    fs::write(home.path().join("channels/agent/agent1"), "a file among the mailboxes").expect("written");
+    for folder in ["delivered", "poison", "acked"] {
+        fs::set_permissions(home.channel("agent3", folder), fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    send(&home, "late", &["--requires-ack"]);
+    drain(&home);
+    netsky(&home, &["channel", "ack", "agent7", "first"]).works();
+    fs::write(home.channel("agent7", "poison").join("strange"), "x").expect("written");
+    // Each ends with the one mailbox's problem.
+    let tick = |home: &Home| assert_eq!(netsky(home, &["watchdog", "tick"]).code, 1);
+    let is_back = || !home.files("agent7", "inbox").expect("there").is_empty();
+    until(&home, "the return", is_back, tick);
+    let is_gone = || home.files("agent7", "acked").expect("there").is_empty();
+    until(&home, "the removal", is_gone, tick);
+    assert_eq!(pages(&home).len(), 1);
+    let last = fs::read_to_string(home.path().join("state/tick/watchdog.json")).expect("written");
+    assert!(last.contains("dead letters of agent3: "), "{last}");
 }
