@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use netsky_bus::Bus;
+use netsky_bus::{Bus, Owner};
 use netsky_disk::env::Caller;
 use netsky_disk::layout::Layout;
 use netsky_disk::watch::Watch;
@@ -16,6 +16,8 @@ use netsky_kernel::client::Client;
 use netsky_kernel::rpc::EventKind;
 use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, Generation};
+use netsky_model::life::State;
+use netsky_model::name::Stage;
 use netsky_runtime::{Config, carry_all};
 
 use crate::context::Context;
@@ -69,6 +71,9 @@ pub fn serve(cx: &Context<'_>, caller: &Caller, said: impl Fn(&str)) -> Result<I
 /// agentinfinity answers nobody; what it is told stands in its output, and is done with.
 fn read_mail(cx: &Context<'_>, said: &impl Fn(&str)) {
     let me = AgentId::infinity();
+    if let Err(error) = let_go(cx, &me) {
+        said(&format!("mail: {error}"));
+    }
     let mut read = Vec::new();
     let drained = cx.bus.drain(&me, MAIL, Generation::NONE, |claim| {
         read.push(claim.id().clone());
@@ -79,6 +84,17 @@ fn read_mail(cx: &Context<'_>, said: &impl Fn(&str)) {
     for error in drained.err().into_iter().chain(acked.filter_map(|acked| acked.err())) {
         said(&format!("mail: {error}"));
     }
+}
+
+/// What an earlier look could not be done with waits again: this process lives, so nobody else gives it back.
+fn let_go(cx: &Context<'_>, me: &AgentId) -> Result<()> {
+    let mine = Stage::Claimed(process::identity()?);
+    for entry in cx.bus.list(me, Some(State::Claimed))? {
+        if let Some(name) = entry.name.filter(|name| name.stage == mine) {
+            cx.bus.take_back(me, name.key.id.as_str(), Owner::Spared)?;
+        }
+    }
+    Ok(())
 }
 
 /// Ask for a tick. When the queue is full the tick that answers those in front answers this too.
@@ -115,9 +131,10 @@ fn follow_files(layout: &Layout, tell: &SyncSender<String>) {
     // Without events (the user's inotify instances are used up) the rescan alone has to do.
     let watch = Watch::new(&[layout.state()]).ok();
     let telemetry = Telemetry::new(layout);
-    let bus = Bus::open(layout, &telemetry).with_limits(Config::last_good(layout).bus);
     let mut told = false;
     loop {
+        // As every tick reads them: this lives for as long as the constellation.
+        let bus = Bus::open(layout, &telemetry).with_limits(Config::last_good(layout).bus);
         // Watched before they are looked into; those of agents that come to be are met by a later round.
         for folder in outboxes(&bus, layout) {
             let _ = watch.as_ref().map(|watch| watch.add(folder));
@@ -140,4 +157,37 @@ fn follow_files(layout: &Layout, tell: &SyncSender<String>) {
 fn outboxes(bus: &Bus<'_>, layout: &Layout) -> Vec<PathBuf> {
     let agents = bus.agents().unwrap_or_default();
     agents.iter().map(|agent| layout.outbox(agent)).chain([layout.channels()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use netsky_bus::Draft;
+    use netsky_model::id::Sender;
+
+    use super::*;
+    use crate::context::in_a_home;
+
+    #[test]
+    fn mail_that_could_not_be_recorded_is_read_at_the_next_look() {
+        in_a_home(|cx| {
+            let me = AgentId::infinity();
+            let draft = Draft { create: true, ..Draft::new(Sender::owner(), me.clone(), "hear-hear") };
+            cx.bus.send(draft).expect("sent");
+            let delivered = cx.layout.folder(&me, State::Delivered);
+            let told = RefCell::new(String::new());
+            let look = |mode| {
+                set_permissions(&delivered, Permissions::from_mode(mode)).expect("ours");
+                read_mail(cx, &|line| told.borrow_mut().push_str(line));
+            };
+            look(0o755);
+            assert!(told.borrow().contains("mail: "), "{told:?}");
+            look(0o700);
+            assert!(told.borrow().contains("hear-hear"), "{told:?}");
+            assert!(cx.bus.list(&me, Some(State::Claimed)).expect("listed").is_empty());
+        });
+    }
 }

@@ -57,6 +57,19 @@ fn fm_handoff_down_under_a_restart_delivers_its_handoff_and_no_child_goes_on() {
 }
 
 #[test]
+fn down_sets_aside_a_request_that_may_be_forged_and_ends_the_restart() {
+    let stage = with_a_queued_restart();
+    stage.ends_nothing(&["watchdog", "tick"]);
+    stage.stopped();
+    let state = stage.home().join("state");
+    std::fs::hard_link(state.join("restart-request.processing"), stage.home().join("../second"))
+        .expect("a second name");
+    let told = stage.ok(&["down"]);
+    assert!(told.contains("problem: ") && told.contains("is set aside"), "{told}");
+    assert!(!state.join("restart-request.processing").exists() && !state.join("restart-inflight").exists());
+}
+
+#[test]
 fn up_takes_no_proof_of_an_agent0_that_a_restart_is_about_to_end() {
     let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
@@ -80,7 +93,7 @@ fn status_says_when_what_keeps_ending_is_tried_again_and_what_ends_a_crashloop()
             .expect("written");
         (stage.agent("agent0")["trying"].clone(), problems(&stage), stage.ok(&["status"]))
     };
-    // Five minutes of waiting are not over, however slow the machine.
+    // After four attempts it waits for 80 s, which three short calls do not take.
     let (trying, problems, table) = told(4, false);
     assert!(trying["recent"] == 4 && trying["crashloop"] == false, "{trying}");
     assert!(
@@ -191,6 +204,42 @@ fn agentinfinity_reads_its_mail_into_its_output() {
         (me["inbox"] == 0 && me["unfinished"] == 0).then_some(())
     });
     assert!(stage.ok(&["logs", "agentinfinity"]).contains("hear-hear"));
+}
+
+#[test]
+fn agentinfinity_carries_by_the_limits_of_now() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let limit = |envelopes: u32| {
+        let bus = format!("[bus]\ninbox_envelopes = {envelopes}\n");
+        std::fs::write(stage.home().join("config.toml"), bus).expect("written");
+    };
+    limit(1);
+    stage.ok(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+    stage.ok(&["channel", "send", "agent0", "fills-it", "--from", "owner"]);
+    limit(100);
+    let reply = r#"{"from":"x","text":"all done","ts":"2026-04-19T17:22:57Z"}"#;
+    let whole = stage.home().join("../reply.json");
+    std::fs::write(&whole, reply).expect("written");
+    std::fs::rename(whole, stage.home().join("channels/agent/agent1/outbox/r1.json")).expect("dropped");
+    stage.until("the reply", |stage| (stage.agent("agent0")["inbox"] == 2).then_some(()));
+}
+
+#[test]
+fn a_child_from_before_a_down_that_was_cut_short_does_nothing() {
+    let stage = with_a_queued_restart();
+    let mut tick = stage.command(&["watchdog", "tick"]);
+    tick.env("NETSKY_FAULT", "watchdog.child.marked=kill").output().expect("the program starts");
+    let marker = stage.json("state/restart-inflight");
+    assert!(marker["child"].is_null() && marker["epoch"] == 1, "{marker}");
+    let inbox = stage.home().join("channels/agent/agent0/inbox");
+    let may = |mode| std::fs::set_permissions(&inbox, std::fs::Permissions::from_mode(mode)).expect("ours");
+    may(0o755);
+    stage.refused(&["down"]);
+    may(0o700);
+    let id = marker["id"].as_str().expect("an id");
+    let told = stage.ok(&["restart", "--child", id, "--epoch", "1"]);
+    assert!(told.contains("not the child of the restart under way; nothing done"), "{told}");
 }
 
 /// Runs in a mount namespace of its own with a small file system in memory, which agent0 fills.
