@@ -141,12 +141,12 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     let began = clock::boot();
     let ran = run(cx, held);
     held.got_on()?;
-    // Mail is tended also where no session can be.
-    let mut tended = Ticked::default();
-    mail::tend(cx, &mut tended);
-    let mut ticked = ran?;
-    ticked.done.extend(tended.done);
-    ticked.problems.extend(tended.problems);
+    let (mut ticked, failed) = match ran {
+        Ok(ticked) => (ticked, None),
+        Err(error) => (Ticked::default(), Some(error)),
+    };
+    // Mail is tended also where no session can be, and what came of it is told.
+    mail::tend(cx, &mut ticked);
     let last = LastTick {
         v: 1,
         at: clock::stamp(),
@@ -154,8 +154,11 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
         done: ticked.done.clone(),
         problems: ticked.problems.iter().chain(&ticked.warnings).cloned().collect(),
     };
-    state::write_json(cx.layout.tick("watchdog"), &last)?;
-    Ok(ticked)
+    let written = state::write_json(cx.layout.tick("watchdog"), &last);
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(written.map(|()| ticked)?),
+    }
 }
 
 impl Ticked {
@@ -232,7 +235,27 @@ fn return_mail(cx: &Context<'_>, seen: &Observed, problems: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use netsky_model::id::AgentId;
+
     use super::*;
+    use crate::context::in_a_home;
+
+    #[test]
+    fn what_came_of_the_mail_is_told_where_no_anchor_answers() {
+        in_a_home(|cx| {
+            let path = cx.layout.desired(&AgentId::root());
+            let wish = serde_json::json!({
+                "v": 1, "agent": "agent0", "want": "up", "by": "up", "since": "2026-01-01T00:00:00Z",
+                "runtime": "command", "argv": ["/bin/true"], "cwd": "/", "env": {}, "receipts": "none",
+            });
+            state::write_json(path, &wish).expect("a wish");
+            std::fs::write(cx.layout.tick("awaiting"), "damaged").expect("written");
+            tick(cx).expect_err("nobody serves, and there is no program that could");
+            let last: LastTick =
+                state::read_json(cx.layout.tick("watchdog")).expect("reads").expect("written");
+            assert!(last.problems.iter().any(|problem| problem.contains("awaiting.json")), "{last:?}");
+        });
+    }
 
     #[test]
     fn a_problem_that_several_steps_met_is_told_once() {
