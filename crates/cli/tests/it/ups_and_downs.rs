@@ -133,14 +133,14 @@ fn status_shows_the_living_when_the_anchor_is_deaf_or_all_supervisors_are_dead()
 }
 
 #[test]
-fn up_takes_pruning_trouble_for_a_warning() {
+fn a_tick_takes_pruning_trouble_for_a_warning() {
     let stage = Stage::up(0, QUIET, "10m");
     let logs = stage.home().join("logs");
     let may = |mode| std::fs::set_permissions(&logs, std::fs::Permissions::from_mode(mode)).expect("ours");
     may(0o755);
-    let told = stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+    let told = stage.ok(&["watchdog", "tick"]);
     may(0o700);
-    assert!(told.contains("warning: pruning: ") && told.contains("agent0 session 1 starting at "), "{told}");
+    assert!(told.contains("warning: pruning: "), "{told}");
 }
 
 #[test]
