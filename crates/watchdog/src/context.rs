@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use netsky_bus::Bus;
 use netsky_disk::layout::Layout;
-use netsky_disk::spawn;
+use netsky_disk::{spawn, state};
 use netsky_kernel::client::Client;
 use netsky_ledger::Telemetry;
 use netsky_runtime::Config;
@@ -41,8 +41,14 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// The anchor of the constellation, started if nobody serves.
+    /// The anchor of the constellation, started if nobody serves; never in what is left of a home that is being removed.
     pub(crate) fn anchor(&self) -> Result<Client> {
+        if !state::exists(self.layout.home_json())? {
+            let home = self.layout.home();
+            return Err(
+                netsky_disk::Error::because("start an anchor in", home, "its home.json is gone").into()
+            );
+        }
         Ok(Client::ensure(&self.layout.kernel_root(), &self.ostk)?)
     }
 }

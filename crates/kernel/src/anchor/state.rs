@@ -5,10 +5,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use netsky_disk::layout::KernelLayout;
+use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::lock::Lock;
+use netsky_disk::state;
 use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
 use serde_json::{Value, json};
@@ -43,6 +45,8 @@ pub(super) struct Anchor {
     stopped: watch::Sender<bool>,
     chain: Chain,
     lock: Lock,
+    /// The `home.json` beside its root, where this root belongs to a home.
+    home: Option<PathBuf>,
 }
 
 struct State {
@@ -54,6 +58,8 @@ struct State {
 impl Anchor {
     pub(super) fn new(claim: Claim) -> Anchor {
         let Claim { layout, id, epoch, me, journal, chain, recall, lock } = claim;
+        let home = layout.root().parent().map(|home| Layout::new(home).home_json());
+        let home = home.filter(|home| state::exists(home).unwrap_or(false));
         Anchor {
             layout,
             id,
@@ -68,13 +74,16 @@ impl Anchor {
             stopped: watch::Sender::new(false),
             chain,
             lock,
+            home,
         }
     }
 
     /// Whether what has the root's path is still what this anchor claimed. A root that was removed or moved is over: what
     /// has its path by now is another's, and nothing of it is written here.
+    /// So is one whose home is gone, though somebody who still worked in there kept the folder from being removed.
     pub(super) fn has_root(&self) -> bool {
-        self.lock.has_its_name().unwrap_or(true)
+        let at_home = || self.home.as_ref().is_none_or(|home| state::exists(home).unwrap_or(true));
+        self.lock.has_its_name().unwrap_or(true) && at_home()
     }
 
     /// Replaces the description of a session in this anchor's root.

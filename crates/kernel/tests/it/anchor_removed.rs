@@ -61,6 +61,19 @@ fn i11_an_anchor_without_sessions_ends_with_its_root() {
 }
 
 #[test]
+fn i11_an_anchor_that_came_into_a_home_while_it_was_removed_ends_with_it() {
+    let mut world = World::new();
+    let home = world.root.with_file_name("home.json");
+    std::fs::write(&home, "{}").expect("written");
+    let mut serve = world.serve();
+    serve.env("OSTK_HEARTBEAT_MS", "100");
+    let client = world.anchor_by(serve);
+    let anchor = client.hello().anchor.clone();
+    std::fs::remove_file(&home).expect("removed");
+    end(&[anchor]);
+}
+
+#[test]
 fn i11_a_root_that_was_half_removed_ends() {
     let mut world = World::new();
     let (client, session) = quick(&mut world);

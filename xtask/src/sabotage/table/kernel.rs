@@ -264,6 +264,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "anchor_removed::a_root_is_not_made_where_its_home_is_gone",
     },
     Safeguard {
+        name: "an anchor ends with its home",
+        faults: "I11",
+        file: "crates/kernel/src/anchor/state.rs",
+        find: "self.lock.has_its_name().unwrap_or(true) && at_home()",
+        replace: "self.lock.has_its_name().unwrap_or(true) || at_home()",
+        package: "netsky-kernel",
+        target: IT,
+        test: "anchor_removed::i11_an_anchor_that_came_into_a_home_while_it_was_removed_ends_with_it",
+    },
+    Safeguard {
         name: "nobody above the anchor calls",
         faults: "A1",
         file: "crates/kernel/src/anchor/whoami.rs",
