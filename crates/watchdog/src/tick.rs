@@ -179,7 +179,12 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     let mut client = match Client::connect(&cx.layout.kernel_root()) {
         // Where nothing is wanted no anchor is started to find that nothing runs.
         Err(ClientError::NotServing { .. }) if !wanted => return Ok(ticked),
-        Err(ClientError::NotServing { .. }) => cx.anchor()?,
+        Err(ClientError::NotServing { .. }) => {
+            let client = cx.anchor()?;
+            let epoch = client.hello().epoch;
+            ticked.done.push(format!("started the anchor (epoch {epoch}), which revives what it keeps"));
+            client
+        }
         served => served?,
     };
     let seen = observe(cx, &mut client, wishes, &mut ticked.problems)?;
