@@ -40,6 +40,14 @@ pub enum Error {
         /// In which slot.
         agent: AgentId,
     },
+    /// What should run cannot be started.
+    #[error("{agent} cannot be started: {why}")]
+    Unstartable {
+        /// In which slot.
+        agent: AgentId,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The runtime is not one of this program.
     #[error("runtime {0:?} is not known; this version has: command")]
     NoRuntime(String),

@@ -1,13 +1,13 @@
 //! `netsky up`: write what should run, tick once, and wait for agent0's proof.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
-use netsky_disk::{clock, process, state};
+use netsky_disk::{clock, process, spawn, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::{Guard, SessionView};
 use netsky_model::backoff::Attempts;
@@ -15,7 +15,7 @@ use netsky_model::desired::{Desired, VERSION, Want};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::process::Life;
 use netsky_model::restart::Phase;
-use netsky_runtime::{Config, inherited};
+use netsky_runtime::{Config, Launch, inherited};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -25,6 +25,9 @@ use crate::{observe, perform};
 
 /// Longest wait for agent0's proof.
 const UP_LIMIT: Duration = Duration::from_secs(60);
+
+/// Most bytes of a wish as JSON: the kernel takes a start of 256 KiB, and a start says more than a wish.
+const MOST: usize = 192 << 10;
 
 /// What should be up.
 #[derive(Debug, Clone, Default)]
@@ -213,7 +216,23 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     // Kept for every later start, from whatever folder that is.
     let cwd = slot.cwd.map_or_else(|| wish.cwd.clone(), |cwd| wish.cwd.join(cwd));
     let receipts = slot.receipts.unwrap_or_default();
-    Ok(Desired { runtime, argv, cwd, env, receipts, ..blank(agent.clone()) })
+    let desired = Desired { runtime, argv, cwd, env, receipts, ..blank(agent.clone()) };
+    // What is said now can be said otherwise now; what was configured or ran before is the tick's to try again.
+    if wish.argv.is_empty() { Ok(desired) } else { startable(desired) }
+}
+
+/// Refuses what could never be started, before anything is wanted.
+fn startable(desired: Desired) -> Result<Desired> {
+    let unstartable = |why: String| Error::Unstartable { agent: desired.agent.clone(), why };
+    let netsky = spawn::sibling("netsky")?;
+    if Launch::program(&desired, netsky.parent().unwrap_or(Path::new("/"))).is_none() {
+        return Err(unstartable(format!("program {:?} is not there or not executable", desired.argv[0])));
+    }
+    let bytes = serde_json::to_vec(&desired).map_err(|error| unstartable(error.to_string()))?.len();
+    if bytes > MOST {
+        return Err(unstartable(format!("its program and environment take {bytes} bytes of at most {MOST}")));
+    }
+    Ok(desired)
 }
 
 /// Write a wish. An agent that lives for its wish keeps it, and a wish that says the same as before keeps its

@@ -23,6 +23,32 @@ fn up_with_a_program_that_ends_at_once_says_so_at_once() {
 }
 
 #[test]
+fn up_with_what_can_never_be_started_changes_nothing() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let long = "x".repeat(100_000);
+    for (argv, why) in [
+        (&["/nowhere/at/all"][..], "is not there or not executable"),
+        (&[""], "is not there or not executable"),
+        (&["/bin/sh", &long, &long], "at most 196608"),
+    ] {
+        let (exit, line) = stage.refused(&[&["up", "1", "--"], argv].concat());
+        assert!(exit == 2 && line.contains(why) && line.contains("nothing was changed"), "{exit} {line}");
+    }
+    assert!(stage.status()["anchor_epoch"].is_null(), "nobody was started");
+    assert!(stage.names("state/desired").is_empty());
+}
+
+#[test]
+fn a_tick_that_started_the_anchor_says_so() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    stage.signal(&stage.anchor(), Signal::KILL);
+    let told = stage.ok(&["watchdog", "tick"]);
+    assert!(told.contains("started the anchor (epoch 2)"), "{told}");
+}
+
+#[test]
 fn up_with_an_agent_that_cannot_be_started_exits_1_and_the_others_run() {
     let stage = Stage::new();
     stage.ok(&["init"]);
