@@ -124,7 +124,11 @@ fn hand_over(
         return Ok(false);
     }
     let there = cx.bus.has(&AgentId::root(), &handoff::id(&id))?;
-    handoff::deliver(cx, &id)?;
+    if let Err(error) = handoff::deliver(cx, &id) {
+        // Everything has ended all the same; the next `down`, `up` or tick delivers it.
+        problems.push(format!("the handoff waits in {}: {error}", cx.layout.restart_processing().display()));
+        return Ok(false);
+    }
     perform::archive_request(cx, &id, "stopped")?;
     Ok(!there)
 }

@@ -46,6 +46,20 @@ fn fm_handoff_down_puts_the_handoff_of_a_queued_restart_into_the_inbox_once() {
 }
 
 #[test]
+fn fm_handoff_down_with_a_full_inbox_ends_all_and_the_next_one_delivers() {
+    let stage = with_a_queued_restart();
+    stage.ok(&["channel", "send", "agent0", "the last there is room for", "--from", "owner"]);
+    std::fs::write(stage.home().join("config.toml"), "[bus]\ninbox_envelopes = 1\n").expect("written");
+    let told = stage.ok(&["down"]);
+    assert!(told.contains("ended agent0") && told.contains("problem: the handoff waits in "), "{told}");
+    assert!(stage.living_roots().is_empty());
+    stage.ok(&["channel", "drain", "agent0"]);
+    let told = stage.ok(&["down"]);
+    assert!(told.contains("its handoff waits in agent0's inbox"), "{told}");
+    assert_eq!(waiting(&stage).len(), 1);
+}
+
+#[test]
 fn fm_handoff_down_under_a_restart_delivers_its_handoff_and_no_child_goes_on() {
     let stage = with_a_queued_restart();
     stage.ends_nothing(&["watchdog", "tick"]);
