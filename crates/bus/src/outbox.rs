@@ -141,14 +141,18 @@ impl Bus<'_> {
         otherwise: &AgentId,
     ) -> Draft {
         let to = reply.to.filter(|to| self.knows(to)).unwrap_or_else(|| otherwise.clone());
-        let derived = || {
+        let id = match &reply.id {
+            // All who write to a target share its ids, so what one program calls "1" must not be what another does.
+            Some(id) => EnvelopeId::derived(&["outbox", agent.as_str(), id.as_str()]),
             // By what it is and how it was called: written again after a crash, it is the same; the next reply under
             // that name is not.
-            let name = taken.to_string_lossy();
-            EnvelopeId::derived(&["outbox", agent.as_str(), &name, &String::from_utf8_lossy(bytes)])
+            None => {
+                let name = taken.to_string_lossy();
+                EnvelopeId::derived(&["outbox", agent.as_str(), &name, &String::from_utf8_lossy(bytes)])
+            }
         };
         let mut draft = Draft::new(agent.clone().into(), to, reply.text);
-        draft.id = Some(reply.id.unwrap_or_else(derived));
+        draft.id = Some(id);
         draft.kind = reply.kind;
         draft.thread = reply.thread;
         draft.reply_to = reply.reply_to;

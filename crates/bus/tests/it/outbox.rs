@@ -91,6 +91,22 @@ fn t18_a_reply_that_was_delivered_and_not_removed_is_not_delivered_again() {
 }
 
 #[test]
+fn t18_an_id_that_two_programs_chose_is_two_messages() {
+    let home = home_of_agent7();
+    let bus = home.bus(&Nobody);
+    bus.create(&agent("agent8")).expect("made");
+    let drop_one = |from: &AgentId, file: &str| {
+        let reply = REPLY.replace("\"ts\"", "\"id\":\"1\",\"ts\"");
+        std::fs::write(home.layout.outbox(from).join(file), reply).expect("written");
+        bus.carry_outbox(from, &AgentId::root()).expect("carried");
+        waiting(&bus, &AgentId::root()).len()
+    };
+    assert_eq!(drop_one(&agent("agent7"), "a"), 1);
+    assert_eq!(drop_one(&agent("agent8"), "a"), 2);
+    assert_eq!(drop_one(&agent("agent8"), "b"), 2, "the same one again, by its program's word");
+}
+
+#[test]
 fn a5_q_what_is_no_reply_goes_to_the_agents_dead_letters_and_stops_no_other() {
     let home = home_of_agent7();
     let bus = home.bus(&Nobody);
