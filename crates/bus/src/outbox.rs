@@ -5,7 +5,8 @@
 //! nothing it claims of trust or proof counts.
 //!
 //! A file is taken out of the program's reach first (renamed within the folder): one that the program writes again under
-//! the same name is another reply. One carrier an agent, by lock.
+//! the same name is another reply. One carrier an agent, by lock. However many files are at work or wait for room, those
+//! behind them get their turn; where it goes on is noted in the lock.
 
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use netsky_disk::ReadError;
 use netsky_disk::clock;
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::Lock;
+use netsky_disk::names::Names;
 use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
 use netsky_model::id::{AgentId, EnvelopeId};
 
@@ -24,8 +26,11 @@ use crate::poison::{Quarantined, bury, fit};
 use crate::queue::Few;
 use crate::send::Draft;
 
-/// Files carried in one go; the next go takes the next ones.
+/// Files that become something in one go; the next go takes the next ones.
 const BATCH: usize = 100;
+
+/// Files looked at in one go, those that go on waiting with them; the next go begins behind them.
+const LOOK: usize = 1_000;
 
 /// In front of the name of a file that was taken. A name that begins with a dot is not looked at otherwise: programs may
 /// write under one and rename.
@@ -67,17 +72,24 @@ impl Bus<'_> {
             Err(error) if error.is_not_found() => return Ok(carried),
             opened => opened?,
         };
+        let path = self.layout.outbox_lock(agent);
+        let behind: Option<String> = Lock::noted(&path);
         // Looked at before the lock is taken: an empty outbox, which most are, costs one listing.
-        let names = outbox.lowest_names(None, BATCH)?;
-        if !names.iter().any(is_reply) {
+        let names = next_names(&outbox, behind.as_deref())?;
+        if names.is_empty() {
             return Ok(carried);
         }
         let channel = self.channel(agent)?;
-        let Some(_lock) = Lock::try_take(self.layout.outbox_lock(agent))? else {
+        let Some(mut lock) = Lock::try_take(path)? else {
             carried.waiting.push("another process is carrying them".to_owned());
             return Ok(carried);
         };
-        for file in names.iter().filter(|file| is_reply(file)) {
+        let mut last = None;
+        for file in names.iter() {
+            if carried.sent.count() + carried.quarantined.count() >= BATCH {
+                break;
+            }
+            last = Some(file);
             let fate = match take(&outbox, file) {
                 Ok(Some(taken)) => self.carry(&channel, &outbox, &taken, otherwise),
                 Ok(None) => self.aside(&channel, &outbox, file, "its name is too long"),
@@ -97,6 +109,12 @@ impl Bus<'_> {
                 Err(Error::Disk(error)) if error.is_of_one_file() => carried.waiting.push(error.to_string()),
                 Err(error) => return Err(error),
             }
+        }
+        let is_all = names.left_out() == 0 && last == names.last();
+        let next = last.filter(|_| !is_all).map(|last| last.to_string_lossy().into_owned());
+        if next != behind {
+            // Lost, some are looked at again before the others.
+            let _ = lock.note(&next);
         }
         Ok(carried)
     }
@@ -173,6 +191,17 @@ fn is_reply(file: &OsStr) -> bool {
     let bytes = file.as_encoded_bytes();
     let at_work = bytes.starts_with(b".") || bytes.ends_with(b"~") || bytes.ends_with(b".tmp");
     bytes.starts_with(TAKEN.as_bytes()) || !at_work
+}
+
+/// What is to be carried next: behind where the last go ended, and from the start again where nothing is there.
+fn next_names(outbox: &Dir, behind: Option<&str>) -> Result<Names> {
+    if let Some(behind) = behind {
+        let names = outbox.lowest_of(Some(behind.as_ref()), LOOK, is_reply)?;
+        if !names.is_empty() {
+            return Ok(names);
+        }
+    }
+    Ok(outbox.lowest_of(None, LOOK, is_reply)?)
 }
 
 /// Takes a file out of its program's reach; none if its name is too long for that.

@@ -15,9 +15,22 @@ impl Dir {
     /// # Errors
     /// The folder cannot be read.
     pub fn lowest_names(&self, after: Option<&OsStr>, bound: usize) -> Result<Names> {
+        self.lowest_of(after, bound, |_| true)
+    }
+
+    /// As [`Dir::lowest_names`], of those that `wanted` accepts.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn lowest_of(
+        &self,
+        after: Option<&OsStr>,
+        bound: usize,
+        wanted: impl Fn(&OsStr) -> bool,
+    ) -> Result<Names> {
         let mut lowest = Selection::new(End::Lowest, bound);
         self.each_name(|name| {
-            if after.is_none_or(|after| name > after) {
+            if after.is_none_or(|after| name > after) && wanted(name) {
                 lowest.offer(name);
             }
         })?;

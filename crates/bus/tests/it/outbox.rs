@@ -7,9 +7,10 @@ use netsky_bus::Bus;
 use netsky_model::envelope::Envelope;
 use netsky_model::id::AgentId;
 use netsky_model::life::State;
+use netsky_model::quota::Limits;
 use netsky_model::witness::Nobody;
 
-use crate::home::{Home, agent};
+use crate::home::{Home, OUTSIDE, agent};
 
 const REPLY: &str = r#"{"from":"anybody","text":"done","ts":"2026-04-19T17:22:57Z"}"#;
 
@@ -140,6 +141,39 @@ fn what_may_be_written_to_still_is_left_alone() {
     std::fs::write(folder.join(".taken.r3"), REPLY).expect("written");
     assert_eq!(carry(&bus), (1, 0, 0));
     assert_eq!(names(&home).len(), 3);
+}
+
+#[test]
+fn a24_files_at_work_however_many_keep_no_reply_out() {
+    let home = home_of_agent7();
+    for n in 0..1_001 {
+        std::fs::write(outbox(&home).join(format!(".{n:04}.tmp")), "").expect("written");
+    }
+    std::fs::write(outbox(&home).join("r1"), REPLY).expect("written");
+    assert_eq!(carry(&home.bus(&Nobody)), (1, 0, 0));
+}
+
+#[test]
+fn a24_replies_that_wait_for_room_however_many_keep_no_other_out() {
+    let home = home_of_agent7();
+    let limits = Limits { inbox_envelopes: 4, share_percent: 25, burst: 100_000, ..Limits::default() };
+    let bus = home.bus(&Nobody).with_limits(limits);
+    bus.create(&agent("agent8")).expect("made");
+    for n in 0..1_001 {
+        std::fs::write(outbox(&home).join(format!("r{n:04}")), REPLY).expect("written");
+    }
+    let other = REPLY.replace("\"ts\"", "\"to\":\"agent8\",\"ts\"");
+    std::fs::write(outbox(&home).join("z"), other).expect("written");
+    let mut sent = 0;
+    while sent < 2 {
+        let carried = carry(&bus);
+        assert!(carried.0 > 0, "a go that carries nothing keeps all behind it out");
+        sent += carried.0;
+    }
+    assert_eq!(waiting(&bus, &agent("agent8")).len(), 1);
+    // All of them were seen once, and wait on: the next ones to be tried are the first ones again.
+    bus.drain(&AgentId::root(), 1, OUTSIDE, |_| Ok(())).expect("drained");
+    assert_eq!(carry(&bus).0, 1);
 }
 
 #[test]
