@@ -130,9 +130,10 @@ pub(crate) fn is_reason(file: &OsStr) -> bool {
     file.as_encoded_bytes().ends_with(b".reason")
 }
 
-/// A name that can be printed and has room for a suffix.
+/// A name that can be printed, has room for a suffix, and is no reason's.
 pub(crate) fn fit(file: &OsStr) -> String {
-    let plain = file.to_str().filter(|text| text.len() <= LONGEST_NAME && render::line(text) == **text);
+    let is_plain = |text: &&str| text.len() <= LONGEST_NAME && render::line(text) == **text;
+    let plain = file.to_str().filter(is_plain).filter(|_| !is_reason(file));
     match plain {
         Some(text) => text.to_owned(),
         None => {

@@ -254,3 +254,18 @@ fn a6_of_two_thousand_bad_ids_none_is_accepted_and_no_path_is_made_of_one() {
     }
     assert!(agent("agent0").as_str().len() < 64);
 }
+
+#[test]
+fn a5_q_a_file_that_is_called_like_a_reason_is_a_dead_letter_like_any_other() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.create(&AgentId::root()).expect("made");
+    std::fs::write(home.folder(State::Written).join("x.reason"), "anything").expect("written");
+    assert_eq!(drain(&bus), []);
+    let mut shown = Vec::new();
+    bus.each_dead_letter(&AgentId::root(), |file, _| shown.push(file.to_owned())).expect("listed");
+    let [name] = &shown[..] else { panic!("{shown:?}") };
+    assert!(home.reason(name).contains("its name is not one of the bus"));
+    let removed = bus.remove_finished(&AgentId::root(), State::Poisoned, 9, |_| true).expect("removed");
+    assert_eq!((removed.envelopes, home.counts()), (1, [0; 5]));
+}
