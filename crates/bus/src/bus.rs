@@ -2,6 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::io;
 
 use netsky_disk::fs::{Dir, is_folder};
 use netsky_disk::hlc::SharedClock;
@@ -111,9 +112,15 @@ impl<'w> Bus<'w> {
         self.witness.saw(&told.transition(agent, name, to));
     }
 
-    /// Tells the witness that what reached its end in a state goes.
-    pub(crate) fn removal(&self, agent: &AgentId, name: &Name, from: State, told: Told<'_>) {
-        self.witness.removed(&told.transition(agent, name, from));
+    /// Tells the witness, and for good, that these, which reached their end in a state, go.
+    pub(crate) fn removal<'n>(
+        &self,
+        agent: &AgentId,
+        from: State,
+        names: impl Iterator<Item = &'n Name>,
+    ) -> io::Result<()> {
+        let gone: Vec<Transition> = names.map(|name| Told::default().transition(agent, name, from)).collect();
+        if gone.is_empty() { Ok(()) } else { self.witness.removed(&gone) }
     }
 
     /// Tells the witness that a text was put before its agent; the move that records it follows.

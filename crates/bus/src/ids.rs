@@ -92,9 +92,6 @@ pub(crate) fn done(id: &EnvelopeId) -> String {
     format!("{id}.done")
 }
 
-/// What an id's mark says when its envelope was kept for long enough and went.
-pub(crate) const RETIRED: &[u8] = b"retired\n";
-
 /// The name a former holder wrote; none if it died before all of it was written.
 fn name_in(bytes: &[u8], id: &EnvelopeId) -> Option<Name> {
     let name = Name::parse(std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?)?;

@@ -10,17 +10,18 @@ use std::ffi::OsStr;
 use netsky_disk::fs::{Dir, Place, Times, write_durable};
 use netsky_disk::lock::Lock;
 use netsky_model::id::{AgentId, EnvelopeId};
-use netsky_model::life::{STATES, State};
+use netsky_model::life::{RETIRED, STATES, State};
 use netsky_model::name::Name;
 
-use crate::bus::{Bus, Told, point};
+use crate::bus::{Bus, point};
 use crate::channel::Channel;
 use crate::error::Result;
-use crate::ids::{RETIRED, done};
+use crate::ids::done;
 use crate::poison::reason_of;
+use crate::queue::Few;
 
 /// What one pass removed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Removed {
     /// Envelopes and dead letters.
     pub envelopes: usize,
@@ -28,6 +29,8 @@ pub struct Removed {
     pub ids: usize,
     /// The bound was reached: there is more to do.
     pub more: bool,
+    /// What could not be removed, and why.
+    pub stuck: Few<netsky_disk::Error>,
 }
 
 impl Bus<'_> {
@@ -51,8 +54,10 @@ impl Bus<'_> {
         let channel = self.channel_as_is(agent)?;
         let Some(dir) = channel.dir_if_there(state)? else { return Ok(removed) };
         // The oldest by name: nearly always the oldest to come here, and the rest is met in a later pass.
-        for file in dir.lowest_names(None, bound.saturating_mul(4))?.iter().filter_map(OsStr::to_str) {
-            if removed.envelopes >= bound {
+        let names = dir.lowest_names(None, bound.saturating_mul(4))?;
+        let mut going = Vec::new();
+        for file in names.iter().filter_map(OsStr::to_str) {
+            if going.len() >= bound {
                 removed.more = true;
                 break;
             }
@@ -64,11 +69,23 @@ impl Bus<'_> {
             }
             if let Some(name) = &name {
                 retire(&channel, &name.key.id)?;
-                // Told before, so that whoever misses it finds why: a file that stays after all is no loss.
-                self.removed(agent, name, state);
             }
-            point("bus.retention.told");
-            removed.envelopes += usize::from(dir.remove(file)?);
+            going.push((file, name));
+        }
+        // Told before, and kept for good, so that whoever misses one finds why: a file that stays after all is no loss.
+        self.removal(agent, state, going.iter().filter_map(|(_, name)| name.as_ref()))
+            .map_err(|why| netsky_disk::Error::new("tell the record what goes from", dir.path(), why))?;
+        point("bus.retention.told");
+        for (file, _) in going {
+            match dir.remove_any(file) {
+                Ok(there) => removed.envelopes += usize::from(there),
+                // A folder that somebody dropped and that is not empty: it must not keep all others.
+                Err(error) if error.is_of_one_file() => {
+                    removed.stuck.push(error);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            }
             if state == State::Poisoned {
                 dir.remove(reason_of(file))?;
             }
@@ -110,10 +127,6 @@ impl Bus<'_> {
         }
         let next = (names.left_out() > 0).then(|| names.last().and_then(OsStr::to_str).map(str::to_owned));
         Ok((removed, next.flatten()))
-    }
-
-    fn removed(&self, agent: &AgentId, name: &Name, state: State) {
-        self.removal(agent, name, state, Told::default());
     }
 }
 

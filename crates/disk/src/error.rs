@@ -81,6 +81,7 @@ impl Error {
                 Errno::NAMETOOLONG,
                 Errno::BADMSG,
                 Errno::UCLEAN,
+                Errno::NOTEMPTY,
             ])
     }
 

@@ -276,6 +276,20 @@ impl Dir {
         }
     }
 
+    /// As [`Dir::remove`], but a folder goes too if it is empty.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn remove_any(&self, name: impl AsRef<OsStr>) -> Result<bool> {
+        let name = name.as_ref();
+        match self.handle.unlink(name) {
+            Err(Errno::ISDIR) => self.handle.rmdir(name).map(|()| true),
+            Err(Errno::NOENT) => Ok(false),
+            removed => removed.map(|()| true),
+        }
+        .map_err(|e| self.file_error("remove", name, e))
+    }
+
     /// Make every earlier change of names in this folder durable.
     ///
     /// # Errors

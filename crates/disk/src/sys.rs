@@ -217,6 +217,14 @@ impl Handle {
         )
     }
 
+    /// Removes the name of an empty folder; a simulated world removes none.
+    pub(crate) fn rmdir(&self, name: &OsStr) -> Result<()> {
+        ask!(self,
+            dir => rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR),
+            _node => Err(Errno::OPNOTSUPP)
+        )
+    }
+
     /// Makes a file and what it takes to find its bytes durable, or a folder's names.
     pub(crate) fn sync(&self) -> Result<()> {
         ask!(self, file => rustix::fs::fsync(file), node => node.world().sync(node.number()))

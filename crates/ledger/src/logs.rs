@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use netsky_disk::Result;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lines::Lines;
+use netsky_disk::{Error, Result};
 
 /// A part that is larger takes no more lines: it is read as a whole by people and by `check`.
 const PART_BYTES: u64 = 64 * 1024 * 1024;
@@ -74,15 +74,38 @@ pub(crate) fn files(layout: &Layout, stem: &str) -> Result<Vec<LogFile>> {
 
 /// Appends a line to the file of that day; unsynced, beside other writers.
 pub(crate) fn append(layout: &Layout, stem: &str, now: Timestamp, line: &[u8]) -> Result<()> {
+    match with_room(&Dir::open(layout.logs())?, stem, now)? {
+        Some(mut lines) => lines.append(line),
+        None => Ok(()),
+    }
+}
+
+/// Appends lines to the file of that day, and syncs them all at once.
+///
+/// # Errors
+/// They may not be there, or not after a power cut.
+pub(crate) fn append_durable(layout: &Layout, stem: &str, now: Timestamp, all: &[Vec<u8>]) -> Result<()> {
     let logs = Dir::open(layout.logs())?;
+    let Some(mut lines) = with_room(&logs, stem, now)? else {
+        return Err(Error::because("append to", logs.path(), "this day has all the lines that it may have"));
+    };
+    for line in all {
+        lines.append(line)?;
+    }
+    lines.sync()?;
+    logs.sync()
+}
+
+/// The first file of that day that is not full.
+fn with_room(logs: &Dir, stem: &str, now: Timestamp) -> Result<Option<Lines>> {
     let date = now.to_zoned(jiff::tz::TimeZone::UTC).date();
     for part in 1..=PARTS {
-        let mut lines = Lines::open_shared(&logs, &LogFile::new(stem, date, part).name)?;
+        let lines = Lines::open_shared(logs, &LogFile::new(stem, date, part).name)?;
         if lines.len()? < PART_BYTES {
-            return lines.append(line);
+            return Ok(Some(lines));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Removes the files whose day ended more than `keep` ago, but for the newest; returns how many went.

@@ -1,12 +1,15 @@
-//! `logs/telemetry-<date>.jsonl`: appended beside other writers, one write a line, not synced.
+//! `logs/telemetry-<date>.jsonl`: appended beside other writers, one write a line; synced only where the line is all that
+//! is left of what it tells.
 
 use std::cell::OnceCell;
+use std::io;
 use std::time::Duration;
 
 use netsky_disk::layout::Layout;
 use netsky_disk::{clock, process};
 use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
+use netsky_model::stamp::Stamp;
 use serde::Serialize;
 
 use crate::facts::Facts;
@@ -68,17 +71,32 @@ impl Telemetry {
 
     pub(crate) fn append(&self, event: &'static str, body: &impl Serialize) {
         let now = clock::stamp();
-        let line = Line {
+        let Ok(bytes) = self.line(&now, event, body) else { return };
+        // What it is about has happened and is on disk whether or not this succeeds.
+        let _ = logs::append(&self.layout, logs::TELEMETRY, now.wall, &bytes);
+    }
+
+    /// As [`Telemetry::append`], a line each, for what is nowhere else on disk once it has happened.
+    pub(crate) fn append_durable(
+        &self,
+        event: &'static str,
+        bodies: impl Iterator<Item = impl Serialize>,
+    ) -> io::Result<()> {
+        let now = clock::stamp();
+        let lines: Vec<Vec<u8>> =
+            bodies.map(|body| self.line(&now, event, &body)).collect::<serde_json::Result<_>>()?;
+        logs::append_durable(&self.layout, logs::TELEMETRY, now.wall, &lines).map_err(io::Error::other)
+    }
+
+    fn line(&self, now: &Stamp, event: &'static str, body: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(&Line {
             v: VERSION,
             ts: now.wall.to_string(),
             boot_ms: now.boot_ms,
             event,
             process: self.me.get_or_init(|| process::identity().ok()).as_ref(),
             body,
-        };
-        let Ok(bytes) = serde_json::to_vec(&line) else { return };
-        // Telemetry is a help to people; what it is about has happened and is on disk whether or not this succeeds.
-        let _ = logs::append(&self.layout, logs::TELEMETRY, now.wall, &bytes);
+        })
     }
 }
 

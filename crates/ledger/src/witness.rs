@@ -1,5 +1,7 @@
 //! What the bus tells the record: a telemetry line for every move, and a page for every dead letter.
 
+use std::io;
+
 use netsky_model::life::{Cause, State};
 use netsky_model::witness::{Transition, Witness};
 use serde::Serialize;
@@ -27,25 +29,14 @@ impl Witness for Telemetry {
         self.moved("surfaced", seen);
     }
 
-    fn removed(&self, seen: &Transition) {
-        self.moved("removed", seen);
+    fn removed(&self, seen: &[Transition]) -> io::Result<()> {
+        self.append_durable("removed", seen.iter().map(Move::of))
     }
 }
 
 impl Telemetry {
     fn moved(&self, event: &'static str, seen: &Transition) {
-        let body = Move {
-            agent: seen.agent.as_str(),
-            id: seen.id.as_str(),
-            hlc: seen.hlc.to_string(),
-            to: seen.to.word(),
-            attempt: seen.attempt,
-            from: seen.from.as_ref().map(|from| from.as_str()),
-            generation: seen.generation.map(|generation| generation.0),
-            reason: seen.reason.as_deref().map(cut),
-            cause: seen.cause.map(Cause::word),
-        };
-        self.append(event, &body);
+        self.append(event, &Move::of(seen));
     }
 
     fn page(&self, seen: &Transition) {
@@ -78,4 +69,20 @@ struct Move<'a> {
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<&'static str>,
+}
+
+impl Move<'_> {
+    fn of(seen: &Transition) -> Move<'_> {
+        Move {
+            agent: seen.agent.as_str(),
+            id: seen.id.as_str(),
+            hlc: seen.hlc.to_string(),
+            to: seen.to.word(),
+            attempt: seen.attempt,
+            from: seen.from.as_ref().map(|from| from.as_str()),
+            generation: seen.generation.map(|generation| generation.0),
+            reason: seen.reason.as_deref().map(cut),
+            cause: seen.cause.map(Cause::word),
+        }
+    }
 }

@@ -31,6 +31,9 @@ pub enum State {
 pub const STATES: [State; 6] =
     [State::Written, State::Claimed, State::Delivered, State::Acked, State::Forwarded, State::Poisoned];
 
+/// What the mark of a chosen id says once its envelope was kept for long enough and went.
+pub const RETIRED: &[u8] = b"retired\n";
+
 impl State {
     /// The folder below `channels/agent/<id>/`.
     pub fn folder(self) -> &'static str {

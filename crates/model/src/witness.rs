@@ -1,5 +1,7 @@
 //! How an engine tells the record what it did, without knowing that there is one.
 
+use std::io;
+
 use crate::hlc::Hlc;
 use crate::id::{AgentId, EnvelopeId, Generation, Sender};
 use crate::life::{Cause, State};
@@ -27,13 +29,19 @@ pub struct Transition {
     pub cause: Option<Cause>,
 }
 
-/// Whoever keeps a record of transitions. It cannot fail: the folder is the truth, this is telemetry.
+/// Whoever keeps a record of transitions. But for removals it cannot fail: the folder is the truth, this is telemetry.
 pub trait Witness {
     /// Called once after each move.
     fn saw(&self, transition: &Transition);
 
-    /// Called once before an envelope that reached its end is removed; `to` is where it was.
-    fn removed(&self, _transition: &Transition) {}
+    /// Called before envelopes that reached their end are removed; `to` is where they were. They go only if this succeeds,
+    /// so a record that takes what it saw for what is there keeps this durably; one that stays after all is told again.
+    ///
+    /// # Errors
+    /// It could not be kept.
+    fn removed(&self, _transitions: &[Transition]) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Called once after each surfacing, before the move that records it: a process that dies between the two has
     /// surfaced the envelope nevertheless.

@@ -122,7 +122,12 @@ fn remove(
         let removed = cx.bus.remove_finished(agent, state, budget.messages, is_past)?;
         budget.messages -= removed.envelopes.min(budget.messages);
         gone += removed.envelopes;
-        more |= removed.more;
+        // Where nothing goes any more, the next look has time.
+        more |= removed.more && removed.envelopes > 0;
+        if let Some(why) = removed.stuck.first() {
+            let count = removed.stuck.count();
+            ticked.warnings.push(format!("{agent}: {count} files that may go cannot be removed: {why}"));
+        }
         if budget.is_spent() {
             more = true;
             break;

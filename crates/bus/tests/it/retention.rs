@@ -1,8 +1,10 @@
 //! Retention: what has reached its end goes when its time is over, and nothing else does.
 
+use std::cell::RefCell;
+
 use netsky_model::id::AgentId;
 use netsky_model::life::{STATES, State};
-use netsky_model::witness::Nobody;
+use netsky_model::witness::{Nobody, Transition, Witness};
 
 use crate::home::{Home, OUTSIDE, draft};
 
@@ -53,6 +55,47 @@ fn only_what_has_reached_its_end_and_its_time_is_removed() {
         0,
         "no reason is left"
     );
+}
+
+/// What it was told of, and whether all of that was there still; refuses to keep any.
+struct Refuses<'h>(&'h Home, RefCell<Vec<bool>>);
+
+impl Witness for Refuses<'_> {
+    fn saw(&self, _: &Transition) {}
+
+    fn removed(&self, gone: &[Transition]) -> std::io::Result<()> {
+        self.1.borrow_mut().push(self.0.names(State::Acked).len() == gone.len());
+        Err(std::io::Error::other("full"))
+    }
+}
+
+#[test]
+fn i1_nothing_goes_that_is_not_told_before() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    for n in 0..3 {
+        let id = bus.send(draft(&n.to_string())).expect("sent").id;
+        bus.ack(&me(), id.as_str()).expect("acked");
+    }
+    let refuses = Refuses(&home, RefCell::default());
+    let failed = home.bus(&refuses).remove_finished(&me(), State::Acked, 9, |_| true);
+    assert!(failed.expect_err("refused").to_string().contains("full"));
+    assert_eq!(*refuses.1.borrow(), [true], "all at once, and before");
+    assert_eq!(home.names(State::Acked).len(), 3);
+}
+
+#[test]
+fn a5_folders_among_the_dead_letters_keep_nothing_that_may_go() {
+    let home = home_with_all_states();
+    let bus = home.bus(&Nobody);
+    for name in ["0-full/inside", "1-empty"] {
+        std::fs::create_dir_all(home.folder(State::Written).join(name)).expect("made");
+    }
+    bus.drain(&me(), 9, OUTSIDE, |_| Ok(())).expect("drained");
+    assert_eq!(home.names(State::Poisoned).len(), 3);
+    let removed = bus.remove_finished(&me(), State::Poisoned, 9, |_| true).expect("removed");
+    assert_eq!((removed.envelopes, removed.stuck.count()), (2, 1), "{removed:?}");
+    assert_eq!(home.names(State::Poisoned), ["0-full"]);
 }
 
 #[test]

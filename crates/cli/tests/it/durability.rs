@@ -91,6 +91,32 @@ fn t2_a_drain_makes_its_claim_durable_before_it_shows_the_text() {
 }
 
 #[test]
+fn i1_what_is_removed_is_told_durably_before() {
+    let home = Home::init();
+    std::fs::write(home.path().join("config.toml"), "[mail]\nkeep_acked = \"1s\"\n").expect("written");
+    for id in ["a", "b"] {
+        home.netsky(["channel", "send", "agent0", id, "--from", "owner", "--id", id]).expect("sent");
+        home.netsky(["channel", "ack", "agent0", id]).expect("acked");
+    }
+    let (acked, logs) = (home.channel("agent0", "acked"), home.path().join("logs"));
+    // They go in one tick or in two, once the clock was seen to have passed.
+    for _ in 0..1_000 {
+        let calls = calls(&home, &["watchdog", "tick"]);
+        if let Some(gone) = places(&calls, Call::Unlink, &acked).first() {
+            let told = places(&calls, Call::Write, &logs).into_iter().rfind(|told| told < gone);
+            let synced = places(&calls, Call::Sync, &logs);
+            let between = |synced: &usize| told < Some(*synced) && synced < gone;
+            assert!(told.is_some() && synced.iter().any(between), "{calls:#?}");
+            assert!(synced.len() <= 2, "a file and its folder, however many go: {calls:#?}");
+        }
+        if home.files("agent0", "acked").expect("there").is_empty() {
+            return;
+        }
+    }
+    panic!("nothing went");
+}
+
+#[test]
 fn t2_an_ack_is_durable_before_it_says_so() {
     let home = Home::init();
     home.netsky(["channel", "send", "agent7", "x", "--from", "agent0", "--create", "--id", "x"])

@@ -7,7 +7,7 @@ use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
 use netsky_model::id::{AgentId, EnvelopeId};
-use netsky_model::life::{STATES, State};
+use netsky_model::life::{RETIRED, STATES, State};
 use netsky_model::name::{Key, Name};
 
 use super::files::{self, Content, StateFile};
@@ -157,7 +157,7 @@ fn placed(
         let Some(id) = file.strip_suffix(".done") else { continue };
         // Its message was kept for long enough and went.
         if files::bytes(&ids, file.as_ref(), ENTRY)?
-            .is_some_and(|read| read.is_ok_and(|text| text == b"retired\n"))
+            .is_some_and(|read| read.is_ok_and(|text| text == RETIRED))
         {
             continue;
         }
