@@ -6,8 +6,10 @@
 //!
 //! A file is taken out of the program's reach first (renamed within the folder): one that the program writes again under
 //! the same name is another reply. One carrier an agent, by lock. However many files are at work or wait for room, those
-//! behind them get their turn; where it goes on is noted in the lock.
+//! behind them for others get their turn, and none overtakes one that waits for the same inbox; where it goes on is noted
+//! in the lock.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ use netsky_disk::lock::Lock;
 use netsky_disk::names::Names;
 use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
 use netsky_model::id::{AgentId, EnvelopeId};
+use serde::{Deserialize, Serialize};
 
 use crate::bus::{Bus, point};
 use crate::channel::Channel;
@@ -53,6 +56,15 @@ pub struct Carried {
     pub waiting: Few<String>,
 }
 
+/// Where the next go begins, as the lock notes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Behind {
+    /// This file, which the last go ended with; from the start where none.
+    file: Option<String>,
+    /// Whose inbox had no room for a reply before it: those behind go there after it.
+    full: BTreeSet<AgentId>,
+}
+
 /// What became of one file.
 enum Fate {
     Sent(EnvelopeId, AgentId),
@@ -73,9 +85,9 @@ impl Bus<'_> {
             opened => opened?,
         };
         let path = self.layout.outbox_lock(agent);
-        let behind: Option<String> = Lock::noted(&path);
+        let noted: Behind = Lock::noted(&path).unwrap_or_default();
         // Looked at before the lock is taken: an empty outbox, which most are, costs one listing.
-        let names = next_names(&outbox, behind.as_deref())?;
+        let (names, mut behind) = next_names(&outbox, &noted)?;
         if names.is_empty() {
             return Ok(carried);
         }
@@ -91,7 +103,7 @@ impl Bus<'_> {
             }
             last = Some(file);
             let fate = match take(&outbox, file) {
-                Ok(Some(taken)) => self.carry(&channel, &outbox, &taken, otherwise),
+                Ok(Some(taken)) => self.carry(&channel, &outbox, &taken, otherwise, &mut behind.full),
                 Ok(None) => self.aside(&channel, &outbox, file, "its name is too long"),
                 Err(error) => Err(error),
             };
@@ -111,15 +123,25 @@ impl Bus<'_> {
             }
         }
         let is_all = names.left_out() == 0 && last == names.last();
-        let next = last.filter(|_| !is_all).map(|last| last.to_string_lossy().into_owned());
-        if next != behind {
+        let next = match last.filter(|_| !is_all) {
+            Some(last) => Behind { file: Some(last.to_string_lossy().into_owned()), ..behind },
+            None => Behind::default(),
+        };
+        if next != noted {
             // Lost, some are looked at again before the others.
             let _ = lock.note(&next);
         }
         Ok(carried)
     }
 
-    fn carry(&self, channel: &Channel, outbox: &Dir, taken: &OsStr, otherwise: &AgentId) -> Result<Fate> {
+    fn carry(
+        &self,
+        channel: &Channel,
+        outbox: &Dir,
+        taken: &OsStr,
+        otherwise: &AgentId,
+        full: &mut BTreeSet<AgentId>,
+    ) -> Result<Fate> {
         let bytes = match outbox.read(taken, MAX_BYTES as u64) {
             Ok(bytes) => bytes,
             Err(ReadError::Io(error)) if error.is_not_found() => return Ok(Fate::Gone),
@@ -136,13 +158,22 @@ impl Bus<'_> {
         };
         let draft = self.reply_of(&channel.agent, reply, &bytes, taken, otherwise);
         let to = draft.to.clone();
+        if full.contains(&to) {
+            return Ok(Fate::Waits(format!(
+                "{} goes after one that {to} has no room for",
+                taken.to_string_lossy()
+            )));
+        }
         let sent = match self.send(draft) {
             Ok(sent) => sent,
             // Its own fault; nobody else's mail waits for it.
             Err(Error::Envelope(why)) => return self.aside(channel, outbox, taken, &why.to_string()),
             Err(Error::Disk(error)) => return Err(error.into()),
             // No room for it now.
-            Err(why) => return Ok(Fate::Waits(why.to_string())),
+            Err(why) => {
+                full.insert(to);
+                return Ok(Fate::Waits(why.to_string()));
+            }
         };
         point("bus.outbox.sent");
         outbox.remove(taken)?;
@@ -194,14 +225,14 @@ fn is_reply(file: &OsStr) -> bool {
 }
 
 /// What is to be carried next: behind where the last go ended, and from the start again where nothing is there.
-fn next_names(outbox: &Dir, behind: Option<&str>) -> Result<Names> {
-    if let Some(behind) = behind {
-        let names = outbox.lowest_of(Some(behind.as_ref()), LOOK, is_reply)?;
+fn next_names(outbox: &Dir, noted: &Behind) -> Result<(Names, Behind)> {
+    if let Some(file) = &noted.file {
+        let names = outbox.lowest_of(Some(file.as_ref()), LOOK, is_reply)?;
         if !names.is_empty() {
-            return Ok(names);
+            return Ok((names, noted.clone()));
         }
     }
-    Ok(outbox.lowest_of(None, LOOK, is_reply)?)
+    Ok((outbox.lowest_of(None, LOOK, is_reply)?, Behind::default()))
 }
 
 /// Takes a file out of its program's reach; none if its name is too long for that.
