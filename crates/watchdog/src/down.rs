@@ -125,7 +125,11 @@ fn hand_over(
     }
     let there = cx.bus.has(&AgentId::root(), &handoff::id(&id))?;
     if let Err(error) = handoff::deliver(cx, &id) {
-        // Everything has ended all the same; the next `down`, `up` or tick delivers it.
+        if cx.bus.has(&AgentId::root(), &handoff::id(&id))? {
+            // Under another id it would be there twice: who repeats this must find this one.
+            return Err(error);
+        }
+        // Everything has ended all the same; the next `down` delivers it, or the restart after the next `up`.
         problems.push(format!("the handoff waits in {}: {error}", cx.layout.restart_processing().display()));
         return Ok(false);
     }

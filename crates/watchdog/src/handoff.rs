@@ -17,8 +17,10 @@ use crate::error::{Error, Result};
 /// control bytes take six bytes each in JSON, and the envelope must stay under 256 KiB.
 const MAX_TEXT: usize = 40 * 1024;
 
-/// Most bytes of a request that are used.
-const MAX_REQUEST: u64 = 64 * 1024;
+/// Longest request that is used as it is: no verb queues one as long …
+const MAX_REQUEST: u64 = 1 << 20;
+/// … and how much is used of a longer one.
+const START: u64 = 64 * 1024;
 
 /// The id of a restart's handoff: a repeat after a crash is the same envelope.
 pub(crate) fn id(restart: &RestartId) -> EnvelopeId {
@@ -83,7 +85,7 @@ fn request(path: &Path) -> Result<Option<Source>> {
         }
         Err(ReadError::TooLarge { size, .. }) => {
             let mut bytes = Vec::new();
-            let start = open_to_read(path)?.take(MAX_REQUEST).read_to_end(&mut bytes);
+            let start = open_to_read(path)?.take(START).read_to_end(&mut bytes);
             start.map_err(|error| netsky_disk::Error::new("read", path, error))?;
             let text = String::from_utf8_lossy(&bytes);
             Ok(Some(Source { text: format!("[the start of a request of {size} bytes]\n{text}"), damaged }))

@@ -147,6 +147,7 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     };
     // Mail is tended also where no session can be, and what came of it is told.
     mail::tend(cx, &mut ticked);
+    let ticked = ticked.each_once();
     let last = LastTick {
         v: 1,
         at: clock::stamp(),
