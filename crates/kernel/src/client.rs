@@ -166,8 +166,10 @@ impl Client {
     /// # Errors
     /// As [`Client::connect`]; an anchor of an older program knows no such call.
     pub fn whoami(root: &Path) -> Result<Option<rpc::whoami::Who>, ClientError> {
+        let until = clock::boot() + WHOAMI;
         let mut connection = Connection::to(root, WHOAMI)?;
-        let answer = connection.call_within::<rpc::whoami::Whoami>(&rpc::whoami::Params {}, WHOAMI)?;
+        let left = until.saturating_sub(clock::boot()).max(Duration::from_millis(1));
+        let answer = connection.call_within::<rpc::whoami::Whoami>(&rpc::whoami::Params {}, left)?;
         Ok(answer.session)
     }
 

@@ -10,10 +10,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netsky_disk::clock;
 use netsky_disk::fs::Dir;
 use rustix::fs::OFlags;
-use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// Most bytes of a path in a `sockaddr_un`, with its terminating zero.
@@ -40,28 +39,17 @@ impl Address {
     }
 }
 
-/// How often a server whose queue is full is asked again.
-const STEP: Duration = Duration::from_millis(10);
-
-/// Connects to the socket at `path`; `TimedOut` where it takes nobody for all of `patience`: those whom a stopped server
+/// Connects to the socket at `path`; `WouldBlock` where it takes nobody for all of `patience`: those whom a stopped server
 /// never took stay in its queue, and a plain connect waits for room in it without end.
 pub(crate) fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = Address::of(path)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    let server = SocketAddrUnix::new(&address.path)?;
-    let until = clock::boot() + patience;
-    loop {
-        match rustix::net::connect(&socket, &server) {
-            Ok(()) => break,
-            Err(Errno::AGAIN) if clock::boot() < until => clock::pause(STEP),
-            Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let stream = UnixStream::from(socket);
-    stream.set_nonblocking(false)?;
-    Ok(stream)
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // The one limit that the system knows for a connect.
+    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(&address.path)?)?;
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(UnixStream::from(socket))
 }
 
 /// Listens at `path`, replacing whatever bears that name: the caller holds the lock that makes the name its own.

@@ -59,7 +59,11 @@ impl Anchor {
     pub(super) fn new(claim: Claim) -> Anchor {
         let Claim { layout, id, epoch, me, journal, chain, recall, lock } = claim;
         let home = layout.root().parent().map(|home| Layout::new(home).home_json());
-        let home = home.filter(|home| state::exists(home).unwrap_or(false));
+        let is_home = |file: &PathBuf| {
+            let read: Option<Value> = state::read_json(file).ok().flatten();
+            read.is_some_and(|read| read.get("home_id").is_some())
+        };
+        let home = home.filter(is_home);
         Anchor {
             layout,
             id,

@@ -72,7 +72,10 @@ mod tests {
             let (mut child, caller) = child();
             let lineage = process::lineage(caller.pid);
             let at = lineage.iter().position(|above| *above == process::me()).expect("it is our child");
-            runs(&anchor, &lineage[at + 1]);
+            let Some(above) = lineage.get(at + 1) else {
+                return println!("skipped: whoever runs the tests is the first process there is");
+            };
+            runs(&anchor, above);
             assert_eq!(whoami(&anchor, Some(&caller)).session, None);
             drop(child.stdin.take());
             child.wait().expect("it ends");

@@ -1,7 +1,10 @@
 //! A root that is taken away under those who serve it, whole or in part.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use netsky_disk::home::Home;
+use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::{self, PidFd, Signal, is_alive};
 use netsky_kernel::client::{Client, ClientError};
@@ -63,13 +66,15 @@ fn i11_an_anchor_without_sessions_ends_with_its_root() {
 #[test]
 fn i11_an_anchor_that_came_into_a_home_while_it_was_removed_ends_with_it() {
     let mut world = World::new();
-    let home = world.root.with_file_name("home.json");
-    std::fs::write(&home, "{}").expect("written");
+    let folder = world.root.parent().expect("a folder");
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).expect("ours");
+    let home = Layout::new(folder);
+    Home::init(&home).expect("made");
     let mut serve = world.serve();
     serve.env("OSTK_HEARTBEAT_MS", "100");
     let client = world.anchor_by(serve);
     let anchor = client.hello().anchor.clone();
-    std::fs::remove_file(&home).expect("removed");
+    std::fs::remove_file(home.home_json()).expect("removed");
     end(&[anchor]);
 }
 
