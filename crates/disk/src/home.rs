@@ -100,8 +100,9 @@ impl Home {
         Ok(home)
     }
 
-    /// Make a home, or check the one that is there and make what folders it lacks; true if it was made. It survives a power cut from then on,
-    /// whoever made its folders: of several first runs at once one makes it, and all answer the same home.
+    /// Make a home, or check the one that is there and make what folders it lacks; true if it was made. It survives a
+    /// power cut from then on, whoever made its folders: of several first runs at once one makes it, and all answer the
+    /// same home.
     ///
     /// # Errors
     /// As [`Home::open`], or it cannot be made.
@@ -112,7 +113,9 @@ impl Home {
                 let home = found?;
                 // Of an older home, or of one that somebody tidied: nothing else makes them.
                 for folder in layout.folders() {
-                    Dir::make(folder)?;
+                    if !state::exists(&folder)? {
+                        Dir::make(folder)?;
+                    }
                 }
                 // Whoever made it may have died before its last sync.
                 Dir::open(layout.home())?.sync()?;
