@@ -106,7 +106,7 @@ pub struct Drained {
 pub enum Put {
     /// It was taken.
     Taken,
-    /// The reader said that it failed; the next one may fare better.
+    /// The reader did not take it and did this instead, said as what follows on "its reader"; the next one may fare better.
     Refused(String),
     /// No reader can be given anything any more; this one may have seen it.
     Broken(io::Error),
@@ -253,9 +253,7 @@ impl Bus<'_> {
             }
             Put::Unread(_) => self.put_back(claim)?,
             Put::Stopped => self.give_back(claim, Cause::Stopped, "its reader was asked to end")?,
-            Put::Refused(why) => {
-                self.give_back(claim, Cause::Failed, &format!("its reader failed: {why}"))?
-            }
+            Put::Refused(why) => self.give_back(claim, Cause::Failed, &format!("its reader {why}"))?,
             Put::Broken(error) => {
                 self.give_back(claim, Cause::Failed, &format!("its reader failed: {error}"))?
             }

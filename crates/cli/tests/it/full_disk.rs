@@ -66,7 +66,7 @@ fn fm_send_enospc_the_record_says_that_the_disk_is_full_and_what_to_do() {
 }
 
 #[test]
-fn fm_send_enospc_a_full_a_full_disk_refuses_a_send_and_still_moves_what_is_there() {
+fn fm_send_enospc_a_full_disk_refuses_a_send_and_still_moves_what_is_there() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let Some(output) = apart(SCRIPT, place.path()) else { return };
     assert!(!output.stdout.is_empty(), "the script came to nothing: {output:?}");

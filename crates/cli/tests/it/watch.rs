@@ -134,6 +134,14 @@ fn a_command_gets_the_element_and_what_it_is_about() {
     assert!(is_in(&home, "delivered", "first"));
 }
 
+/// The one message that waits comes for the last time.
+fn at_its_last_attempt(home: &Home) {
+    let inbox = home.channel("agent7", "inbox");
+    let waiting = home.files("agent7", "inbox").expect("there").remove(0);
+    let last = waiting.replace("-first.json", &format!("-first.{MAX_ATTEMPTS}.json"));
+    std::fs::rename(inbox.join(&waiting), inbox.join(last)).expect("its last attempt");
+}
+
 #[test]
 fn d1_a_command_that_fails_gives_the_message_back_and_gets_it_again_flagged() {
     let home = home();
@@ -148,11 +156,7 @@ fn d1_a_command_that_fails_gives_the_message_back_and_gets_it_again_flagged() {
 #[test]
 fn d1_a_command_that_fails_for_the_last_time_says_where_the_message_is_now() {
     let home = home();
-    for _ in 1..netsky_model::life::MAX_ATTEMPTS {
-        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
-        let drain = program(&home, &["channel", "drain", "agent7"]).stdout(full).output().expect("it starts");
-        assert_eq!(drain.status.code(), Some(1));
-    }
+    at_its_last_attempt(&home);
     let mut command = program(&home, &["channel", "watch", "agent7", "--", "false"]);
     let mut consumer = command.stderr(std::process::Stdio::piped()).spawn().expect("it starts");
     let mut line = String::new();
@@ -204,10 +208,7 @@ fn a_command_may_finish_what_it_has_when_its_consumer_is_told_to_end() {
 #[test]
 fn a_command_that_outlives_its_grace_is_killed_and_its_message_is_no_dead_letter() {
     let home = home();
-    let inbox = home.channel("agent7", "inbox");
-    let waiting = home.files("agent7", "inbox").expect("there").remove(0);
-    let last = waiting.replace("-first.json", &format!("-first.{MAX_ATTEMPTS}.json"));
-    std::fs::rename(inbox.join(&waiting), inbox.join(last)).expect("its last attempt");
+    at_its_last_attempt(&home);
     let mut consumer = Consumer::of(&home, &["--", "/bin/sh", "-c", "echo $$; sleep 1000 & echo $!; wait"]);
     let (command, below) = (consumer.process(), consumer.process());
     consumer.signal(Signal::TERM);

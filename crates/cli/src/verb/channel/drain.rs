@@ -73,8 +73,11 @@ impl Args {
             Put::Broken(error) => (error, "have one attempt less"),
             _ => return super::damage(&self.agent, &batch.aside),
         };
-        let what = format!("failed to write to standard output: {error}; the {count} messages {became}");
-        Err(Error::new(Kind::Failed, what))
+        let what = format!("failed to write to standard output: {error}");
+        Err(match count {
+            0 => Error::new(Kind::Failed, what),
+            _ => Error::new(Kind::Failed, what).hint(format!("the {count} messages {became}")),
+        })
     }
 }
 

@@ -87,15 +87,15 @@ impl Args {
         let put = match feed(&self.command, &variables(claim), &claim.mark(), element.as_bytes(), stop, GRACE)
         {
             Ok(Fed::Exited(Some(0))) => Put::Taken,
-            Ok(Fed::Exited(Some(code))) => Put::Refused(format!("it exited {code}")),
-            Ok(Fed::Exited(None)) => Put::Refused("it was ended by a signal".to_owned()),
+            Ok(Fed::Exited(Some(code))) => Put::Refused(format!("exited {code}")),
+            Ok(Fed::Exited(None)) => Put::Refused("was ended by a signal".to_owned()),
             Ok(Fed::Stopped) => Put::Stopped,
             Ok(Fed::Lost(error)) => Put::Broken(keep(error)),
             Err(error) => Put::Unread(keep(error)),
         };
         if let Put::Refused(why) = &put {
-            let why = why.replacen("it ", "the command ", 1);
-            output::complain("netsky", &format!("{}: {why}; {}", claim.id(), self.comes_back(claim)));
+            let line = format!("{}: the command {why}; {}", claim.id(), self.comes_back(claim));
+            output::complain("netsky", &line);
         }
         if cx.json {
             let (id, attempt) = (claim.id(), claim.attempt());
