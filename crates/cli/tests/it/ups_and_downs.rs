@@ -160,6 +160,8 @@ fn a_tick_takes_pruning_trouble_for_a_warning() {
 #[test]
 fn settings_that_do_not_read_are_told_by_tick_and_status() {
     let stage = Stage::up(0, QUIET, "10m");
+    // A tick of theirs that met it would be whom `status` lets tell it.
+    stage.hold_triggers();
     std::fs::write(stage.home().join("config.toml"), "[bus]\ninbox_envelops = 7\n").expect("written");
     let why = "config.toml: line 2: unknown field `inbox_envelops`";
     assert!(problems(&stage).contains(why), "{}", problems(&stage));
