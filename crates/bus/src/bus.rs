@@ -61,14 +61,18 @@ impl<'w> Bus<'w> {
         *agent == AgentId::root() || *agent == AgentId::infinity() || is_folder(self.layout.channel(agent))
     }
 
-    /// Every agent that has a channel, in order.
+    /// Every agent that has a channel, in order: a plain file among them is nobody.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub fn agents(&self) -> Result<Vec<AgentId>> {
         match Dir::open(self.layout.channels()) {
             Err(error) if error.is_not_found() => Ok(Vec::new()),
-            opened => Ok(opened?.names()?.iter().filter_map(|name| name.parse().ok()).collect()),
+            opened => {
+                let names = opened?.names()?;
+                let named = names.iter().filter_map(|name| name.parse().ok());
+                Ok(named.filter(|agent| is_folder(self.layout.channel(agent))).collect())
+            }
         }
     }
 

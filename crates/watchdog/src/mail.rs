@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use netsky_disk::state;
-use netsky_model::id::AgentId;
 use netsky_runtime::{Config, carry_all};
 use serde::de::DeserializeOwned;
 
@@ -26,11 +25,6 @@ pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
             ticked.problems.push(format!("mail: {error}"));
         }
     }
-}
-
-/// Every agent with a mailbox: a plain file among them is nobody.
-pub(crate) fn mailboxes(cx: &Context<'_>) -> Result<Vec<AgentId>> {
-    Ok(cx.bus.agents()?.into_iter().filter(|agent| cx.bus.knows(agent)).collect())
 }
 
 /// Replies that no event told of.

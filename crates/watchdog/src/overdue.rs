@@ -9,7 +9,7 @@ use netsky_model::tending::{Awaiting, Terms, Waited};
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::mail::{mailboxes, read_or_aside};
+use crate::mail::read_or_aside;
 use crate::observe::interval;
 use crate::tick::Ticked;
 
@@ -51,7 +51,7 @@ fn look_for_unacked(
     awaiting: &mut Awaiting,
     ticked: &mut Ticked,
 ) -> Result<()> {
-    let agents: Vec<AgentId> = mailboxes(cx)?.into_iter().filter(|agent| knows_acks(cx, agent)).collect();
+    let agents: Vec<AgentId> = cx.bus.agents()?.into_iter().filter(|agent| knows_acks(cx, agent)).collect();
     awaiting.mail.retain(|agent, _| agents.contains(agent));
     awaiting.after.retain(|agent, _| agents.contains(agent));
     for agent in agents {

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::mail::{mailboxes, read_or_aside};
+use crate::mail::read_or_aside;
 use crate::tick::Ticked;
 
 /// Most pages of one tick: each is a synced write, and the next tick goes on.
@@ -28,7 +28,7 @@ struct Paged {
 /// Appends the pages that are missing.
 pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
     let path = cx.layout.tick("pages");
-    let mut agents = mailboxes(cx)?;
+    let mut agents = cx.bus.agents()?;
     let mut sum = 0_u64;
     agents.retain(|agent| {
         let listed = cx.bus.each_dead_letter(agent, |file, _| {

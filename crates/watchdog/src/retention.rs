@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::mail::{mailboxes, read_or_aside};
+use crate::mail::read_or_aside;
 use crate::tick::Ticked;
 
 /// Messages that one tick removes in all: each is two synced writes under the watchdog's lock.
@@ -76,7 +76,7 @@ pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, ticked: &mut Ticked) -> Res
     if known.clean.as_ref().is_some_and(|clean| now.since(clean) < cadence) {
         return Ok(());
     }
-    let agents = mailboxes(cx)?;
+    let agents = cx.bus.agents()?;
     known.ids.retain(|agent, _| agents.contains(agent));
     known.left.retain(|agent| agents.contains(agent));
     if known.left.is_empty() {

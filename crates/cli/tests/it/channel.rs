@@ -192,3 +192,15 @@ fn a_message_for_a_generation_that_ended_is_never_shown_to_a_later_one() {
     let wait = ["channel", "wait", "agent0", "--timeout", "10ms"];
     assert_eq!(inside(&home, "agent0", &wait).code, 5, "what is early wakes nobody before its time");
 }
+
+#[test]
+fn a6_a_plain_file_among_the_mailboxes_is_nobody() {
+    let home = Home::init();
+    netsky(&home, &["channel", "send", "agent1", "x", "--from", "owner", "--create"]).works();
+    std::fs::write(home.path().join("channels/agent/agent9"), "x").expect("written");
+    netsky(&home, &["channel", "poison", "list"]).works();
+    netsky(&home, &["watchdog", "tick"]).works();
+    let counted = netsky(&home, &["query", "select count(*) as n from envelopes", "--json"]);
+    assert!(counted.works().contains("\"n\":1"), "{}", counted.out);
+    assert!(counted.err.is_empty(), "{}", counted.err);
+}

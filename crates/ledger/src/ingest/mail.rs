@@ -4,7 +4,7 @@
 //! meanwhile is met again; what is met nowhere is looked for a second time before it counts as gone. What is gone was
 //! removed by retention: the last line about it says how it ended, and without a line it is forgotten.
 
-use netsky_disk::fs::Dir;
+use netsky_disk::fs::{Dir, is_folder};
 use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::AgentId;
 use netsky_model::life::{STATES, State};
@@ -31,6 +31,9 @@ pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
     };
     let mut rows = Rows::prepare(batch)?;
     for agent in channels.names()?.iter().filter_map(|name| name.parse::<AgentId>().ok()) {
+        if !is_folder(batch.layout.channel(&agent)) {
+            continue;
+        }
         let mut seen = Seen::default();
         for state in STATES {
             look(batch, &mut rows, &agent, state, &mut seen, false)?;
