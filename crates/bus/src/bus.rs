@@ -61,19 +61,12 @@ impl<'w> Bus<'w> {
         *agent == AgentId::root() || *agent == AgentId::infinity() || is_folder(self.layout.channel(agent))
     }
 
-    /// Every agent that has a channel, in order: a plain file among them is nobody.
+    /// As [`Layout::channel_agents`].
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// As there.
     pub fn agents(&self) -> Result<Vec<AgentId>> {
-        match Dir::open(self.layout.channels()) {
-            Err(error) if error.is_not_found() => Ok(Vec::new()),
-            opened => {
-                let names = opened?.names()?;
-                let named = names.iter().filter_map(|name| name.parse().ok());
-                Ok(named.filter(|agent| is_folder(self.layout.channel(agent))).collect())
-            }
-        }
+        Ok(self.layout.channel_agents()?)
     }
 
     /// Makes the agent's channel; every folder is durable when this returns.

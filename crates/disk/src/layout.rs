@@ -214,6 +214,20 @@ impl Layout {
         Ok(agents)
     }
 
+    /// Every agent that has a channel, in order: a plain file among them is nobody.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn channel_agents(&self) -> crate::Result<Vec<AgentId>> {
+        let dir = match crate::fs::Dir::open(self.channels()) {
+            Err(e) if e.is_not_found() => return Ok(Vec::new()),
+            opened => opened?,
+        };
+        let names = dir.names()?;
+        let named = names.iter().filter_map(|name| name.parse().ok());
+        Ok(named.filter(|agent| crate::fs::is_folder(self.channel(agent))).collect())
+    }
+
     /// Where up proofs appear.
     pub fn up_folder(&self) -> PathBuf {
         self.state().join("up")

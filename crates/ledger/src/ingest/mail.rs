@@ -4,7 +4,7 @@
 //! meanwhile is met again; what is met nowhere is looked for a second time before it counts as gone. What is gone was
 //! removed by retention: the last line about it says how it ended, and without a line it is forgotten.
 
-use netsky_disk::fs::{Dir, is_folder};
+use netsky_disk::fs::Dir;
 use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::AgentId;
 use netsky_model::life::{STATES, State};
@@ -25,15 +25,8 @@ const REASON: &str = ".reason";
 
 /// Takes what is new or has moved.
 pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
-    let channels = match Dir::open(batch.layout.channels()) {
-        Err(e) if e.is_not_found() => return Ok(()),
-        opened => opened?,
-    };
     let mut rows = Rows::prepare(batch)?;
-    for agent in channels.names()?.iter().filter_map(|name| name.parse::<AgentId>().ok()) {
-        if !is_folder(batch.layout.channel(&agent)) {
-            continue;
-        }
+    for agent in batch.layout.channel_agents()? {
         let mut seen = Seen::default();
         for state in STATES {
             look(batch, &mut rows, &agent, state, &mut seen, false)?;

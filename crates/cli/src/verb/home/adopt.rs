@@ -4,10 +4,8 @@
 
 use netsky_bus::Bus;
 use netsky_disk::adopt::{Adopted, adopt};
-use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_ledger::Telemetry;
-use netsky_model::id::AgentId;
 
 use crate::context::Context;
 use crate::error::Error;
@@ -54,8 +52,7 @@ fn give_back(layout: &Layout) -> Result<usize, Error> {
     let telemetry = Telemetry::new(layout);
     let bus = Bus::open(layout, &telemetry);
     let mut returned = 0;
-    for agent in Dir::make(layout.channels())?.names()? {
-        let Ok(agent) = agent.parse::<AgentId>() else { continue };
+    for agent in bus.agents()? {
         returned += bus.return_adopted(&agent)?.inbox;
     }
     Ok(returned)
