@@ -1,6 +1,7 @@
 //! Performing effects. Each is safe to repeat: a tick that dies in the middle is followed by one that
 //! sees what is, and decides again.
 
+use std::path::Path;
 use std::time::Duration;
 
 use netsky_disk::spawn::Program;
@@ -84,6 +85,18 @@ fn wish<'a>(seen: &'a Observed, agent: &AgentId) -> Result<&'a Desired> {
     found.ok_or_else(|| Error::NoProgram { agent: agent.clone() })
 }
 
+/// Where our programs are.
+pub(crate) fn folder_of(netsky: &Path) -> &Path {
+    netsky.parent().unwrap_or(Path::new("/"))
+}
+
+/// Why the program of a wish cannot be found, among ours or wherever else it would be looked for.
+pub(crate) fn no_program(desired: &Desired, programs: &Path) -> Option<String> {
+    let program = desired.argv.first().map_or("", String::as_str);
+    let found = Launch::program(desired, programs).is_some();
+    (!found).then(|| format!("program {program:?} is not there or not executable"))
+}
+
 /// Start the generation after `after`; its predecessor's mail is back in the inbox before.
 pub(crate) fn launch(
     cx: &Context<'_>,
@@ -92,13 +105,9 @@ pub(crate) fn launch(
     after: Generation,
     request_id: Option<String>,
 ) -> Result<SessionView> {
-    let programs = cx.netsky.parent().unwrap_or(std::path::Path::new("/"));
-    if Launch::program(desired, programs).is_none() {
-        let program = desired.argv.first().cloned().unwrap_or_default();
-        return Err(Error::Restart(format!(
-            "{}: program {program:?} is not there or not executable",
-            desired.agent
-        )));
+    let programs = folder_of(&cx.netsky);
+    if let Some(why) = no_program(desired, programs) {
+        return Err(Error::Restart(format!("{}: {why}", desired.agent)));
     }
     // Looked at before anything is done in the name of this start: the kernel refuses a late one by itself, but
     // by then mail would be back and strangers would be gone.

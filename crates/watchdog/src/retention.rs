@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::mail::read_or_aside;
 use crate::tick::Ticked;
 
-/// Messages that one tick removes in all: each is two synced writes under the watchdog's lock.
+/// Messages that one tick removes in all, under the watchdog's lock: one with a chosen id costs two synced writes.
 const REMOVE: usize = 200;
 
 /// Entries of ids that are looked at in one go.

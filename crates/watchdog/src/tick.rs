@@ -164,7 +164,7 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
 
 impl Ticked {
     /// Each problem once: several steps may meet the same one.
-    fn each_once(mut self) -> Ticked {
+    pub(crate) fn each_once(mut self) -> Ticked {
         let mut told = std::collections::HashSet::new();
         self.problems.retain(|problem| told.insert(problem.clone()));
         self
@@ -210,7 +210,7 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     if let Err(error) = prune::prune(cx, &seen) {
         ticked.warnings.push(format!("pruning: {error}"));
     }
-    Ok(ticked.each_once())
+    Ok(ticked)
 }
 
 /// What did not work, with whose start it was.

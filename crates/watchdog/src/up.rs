@@ -1,7 +1,7 @@
 //! `netsky up`: write what should run, tick once, and wait for agent0's proof.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
@@ -15,7 +15,7 @@ use netsky_model::desired::{Desired, VERSION, Want};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::process::Life;
 use netsky_model::restart::Phase;
-use netsky_runtime::{Config, Launch, inherited};
+use netsky_runtime::{Config, inherited};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -93,7 +93,7 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
             want(cx, &mut client, &sessions, desired)?;
             cx.bus.create(&desired.agent)?;
         }
-        let mut ticked = tick::run(cx, &mut held)?;
+        let mut ticked = tick::run(cx, &mut held)?.each_once();
         ticked.done.extend(kept(cx, plan)?);
         let before = sessions.into_iter().find(|session| session.name == root);
         (before.map_or(Generation::NONE, |session| session.generation), ticked)
@@ -225,8 +225,8 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
 fn startable(desired: Desired) -> Result<Desired> {
     let unstartable = |why: String| Error::Unstartable { agent: desired.agent.clone(), why };
     let netsky = spawn::sibling("netsky")?;
-    if Launch::program(&desired, netsky.parent().unwrap_or(Path::new("/"))).is_none() {
-        return Err(unstartable(format!("program {:?} is not there or not executable", desired.argv[0])));
+    if let Some(why) = perform::no_program(&desired, perform::folder_of(&netsky)) {
+        return Err(unstartable(why));
     }
     let bytes = serde_json::to_vec(&desired).map_err(|error| unstartable(error.to_string()))?.len();
     if bytes > MOST {
