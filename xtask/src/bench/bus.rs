@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use netsky_bus::{Bus, Draft};
@@ -79,14 +79,7 @@ fn drain(place: &Path, programs: &Programs) -> Result<Pair> {
         |round| timed(|| (0..DRAINED).try_for_each(|n| floor.write(round * DRAINED + n))),
         |_| {
             fill(&bus, DRAINED)?;
-            timed(|| {
-                let status = command(programs, place, &["channel", "drain", "agent7"])
-                    .stdin(Stdio::null())
-                    .status()
-                    .context("run a drain")?;
-                ensure!(status.success(), "netsky channel drain: {status}");
-                Ok(())
-            })
+            timed(|| programs.run(place, &["channel", "drain", "agent7"]))
         },
     )
 }
@@ -134,7 +127,8 @@ fn empty(bus: &Bus<'_>) -> Result<()> {
 }
 
 fn send_batch(programs: &Programs, home: &Path, lines: &str) -> Result<()> {
-    let mut child = command(programs, home, &["channel", "send", "--batch"])
+    let mut child = programs
+        .on(home, &["channel", "send", "--batch"])
         .stdin(Stdio::piped())
         .spawn()
         .context("start a batch")?;
@@ -142,10 +136,4 @@ fn send_batch(programs: &Programs, home: &Path, lines: &str) -> Result<()> {
     let status = child.wait()?;
     ensure!(status.success(), "netsky channel send --batch: {status}");
     Ok(())
-}
-
-fn command(programs: &Programs, home: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(&programs.netsky);
-    command.args(args).env_clear().env("NETSKY_HOME", home).stdout(Stdio::null());
-    command
 }

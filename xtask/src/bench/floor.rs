@@ -24,15 +24,16 @@ pub(crate) struct Folders {
     rows: OwnedFd,
 }
 
+/// Makes a folder, and opens it.
+pub(crate) fn folder(path: &Path) -> Result<OwnedFd> {
+    std::fs::create_dir_all(path)?;
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).with_context(|| format!("open {}", path.display()))
+}
+
 impl Folders {
     pub(crate) fn make(at: &Path) -> Result<Folders> {
-        let open = |name: &str| -> Result<OwnedFd> {
-            let path = at.join(name);
-            std::fs::create_dir_all(&path)?;
-            let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-            rustix::fs::open(&path, flags, Mode::empty()).with_context(|| format!("open {}", path.display()))
-        };
-        let (tmp, target) = (open("tmp")?, open("target")?);
+        let (tmp, target) = (folder(&at.join("tmp"))?, folder(&at.join("target"))?);
         let flags = OFlags::CREATE | OFlags::APPEND | OFlags::WRONLY | OFlags::CLOEXEC;
         let rows = rustix::fs::openat(&target, "rows", flags, Mode::from_raw_mode(0o600))?;
         Ok(Folders { tmp, target, rows })

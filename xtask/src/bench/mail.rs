@@ -1,9 +1,8 @@
 //! Messages: one durable send inside a process, and one whole `netsky channel send`.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use netsky_bus::{Bus, Draft};
 use netsky_disk::home::Home;
 use netsky_disk::layout::Layout;
@@ -48,14 +47,5 @@ pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Vec<Pair>> 
 }
 
 pub(crate) fn send(programs: &Programs, home: &Path, to: &AgentId) -> Result<()> {
-    let status = Command::new(&programs.netsky)
-        .args(["channel", "send", to.as_str(), floor::TEXT, "--from", "agent0"])
-        .env_clear()
-        .env("NETSKY_HOME", home)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()
-        .with_context(|| format!("run {}", programs.netsky.display()))?;
-    ensure!(status.success(), "netsky channel send: {status}");
-    Ok(())
+    programs.run(home, &["channel", "send", to.as_str(), floor::TEXT, "--from", "agent0"])
 }

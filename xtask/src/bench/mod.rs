@@ -17,7 +17,7 @@ mod sizes;
 mod wake;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -31,6 +31,23 @@ const SCRATCH: &str = "target/bench";
 pub(crate) struct Programs {
     pub(crate) netsky: PathBuf,
     pub(crate) ostk: PathBuf,
+}
+
+impl Programs {
+    /// `netsky` on a home, silent and with nothing of our environment.
+    pub(crate) fn on(&self, home: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.netsky);
+        command.args(args).env_clear().env("NETSKY_HOME", home).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    /// Runs it to its good end.
+    pub(crate) fn run(&self, home: &Path, args: &[&str]) -> Result<()> {
+        let status = self.on(home, args).status();
+        let status = status.with_context(|| format!("run {}", self.netsky.display()))?;
+        ensure!(status.success(), "netsky {}: {status}", args.join(" "));
+        Ok(())
+    }
 }
 
 /// Runs the verb.

@@ -5,10 +5,9 @@
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use netsky_disk::fs::Dir;
 use netsky_disk::home::Home;
 use netsky_disk::layout::Layout;
@@ -96,7 +95,7 @@ fn question(folder: &Path, programs: &Programs) -> Result<Pair> {
         "the same question to the same database by bare SQLite",
         QUESTIONS,
         |_| timed(|| bare_question(&db)),
-        |_| timed(|| netsky(programs, &home, &["query", QUESTION])),
+        |_| timed(|| programs.run(home.home(), &["query", QUESTION])),
     )
 }
 
@@ -212,18 +211,5 @@ fn ingest(home: &Layout, programs: &Programs) -> Result<Duration> {
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{}{suffix}", home.meta_db().display()));
     }
-    timed(|| netsky(programs, home, &["ledger", "ingest"]))
-}
-
-fn netsky(programs: &Programs, home: &Layout, args: &[&str]) -> Result<()> {
-    let status = Command::new(&programs.netsky)
-        .args(args)
-        .env_clear()
-        .env("NETSKY_HOME", home.home())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()
-        .with_context(|| format!("run {}", programs.netsky.display()))?;
-    ensure!(status.success(), "netsky {}: {status}", args.join(" "));
-    Ok(())
+    timed(|| programs.run(home.home(), &["ledger", "ingest"]))
 }

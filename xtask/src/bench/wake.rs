@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -16,7 +16,6 @@ use netsky_disk::layout::Layout;
 use netsky_model::id::{AgentId, Sender};
 use netsky_model::witness::Nobody;
 use rustix::fs::inotify;
-use rustix::fs::{Mode, OFlags};
 
 use super::pairs::{Pair, alternate};
 use super::{Programs, floor};
@@ -69,11 +68,8 @@ struct Consumer {
 
 impl Consumer {
     fn start(programs: &Programs, layout: &Layout, agent: &AgentId) -> Result<Consumer> {
-        let mut child = Command::new(&programs.netsky)
-            .args(["channel", "watch", agent.as_str()])
-            .env_clear()
-            .env("NETSKY_HOME", layout.home())
-            .stdin(Stdio::null())
+        let mut child = programs
+            .on(layout.home(), &["channel", "watch", agent.as_str()])
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("run {}", programs.netsky.display()))?;
@@ -107,13 +103,7 @@ struct BareConsumer {
 
 impl BareConsumer {
     fn start(at: &Path) -> Result<BareConsumer> {
-        let open = |name: &str| -> Result<OwnedFd> {
-            let path = at.join(name);
-            std::fs::create_dir_all(&path)?;
-            let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-            Ok(rustix::fs::open(&path, flags, Mode::empty())?)
-        };
-        let (inbox, claimed) = (open("target")?, open("claimed")?);
+        let (inbox, claimed) = (floor::folder(&at.join("target"))?, floor::folder(&at.join("claimed"))?);
         let events = inotify::init(inotify::CreateFlags::CLOEXEC)?;
         inotify::add_watch(&events, at.join("target"), inotify::WatchFlags::MOVED_TO)?;
         let (shown, show) = std::io::pipe()?;
