@@ -263,6 +263,11 @@ impl Layout {
         self.tick_folder().join("restart-child.lock")
     }
 
+    /// Held while wishes are written for what lives, or what lives is started for wishes.
+    pub fn wishes_lock(&self) -> PathBuf {
+        self.tick_folder().join("wishes.lock")
+    }
+
     /// What is known of how full each inbox is; advice, of one boot.
     pub fn usage(&self) -> PathBuf {
         self.state().join("usage")

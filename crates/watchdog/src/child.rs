@@ -227,7 +227,11 @@ impl Child<'_> {
 
     /// Start the new sessions, agent0 first and noted at once. A clone that does not start is left to the tick.
     fn spawn(&mut self, client: &mut Client, sessions: &[SessionView], said: &impl Fn(&str)) -> Result<()> {
+        // An `up` says what runs before this looks, or finds what was started and noted.
+        let _wishes = perform::hold_wishes(self.cx)?;
         for desired in self.to_start()? {
+            fault::point("watchdog.child.wished")
+                .map_err(|e| netsky_disk::Error::new("start", desired.agent.as_str(), e))?;
             self.fence()?;
             let root = desired.agent == AgentId::root();
             match self.start(client, sessions, &desired) {

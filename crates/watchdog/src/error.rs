@@ -68,6 +68,9 @@ pub enum Error {
         /// Why the last tick failed, if it did: most likely what this one meets too.
         failed: Option<String>,
     },
+    /// The child of a restart starts agents, or an `up` says what they are.
+    #[error("the agents' programs were being set or started for {} s", .0.as_secs())]
+    Wishing(Duration),
     /// The new agent0 did not prove itself in time.
     #[error("agent0 did not prove that it is up within {} s", .0.as_secs())]
     NotProved(Duration),

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use netsky_disk::lock::Lock;
 use netsky_disk::spawn::Program;
 use netsky_disk::{clock, process, random, state, sweep};
 use netsky_kernel::client::Client;
@@ -26,6 +27,8 @@ use crate::observe::{Observed, ReviveFailed, Underway};
 
 /// Longest sweep of strangers.
 const STRANGERS: Duration = Duration::from_secs(5);
+/// Longest wait for who sets or starts what is wanted.
+const WISHES: Duration = Duration::from_secs(20);
 
 /// Perform one effect; returns what to say about it.
 pub(crate) fn perform(
@@ -95,6 +98,12 @@ pub(crate) fn no_program(desired: &Desired, programs: &Path) -> Option<String> {
     let program = desired.argv.first().map_or("", String::as_str);
     let found = Launch::program(desired, programs).is_some();
     (!found).then(|| format!("program {program:?} is not there or not executable"))
+}
+
+/// Keep what is wanted and what lives for it together: an `up` between a child's look at a wish and its start of an
+/// agent would find nobody to refuse or replace, and the program of before would run on.
+pub(crate) fn hold_wishes(cx: &Context<'_>) -> Result<Lock> {
+    Lock::take_within(cx.layout.wishes_lock(), WISHES)?.ok_or(Error::Wishing(WISHES))
 }
 
 /// Start the generation after `after`; its predecessor's mail is back in the inbox before.

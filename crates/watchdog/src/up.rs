@@ -87,12 +87,7 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
     let (before, ticked) = {
         let mut held = Held::take(cx)?;
         let mut client = cx.anchor()?;
-        let sessions = client.list()?;
-        refuse_others(cx, plan, &sessions)?;
-        for desired in ours(cx, plan).iter().chain(&plan.slots) {
-            want(cx, &mut client, &sessions, desired)?;
-            cx.bus.create(&desired.agent)?;
-        }
+        let sessions = say_wishes(cx, plan, &mut client)?;
         let mut ticked = tick::run(cx, &mut held)?.each_once();
         ticked.done.extend(kept(cx, plan)?);
         let before = sessions.into_iter().find(|session| session.name == root);
@@ -103,6 +98,18 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
     }
     let proof = wait_for_root(cx, plan, &ticked, before)?;
     Ok(Upped { ticked, proof })
+}
+
+/// Write what should run, if nobody lives for something else; the sessions it was decided by.
+fn say_wishes(cx: &Context<'_>, plan: &Plan, client: &mut Client) -> Result<Vec<SessionView>> {
+    let _wishes = perform::hold_wishes(cx)?;
+    let sessions = client.list()?;
+    refuse_others(cx, plan, &sessions)?;
+    for desired in ours(cx, plan).iter().chain(&plan.slots) {
+        want(cx, client, &sessions, desired)?;
+        cx.bus.create(&desired.agent)?;
+    }
+    Ok(sessions)
 }
 
 /// Who lives for a wish with another program or folder is not changed under its feet.

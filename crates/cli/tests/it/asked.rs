@@ -1,6 +1,7 @@
 //! `up`, `restart` and `status` say what was not done as it was asked, and do nothing by halves.
 
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use netsky_disk::process::{PidFd, Signal, is_alive};
@@ -90,6 +91,22 @@ fn up_corrects_what_a_restart_has_just_started_and_proved_nothing() {
     let told = stage.ok(&["up", "0", "--", "/bin/sh", "-c", QUIET]);
     assert!(told.contains("agent0 session 3 starting at "), "{told}");
     assert!(!is_alive(&unproved), "one agent0, with the program that was asked for");
+}
+
+#[test]
+fn up_while_a_restart_starts_agent0_corrects_what_it_starts() {
+    let silent = "[ $NETSKY_GENERATION = 2 ] || netsky session up; exec sleep 100000";
+    let stage = Stage::up(0, silent, "300ms");
+    // It has read what agent0 is, and starts that.
+    let child = stage.stopped_child_at("watchdog.child.wished");
+    let up = stage.command(&["up", "0", "--", "/bin/sh", "-c", QUIET]).stdout(Stdio::piped()).spawn();
+    // Long enough to write another program, were nothing in its way.
+    std::thread::sleep(Duration::from_secs(1));
+    stage.signal(&child, Signal::CONT);
+    stage.signal(&stage.program("netsky-ticker"), Signal::CONT);
+    let told = up.expect("starts").wait_with_output().expect("ends");
+    let text = String::from_utf8(told.stdout).expect("text");
+    assert!(told.status.success() && text.contains("agent0 session 3 starting at "), "{text}");
 }
 
 #[test]

@@ -153,9 +153,10 @@ fn fm_detached_restart_preflight_kills_nothing_when_something_is_missing() {
 }
 
 /// Where a tick or the child of a restart is killed, and which restart.
-const POINTS: [&str; 6] = [
+const POINTS: [&str; 7] = [
     "watchdog.child.marked",
     "watchdog.child.teardown",
+    "watchdog.child.wished",
     "watchdog.child.spawned",
     "watchdog.child.up",
     "watchdog.handoff.sent",

@@ -162,17 +162,25 @@ impl Stage {
     /// Kill agent0 and hold the child of its restart before it ends anything; from here on only the test's own
     /// ticks act.
     pub(crate) fn stopped_child(&self) -> ProcessId {
+        self.stopped_child_at("watchdog.child.teardown")
+    }
+
+    /// As [`Stage::stopped_child`], stopped at another fault point.
+    pub(crate) fn stopped_child_at(&self, point: &str) -> ProcessId {
         self.hold_triggers();
         self.signal(&self.program("agent0"), Signal::KILL);
         self.until_dead();
-        self.ends_nothing(&["watchdog", "tick"]);
+        self.stops_at(point, &["watchdog", "tick"]);
         self.stopped()
     }
 
     /// Run it such that the child of a restart that it begins stops before it ends anything.
     pub(crate) fn ends_nothing(&self, args: &[&str]) -> Output {
-        let mut command = self.command(args);
-        command.env("NETSKY_FAULT", "watchdog.child.teardown=stop").output().expect("the program starts")
+        self.stops_at("watchdog.child.teardown", args)
+    }
+
+    fn stops_at(&self, point: &str, args: &[&str]) -> Output {
+        self.command(args).env("NETSKY_FAULT", format!("{point}=stop")).output().expect("the program starts")
     }
 
     /// The child of the restart that is under way, once it has stopped.
