@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use netsky_disk::clock;
 use netsky_disk::process::{PidFd, Signal, is_alive};
 
 use crate::stage::{QUIET, Stage};
@@ -101,7 +102,7 @@ fn up_while_a_restart_starts_agent0_corrects_what_it_starts() {
     let child = stage.stopped_child_at("watchdog.child.wished");
     let up = stage.command(&["up", "0", "--", "/bin/sh", "-c", QUIET]).stdout(Stdio::piped()).spawn();
     // Long enough to write another program, were nothing in its way.
-    std::thread::sleep(Duration::from_secs(1));
+    clock::pause(Duration::from_secs(1));
     stage.signal(&child, Signal::CONT);
     stage.signal(&stage.program("netsky-ticker"), Signal::CONT);
     let told = up.expect("starts").wait_with_output().expect("ends");
