@@ -230,15 +230,24 @@ fn agentinfinity_carries_by_the_limits_of_now() {
         let bus = format!("[bus]\ninbox_envelopes = {envelopes}\n");
         std::fs::write(stage.home().join("config.toml"), bus).expect("written");
     };
-    limit(1);
+    // One sender's share is a quarter.
+    limit(4);
     stage.ok(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
-    stage.ok(&["channel", "send", "agent0", "fills-it", "--from", "owner"]);
+    // Behind its first tick nobody but its own watch carries anything.
+    stage.until("its first tick", |stage| {
+        stage.ok(&["logs", "agentinfinity"]).contains("kernel connected: tick ").then_some(())
+    });
+    let reply = |file: &str, there: u64| {
+        let whole = stage.home().join("../reply.json");
+        let text = r#"{"from":"x","text":"all done","ts":"2026-04-19T17:22:57Z"}"#;
+        std::fs::write(&whole, text).expect("written");
+        std::fs::rename(whole, stage.home().join("channels/agent/agent1/outbox").join(file))
+            .expect("dropped");
+        stage.until("the reply", |stage| (stage.agent("agent0")["inbox"] == there).then_some(()));
+    };
+    reply("r1.json", 1);
     limit(100);
-    let reply = r#"{"from":"x","text":"all done","ts":"2026-04-19T17:22:57Z"}"#;
-    let whole = stage.home().join("../reply.json");
-    std::fs::write(&whole, reply).expect("written");
-    std::fs::rename(whole, stage.home().join("channels/agent/agent1/outbox/r1.json")).expect("dropped");
-    stage.until("the reply", |stage| (stage.agent("agent0")["inbox"] == 2).then_some(()));
+    reply("r2.json", 2);
 }
 
 #[test]
