@@ -61,7 +61,10 @@ pub(crate) fn print(cx: &Context, root: PathBuf, name: &AgentId, how: &How) -> R
                 output::piece(&text.take(&bytes))?;
             }
             Chunk::Gap { from, to } => {
-                output::piece(&format!("\n[{} bytes are no longer kept]\n", to.saturating_sub(from)))?;
+                let missing = to.saturating_sub(from);
+                let what = format!("{missing} bytes of {name} are missing: they are no longer kept");
+                // Apart from the output itself, which can say anything.
+                output::complain("logs", &what);
                 at = to;
             }
             Chunk::End if how.follow && lives => clock::pause(LOOK),

@@ -1,5 +1,6 @@
 //! The real `ostk` in a throwaway folder: on-demand start, its words and its exit codes.
 
+use std::io::Read as _;
 use std::os::fd::AsRawFd;
 use std::process::{Command, Output, Stdio};
 
@@ -20,9 +21,14 @@ impl Folder {
     }
 
     fn run_file(&self, program: &str, args: &[&str]) -> Output {
+        self.command(program, args).output().expect("the program starts")
+    }
+
+    fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(args).env_clear().env("PATH", "/usr/bin:/bin").current_dir(self.dir.path());
-        command.stdin(Stdio::null()).output().expect("the program starts")
+        command.stdin(Stdio::null());
+        command
     }
 
     /// Standard output of a run that must end with 0 and say nothing on standard error.
@@ -41,9 +47,13 @@ impl Folder {
 
     /// Waits until a session has printed just this.
     fn says(&self, args: &[&str], wanted: &str) {
+        self.until(wanted, |folder| folder.ok(args) == wanted);
+    }
+
+    fn until(&self, what: &str, is_so: impl Fn(&Folder) -> bool) {
         let began = std::time::Instant::now();
-        while self.ok(args) != wanted {
-            assert!(began.elapsed() < std::time::Duration::from_secs(90), "{args:?}: {:?}", self.ok(args));
+        while !is_so(self) {
+            assert!(began.elapsed() < std::time::Duration::from_secs(90), "{what} did not happen");
         }
     }
 
@@ -162,6 +172,28 @@ fn a_program_that_was_replaced_starts_the_new_file_as_its_anchor() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let anchor = folder.json(&["status"])["pid"].as_u64().expect("an anchor serves");
     assert_eq!(std::fs::read_link(format!("/proc/{anchor}/exe")).expect("ours"), place);
+}
+
+#[test]
+fn a_reader_slower_than_the_log_is_told_how_many_bytes_it_missed() {
+    let folder = Folder::new();
+    let much = 32 << 20;
+    let script =
+        format!("echo start; until [ -e go ]; do sleep 0.1; done; head -c {much} /dev/zero | tr '\\0' x");
+    folder.ok(&["kernel", "spawn", "agent0", "--pipes", "--", "sh", "-c", &script]);
+    let mut reader = folder.command(env!("CARGO_BIN_EXE_ostk"), &["logs", "agent0", "-f"]);
+    let mut reader = reader.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut start = [0; 6];
+    reader.stdout.as_mut().expect("piped").read_exact(&mut start).expect("it reads along");
+    std::fs::write(folder.dir.path().join("go"), "").expect("written");
+    folder.until("its end", |folder| folder.json(&["kernel", "ps"])["sessions"][0]["state"] == "exited");
+    let Output { status, stdout, stderr } = reader.wait_with_output().expect("it ends");
+    let told = String::from_utf8(stderr).expect("text");
+    let number = |line: &str| line.split(' ').nth(1)?.parse::<usize>().ok();
+    let missing: usize = told.lines().map(|line| number(line).expect("so many")).sum();
+    assert!(status.success() && missing > 0, "{told}");
+    assert_eq!(stdout.len() + missing, much, "{told}");
+    assert!(stdout.iter().all(|byte| *byte == b'x'), "its output, and nothing else");
 }
 
 #[test]

@@ -23,4 +23,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "identity::a1_the_kernel_sees_who_calls_whatever_the_environment_says",
     },
+    Safeguard {
+        name: "a slow reader is told what it missed",
+        faults: "",
+        file: "crates/cli/src/logs.rs",
+        find: "                output::complain(\"logs\", &what);\n",
+        replace: "                let _ = what;\n",
+        package: "netsky",
+        target: IT,
+        test: "ostk::a_reader_slower_than_the_log_is_told_how_many_bytes_it_missed",
+    },
 ];
