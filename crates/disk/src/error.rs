@@ -91,6 +91,13 @@ impl Error {
     }
 }
 
+/// For whoever may only say an [`io::Error`]: its kind stays, so that a full disk is still known as one.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        io::Error::new(error.source.kind(), error)
+    }
+}
+
 /// Why a file that somebody dropped was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {

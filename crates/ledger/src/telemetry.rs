@@ -85,7 +85,7 @@ impl Telemetry {
         let now = clock::stamp();
         let lines: Vec<Vec<u8>> =
             bodies.map(|body| self.line(&now, event, &body)).collect::<serde_json::Result<_>>()?;
-        logs::append_durable(&self.layout, logs::TELEMETRY, now.wall, &lines).map_err(io::Error::other)
+        Ok(logs::append_durable(&self.layout, logs::TELEMETRY, now.wall, &lines)?)
     }
 
     fn line(&self, now: &Stamp, event: &'static str, body: &impl Serialize) -> serde_json::Result<Vec<u8>> {

@@ -102,6 +102,16 @@ pub enum Error {
     Restart(String),
 }
 
+impl Error {
+    /// Whether there was no room on the disk.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            Error::Disk(error) | Error::Bus(netsky_bus::Error::Disk(error)) => error.is_full(),
+            _ => false,
+        }
+    }
+}
+
 /// What every call of this crate returns.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 

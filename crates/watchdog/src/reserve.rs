@@ -1,5 +1,5 @@
-//! Room on the disk that belongs to nobody until `down` needs it: an agent may fill a disk, and must not keep itself
-//! from being ended by that.
+//! Room on the disk that belongs to nobody until `down` or the retention needs it: an agent may fill a disk, and must
+//! not keep itself from being ended by that, nor what has to go from going.
 
 use netsky_disk::state;
 
@@ -19,5 +19,17 @@ pub(crate) fn keep(cx: &Context<'_>) -> Result<()> {
     match state::write(&path, &vec![b'.'; SIZE]) {
         Err(error) if error.is_full() => Ok(()),
         written => Ok(written?),
+    }
+}
+
+/// Does `work`; where the disk is full once more with this room, which is taken back after it if there is any left.
+pub(crate) fn lend<T>(cx: &Context<'_>, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    match work() {
+        Err(error) if error.is_full() && state::remove(cx.layout.reserve())? => {
+            let done = work();
+            keep(cx)?;
+            done
+        }
+        done => done,
     }
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::Context;
 use crate::error::Result;
 use crate::mail::read_or_aside;
+use crate::reserve;
 use crate::tick::Ticked;
 
 /// Messages that one tick removes in all, under the watchdog's lock: one with a chosen id costs two synced writes.
@@ -85,7 +86,8 @@ pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, ticked: &mut Ticked) -> Res
     let mut budget = Budget { messages: REMOVE, until: clock::boot() + LONGEST };
     for _ in 0..known.left.len() {
         let Some(agent) = known.left.pop_front() else { break };
-        match remove(cx, &agent, terms, &mut known, &mut budget, ticked) {
+        // Telling what goes needs room, and what goes makes room: a full disk must not keep itself full.
+        match reserve::lend(cx, || remove(cx, &agent, terms, &mut known, &mut budget, ticked)) {
             // Behind the others: whoever has a lot keeps nobody from their turn.
             Ok(true) => known.left.push_back(agent),
             Ok(false) => {}

@@ -34,6 +34,31 @@ cat /dev/zero > "$PLACE/fill" 2>/dev/null
 "$NETSKY" ledger rebuild >/dev/null; echo "rebuild $?"
 "#;
 
+/// As [`SCRIPT`], with more finished mail than the slack of a log has room to tell of, and the reserve that a tick of a
+/// constellation sets aside.
+const RETENTION: &str = r#"
+mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+umask 077
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" init >/dev/null || exit 98
+head -c 40000 /dev/zero | tr '\0' x > "$PLACE/text"
+for n in $(seq 40); do
+  "$NETSKY" channel send agent0 - --from owner --id "m$n" < "$PLACE/text" >/dev/null || exit 97
+  "$NETSKY" channel ack agent0 "m$n" >/dev/null || exit 96
+done
+"$NETSKY" watchdog tick >/dev/null || exit 95
+acked=$(date +%s)
+until [ "$(date +%s)" -gt $((acked + 2)) ]; do sleep 0.1; done
+echo '[mail]
+keep_acked = "1s"' > "$NETSKY_HOME/config.toml"
+head -c 1048576 /dev/zero > "$NETSKY_HOME/state/reserve"
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+"$NETSKY" watchdog tick >&2; echo "tick $?"
+echo "acked: $(ls "$NETSKY_HOME/channels/agent/agent0/acked" | wc -l)"
+echo "reserve: $(stat -c %s "$NETSKY_HOME/state/reserve")"
+"$NETSKY" check >&2; echo "check $?"
+"#;
+
 /// Runs a script in a mount namespace of its own, with `NETSKY` the program and `PLACE` the folder to mount on; none, and
 /// told as skipped, where there may be no such namespace.
 pub(crate) fn apart(script: &str, place: &Path) -> Option<Output> {
@@ -63,6 +88,15 @@ fn fm_send_enospc_the_record_says_that_the_disk_is_full_and_what_to_do() {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(out.lines().collect::<Vec<_>>(), ["rebuild 5", "rebuild 0"], "{err}");
     assert!(err.lines().count() == 1 && err.contains("is full; nothing was lost, make room"), "{err}");
+}
+
+#[test]
+fn fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let Some(output) = apart(RETENTION, place.path()) else { return };
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<_> = out.lines().collect();
+    assert_eq!(lines, ["tick 0", "acked: 0", "reserve: 1048576", "check 0"], "{err}");
 }
 
 #[test]
