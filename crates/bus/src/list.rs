@@ -10,6 +10,7 @@ use netsky_model::envelope::{Envelope, MAX_BYTES};
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{STATES, State};
 use netsky_model::name::Name;
+use netsky_model::render;
 
 use crate::bus::Bus;
 use crate::error::{Error, Result};
@@ -100,6 +101,21 @@ impl Bus<'_> {
         let dir = self.channel_as_is(agent)?.dir(found.state)?;
         look(&dir, found.state, found.file)
             .ok_or_else(|| Error::NoEnvelope { agent: agent.clone(), id: id.to_owned() })
+    }
+
+    /// The dead letter whose file bears none of the bus's names, by the name that a list shows of it.
+    ///
+    /// # Errors
+    /// No such channel, or what the file system refuses.
+    pub fn nameless(&self, agent: &AgentId, shown: &str) -> Result<Option<Entry>> {
+        let Some(poison) = self.channel_as_is(agent)?.dir_if_there(State::Poisoned)? else { return Ok(None) };
+        let mut found = None;
+        poison.each_name(|file| {
+            let plain = file.to_str().filter(|name| !is_reason(file) && Name::parse(name).is_none());
+            let is_it = |name: &&str| *name == shown || render::text(&render::line(name)) == shown;
+            found = found.take().or_else(|| plain.filter(is_it).map(str::to_owned));
+        })?;
+        Ok(found.and_then(|file| look(&poison, State::Poisoned, file)))
     }
 
     /// How many envelopes of an agent are in one state, by their names alone.

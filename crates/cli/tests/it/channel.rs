@@ -204,3 +204,24 @@ fn a6_a_plain_file_among_the_mailboxes_is_nobody() {
     assert!(counted.works().contains("\"n\":1"), "{}", counted.out);
     assert!(counted.err.is_empty(), "{}", counted.err);
 }
+
+#[test]
+fn a5_a_dead_letter_without_a_messages_name_is_shown_by_the_name_that_the_list_prints() {
+    let home = Home::init();
+    netsky(&home, &["channel", "send", "agent0", "x", "--from", "owner", "--id", "first"]).works();
+    for name in ["My notes.txt", "fir"] {
+        std::fs::write(home.channel("agent0", "inbox").join(name), "no envelope").expect("written");
+    }
+    assert_eq!(netsky(&home, &["channel", "drain", "agent0"]).code, 7);
+    let listed = netsky(&home, &["channel", "poison", "list", "agent0"]);
+    for name in ["My notes.txt", "fir"] {
+        assert!(listed.works().contains(name), "{}", listed.out);
+        let shown = netsky(&home, &["channel", "poison", "show", "agent0", name]);
+        assert!(shown.works().contains("poisoned") && shown.out.contains(name), "{}", shown.out);
+        let path = format!("/channels/agent/agent0/poison/{name}");
+        netsky(&home, &["channel", "poison", "retry", "agent0", name])
+            .fails_with(4, &["is a file without a message's name", &path]);
+    }
+    netsky(&home, &["channel", "poison", "show", "agent0", "first"]).fails_with(3, &["no dead letter"]);
+    netsky(&home, &["channel", "poison", "show", "agent0", "Other notes"]).fails_with(2, &["Other notes"]);
+}

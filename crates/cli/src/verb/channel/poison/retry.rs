@@ -2,14 +2,16 @@
 
 use netsky_bus::{Bus, Retried};
 use netsky_ledger::Telemetry;
-use netsky_model::id::{AgentId, EnvelopeId};
+use netsky_model::id::AgentId;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 use crate::verb::channel::agent;
+
+use super::{Dead, find};
 
 /// Put a dead letter back into the inbox, for one more attempt
 #[derive(clap::Args)]
@@ -18,7 +20,7 @@ pub(crate) struct Args {
     #[arg(value_parser = agent)]
     agent: AgentId,
     /// Its id, which may be shortened where unambiguous
-    id: EnvelopeId,
+    id: String,
 }
 
 impl Run for Args {
@@ -27,7 +29,16 @@ impl Run for Args {
         cx.owner_only("channel poison retry")?;
         let layout = cx.home()?;
         let telemetry = Telemetry::new(layout);
-        let Retried { id, already } = Bus::open(layout, &telemetry).retry(&self.agent, self.id.as_str())?;
+        let bus = Bus::open(layout, &telemetry);
+        let Retried { id, already } = match find(&bus, &self.agent, &self.id)? {
+            Dead::Letter(id) => bus.retry(&self.agent, id.as_str())?,
+            Dead::File(dead) => {
+                let what = format!("{} is a file without a message's name, which no inbox takes", dead.file);
+                let path = layout.folder(&self.agent, dead.state).join(&dead.file);
+                let hint = format!("send anew what it says; it stays at {}", path.display());
+                return Err(Error::new(Kind::Refused, what).hint(hint));
+            }
+        };
         if cx.json {
             return output::json(&json!({"id": id, "state": "written", "already": already}));
         }
