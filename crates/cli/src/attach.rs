@@ -10,6 +10,7 @@ use netsky_kernel::attach::{AttachError, DetachKey, Left, Options};
 use netsky_kernel::worker_client::WorkerError;
 use netsky_model::id::AgentId;
 
+use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::output;
 
@@ -25,7 +26,11 @@ pub(crate) struct How {
 }
 
 /// Attaches to a session until its end or the key.
-pub(crate) fn attach(root: PathBuf, name: AgentId, how: &How) -> Result<(), Error> {
+pub(crate) fn attach(cx: &Context, root: PathBuf, name: AgentId, how: &How) -> Result<(), Error> {
+    if cx.json {
+        let what = "attach shows a terminal, which is no JSON object";
+        return Err(Error::new(Kind::Usage, what).hint("leave --json out"));
+    }
     let options = Options {
         layout: KernelLayout::new(root),
         name: name.clone(),

@@ -130,7 +130,10 @@ fn hand_over(
             return Err(error);
         }
         // Everything has ended all the same; the next `down` delivers it, or the restart after the next `up`.
-        problems.push(format!("the handoff waits in {}: {error}", cx.layout.restart_processing().display()));
+        problems.push(format!(
+            "the message of the restart that was asked for waits in {}: {error}",
+            cx.layout.restart_processing().display()
+        ));
         return Ok(false);
     }
     perform::archive_request(cx, &id, "stopped")?;

@@ -84,7 +84,7 @@ pub enum Error {
     #[error("another child has the restart")]
     Superseded,
     /// Agents that live with another program or in another folder than was asked for.
-    #[error("{} lives with another program or folder", names(.0))]
+    #[error("{} with another program or folder", live(.0))]
     OtherProgram(Vec<AgentId>),
     /// Sessions that would not end.
     #[error("{} did not end", .0.join(", "))]
@@ -115,8 +115,12 @@ impl Error {
 /// What every call of this crate returns.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-fn names(agents: &[AgentId]) -> String {
-    agents.iter().map(AgentId::as_str).collect::<Vec<_>>().join(", ")
+fn live(agents: &[AgentId]) -> String {
+    let names: Vec<&str> = agents.iter().map(AgentId::as_str).collect();
+    match names.as_slice() {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last} live", first.join(", ")),
+        names => format!("{} lives", names.concat()),
+    }
 }
 
 fn last(failed: Option<&str>) -> String {

@@ -108,7 +108,8 @@ pub(crate) fn packet(cx: &Context<'_>, restart: &RestartId, source: Source) -> R
         extra.insert("spill".to_owned(), serde_json::json!({ "path": path, "digest": digest.as_str() }));
         let cut = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(cut);
-        text.push_str(&format!("\n[cut; the whole handoff is in {}]\n", path.display()));
+        // On a line of its own: whoever takes the path takes nothing that clings to it.
+        text.push_str(&format!("\n[cut] The whole handoff is in\n{}\n", path.display()));
     }
     let from = Sender::from(AgentId::infinity());
     let mut envelope = Envelope::new(id(restart), from, AgentId::root(), text, clock::wall_seconds());
@@ -207,6 +208,7 @@ mod tests {
             assert_eq!(spill["digest"].as_str(), Some(blake3::hash(text.as_bytes()).to_hex().as_str()));
             let sent = cx.bus.show(&AgentId::root(), id(restart).as_str()).expect("sent").envelope;
             assert_eq!(sent.expect("reads").digest, packet.digest, "the archive is what was sent");
+            assert_eq!(packet.text.lines().last(), spill["path"].as_str(), "nothing clings to the path");
         });
     }
 

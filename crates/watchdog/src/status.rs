@@ -98,7 +98,9 @@ impl Trying {
                 format!("{agent}: crashloop: it keeps ending; next try in {next}, `netsky up` tries at once")
             }
             false => {
-                format!("{agent}: next try in {next_in_s} s, attempt {} of {CRASHLOOP} in 30 min", recent + 1)
+                // Past the crashloop's number once an agent0 that proved itself has ended it.
+                let of = if *recent < CRASHLOOP { format!(" of {CRASHLOOP}") } else { String::new() };
+                format!("{agent}: next try in {next_in_s} s, attempt {}{of} in 30 min", recent + 1)
             }
         }
     }

@@ -21,6 +21,6 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        attach(cx.kernel_root()?, self.name, &self.how)
+        attach(cx, cx.kernel_root()?, self.name, &self.how)
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let agent = self.agent.clone();
-        attach(cx.home()?.kernel_root(), self.agent, &self.how).map_err(|error| match error.kind {
+        attach(cx, cx.home()?.kernel_root(), self.agent, &self.how).map_err(|error| match error.kind {
             Kind::NotFound => {
                 error.hint(format!("see `netsky status`, and `netsky logs {agent}` for its output"))
             }

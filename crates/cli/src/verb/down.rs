@@ -26,7 +26,8 @@ impl Run for Args {
             names => output::say(&format!("ended {}", names.join(", ")))?,
         }
         if downed.handed_over {
-            let what = "the restart that was asked for will not come; its handoff waits in agent0's inbox";
+            // Also of a restart without a handoff there is a message.
+            let what = "the restart that was asked for will not come; its message waits in agent0's inbox";
             output::say(&format!("{what} for the next `up`"))?;
         }
         Ok(())

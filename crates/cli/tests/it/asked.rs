@@ -77,7 +77,7 @@ fn up_with_another_program_than_the_one_that_runs_is_refused_and_changes_nothing
     let stage = Stage::up(1, QUIET, "10m");
     let before = stage.program("agent1");
     let (exit, line) = stage.refused(&["up", "2", "--", "/bin/sh", "-c", "exec sleep 5"]);
-    assert!(exit == 4 && line.contains("agent0, agent1 lives with another program"), "{exit} {line}");
+    assert!(exit == 4 && line.contains("agent0 and agent1 live with another program"), "{exit} {line}");
     assert_eq!(stage.program("agent1"), before);
     assert!(stage.agent("agent2").is_null(), "nothing was changed");
 }

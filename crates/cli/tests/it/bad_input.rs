@@ -323,7 +323,7 @@ fn fm_claim_permissions_what_cannot_be_opened_or_moved_stops_no_neighbour() {
 }
 
 #[test]
-fn an_empty_message_and_json_of_a_log_are_refused() {
+fn an_empty_message_and_json_of_a_log_or_a_terminal_are_refused() {
     let home = Home::init();
     netsky(&home, &send(&["agent0", "", "--from", "owner"]))
         .fails(2, "the message is empty; nothing was sent");
@@ -331,4 +331,6 @@ fn an_empty_message_and_json_of_a_log_are_refused() {
         .fails(2, "the message is empty; nothing was sent");
     netsky(&home, &["--json", "logs", "agent0"])
         .fails(2, "logs prints what a program printed, which is no JSON object; leave --json out");
+    netsky(&home, &["--json", "attach", "agent0"])
+        .fails(2, "attach shows a terminal, which is no JSON object; leave --json out");
 }

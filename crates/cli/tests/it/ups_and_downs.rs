@@ -34,7 +34,7 @@ fn with_a_queued_restart() -> Stage {
 fn fm_handoff_down_puts_the_handoff_of_a_queued_restart_into_the_inbox_once() {
     let stage = with_a_queued_restart();
     let told = stage.ok(&["down"]);
-    assert!(told.contains("its handoff waits in agent0's inbox for the next `up`"), "{told}");
+    assert!(told.contains("its message waits in agent0's inbox for the next `up`"), "{told}");
     assert!(!stage.ok(&["down"]).contains("handoff"));
     let sent = waiting(&stage);
     assert_eq!(sent.len(), 1, "{sent:?}");
@@ -51,11 +51,15 @@ fn fm_handoff_down_with_a_full_inbox_ends_all_and_the_next_one_delivers() {
     stage.ok(&["channel", "send", "agent0", "the last there is room for", "--from", "owner"]);
     std::fs::write(stage.home().join("config.toml"), "[bus]\ninbox_envelopes = 1\n").expect("written");
     let told = stage.ok(&["down"]);
-    assert!(told.contains("ended agent0") && told.contains("problem: the handoff waits in "), "{told}");
+    assert!(
+        told.contains("ended agent0")
+            && told.contains("problem: the message of the restart that was asked for waits in "),
+        "{told}"
+    );
     assert!(stage.living_roots().is_empty());
     stage.ok(&["channel", "drain", "agent0"]);
     let told = stage.ok(&["down"]);
-    assert!(told.contains("its handoff waits in agent0's inbox"), "{told}");
+    assert!(told.contains("its message waits in agent0's inbox"), "{told}");
     assert_eq!(waiting(&stage).len(), 1);
 }
 
@@ -65,7 +69,7 @@ fn fm_handoff_down_under_a_restart_delivers_its_handoff_and_no_child_goes_on() {
     stage.ends_nothing(&["watchdog", "tick"]);
     stage.stopped();
     let told = stage.ok(&["down"]);
-    assert!(told.contains("its handoff waits in agent0's inbox"), "{told}");
+    assert!(told.contains("its message waits in agent0's inbox"), "{told}");
     assert_eq!(waiting(&stage).len(), 1);
     assert!(stage.status()["restart"].is_null() && stage.living_roots().is_empty());
 }
@@ -115,6 +119,8 @@ fn status_says_when_what_keeps_ending_is_tried_again_and_what_ends_a_crashloop()
         "{problems}"
     );
     assert!(table.contains("\nproblem: agent0: next try in "), "{table}");
+    let (_, problems, _) = told(5, false);
+    assert!(problems.contains(", attempt 6 in 30 min"), "{problems}");
     let (trying, problems, _) = told(5, true);
     assert_eq!(trying["crashloop"], true);
     assert!(

@@ -154,6 +154,14 @@ fn d1_a_command_that_fails_gives_the_message_back_and_gets_it_again_flagged() {
 }
 
 #[test]
+fn an_empty_command_is_refused_and_takes_nothing() {
+    let home = home();
+    netsky(&home, &["channel", "watch", "agent7", "--", ""])
+        .fails(2, "the command is empty; nothing was taken");
+    assert!(is_in(&home, "inbox", "first"));
+}
+
+#[test]
 fn d1_a_command_that_fails_for_the_last_time_says_where_the_message_is_now() {
     let home = home();
     at_its_last_attempt(&home);

@@ -43,6 +43,9 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         cx.may_take_for(&self.agent)?;
+        if self.command.first().is_some_and(String::is_empty) {
+            return Err(Error::new(Kind::Usage, "the command is empty").hint("nothing was taken"));
+        }
         if self.command.is_empty() && netsky_disk::env::leads_nowhere(&std::io::stdout()) {
             let what = "standard output is closed or leads nowhere, so nobody would see what comes";
             return Err(Error::new(Kind::Usage, what).hint("nothing was taken"));
@@ -111,8 +114,10 @@ impl Args {
         match claim.attempt() {
             last if last >= MAX_ATTEMPTS => {
                 let agent = &self.agent;
+                // Later than the last one where a consumer's end came between.
+                let of = if last == MAX_ATTEMPTS { format!(" of {MAX_ATTEMPTS}") } else { String::new() };
                 format!(
-                    "that was attempt {last} of {MAX_ATTEMPTS}, and it is a dead letter now: see `netsky channel poison list {agent}`"
+                    "that was attempt {last}{of}, and it is a dead letter now: see `netsky channel poison list {agent}`"
                 )
             }
             failed => format!("back in the inbox, attempt {} of {MAX_ATTEMPTS}", failed + 1),
