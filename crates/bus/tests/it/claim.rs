@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
 
-use netsky_bus::Error;
+use netsky_bus::{Claim, Error, Put};
 use netsky_model::id::{AgentId, Generation};
-use netsky_model::life::State;
+use netsky_model::life::{MAX_ATTEMPTS, State};
 use netsky_model::name::{Name, Stage};
 use netsky_model::witness::Nobody;
 
@@ -138,4 +138,26 @@ fn what_was_meant_for_one_generation_reaches_no_later_one_and_waits_for_a_later_
     let short = Some(std::time::Duration::from_millis(20));
     assert!(!bus.wait(&me, Generation(4), short).expect("waited"), "what waits is for generation 5");
     assert!(bus.wait(&me, Generation(5), None).expect("waited"));
+}
+
+#[test]
+fn t2_a_reader_that_outlives_its_grace_makes_no_dead_letter_and_the_next_failure_does() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("long")).expect("sent");
+    let attempt = |then: fn() -> Put| {
+        let mut seen = 0;
+        let put = |claim: &Claim| {
+            seen = claim.attempt();
+            then()
+        };
+        bus.drain(&AgentId::root(), 1, OUTSIDE, put).expect("nothing is broken");
+        seen
+    };
+    for n in 1..=MAX_ATTEMPTS {
+        assert_eq!(attempt(|| Put::Stopped), n);
+        assert_eq!(home.counts(), [1, 0, 0, 0, 0], "it waits after attempt {n}");
+    }
+    assert_eq!(attempt(|| Put::Refused("exited 1".to_owned())), MAX_ATTEMPTS + 1);
+    assert_eq!(home.counts(), [0, 0, 0, 0, 1]);
 }

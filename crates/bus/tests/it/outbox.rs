@@ -4,6 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use netsky_bus::Bus;
+use netsky_disk::lock::Lock;
 use netsky_model::envelope::Envelope;
 use netsky_model::id::AgentId;
 use netsky_model::life::State;
@@ -195,4 +196,34 @@ fn many_who_carry_at_once_carry_each_reply_once() {
         waiting(&bus, &AgentId::root()).into_iter().map(|envelope| envelope.text).collect();
     assert_eq!(told.len(), REPLIES);
     assert_eq!(bus.count(&AgentId::root(), State::Written).expect("counted"), REPLIES);
+}
+
+#[test]
+fn who_finds_another_carrier_at_work_touches_nothing() {
+    let home = home_of_agent7();
+    let bus = home.bus(&Nobody);
+    std::fs::write(outbox(&home).join("r1"), REPLY).expect("written");
+    let other = Lock::take(home.layout.outbox_lock(&agent("agent7"))).expect("free");
+    assert_eq!(carry(&bus), (0, 0, 1));
+    assert_eq!(names(&home), ["r1"]);
+    drop(other);
+    assert_eq!(carry(&bus), (1, 0, 0));
+}
+
+#[test]
+fn t18_a_reply_that_waits_is_not_written_over_by_the_next_of_its_name() {
+    let home = home_of_agent7();
+    let limits = Limits { inbox_envelopes: 4, share_percent: 25, burst: 100_000, ..Limits::default() };
+    let bus = home.bus(&Nobody).with_limits(limits);
+    for (text, fate) in [("one", (1, 0, 0)), ("two", (0, 0, 1)), ("three", (0, 0, 2))] {
+        std::fs::write(outbox(&home).join("r1"), REPLY.replace("done", text)).expect("written");
+        assert_eq!(carry(&bus), fate, "{text}");
+    }
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        told.extend(waiting(&bus, &AgentId::root()).into_iter().map(|envelope| envelope.text));
+        bus.drain(&AgentId::root(), 9, OUTSIDE, |_| Ok(())).expect("drained");
+        carry(&bus);
+    }
+    assert_eq!(told, ["one", "two", "three"]);
 }

@@ -161,3 +161,25 @@ fn a_sender_that_waits_for_a_forgotten_id_takes_it_anew() {
         bus.forget_ids(&me(), None, 9, |_| true).expect("forgotten");
     }
 }
+
+#[test]
+fn an_id_that_a_sender_touches_before_its_lock_is_taken_is_not_forgotten() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let send = || {
+        let mut draft = draft("x");
+        draft.id = Some("job-1".parse().expect("valid"));
+        bus.send(draft).expect("sent").duplicate
+    };
+    send();
+    bus.ack(&me(), "job-1").expect("acked");
+    bus.remove_finished(&me(), State::Acked, 9, |_| true).expect("removed");
+    // Entry and mark are old at the first look, and not at the one under the lock.
+    let looks = RefCell::new(0);
+    let is_past = |_| {
+        *looks.borrow_mut() += 1;
+        *looks.borrow() <= 2
+    };
+    assert_eq!(bus.forget_ids(&me(), None, 9, is_past).expect("looked").0.ids, 0);
+    assert!(send(), "its id is known");
+}

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Child;
 
+use netsky_sim::{Call, Ended, Point};
 use serde_json::Value;
 
 use crate::bus_home::Home;
@@ -224,4 +225,21 @@ fn a5_a_dead_letter_without_a_messages_name_is_shown_by_the_name_that_the_list_p
     }
     netsky(&home, &["channel", "poison", "show", "agent0", "first"]).fails_with(3, &["no dead letter"]);
     netsky(&home, &["channel", "poison", "show", "agent0", "Other notes"]).fails_with(2, &["Other notes"]);
+}
+
+#[test]
+fn t3_a_sender_whose_id_is_forgotten_before_it_has_the_lock_takes_it_anew() {
+    let home = Home::init();
+    let entry = home.channel("agent0", "ids").join("job-1");
+    let is_opened = |point: &Point| {
+        let is_entry = point.files.last().is_some_and(|file| *file == entry);
+        point.call == Call::Open && is_entry
+    };
+    let send = home.stepper(["channel", "send", "agent0", "x", "--from", "owner", "--id", "job-1"]);
+    let sender = send.pause_when(is_opened).expect("a sender").expect("it opens the entry of its id");
+    std::fs::remove_file(&entry).expect("as retention forgets it");
+    let sent = sender.resume().expect("its end");
+    assert_eq!(sent.ended, Ended::Exited(0), "{}", sent.stderr);
+    let name = std::fs::read_to_string(&entry).expect("the entry of a message that is there");
+    assert_eq!(home.files("agent0", "inbox").expect("there"), [name.trim_end()]);
 }
