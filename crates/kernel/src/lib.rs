@@ -11,6 +11,7 @@ pub mod session;
 pub mod worker;
 pub mod worker_client;
 
+mod files;
 mod journal;
 mod lines;
 mod log;

@@ -17,6 +17,8 @@ use netsky_model::id::{AgentId, Generation};
 use netsky_model::process::ProcessId;
 use rustix::fs::{Access, AtFlags, CWD, OFlags};
 
+use crate::files;
+
 /// What anchors and workers are called, also where `netsky` stands in for a missing `ostk`: it goes by this name.
 const NAME: &str = "ostk";
 /// Milliseconds between two heartbeats, for tests that cannot wait for the usual ten seconds.
@@ -37,6 +39,7 @@ pub(crate) fn anchor(root: &Path, program: &Path) -> Result<ProcessId> {
     // Said here, to whoever asked: the anchor could only say it in its log, if that.
     rustix::fs::accessat(CWD, layout.root(), Access::WRITE_OK, AtFlags::EACCESS)
         .map_err(|e| Error::new("write in", layout.root(), e))?;
+    files::enough(layout.root())?;
     let root = layout.root().to_str().ok_or_else(|| {
         Error::because("start an anchor for", layout.root(), "the path of a root is UTF-8 text")
     })?;
@@ -69,7 +72,7 @@ pub(crate) fn worker(layout: &KernelLayout, name: &AgentId, generation: Generati
     }
     command
         .arg0(NAME)
-        .args(crate::worker::command_line(layout.root(), name, generation))
+        .args(crate::worker::command_line(layout.root(), name, generation, files::inherited()))
         .env(env::APART, "1")
         .current_dir("/")
         .stdin(Stdio::null())

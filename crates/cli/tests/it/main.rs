@@ -22,6 +22,7 @@ mod durability;
 #[cfg(target_arch = "x86_64")]
 mod errno_points;
 mod everywhere;
+mod few_files;
 mod full_disk;
 mod hostile;
 mod identity;

@@ -39,6 +39,7 @@ mod whoami; // below which session a caller runs
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use crate::files;
 use crate::journal::JournalError;
 use state::Anchor;
 
@@ -79,6 +80,8 @@ pub fn main(root: &Path) -> Result<(), AnchorError> {
     let failed = |source| AnchorError::Io { op: "start the anchor of", path: root.to_owned(), source };
     // Before anything is created: sockets have no mode argument.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    files::enough(root)?;
+    files::take_all();
     let claim = root::claim(root)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let local = tokio::task::LocalSet::new();

@@ -14,10 +14,17 @@ pub struct Args {
     pub name: AgentId,
     /// The generation that was reserved for this start.
     pub generation: Generation,
+    /// How many files its program may hold open; none: as many as the worker.
+    pub files: Option<u64>,
 }
 
-/// The words that follow the program's name: `__worker --root R --name N --generation G`.
-pub fn command_line(root: &Path, name: &AgentId, generation: Generation) -> Vec<OsString> {
+/// The words that follow the program's name: `__worker --root R --name N --generation G [--files F]`.
+pub fn command_line(
+    root: &Path,
+    name: &AgentId,
+    generation: Generation,
+    files: Option<u64>,
+) -> Vec<OsString> {
     let words: [&std::ffi::OsStr; 7] = [
         "__worker".as_ref(),
         "--root".as_ref(),
@@ -27,14 +34,15 @@ pub fn command_line(root: &Path, name: &AgentId, generation: Generation) -> Vec<
         "--generation".as_ref(),
         &OsString::from(generation.to_string()),
     ];
-    words.iter().map(|word| (*word).to_owned()).collect()
+    let files = files.map(|files| ["--files".into(), files.to_string().into()]);
+    words.iter().map(|word| (*word).to_owned()).chain(files.into_iter().flatten()).collect()
 }
 
 impl Args {
     /// Read the words after `__worker`. Unknown options are skipped with their value: a later anchor may say more
     /// than this worker knows.
     pub(super) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Args, String> {
-        let (mut root, mut name, mut generation) = (None, None, None);
+        let (mut root, mut name, mut generation, mut files) = (None, None, None, None);
         let mut words = words.into_iter();
         while let Some(option) = words.next() {
             let value = words.next().ok_or_else(|| format!("{} without a value", option.display()))?;
@@ -46,6 +54,9 @@ impl Args {
                     let number = text()?.parse().map_err(|_| "--generation is not a number".to_owned())?;
                     generation = Some(Generation(number));
                 }
+                Some("--files") => {
+                    files = Some(text()?.parse().map_err(|_| "--files is not a number".to_owned())?);
+                }
                 _ => {}
             }
         }
@@ -54,6 +65,7 @@ impl Args {
             root: root.ok_or_else(|| missing("root"))?,
             name: name.ok_or_else(|| missing("name"))?,
             generation: generation.ok_or_else(|| missing("generation"))?,
+            files,
         })
     }
 }
@@ -65,13 +77,15 @@ mod tests {
     #[test]
     fn what_an_anchor_says_a_worker_understands() {
         let name: AgentId = "agent7".parse().expect("valid");
-        let words = command_line(Path::new("/r"), &name, Generation(3));
-        assert_eq!(words[0], "__worker");
-        let mut later: Vec<OsString> = words[1..].to_vec();
-        later.extend(["--of-a-later-version".into(), "x".into()]);
-        for words in [words[1..].to_vec(), later] {
-            let args = Args::parse(words).expect("understood");
-            assert_eq!(args, Args { root: "/r".into(), name: name.clone(), generation: Generation(3) });
+        for files in [None, Some(1024)] {
+            let words = command_line(Path::new("/r"), &name, Generation(3), files);
+            assert_eq!(words[0], "__worker");
+            let mut later: Vec<OsString> = words[1..].to_vec();
+            later.extend(["--of-a-later-version".into(), "x".into()]);
+            let wanted = Args { root: "/r".into(), name: name.clone(), generation: Generation(3), files };
+            for words in [words[1..].to_vec(), later] {
+                assert_eq!(Args::parse(words).expect("understood"), wanted);
+            }
         }
         assert!(Args::parse(["--root".into()]).is_err());
         assert!(Args::parse(["--name".into(), "../x".into()]).is_err());

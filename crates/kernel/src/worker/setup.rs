@@ -70,7 +70,7 @@ pub(super) fn come_up(args: &Args) -> Result<Worker, Refused> {
         Ok(opened) => opened,
         Err(refused) => return Err(give_up(&mut record, refused)),
     };
-    let Started { id, pid, wires } = match start::start(&record.meta) {
+    let Started { id, pid, wires } = match start::start(&record.meta, args.files) {
         Ok(started) => started,
         Err(why) => return Err(give_up(&mut record, Refused { kind: StartFailure::Program, why })),
     };

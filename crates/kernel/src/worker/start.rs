@@ -1,7 +1,7 @@
 //! Starting the program: its environment, its group or terminal, its death with ours.
 //!
-//! Promise: the program has exactly the environment of its spec and the kernel's names, default signals, no
-//! descriptor but its three, and a SIGKILL waiting for the moment its worker dies.
+//! Promise: the program has exactly the environment of its spec and the kernel's names, default signals, its user's umask
+//! and limit of open files, no descriptor but its three, and a SIGKILL waiting for the moment its worker dies.
 #![expect(
     unsafe_code,
     reason = "code between fork and exec, and closing what was inherited; each has its paragraph"
@@ -22,6 +22,7 @@ use rustix::process::{
 
 use super::pty;
 use super::wires::Wires;
+use crate::files;
 use crate::session::{self, Io, Meta, Spec};
 
 /// A program that was started.
@@ -32,8 +33,8 @@ pub(super) struct Started {
     pub(super) wires: Wires,
 }
 
-/// Start the program of a session; the reason as one line for a person if that fails.
-pub(super) fn start(meta: &Meta) -> Result<Started, String> {
+/// Start the program of a session, which may hold so many files open; the reason as one line for a person if that fails.
+pub(super) fn start(meta: &Meta, files: Option<u64>) -> Result<Started, String> {
     let spec = &meta.spec;
     let program = spec.argv.first().ok_or("the command line is empty")?;
     let cwd = &spec.cwd;
@@ -44,8 +45,8 @@ pub(super) fn start(meta: &Meta) -> Result<Started, String> {
         return Err(format!("the environment has the impossible name {key:?}"));
     }
     let opened = match spec.io {
-        Io::Pty { rows, cols } => spawn_on_terminal(spec, meta, rows, cols),
-        Io::Pipes => spawn_on_pipes(spec, meta),
+        Io::Pty { rows, cols } => spawn_on_terminal(meta, files, rows, cols),
+        Io::Pipes => spawn_on_pipes(meta, files),
     };
     let (pid, wires) = opened.map_err(|e| format!("cannot start {program:?} in {}: {e}", cwd.display()))?;
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or("the system gave an impossible pid")?;
@@ -69,33 +70,52 @@ fn environment(meta: &Meta) -> BTreeMap<String, String> {
     env
 }
 
-fn command(spec: &Spec, meta: &Meta) -> Command {
+fn command(meta: &Meta) -> Command {
+    let spec = &meta.spec;
     #[expect(clippy::disallowed_methods, reason = "the one place that starts a session's program")]
     let mut command = Command::new(&spec.argv[0]);
     command.args(&spec.argv[1..]).current_dir(&spec.cwd).env_clear().envs(environment(meta));
     command
 }
 
-/// The umask of the program: its user's, where that is known.
-fn umask_of(spec: &Spec) -> Mode {
-    spec.umask.map_or(Mode::RWXG | Mode::RWXO, |mask| Mode::from_raw_mode(mask & 0o777))
+/// What a program has from its worker and its user, once it is forked.
+#[derive(Clone, Copy)]
+struct Birth {
+    worker: Pid,
+    /// Its user's, where that is known.
+    umask: Mode,
+    files: Option<u64>,
 }
 
-fn spawn_on_terminal(spec: &Spec, meta: &Meta, rows: u16, cols: u16) -> io::Result<(u32, Wires)> {
+impl Birth {
+    fn new(spec: &Spec, files: Option<u64>) -> Birth {
+        let umask = spec.umask.map_or(Mode::RWXG | Mode::RWXO, |mask| Mode::from_raw_mode(mask & 0o777));
+        Birth { worker: getpid(), umask, files }
+    }
+
+    /// Makes the calling process what it says, with the system calls prctl, getppid, umask, getrlimit and setrlimit alone.
+    fn take_on(self) -> io::Result<()> {
+        die_with(self.worker)?;
+        rustix::process::umask(self.umask);
+        self.files.map_or(Ok(()), files::give_back)?;
+        Ok(())
+    }
+}
+
+fn spawn_on_terminal(meta: &Meta, files: Option<u64>, rows: u16, cols: u16) -> io::Result<(u32, Wires)> {
     let pty = pty::open(rows, cols)?;
-    let mut command = command(spec, meta);
+    let mut command = command(meta);
     command
         .stdin(Stdio::from(pty.slave.try_clone()?))
         .stdout(Stdio::from(pty.slave.try_clone()?))
         .stderr(Stdio::from(pty.slave));
-    let (worker, umask) = (getpid(), umask_of(spec));
-    // SAFETY: between fork and exec the closure makes only system calls that are async-signal-safe (prctl,
-    // getppid, umask, setsid, ioctl) and allocates nothing. Descriptor 0 is the terminal by then: the standard library
+    let birth = Birth::new(&meta.spec, files);
+    // SAFETY: between fork and exec the closure makes only system calls that are async-signal-safe (those of
+    // `take_on`, setsid, ioctl) and allocates nothing. Descriptor 0 is the terminal by then: the standard library
     // puts the three streams in place before it runs this closure.
     unsafe {
         command.pre_exec(move || {
-            die_with(worker)?;
-            rustix::process::umask(umask);
+            birth.take_on()?;
             setsid()?;
             ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?;
             Ok(())
@@ -106,17 +126,13 @@ fn spawn_on_terminal(spec: &Spec, meta: &Meta, rows: u16, cols: u16) -> io::Resu
     Ok((child.id(), Wires::Terminal(pty.master)))
 }
 
-fn spawn_on_pipes(spec: &Spec, meta: &Meta) -> io::Result<(u32, Wires)> {
-    let mut command = command(spec, meta);
+fn spawn_on_pipes(meta: &Meta, files: Option<u64>) -> io::Result<(u32, Wires)> {
+    let mut command = command(meta);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let (worker, umask) = (getpid(), umask_of(spec));
-    // SAFETY: as above; the closure makes only the system calls prctl, getppid and umask.
+    let birth = Birth::new(&meta.spec, files);
+    // SAFETY: as above; the closure makes only the system calls of `take_on`.
     unsafe {
-        command.pre_exec(move || {
-            die_with(worker)?;
-            rustix::process::umask(umask);
-            Ok(())
-        });
+        command.pre_exec(move || birth.take_on());
     }
     let mut child = command.spawn()?;
     let stdin = child.stdin.take().map(OwnedFd::from);

@@ -1,0 +1,56 @@
+//! A shell that allows itself few open files: what it starts lives longer than it, and is not held to that.
+
+use std::process::{Command, Output, Stdio};
+
+use crate::stage::Stage;
+
+/// Says its limit once it is up.
+const AGENT: &str =
+    r#"netsky session up && echo "$(ulimit -Sn) $(ulimit -Hn)" > "$NETSKY_HOME/limits" && exec sleep 100000"#;
+/// With this many an anchor of four sessions ran out.
+const FEW: &str = "20";
+
+/// Runs `netsky up` with one clone after a line of shell.
+fn up_after(stage: &Stage, line: &str) -> Output {
+    let up = stage.command(&["up", "1", "--tick", "2s", "--", "/bin/sh", "-c", AGENT]);
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &format!("{line} && exec \"$@\""), "sh"]).arg(up.get_program()).args(up.get_args());
+    command.env_clear().envs(up.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    command.stdin(Stdio::null()).output().expect("a shell starts")
+}
+
+/// The soft and the hard limit of open files of a process.
+fn limits(pid: u32) -> (String, String) {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("it lives");
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files")).expect("a line");
+    let mut words = line.split_whitespace().map(str::to_owned);
+    (words.next().expect("soft"), words.next().expect("hard"))
+}
+
+#[test]
+fn an_anchor_from_a_shell_with_few_files_has_all_that_the_system_grants_and_programs_have_the_shells() {
+    let stage = Stage::new();
+    let output = up_after(&stage, &format!("ulimit -Sn {FEW}"));
+    assert!(output.status.success(), "{output:?}");
+    let (soft, hard) = limits(stage.anchor().pid);
+    assert_eq!(soft, hard, "the anchor's");
+    for agent in ["agent0", "agent1", "agentinfinity", "netsky-ticker"] {
+        assert_eq!(limits(stage.worker(agent).pid), (hard.clone(), hard.clone()), "the worker of {agent}");
+        assert_eq!(limits(stage.program(agent).pid), (FEW.to_owned(), hard.clone()), "{agent}");
+    }
+    let said = stage.until("the word of an agent", |stage| {
+        std::fs::read_to_string(stage.home().join("limits")).ok().filter(|text| text.ends_with('\n'))
+    });
+    assert_eq!(said, format!("{FEW} {hard}\n"));
+}
+
+#[test]
+fn an_anchor_that_may_never_have_enough_files_is_refused_in_one_line() {
+    let stage = Stage::new();
+    let output = up_after(&stage, "ulimit -n 32");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{output:?}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(told.contains("the hard limit of open files is 32 and it needs 64"), "{told}");
+    assert!(!stage.home().join(".ostk/journal.jsonl").exists(), "nothing was begun");
+}
