@@ -100,6 +100,16 @@ pub enum ConfigError {
     },
 }
 
+/// Settings that keepers do not go by.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {why}", file.file_name().unwrap_or_default().display())]
+pub struct Trouble {
+    /// Which file.
+    pub file: PathBuf,
+    /// What is wrong with it, and what is used instead.
+    pub why: String,
+}
+
 impl Config {
     /// Read the settings; a home without a file has the empty ones. What reads is kept as the good copy.
     ///
@@ -125,12 +135,12 @@ impl Config {
     }
 
     /// Why keepers do not go by the file as it is now; none if they do.
-    pub fn trouble(layout: &Layout) -> Option<String> {
+    pub fn trouble(layout: &Layout) -> Option<Trouble> {
         let why = match state::read(layout.config()) {
             Ok(bytes) => parse(&bytes?).err()?,
             Err(error) => error.to_string(),
         };
-        Some(format!("config.toml: {why}; the last good one is used"))
+        Some(Trouble { file: layout.config(), why: format!("{why}; the last good one is used") })
     }
 
     /// The slot of an agent with the defaults filled in.

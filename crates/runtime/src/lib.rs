@@ -11,5 +11,5 @@ mod config;
 mod outbox;
 
 pub use command::{Launch, TAG_NONCE, TAG_SINCE, inherited};
-pub use config::{Config, ConfigError, Record, Slot};
+pub use config::{Config, ConfigError, Record, Slot, Trouble};
 pub use outbox::carry_all;

@@ -169,7 +169,8 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let last_tick: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
     // What the last tick told stands there already.
     let told = |what: &String| last_tick.as_ref().is_some_and(|last| last.problems.contains(what));
-    problems.extend(Config::trouble(cx.layout).filter(|trouble| !told(trouble)));
+    let trouble = Config::trouble(cx.layout).map(|trouble| trouble.to_string());
+    problems.extend(trouble.filter(|trouble| !told(trouble)));
     // In the order of its way: whoever looks at the request first cannot miss a restart that moves on meanwhile.
     let restart_queued =
         state::exists(cx.layout.restart_request())? || state::exists(cx.layout.restart_processing())?;

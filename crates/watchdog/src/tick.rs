@@ -173,8 +173,10 @@ impl Ticked {
 
 /// The work of a tick; the caller holds the lock.
 pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
-    let mut ticked =
-        Ticked { warnings: Config::trouble(cx.layout).into_iter().collect(), ..Ticked::default() };
+    let mut ticked = Ticked {
+        warnings: Config::trouble(cx.layout).iter().map(ToString::to_string).collect(),
+        ..Ticked::default()
+    };
     let wishes = observe::wishes(cx, &mut ticked.problems)?;
     let wanted = wishes.iter().any(|wish| wish.want == Want::Up);
     let mut client = match Client::connect(&cx.layout.kernel_root()) {

@@ -27,8 +27,8 @@ pub(super) fn check(seen: &Seen) -> Verdict {
         verdict.saw(1);
         content(&file.place, &file.content, &mut verdict);
     }
-    if let Some((file, why)) = seen.config.as_deref().and_then(|trouble| trouble.split_once(": ")) {
-        verdict.note(file, why);
+    if let Some((place, why)) = &seen.config {
+        verdict.note(place, why);
     }
     if seen.record.unread > 0 {
         verdict.note("logs", format!("{} lines of telemetry do not read", seen.record.unread));

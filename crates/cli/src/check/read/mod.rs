@@ -42,7 +42,7 @@ pub(super) struct Seen {
     /// Every file and folder of state that must read, and what could not be looked into.
     pub(super) files: Vec<StateFile>,
     /// Why nobody goes by the settings as they are.
-    pub(super) config: Option<String>,
+    pub(super) config: Option<(String, String)>,
     /// Live processes that say they are of this home.
     pub(super) bearers: Vec<Bearer>,
     /// What lies about: where, and what.
@@ -79,7 +79,7 @@ pub(super) fn look(layout: &Layout) -> netsky_disk::Result<Seen> {
         kernel,
         restart,
         files,
-        config: Config::trouble(layout),
+        config: Config::trouble(layout).map(|trouble| (place(layout, trouble.file), trouble.why)),
         bearers,
         strays,
         lives,
