@@ -58,7 +58,8 @@ pub(crate) fn said(home: &Home, output: Output) -> Said {
     let text = |bytes: Vec<u8>| {
         String::from_utf8(bytes).expect("UTF-8").replace(home.path().to_str().expect("UTF-8"), "$HOME")
     };
-    let code = output.status.code().expect("it was not killed");
+    let status = output.status;
+    let code = status.code().unwrap_or_else(|| panic!("it was killed: {status}"));
     Said { code, out: text(output.stdout), err: text(output.stderr) }
 }
 
