@@ -144,7 +144,7 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::NotUp => Self::new(Kind::NotFound, what).hint("start with `netsky up`"),
             Watchdog::RestartPending(_) => Self::new(Kind::Busy, what).hint("see `netsky status`"),
             Watchdog::BadHandoff(_) => Self::new(Kind::Usage, what).hint("nothing was queued"),
-            Watchdog::Wishing(_) => Self::new(Kind::Busy, what).hint("a restart or another `up` is at work; repeat"),
+            Watchdog::Wishing(_) => Self::new(Kind::Busy, what).hint("a restart is starting agents; repeat"),
             Watchdog::Locked { .. } => Self::new(Kind::Busy, what).hint("another tick is at work; repeat"),
             Watchdog::NotProved(_) => Self::new(Kind::Busy, what)
                 .hint("the constellation stays up and goes on with it; it must run `netsky session up`, look with `netsky attach agent0`"),

@@ -30,8 +30,14 @@ pub(crate) struct How {
     stderr: bool,
 }
 
-/// Prints a session's log.
-pub(crate) fn print(cx: &Context, root: PathBuf, name: &AgentId, how: &How) -> Result<(), Error> {
+/// Prints a session's log; `program` is who says what is missing of it.
+pub(crate) fn print(
+    cx: &Context,
+    program: &str,
+    root: PathBuf,
+    name: &AgentId,
+    how: &How,
+) -> Result<(), Error> {
     if cx.json {
         let what = "logs prints what a program printed, which is no JSON object";
         return Err(Error::new(Kind::Usage, what).hint("leave --json out"));
@@ -64,7 +70,7 @@ pub(crate) fn print(cx: &Context, root: PathBuf, name: &AgentId, how: &How) -> R
                 let missing = to.saturating_sub(from);
                 let what = format!("{missing} bytes of {name} are missing: they are no longer kept");
                 // Apart from the output itself, which can say anything.
-                output::complain("logs", &what);
+                output::complain(program, &what);
                 at = to;
             }
             Chunk::End if how.follow && lives => clock::pause(LOOK),

@@ -263,7 +263,7 @@ impl Layout {
         self.tick_folder().join("restart-child.lock")
     }
 
-    /// Held while wishes are written for what lives, or what lives is started for wishes.
+    /// Held while an `up` writes wishes by what lives, and while a restart starts what lives by wishes.
     pub fn wishes_lock(&self) -> PathBuf {
         self.tick_folder().join("wishes.lock")
     }

@@ -14,7 +14,7 @@ use netsky_kernel::rpc::{Guard, SessionView};
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, Nonce, RestartId};
 use netsky_model::restart::{Inflight, Kind, Phase, STARTUP_GRACE, Started, Status, VERSION};
-use netsky_runtime::{Launch, TAG_NONCE};
+use netsky_runtime::TAG_NONCE;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -123,12 +123,12 @@ impl Child<'_> {
         self.enter(Phase::HandedOff)
     }
 
-    /// Whether a failure will pass: the anchor died (the next tick starts it again), or the new agent0 is up
-    /// and only its handoff could not be written yet.
+    /// Whether a failure will pass: the anchor died (the next tick starts it again), an `up` was stopped while it
+    /// said what runs, or the new agent0 is up and only its handoff could not be written yet.
     fn is_passing(&self, error: &Error) -> bool {
         use netsky_kernel::client::ClientError::{Lost, NotServing, Silent};
         let anchor = matches!(error, Error::Kernel(Lost { .. } | NotServing { .. } | Silent { .. }));
-        anchor || self.status.phase == Phase::UpDetected
+        anchor || matches!(error, Error::Wishing(_)) || self.status.phase == Phase::UpDetected
     }
 
     /// Go on only while this child is the one that the marker names.
@@ -154,12 +154,9 @@ impl Child<'_> {
         if self.status.phase == Phase::Preflight {
             self.enter(Phase::Preflight)?;
         }
-        let programs = self.cx.netsky.parent().unwrap_or(std::path::Path::new("/"));
         for desired in self.to_start()? {
-            if Launch::program(&desired, programs).is_none() {
-                let program = desired.argv.first().cloned().unwrap_or_default();
-                let why = format!("{}: program {program:?} is not executable", desired.agent);
-                return Err(Error::Restart(why));
+            if let Some(why) = perform::no_program(&desired, perform::folder_of(&self.cx.netsky)) {
+                return Err(Error::Restart(format!("{}: {why}", desired.agent)));
             }
             if !desired.cwd.is_dir() {
                 let cwd = desired.cwd.display();
@@ -229,9 +226,11 @@ impl Child<'_> {
     fn spawn(&mut self, client: &mut Client, sessions: &[SessionView], said: &impl Fn(&str)) -> Result<()> {
         // An `up` says what runs before this looks, or finds what was started and noted.
         let _wishes = perform::hold_wishes(self.cx)?;
-        for desired in self.to_start()? {
-            fault::point("watchdog.child.wished")
-                .map_err(|e| netsky_disk::Error::new("start", desired.agent.as_str(), e))?;
+        let wanted = self.to_start()?;
+        fault::point("watchdog.child.wished").map_err(|e| netsky_disk::Error::new("start", "agent0", e))?;
+        // A word: the wait for the lock took from the time that a start may take.
+        self.enter(self.status.phase)?;
+        for desired in wanted {
             self.fence()?;
             let root = desired.agent == AgentId::root();
             match self.start(client, sessions, &desired) {

@@ -68,8 +68,8 @@ pub enum Error {
         /// Why the last tick failed, if it did: most likely what this one meets too.
         failed: Option<String>,
     },
-    /// The child of a restart starts agents, or an `up` says what they are.
-    #[error("the agents' programs were being set or started for {} s", .0.as_secs())]
+    /// The child of a restart starts agents; or an `up` says what they are, and that child waits for it.
+    #[error("agents were being started, or their programs said, for {} s", .0.as_secs())]
     Wishing(Duration),
     /// The new agent0 did not prove itself in time.
     #[error("agent0 did not prove that it is up within {} s", .0.as_secs())]
@@ -116,10 +116,13 @@ impl Error {
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 fn live(agents: &[AgentId]) -> String {
-    let names: Vec<&str> = agents.iter().map(AgentId::as_str).collect();
-    match names.as_slice() {
-        [first @ .., last] if !first.is_empty() => format!("{} and {last} live", first.join(", ")),
-        names => format!("{} lives", names.concat()),
+    match agents {
+        [] => "nobody lives".to_owned(),
+        [one] => format!("{one} lives"),
+        [first @ .., last] => {
+            let first: Vec<&str> = first.iter().map(AgentId::as_str).collect();
+            format!("{} and {last} live", first.join(", "))
+        }
     }
 }
 

@@ -107,7 +107,7 @@ impl Held {
     }
 
     /// One step is done: the deadline counts from here.
-    fn got_on(&mut self) -> Result<()> {
+    pub(crate) fn got_on(&mut self) -> Result<()> {
         let failed = self.failed.clone();
         Ok(self.lock.note(&Holder { process: process::identity()?, since: clock::stamp(), failed })?)
     }

@@ -80,14 +80,16 @@ pub fn plan(layout: &Layout, caller: &Caller, wish: &Wish) -> Result<Plan> {
 /// agent0 is waited for.
 ///
 /// # Errors
-/// An agent lives with another program (nothing was changed), or agent0 did not prove itself in time (it is left to the
+/// An agent lives with another program or a restart goes on starting agents (nothing was changed), or agent0 did not prove itself in time (it is left to the
 /// tick, which goes on with it). That another agent could not be started is a problem in the result.
 pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<Upped> {
     let root = AgentId::root();
     let (before, ticked) = {
         let mut held = Held::take(cx)?;
         let mut client = cx.anchor()?;
+        held.got_on()?;
         let sessions = say_wishes(cx, plan, &mut client)?;
+        held.got_on()?;
         let mut ticked = tick::run(cx, &mut held)?.each_once();
         ticked.done.extend(kept(cx, plan)?);
         let before = sessions.into_iter().find(|session| session.name == root);

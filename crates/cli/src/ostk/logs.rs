@@ -18,6 +18,6 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        print(cx, cx.kernel_root()?, &self.name, &self.how)
+        print(cx, "ostk", cx.kernel_root()?, &self.name, &self.how)
     }
 }

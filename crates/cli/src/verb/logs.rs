@@ -19,9 +19,11 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        print(cx, cx.home()?.kernel_root(), &self.agent, &self.how).map_err(|error| match error.kind {
-            Kind::NotFound => error.hint("see `netsky status`"),
-            _ => error,
+        print(cx, "netsky", cx.home()?.kernel_root(), &self.agent, &self.how).map_err(|error| {
+            match error.kind {
+                Kind::NotFound => error.hint("see `netsky status`"),
+                _ => error,
+            }
         })
     }
 }

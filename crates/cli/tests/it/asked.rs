@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use netsky_disk::clock;
+use netsky_disk::lock::Lock;
 use netsky_disk::process::{PidFd, Signal, is_alive};
 
 use crate::stage::{QUIET, Stage};
@@ -100,14 +101,17 @@ fn up_while_a_restart_starts_agent0_corrects_what_it_starts() {
     let stage = Stage::up(0, silent, "300ms");
     // It has read what agent0 is, and starts that.
     let child = stage.stopped_child_at("watchdog.child.wished");
-    let up = stage.command(&["up", "0", "--", "/bin/sh", "-c", QUIET]).stdout(Stdio::piped()).spawn();
+    let mut up = stage.command(&["up", "0", "--", "/bin/sh", "-c", QUIET]);
+    let up = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let lock = stage.home().join("state/tick/watchdog.lock");
+    stage.until("its lock", |_| Lock::is_held(&lock).expect("looked").then_some(()));
     // Long enough to write another program, were nothing in its way.
     clock::pause(Duration::from_secs(1));
     stage.signal(&child, Signal::CONT);
     stage.signal(&stage.program("netsky-ticker"), Signal::CONT);
     let told = up.expect("starts").wait_with_output().expect("ends");
-    let text = String::from_utf8(told.stdout).expect("text");
-    assert!(told.status.success() && text.contains("agent0 session 3 starting at "), "{text}");
+    let (text, err) = (String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+    assert!(told.status.success() && text.contains("agent0 session 3 starting at "), "{text}{err}");
 }
 
 #[test]

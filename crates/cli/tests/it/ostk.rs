@@ -189,8 +189,13 @@ fn a_reader_slower_than_the_log_is_told_how_many_bytes_it_missed() {
     folder.until("its end", |folder| folder.json(&["kernel", "ps"])["sessions"][0]["state"] == "exited");
     let Output { status, stdout, stderr } = reader.wait_with_output().expect("it ends");
     let told = String::from_utf8(stderr).expect("text");
-    let number = |line: &str| line.split(' ').nth(1)?.parse::<usize>().ok();
-    let missing: usize = told.lines().map(|line| number(line).expect("so many")).sum();
+    let said = |line: &str| {
+        let number = line
+            .strip_prefix("ostk: ")?
+            .strip_suffix(" bytes of agent0 are missing: they are no longer kept")?;
+        number.parse::<usize>().ok()
+    };
+    let missing: usize = told.lines().map(|line| said(line).expect("so many")).sum();
     assert!(status.success() && missing > 0, "{told}");
     assert_eq!(stdout.len() + missing, much, "{told}");
     assert!(stdout.iter().all(|byte| *byte == b'x'), "its output, and nothing else");
