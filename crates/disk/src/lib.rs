@@ -42,7 +42,9 @@ pub mod sim;
 
 mod error;
 mod namespace;
+mod room;
 mod seam;
 mod sys;
 
 pub use error::{Error, ReadError, Result};
+pub use room::room;

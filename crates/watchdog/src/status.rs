@@ -26,6 +26,9 @@ use crate::observe;
 use crate::session_up::UpProof;
 use crate::tick::{self, FailedTick, LastTick};
 
+/// Bytes that a start needs: its rows, its description, its output's file. With less a disk counts as full.
+const FULL: u64 = 64 * 1024;
+
 /// A constellation at one moment.
 #[derive(Debug, Clone, Serialize)]
 pub struct StatusReport {
@@ -119,6 +122,15 @@ fn trying(cx: &Context<'_>, agent: &AgentId) -> Option<Trying> {
     (!wait.is_zero() || attempts.crashloop).then_some(trying)
 }
 
+/// Whether the disk is too full to start who is down: no tick may have come since that could say so.
+fn no_room_for(cx: &Context<'_>, down: &[String]) -> Option<String> {
+    let home = cx.layout.home();
+    let left = netsky_disk::room(home).ok().filter(|left| *left < FULL && !down.is_empty())?;
+    let why = format!("the disk of {} is full ({left} bytes left)", home.display());
+    let todo = "nothing was lost, make room and the next tick starts what is down";
+    Some(format!("{} cannot be started: {why}; {todo}", down.join(", ")))
+}
+
 /// The restart that is under way.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestartView {
@@ -153,19 +165,23 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     }
     let (anchor_epoch, sessions) = answer.map(|(epoch, list)| (Some(epoch), list)).unwrap_or_default();
     let restarting = state::exists(cx.layout.restart_inflight())?;
-    let mut agents = Vec::new();
+    let (mut agents, mut down) = (Vec::new(), Vec::new());
     for desired in observe::wishes(cx, &mut problems)? {
         let listed = sessions.iter().find(|session| session.name == desired.agent).cloned();
         let known = || anchor_epoch.is_none().then(|| known::session(cx, &desired.agent)).flatten();
         let mut agent = agent_status(cx, &desired, listed.or_else(known).as_ref())?;
         let started = agent.pid.is_some() || agent.state.as_deref() == Some(SessionState::Starting.word());
         let comes = started || restarting && desired.agent == AgentId::root();
+        if desired.want == Want::Up && !started {
+            down.push(agent.id.to_string());
+        }
         if desired.want == Want::Up && !comes {
             agent.trying = trying(cx, &desired.agent);
         }
         problems.extend(agent.trying.as_ref().map(|trying| trying.line(&agent.id)));
         agents.push(agent);
     }
+    problems.extend(no_room_for(cx, &down));
     let last_tick: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
     // What the last tick told stands there already.
     let told = |what: &String| last_tick.as_ref().is_some_and(|last| last.problems.contains(what));

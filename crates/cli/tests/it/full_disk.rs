@@ -59,6 +59,23 @@ echo "reserve: $(stat -c %s "$NETSKY_HOME/state/reserve")"
 "$NETSKY" check >&2; echo "check $?"
 "#;
 
+/// agent0 ends on a full disk, before any tick.
+const DOWN: &str = r#"
+mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+agent0() { "$NETSKY" status | awk '$1 == "agent0" {print $6}'; }
+"$NETSKY" up 0 --tick 10m -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+pid=$(agent0)
+"$NETSKY" status --json
+kill -9 "$pid"
+for _ in $(seq 900); do test "$(agent0)" != "$pid" && break; sleep 0.1; done
+"$NETSKY" status --json
+rm "$PLACE/fill"
+"$NETSKY" status --json
+"$NETSKY" down >/dev/null
+"#;
+
 /// Runs a script in a mount namespace of its own, with `NETSKY` the program and `PLACE` the folder to mount on; none, and
 /// told as skipped, where there may be no such namespace.
 pub(crate) fn apart(script: &str, place: &Path) -> Option<Output> {
@@ -79,6 +96,22 @@ pub(crate) fn apart(script: &str, place: &Path) -> Option<Output> {
         .output()
         .expect("it ran a moment ago");
     Some(output)
+}
+
+#[test]
+fn status_itself_says_that_agent0_is_down_for_want_of_room_and_what_to_do() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let Some(output) = apart(DOWN, place.path()) else { return };
+    let out = String::from_utf8_lossy(&output.stdout);
+    let told: Vec<bool> = out
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["problems"].to_string())
+        .map(|problems| {
+            problems.contains("agent0 cannot be started: the disk of ")
+                && problems.contains("make room and the next tick")
+        })
+        .collect();
+    assert_eq!(told, [false, true, false], "alive, dead, with room: {output:?}");
 }
 
 #[test]
