@@ -14,7 +14,8 @@ use crate::lock::Lock;
 use crate::{random, state};
 
 /// What of `state/` belongs to the home wherever it is.
-const KEPT: [&str; 6] = ["clock", "clock.lock", "key", "reserve", "loops", "cron-state.toml"];
+const KEPT: [&str; 7] =
+    ["clock", "clock.lock", "key", "reserve", "reserve-retention", "loops", "cron-state.toml"];
 
 /// What an adoption did.
 #[derive(Debug, Clone, PartialEq, Eq)]

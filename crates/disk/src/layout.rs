@@ -338,6 +338,11 @@ impl Layout {
         self.state().join("reserve")
     }
 
+    /// Room that is kept for telling what the retention removes from a full disk.
+    pub fn retention_reserve(&self) -> PathBuf {
+        self.state().join("reserve-retention")
+    }
+
     /// agentinfinity has started.
     pub fn infinity_ready(&self) -> PathBuf {
         self.state().join("agentinfinity-ready")

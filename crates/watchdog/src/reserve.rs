@@ -1,39 +1,41 @@
-//! Room on the disk that belongs to nobody until `down` or the retention needs it: an agent may fill a disk, and must
-//! not keep itself from being ended by that, nor what has to go from going.
+//! Room on the disk that belongs to nobody until it is needed: an agent may fill a disk, and must not keep itself from
+//! being ended by that, nor what has to go from going. The two have rooms of their own: whoever fills the disk lives on
+//! while the retention works, and may take what that sets free.
+
+use std::path::Path;
 
 use netsky_disk::state;
 
 use crate::context::Context;
 use crate::error::Result;
 
-/// How much: the wishes of a large constellation, its handoff and a few folders.
-const SIZE: usize = 1024 * 1024;
+/// For `down`: the wishes of a large constellation, its handoff and a few folders.
+const DOWN: usize = 1024 * 1024;
+/// For the retention: what is told of the messages that one tick removes.
+const RETENTION: usize = 128 * 1024;
 
-/// Have it, if there is room; a full disk is no trouble of this tick's own.
+/// Have both, where there is room; a full disk is no trouble of this tick's own.
 pub(crate) fn keep(cx: &Context<'_>) -> Result<()> {
-    let path = cx.layout.reserve();
-    if state::exists(&path)? {
-        return Ok(());
-    }
-    // Asked first: to try is to fill the disk.
-    if netsky_disk::room(cx.layout.home())? < SIZE as u64 {
+    have(cx, &cx.layout.reserve(), DOWN)?;
+    have(cx, &cx.layout.retention_reserve(), RETENTION)
+}
+
+fn have(cx: &Context<'_>, path: &Path, size: usize) -> Result<()> {
+    // Asked before: to try is to fill the disk.
+    if state::exists(path)? || netsky_disk::room(cx.layout.home())? < size as u64 {
         return Ok(());
     }
     // Written, not only set aside: a hole in a file keeps no room.
-    match state::write(&path, &vec![b'.'; SIZE]) {
+    match state::write(path, &vec![b'.'; size]) {
         Err(error) if error.is_full() => Ok(()),
         written => Ok(written?),
     }
 }
 
-/// Does `work`; where the disk is full once more with this room, which is taken back after it if there is any left.
+/// Does the retention's `work`; where the disk is full, once more with its room. The next tick has that again.
 pub(crate) fn lend<T>(cx: &Context<'_>, mut work: impl FnMut() -> Result<T>) -> Result<T> {
     match work() {
-        Err(error) if error.is_full() && state::remove(cx.layout.reserve())? => {
-            let done = work();
-            keep(cx)?;
-            done
-        }
+        Err(error) if error.is_full() && state::remove(cx.layout.retention_reserve())? => work(),
         done => done,
     }
 }

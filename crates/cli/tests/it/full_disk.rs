@@ -34,7 +34,7 @@ cat /dev/zero > "$PLACE/fill" 2>/dev/null
 "$NETSKY" ledger rebuild >/dev/null; echo "rebuild $?"
 "#;
 
-/// As [`SCRIPT`], with more finished mail than the slack of a log has room to tell of, and the reserve that a tick of a
+/// As [`SCRIPT`], with more finished mail than the slack of a log has room to tell of, and the room that a tick of a
 /// constellation sets aside.
 const RETENTION: &str = r#"
 mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
@@ -51,11 +51,15 @@ acked=$(date +%s)
 until [ "$(date +%s)" -gt $((acked + 2)) ]; do sleep 0.1; done
 echo '[mail]
 keep_acked = "1s"' > "$NETSKY_HOME/config.toml"
-head -c 1048576 /dev/zero > "$NETSKY_HOME/state/reserve"
+for size in reserve:1048576 reserve-retention:131072; do
+  head -c "${size#*:}" /dev/zero > "$NETSKY_HOME/state/${size%:*}"
+done
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
 "$NETSKY" watchdog tick >&2; echo "tick $?"
 echo "acked: $(ls "$NETSKY_HOME/channels/agent/agent0/acked" | wc -l)"
-echo "reserve: $(stat -c %s "$NETSKY_HOME/state/reserve")"
+(cd "$NETSKY_HOME/state" && stat -c "%n: %s" reserve reserve-retention)
+"$NETSKY" watchdog tick >&2
+(cd "$NETSKY_HOME/state" && stat -c "%n: %s" reserve-retention)
 "$NETSKY" check >&2; echo "check $?"
 "#;
 
@@ -129,7 +133,11 @@ fn fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk() {
     let Some(output) = apart(RETENTION, place.path()) else { return };
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let lines: Vec<_> = out.lines().collect();
-    assert_eq!(lines, ["tick 0", "acked: 0", "reserve: 1048576", "check 0"], "{err}");
+    assert_eq!(
+        lines,
+        ["tick 0", "acked: 0", "reserve: 1048576", "reserve-retention: 131072", "check 0"],
+        "{err}"
+    );
 }
 
 #[test]
