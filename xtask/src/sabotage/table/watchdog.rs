@@ -323,4 +323,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "ups_and_downs::agentinfinity_carries_by_the_limits_of_now",
     },
+    Safeguard {
+        name: "a full disk lends its reserve to what makes room",
+        faults: "FM-fact append I1",
+        file: "crates/watchdog/src/retention.rs",
+        find: "reserve::lend(cx, || remove(cx, &agent, terms, &mut known, &mut budget, ticked))",
+        replace: "remove(cx, &agent, terms, &mut known, &mut budget, ticked)",
+        package: "netsky",
+        target: IT,
+        test: "full_disk::fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk",
+    },
 ];
