@@ -9,33 +9,37 @@ use netsky_disk::state;
 use crate::context::Context;
 use crate::error::Result;
 
-/// For `down`: the wishes of a large constellation, its handoff and a few folders.
-const DOWN: usize = 1024 * 1024;
-/// For the retention: what is told of the messages that one tick removes.
-const RETENTION: usize = 128 * 1024;
+/// How much of each: the wishes of a large constellation, its handoff and a few folders; a block for the id of each
+/// message that one tick removes, and what is told of them.
+const SIZE: usize = 1024 * 1024;
 
 /// Have both, where there is room; a full disk is no trouble of this tick's own.
 pub(crate) fn keep(cx: &Context<'_>) -> Result<()> {
-    have(cx, &cx.layout.reserve(), DOWN)?;
-    have(cx, &cx.layout.retention_reserve(), RETENTION)
+    have(cx, &cx.layout.reserve())?;
+    have(cx, &cx.layout.retention_reserve())
 }
 
-fn have(cx: &Context<'_>, path: &Path, size: usize) -> Result<()> {
+fn have(cx: &Context<'_>, path: &Path) -> Result<()> {
     // Asked before: to try is to fill the disk.
-    if state::exists(path)? || netsky_disk::room(cx.layout.home())? < size as u64 {
+    if state::exists(path)? || netsky_disk::room(cx.layout.home())? < SIZE as u64 {
         return Ok(());
     }
     // Written, not only set aside: a hole in a file keeps no room.
-    match state::write(path, &vec![b'.'; size]) {
+    match state::write(path, &vec![b'.'; SIZE]) {
         Err(error) if error.is_full() => Ok(()),
         written => Ok(written?),
     }
 }
 
-/// Does the retention's `work`; where the disk is full, once more with its room. The next tick has that again.
+/// Does the retention's `work`; where the disk is full, once more with its room, which is taken back after it.
 pub(crate) fn lend<T>(cx: &Context<'_>, mut work: impl FnMut() -> Result<T>) -> Result<T> {
     match work() {
-        Err(error) if error.is_full() && state::remove(cx.layout.retention_reserve())? => work(),
+        Err(error) if error.is_full() && state::remove(cx.layout.retention_reserve())? => {
+            let done = work();
+            // What came of the work is the answer; the next tick tries for the room again, and says what is wrong.
+            let _ = have(cx, &cx.layout.retention_reserve());
+            done
+        }
         done => done,
     }
 }

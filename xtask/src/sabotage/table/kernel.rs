@@ -333,4 +333,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "few_files::an_anchor_from_a_shell_with_few_files_has_all_that_the_system_grants_and_programs_have_the_shells",
     },
+    Safeguard {
+        name: "no anchor is started with too few files",
+        faults: "A24",
+        file: "crates/kernel/src/start.rs",
+        find: "    files::enough(layout.root())?;\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "few_files::an_anchor_that_may_never_have_enough_files_is_refused_in_one_line",
+    },
 ];

@@ -324,7 +324,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "ups_and_downs::agentinfinity_carries_by_the_limits_of_now",
     },
     Safeguard {
-        name: "a full disk lends its reserve to what makes room",
+        name: "a full disk lends its room to what makes room",
         faults: "FM-fact append I1",
         file: "crates/watchdog/src/retention.rs",
         find: "reserve::lend(cx, || remove(cx, &agent, terms, &mut known, &mut budget, ticked))",
@@ -332,5 +332,15 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky",
         target: IT,
         test: "full_disk::fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk",
+    },
+    Safeguard {
+        name: "status sees a full disk by itself",
+        faults: "",
+        file: "crates/watchdog/src/status.rs",
+        find: "    problems.extend(no_room_for(cx, &down));\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "full_disk::status_itself_says_that_agent0_is_down_for_want_of_room_and_what_to_do",
     },
 ];
