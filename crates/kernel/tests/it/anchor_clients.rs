@@ -105,13 +105,13 @@ fn a_program_without_descriptors_to_spare_delays_clients_and_lives() {
     let mut world = World::new();
     let serve = world.serve();
     let mut limited = std::process::Command::new("/bin/sh");
-    limited.args(["-c", "ulimit -n 32; exec \"$@\"", "sh"]).arg(serve.get_program()).args(serve.get_args());
+    limited.args(["-c", "ulimit -n 64; exec \"$@\"", "sh"]).arg(serve.get_program()).args(serve.get_args());
     let client = world.anchor_by(limited);
     let first = client.hello().clone();
     drop(client);
     let crowd: Vec<UnixStream> =
         (0..100).filter_map(|_| UnixStream::connect(world.layout().sock()).ok()).collect();
-    assert!(crowd.len() >= 32);
+    assert!(crowd.len() >= 64);
     drop(crowd);
     let mut client = until("it serves again", || netsky_kernel::client::Client::connect(&world.root).ok());
     assert_eq!(*client.hello(), first, "it is the same anchor");
