@@ -145,3 +145,15 @@ impl ReadError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enospc_a_full_disk_is_known_through_an_io_error() {
+        let full = Error::new("write", "/a", rustix::io::Errno::NOSPC);
+        let passed_on = Error::new("tell", "/b", io::Error::from(full));
+        assert!(passed_on.is_full(), "{passed_on}");
+    }
+}

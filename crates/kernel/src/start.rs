@@ -39,7 +39,6 @@ pub(crate) fn anchor(root: &Path, program: &Path) -> Result<ProcessId> {
     // Said here, to whoever asked: the anchor could only say it in its log, if that.
     rustix::fs::accessat(CWD, layout.root(), Access::WRITE_OK, AtFlags::EACCESS)
         .map_err(|e| Error::new("write in", layout.root(), e))?;
-    files::enough(layout.root())?;
     let root = layout.root().to_str().ok_or_else(|| {
         Error::because("start an anchor for", layout.root(), "the path of a root is UTF-8 text")
     })?;

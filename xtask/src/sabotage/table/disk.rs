@@ -303,4 +303,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "worlds::users::must_show_a4_two_users_have_a_constellation_each_and_root_is_refused_at_the_others",
     },
+    Safeguard {
+        name: "no room stays no room whatever error says it",
+        faults: "FM-fact append",
+        file: "crates/disk/src/error.rs",
+        find: "io::Error::new(error.source.kind(), error)",
+        replace: "io::Error::other(error)",
+        package: "netsky-disk",
+        target: UNIT,
+        test: "error::tests::enospc_a_full_disk_is_known_through_an_io_error",
+    },
 ];

@@ -334,10 +334,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "few_files::an_anchor_from_a_shell_with_few_files_has_all_that_the_system_grants_and_programs_have_the_shells",
     },
     Safeguard {
-        name: "no anchor is started with too few files",
+        name: "no anchor serves with too few files",
         faults: "A24",
-        file: "crates/kernel/src/start.rs",
-        find: "    files::enough(layout.root())?;\n",
+        file: "crates/kernel/src/anchor/mod.rs",
+        find: "    files::enough(root)?;\n",
         replace: "",
         package: "netsky",
         target: IT,

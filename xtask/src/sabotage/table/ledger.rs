@@ -123,14 +123,4 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "query::a15_a_hundred_statements_that_are_no_questions_change_nothing",
     },
-    Safeguard {
-        name: "a telling that found no room says so",
-        faults: "FM-fact append",
-        file: "crates/ledger/src/telemetry.rs",
-        find: "Ok(logs::append_durable(&self.layout, logs::TELEMETRY, now.wall, &lines)?)",
-        replace: "logs::append_durable(&self.layout, logs::TELEMETRY, now.wall, &lines).map_err(io::Error::other)",
-        package: "netsky",
-        target: IT,
-        test: "full_disk::fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk",
-    },
 ];
