@@ -2,6 +2,9 @@
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use netsky_disk::process::{PidFd, Signal, identify_child};
 
 use crate::bus_home::Home;
 
@@ -31,6 +34,19 @@ pub(crate) fn program(home: &Home, args: &[&str]) -> Command {
 /// Runs it to its end.
 pub(crate) fn netsky(home: &Home, args: &[&str]) -> Said {
     said(home, program(home, args).output().expect("the program starts"))
+}
+
+/// Runs to its end what is refused, and must not serve instead: it is killed after a minute, and then has no exit code.
+pub(crate) fn refusal(mut command: Command) -> Output {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("the program starts");
+    let id = identify_child(child.id()).expect("nobody has waited for it");
+    if let Some(held) = PidFd::open(&id).expect("looked")
+        && !held.wait(Duration::from_secs(60)).expect("waited for")
+    {
+        held.signal(Signal::KILL).expect("ours");
+    }
+    child.wait_with_output().expect("it ended")
 }
 
 /// Runs it as something below a session of `agent`.

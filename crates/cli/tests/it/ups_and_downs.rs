@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use netsky_disk::process::Signal;
 use serde_json::Value;
 
+use crate::screen::refusal;
 use crate::stage::{QUIET, Stage};
 
 /// The envelopes of agent0 that wait.
@@ -212,8 +213,13 @@ fn a_second_ticker_and_a_second_agentinfinity_are_refused_with_the_pid_of_the_fi
         stage
             .until("its lock", |_| netsky_disk::lock::Lock::is_held(&lock).expect("looked at").then_some(()));
         let pid = stage.program(keeper).pid;
-        let (exit, line) = stage.refused(&args);
-        assert!(exit == 5 && line.contains(&format!("{keeper} runs already as pid {pid}")), "{exit} {line}");
+        let second = refusal(stage.command(&args));
+        let line = String::from_utf8(second.stderr).expect("text");
+        assert!(
+            second.status.code() == Some(5) && line.contains(&format!("{keeper} runs already as pid {pid}")),
+            "{} {line}",
+            second.status
+        );
     }
 }
 

@@ -11,7 +11,7 @@ use netsky_model::process::ProcessId;
 use serde_json::Value;
 
 use crate::bus_home::{Home, surfacings};
-use crate::screen::{netsky, program, said};
+use crate::screen::{netsky, program, refusal, said};
 
 /// Nothing waits this long when all is well.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -287,9 +287,9 @@ fn one_consumer_an_agent_and_a_newer_generation_takes_the_place_of_an_older_one(
     let mut third = Consumer::start(inside("3"));
     assert!(third.line().contains("first"));
     let pid = third.child.id();
-    netsky(&home, &["channel", "watch", "agent7"])
+    said(&home, refusal(program(&home, &["channel", "watch", "agent7"])))
         .fails(5, &format!("agent7 has a consumer already: process {pid}; take its place with --replace"));
-    let older = said(&home, inside("2").output().expect("it ends"));
+    let older = said(&home, refusal(inside("2")));
     older.fails_with(5, &["agent7 has a consumer already"]);
     let mut fourth = Consumer::start(inside("4"));
     let (status, _) = third.end();
