@@ -27,10 +27,7 @@ pub(crate) struct How {
 
 /// Attaches to a session until its end or the key.
 pub(crate) fn attach(cx: &Context, root: PathBuf, name: AgentId, how: &How) -> Result<(), Error> {
-    if cx.json {
-        let what = "attach shows a terminal, which is no JSON object";
-        return Err(Error::new(Kind::Usage, what).hint("leave --json out"));
-    }
+    cx.no_json("attach shows a terminal")?;
     let options = Options {
         layout: KernelLayout::new(root),
         name: name.clone(),

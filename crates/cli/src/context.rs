@@ -116,6 +116,14 @@ impl Context {
         })
     }
 
+    /// Refuses `--json` where what a verb does has no such form.
+    pub(crate) fn no_json(&self, what: &str) -> Result<(), Error> {
+        if !self.json {
+            return Ok(());
+        }
+        Err(Error::new(Kind::Usage, format!("{what}, which is no JSON object")).hint("leave --json out"))
+    }
+
     /// Refuses what is the owner's alone to whatever runs below a session.
     pub(crate) fn owner_only(&self, what: &str) -> Result<(), Error> {
         match self.caller() {

@@ -38,10 +38,7 @@ pub(crate) fn print(
     name: &AgentId,
     how: &How,
 ) -> Result<(), Error> {
-    if cx.json {
-        let what = "logs prints what a program printed, which is no JSON object";
-        return Err(Error::new(Kind::Usage, what).hint("leave --json out"));
-    }
+    cx.no_json("logs prints what a program printed")?;
     let layout = KernelLayout::new(root);
     if netsky_disk::state::read(layout.meta(name))?.is_none() {
         return Err(Error::new(Kind::NotFound, format!("no session {name}")).hint("see `ostk kernel ps`"));

@@ -1,7 +1,8 @@
 //! From the command line to an exit code, the same way for both programs.
 //!
 //! Promise: one line on standard error for every failure, nothing else there (a running consumer says so of each message
-//! that comes back, and `logs` how many bytes are no longer kept); `--version` and `--help` open no file of the home. What a verb does is left to its own file.
+//! that comes back, and `logs` how many bytes are no longer kept); `--version` and `--help` open no file of the
+//! home. What a verb does is left to its own file.
 
 use std::io::Write as _;
 use std::process::ExitCode;

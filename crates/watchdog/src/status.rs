@@ -124,8 +124,11 @@ fn trying(cx: &Context<'_>, agent: &AgentId) -> Option<Trying> {
 
 /// Whether the disk is too full to start who is down: no tick may have come since that could say so.
 fn no_room_for(cx: &Context<'_>, down: &[String]) -> Option<String> {
+    if down.is_empty() {
+        return None;
+    }
     let home = cx.layout.home();
-    let left = netsky_disk::room(home).ok().filter(|left| *left < FULL && !down.is_empty())?;
+    let left = netsky_disk::room(home).ok().filter(|left| *left < FULL)?;
     let why = format!("the disk of {} is full ({left} bytes left)", home.display());
     let todo = "nothing was lost, make room and the next tick starts what is down";
     Some(format!("{} cannot be started: {why}; {todo}", down.join(", ")))
