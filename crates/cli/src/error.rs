@@ -148,6 +148,7 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::Locked { .. } => Self::new(Kind::Busy, what).hint("another tick is at work; repeat"),
             Watchdog::NotProved(_) => Self::new(Kind::Busy, what)
                 .hint("the constellation stays up and goes on with it; it must run `netsky session up`, look with `netsky attach agent0`"),
+            Watchdog::Overtaken(_) => Self::new(Kind::Busy, what).hint("see `netsky status`"),
             Watchdog::EndedBeforeUp(_) | Watchdog::EndedAfterUp(_) => Self::new(Kind::Busy, what)
                 .hint("it is tried again, later and later; look with `netsky logs agent0`, stop with `netsky down`"),
             Watchdog::Superseded => Self::new(Kind::Busy, what),

@@ -17,6 +17,7 @@ use netsky_disk::process::{is_stopped, probe};
 use netsky_disk::{clock, peer, state};
 use netsky_model::id::AgentId;
 use netsky_model::process::{Life, ProcessId};
+use rustix::io::Errno;
 use serde_json::Value;
 
 use crate::lines::{Line, Lines};
@@ -37,6 +38,8 @@ const STARTUP: Duration = Duration::from_secs(15);
 const STARTS: u32 = 5;
 /// How often a starter looks whether the anchor greets.
 const STARTUP_STEP: Duration = Duration::from_millis(10);
+/// Bytes that a start needs: its rows, its description, its output's file. With less a disk counts as full.
+pub const ROOM: u64 = 64 * 1024;
 /// Most bytes of a line of an anchor's log that are shown.
 const LAST_WORDS: u64 = 1024;
 
@@ -195,7 +198,7 @@ impl Client {
                     let vacant =
                         probe(&started) == Life::Dead && !Lock::is_held(KernelLayout::new(root).lock())?;
                     if vacant && starts == STARTS {
-                        return Err(ClientError::Ends { root: root.to_owned(), why: last_words(root) });
+                        return Err(ends(root));
                     }
                     if vacant {
                         started = start::anchor(root, program)?;
@@ -471,6 +474,15 @@ fn silent(root: &Path, waited: Duration) -> ClientError {
 }
 
 /// The newest line of an anchor's log.
+/// Why no anchor stays.
+fn ends(root: &Path) -> ClientError {
+    match netsky_disk::room(root) {
+        // It cannot say so itself: its log is on that disk.
+        Ok(0..ROOM) => netsky_disk::Error::new("start an anchor for", root, Errno::NOSPC).into(),
+        _ => ClientError::Ends { root: root.to_owned(), why: last_words(root) },
+    }
+}
+
 fn last_words(root: &Path) -> String {
     let mut end = Vec::new();
     // Without a log there are no words.

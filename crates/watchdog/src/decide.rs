@@ -13,6 +13,9 @@ use crate::observe::{Observed, Request, Underway};
 /// How long the anchor may take to revive what it keeps itself before the tick asks it to.
 const ANCHORS_OWN: Duration = Duration::from_secs(120);
 
+/// What is said until then.
+pub(crate) const KEPT: &str = "it has ended; it is started again within a minute";
+
 /// What a tick does.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
@@ -216,17 +219,20 @@ fn decide_other(seen: &Observed, desired: &Desired) -> Option<Effect> {
         Want::Up if lives => session.and_then(|session| settled(seen, desired, session)),
         Want::Up => match session.filter(|session| is_for(session, desired)) {
             None => Some(start(desired, session, false)),
-            Some(session) if desired.agent.number().is_none() => decide_kept(seen, desired, session),
+            Some(session) if desired.agent.number().is_none() => Some(decide_kept(seen, desired, session)),
             Some(_) => backoff(seen, desired).or_else(|| Some(start(desired, session, true))),
         },
     }
 }
 
 /// agentinfinity and the ticker are revived by the anchor; the tick steps in only when it does not.
-fn decide_kept(seen: &Observed, desired: &Desired, session: &SessionView) -> Option<Effect> {
-    let ended = session.ended_at.as_ref()?;
-    let overdue = session.state == SessionState::Stopped || seen.now.since(ended) > ANCHORS_OWN;
-    overdue.then(|| start(desired, Some(session), true))
+fn decide_kept(seen: &Observed, desired: &Desired, session: &SessionView) -> Effect {
+    let overdue = session.ended_at.as_ref().is_some_and(|ended| seen.now.since(ended) > ANCHORS_OWN);
+    if overdue || session.state == SessionState::Stopped {
+        start(desired, Some(session), true)
+    } else {
+        wait(&desired.agent, KEPT)
+    }
 }
 
 fn backoff(seen: &Observed, desired: &Desired) -> Option<Effect> {

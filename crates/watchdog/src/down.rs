@@ -39,19 +39,23 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
         return Err(Error::OwnerOnly { verb: "down" });
     }
     let _held = Held::take(cx)?;
-    let mut problems = Vec::new();
-    let mut wishes = observe::wishes(cx, &mut problems)?;
-    match stop_wanting(cx, &mut wishes) {
+    match end_all(cx) {
         Err(error) if error.is_full() => {
             // Whoever fills the disk may be one of them, and would take what is set free now.
-            for wish in &wishes {
+            for wish in observe::wishes(cx, &mut Vec::new())? {
                 perform::evict(cx, &wish.agent)?;
             }
             state::remove(cx.layout.reserve())?;
-            stop_wanting(cx, &mut wishes)?;
+            end_all(cx)
         }
-        written => written?,
+        done => done,
     }
+}
+
+fn end_all(cx: &Context<'_>) -> Result<Downed> {
+    let mut problems = Vec::new();
+    let mut wishes = observe::wishes(cx, &mut problems)?;
+    stop_wanting(cx, &mut wishes)?;
     let underway = stop_restart(cx)?;
     let Ends { ended, left, stopped } = end_sessions(cx, &wishes)?;
     for desired in wishes.iter().filter(|desired| !left.contains(&desired.agent)) {
@@ -84,10 +88,7 @@ fn stop_restart(cx: &Context<'_>) -> Result<Option<Inflight>> {
     if let Some(inflight) = &inflight {
         // A child that nobody has noted yet is not the one of this epoch, and does nothing.
         let next = Inflight { epoch: inflight.epoch + 1, child: None, ..inflight.clone() };
-        match state::write_json(cx.layout.restart_inflight(), &next) {
-            Err(error) if error.is_full() => drop(state::remove(cx.layout.restart_inflight())?),
-            written => written?,
-        }
+        state::write_json(cx.layout.restart_inflight(), &next)?;
     }
     if let Some(child) = inflight.as_ref().and_then(|inflight| inflight.child.as_ref())
         && let Some(held) = process::PidFd::open(child)?

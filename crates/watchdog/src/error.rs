@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use netsky_kernel::client::ClientError;
 use netsky_model::id::AgentId;
 
 /// Why a verb of the constellation did not do its work.
@@ -18,7 +19,7 @@ pub enum Error {
     Record(#[from] netsky_ledger::Error),
     /// A session.
     #[error(transparent)]
-    Kernel(#[from] netsky_kernel::client::ClientError),
+    Kernel(#[from] ClientError),
     /// The settings.
     #[error(transparent)]
     Config(#[from] netsky_runtime::ConfigError),
@@ -74,6 +75,9 @@ pub enum Error {
     /// The new agent0 did not prove itself in time.
     #[error("agent0 did not prove that it is up within {} s", .0.as_secs())]
     NotProved(Duration),
+    /// What this `up` began to wait for is wanted no more.
+    #[error("agent0 is not waited for any more: {0} meanwhile")]
+    Overtaken(&'static str),
     /// The program of agent0 does not stay.
     #[error("agent0 ended before it proved that it is up: {0}")]
     EndedBeforeUp(String),
@@ -106,7 +110,9 @@ impl Error {
     /// Whether there was no room on the disk.
     pub(crate) fn is_full(&self) -> bool {
         match self {
-            Error::Disk(error) | Error::Bus(netsky_bus::Error::Disk(error)) => error.is_full(),
+            Error::Disk(error)
+            | Error::Bus(netsky_bus::Error::Disk(error))
+            | Error::Kernel(ClientError::Disk(error)) => error.is_full(),
             _ => false,
         }
     }

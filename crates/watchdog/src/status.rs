@@ -6,7 +6,7 @@ use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::probe;
 use netsky_disk::{clock, state};
-use netsky_kernel::client::{Client, ClientError};
+use netsky_kernel::client::{Client, ClientError, ROOM};
 use netsky_kernel::rpc::{SessionState, SessionView};
 use netsky_model::backoff::{Attempts, CRASHLOOP};
 use netsky_model::desired::{Desired, Want};
@@ -20,14 +20,12 @@ use netsky_runtime::Config;
 use serde::Serialize;
 
 use crate::context::Context;
+use crate::decide::KEPT;
 use crate::error::Result;
 use crate::known;
 use crate::observe;
 use crate::session_up::UpProof;
 use crate::tick::{self, FailedTick, LastTick};
-
-/// Bytes that a start needs: its rows, its description, its output's file. With less a disk counts as full.
-const FULL: u64 = 64 * 1024;
 
 /// A constellation at one moment.
 #[derive(Debug, Clone, Serialize)]
@@ -128,7 +126,7 @@ fn no_room_for(cx: &Context<'_>, down: &[String]) -> Option<String> {
         return None;
     }
     let home = cx.layout.home();
-    let left = netsky_disk::room(home).ok().filter(|left| *left < FULL)?;
+    let left = netsky_disk::room(home).ok().filter(|left| *left < ROOM)?;
     let why = format!("the disk of {} is full ({left} bytes left)", home.display());
     let todo = "nothing was lost, make room and the next tick starts what is down";
     Some(format!("{} cannot be started: {why}; {todo}", down.join(", ")))
@@ -182,6 +180,10 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
             agent.trying = trying(cx, &desired.agent);
         }
         problems.extend(agent.trying.as_ref().map(|trying| trying.line(&agent.id)));
+        if anchor_epoch.is_some() && desired.want == Want::Up && !started && desired.agent.number().is_none()
+        {
+            problems.push(format!("{}: {KEPT}", agent.id));
+        }
         agents.push(agent);
     }
     problems.extend(no_room_for(cx, &down));

@@ -109,7 +109,11 @@ impl Held {
     /// One step is done: the deadline counts from here.
     pub(crate) fn got_on(&mut self) -> Result<()> {
         let failed = self.failed.clone();
-        Ok(self.lock.note(&Holder { process: process::identity()?, since: clock::stamp(), failed })?)
+        match self.lock.note(&Holder { process: process::identity()?, since: clock::stamp(), failed }) {
+            // Held all the same. Only a first note needs room.
+            Err(error) if error.is_full() => Ok(()),
+            noted => Ok(noted?),
+        }
     }
 
     /// How a tick ended, for whoever asks later.

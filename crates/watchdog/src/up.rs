@@ -281,9 +281,16 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
 
 fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generation) -> Result<UpProof> {
     let root = AgentId::root();
-    let wished = plan.slots.iter().find(|slot| slot.agent == root).map(|slot| &slot.argv);
     let failed = &cx.layout.marker(&root, "revive-failed");
     UpProof::wait(cx, UP_LIMIT, || {
+        let wish: Desired = state::read_json(cx.layout.desired(&root))?
+            .ok_or_else(|| Error::Overtaken("its wish was removed"))?;
+        if wish.want != Want::Up {
+            return Err(Error::Overtaken("`netsky down` came"));
+        }
+        if !plan.slots.iter().any(|slot| slot.agent == root && is_same(slot, &wish)) {
+            return Err(Error::Overtaken("another `netsky up` with another program came"));
+        }
         // Asked anew each time: a restart may replace the one that we began to wait for.
         let session =
             Client::connect(&cx.layout.kernel_root()).and_then(|mut client| client.show(&root)).ok();
@@ -299,7 +306,7 @@ fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generat
             return Ok(proof.filter(|_| stays));
         }
         // Its end says nothing about the program that is wanted now: a restart was under way with the one before.
-        if wished.is_some_and(|argv| *argv != session.argv) {
+        if wish.argv != session.argv {
             return Ok(None);
         }
         let how = || session.end.as_ref().map_or_else(|| session.state.to_string(), ToString::to_string);

@@ -1,8 +1,11 @@
 //! What `up`, `down` and `status` say is so: of the living generation, of a handoff, of a full disk, of a deaf anchor.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Stdio};
 
-use netsky_disk::process::Signal;
+use netsky_disk::process::{Signal, identify_child};
+use netsky_model::process::ProcessId;
 use serde_json::Value;
 
 use crate::screen::refusal;
@@ -128,6 +131,56 @@ fn status_says_when_what_keeps_ending_is_tried_again_and_what_ends_a_crashloop()
         problems.contains("agent0: crashloop: ") && problems.contains("`netsky up` tries at once"),
         "{problems}"
     );
+}
+
+#[test]
+fn status_says_that_one_who_keeps_the_rest_is_down_and_comes_again() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    assert!(!problems(&stage).contains("netsky-ticker"));
+    let mut kill = std::process::Command::new(env!("CARGO_BIN_EXE_ostk"));
+    kill.args(["kernel", "kill", "netsky-ticker", "--root"]).arg(stage.home().join(".ostk"));
+    let killed = crate::screen::refusal(kill);
+    assert!(killed.status.success(), "{killed:?}");
+    assert!(
+        problems(&stage).contains("netsky-ticker: it has ended; it is started again"),
+        "{}",
+        problems(&stage)
+    );
+}
+
+/// An `up` that waits for its agent0, which says nothing, and is stopped meanwhile.
+fn up_that_waits(stage: &Stage, program: &str) -> (Child, ProcessId) {
+    let mut up = stage.command(&["up", "0", "--tick", "10m", "--", "/bin/sleep", program]);
+    let mut up = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let id = identify_child(up.id()).expect("nobody has waited for it");
+    // It says what it did once it holds no lock any more.
+    let mut said = BufReader::new(up.stdout.as_mut().expect("piped")).lines();
+    said.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("agent0 ")))
+        .expect("said")
+        .expect("text");
+    stage.signal(&id, Signal::STOP);
+    (up, id)
+}
+
+#[test]
+fn an_up_ends_when_a_down_or_another_up_comes_meanwhile() {
+    let stage = Stage::new();
+    let went_on = |(up, id): (Child, ProcessId)| {
+        stage.signal(&id, Signal::CONT);
+        let ended = up.wait_with_output().expect("ends");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(5), "{said}");
+        said
+    };
+    let first = up_that_waits(&stage, "1001");
+    stage.ok(&["down"]);
+    let second = up_that_waits(&stage, "1002");
+    let said = went_on(first);
+    assert!(said.contains("agent0 is not waited for any more: another `netsky up` "), "{said}");
+    stage.ok(&["down"]);
+    let said = went_on(second);
+    assert!(said.contains("agent0 is not waited for any more: `netsky down` came"), "{said}");
 }
 
 #[test]
@@ -304,4 +357,33 @@ fn fm_down_enospc_a_full_disk_keeps_nobody_from_being_ended_for_good() {
     for agent in status["agents"].as_array().expect("a list") {
         assert!(agent["want"] == "stopped" && agent["pid"].is_null(), "{agent}");
     }
+}
+
+/// Nobody serves, and the disk is full; then it is full once more, without a room set aside.
+const NOBODY: &str = r#"
+mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" init >/dev/null || exit 98
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+"$NETSKY" down; echo "down $?"
+rm "$PLACE/fill"
+"$NETSKY" up 0 --tick 10m -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 97
+"$NETSKY" watchdog tick >/dev/null
+"$NETSKY" down >/dev/null || exit 96
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+"$NETSKY" down; echo "down $?"
+cat /dev/zero > "$PLACE/more" 2>/dev/null
+"$NETSKY" up 0; echo "up $?"
+rm "$PLACE/fill" "$PLACE/more"
+"$NETSKY" down >/dev/null; echo "down $?"
+"#;
+
+#[test]
+fn fm_down_enospc_where_nobody_runs_a_full_disk_is_no_trouble_of_a_down_and_an_up_names_it() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let Some(output) = crate::full_disk::apart(NOBODY, place.path()) else { return };
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let nothing = "nothing was running\ndown 0\n";
+    assert_eq!(out, format!("{nothing}{nothing}up 5\ndown 0\n"), "{err}");
+    assert!(err.lines().count() == 1 && err.contains("No space left on device"), "{err}");
 }
