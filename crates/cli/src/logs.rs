@@ -64,6 +64,8 @@ pub(crate) fn print(
                 output::piece(&text.take(&bytes))?;
             }
             Chunk::Gap { from, to } => {
+                // What came after the end that was asked for is not missing.
+                let to = to.min(until);
                 let missing = to.saturating_sub(from);
                 let what = format!("{missing} bytes of {name} are missing: they are no longer kept");
                 // Apart from the output itself, which can say anything.

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 use std::os::fd::AsRawFd;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -174,19 +174,17 @@ fn a_program_that_was_replaced_starts_the_new_file_as_its_anchor() {
     assert_eq!(std::fs::read_link(format!("/proc/{anchor}/exe")).expect("ours"), place);
 }
 
-#[test]
-fn a_reader_slower_than_the_log_is_told_how_many_bytes_it_missed() {
-    let folder = Folder::new();
-    let much = 32 << 20;
-    let script =
-        format!("echo start; until [ -e go ]; do sleep 0.1; done; head -c {much} /dev/zero | tr '\\0' x");
-    folder.ok(&["kernel", "spawn", "agent0", "--pipes", "--", "sh", "-c", &script]);
-    let mut reader = folder.command(env!("CARGO_BIN_EXE_ostk"), &["logs", "agent0", "-f"]);
+/// Starts `logs agent0`; once this returns, it has read its first line and stands still until its output is read.
+fn slow_reader(folder: &Folder, how: &[&str]) -> Child {
+    let mut reader = folder.command(env!("CARGO_BIN_EXE_ostk"), &[&["logs", "agent0"], how].concat());
     let mut reader = reader.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
-    let mut start = [0; 6];
+    let mut start = [0; "start\n".len()];
     reader.stdout.as_mut().expect("piped").read_exact(&mut start).expect("it reads along");
-    std::fs::write(folder.dir.path().join("go"), "").expect("written");
-    folder.until("its end", |folder| folder.json(&["kernel", "ps"])["sessions"][0]["state"] == "exited");
+    reader
+}
+
+/// How many bytes a reader got after the first line and how many it was told it missed, which must be some.
+fn got_and_missed(reader: Child) -> (usize, usize) {
     let Output { status, stdout, stderr } = reader.wait_with_output().expect("it ends");
     let told = String::from_utf8(stderr).expect("text");
     let said = |line: &str| {
@@ -197,8 +195,28 @@ fn a_reader_slower_than_the_log_is_told_how_many_bytes_it_missed() {
     };
     let missing: usize = told.lines().map(|line| said(line).expect("so many")).sum();
     assert!(status.success() && missing > 0, "{told}");
-    assert_eq!(stdout.len() + missing, much, "{told}");
     assert!(stdout.iter().all(|byte| *byte == b'x'), "its output, and nothing else");
+    (stdout.len(), missing)
+}
+
+#[test]
+fn a_reader_slower_than_the_log_is_told_how_many_bytes_it_missed() {
+    let folder = Folder::new();
+    // Far more than a pipe holds; and far more than is kept.
+    let (before, after) = (1 << 20, 32 << 20);
+    let print = |much: usize| format!("head -c {much} /dev/zero | tr '\\0' x");
+    let (before_go, after_go) = (print(before), print(after));
+    let script = format!("echo start; {before_go}; until [ -e go ]; do sleep 0.1; done; {after_go}");
+    folder.ok(&["kernel", "spawn", "agent0", "--pipes", "--", "sh", "-c", &script]);
+    folder.until("all before", |folder| folder.ok(&["logs", "agent0"]).len() == "start\n".len() + before);
+    let (follows, ends) = (slow_reader(&folder, &["-f"]), slow_reader(&folder, &[]));
+    std::fs::write(folder.dir.path().join("go"), "").expect("written");
+    folder.until("its end", |folder| folder.json(&["kernel", "ps"])["sessions"][0]["state"] == "exited");
+    let (got, missed) = got_and_missed(follows);
+    assert_eq!(got + missed, before + after, "followed: {got} and {missed}");
+    // What came after it asked was never asked for.
+    let (got, missed) = got_and_missed(ends);
+    assert_eq!(got + missed, before, "not followed: {got} and {missed}");
 }
 
 #[test]
