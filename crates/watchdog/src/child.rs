@@ -155,12 +155,9 @@ impl Child<'_> {
             self.enter(Phase::Preflight)?;
         }
         for desired in self.to_start()? {
-            if let Some(why) = perform::no_program(&desired, perform::folder_of(&self.cx.netsky)) {
+            let program = perform::no_program(&desired, perform::folder_of(&self.cx.netsky));
+            if let Some(why) = program.or_else(|| perform::no_folder(&desired)) {
                 return Err(Error::Restart(format!("{}: {why}", desired.agent)));
-            }
-            if !desired.cwd.is_dir() {
-                let cwd = desired.cwd.display();
-                return Err(Error::Restart(format!("{}: working folder {cwd} is gone", desired.agent)));
             }
             self.cx.bus.create(&desired.agent)?;
         }

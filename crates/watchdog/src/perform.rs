@@ -93,11 +93,20 @@ pub(crate) fn folder_of(netsky: &Path) -> &Path {
     netsky.parent().unwrap_or(Path::new("/"))
 }
 
-/// Why the program of a wish cannot be found, among ours or wherever else it would be looked for.
+/// Why the program of a wish cannot be found, among ours or wherever else it would be looked for, or not be told its words.
 pub(crate) fn no_program(desired: &Desired, programs: &Path) -> Option<String> {
     let program = desired.argv.first().map_or("", String::as_str);
-    let found = Launch::program(desired, programs).is_some();
-    (!found).then(|| format!("program {program:?} is not there or not executable"))
+    if Launch::program(desired, programs).is_none() {
+        return Some(format!("program {program:?} is not there or not executable"));
+    }
+    // No shell passes such a word, but a file can say one.
+    let torn = desired.argv.iter().find(|word| word.contains('\0'))?;
+    Some(format!("program {program:?} cannot be told {torn:?}, which has a NUL"))
+}
+
+/// Why the folder of a wish is none to work in.
+pub(crate) fn no_folder(desired: &Desired) -> Option<String> {
+    (!desired.cwd.is_dir()).then(|| format!("working folder {:?} is not there", desired.cwd))
 }
 
 /// Keep what is wanted and what lives for it together: an `up` between a child's look at a wish and its start of an

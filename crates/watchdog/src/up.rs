@@ -222,24 +222,36 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     }
     let mut env = inherited();
     env.extend(slot.env);
+    let says = |configured: bool| if configured { "config.toml: " } else { "" };
+    let (program, folder) = (says(wish.argv.is_empty()), says(slot.cwd.is_some()));
     // Kept for every later start, from whatever folder that is.
     let cwd = slot.cwd.map_or_else(|| wish.cwd.clone(), |cwd| wish.cwd.join(cwd));
     let receipts = slot.receipts.unwrap_or_default();
     let desired = Desired { runtime, argv, cwd, env, receipts, ..blank(agent.clone()) };
-    // What is said now can be said otherwise now; what was configured or ran before is the tick's to try again.
-    if wish.argv.is_empty() { Ok(desired) } else { startable(desired) }
+    // What is said or configured now can be corrected now; what ran before is the tick's to try again.
+    startable(desired, program, folder)
 }
 
-/// Refuses what could never be started, before anything is wanted.
-fn startable(desired: Desired) -> Result<Desired> {
-    let unstartable = |why: String| Error::Unstartable { agent: desired.agent.clone(), why };
+/// Refuses what could never be started, before anything is wanted; `program` and `folder` are where those are said.
+fn startable(desired: Desired, program: &str, folder: &str) -> Result<Desired> {
+    let unstartable = |said: &str, why: String| {
+        Err(Error::Unstartable { agent: desired.agent.clone(), why: format!("{said}{why}") })
+    };
+    // First: a program may be looked for in it.
+    if let Some(why) = perform::no_folder(&desired) {
+        return unstartable(folder, why);
+    }
     let netsky = spawn::sibling("netsky")?;
     if let Some(why) = perform::no_program(&desired, perform::folder_of(&netsky)) {
-        return Err(unstartable(why));
+        return unstartable(program, why);
     }
-    let bytes = serde_json::to_vec(&desired).map_err(|error| unstartable(error.to_string()))?.len();
+    let bytes = match serde_json::to_vec(&desired) {
+        Ok(bytes) => bytes.len(),
+        Err(error) => return unstartable(program, error.to_string()),
+    };
     if bytes > MOST {
-        return Err(unstartable(format!("its program and environment take {bytes} bytes of at most {MOST}")));
+        let why = format!("its program and environment take {bytes} bytes of at most {MOST}");
+        return unstartable(program, why);
     }
     Ok(desired)
 }

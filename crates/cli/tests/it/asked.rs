@@ -43,6 +43,45 @@ fn up_with_what_can_never_be_started_changes_nothing() {
 }
 
 #[test]
+fn up_with_a_configuration_that_can_never_be_started_changes_nothing() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let config = |text: &str| std::fs::write(stage.home().join("config.toml"), text).expect("written");
+    for (text, words, why) in [
+        (
+            "argv = [\"/nowhere/at/all\"]",
+            &[][..],
+            "program \"/nowhere/at/all\" is not there or not executable",
+        ),
+        ("argv = [\"\"]", &[], "program \"\" is not there or not executable"),
+        ("argv = [\"a\\u0000b\"]", &[], "program \"a\\0b\" is not there or not executable"),
+        (
+            "argv = [\"/bin/sh\", \"a\\u0000b\"]",
+            &[],
+            "program \"/bin/sh\" cannot be told \"a\\0b\", which has a NUL",
+        ),
+        ("argv = [\"/bin/sh\"]\ncwd = \"/nowhere\"", &[], "working folder \"/nowhere\" is not there"),
+        ("cwd = \"/nowhere\"", &["--", "/bin/sh"], "working folder \"/nowhere\" is not there"),
+    ] {
+        config(&format!("[defaults]\n{text}\n"));
+        let (exit, line) = stage.refused(&[&["up", "1"], words].concat());
+        let told = format!("agent0 cannot be started: config.toml: {why}; nothing was changed");
+        assert!(exit == 2 && line.contains(&told), "{exit} {line}");
+    }
+    assert!(stage.status()["anchor_epoch"].is_null(), "nobody was started");
+    assert!(stage.names("state/desired").is_empty());
+}
+
+#[test]
+fn up_again_is_not_refused_for_a_configured_folder_that_it_does_not_use() {
+    let stage = Stage::up(0, QUIET, "10m");
+    std::fs::write(stage.home().join("config.toml"), "[defaults]\ncwd = \"/nowhere\"\n").expect("written");
+    stage.ok(&["up"]);
+    stage.ok(&["down"]);
+    stage.ok(&["up"]);
+}
+
+#[test]
 fn a_tick_that_started_the_anchor_says_so() {
     let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
@@ -55,9 +94,13 @@ fn a_tick_that_started_the_anchor_says_so() {
 fn up_with_an_agent_that_cannot_be_started_exits_1_and_the_others_run() {
     let stage = Stage::new();
     stage.ok(&["init"]);
-    let bad = "[agents.agent1]\nargv = [\"/nowhere/at/all\"]\n";
+    // Only its start shows that nothing reads it.
+    let script = stage.home().join("../script");
+    std::fs::write(&script, "#!/nowhere/at/all\n").expect("written");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let bad = format!("[agents.agent1]\nargv = [{:?}]\n", script.display().to_string());
     let good = format!("[defaults]\nargv = [\"/bin/sh\", \"-c\", {QUIET:?}]\n");
-    std::fs::write(stage.home().join("config.toml"), good + bad).expect("written");
+    std::fs::write(stage.home().join("config.toml"), good + &bad).expect("written");
     for json in [false, true] {
         let mut args = vec!["up", "2"];
         if json {

@@ -383,4 +383,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "ups_and_downs::status_says_that_one_who_keeps_the_rest_is_down_and_comes_again",
     },
+    Safeguard {
+        name: "up refuses a configuration that can never be started",
+        faults: "",
+        file: "crates/watchdog/src/up.rs",
+        find: "    startable(desired, program, folder)\n",
+        replace: "    if wish.argv.is_empty() { Ok(desired) } else { startable(desired, program, folder) }\n",
+        package: "netsky",
+        target: IT,
+        test: "asked::up_with_a_configuration_that_can_never_be_started_changes_nothing",
+    },
 ];
