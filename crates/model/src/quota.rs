@@ -87,6 +87,34 @@ impl std::fmt::Display for Over {
 }
 
 impl Limits {
+    /// Why these are no limits, or let no agent ever send: which key of `[bus]`, and what it must be. None if all is well.
+    pub fn trouble(&self) -> Option<String> {
+        let all = u64::MAX;
+        for (key, value, least, most) in [
+            ("inbox_envelopes", self.inbox_envelopes, 1, all),
+            ("inbox_bytes", self.inbox_bytes, 1, all),
+            ("share_percent", self.share_percent, 1, 100),
+            ("reserve_percent", self.reserve_percent, 0, 99),
+            ("rate_per_second", self.rate_per_second, 1, all),
+            ("burst", self.burst, 1, all),
+        ] {
+            if !(least..=most).contains(&value) {
+                let up_to = if most == all { " or more".to_owned() } else { format!(" to {most}") };
+                return Some(format!("[bus] {key} is {value} and must be {least}{up_to}"));
+            }
+        }
+        // Parts are rounded down: a quarter of three envelopes is none.
+        let percent = self.share_percent.min(100 - self.reserve_percent);
+        let Load { envelopes, bytes } = self.part(percent);
+        (envelopes == 0 || bytes == 0).then(|| {
+            let Limits { inbox_envelopes, inbox_bytes, .. } = self;
+            format!(
+                "[bus] share_percent and reserve_percent leave a sender {percent} % of {inbox_envelopes} envelopes and \
+                 {inbox_bytes} bytes, which must be one of each or more"
+            )
+        })
+    }
+
     /// Whether a message may come to what waits already: `all` of the inbox, `own` of its sender.
     ///
     /// # Errors

@@ -168,6 +168,9 @@ fn parse(bytes: &[u8]) -> Result<Config, String> {
     if let Some(name) = config.agents.keys().find(|name| name.number().is_none()) {
         return Err(format!("[agents.{name}] is no slot: slots are agent0, agent1 and so on"));
     }
+    if let Some(why) = config.bus.trouble() {
+        return Err(why);
+    }
     let slots = config.agents.values().chain([&config.defaults]);
     for (key, value) in slots.flat_map(|slot| &slot.env) {
         if is_ours(key) {
@@ -211,6 +214,30 @@ mod tests {
         assert!(why("[defaults]\nenv = { \"a=b\" = \"/x\" }\n").contains("env has \"a=b\", which cannot"));
         assert!(why("[defaults.env]\n\"\" = \"x\"\n").contains("env has \"\""));
         assert!(why("[defaults.env]\na = \"\\u0000\"\n").contains("env has \"a\""));
+    }
+
+    #[test]
+    fn a24_limits_that_are_none_or_let_no_agent_send_are_refused() {
+        for (text, told) in [
+            ("inbox_envelopes = 0", "[bus] inbox_envelopes is 0 and must be 1 or more"),
+            ("inbox_bytes = 0", "[bus] inbox_bytes is 0 and must be 1"),
+            ("share_percent = 0", "[bus] share_percent is 0 and must be 1 to 100"),
+            ("share_percent = 101", "[bus] share_percent is 101 and must"),
+            ("reserve_percent = 100", "[bus] reserve_percent is 100 and must be 0 to 99"),
+            ("rate_per_second = 0", "[bus] rate_per_second is 0 and must be 1"),
+            ("burst = 0", "[bus] burst is 0 and must be 1"),
+            ("inbox_envelopes = 3", "leave a sender 25 % of 3 envelopes and 67108864 bytes"),
+            (
+                "inbox_bytes = 50\nshare_percent = 100\nreserve_percent = 99",
+                "1 % of 10000 envelopes and 50 bytes",
+            ),
+        ] {
+            let why = parse(format!("[bus]\n{text}\n").as_bytes()).expect_err("refused");
+            assert!(why.contains(told), "{text}: {why}");
+        }
+        for text in ["inbox_envelopes = 4", "inbox_envelopes = 1\nshare_percent = 100\nreserve_percent = 0"] {
+            parse(format!("[bus]\n{text}\n").as_bytes()).expect("one envelope of a sender");
+        }
     }
 
     #[test]

@@ -53,7 +53,8 @@ fn fm_handoff_down_puts_the_handoff_of_a_queued_restart_into_the_inbox_once() {
 fn fm_handoff_down_with_a_full_inbox_ends_all_and_the_next_one_delivers() {
     let stage = with_a_queued_restart();
     stage.ok(&["channel", "send", "agent0", "the last there is room for", "--from", "owner"]);
-    std::fs::write(stage.home().join("config.toml"), "[bus]\ninbox_envelopes = 1\n").expect("written");
+    let one = "[bus]\ninbox_envelopes = 1\nshare_percent = 100\nreserve_percent = 0\n";
+    std::fs::write(stage.home().join("config.toml"), one).expect("written");
     let told = stage.ok(&["down"]);
     assert!(
         told.contains("ended agent0")

@@ -184,6 +184,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "quota::tests::a24_a_raised_rate_and_a_damaged_pace_lock_nobody_out",
     },
     Safeguard {
+        name: "limits under which no agent can ever send are refused",
+        faults: "A24",
+        file: "crates/runtime/src/config.rs",
+        find: "    if let Some(why) = config.bus.trouble() {\n        return Err(why);\n    }\n",
+        replace: "",
+        package: "netsky-runtime",
+        target: UNIT,
+        test: "config::tests::a24_limits_that_are_none_or_let_no_agent_send_are_refused",
+    },
+    Safeguard {
         name: "a text goes through eight hands at most",
         faults: "A3",
         file: "crates/model/src/provenance.rs",
