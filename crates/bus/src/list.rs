@@ -103,15 +103,15 @@ impl Bus<'_> {
             .ok_or_else(|| Error::NoEnvelope { agent: agent.clone(), id: id.to_owned() })
     }
 
-    /// The dead letter whose file bears none of the bus's names, by the name that a list shows of it.
+    /// The dead letter whose file a list shows by this name, whether that is one of the bus's or not.
     ///
     /// # Errors
     /// No such channel, or what the file system refuses.
-    pub fn nameless(&self, agent: &AgentId, shown: &str) -> Result<Option<Entry>> {
+    pub fn dead_letter(&self, agent: &AgentId, shown: &str) -> Result<Option<Entry>> {
         let Some(poison) = self.channel_as_is(agent)?.dir_if_there(State::Poisoned)? else { return Ok(None) };
         let mut found = None;
         poison.each_name(|file| {
-            let plain = file.to_str().filter(|name| !is_reason(file) && Name::parse(name).is_none());
+            let plain = file.to_str().filter(|_| !is_reason(file));
             let is_it = |name: &&str| *name == shown || render::text(&render::line(name)) == shown;
             found = found.take().or_else(|| plain.filter(is_it).map(str::to_owned));
         })?;

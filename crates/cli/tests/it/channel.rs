@@ -228,6 +228,23 @@ fn a5_a_dead_letter_without_a_messages_name_is_shown_by_the_name_that_the_list_p
 }
 
 #[test]
+fn a_dead_letter_is_shown_by_its_id_and_by_the_name_of_its_file() {
+    let home = Home::init();
+    let send = ["channel", "send", "agent0", "x", "--from", "owner", "--id", "x1", "--for-generation", "2"];
+    netsky(&home, &send).works();
+    inside(&home, "agent0", &["channel", "drain", "agent0"]).works();
+    let listed = netsky(&home, &["channel", "poison", "list", "agent0", "--json"]);
+    let listed: Value = serde_json::from_str(listed.works()).expect("JSON");
+    let file = listed["envelopes"][0]["file"].as_str().expect("a name").to_owned();
+    let show = |what: &str| {
+        netsky(&home, &["channel", "poison", "show", "agent0", what, "--json"]).works().to_owned()
+    };
+    assert_eq!(show(&file), show("x1"));
+    netsky(&home, &["channel", "poison", "retry", "agent0", &file]).fails_with(2, &["its id is x1"]);
+    netsky(&home, &["channel", "poison", "retry", "agent0", "x1"]).works();
+}
+
+#[test]
 fn t3_a_sender_whose_id_is_forgotten_before_it_has_the_lock_takes_it_anew() {
     let home = Home::init();
     let entry = home.channel("agent0", "ids").join("job-1");

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Whose dead letter
     #[arg(value_parser = agent)]
     agent: AgentId,
-    /// Its id, which may be shortened where unambiguous
+    /// Its id, which may be shortened where unambiguous; of a file that has none, its name tells where it stays
     id: String,
 }
 
@@ -33,6 +33,10 @@ impl Run for Args {
         let Retried { id, already } = match find(&bus, &self.agent, &self.id)? {
             Dead::Letter(id) => bus.retry(&self.agent, id.as_str())?,
             Dead::File(dead) => {
+                if let Some(name) = &dead.name {
+                    let what = format!("{} is the name of a file; its id is {}", dead.file, name.key.id);
+                    return Err(Error::new(Kind::Usage, what).hint("nothing was done"));
+                }
                 let what = format!("{} is a file without a message's name, which no inbox takes", dead.file);
                 let path = layout.folder(&self.agent, dead.state).join(&dead.file);
                 let hint = format!("send anew what it says; it stays at {}", path.display());

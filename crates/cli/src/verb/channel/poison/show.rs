@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Whose dead letter
     #[arg(value_parser = agent)]
     agent: AgentId,
-    /// Its id, which may be shortened where unambiguous, or the name of a file that has none
+    /// Its id, which may be shortened where unambiguous, or the name of its file
     id: String,
 }
 
