@@ -109,7 +109,10 @@ fn usage(refusal: &clap::Error) -> Error {
     let told = text.split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = told.trim_start_matches("error: ").split_whitespace().collect();
     let what = match refusal.kind() {
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a verb is missing".to_owned(),
+        // The list that clap would add has verbs that are nobody's.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            "a verb is missing".to_owned()
+        }
         _ => words.join(" "),
     };
     Error::new(Kind::Usage, what).hint("see --help")

@@ -257,6 +257,7 @@ fn the_rest_of_the_channel_verbs_answer_with_their_codes() {
     netsky(&home, &["channel", "wait", "agent0", "--timeout", "soon"]).fails_with(2, &["duration \"soon\""]);
     netsky(&home, &["channel", "list", "agent0", "--state", "lost"])
         .fails_with(2, &["the states are written"]);
+    netsky(&home, &["--json"]).fails(2, "a verb is missing; see --help");
     netsky(&home, &["channel", "frobnicate"]).fails(2, "unrecognized subcommand 'frobnicate'; see --help");
     netsky(&home, &["channel", "send", "agent0"])
         .fails(2, "the following required arguments were not provided: <TEXT>; see --help");
