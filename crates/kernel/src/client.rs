@@ -473,7 +473,6 @@ fn silent(root: &Path, waited: Duration) -> ClientError {
     ClientError::Silent { root: root.to_owned(), holder: Holder::of(&KernelLayout::new(root)), waited }
 }
 
-/// The newest line of an anchor's log.
 /// Why no anchor stays.
 fn ends(root: &Path) -> ClientError {
     match netsky_disk::room(root) {
@@ -483,6 +482,7 @@ fn ends(root: &Path) -> ClientError {
     }
 }
 
+/// The newest line of an anchor's log.
 fn last_words(root: &Path) -> String {
     let mut end = Vec::new();
     // Without a log there are no words.

@@ -100,7 +100,7 @@ pub enum ConfigError {
     },
 }
 
-/// Settings that keepers do not go by.
+/// Settings that `up` would not take.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {why}", file.file_name().unwrap_or_default().display())]
 pub struct Trouble {
@@ -117,8 +117,11 @@ impl Config {
     /// The file is not understood: line and reason.
     pub fn load(layout: &Layout) -> Result<Config, ConfigError> {
         let Some(bytes) = state::read(layout.config())? else { return Ok(Config::default()) };
-        let config = parse(&bytes)
-            .map_err(|why| ConfigError::Wrong { path: layout.config().display().to_string(), why })?;
+        let wrong = |why| ConfigError::Wrong { path: layout.config().display().to_string(), why };
+        let config = parse(&bytes).map_err(wrong)?;
+        if let Some(why) = config.bus.trouble() {
+            return Err(wrong(why));
+        }
         if state::read(layout.good_config())?.as_ref() != Some(&bytes) {
             state::write(layout.good_config(), &bytes)?;
         }
@@ -134,13 +137,18 @@ impl Config {
         }
     }
 
-    /// Why keepers do not go by the file as it is now; none if they do.
+    /// What is wrong with the file as it is now; none if all is well.
     pub fn trouble(layout: &Layout) -> Option<Trouble> {
-        let why = match state::read(layout.config()) {
-            Ok(bytes) => parse(&bytes?).err()?,
-            Err(error) => error.to_string(),
+        let read = match state::read(layout.config()) {
+            Ok(bytes) => parse(&bytes?),
+            Err(error) => Err(error.to_string()),
         };
-        Some(Trouble { file: layout.config(), why: format!("{why}; the last good one is used") })
+        let why = match read {
+            // What else stands there must not be lost for it: how long mail is kept, say.
+            Ok(config) => format!("{}; it is used as it stands", config.bus.trouble()?),
+            Err(why) => format!("{why}; the last good one is used"),
+        };
+        Some(Trouble { file: layout.config(), why })
     }
 
     /// The slot of an agent with the defaults filled in.
@@ -167,9 +175,6 @@ fn parse(bytes: &[u8]) -> Result<Config, String> {
     })?;
     if let Some(name) = config.agents.keys().find(|name| name.number().is_none()) {
         return Err(format!("[agents.{name}] is no slot: slots are agent0, agent1 and so on"));
-    }
-    if let Some(why) = config.bus.trouble() {
-        return Err(why);
     }
     let slots = config.agents.values().chain([&config.defaults]);
     for (key, value) in slots.flat_map(|slot| &slot.env) {
@@ -217,7 +222,15 @@ mod tests {
     }
 
     #[test]
-    fn a24_limits_that_are_none_or_let_no_agent_send_are_refused() {
+    fn a24_limits_that_are_none_are_refused_and_lose_nothing_else_of_the_file() {
+        let temp = tempfile::tempdir().expect("a throwaway folder");
+        let layout = Layout::new(temp.path().join("home"));
+        netsky_disk::home::Home::init(&layout).expect("a fresh home");
+        let load = |text: &str| {
+            std::fs::write(layout.config(), format!("[record]\nkeep_telemetry = \"7d\"\n[bus]\n{text}\n"))
+                .expect("written");
+            Config::load(&layout)
+        };
         for (text, told) in [
             ("inbox_envelopes = 0", "[bus] inbox_envelopes is 0 and must be 1 or more"),
             ("inbox_bytes = 0", "[bus] inbox_bytes is 0 and must be 1"),
@@ -232,11 +245,17 @@ mod tests {
                 "1 % of 10000 envelopes and 50 bytes",
             ),
         ] {
-            let why = parse(format!("[bus]\n{text}\n").as_bytes()).expect_err("refused");
+            let why = load(text).expect_err("refused").to_string();
             assert!(why.contains(told), "{text}: {why}");
+            assert!(!layout.good_config().exists());
+            let why = Config::trouble(&layout).expect("told").why;
+            assert!(why.contains(told) && why.ends_with("; it is used as it stands"), "{text}: {why}");
+            let used = Config::last_good(&layout).record.keep_telemetry;
+            assert_eq!(used, Duration::from_secs(7 * 24 * 60 * 60));
         }
         for text in ["inbox_envelopes = 4", "inbox_envelopes = 1\nshare_percent = 100\nreserve_percent = 0"] {
-            parse(format!("[bus]\n{text}\n").as_bytes()).expect("one envelope of a sender");
+            load(text).expect("one envelope of a sender");
+            assert_eq!(Config::trouble(&layout), None);
         }
     }
 

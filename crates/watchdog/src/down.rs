@@ -39,23 +39,15 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
         return Err(Error::OwnerOnly { verb: "down" });
     }
     let _held = Held::take(cx)?;
-    match end_all(cx) {
-        Err(error) if error.is_full() => {
-            // Whoever fills the disk may be one of them, and would take what is set free now.
-            for wish in observe::wishes(cx, &mut Vec::new())? {
-                perform::evict(cx, &wish.agent)?;
-            }
-            state::remove(cx.layout.reserve())?;
-            end_all(cx)
-        }
-        done => done,
-    }
-}
-
-fn end_all(cx: &Context<'_>) -> Result<Downed> {
     let mut problems = Vec::new();
     let mut wishes = observe::wishes(cx, &mut problems)?;
-    stop_wanting(cx, &mut wishes)?;
+    match stop_wanting(cx, &mut wishes) {
+        Err(error) if error.is_full() => {
+            make_room(cx, &wishes)?;
+            stop_wanting(cx, &mut wishes)?;
+        }
+        written => written?,
+    }
     let underway = stop_restart(cx)?;
     let Ends { ended, left, stopped } = end_sessions(cx, &wishes)?;
     for desired in wishes.iter().filter(|desired| !left.contains(&desired.agent)) {
@@ -70,6 +62,15 @@ fn end_all(cx: &Context<'_>) -> Result<Downed> {
         return Ok(Downed { ended, handed_over, problems });
     }
     Err(Error::NotEnded(left.iter().map(ToString::to_string).collect()))
+}
+
+/// Give up the room that was set aside for this; whoever fills the disk may be one of these, and would take it.
+fn make_room(cx: &Context<'_>, wishes: &[Desired]) -> Result<()> {
+    for wish in wishes {
+        perform::evict(cx, &wish.agent)?;
+    }
+    state::remove(cx.layout.reserve())?;
+    Ok(())
 }
 
 fn stop_wanting(cx: &Context<'_>, wishes: &mut [Desired]) -> netsky_disk::Result<()> {
@@ -88,7 +89,10 @@ fn stop_restart(cx: &Context<'_>) -> Result<Option<Inflight>> {
     if let Some(inflight) = &inflight {
         // A child that nobody has noted yet is not the one of this epoch, and does nothing.
         let next = Inflight { epoch: inflight.epoch + 1, child: None, ..inflight.clone() };
-        state::write_json(cx.layout.restart_inflight(), &next)?;
+        match state::write_json(cx.layout.restart_inflight(), &next) {
+            Err(error) if error.is_full() => drop(state::remove(cx.layout.restart_inflight())?),
+            written => written?,
+        }
     }
     if let Some(child) = inflight.as_ref().and_then(|inflight| inflight.child.as_ref())
         && let Some(held) = process::PidFd::open(child)?
@@ -159,7 +163,13 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired]) -> Result<Ends> {
     let mut client = match Client::connect(&cx.layout.kernel_root()) {
         Err(ClientError::NotServing { .. }) if wishes.is_empty() => return Ok(Ends::default()),
         // Nobody serves: live workers are only known once an anchor has adopted them.
-        Err(ClientError::NotServing { .. }) => cx.anchor()?,
+        Err(ClientError::NotServing { .. }) => match cx.anchor() {
+            Err(error) if error.is_full() => {
+                make_room(cx, wishes)?;
+                cx.anchor()?
+            }
+            started => started?,
+        },
         connected => connected?,
     };
     let stopped = client

@@ -180,8 +180,8 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
             agent.trying = trying(cx, &desired.agent);
         }
         problems.extend(agent.trying.as_ref().map(|trying| trying.line(&agent.id)));
-        if anchor_epoch.is_some() && desired.want == Want::Up && !started && desired.agent.number().is_none()
-        {
+        let is_kept = anchor_epoch.is_some() && desired.agent.number().is_none();
+        if is_kept && desired.want == Want::Up && !started && agent.generation.is_some() {
             problems.push(format!("{}: {KEPT}", agent.id));
         }
         agents.push(agent);

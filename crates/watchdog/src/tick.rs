@@ -110,7 +110,7 @@ impl Held {
     pub(crate) fn got_on(&mut self) -> Result<()> {
         let failed = self.failed.clone();
         match self.lock.note(&Holder { process: process::identity()?, since: clock::stamp(), failed }) {
-            // Held all the same. Only a first note needs room.
+            // Held all the same, only that nobody can break it. A later note needs no room, for most file systems.
             Err(error) if error.is_full() => Ok(()),
             noted => Ok(noted?),
         }

@@ -80,8 +80,9 @@ pub fn plan(layout: &Layout, caller: &Caller, wish: &Wish) -> Result<Plan> {
 /// agent0 is waited for.
 ///
 /// # Errors
-/// An agent lives with another program or a restart goes on starting agents (nothing was changed), or agent0 did not prove itself in time (it is left to the
-/// tick, which goes on with it). That another agent could not be started is a problem in the result.
+/// An agent lives with another program or a restart goes on starting agents (nothing was changed); a `down` or another
+/// `up` came meanwhile; or agent0 did not prove itself in time (it is left to the tick, which goes on with it). That
+/// another agent could not be started is a problem in the result.
 pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<Upped> {
     let root = AgentId::root();
     let (before, ticked) = {
@@ -209,9 +210,9 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
         return Err(Error::NoRuntime(runtime));
     }
     let argv = if wish.argv.is_empty() { slot.argv.unwrap_or_default() } else { wish.argv.clone() };
+    // A damaged wish cannot be come back to; whoever said nothing else is told that there is no program.
+    let before: Option<Desired> = state::read_json(layout.desired(agent)).unwrap_or_default();
     if argv.is_empty() {
-        // A damaged wish cannot be come back to; whoever said nothing else is told that there is no program.
-        let before: Option<Desired> = state::read_json(layout.desired(agent)).unwrap_or_default();
         let again = before.map(|before| Desired {
             want: Want::Up,
             by: "up".to_owned(),
@@ -224,11 +225,16 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     env.extend(slot.env);
     let says = |configured: bool| if configured { "config.toml: " } else { "" };
     let (program, folder) = (says(wish.argv.is_empty()), says(slot.cwd.is_some()));
+    let is_configured = wish.argv.is_empty() || slot.cwd.is_some();
     // Kept for every later start, from whatever folder that is.
     let cwd = slot.cwd.map_or_else(|| wish.cwd.clone(), |cwd| wish.cwd.join(cwd));
     let receipts = slot.receipts.unwrap_or_default();
     let desired = Desired { runtime, argv, cwd, env, receipts, ..blank(agent.clone()) };
-    // What is said or configured now can be corrected now; what ran before is the tick's to try again.
+    let is_wanted = before.is_some_and(|before| before.want == Want::Up && is_same(&before, &desired));
+    // What is wanted already may live, and is the tick's to try again; so is a clone: agent0 runs without it.
+    if is_wanted || is_configured && *agent != AgentId::root() {
+        return Ok(desired);
+    }
     startable(desired, program, folder)
 }
 
@@ -301,7 +307,7 @@ fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generat
             return Err(Error::Overtaken("`netsky down` came"));
         }
         if !plan.slots.iter().any(|slot| slot.agent == root && is_same(slot, &wish)) {
-            return Err(Error::Overtaken("another `netsky up` with another program came"));
+            return Err(Error::Overtaken("another `netsky up` with another program or folder came"));
         }
         // Asked anew each time: a restart may replace the one that we began to wait for.
         let session =

@@ -144,7 +144,7 @@ fn status_says_that_one_who_keeps_the_rest_is_down_and_comes_again() {
     let killed = crate::screen::refusal(kill);
     assert!(killed.status.success(), "{killed:?}");
     assert!(
-        problems(&stage).contains("netsky-ticker: it has ended; it is tried again"),
+        problems(&stage).contains("netsky-ticker: it has ended; the anchor or a later tick starts it"),
         "{}",
         problems(&stage)
     );
