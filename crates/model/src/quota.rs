@@ -87,7 +87,8 @@ impl std::fmt::Display for Over {
 }
 
 impl Limits {
-    /// Why these are no limits, or leave an agent not one envelope or byte: which key of `[bus]`, and what it must be. None if all is well.
+    /// Why these are no limits, or leave an agent not one envelope or byte: which key of `[bus]`, and what it must be.
+    /// None if all is well.
     pub fn trouble(&self) -> Option<String> {
         let all = u64::MAX;
         for (key, value, least, most) in [

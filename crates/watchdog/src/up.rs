@@ -64,7 +64,7 @@ pub struct Plan {
 /// Look at everything before anything is wanted: nothing is written, and there need not be a home yet.
 ///
 /// # Errors
-/// Called inside a session, the settings do not read, or nothing says what to run.
+/// Called inside a session, the settings do not read, nothing says what to run, or what does can never be started.
 pub fn plan(layout: &Layout, caller: &Caller, wish: &Wish) -> Result<Plan> {
     if *caller != Caller::Outside {
         return Err(Error::OwnerOnly { verb: "up" });
@@ -229,13 +229,25 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     // Kept for every later start, from whatever folder that is.
     let cwd = slot.cwd.map_or_else(|| wish.cwd.clone(), |cwd| wish.cwd.join(cwd));
     let receipts = slot.receipts.unwrap_or_default();
-    let desired = Desired { runtime, argv, cwd, env, receipts, ..blank(agent.clone()) };
+    let desired = fits(Desired { runtime, argv, cwd, env, receipts, ..blank(agent.clone()) })?;
     let is_wanted = before.is_some_and(|before| before.want == Want::Up && is_same(&before, &desired));
-    // What is wanted already may live, and is the tick's to try again; so is a clone: agent0 runs without it.
-    if is_wanted || is_configured && *agent != AgentId::root() {
+    // What was configured when it was wanted may live, and is the tick's to try again; so is a clone: agent0 runs without.
+    if is_configured && (is_wanted || *agent != AgentId::root()) {
         return Ok(desired);
     }
     startable(desired, program, folder)
+}
+
+/// Refuses what no start has room for.
+fn fits(desired: Desired) -> Result<Desired> {
+    let why = match serde_json::to_vec(&desired) {
+        Ok(bytes) if bytes.len() <= MOST => return Ok(desired),
+        Ok(bytes) => {
+            format!("its program and environment take {} bytes of at most {MOST}", bytes.len())
+        }
+        Err(error) => error.to_string(),
+    };
+    Err(Error::Unstartable { agent: desired.agent, why })
 }
 
 /// Refuses what could never be started, before anything is wanted; `program` and `folder` are where those are said.
@@ -249,14 +261,6 @@ fn startable(desired: Desired, program: &str, folder: &str) -> Result<Desired> {
     }
     let netsky = spawn::sibling("netsky")?;
     if let Some(why) = perform::no_program(&desired, perform::folder_of(&netsky)) {
-        return unstartable(program, why);
-    }
-    let bytes = match serde_json::to_vec(&desired) {
-        Ok(bytes) => bytes.len(),
-        Err(error) => return unstartable(program, error.to_string()),
-    };
-    if bytes > MOST {
-        let why = format!("its program and environment take {bytes} bytes of at most {MOST}");
         return unstartable(program, why);
     }
     Ok(desired)

@@ -98,6 +98,15 @@ fn up_again_is_not_refused_for_a_folder_that_is_gone_under_who_lives() {
 }
 
 #[test]
+fn up_again_with_a_program_that_is_gone_says_so_at_once() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    stage.edit("state/desired/agent0.json", |wish| wish["argv"] = serde_json::json!(["/nowhere/at/all"]));
+    let (exit, line) = stage.refused(&["up", "--", "/nowhere/at/all"]);
+    assert!(exit == 2 && line.contains("agent0 cannot be started: program \"/nowhere/at/all\""), "{line}");
+}
+
+#[test]
 fn a_tick_that_started_the_anchor_says_so() {
     let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
