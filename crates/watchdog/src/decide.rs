@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use netsky_kernel::rpc::{SessionState, SessionView};
+use netsky_kernel::session::Keeper;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, RestartId};
 use netsky_model::restart::{self, Inflight, Kind, Phase, Seen, Verdict};
@@ -219,7 +220,7 @@ fn decide_other(seen: &Observed, desired: &Desired) -> Option<Effect> {
         Want::Up if lives => session.and_then(|session| settled(seen, desired, session)),
         Want::Up => match session.filter(|session| is_for(session, desired)) {
             None => Some(start(desired, session, false)),
-            Some(session) if desired.agent.number().is_none() => Some(decide_kept(seen, desired, session)),
+            Some(session) if session.keeper == Keeper::Anchor => Some(decide_kept(seen, desired, session)),
             Some(_) => backoff(seen, desired).or_else(|| Some(start(desired, session, true))),
         },
     }

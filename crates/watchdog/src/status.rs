@@ -8,6 +8,7 @@ use netsky_disk::process::probe;
 use netsky_disk::{clock, state};
 use netsky_kernel::client::{Client, ClientError, ROOM};
 use netsky_kernel::rpc::{SessionState, SessionView};
+use netsky_kernel::session::Keeper;
 use netsky_model::backoff::{Attempts, CRASHLOOP};
 use netsky_model::desired::{Desired, Want};
 use netsky_model::duration::human;
@@ -170,7 +171,8 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     for desired in observe::wishes(cx, &mut problems)? {
         let listed = sessions.iter().find(|session| session.name == desired.agent).cloned();
         let known = || anchor_epoch.is_none().then(|| known::session(cx, &desired.agent)).flatten();
-        let mut agent = agent_status(cx, &desired, listed.or_else(known).as_ref())?;
+        let session = listed.or_else(known);
+        let mut agent = agent_status(cx, &desired, session.as_ref())?;
         let started = agent.pid.is_some() || agent.state.as_deref() == Some(SessionState::Starting.word());
         let comes = started || restarting && desired.agent == AgentId::root();
         if desired.want == Want::Up && !started {
@@ -180,8 +182,9 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
             agent.trying = trying(cx, &desired.agent);
         }
         problems.extend(agent.trying.as_ref().map(|trying| trying.line(&agent.id)));
-        let is_kept = anchor_epoch.is_some() && desired.agent.number().is_none();
-        if is_kept && desired.want == Want::Up && !started && agent.generation.is_some() {
+        let is_kept =
+            anchor_epoch.is_some() && session.is_some_and(|session| session.keeper == Keeper::Anchor);
+        if is_kept && desired.want == Want::Up && !started {
             problems.push(format!("{}: {KEPT}", agent.id));
         }
         agents.push(agent);

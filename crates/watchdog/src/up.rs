@@ -223,47 +223,49 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     }
     let mut env = inherited();
     env.extend(slot.env);
-    let says = |configured: bool| if configured { "config.toml: " } else { "" };
-    let (program, folder) = (says(wish.argv.is_empty()), says(slot.cwd.is_some()));
-    let is_configured = wish.argv.is_empty() || slot.cwd.is_some();
+    let configured = Configured { program: wish.argv.is_empty(), folder: slot.cwd.is_some() };
     // Kept for every later start, from whatever folder that is.
     let cwd = slot.cwd.map_or_else(|| wish.cwd.clone(), |cwd| wish.cwd.join(cwd));
     let receipts = slot.receipts.unwrap_or_default();
-    let desired = fits(Desired { runtime, argv, cwd, env, receipts, ..blank(agent.clone()) })?;
+    let desired = Desired { runtime, argv, cwd, env, receipts, ..blank(agent.clone()) };
+    let unstartable = |why| Error::Unstartable { agent: agent.clone(), why };
+    if let Some(why) = no_room(&desired) {
+        return Err(unstartable(why));
+    }
     let is_wanted = before.is_some_and(|before| before.want == Want::Up && is_same(&before, &desired));
     // What was configured when it was wanted may live, and is the tick's to try again; so is a clone: agent0 runs without.
-    if is_configured && (is_wanted || *agent != AgentId::root()) {
-        return Ok(desired);
-    }
-    startable(desired, program, folder)
+    let is_ticks = (configured.program || configured.folder) && (is_wanted || *agent != AgentId::root());
+    let why = if is_ticks { None } else { no_start(&desired, &configured)? };
+    why.map_or(Ok(desired), |why| Err(unstartable(why)))
 }
 
-/// Refuses what no start has room for.
-fn fits(desired: Desired) -> Result<Desired> {
-    let why = match serde_json::to_vec(&desired) {
-        Ok(bytes) if bytes.len() <= MOST => return Ok(desired),
+/// Which words of a wish are the settings', not said with `up`.
+struct Configured {
+    program: bool,
+    folder: bool,
+}
+
+/// Why no start has room for a wish.
+fn no_room(desired: &Desired) -> Option<String> {
+    match serde_json::to_vec(desired) {
+        Ok(bytes) if bytes.len() <= MOST => None,
         Ok(bytes) => {
-            format!("its program and environment take {} bytes of at most {MOST}", bytes.len())
+            Some(format!("its program and environment take {} bytes of at most {MOST}", bytes.len()))
         }
-        Err(error) => error.to_string(),
-    };
-    Err(Error::Unstartable { agent: desired.agent, why })
+        Err(error) => Some(error.to_string()),
+    }
 }
 
-/// Refuses what could never be started, before anything is wanted; `program` and `folder` are where those are said.
-fn startable(desired: Desired, program: &str, folder: &str) -> Result<Desired> {
-    let unstartable = |said: &str, why: String| {
-        Err(Error::Unstartable { agent: desired.agent.clone(), why: format!("{said}{why}") })
-    };
+/// Why a wish could never be started, after where that is said.
+fn no_start(desired: &Desired, configured: &Configured) -> Result<Option<String>> {
+    let said = |configured: bool, why| format!("{}{why}", if configured { "config.toml: " } else { "" });
     // First: a program may be looked for in it.
-    if let Some(why) = perform::no_folder(&desired) {
-        return unstartable(folder, why);
+    if let Some(why) = perform::no_folder(desired) {
+        return Ok(Some(said(configured.folder, why)));
     }
     let netsky = spawn::sibling("netsky")?;
-    if let Some(why) = perform::no_program(&desired, perform::folder_of(&netsky)) {
-        return unstartable(program, why);
-    }
-    Ok(desired)
+    let why = perform::no_program(desired, perform::folder_of(&netsky));
+    Ok(why.map(|why| said(configured.program, why)))
 }
 
 /// Write a wish. An agent that lives for its wish keeps it, and a wish that says the same as before keeps its
@@ -304,13 +306,14 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
 fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generation) -> Result<UpProof> {
     let root = AgentId::root();
     let failed = &cx.layout.marker(&root, "revive-failed");
+    let planned = plan.slots.iter().find(|slot| slot.agent == root);
     UpProof::wait(cx, UP_LIMIT, || {
         let wish: Desired = state::read_json(cx.layout.desired(&root))?
             .ok_or_else(|| Error::Overtaken("its wish was removed"))?;
         if wish.want != Want::Up {
             return Err(Error::Overtaken("`netsky down` came"));
         }
-        if !plan.slots.iter().any(|slot| slot.agent == root && is_same(slot, &wish)) {
+        if !planned.is_some_and(|planned| is_same(planned, &wish)) {
             return Err(Error::Overtaken("another `netsky up` with another program or folder came"));
         }
         // Asked anew each time: a restart may replace the one that we began to wait for.
