@@ -148,6 +148,11 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::Locked { .. } => Self::new(Kind::Busy, what).hint("another tick is at work; repeat"),
             Watchdog::NotProved(_) => Self::new(Kind::Busy, what)
                 .hint("the constellation stays up and goes on with it; it must run `netsky session up`, look with `netsky attach agent0`"),
+            Watchdog::NotStarted(_) => Self::new(Kind::Busy, what)
+                .hint("it is tried again, later and later; put it right, or stop with `netsky down`"),
+            Watchdog::NoReserve => Self::new(Kind::Busy, what).hint("nothing was changed, make room and repeat"),
+            Watchdog::StillWanted(_) => Self::new(Kind::Busy, what)
+                .hint("they start again when there is room; make room and repeat `netsky down`"),
             Watchdog::Overtaken(_) => Self::new(Kind::Busy, what).hint("see `netsky status`"),
             Watchdog::EndedBeforeUp(_) | Watchdog::EndedAfterUp(_) => Self::new(Kind::Busy, what)
                 .hint("it is tried again, later and later; look with `netsky logs agent0`, stop with `netsky down`"),

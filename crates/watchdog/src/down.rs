@@ -13,7 +13,7 @@ use netsky_model::restart::Inflight;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::tick::Held;
-use crate::{handoff, observe, perform};
+use crate::{handoff, known, observe, perform, reserve};
 
 /// Longest wait for a killed restart child.
 const CHILD_END: Duration = Duration::from_secs(5);
@@ -41,10 +41,19 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     let _held = Held::take(cx)?;
     let mut problems = Vec::new();
     let mut wishes = observe::wishes(cx, &mut problems)?;
+    // Before anything ends: whoever is ended for the room's sake looks afterwards like one that died.
+    let lived: BTreeMap<AgentId, Generation> = wishes
+        .iter()
+        .filter_map(|wish| known::session(cx, &wish.agent).filter(|session| session.state.may_live()))
+        .map(|session| (session.name, session.generation))
+        .collect();
     match stop_wanting(cx, &mut wishes) {
-        Err(error) if error.is_full() => {
-            make_room(cx, &wishes)?;
-            stop_wanting(cx, &mut wishes)?;
+        // Where nothing was set aside nobody is ended in vain.
+        Err(error) if error.is_full() && make_room(cx, &wishes)? => {
+            stop_wanting(cx, &mut wishes).map_err(|again| match again.is_full() {
+                true => Error::StillWanted(again),
+                false => again.into(),
+            })?;
         }
         written => written?,
     }
@@ -52,7 +61,8 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     let Ends { ended, left, stopped } = end_sessions(cx, &wishes)?;
     for desired in wishes.iter().filter(|desired| !left.contains(&desired.agent)) {
         if cx.bus.knows(&desired.agent) {
-            perform::return_mail(cx, desired, stopped.get(&desired.agent).copied(), |_| true)?;
+            let stopped = stopped.get(&desired.agent).or(lived.get(&desired.agent)).copied();
+            perform::return_mail(cx, desired, stopped, |_| true)?;
         }
     }
     let handed_over = hand_over(cx, &wishes, underway.as_ref(), &mut problems)?;
@@ -64,13 +74,17 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     Err(Error::NotEnded(left.iter().map(ToString::to_string).collect()))
 }
 
-/// Give up the room that was set aside for this; whoever fills the disk may be one of these, and would take it.
-fn make_room(cx: &Context<'_>, wishes: &[Desired]) -> Result<()> {
+/// Give up the room that was set aside for this; whoever fills the disk may be one of these, and would take it. False if
+/// there is none: then nobody was ended.
+fn make_room(cx: &Context<'_>, wishes: &[Desired]) -> Result<bool> {
+    if !reserve::is_there(cx)? {
+        return Ok(false);
+    }
     for wish in wishes {
         perform::evict(cx, &wish.agent)?;
     }
-    state::remove(cx.layout.reserve())?;
-    Ok(())
+    reserve::give_up(cx)?;
+    Ok(true)
 }
 
 fn stop_wanting(cx: &Context<'_>, wishes: &mut [Desired]) -> netsky_disk::Result<()> {
@@ -164,10 +178,7 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired]) -> Result<Ends> {
         Err(ClientError::NotServing { .. }) if wishes.is_empty() => return Ok(Ends::default()),
         // Nobody serves: live workers are only known once an anchor has adopted them.
         Err(ClientError::NotServing { .. }) => match cx.anchor() {
-            Err(error) if error.is_full() => {
-                make_room(cx, wishes)?;
-                cx.anchor()?
-            }
+            Err(error) if error.is_full() && make_room(cx, wishes)? => cx.anchor()?,
             started => started?,
         },
         connected => connected?,

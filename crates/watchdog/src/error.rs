@@ -75,6 +75,15 @@ pub enum Error {
     /// The new agent0 did not prove itself in time.
     #[error("agent0 did not prove that it is up within {} s", .0.as_secs())]
     NotProved(Duration),
+    /// agent0 is down, and its program or folder is gone.
+    #[error("agent0 cannot be started: {0}")]
+    NotStarted(String),
+    /// The disk is too full for what `down` would have to note.
+    #[error("the disk has no room to set aside for `netsky down`")]
+    NoReserve,
+    /// The disk is full again after everything had been done for room.
+    #[error("the agents were ended, and the disk has no room to note that: {0}")]
+    StillWanted(netsky_disk::Error),
     /// What this `up` began to wait for is wanted no more.
     #[error("agent0 is not waited for any more: {0} meanwhile")]
     Overtaken(&'static str),

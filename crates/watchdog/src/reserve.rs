@@ -7,7 +7,7 @@ use std::path::Path;
 use netsky_disk::state;
 
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// How much of each: the wishes of a large constellation, its handoff and a few folders; a block for the id of each
 /// message that one tick removes, and what is told of them.
@@ -17,6 +17,24 @@ const SIZE: usize = 1024 * 1024;
 pub(crate) fn keep(cx: &Context<'_>) -> Result<()> {
     have(cx, &cx.layout.reserve())?;
     have(cx, &cx.layout.retention_reserve())
+}
+
+/// Have what `down` needs: of what could not be noted as unwanted nothing must be wanted.
+pub(crate) fn need(cx: &Context<'_>) -> Result<()> {
+    have(cx, &cx.layout.reserve())?;
+    if state::exists(cx.layout.reserve())? { Ok(()) } else { Err(Error::NoReserve) }
+}
+
+/// Whether there is any to give up.
+pub(crate) fn is_there(cx: &Context<'_>) -> Result<bool> {
+    Ok(state::exists(cx.layout.reserve())? || state::exists(cx.layout.retention_reserve())?)
+}
+
+/// Give up both, for what must be noted now.
+pub(crate) fn give_up(cx: &Context<'_>) -> Result<()> {
+    state::remove(cx.layout.reserve())?;
+    state::remove(cx.layout.retention_reserve())?;
+    Ok(())
 }
 
 fn have(cx: &Context<'_>, path: &Path) -> Result<()> {

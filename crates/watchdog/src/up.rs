@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::session_up::UpProof;
 use crate::tick::{self, Held, Ticked};
-use crate::{observe, perform};
+use crate::{observe, perform, reserve};
 
 /// Longest wait for agent0's proof.
 const UP_LIMIT: Duration = Duration::from_secs(60);
@@ -87,6 +87,7 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
     let root = AgentId::root();
     let (before, ticked) = {
         let mut held = Held::take(cx)?;
+        reserve::need(cx)?;
         let mut client = cx.anchor()?;
         held.got_on()?;
         let sessions = say_wishes(cx, plan, &mut client)?;
@@ -209,32 +210,33 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     if runtime != "command" {
         return Err(Error::NoRuntime(runtime));
     }
-    let argv = if wish.argv.is_empty() { slot.argv.unwrap_or_default() } else { wish.argv.clone() };
     // A damaged wish cannot be come back to; whoever said nothing else is told that there is no program.
     let before: Option<Desired> = state::read_json(layout.desired(agent)).unwrap_or_default();
-    if argv.is_empty() {
-        let again = before.map(|before| Desired {
-            want: Want::Up,
-            by: "up".to_owned(),
-            since: clock::wall(),
-            ..before
-        });
-        return again.ok_or_else(|| Error::NoProgram { agent: agent.clone() });
-    }
-    let mut env = inherited();
-    env.extend(slot.env);
-    let configured = Configured { program: wish.argv.is_empty(), folder: slot.cwd.is_some() };
+    let configured =
+        Configured { program: wish.argv.is_empty() && slot.argv.is_some(), folder: slot.cwd.is_some() };
+    let is_said = !wish.argv.is_empty();
+    let mut desired = match slot.argv {
+        argv if is_said || argv.is_some() => {
+            let argv = argv.filter(|_| !is_said).unwrap_or_else(|| wish.argv.clone());
+            Desired { argv, cwd: wish.cwd.clone(), env: inherited(), ..blank(agent.clone()) }
+        }
+        _ => {
+            let before = before.clone().ok_or_else(|| Error::NoProgram { agent: agent.clone() })?;
+            Desired { want: Want::Up, by: "up".to_owned(), since: clock::wall(), ..before }
+        }
+    };
+    desired.runtime = runtime;
+    desired.env.extend(slot.env);
     // Kept for every later start, from whatever folder that is.
-    let cwd = slot.cwd.map_or_else(|| wish.cwd.clone(), |cwd| wish.cwd.join(cwd));
-    let receipts = slot.receipts.unwrap_or_default();
-    let desired = Desired { runtime, argv, cwd, env, receipts, ..blank(agent.clone()) };
+    desired.cwd = slot.cwd.map_or(desired.cwd, |cwd| wish.cwd.join(cwd));
+    desired.receipts = slot.receipts.unwrap_or(desired.receipts);
     let unstartable = |why| Error::Unstartable { agent: agent.clone(), why };
     if let Some(why) = no_room(&desired) {
         return Err(unstartable(why));
     }
     let is_wanted = before.is_some_and(|before| before.want == Want::Up && is_same(&before, &desired));
-    // What was configured when it was wanted may live, and is the tick's to try again; so is a clone: agent0 runs without.
-    let is_ticks = (configured.program || configured.folder) && (is_wanted || *agent != AgentId::root());
+    // What was not said now but is wanted may live, and is the tick's to try again; so is a clone: agent0 runs without.
+    let is_ticks = (!is_said || configured.folder) && (is_wanted || *agent != AgentId::root());
     let why = if is_ticks { None } else { no_start(&desired, &configured)? };
     why.map_or(Ok(desired), |why| Err(unstartable(why)))
 }
@@ -333,6 +335,10 @@ fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generat
         // Its end says nothing about the program that is wanted now: a restart was under way with the one before.
         if wish.argv != session.argv {
             return Ok(None);
+        }
+        let netsky = perform::folder_of(&cx.netsky);
+        if let Some(why) = perform::no_folder(&wish).or_else(|| perform::no_program(&wish, netsky)) {
+            return Err(Error::NotStarted(why));
         }
         let how = || session.end.as_ref().map_or_else(|| session.state.to_string(), ToString::to_string);
         // Nobody is bringing it back right now: the next try may be minutes away. In this order: a tick that has counted

@@ -1,5 +1,6 @@
 //! `up`, `restart` and `status` say what was not done as it was asked, and do nothing by halves.
 
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -73,12 +74,46 @@ fn up_with_a_configuration_that_can_never_be_started_changes_nothing() {
 }
 
 #[test]
-fn up_again_is_not_refused_for_a_configured_folder_that_it_does_not_use() {
+fn up_without_words_runs_the_program_of_before_as_the_settings_say_now() {
     let stage = Stage::up(0, QUIET, "10m");
-    std::fs::write(stage.home().join("config.toml"), "[defaults]\ncwd = \"/nowhere\"\n").expect("written");
-    stage.ok(&["up"]);
+    let config = |text: &str| {
+        std::fs::write(stage.home().join("config.toml"), format!("[defaults]\n{text}\n")).expect("written");
+    };
+    config("cwd = \"/nowhere\"");
+    let (exit, line) = stage.refused(&["up"]);
+    assert!(exit == 2 && line.contains("config.toml: working folder \"/nowhere\" is not there"), "{line}");
+    config("cwd = \"/\"\nenv = { SAID = \"now\" }");
+    let (exit, line) = stage.refused(&["up"]);
+    assert!(exit == 4 && line.contains("agent0 lives with another program or folder"), "{exit} {line}");
     stage.ok(&["down"]);
     stage.ok(&["up"]);
+    let wish = stage.json("state/desired/agent0.json");
+    assert!(wish["cwd"] == "/" && wish["env"]["SAID"] == "now" && wish["argv"][2] == QUIET, "{wish}");
+}
+
+#[test]
+fn up_without_words_names_a_program_or_folder_that_is_gone() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let program = stage.home().join("../agent.sh");
+    std::fs::write(&program, format!("#!/bin/sh\n{QUIET}\n")).expect("written");
+    let may = |mode| std::fs::set_permissions(&program, Permissions::from_mode(mode)).expect("ours");
+    may(0o700);
+    stage.ok(&["up", "0", "--tick", "10m", "--", program.to_str().expect("text")]);
+    may(0o600);
+    // It lives and is wanted: nothing has to be started.
+    stage.ok(&["up"]);
+    stage.hold_triggers();
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    let (exit, line) = stage.refused(&["up"]);
+    assert!(exit == 5 && line.contains("agent0 cannot be started: program "), "{exit} {line}");
+    stage.ok(&["down"]);
+    let (exit, line) = stage.refused(&["up"]);
+    assert!(
+        exit == 2 && line.contains("is not there or not executable; nothing was changed"),
+        "{exit} {line}"
+    );
+    assert!(stage.status()["anchor_epoch"].is_null(), "nobody was started");
 }
 
 #[test]
@@ -291,7 +326,7 @@ fn status_says_that_the_last_tick_failed_and_why_until_one_does_not() {
     stage.hold_triggers();
     let let_in = |mode| {
         let folder = stage.home().join("state/tick");
-        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).expect("ours");
+        std::fs::set_permissions(folder, Permissions::from_mode(mode)).expect("ours");
     };
     let_in(0o755);
     assert_eq!(stage.refused(&["watchdog", "tick"]).0, 4);

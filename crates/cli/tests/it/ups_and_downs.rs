@@ -386,5 +386,39 @@ fn fm_down_enospc_where_nobody_runs_a_full_disk_is_no_trouble_of_a_down_and_an_u
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let nothing = "nothing was running\ndown 0\n";
     assert_eq!(out, format!("{nothing}{nothing}up 5\ndown 0\n"), "{err}");
+    assert!(err.lines().count() == 1 && err.contains("no room to set aside for `netsky down`"), "{err}");
+}
+
+/// Nothing is set aside, then something: a message that nobody acks was shown by four agents that a `down` ended, and by
+/// a fifth.
+const FIVE: &str = r#"
+mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+reader='netsky session up; while netsky channel wait $NETSKY_AGENT; do netsky channel drain $NETSKY_AGENT; sleep 1; done'
+up() { "$NETSKY" up 0 --tick 10m -- sh -c "$reader" >/dev/null || exit 98; }
+life() { "$NETSKY" channel list agent0 | awk 'NR > 1 {print $1}'; }
+shown() { for _ in $(seq 900); do test "$(life)" = delivered && return; sleep 0.1; done; exit 97; }
+"$NETSKY" init >/dev/null
+"$NETSKY" channel send agent0 often --from owner --id often >/dev/null || exit 96
+for _ in 1 2 3 4; do up; shown; "$NETSKY" down >/dev/null || exit 95; done
+up; shown
+rm -f "$NETSKY_HOME"/state/reserve*
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+pid=$("$NETSKY" status | awk '$1 == "agent0" {print $6}')
+"$NETSKY" down; echo "down $?"
+kill -0 "$pid" && echo "agent0 lives"
+rm "$PLACE/fill"
+"$NETSKY" watchdog tick >/dev/null || exit 94
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+"$NETSKY" down >/dev/null; echo "down $?"
+life
+"#;
+
+#[test]
+fn fm_down_enospc_ends_nobody_where_nothing_is_set_aside_and_counts_against_no_message() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let Some(output) = crate::full_disk::apart(FIVE, place.path()) else { return };
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(out, "down 5\nagent0 lives\ndown 0\nwritten\n", "{err}");
     assert!(err.lines().count() == 1 && err.contains("No space left on device"), "{err}");
 }
