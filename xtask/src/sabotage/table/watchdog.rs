@@ -107,7 +107,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a full disk does not undo a down",
         faults: "FM-down-enospc",
         file: "crates/watchdog/src/down.rs",
-        find: "    state::remove(cx.layout.reserve())?;\n",
+        find: "    reserve::give_up(cx)?;\n",
         replace: "",
         package: "netsky",
         target: IT,
