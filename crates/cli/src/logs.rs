@@ -1,9 +1,10 @@
 //! `logs` of both programs: what a session printed, from its bounded log; needs no anchor.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use netsky_disk::clock;
+use netsky_disk::env;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_kernel::output_log::{Chunk, LogReader};
@@ -61,7 +62,9 @@ pub(crate) fn print(
         match log.read_from(at, piece)? {
             Chunk::Bytes { offset, bytes } => {
                 at = offset + bytes.len() as u64;
-                output::piece(&text.take(&bytes))?;
+                if !output::piece(&text.take(&bytes))? {
+                    break;
+                }
             }
             Chunk::Gap { from, to } => {
                 // What came after the end that was asked for is not missing.
@@ -72,7 +75,7 @@ pub(crate) fn print(
                 output::complain(program, &what);
                 at = to;
             }
-            Chunk::End if how.follow && lives => clock::pause(LOOK),
+            Chunk::End if how.follow && lives && !env::nobody_reads(&io::stdout(), LOOK) => {}
             Chunk::End => break,
         }
     }

@@ -76,10 +76,13 @@ pub(crate) fn element(rendered: &str) -> Put {
     shown(&render::plain(rendered))
 }
 
-/// Prints a piece of a program's output, which is not a line of its own; control characters are dropped.
-pub(crate) fn piece(text: &str) -> Result<(), Error> {
+/// Prints a piece of a program's output, which is not a line of its own; control characters are dropped. Whether anybody
+/// is there to read more.
+pub(crate) fn piece(text: &str) -> Result<bool, Error> {
     let mut out = io::stdout().lock();
-    answered(out.write_all(render::plain(text).as_bytes()).and_then(|()| out.flush()))
+    let written = out.write_all(render::plain(text).as_bytes()).and_then(|()| out.flush());
+    let is_read = written.is_ok();
+    answered(written).map(|()| is_read)
 }
 
 /// One JSON object as it is printed.

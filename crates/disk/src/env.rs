@@ -1,6 +1,7 @@
 //! The few environment variables that netsky reads, in one place.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use netsky_model::id::{AgentId, Generation, Nonce};
 
@@ -87,4 +88,12 @@ pub fn leads_nowhere(stream: &impl std::os::fd::AsFd) -> bool {
     let both = fcntl_getfl(stream).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR);
     // Character device 1:3 is /dev/null on every Linux.
     both && fstat(stream).is_ok_and(|stat| (major(stat.st_rdev), minor(stat.st_rdev)) == (1, 3))
+}
+
+/// Whether nobody reads a standard stream any more; waits so long for that.
+pub fn nobody_reads(stream: &impl std::os::fd::AsFd, wait: Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let wait = Timespec::try_from(wait).ok();
+    // Nothing is asked for: that the other end is gone is told in any case.
+    poll(&mut [PollFd::new(stream, PollFlags::empty())], wait.as_ref()).is_ok_and(|told| told > 0)
 }

@@ -50,7 +50,7 @@ impl Folder {
         self.until(wanted, |folder| folder.ok(args) == wanted);
     }
 
-    fn until(&self, what: &str, is_so: impl Fn(&Folder) -> bool) {
+    fn until(&self, what: &str, mut is_so: impl FnMut(&Folder) -> bool) {
         let began = std::time::Instant::now();
         while !is_so(self) {
             assert!(began.elapsed() < std::time::Duration::from_secs(90), "{what} did not happen");
@@ -217,6 +217,31 @@ fn a_reader_slower_than_the_log_is_told_how_many_bytes_it_missed() {
     // What came after it asked was never asked for.
     let (got, missed) = got_and_missed(ends);
     assert_eq!(got + missed, before, "not followed: {got} and {missed}");
+}
+
+#[test]
+fn a_follower_whose_reader_is_gone_ends_well_whether_there_is_more_to_print_or_not() {
+    for then in ["yes", "sleep 1000"] {
+        let folder = Folder::new();
+        folder.ok(&[
+            "kernel",
+            "spawn",
+            "agent0",
+            "--pipes",
+            "--",
+            "sh",
+            "-c",
+            &format!("echo start; exec {then}"),
+        ]);
+        let mut reader = slow_reader(&folder, &["-f"]);
+        drop(reader.stdout.take());
+        let mut end = None;
+        folder.until("the end of a follower", |_| {
+            end = reader.try_wait().expect("ours");
+            end.is_some()
+        });
+        assert_eq!(end.and_then(|end| end.code()), Some(0), "{then}");
+    }
 }
 
 #[test]
