@@ -257,6 +257,11 @@ fn the_rest_of_the_channel_verbs_answer_with_their_codes() {
     netsky(&home, &["channel", "wait", "agent0", "--timeout", "soon"]).fails_with(2, &["duration \"soon\""]);
     netsky(&home, &["channel", "list", "agent0", "--state", "lost"])
         .fails_with(2, &["the states are written"]);
+    for list in
+        [&["channel", "list", "agent0", "--limit", "0"][..], &["channel", "poison", "list", "--limit", "0"]]
+    {
+        netsky(&home, list).fails_with(2, &["invalid value '0' for '--limit <N>'"]);
+    }
     netsky(&home, &["--json"]).fails(2, "a verb is missing; see --help");
     netsky(&home, &["channel", "frobnicate"]).fails(2, "unrecognized subcommand 'frobnicate'; see --help");
     netsky(&home, &["channel", "send", "agent0"])

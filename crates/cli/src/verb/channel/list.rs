@@ -1,5 +1,7 @@
 //! `netsky channel list`: every message of an agent and how far its life got.
 
+use std::num::NonZeroUsize;
+
 use netsky_bus::{Bus, Entry};
 use netsky_disk::clock;
 use netsky_model::duration;
@@ -15,7 +17,7 @@ use crate::output;
 use crate::run::Run;
 
 /// Most rows of one answer unless more are asked for: a screen of history; what is left out is counted.
-pub(super) const MAX_ROWS: usize = 1_000;
+pub(super) const MAX_ROWS: NonZeroUsize = NonZeroUsize::new(1_000).expect("it is not 0");
 
 /// List the messages of an agent
 #[derive(clap::Args)]
@@ -28,7 +30,7 @@ pub(crate) struct Args {
     state: Option<State>,
     /// At most this many, the oldest of the finished ones left out first
     #[arg(long, value_name = "N", default_value_t = MAX_ROWS)]
-    limit: usize,
+    limit: NonZeroUsize,
 }
 
 /// A state by its word or by its folder.
@@ -40,7 +42,7 @@ fn state(text: &str) -> Result<State, String> {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let bus = Bus::open(cx.home()?, &Nobody);
-        let (entries, left_out) = bus.list_at_most(&self.agent, self.state, self.limit)?;
+        let (entries, left_out) = bus.list_at_most(&self.agent, self.state, self.limit.get())?;
         if cx.json {
             let rows: Vec<Value> = entries.iter().map(as_value).collect();
             return output::json(&json!({ "envelopes": rows, "left_out": left_out }));

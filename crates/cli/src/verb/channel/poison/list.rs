@@ -1,5 +1,7 @@
 //! `netsky channel poison list`: every dead letter, of one agent or of all, with its reason.
 
+use std::num::NonZeroUsize;
+
 use netsky_bus::{Bus, Entry};
 use netsky_model::id::AgentId;
 use netsky_model::life::State;
@@ -20,7 +22,7 @@ pub(crate) struct Args {
     agent: Option<AgentId>,
     /// At most this many, the newest
     #[arg(long, value_name = "N", default_value_t = list::MAX_ROWS)]
-    limit: usize,
+    limit: NonZeroUsize,
 }
 
 impl Run for Args {
@@ -32,7 +34,7 @@ impl Run for Args {
         };
         let (mut found, mut left_out): (Vec<(AgentId, Entry)>, usize) = (Vec::new(), 0);
         for agent in agents {
-            let room = self.limit.saturating_sub(found.len());
+            let room = self.limit.get().saturating_sub(found.len());
             let (entries, more) = bus.list_at_most(&agent, Some(State::Poisoned), room)?;
             left_out += more;
             found.extend(entries.into_iter().map(|entry| (agent.clone(), entry)));
