@@ -130,7 +130,6 @@ impl Config {
 
     /// The settings for whoever must go on: those that read, else the last copy that did, else the empty ones.
     pub fn last_good(layout: &Layout) -> Config {
-        let read = |path| parse(&state::read(path).ok()??).ok();
         match state::exists(layout.config()) {
             Ok(false) => Config::default(),
             _ => read(layout.config()).or_else(|| read(layout.good_config())).unwrap_or_default(),
@@ -139,14 +138,15 @@ impl Config {
 
     /// What is wrong with the file as it is now; none if all is well.
     pub fn trouble(layout: &Layout) -> Option<Trouble> {
-        let read = match state::read(layout.config()) {
+        let parsed = match state::read(layout.config()) {
             Ok(bytes) => parse(&bytes?),
             Err(error) => Err(error.to_string()),
         };
-        let why = match read {
+        let why = match parsed {
             // What else stands there must not be lost for it: how long mail is kept, say.
             Ok(config) => format!("{}; it is used as it stands", config.bus.trouble()?),
-            Err(why) => format!("{why}; the last good one is used"),
+            Err(why) if read(layout.good_config()).is_some() => format!("{why}; the last good one is used"),
+            Err(why) => format!("{why}; the defaults are used"),
         };
         Some(Trouble { file: layout.config(), why })
     }
@@ -165,6 +165,10 @@ impl Config {
             receipts: own.receipts.or(base.receipts),
         }
     }
+}
+
+fn read(path: PathBuf) -> Option<Config> {
+    parse(&state::read(path).ok()??).ok()
 }
 
 fn parse(bytes: &[u8]) -> Result<Config, String> {
@@ -279,8 +283,11 @@ mod tests {
         Config::load(&layout).expect("understood");
         assert_eq!(said("[bus]\ninbox_envelopes = 8\n[defaults]\nargv = [\"x\"]\n"), 8);
         assert_eq!(said("[bus]\ninbox_envelops = 9\n"), 7, "the last good copy");
+        let told = || Config::trouble(&layout).expect("told").why;
+        assert!(told().ends_with("; the last good one is used"), "{}", told());
         std::fs::remove_file(layout.good_config()).expect("there");
         assert_eq!(said("[bus"), 10_000);
+        assert!(told().ends_with("; the defaults are used"), "{}", told());
     }
 
     #[test]
