@@ -145,8 +145,8 @@ fn a5_a12_dropped_files_are_quarantined_and_one_call_drains_the_queue() {
     assert_eq!(drained.code, 7);
     assert_eq!(
         drained.err,
-        "netsky: quarantined 00000000000000000001-dropped1.json of agent0: not a regular file and 3 more; \
-         see `netsky channel poison list agent0`\n"
+        "netsky: quarantined 00000000000000000001-dropped1.json of agent0: not a regular file; 3 more were \
+         quarantined too; see `netsky channel poison list agent0`\n"
     );
     assert_eq!(drained.out.matches("<channel ").count(), 6);
     netsky(&home, &["channel", "drain", "agent0"]).works();
@@ -323,7 +323,10 @@ fn fm_claim_permissions_what_cannot_be_opened_or_moved_stops_no_neighbour() {
     );
     assert!(drained.out.contains("before") && drained.out.contains("after"), "{}", drained.out);
     let again = as_nobody(&home, &["channel", "drain", "agent0"]).expect("it ran before");
-    again.fails_with(4, &["failed to move $HOME", "-shut.json", " and 1 more", "left in the inbox"]);
+    again.fails_with(
+        4,
+        &["failed to move $HOME", "-shut.json", "; 1 more failed too; it was left in the inbox"],
+    );
     assert_eq!(home.files("agent0", "inbox").expect("there").len(), 2);
     assert_eq!(home.files("agent0", "poison").expect("there").len(), 2, "the file and its reason");
 }

@@ -58,14 +58,17 @@ fn sender(text: &str) -> Result<Sender, String> {
 
 /// What a verb says of files that it had to put aside or pass by: done otherwise, and something is to be looked at.
 fn damage(agent: &AgentId, aside: &Aside) -> Result<(), Error> {
-    let and_more = |count: usize| if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+    let more = |count: usize, did: &str| match count {
+        0 | 1 => String::new(),
+        _ => format!("; {} more {did} too", count - 1),
+    };
     if let Some(first) = aside.quarantined.first() {
-        let more = and_more(aside.quarantined.count());
+        let more = more(aside.quarantined.count(), "were quarantined");
         let what = format!("quarantined {} of {agent}: {}{more}", first.name, first.reason);
         return Err(Error::new(Kind::Damaged, what).hint(format!("see `netsky channel poison list {agent}`")));
     }
     if let Some(first) = aside.skipped.first() {
-        let what = format!("failed to {first}{}", and_more(aside.skipped.count()));
+        let what = format!("failed to {first}{}", more(aside.skipped.count(), "failed"));
         return Err(
             Error::new(Kind::of(first), what).hint("it was left in the inbox, everything else was drained")
         );
