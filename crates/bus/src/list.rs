@@ -15,6 +15,7 @@ use netsky_model::render;
 use crate::bus::Bus;
 use crate::error::{Error, Result};
 use crate::poison::{REASON_BYTES, is_reason, reason_of};
+use crate::queue::MISNAMED;
 
 /// What a bounded list leaves out first: what is furthest in its life.
 const FIRST_LEFT_OUT: [State; 6] =
@@ -183,12 +184,12 @@ fn look(dir: &Dir, state: State, file: String) -> Option<Entry> {
     let reason = reason.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned());
     let (envelope, problem) = match dir.read(&file, MAX_BYTES as u64) {
         Ok(bytes) => match Envelope::parse(&bytes) {
-            Ok(envelope) => (Some(envelope), None),
+            Ok(envelope) => (Some(envelope), name.is_none().then(|| MISNAMED.to_owned())),
+            Err(_) if name.is_none() => (None, Some(MISNAMED.to_owned())),
             Err(invalid) => (None, Some(invalid.to_string())),
         },
         Err(ReadError::Io(error)) if error.is_not_found() => return None,
         Err(error) => (None, Some(error.to_string())),
     };
-    let misnamed = name.is_none().then(|| "its name is not one of the bus".to_owned());
-    Some(Entry { state, file, name, envelope, problem: reason.or(problem).or(misnamed) })
+    Some(Entry { state, file, name, envelope, problem: reason.or(problem) })
 }

@@ -95,6 +95,27 @@ fn a5_every_kind_of_file_is_put_aside_and_the_rest_drained_by_the_same_call() {
 }
 
 #[test]
+fn a5_what_a_list_says_of_an_intruder_is_why_it_is_put_aside() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.create(&AgentId::root()).expect("made");
+    let inbox = home.folder(State::Written);
+    std::fs::create_dir(inbox.join(".hidden")).expect("made");
+    fifo(&inbox.join("pipe"));
+    std::fs::File::create(inbox.join("large")).and_then(|file| file.set_len(1 << 30)).expect("sparse");
+    std::fs::write(inbox.join("linked"), "{}").expect("written");
+    std::fs::hard_link(inbox.join("linked"), inbox.join("twice")).expect("linked");
+    std::fs::write(inbox.join("note"), "{}").expect("written");
+    let said = |state| {
+        let listed = bus.list(&AgentId::root(), Some(state)).expect("listed").into_iter();
+        listed.map(|entry| (entry.file, entry.problem.expect("none is a message"))).collect::<Vec<_>>()
+    };
+    let listed = said(State::Written);
+    assert_eq!((listed.len(), drain(&bus)), (6, Vec::new()));
+    assert_eq!(said(State::Poisoned), listed);
+}
+
+#[test]
 fn a12_a_gigabyte_and_broken_bytes_are_put_aside_without_being_read() {
     let gigabyte = |path: &Path| {
         let file = std::fs::File::create(path).expect("made");
