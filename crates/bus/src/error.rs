@@ -40,6 +40,8 @@ pub enum Error {
         from: Sender,
         /// Which limit, with the numbers.
         over: Over,
+        /// Whether the message would go over it in an empty inbox too.
+        for_good: bool,
     },
     /// This sender is too fast for this target.
     #[error("{from} sends to {agent} faster than {rate} messages a second after a burst of {burst}")]

@@ -69,7 +69,7 @@ impl Bus<'_> {
         if admit().is_err() {
             usage.count(&channel.dir(State::Written)?)?;
             let (agent, from) = (channel.agent.clone(), from.clone());
-            admit().map_err(|over| Error::Full { agent, from, over })?;
+            admit().map_err(|over| Error::Full { agent, from, over, for_good: over.is_for_good(bytes) })?;
         }
         usage.add(ALL, bytes);
         usage.add(own, bytes);

@@ -242,4 +242,7 @@ fn the_owner_sets_the_limits() {
     );
     netsky(&home, &["channel", "drain", "agent0"]).works();
     netsky(&home, &send).works();
+    fs::write(home.path().join("config.toml"), "[bus]\ninbox_bytes = 0\n").expect("ours");
+    let never = "nothing was sent, for [bus] in config.toml has no room for it in an empty inbox either";
+    netsky(&home, &send).fails_with(5, &["of at most 0 bytes; ", never]);
 }
