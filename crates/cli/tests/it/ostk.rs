@@ -116,6 +116,8 @@ fn a_session_outlives_its_anchor_and_shutdown_all_ends_it() {
     assert_eq!(folder.json(&["kernel", "shutdown", "--all"])["ended"], serde_json::json!(["agent0"]));
     let pid = before["pid"].as_u64().expect("a pid");
     assert!(!std::path::Path::new(&format!("/proc/{pid}/cmdline")).exists());
+    assert!(folder.ok(&["kernel", "shutdown"]).starts_with("nobody serves "));
+    assert!(folder.ok(&["kernel", "shutdown", "--all"]).ends_with(".ostk, and no session lives\n"));
 }
 
 #[test]

@@ -20,20 +20,22 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let root = cx.kernel_root()?;
-        let client = match Client::connect(&root) {
-            // Sessions may live without an anchor: only one can end them.
-            Err(ClientError::NotServing { .. }) if self.all && root.is_dir() => reach::anchor(cx)?,
+        let (client, served) = match Client::connect(&root) {
+            // Sessions may live without an anchor: only one can find and end them.
+            Err(ClientError::NotServing { .. }) if self.all && root.is_dir() => (reach::anchor(cx)?, false),
             Err(ClientError::NotServing { .. }) if cx.json => {
                 return output::json(&json!({ "ended": [], "left": [] }));
             }
             Err(ClientError::NotServing { .. }) => {
                 return output::say(&format!("nobody serves {}", root.display()));
             }
-            connected => connected?,
+            connected => (connected?, true),
         };
         let answer = client.shutdown(self.all)?;
         if cx.json {
             output::json(&json!({ "ended": answer.ended, "left": answer.left }))?;
+        } else if !served && answer.ended.is_empty() && answer.left.is_empty() {
+            output::say(&format!("nobody serves {}, and no session lives", root.display()))?;
         } else {
             let (ended, left) = (answer.ended.len(), answer.left.len());
             output::say(&format!("the anchor stopped; {ended} sessions ended, {left} live on"))?;
