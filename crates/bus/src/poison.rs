@@ -29,6 +29,8 @@ pub struct Quarantined {
     pub name: String,
     /// Why it is there.
     pub reason: String,
+    /// Why that does not stand beside it; none where it does.
+    pub unwritten: Option<String>,
 }
 
 impl Bus<'_> {
@@ -98,7 +100,7 @@ pub(crate) fn bury(
     let reason = render::line(why);
     let note = format!("{reason}\n");
     // Without its reason a dead letter is poorer; left in the inbox it would stop its neighbours.
-    let _ = write_durable(&channel.tmp()?, &poison, &reason_of(&name), note.as_bytes(), Place::Over);
+    let written = write_durable(&channel.tmp()?, &poison, &reason_of(&name), note.as_bytes(), Place::Over);
     point("bus.poison.reason");
     match from.rename(file, &poison, &name) {
         Ok(()) => {}
@@ -117,7 +119,7 @@ pub(crate) fn bury(
     }
     point("bus.poison.renamed");
     poison.sync()?;
-    Ok(Some(Quarantined { name, reason }))
+    Ok(Some(Quarantined { name, reason, unwritten: written.err().map(|error| error.to_string()) }))
 }
 
 /// The name of the reason beside a dead letter.

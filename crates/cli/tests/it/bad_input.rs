@@ -156,6 +156,17 @@ fn a5_a12_dropped_files_are_quarantined_and_one_call_drains_the_queue() {
 }
 
 #[test]
+fn a5_a_reason_that_cannot_be_written_is_told() {
+    let home = Home::init();
+    netsky(&home, &send(&["agent0", "x", "--from", "owner"])).works();
+    netsky(&home, &["channel", "drain", "agent0"]).works();
+    fs::write(home.channel("agent0", "inbox").join("note"), "{}").expect("ours");
+    fs::create_dir(home.channel("agent0", "poison").join("note.reason")).expect("ours");
+    let told = ["quarantined note of agent0: its name is not one of the bus; a reason could not be written"];
+    netsky(&home, &["channel", "drain", "agent0"]).fails_with(7, &told);
+}
+
+#[test]
 fn a_home_that_is_missing_open_foreign_newer_copied_or_broken_is_refused_and_untouched() {
     let home = Home::init();
     let plain = send(&["agent0", "x", "--from", "owner"]);

@@ -64,7 +64,10 @@ fn damage(agent: &AgentId, aside: &Aside) -> Result<(), Error> {
     };
     if let Some(first) = aside.quarantined.first() {
         let more = more(aside.quarantined.count(), "were quarantined");
-        let what = format!("quarantined {} of {agent}: {}{more}", first.name, first.reason);
+        let mut what = format!("quarantined {} of {agent}: {}{more}", first.name, first.reason);
+        if let Some(why) = aside.quarantined.iter().find_map(|one| one.unwritten.as_ref()) {
+            what += &format!("; a reason could not be written: failed to {why}");
+        }
         return Err(Error::new(Kind::Damaged, what).hint(format!("see `netsky channel poison list {agent}`")));
     }
     if let Some(first) = aside.skipped.first() {
