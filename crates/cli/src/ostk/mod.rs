@@ -21,7 +21,7 @@ mod table;
 #[derive(Parser)]
 #[command(name = "ostk", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Print one JSON object instead of a sentence or a table
+    /// Print one JSON object instead of a sentence or a table; not for attach and logs
     #[arg(long, global = true)]
     json: bool,
     /// The kernel's root folder [default: $OSTK_ROOT, the nearest .ostk upward, else ./.ostk]

@@ -30,7 +30,7 @@ mod watchdog;
 #[derive(Parser)]
 #[command(name = "netsky", version, propagate_version = false, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Print one JSON object instead of a sentence or a table
+    /// Print one JSON object instead of a sentence or a table; not for attach and logs
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]

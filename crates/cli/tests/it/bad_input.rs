@@ -351,6 +351,12 @@ fn an_empty_message_and_json_of_a_log_or_a_terminal_are_refused() {
         .fails(2, "the message is empty; nothing was sent");
     netsky(&home, &["--json", "logs", "agent0"])
         .fails(2, "logs prints what a program printed, which is no JSON object; leave --json out");
+    let help = netsky(&home, &["logs", "--help"]);
+    assert!(
+        help.works().contains("instead of a sentence or a table; not for attach and logs"),
+        "{}",
+        help.out
+    );
     netsky(&home, &["--json", "attach", "agent0"])
         .fails(2, "attach shows a terminal, which is no JSON object; leave --json out");
 }
