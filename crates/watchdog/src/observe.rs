@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process, state};
 use netsky_kernel::client::Client;
@@ -166,6 +167,16 @@ fn request(cx: &Context<'_>) -> Result<Request> {
         return Ok(Request::Claimed);
     }
     Ok(if state::exists(cx.layout.restart_request())? { Request::Queued } else { Request::None })
+}
+
+/// What is counted against an agent, for whoever only tells of it; nothing where that does not read.
+pub(crate) fn attempts(layout: &Layout, agent: &AgentId) -> Option<Attempts> {
+    state::read_json(layout.marker(agent, "restart-attempts")).unwrap_or_default()
+}
+
+/// The last restart, if it was not verified, for whoever only tells of it.
+pub(crate) fn revive_failed(layout: &Layout) -> Option<ReviveFailed> {
+    state::read_json(layout.marker(&AgentId::root(), "revive-failed")).unwrap_or_default()
 }
 
 /// Who was started by a restart that failed, and has not said that it is up since. What cannot be known is not so:

@@ -1,6 +1,6 @@
-//! agentinfinity: triggers a tick when the kernel reports an end, when a restart is asked for, and when
-//! the anchor itself goes away. It repairs nothing itself, so it may die at any point. What programs drop into their outboxes
-//! it carries at once; the tick would too, later.
+//! agentinfinity: triggers a tick when the kernel reports an end, when a restart is asked for or has failed, when a try is
+//! due, and when the anchor itself goes away. It repairs nothing itself, so it may die at any point. What programs drop into
+//! their outboxes it carries at once; the tick would too, later.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -10,19 +10,24 @@ use std::time::Duration;
 use netsky_bus::{Bus, Owner};
 use netsky_disk::env::Caller;
 use netsky_disk::layout::Layout;
+use netsky_disk::process::PidFd;
 use netsky_disk::watch::Watch;
 use netsky_disk::{clock, process, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::EventKind;
 use netsky_ledger::Telemetry;
-use netsky_model::id::{AgentId, Generation};
+use netsky_model::desired::{Desired, Want};
+use netsky_model::id::{AgentId, Generation, RestartId};
 use netsky_model::life::State;
 use netsky_model::name::Stage;
+use netsky_model::restart::{Inflight, Phase, Status};
+use netsky_model::stamp::Stamp;
 use netsky_runtime::{Config, carry_all};
 
 use crate::context::Context;
 use crate::error::Result;
 use crate::keeper::only_one;
+use crate::observe;
 use crate::ticker::run_tick;
 
 /// Slow look for what gave no event.
@@ -31,6 +36,8 @@ const RESCAN: Duration = Duration::from_secs(30);
 const WAITING: usize = 16;
 /// Most messages that are read at once: what has to be repaired must not wait for a flood.
 const MAIL: usize = 100;
+/// Longest wait for a child that has said its last word.
+const CHILD_END: Duration = Duration::from_secs(5);
 /// Pause before an anchor is asked for again; doubled up to [`RESCAN`] while none answers.
 const RECONNECT: Duration = Duration::from_millis(200);
 
@@ -126,31 +133,99 @@ fn follow_kernel(layout: &Layout, tell: &SyncSender<String>) {
     }
 }
 
-/// Tell of a restart request, and carry what programs drop into their outboxes. One watch for both: systems give few.
+/// Tell of restarts and of tries that are due, and carry what programs drop into their outboxes. One watch for all:
+/// systems give few.
 fn follow_files(layout: &Layout, tell: &SyncSender<String>) {
     // Without events (the user's inotify instances are used up) the rescan alone has to do.
     let watch = Watch::new(&[layout.state()]).ok();
     let telemetry = Telemetry::new(layout);
-    let mut told = false;
+    let mut told = Told::default();
     loop {
         // As every tick reads them: this lives for as long as the constellation.
         let bus = Bus::open(layout, &telemetry).with_limits(Config::last_good(layout).bus);
         // Watched before they are looked into; those of agents that come to be are met by a later round.
-        for folder in outboxes(&bus, layout) {
+        for folder in outboxes(&bus, layout).into_iter().chain([layout.restart_status_folder()]) {
             let _ = watch.as_ref().map(|watch| watch.add(folder));
         }
         // What does not go is told by the tick, which tries again.
         let _ = carry_all(&bus);
-        let waits = state::exists(layout.restart_request()).unwrap_or(false);
-        // Told once a request: while it cannot be claimed yet, the ticker's cadence is fast enough.
-        if waits && !told {
-            wake(tell, "restart asked for".to_owned());
-        }
-        told = waits;
-        if watch.as_ref().is_none_or(|watch| watch.wait(RESCAN).is_err()) {
-            clock::pause(RESCAN);
+        told.restarts(layout, tell);
+        let limit = told.tries(layout, &clock::stamp(), tell).unwrap_or(RESCAN).min(RESCAN);
+        if watch.as_ref().is_none_or(|watch| watch.wait(limit).is_err()) {
+            clock::pause(limit);
         }
     }
+}
+
+/// What was told, each of it once: for what cannot be done yet the ticker's cadence is fast enough.
+#[derive(Default)]
+struct Told {
+    /// Whether the present request was.
+    request: bool,
+    /// Whose child gave up.
+    gave_up: Option<RestartId>,
+    /// When a restart was given up.
+    failed: Option<Stamp>,
+    /// When the next try is due, in milliseconds of the boot clock: not told yet.
+    due: Option<u64>,
+}
+
+impl Told {
+    fn restarts(&mut self, layout: &Layout, tell: &SyncSender<String>) {
+        let request = state::exists(layout.restart_request()).unwrap_or(false);
+        if request && !self.request {
+            wake(tell, "restart asked for".to_owned());
+        }
+        self.request = request;
+        let gave_up = gave_up(layout);
+        if gave_up.is_some() && gave_up != self.gave_up {
+            wake(tell, "a restart has failed".to_owned());
+        }
+        self.gave_up = gave_up;
+        // The tick that gave it up began no other.
+        let failed = observe::revive_failed(layout).map(|failed| failed.at);
+        if failed.is_some() && failed != self.failed {
+            wake(tell, "a restart was given up".to_owned());
+        }
+        self.failed = failed;
+    }
+
+    /// How long nothing is due.
+    fn tries(&mut self, layout: &Layout, now: &Stamp, tell: &SyncSender<String>) -> Option<Duration> {
+        if self.due.is_some_and(|due| due <= now.boot_ms) {
+            wake(tell, "a try is due".to_owned());
+        }
+        let left = next_try(layout, now);
+        self.due = left.map(|left| now.boot_ms + left.as_millis() as u64);
+        left
+    }
+}
+
+/// The restart whose child gave up, once that has ended. One that was only interrupted has until the regular tick: what
+/// interrupted it may pass.
+fn gave_up(layout: &Layout) -> Option<RestartId> {
+    let inflight: Inflight = state::read_json(layout.restart_inflight()).ok()??;
+    let status: Status = state::read_json(layout.restart_status(&inflight.id)).ok()??;
+    if status.phase != Phase::Failed {
+        return None;
+    }
+    if let Ok(Some(child)) = PidFd::open(&status.pid) {
+        let _ = child.wait(CHILD_END);
+    }
+    Some(inflight.id)
+}
+
+/// How long yet until the next try of anybody wanted; none where nobody waits for one.
+fn next_try(layout: &Layout, now: &Stamp) -> Option<Duration> {
+    let is_wanted = |agent: &AgentId| {
+        let wish: Option<Desired> = state::read_json(layout.desired(agent)).unwrap_or_default();
+        wish.is_some_and(|wish| wish.want == Want::Up)
+    };
+    let waits = layout.desired_agents().unwrap_or_default().into_iter().filter_map(|agent| {
+        let left = observe::attempts(layout, &agent)?.wait(now);
+        (!left.is_zero() && is_wanted(&agent)).then_some(left)
+    });
+    waits.min()
 }
 
 /// Where replies are dropped, and where new agents come to be.
@@ -166,6 +241,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use netsky_bus::Draft;
+    use netsky_model::backoff::Attempts;
     use netsky_model::id::Sender;
 
     use super::*;
@@ -188,6 +264,39 @@ mod tests {
             look(0o700);
             assert!(told.borrow().contains("hear-hear"), "{told:?}");
             assert!(cx.bus.list(&me, Some(State::Claimed)).expect("listed").is_empty());
+        });
+    }
+
+    #[test]
+    fn the_next_try_is_the_earliest_of_who_is_wanted_and_waits() {
+        in_a_home(|cx| {
+            let boot = |secs| Stamp { boot_ms: secs * 1000, ..clock::stamp() };
+            let left = |secs| next_try(cx.layout, &boot(secs)).map(|left| left.as_secs());
+            let tried = |agent: &str, want: &str, secs: &[u64]| {
+                let agent: AgentId = agent.parse().expect("an id");
+                let wish = serde_json::json!({
+                    "v": 1, "agent": agent, "want": want, "by": "up", "since": "2026-01-01T00:00:00Z",
+                    "runtime": "command", "argv": ["/bin/true"], "cwd": "/", "env": {}, "receipts": "none",
+                });
+                state::write_json(cx.layout.desired(&agent), &wish).expect("a wish");
+                let at = secs.iter().map(|secs| boot(*secs)).collect();
+                let attempts = Attempts { v: 1, at, crashloop: false };
+                state::write_json(cx.layout.marker(&agent, "restart-attempts"), &attempts).expect("attempts");
+            };
+            assert_eq!(left(1000), None, "nobody was tried");
+            tried("agent0", "up", &[980, 990]);
+            assert_eq!(left(1000), Some(10));
+            tried("agent1", "up", &[998]);
+            tried("agent2", "stopped", &[999]);
+            assert_eq!(left(1000), Some(8));
+            assert_eq!(left(1008), Some(2), "what is due was told");
+            assert_eq!(left(1010), None);
+            let (tell, told) = sync_channel(WAITING);
+            let mut known = Told::default();
+            for secs in [1000, 1007, 1008, 1009, 1010, 1011, 2000] {
+                known.tries(cx.layout, &boot(secs), &tell);
+            }
+            assert_eq!(told.try_iter().count(), 2, "once for each of them");
         });
     }
 }

@@ -38,6 +38,7 @@ mod screen;
 mod skipped;
 mod stage;
 mod tending;
+mod tries;
 mod ups_and_downs;
 mod watch;
 mod worlds;
