@@ -39,7 +39,7 @@ pub use error::Error;
 pub use request::{Queued, request};
 pub use serve::serve;
 pub use session_up::{UpProof, session_up};
-pub use status::{AgentStatus, RestartView, StatusReport, Trying, status};
+pub use status::{AgentStatus, Mailbox, RestartView, StatusReport, Trying, status};
 pub use tick::{FailedTick, LastTick, Ticked, tick};
 pub use ticker::ticker;
 pub use up::{Plan, Upped, Wish, plan, up};

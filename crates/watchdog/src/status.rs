@@ -9,7 +9,7 @@ use netsky_disk::{clock, state};
 use netsky_kernel::client::{Client, ClientError, ROOM};
 use netsky_kernel::rpc::{SessionState, SessionView};
 use netsky_kernel::session::Keeper;
-use netsky_model::backoff::{Attempts, CRASHLOOP};
+use netsky_model::backoff::CRASHLOOP;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::duration::human;
 use netsky_model::id::{AgentId, Generation};
@@ -24,7 +24,8 @@ use crate::context::Context;
 use crate::decide::KEPT;
 use crate::error::Result;
 use crate::known;
-use crate::observe;
+use crate::observe::{self, Underway};
+use crate::perform;
 use crate::session_up::UpProof;
 use crate::tick::{self, FailedTick, LastTick};
 
@@ -37,13 +38,15 @@ pub struct StatusReport {
     pub silent_anchor: bool,
     /// Everybody who is wanted or was.
     pub agents: Vec<AgentStatus>,
+    /// Mail of who never was.
+    pub others: Vec<Mailbox>,
     /// The restart that is under way.
     pub restart: Option<RestartView>,
     /// Whether a planned restart was asked for and is not verified.
     pub restart_queued: bool,
     /// How often the ticker ticks, in milliseconds.
     pub interval_ms: u64,
-    /// The last tick.
+    /// The last tick; of its problems those that can still be true and are not said here better.
     pub last_tick: Option<LastTick>,
     /// The tick after that, if it failed.
     pub failed_tick: Option<FailedTick>,
@@ -80,6 +83,17 @@ pub struct AgentStatus {
     pub poison: usize,
 }
 
+/// Mail that nobody was ever wanted for.
+#[derive(Debug, Clone, Serialize)]
+pub struct Mailbox {
+    /// Whose.
+    pub id: AgentId,
+    /// Envelopes that wait in its inbox.
+    pub inbox: usize,
+    /// Its dead letters.
+    pub poison: usize,
+}
+
 /// Starts of what keeps ending.
 #[derive(Debug, Clone, Serialize)]
 pub struct Trying {
@@ -92,37 +106,64 @@ pub struct Trying {
 }
 
 impl Trying {
-    fn line(&self, agent: &AgentId) -> String {
+    /// `soon` is said where the wait is over.
+    fn line(&self, soon: &str) -> String {
         let Trying { next_in_s, recent, crashloop } = self;
-        match crashloop {
-            true => {
-                let next = human(Duration::from_secs(*next_in_s));
-                format!("{agent}: crashloop: it keeps ending; next try in {next}, `netsky up` tries at once")
-            }
-            false => {
-                // Past the crashloop's number once an agent0 that proved itself has ended it.
-                let of = if *recent < CRASHLOOP { format!(" of {CRASHLOOP}") } else { String::new() };
-                format!("{agent}: next try in {next_in_s} s, attempt {}{of} in 30 min", recent + 1)
-            }
+        let next = match next_in_s {
+            0 => format!("next try {soon}"),
+            s if *crashloop => format!("next try in {}", human(Duration::from_secs(*s))),
+            s => format!("next try in {s} s"),
+        };
+        if *crashloop {
+            return format!("crashloop: it keeps ending; {next}, `netsky up` tries at once");
         }
+        // Past the crashloop's number once an agent0 that proved itself has ended it.
+        let of = if *recent < CRASHLOOP { format!(" of {CRASHLOOP}") } else { String::new() };
+        format!("{next}, attempt {}{of} in 30 min", recent + 1)
     }
 }
 
 fn trying(cx: &Context<'_>, agent: &AgentId) -> Option<Trying> {
-    let attempts: Option<Attempts> =
-        state::read_json(cx.layout.marker(agent, "restart-attempts")).unwrap_or_default();
-    let (attempts, now) = (attempts?, clock::stamp());
-    let wait = attempts.wait(&now);
+    let (attempts, now) = (observe::attempts(cx.layout, agent)?, clock::stamp());
     let trying = Trying {
-        next_in_s: wait.as_millis().div_ceil(1000) as u64,
+        next_in_s: attempts.wait(&now).as_millis().div_ceil(1000) as u64,
         recent: attempts.recent(&now),
         crashloop: attempts.crashloop,
     };
-    (!wait.is_zero() || attempts.crashloop).then_some(trying)
+    (trying.recent > 0 || trying.crashloop).then_some(trying)
+}
+
+/// Why somebody wanted does not run, as far as that can be known, and when it is tried again.
+fn plight(
+    cx: &Context<'_>,
+    desired: &Desired,
+    trying: Option<&Trying>,
+    soon: &str,
+    underway: Option<&Underway>,
+) -> String {
+    let next = trying.map_or_else(|| format!("it is down; next try {soon}"), |trying| trying.line(soon));
+    let last_restart = || {
+        let failed = underway.and_then(|under| under.status.as_ref()?.error.clone());
+        let failed = failed.or_else(|| observe::revive_failed(cx.layout).map(|failed| failed.why));
+        failed
+            .filter(|_| desired.agent == AgentId::root())
+            .map(|why| format!("the last restart failed: {why}"))
+    };
+    let why = perform::no_program(desired, perform::folder_of(&cx.netsky));
+    let why = why.or_else(|| perform::no_folder(desired)).or_else(last_restart);
+    format!("{}: {}{next}", desired.agent, why.map_or_else(String::new, |why| format!("{why}; ")))
+}
+
+/// Whether the child of a restart is at work, which starts this agent.
+fn is_in_hands(agent: &AgentId, underway: Option<&Underway>) -> bool {
+    underway.is_some_and(|under| {
+        let all = under.inflight.kind == Kind::Planned && agent.number().is_some();
+        under.child_alive && (all || *agent == AgentId::root())
+    })
 }
 
 /// Whether the disk is too full to start who is down: no tick may have come since that could say so.
-fn no_room_for(cx: &Context<'_>, down: &[String]) -> Option<String> {
+fn no_room_for(cx: &Context<'_>, down: &[AgentId]) -> Option<String> {
     if down.is_empty() {
         return None;
     }
@@ -130,6 +171,7 @@ fn no_room_for(cx: &Context<'_>, down: &[String]) -> Option<String> {
     let left = netsky_disk::room(home).ok().filter(|left| *left < ROOM)?;
     let why = format!("the disk of {} is full ({left} bytes left)", home.display());
     let todo = "nothing was lost, make room and the next tick starts what is down";
+    let down: Vec<&str> = down.iter().map(AgentId::as_str).collect();
     Some(format!("{} cannot be started: {why}; {todo}", down.join(", ")))
 }
 
@@ -166,7 +208,14 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         problems.push(format!("the anchor{pid} does not answer: {error}; {what}"));
     }
     let (anchor_epoch, sessions) = answer.map(|(epoch, list)| (Some(epoch), list)).unwrap_or_default();
-    let restarting = state::exists(cx.layout.restart_inflight())?;
+    // In the order of its way: whoever looks at the request first cannot miss a restart that moves on meanwhile.
+    let restart_queued =
+        state::exists(cx.layout.restart_request())? || state::exists(cx.layout.restart_processing())?;
+    let underway = observe::underway(cx)?;
+    let interval = observe::interval(cx);
+    // Where nobody serves, it may be that nobody ticks either.
+    let within = anchor_epoch.map(|_| format!(", at most {} from now", human(interval)));
+    let soon = format!("with the next tick{}", within.unwrap_or_default());
     let (mut agents, mut down) = (Vec::new(), Vec::new());
     for desired in observe::wishes(cx, &mut problems)? {
         let listed = sessions.iter().find(|session| session.name == desired.agent).cloned();
@@ -174,34 +223,28 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         let session = listed.or_else(known);
         let mut agent = agent_status(cx, &desired, session.as_ref())?;
         let started = agent.pid.is_some() || agent.state.as_deref() == Some(SessionState::Starting.word());
-        let comes = started || restarting && desired.agent == AgentId::root();
         if desired.want == Want::Up && !started {
-            down.push(agent.id.to_string());
-        }
-        if desired.want == Want::Up && !comes {
-            agent.trying = trying(cx, &desired.agent);
-        }
-        problems.extend(agent.trying.as_ref().map(|trying| trying.line(&agent.id)));
-        let is_kept =
-            anchor_epoch.is_some() && session.is_some_and(|session| session.keeper == Keeper::Anchor);
-        if is_kept && desired.want == Want::Up && !started {
-            problems.push(format!("{}: {KEPT}", agent.id));
+            down.push(agent.id.clone());
+            let is_kept = session.is_some_and(|session| session.keeper == Keeper::Anchor);
+            if is_kept && anchor_epoch.is_some() {
+                problems.push(format!("{}: {KEPT}", agent.id));
+            } else if !is_in_hands(&agent.id, underway.as_ref()) {
+                agent.trying = trying(cx, &agent.id);
+                problems.push(plight(cx, &desired, agent.trying.as_ref(), &soon, underway.as_ref()));
+            }
         }
         agents.push(agent);
     }
     problems.extend(no_room_for(cx, &down));
-    let last_tick: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
+    let last_tick = last_tick(cx, &agents, &down, &problems);
     // What the last tick told stands there already.
     let told = |what: &String| last_tick.as_ref().is_some_and(|last| last.problems.contains(what));
     let trouble = Config::trouble(cx.layout).map(|trouble| trouble.to_string());
     problems.extend(trouble.filter(|trouble| !told(trouble)));
-    // In the order of its way: whoever looks at the request first cannot miss a restart that moves on meanwhile.
-    let restart_queued =
-        state::exists(cx.layout.restart_request())? || state::exists(cx.layout.restart_processing())?;
-    let underway = observe::underway(cx)?;
     Ok(StatusReport {
         anchor_epoch,
         silent_anchor,
+        others: others(cx, &agents)?,
         agents,
         restart: underway.map(|under| RestartView {
             id: under.inflight.id.to_string(),
@@ -211,18 +254,48 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
             watched_ms: under.inflight.observed.map_or(0, |observed| observed.watched_ms),
         }),
         restart_queued,
-        interval_ms: observe::interval(cx).as_millis() as u64,
+        interval_ms: interval.as_millis() as u64,
         last_tick,
         failed_tick: tick::failed(cx),
         problems,
     })
 }
 
+/// The last tick, without what it told of the start of an agent that is not wanted or not down any more, or that
+/// stands in `problems` already.
+fn last_tick(
+    cx: &Context<'_>,
+    agents: &[AgentStatus],
+    down: &[AgentId],
+    problems: &[String],
+) -> Option<LastTick> {
+    let mut last: LastTick = state::read_json(cx.layout.tick("watchdog")).ok()??;
+    last.problems.retain(|told| {
+        let is_about = |agent: &&AgentStatus| told.starts_with(&format!("{}: ", agent.id));
+        let is_said = || problems.iter().any(|said| said.starts_with(told));
+        agents.iter().find(is_about).is_none_or(|agent| down.contains(&agent.id) && !is_said())
+    });
+    Some(last)
+}
+
+fn count(cx: &Context<'_>, agent: &AgentId, state: State) -> Result<usize> {
+    if cx.bus.knows(agent) { Ok(cx.bus.count(agent, state)?) } else { Ok(0) }
+}
+
+fn others(cx: &Context<'_>, agents: &[AgentStatus]) -> Result<Vec<Mailbox>> {
+    let mut others = Vec::new();
+    for id in cx.bus.agents()?.into_iter().filter(|id| agents.iter().all(|agent| agent.id != *id)) {
+        let inbox = count(cx, &id, State::Written)?;
+        let poison = count(cx, &id, State::Poisoned)?;
+        if inbox + poison > 0 {
+            others.push(Mailbox { id, inbox, poison });
+        }
+    }
+    Ok(others)
+}
+
 fn agent_status(cx: &Context<'_>, desired: &Desired, session: Option<&SessionView>) -> Result<AgentStatus> {
     let agent = &desired.agent;
-    let count = |state| -> Result<usize> {
-        if cx.bus.knows(agent) { Ok(cx.bus.count(agent, state)?) } else { Ok(0) }
-    };
     // The kernel's word may be older than the death of what it speaks of.
     let is_gone = |session: &SessionView| session.program.as_ref().is_some_and(|id| probe(id) == Life::Dead);
     let gone = session.is_some_and(|session| session.state.may_live() && is_gone(session));
@@ -238,8 +311,8 @@ fn agent_status(cx: &Context<'_>, desired: &Desired, session: Option<&SessionVie
         up,
         trying: None,
         started_at: alive.and_then(|session| session.started_at.clone()),
-        inbox: count(State::Written)?,
-        unfinished: count(State::Delivered)?,
-        poison: count(State::Poisoned)?,
+        inbox: count(cx, agent, State::Written)?,
+        unfinished: count(cx, agent, State::Delivered)?,
+        poison: count(cx, agent, State::Poisoned)?,
     })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use netsky_disk::clock;
 use netsky_model::desired::Want;
 use netsky_model::duration::human;
-use netsky_watchdog::{AgentStatus, StatusReport, status};
+use netsky_watchdog::{AgentStatus, Mailbox, StatusReport, status};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -56,7 +56,13 @@ fn row(agent: &AgentStatus, served: bool) -> Vec<String> {
     ]
 }
 
+/// Mail of who never was wanted.
+fn other(Mailbox { id, inbox, poison }: &Mailbox) -> String {
+    format!("{id}: {inbox} waiting, {poison} dead letter{}\n", if *poison == 1 { "" } else { "s" })
+}
+
 fn footer(report: &StatusReport) -> String {
+    let others: String = report.others.iter().map(other).collect();
     let anchor = match report.anchor_epoch {
         Some(epoch) => format!("anchor: serves, epoch {epoch}"),
         None if report.silent_anchor => "anchor: does not answer".to_owned(),
@@ -88,5 +94,5 @@ fn footer(report: &StatusReport) -> String {
         format!("\nlast tick FAILED {age} ago: {}", failed.why)
     });
     let problems: String = report.problems.iter().map(|problem| format!("\nproblem: {problem}")).collect();
-    format!("{anchor}\nrestart: {restart}\nlast tick: {tick}{failed}{problems}")
+    format!("{others}{anchor}\nrestart: {restart}\nlast tick: {tick}{failed}{problems}")
 }

@@ -13,6 +13,11 @@ fn tried_ago(stage: &Stage, agent: &str, secs: u64) {
     });
 }
 
+/// The problem lines of a status.
+fn told(stage: &Stage) -> String {
+    stage.ok(&["status"]).lines().filter(|line| line.contains("problem: ")).collect()
+}
+
 #[test]
 fn i7_who_was_killed_twice_is_tried_when_that_was_announced_and_not_with_the_next_beat() {
     let stage = Stage::up(1, QUIET, "10m");
@@ -42,4 +47,51 @@ fn i7_who_was_killed_twice_is_tried_when_that_was_announced_and_not_with_the_nex
     let due = log.lines().filter(|line| line.contains(" a try is due: ")).count();
     // Six were announced, of which a later one may have hidden those that were not waited for.
     assert!((2..=6).contains(&due), "once for each announced time: {log}");
+}
+
+#[test]
+fn status_says_why_who_is_wanted_is_down_and_whether_only_the_next_tick_tries_it() {
+    let stage = Stage::new();
+    let program = stage.home().with_file_name("agent.sh");
+    let script = format!("#!/bin/sh\n{QUIET}\n");
+    std::fs::write(&program, script).expect("written");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
+    stage.ok(&["up", "1", "--tick", "10m", "--", program.to_str().expect("text")]);
+    std::fs::remove_file(&program).expect("there");
+    for agent in ["agent0", "agent1"] {
+        stage.signal(&stage.program(agent), Signal::KILL);
+        let why =
+            format!("problem: {agent}: program {program:?} is not there or not executable; next try in ");
+        stage.until("the reason", |stage| told(stage).contains(&why).then_some(()));
+        stage.until("a verdict", |stage| stage.status()["restart"].is_null().then_some(()));
+    }
+    stage.hold_triggers();
+    for agent in ["agent0", "agent1"] {
+        tried_ago(&stage, agent, 1000);
+        let when = format!(
+            "{agent}: program {program:?} is not there or not executable; next try with the next tick"
+        );
+        assert!(told(&stage).contains(&when), "{}", told(&stage));
+    }
+    assert!(told(&stage).contains(", at most 10m 0s from now, attempt "), "{}", told(&stage));
+    // A tick that has it to tell, which is over with the wish.
+    let (_, line) = stage.refused(&["watchdog", "tick"]);
+    assert!(line.contains("agent1: program "), "{line}");
+    assert_eq!(told(&stage).matches("agent1: program ").count(), 1, "{}", told(&stage));
+    stage.ok(&["down"]);
+    assert_eq!(told(&stage), "");
+    assert!(stage.json("state/tick/watchdog.json")["problems"].to_string().contains("agent1: program "));
+}
+
+#[test]
+fn status_tells_of_the_mail_of_who_never_was_wanted() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    stage.ok(&["channel", "send", "agent7", "--create", "nonsense soon", "--from", "owner"]);
+    assert!(stage.ok(&["status"]).contains("\nagent7: 1 waiting, 0 dead letters\n"));
+    let inbox = "channels/agent/agent7/inbox";
+    let name = stage.names(inbox).remove(0);
+    std::fs::write(stage.home().join(inbox).join(name), "{").expect("written");
+    let _ = stage.run(&["channel", "drain", "agent7"]);
+    assert!(stage.ok(&["status"]).contains("\nagent7: 0 waiting, 1 dead letter\n"));
 }
