@@ -23,6 +23,8 @@ const CHILD_END: Duration = Duration::from_secs(5);
 pub struct Downed {
     /// Sessions that were ended.
     pub ended: Vec<AgentId>,
+    /// Whether an anchor served, which was stopped.
+    pub anchor_stopped: bool,
     /// Whether the handoff of a restart that does not come any more was put into agent0's inbox.
     pub handed_over: bool,
     /// What did not read on the way.
@@ -58,7 +60,7 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
         written => written?,
     }
     let underway = stop_restart(cx)?;
-    let Ends { ended, left, stopped } = end_sessions(cx, &wishes)?;
+    let Ends { ended, anchor_stopped, left, stopped } = end_sessions(cx, &wishes)?;
     for desired in wishes.iter().filter(|desired| !left.contains(&desired.agent)) {
         if cx.bus.knows(&desired.agent) {
             let stopped = stopped.get(&desired.agent).or(lived.get(&desired.agent)).copied();
@@ -69,7 +71,7 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     // Last: until then a repeat finds whose handoff it was.
     state::remove(cx.layout.restart_inflight())?;
     if left.is_empty() {
-        return Ok(Downed { ended, handed_over, problems });
+        return Ok(Downed { ended, anchor_stopped, handed_over, problems });
     }
     Err(Error::NotEnded(left.iter().map(ToString::to_string).collect()))
 }
@@ -168,13 +170,16 @@ fn went_down(root: &Desired) -> RestartId {
 #[derive(Default)]
 struct Ends {
     ended: Vec<AgentId>,
+    anchor_stopped: bool,
     left: Vec<AgentId>,
     /// Generations that ended because somebody wanted it, by this call or before.
     stopped: BTreeMap<AgentId, Generation>,
 }
 
 fn end_sessions(cx: &Context<'_>, wishes: &[Desired]) -> Result<Ends> {
-    let mut client = match Client::connect(&cx.layout.kernel_root()) {
+    let served = Client::connect(&cx.layout.kernel_root());
+    let anchor_stopped = served.is_ok();
+    let mut client = match served {
         Err(ClientError::NotServing { .. }) if wishes.is_empty() => return Ok(Ends::default()),
         // Nobody serves: live workers are only known once an anchor has adopted them.
         Err(ClientError::NotServing { .. }) => match cx.anchor() {
@@ -190,5 +195,5 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired]) -> Result<Ends> {
         .map(|session| (session.name, session.generation))
         .collect();
     let answer = client.shutdown(true)?;
-    Ok(Ends { ended: answer.ended, left: answer.left, stopped })
+    Ok(Ends { ended: answer.ended, anchor_stopped, left: answer.left, stopped })
 }

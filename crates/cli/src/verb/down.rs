@@ -22,6 +22,7 @@ impl Run for Args {
         }
         let names: Vec<&str> = downed.ended.iter().map(|name| name.as_str()).collect();
         match names.as_slice() {
+            [] if downed.anchor_stopped => output::say("no agent was running; the anchor was stopped")?,
             [] => output::say("nothing was running")?,
             names => output::say(&format!("ended {}", names.join(", ")))?,
         }

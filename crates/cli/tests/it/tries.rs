@@ -84,6 +84,20 @@ fn status_says_why_who_is_wanted_is_down_and_whether_only_the_next_tick_tries_it
 }
 
 #[test]
+fn a_down_after_one_that_was_killed_midway_says_that_it_stopped_the_anchor() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.hold_triggers();
+    // As far as a killed one came: nothing is wanted, and a tick has ended everybody.
+    for wish in stage.names("state/desired").iter().filter(|name| name.ends_with(".json")) {
+        stage.edit(&format!("state/desired/{wish}"), |wish| wish["want"] = "stopped".into());
+    }
+    stage.ok(&["watchdog", "tick"]);
+    assert!(stage.status()["anchor_epoch"].is_u64());
+    assert_eq!(stage.ok(&["down"]), "no agent was running; the anchor was stopped\n");
+    assert_eq!(stage.ok(&["down"]), "nothing was running\n");
+}
+
+#[test]
 fn status_tells_of_the_mail_of_who_never_was_wanted() {
     let stage = Stage::new();
     stage.ok(&["init"]);
