@@ -20,6 +20,12 @@ use crate::ids::done;
 use crate::poison::reason_of;
 use crate::queue::Few;
 
+/// Names that one pass looks at: as many may be there that are never to go, or cannot.
+const LOOK: usize = 10_000;
+
+/// A file that may go, and its name if it is one of the bus.
+type Going<'a> = (&'a str, Option<Name>);
+
 /// What one pass removed.
 #[derive(Debug, Default)]
 pub struct Removed {
@@ -35,7 +41,7 @@ pub struct Removed {
 
 impl Bus<'_> {
     /// Removes from a folder of finished mail what `is_past` says of when it came there (seconds of the wall clock); at
-    /// most `bound` files.
+    /// most `bound` files. What cannot be removed takes no room from what can.
     ///
     /// # Errors
     /// What the file system refuses; what was removed before is gone.
@@ -54,26 +60,41 @@ impl Bus<'_> {
         let channel = self.channel_as_is(agent)?;
         let Some(dir) = channel.dir_if_there(state)? else { return Ok(removed) };
         // The oldest by name: nearly always the oldest to come here, and the rest is met in a later pass.
-        let names = dir.lowest_names(None, bound.saturating_mul(4))?;
-        let mut going = Vec::new();
-        for file in names.iter().filter_map(OsStr::to_str) {
-            if going.len() >= bound {
-                removed.more = true;
-                break;
-            }
-            let Some(Times { changed, .. }) = dir.times(file)? else { continue };
+        let names = dir.lowest_names(None, LOOK)?;
+        let may_go = |file| -> Result<Option<Going<'_>>> {
+            let Some(Times { changed, .. }) = dir.times(file)? else { return Ok(None) };
             let name = Name::parse(file);
-            if !is_past(changed) || (name.is_none() && state != State::Poisoned) || file.ends_with(".reason")
-            {
-                continue;
+            let ours = name.is_some() || state == State::Poisoned && !file.ends_with(".reason");
+            Ok((ours && is_past(changed)).then_some((file, name)))
+        };
+        let files = names.iter().filter_map(OsStr::to_str);
+        let mut old = files.filter_map(|file| may_go(file).transpose());
+        while removed.envelopes < bound {
+            let going = old.by_ref().take(bound - removed.envelopes).collect::<Result<Vec<_>>>()?;
+            if going.is_empty() {
+                return Ok(removed);
             }
-            if let Some(name) = &name {
-                retire(&channel, &name.key.id)?;
-            }
-            going.push((file, name));
+            self.remove_told(agent, &channel, (state, &dir), &going, &mut removed)?;
+        }
+        removed.more = old.next().is_some();
+        Ok(removed)
+    }
+
+    /// Removes these files after the record was told of them.
+    fn remove_told(
+        &self,
+        agent: &AgentId,
+        channel: &Channel,
+        (state, dir): (State, &Dir),
+        going: &[Going<'_>],
+        removed: &mut Removed,
+    ) -> Result<()> {
+        let names = || going.iter().filter_map(|(_, name)| name.as_ref());
+        for name in names() {
+            retire(channel, &name.key.id)?;
         }
         // Told before, and kept for good, so that whoever misses one finds why: a file that stays after all is no loss.
-        self.removal(agent, state, going.iter().filter_map(|(_, name)| name.as_ref()))
+        self.removal(agent, state, names())
             .map_err(|why| netsky_disk::Error::new("tell the record what goes from", dir.path(), why))?;
         point("bus.retention.told");
         for (file, _) in going {
@@ -90,7 +111,7 @@ impl Bus<'_> {
                 dir.remove(reason_of(file))?;
             }
         }
-        Ok(removed)
+        Ok(())
     }
 
     /// Forgets ids whose entries `is_past` says of when they were last touched, and whose envelopes are nowhere; looks at

@@ -99,6 +99,18 @@ fn a5_folders_among_the_dead_letters_keep_nothing_that_may_go() {
 }
 
 #[test]
+fn a5_what_cannot_be_removed_takes_no_room_from_what_can() {
+    let home = home_with_all_states();
+    let bus = home.bus(&Nobody);
+    for name in 0..5 {
+        std::fs::create_dir_all(home.folder(State::Poisoned).join(format!("0-{name}/inside"))).expect("made");
+    }
+    let removed = bus.remove_finished(&me(), State::Poisoned, 2, |_| true).expect("removed");
+    assert_eq!((removed.envelopes, removed.stuck.count(), removed.more), (1, 5, false), "{removed:?}");
+    assert_eq!(home.names(State::Poisoned).len(), 5);
+}
+
+#[test]
 fn one_pass_removes_as_many_as_it_may() {
     let home = Home::new();
     let bus = home.bus(&Nobody);
