@@ -100,8 +100,23 @@ impl<'db> Batch<'db> {
 
     /// Lists a line or a file that is not what it should be.
     pub(super) fn list(&mut self, file: &str, position: u64, why: &str) -> Result<()> {
-        self.done.errors += 1;
-        self.run("INSERT OR IGNORE INTO source_errors VALUES (?1, ?2, ?3)", (file, position, why))
+        let mut list = self.prepare("INSERT OR IGNORE INTO source_errors VALUES (?1, ?2, ?3)")?;
+        // What is on the list already is no news.
+        self.done.errors += list.execute((file, position, why)).map_err(sql("write to"))? as u64;
+        Ok(())
+    }
+
+    /// Takes off that list what is in a folder no more; its names are sorted.
+    pub(super) fn unlist_gone(&self, folder: &str, names: &[String]) -> Result<()> {
+        let mut asked =
+            self.prepare("SELECT file FROM source_errors WHERE file > ?1 || '/' AND file < ?1 || '0'")?;
+        let listed = asked.query_map([folder], |row| row.get(0)).and_then(Iterator::collect);
+        let listed: Vec<String> = listed.map_err(sql("read"))?;
+        let is_there = |name: &str| names.binary_search_by(|there| there.as_str().cmp(name)).is_ok();
+        for gone in listed.iter().filter(|file| !is_there(&file[folder.len() + 1..])) {
+            self.run("DELETE FROM source_errors WHERE file = ?1", [gone])?;
+        }
+        Ok(())
     }
 
     /// Takes an entry off that list.

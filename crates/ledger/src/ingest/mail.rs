@@ -106,6 +106,7 @@ fn look(
         return Ok(());
     }
     let names = dir.as_ref().map(|dir| envelopes_in(dir, state)).transpose()?.unwrap_or_default();
+    batch.unlist_gone(&source, &names)?;
     let new = rows.compare(agent, state, names, &mut seen.lost)?;
     if let Some(dir) = &dir {
         for file in new {

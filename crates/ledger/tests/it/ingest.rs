@@ -152,6 +152,28 @@ fn fm_ingest_corrupt_lines_and_files_are_listed_and_spoil_no_other() {
 }
 
 #[test]
+fn i3_what_does_not_read_is_counted_once_and_listed_as_long_as_it_is_there() {
+    let house = House::new();
+    let sent = house.send(7, 1, "agent0", true);
+    let [inbox, poison] =
+        [State::Written, State::Poisoned].map(|state| house.layout.folder(&sent.agent, state));
+    let torn = "00000000000000000009-torn-1.json";
+    std::fs::write(inbox.join(torn), b"{\"from\":").expect("writes");
+    std::fs::write(inbox.join("stray"), b"x").expect("writes");
+    assert_eq!(house.ingest().errors, 2);
+    house.send(7, 2, "agent0", true);
+    assert_eq!(house.ingest().errors, 0, "they are known");
+    std::fs::rename(inbox.join(torn), poison.join(torn)).expect("moves");
+    std::fs::write(poison.join(format!("{torn}.reason")), b"is no envelope").expect("writes");
+    std::fs::remove_file(inbox.join("stray")).expect("goes");
+    house.ingest();
+    let listed = "SELECT * FROM source_errors";
+    assert_eq!(house.ask(listed).len(), 0);
+    house.rebuild();
+    assert_eq!(house.ask(listed).len(), 0);
+}
+
+#[test]
 fn t17_a_refused_row_is_kept_and_tried_once_more() {
     let house = House::new();
     house.ingest();
