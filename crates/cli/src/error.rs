@@ -209,7 +209,9 @@ impl From<netsky_ledger::Error> for Error {
         let what = error.to_string();
         match error {
             Ledger::Disk(error) => error.into(),
-            Ledger::Busy(_) => Self::new(Kind::Busy, what).hint("nothing was recorded, repeat"),
+            Ledger::Busy(_) | Ledger::PutOff => {
+                Self::new(Kind::Busy, what).hint("nothing was recorded, repeat")
+            }
             Ledger::Broken { .. } => {
                 Self::new(Kind::Damaged, what).hint("it is kept as it is; nothing was recorded")
             }

@@ -60,6 +60,9 @@ pub enum Error {
     /// A question that may not be asked: what of it is refused.
     #[error("the record answers questions and nothing else: {0} is refused")]
     Denied(String),
+    /// An ingest was to end between two batches; never leaves this crate.
+    #[error("put off")]
+    PutOff,
     /// A question that takes too long.
     #[error("the question takes longer than {0:?}")]
     TooSlow(Duration),

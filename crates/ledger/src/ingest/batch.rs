@@ -1,7 +1,9 @@
 //! Rows on their way in: transactions of bounded size, each with how far its sources were read.
 
+use std::time::Duration;
+
+use netsky_disk::clock;
 use netsky_disk::layout::Layout;
-use netsky_disk::process;
 use rusqlite::{Connection, OptionalExtension, Params, Statement};
 
 use super::Ingested;
@@ -20,14 +22,20 @@ pub(super) struct Batch<'db> {
     save: Statement<'db>,
     release: Statement<'db>,
     rows: usize,
+    /// When the boot clock says so, no further batch begins.
+    until: Option<Duration>,
 }
 
 impl<'db> Batch<'db> {
-    pub(super) fn begin(layout: &'db Layout, db: &'db Connection) -> Result<Batch<'db>> {
+    pub(super) fn begin(
+        layout: &'db Layout,
+        db: &'db Connection,
+        until: Option<Duration>,
+    ) -> Result<Batch<'db>> {
         db.execute_batch("BEGIN IMMEDIATE").map_err(sql("write to"))?;
         let prepare = |text| db.prepare(text).map_err(sql(PREPARE));
         let (save, release) = (prepare("SAVEPOINT one")?, prepare("RELEASE one")?);
-        Ok(Batch { layout, done: Ingested::default(), db, save, release, rows: 0 })
+        Ok(Batch { layout, done: Ingested::default(), db, save, release, rows: 0, until })
     }
 
     /// A statement of ours.
@@ -35,22 +43,10 @@ impl<'db> Batch<'db> {
         self.db.prepare(text).map_err(sql(PREPARE))
     }
 
-    /// Whether the last ingest was in this boot: a power cut may have come between.
-    pub(super) fn is_of_this_boot(&self) -> Result<bool> {
-        let last = self.said("boot_id")?;
-        self.about("boot_id", process::boot_id())?;
-        Ok(last.as_deref() == Some(process::boot_id()))
-    }
-
     /// What was said about the database.
     pub(super) fn said(&self, key: &str) -> Result<Option<String>> {
         let mut asked = self.prepare("SELECT value FROM about WHERE key = ?1")?;
         asked.query_row([key], |row| row.get(0)).optional().map_err(sql("read"))
-    }
-
-    /// Whether nothing ever came in.
-    pub(super) fn is_new(&self) -> Result<bool> {
-        Ok(self.said("ingested_at")?.is_none())
     }
 
     /// Fails as damage where a page is not where it should be.
@@ -159,10 +155,14 @@ impl<'db> Batch<'db> {
         self.rows >= ROWS
     }
 
-    /// Commits, and begins the next.
+    /// Commits, and begins the next if there is time for it.
     pub(super) fn turn_over(&mut self) -> Result<()> {
         self.rows = 0;
-        self.db.execute_batch("COMMIT; BEGIN IMMEDIATE").map_err(sql("write to"))
+        self.db.execute_batch("COMMIT").map_err(sql("write to"))?;
+        if self.until.is_some_and(|until| clock::boot() >= until) {
+            return Err(Error::PutOff);
+        }
+        self.db.execute_batch("BEGIN IMMEDIATE").map_err(sql("write to"))
     }
 
     /// Commits the last.

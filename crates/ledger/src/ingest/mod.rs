@@ -1,8 +1,9 @@
 //! The ingester: brings `meta.db` to what files, facts and lines say.
 //!
 //! Promise: one at a time, others skip. Each batch of rows is in the database together with how far its source was read,
-//! so it may be killed at any point and goes on there, and doing it twice adds nothing. What has not changed is not read
-//! again. After it the database holds what a rebuild from nothing would hold: facts row for row, and of every envelope
+//! so it may be killed or put off at any point and goes on there, and doing it twice adds nothing. What has not changed
+//! is not read again. A database that may have been harmed (a killed ingest, another boot) is looked at before it is
+//! used. After it the database holds what a rebuild from nothing would hold: facts row for row, and of every envelope
 //! its state, attempt and reason. What does not read is listed, what the database refuses is kept and tried once more.
 //! Leaves to others: when to run (the ticker, and `query` before it answers).
 
@@ -22,7 +23,7 @@ use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::meta;
 use batch::Batch;
 
@@ -39,6 +40,8 @@ pub struct Ingested {
     pub errors: u64,
     /// Rows that the database refused.
     pub refused: u64,
+    /// It ended at its deadline, and the next one goes on.
+    pub put_off: bool,
     /// A damaged database was found, and the present one made from nothing.
     pub rebuilt: bool,
     /// Where the damaged one was moved to, if it was kept.
@@ -58,7 +61,16 @@ struct Last {
 /// The database is held by somebody else or belongs to a later program, a source cannot be read, or the disk refuses;
 /// what came in until then stays, and the next ingest goes on from there.
 pub fn ingest(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> {
-    run(layout, patience, false)
+    run(layout, patience, None, false)
+}
+
+/// As [`ingest`], but when the boot clock comes to `until` it ends after the batch it is at. However late that is, it
+/// gets further than the one before.
+///
+/// # Errors
+/// As [`ingest`].
+pub fn ingest_until(layout: &Layout, until: Duration) -> Result<Option<Ingested>> {
+    run(layout, Duration::ZERO, Some(until), false)
 }
 
 /// As [`ingest`], but from nothing.
@@ -66,10 +78,15 @@ pub fn ingest(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> {
 /// # Errors
 /// As [`ingest`].
 pub fn rebuild(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> {
-    run(layout, patience, true)
+    run(layout, patience, None, true)
 }
 
-fn run(layout: &Layout, patience: Duration, from_nothing: bool) -> Result<Option<Ingested>> {
+fn run(
+    layout: &Layout,
+    patience: Duration,
+    until: Option<Duration>,
+    from_nothing: bool,
+) -> Result<Option<Ingested>> {
     Dir::make(layout.record())?;
     let path = layout.ingest_lock();
     let Some(mut lock) = Lock::take_within(&path, patience)? else { return Ok(None) };
@@ -80,10 +97,10 @@ fn run(layout: &Layout, patience: Duration, from_nothing: bool) -> Result<Option
     if from_nothing {
         meta::remove(layout)?;
     }
-    let done = match pass(layout, doubtful) {
+    let done = match pass(layout, until, doubtful) {
         Err(error) if error.is_damage() => {
             let aside = meta::set_aside(layout)?;
-            Ingested { rebuilt: true, aside, ..pass(layout, false)? }
+            Ingested { rebuilt: true, aside, ..pass(layout, until, false)? }
         }
         done => done?,
     };
@@ -92,20 +109,32 @@ fn run(layout: &Layout, patience: Duration, from_nothing: bool) -> Result<Option
 }
 
 /// One look at every source.
-fn pass(layout: &Layout, doubtful: bool) -> Result<Ingested> {
+fn pass(layout: &Layout, until: Option<Duration>, doubtful: bool) -> Result<Ingested> {
     let db = meta::writable(layout)?;
-    let mut batch = Batch::begin(layout, &db)?;
-    if doubtful || !batch.is_of_this_boot()? {
-        batch.check()?;
+    let mut batch = Batch::begin(layout, &db, until)?;
+    match look(&mut batch, doubtful) {
+        Err(Error::PutOff) => Ok(Ingested { put_off: true, ..batch.done }),
+        looked => looked.and_then(|()| batch.end()),
     }
-    if batch.is_new()? {
-        refused::forget(&mut batch)?;
+}
+
+fn look(batch: &mut Batch<'_>, doubtful: bool) -> Result<()> {
+    let (last, boot) = (batch.said("boot_id")?, process::boot_id());
+    batch.about("boot_id", boot)?;
+    match last {
+        None => refused::forget(batch)?,
+        // Of another boot: a power cut may have come between.
+        Some(last) if doubtful || last != boot => {
+            batch.check()?;
+            // It takes long where there is much: an ingest that ends before its work is done need not do it again.
+            batch.turn_over()?;
+        }
+        Some(_) => {}
     }
-    refused::retry(&mut batch)?;
-    facts::ingest(&mut batch)?;
+    refused::retry(batch)?;
+    facts::ingest(batch)?;
     // Lines first: a folder that is looked at after them is never older than what they say.
-    lines::ingest(&mut batch)?;
-    mail::ingest(&mut batch)?;
-    batch.about("ingested_at", &clock::wall().to_string())?;
-    batch.end()
+    lines::ingest(batch)?;
+    mail::ingest(batch)?;
+    batch.about("ingested_at", &clock::wall().to_string())
 }

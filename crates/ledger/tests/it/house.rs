@@ -47,6 +47,15 @@ impl House {
 
     /// A new envelope in the inbox; `told` says whether telemetry knows.
     pub(crate) fn send(&self, agent: u32, n: u64, from: &str, told: bool) -> Lying {
+        self.send_as(agent, n, from, told, &format!("text {n}"))
+    }
+
+    /// One from agent0 that telemetry does not know, and what it says.
+    pub(crate) fn send_text(&self, agent: u32, n: u64, text: &str) -> Lying {
+        self.send_as(agent, n, "agent0", false, text)
+    }
+
+    fn send_as(&self, agent: u32, n: u64, from: &str, told: bool, text: &str) -> Lying {
         let agent = AgentId::numbered(agent);
         for state in STATES {
             Dir::create(self.layout.folder(&agent, state)).expect("made");
@@ -54,7 +63,7 @@ impl House {
         let key = Key { hlc: Hlc(n), id: format!("note-{n}").parse().expect("valid") };
         let from: Sender = from.parse().expect("valid");
         let ts = "2026-11-22T10:00:00Z".parse().expect("a time");
-        let envelope = Envelope::new(key.id.clone(), from.clone(), agent.clone(), format!("text {n}"), ts);
+        let envelope = Envelope::new(key.id.clone(), from.clone(), agent.clone(), text.to_owned(), ts);
         let file = Name::fresh(key.clone()).to_string();
         let lying = Lying { agent, key, state: State::Written, attempt: 1, file };
         std::fs::write(self.place(&lying), envelope.to_bytes().expect("small")).expect("writes");

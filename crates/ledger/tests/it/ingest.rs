@@ -4,12 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use netsky_disk::lock::Lock;
-use netsky_ledger::{Error, ingest};
+use netsky_ledger::{Error, ingest, ingest_until};
 use netsky_model::life::State;
 use rusqlite::Connection;
 use serde_json::json;
 
 use crate::house::{House, Lying};
+
+/// Bytes of a page of the database.
+const PAGE: usize = 4096;
 
 /// What a history does next; the numbers are from a fixed seed.
 struct Dice(u64);
@@ -107,6 +110,58 @@ fn fm_ingest_kill_an_ingest_that_died_between_two_batches_is_gone_on_with() {
     drop(db);
     assert_eq!(house.ingest().lines, 4);
     assert_eq!((house.ask(lines).len(), house.record()), (8, whole));
+}
+
+#[test]
+fn an_ingest_that_is_late_ends_between_two_batches_and_each_gets_further() {
+    let house = House::new();
+    let line =
+        "{\"v\":1,\"ts\":\"2026-11-22T10:00:00Z\",\"event\":\"tick\",\"name\":\"x\",\"outcome\":\"done\"}\n";
+    std::fs::write(house.layout.logs().join("telemetry-2026-11-22.jsonl"), line.repeat(45_000))
+        .expect("writes");
+    let late = || ingest_until(&house.layout, Duration::ZERO).expect("ingests").expect("nobody else does");
+    let seen: Vec<(u64, bool)> = (0..3).map(|_| late()).map(|done| (done.lines, done.put_off)).collect();
+    assert_eq!(seen, [(20_000, true), (20_000, true), (5_000, false)]);
+    assert_eq!(house.ask("SELECT count(*) FROM ticks"), [["45000"]]);
+}
+
+/// Breaks a page of the database that an ingest with nothing to do has no need of.
+fn break_a_page_nobody_reads(house: &House) {
+    let mut bytes = std::fs::read(house.layout.meta_db()).expect("reads");
+    let body = b"a body of its own";
+    let at = bytes.windows(body.len()).position(|at| at == body).expect("it is in there");
+    bytes[at - at % PAGE] = 0x77;
+    std::fs::write(house.layout.meta_db(), bytes).expect("writes");
+}
+
+#[test]
+fn fm_ingest_kill_a_database_is_looked_at_after_a_killed_ingest_and_once_in_a_boot() {
+    type Doubt = fn(&House);
+    let killed: Doubt = |house| {
+        let note = br#"{"process":2,"ended":false}"#;
+        std::fs::write(house.layout.ingest_lock(), note).expect("as a killed one leaves it");
+    };
+    let boot: Doubt = |house| {
+        open(house).execute("UPDATE about SET value = 'ffffffff' WHERE key = 'boot_id'", []).expect("set");
+    };
+    for doubt in [killed, boot] {
+        let house = House::new();
+        house.send_text(7, 1, "a body of its own");
+        for n in 2..=50 {
+            house.send_text(7, n, &"x".repeat(1_000));
+        }
+        house.ingest();
+        doubt(&house);
+        let late =
+            || ingest_until(&house.layout, Duration::ZERO).expect("ingests").expect("nobody else does");
+        assert!(late().put_off, "the look came first");
+        break_a_page_nobody_reads(&house);
+        let done = late();
+        assert_eq!((done.put_off, done.rebuilt), (false, false), "it was looked at, and is not again");
+        doubt(&house);
+        assert!(house.ingest().rebuilt);
+        assert_eq!(house.ask("SELECT count(*) FROM bodies"), [["50"]]);
+    }
 }
 
 #[test]

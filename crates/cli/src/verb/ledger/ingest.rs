@@ -1,6 +1,9 @@
-//! `netsky ledger ingest`: what the ticker runs, with a deadline.
+//! `netsky ledger ingest`: what the ticker runs beside its ticks.
 
 use std::time::Duration;
+
+use netsky_disk::clock;
+use netsky_model::duration;
 
 use super::{at_work, made_again, said};
 use crate::context::Context;
@@ -10,11 +13,20 @@ use crate::run::Run;
 
 /// Bring the database up to date
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// End after so long, between two batches; the next ingest goes on [default: when all is in]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration::parse)]
+    limit: Option<Duration>,
+}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let Some(done) = netsky_ledger::ingest(cx.home()?, Duration::ZERO)? else { return Err(at_work()) };
+        let layout = cx.home()?;
+        let done = match self.limit {
+            None => netsky_ledger::ingest(layout, Duration::ZERO)?,
+            Some(limit) => netsky_ledger::ingest_until(layout, clock::boot() + limit)?,
+        };
+        let Some(done) = done else { return Err(at_work()) };
         if cx.json {
             output::json(&done)?;
         } else {

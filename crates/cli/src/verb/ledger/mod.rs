@@ -36,13 +36,16 @@ pub(super) fn made_again(done: &Ingested) -> Error {
 
 /// What came in, in words.
 fn said(done: &Ingested) -> String {
-    let Ingested { facts, lines, envelopes, errors, refused, .. } = done;
+    let Ingested { facts, lines, envelopes, errors, refused, put_off, .. } = done;
     let mut text = format!("{facts} facts, {lines} lines, {envelopes} envelopes");
     if *errors > 0 {
         text.push_str(&format!(", {errors} that do not read (table source_errors)"));
     }
     if *refused > 0 {
         text.push_str(&format!(", {refused} refused (tried again by the next ingest)"));
+    }
+    if *put_off {
+        text.push_str(", and more to come (the next ingest goes on)");
     }
     text
 }
