@@ -1,7 +1,9 @@
 //! The ticker: runs the ticks each interval, each as a process of its own with a deadline, so that one
-//! hung call cannot stop time. It keeps its cadence on the boot clock, without drift.
+//! hung call cannot stop time. It keeps its cadence on the boot clock, without drift; the ingests of the
+//! record run beside it, and no tick waits for one.
 
 use std::convert::Infallible;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
@@ -12,17 +14,20 @@ use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keeper::only_one;
 
 /// Longest that one tick may take before it is killed.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Longest that one ingest may take: it goes on where it was killed, and the next tick must not wait for it.
-const INGEST_DEADLINE: Duration = Duration::from_secs(20);
+/// How long an ingest works before it ends by itself, between two batches: the disk is not its alone.
+const INGEST: &str = "10s";
 
-/// Shortest pause between two ingests, however short the interval: `query` ingests for itself.
-const INGEST_PAUSE: Duration = Duration::from_secs(20);
+/// Longest that one may take before it is killed: it hangs, or looks for damage in a database of some 100 GB.
+const INGEST_DEADLINE: Duration = Duration::from_secs(10 * 60);
+
+/// Shortest time from one ingest to the next, however short the interval: `query` ingests for itself.
+const INGEST_INTERVAL: Duration = Duration::from_secs(20);
 
 /// `state/tick/ticker.json`: the ticker's last beat.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -47,19 +52,18 @@ fn tell(cx: &Context<'_>, beat: &LastBeat, said: &impl Fn(&str)) {
 
 /// Run one watchdog tick as a process of its own.
 pub(crate) fn run_tick(cx: &Context<'_>) -> Result<Ended> {
-    run(cx, ["watchdog", "tick"], DEADLINE)
+    Ok(program(cx, &["watchdog", "tick"]).run(DEADLINE)?)
 }
 
-fn run(cx: &Context<'_>, verb: [&str; 2], deadline: Duration) -> Result<Ended> {
+fn program(cx: &Context<'_>, args: &[&str]) -> Program {
     let home = cx.layout.home().display().to_string();
-    let program = Program {
+    Program {
         path: cx.netsky.clone(),
-        args: verb.map(str::to_owned).to_vec(),
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         set: [(netsky_disk::env::HOME.to_owned(), home)].into(),
         log: Some(cx.layout.watchdog_log()),
         ..Program::default()
-    };
-    Ok(program.run(deadline)?)
+    }
 }
 
 /// How a run ended, in words.
@@ -72,15 +76,37 @@ fn outcome(ended: Result<Ended>, deadline: Duration) -> String {
     }
 }
 
-/// Brings the record up to date, after the tick that keeps the constellation alive.
-fn ingest(cx: &Context<'_>, said: &impl Fn(&str)) {
-    let began = clock::boot();
-    let outcome = outcome(run(cx, ["ledger", "ingest"], INGEST_DEADLINE), INGEST_DEADLINE);
-    let took = clock::boot().saturating_sub(began);
-    if outcome != "done" {
-        said(&format!("{} ingest: {outcome} in {} ms", clock::wall(), took.as_millis()));
+/// The ingests of the record, one at a time.
+#[derive(Default)]
+struct Ingests {
+    /// Says how it ended and how long it took.
+    at_work: Option<JoinHandle<(String, Duration)>>,
+    /// When the next may begin, on the boot clock.
+    next: Duration,
+}
+
+impl Ingests {
+    /// Tells of the one that has ended, and begins the next when its time has come.
+    fn look(&mut self, cx: &Context<'_>, said: &impl Fn(&str)) {
+        if let Some(ended) = self.at_work.take_if(|at_work| at_work.is_finished()) {
+            let (outcome, took) = ended.join().expect("it only runs a program");
+            if outcome != "done" {
+                said(&format!("{} ingest: {outcome} in {} ms", clock::wall(), took.as_millis()));
+            }
+            cx.record.tick("ingest", &outcome, took);
+        }
+        let began = clock::boot();
+        if self.at_work.is_none() && self.next <= began {
+            let program = program(cx, &["ledger", "ingest", "--for", INGEST]);
+            let run = move || {
+                let ended = program.run(INGEST_DEADLINE).map_err(Error::from);
+                (outcome(ended, INGEST_DEADLINE), clock::boot().saturating_sub(began))
+            };
+            // Without a thread there is none this time.
+            self.at_work = thread::Builder::new().spawn(run).ok();
+            self.next = began + INGEST_INTERVAL;
+        }
     }
-    cx.record.tick("ingest", &outcome, took);
 }
 
 /// Tick for ever. Whatever fails is told and tried again at the next slot.
@@ -94,7 +120,7 @@ pub fn ticker(
     said: impl Fn(&str),
 ) -> Result<Infallible> {
     let _one = only_one(cx, &AgentId::ticker(), caller)?;
-    let (mut next, mut next_ingest) = (clock::boot(), clock::boot());
+    let (mut next, mut ingests) = (clock::boot(), Ingests::default());
     let mut beat = LastBeat {
         v: 1,
         at: clock::stamp(),
@@ -112,10 +138,8 @@ pub fn ticker(
         cx.record.tick("watchdog", &beat.outcome, Duration::from_millis(beat.duration_ms));
         said(&format!("{} watchdog tick: {} in {} ms", beat.at.wall, beat.outcome, beat.duration_ms));
         tell(cx, &beat, &said);
-        if next_ingest <= clock::boot() {
-            ingest(cx, &said);
-            next_ingest = clock::boot() + INGEST_PAUSE;
-        }
+        // After the tick that keeps the constellation alive.
+        ingests.look(cx, &said);
         // After a suspend or a slow tick: the next slot of the cadence, not one for each that passed.
         let now = clock::boot();
         while next <= now {

@@ -39,6 +39,7 @@ mod skipped;
 mod stage;
 mod tending;
 mod tries;
+mod ticker;
 mod ups_and_downs;
 mod watch;
 mod worlds;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
-use netsky_disk::{clock, process};
+use netsky_disk::{clock, fault, process};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -94,6 +94,7 @@ fn run(
     let doubtful = last.is_some_and(|last| !last.ended);
     let me = process::identity()?.pid;
     lock.note(&Last { process: me, ended: false })?;
+    let _ = fault::point("ledger.ingest.begun");
     if from_nothing {
         meta::remove(layout)?;
     }

@@ -463,4 +463,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "tries::status_says_why_who_is_wanted_is_down_and_whether_only_the_next_tick_tries_it",
     },
+    Safeguard {
+        name: "no tick waits for an ingest",
+        faults: "",
+        file: "crates/watchdog/src/ticker.rs",
+        find: "self.at_work.take_if(|at_work| at_work.is_finished())",
+        replace: "self.at_work.take()",
+        package: "netsky",
+        target: IT,
+        test: "ticker::no_tick_waits_for_an_ingest",
+    },
 ];
