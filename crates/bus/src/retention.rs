@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-use netsky_disk::fs::{Dir, Place, Times, write_durable};
+use netsky_disk::fs::{Dir, Place, Times, is_folder, write_durable};
 use netsky_disk::lock::Lock;
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{RETIRED, STATES, State};
@@ -20,10 +20,10 @@ use crate::ids::done;
 use crate::poison::reason_of;
 use crate::queue::Few;
 
-/// Names that one pass looks at: as many may be there that are never to go, or cannot.
-const LOOK: usize = 10_000;
+/// Names of a folder that one pass looks at: so many of those that stay must be there to hide what may go.
+const NAMES: usize = 10_000;
 
-/// A file that may go, and its name if it is one of the bus.
+/// A file that may go, and the message's name that it has.
 type Going<'a> = (&'a str, Option<Name>);
 
 /// What one pass removed.
@@ -41,7 +41,8 @@ pub struct Removed {
 
 impl Bus<'_> {
     /// Removes from a folder of finished mail what `is_past` says of when it came there (seconds of the wall clock); at
-    /// most `bound` files. What cannot be removed takes no room from what can.
+    /// most `bound` files, and at most as many messages are told of. What is no message and cannot be removed takes no
+    /// room from what can.
     ///
     /// # Errors
     /// What the file system refuses; what was removed before is gone.
@@ -60,20 +61,23 @@ impl Bus<'_> {
         let channel = self.channel_as_is(agent)?;
         let Some(dir) = channel.dir_if_there(state)? else { return Ok(removed) };
         // The oldest by name: nearly always the oldest to come here, and the rest is met in a later pass.
-        let names = dir.lowest_names(None, LOOK)?;
+        let names = dir.lowest_names(None, NAMES)?;
         let may_go = |file| -> Result<Option<Going<'_>>> {
             let Some(Times { changed, .. }) = dir.times(file)? else { return Ok(None) };
-            let name = Name::parse(file);
+            // A folder is no message, whatever it is called, and the one thing that need not go when it may.
+            let name = Name::parse(file).filter(|_| !is_folder(dir.path().join(file)));
             let ours = name.is_some() || state == State::Poisoned && !file.ends_with(".reason");
             Ok((ours && is_past(changed)).then_some((file, name)))
         };
         let files = names.iter().filter_map(OsStr::to_str);
         let mut old = files.filter_map(|file| may_go(file).transpose());
-        while removed.envelopes < bound {
-            let going = old.by_ref().take(bound - removed.envelopes).collect::<Result<Vec<_>>>()?;
+        let mut told = 0;
+        while removed.envelopes.max(told) < bound {
+            let going = old.by_ref().take(bound - removed.envelopes.max(told)).collect::<Result<Vec<_>>>()?;
             if going.is_empty() {
                 return Ok(removed);
             }
+            told += going.iter().filter(|(_, name)| name.is_some()).count();
             self.remove_told(agent, &channel, (state, &dir), &going, &mut removed)?;
         }
         removed.more = old.next().is_some();
@@ -154,7 +158,8 @@ impl Bus<'_> {
 /// Notes in an id's entry that its envelope was there and went.
 fn retire(channel: &Channel, id: &EnvelopeId) -> Result<()> {
     let ids = channel.ids()?;
-    if ids.exists(id.as_str())? {
+    if ids.exists(id.as_str())? && !ids.read(done(id), RETIRED.len() as u64).is_ok_and(|mark| mark == RETIRED)
+    {
         write_durable(&channel.tmp()?, &ids, &done(id), RETIRED, Place::Over)?;
     }
     Ok(())

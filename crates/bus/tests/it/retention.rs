@@ -1,6 +1,8 @@
 //! Retention: what has reached its end goes when its time is over, and nothing else does.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 use netsky_model::id::AgentId;
 use netsky_model::life::{STATES, State};
@@ -102,12 +104,50 @@ fn a5_folders_among_the_dead_letters_keep_nothing_that_may_go() {
 fn a5_what_cannot_be_removed_takes_no_room_from_what_can() {
     let home = home_with_all_states();
     let bus = home.bus(&Nobody);
-    for name in 0..5 {
-        std::fs::create_dir_all(home.folder(State::Poisoned).join(format!("0-{name}/inside"))).expect("made");
+    for name in ["0-0", "0-1", "0-2", "00000000000000000003-three-1.json", "00000000000000000004-four-1.json"]
+    {
+        std::fs::create_dir_all(home.folder(State::Poisoned).join(name).join("inside")).expect("made");
     }
     let removed = bus.remove_finished(&me(), State::Poisoned, 2, |_| true).expect("removed");
     assert_eq!((removed.envelopes, removed.stuck.count(), removed.more), (1, 5, false), "{removed:?}");
     assert_eq!(home.names(State::Poisoned).len(), 5);
+}
+
+/// Counts what it was told of.
+struct Counts(Cell<usize>);
+
+impl Witness for Counts {
+    fn saw(&self, _: &Transition) {}
+
+    fn removed(&self, gone: &[Transition]) -> std::io::Result<()> {
+        self.0.set(self.0.get() + gone.len());
+        Ok(())
+    }
+}
+
+#[test]
+fn a_folder_that_lets_nothing_go_is_told_of_no_more_than_one_pass_may() {
+    let home = Home::new();
+    for n in 0..5 {
+        let id = home.bus(&Nobody).send(draft(&n.to_string())).expect("sent").id;
+        home.bus(&Nobody).ack(&me(), id.as_str()).expect("acked");
+    }
+    let may = |mode| {
+        std::fs::set_permissions(home.folder(State::Acked), Permissions::from_mode(mode)).expect("ours")
+    };
+    may(0o500);
+    let counts = Counts(Cell::new(0));
+    let removed = home.bus(&counts).remove_finished(&me(), State::Acked, 2, |_| true);
+    may(0o700);
+    let removed = removed.expect("the others may go");
+    // Root may always.
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(
+        (removed.envelopes, removed.stuck.count()),
+        if is_root { (2, 0) } else { (0, 2) },
+        "{removed:?}"
+    );
+    assert_eq!(counts.0.get(), 2);
 }
 
 #[test]
