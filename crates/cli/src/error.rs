@@ -209,9 +209,8 @@ impl From<netsky_ledger::Error> for Error {
         let what = error.to_string();
         match error {
             Ledger::Disk(error) => error.into(),
-            Ledger::Busy(_) | Ledger::PutOff => {
-                Self::new(Kind::Busy, what).hint("nothing was recorded, repeat")
-            }
+            Ledger::Busy(_) => Self::new(Kind::Busy, what).hint("nothing was recorded, repeat"),
+            Ledger::PutOff => Self::new(Kind::Busy, what).hint("the next ingest goes on"),
             Ledger::Broken { .. } => {
                 Self::new(Kind::Damaged, what).hint("it is kept as it is; nothing was recorded")
             }

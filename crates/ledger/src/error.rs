@@ -97,6 +97,11 @@ impl Error {
         }
     }
 
+    /// Whether the database failed by itself, and not for somebody who holds it or for want of room.
+    pub(crate) fn is_of_the_database(&self) -> bool {
+        matches!(self, Error::Sql { .. }) && !self.is_busy() && !self.is_full()
+    }
+
     /// Whether somebody else holds the database.
     pub fn is_busy(&self) -> bool {
         matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))

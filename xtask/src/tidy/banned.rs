@@ -111,7 +111,12 @@ const BANS: &[Ban] = &[
         instead: "ask netsky_ledger: the database is written by one ingester and read by guarded questions",
     },
     Ban {
-        calls: &["netsky_ledger::ingest(", "netsky_ledger::rebuild(", "netsky_ledger::query("],
+        calls: &[
+            "netsky_ledger::ingest(",
+            "netsky_ledger::ingest_until(",
+            "netsky_ledger::rebuild(",
+            "netsky_ledger::query(",
+        ],
         doors: &[
             "crates/cli/src/verb/query.rs",
             "crates/cli/src/verb/ledger/ingest.rs",

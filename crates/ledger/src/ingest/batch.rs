@@ -1,5 +1,6 @@
 //! Rows on their way in: transactions of bounded size, each with how far its sources were read.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use netsky_disk::clock;
@@ -12,7 +13,7 @@ use crate::error::{Error, PREPARE, Result, sql};
 use crate::meta;
 
 /// Most rows of a transaction: some megabytes of log.
-const ROWS: usize = 20_000;
+pub(super) const ROWS: usize = if cfg!(test) { 20 } else { 20_000 };
 
 /// An open transaction, renewed whenever it is full.
 pub(super) struct Batch<'db> {
@@ -97,19 +98,22 @@ impl<'db> Batch<'db> {
     /// Lists a line or a file that is not what it should be.
     pub(super) fn list(&mut self, file: &str, position: u64, why: &str) -> Result<()> {
         let mut list = self.prepare("INSERT OR IGNORE INTO source_errors VALUES (?1, ?2, ?3)")?;
-        // What is on the list already is no news.
-        self.done.errors += list.execute((file, position, why)).map_err(sql("write to"))? as u64;
+        // What is on the list already is no news, and no work that the next ingest need not do.
+        let news = list.execute((file, position, why)).map_err(sql("write to"))?;
+        self.rows += news;
+        self.done.errors += news as u64;
         Ok(())
     }
 
-    /// Takes off that list what is in a folder no more; its names are sorted.
+    /// Takes off that list what is in a folder no more.
     pub(super) fn unlist_gone(&self, folder: &str, names: &[String]) -> Result<()> {
+        // What begins with the folder and a slash, by the index: `0` is the character behind the slash.
         let mut asked =
             self.prepare("SELECT file FROM source_errors WHERE file > ?1 || '/' AND file < ?1 || '0'")?;
         let listed = asked.query_map([folder], |row| row.get(0)).and_then(Iterator::collect);
         let listed: Vec<String> = listed.map_err(sql("read"))?;
-        let is_there = |name: &str| names.binary_search_by(|there| there.as_str().cmp(name)).is_ok();
-        for gone in listed.iter().filter(|file| !is_there(&file[folder.len() + 1..])) {
+        let there: HashSet<&str> = names.iter().map(String::as_str).collect();
+        for gone in listed.iter().filter(|file| !there.contains(&file[folder.len() + 1..])) {
             self.run("DELETE FROM source_errors WHERE file = ?1", [gone])?;
         }
         Ok(())

@@ -275,11 +275,12 @@ impl<'db> Rows<'db> {
             Err(netsky_disk::ReadError::Io(error)) if error.is_not_found() => return Ok(None),
             Err(error) => return Ok(Some(error.to_string())),
         };
-        let (content, trouble) = match serde_json::from_slice::<Content>(&bytes) {
-            Ok(content) => (content, None),
+        let content = match serde_json::from_slice::<Content>(&bytes) {
+            Ok(content) => content,
             // A dead letter says itself why it is one.
-            Err(_) if folder.state == State::Poisoned => (Content::default(), None),
-            Err(error) => (Content::default(), Some(format!("is no envelope: {error}"))),
+            Err(_) if folder.state == State::Poisoned => Content::default(),
+            // It is read again, and listed, where it is met next.
+            Err(error) => return Ok(Some(format!("is no envelope: {error}"))),
         };
         let Content { from, ts, kind, thread, text } = content;
         let sort = from.as_deref().map(sort_of);
@@ -287,7 +288,7 @@ impl<'db> Rows<'db> {
         if let Some(text) = text {
             self.say.execute((row, text)).map_err(sql("write to"))?;
         }
-        Ok(trouble)
+        Ok(None)
     }
 }
 

@@ -12,6 +12,8 @@ mod facts;
 mod lines;
 mod mail;
 mod refused;
+#[cfg(test)]
+mod tests;
 mod told;
 
 use std::path::PathBuf;
@@ -36,7 +38,7 @@ pub struct Ingested {
     pub lines: u64,
     /// Files of envelopes that were new or had moved.
     pub envelopes: u64,
-    /// Lines and files that do not read.
+    /// Lines and files that do not read, and were not known for it.
     pub errors: u64,
     /// Rows that the database refused.
     pub refused: u64,
@@ -99,14 +101,15 @@ fn run(
         meta::remove(layout)?;
     }
     let done = match pass(layout, until, doubtful) {
-        Err(error) if error.is_damage() => {
-            let aside = meta::set_aside(layout)?;
-            Ingested { rebuilt: true, aside, ..pass(layout, until, false)? }
-        }
-        done => done?,
+        Err(error) if error.is_damage() => meta::set_aside(layout)
+            .and_then(|aside| Ok(Ingested { rebuilt: true, aside, ..pass(layout, until, false)? })),
+        done => done,
     };
-    lock.note(&Last { process: me, ended: true })?;
-    Ok(Some(done))
+    // What keeps on failing for another reason must not have the whole database looked at each time.
+    if !done.as_ref().is_err_and(Error::is_of_the_database) {
+        lock.note(&Last { process: me, ended: true })?;
+    }
+    done.map(Some)
 }
 
 /// One look at every source.
@@ -122,6 +125,8 @@ fn pass(layout: &Layout, until: Option<Duration>, doubtful: bool) -> Result<Inge
 fn look(batch: &mut Batch<'_>, doubtful: bool) -> Result<()> {
     let (last, boot) = (batch.said("boot_id")?, process::boot_id());
     batch.about("boot_id", boot)?;
+    // All that was there by now is in, once this ingest or those that go on with it have ended.
+    batch.about("ingested_at", &clock::wall().to_string())?;
     match last {
         None => refused::forget(batch)?,
         // Of another boot: a power cut may have come between.
@@ -136,6 +141,5 @@ fn look(batch: &mut Batch<'_>, doubtful: bool) -> Result<()> {
     facts::ingest(batch)?;
     // Lines first: a folder that is looked at after them is never older than what they say.
     lines::ingest(batch)?;
-    mail::ingest(batch)?;
-    batch.about("ingested_at", &clock::wall().to_string())
+    mail::ingest(batch)
 }

@@ -92,6 +92,7 @@ pub(super) fn forget(batch: &mut Batch<'_>) -> Result<()> {
 
 fn again(batch: &mut Batch<'_>, refusal: &Refusal) -> Result<()> {
     let (file, position) = refusal.row.source();
+    let errors = batch.done.errors;
     // Before the try: refused again, it is kept no more.
     batch.list(&file, position, &format!("refused by the database: {}", refusal.error))?;
     let taken = match &refusal.row {
@@ -101,6 +102,7 @@ fn again(batch: &mut Batch<'_>, refusal: &Refusal) -> Result<()> {
     };
     if taken {
         batch.unlist(&file, position)?;
+        batch.done.errors = errors;
     }
     Ok(())
 }

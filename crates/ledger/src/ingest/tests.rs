@@ -1,0 +1,110 @@
+//! Ingests that are put off after each batch, and come to what a rebuild comes to all the same.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use netsky_model::envelope::Envelope;
+use netsky_model::hlc::Hlc;
+use netsky_model::id::AgentId;
+use netsky_model::life::{STATES, State};
+use netsky_model::name::{Key, Name};
+use serde_json::json;
+
+use super::batch::ROWS;
+use super::*;
+use crate::facts::Facts;
+
+/// Bytes of a fact of which a file takes fewer than a batch takes rows.
+const LONG: usize = 60_000;
+
+fn home(facts: usize, mark: &str) -> (tempfile::TempDir, Layout) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let layout = Layout::new(folder.path().join("home"));
+    for folder in layout.folders() {
+        Dir::create(folder).expect("made");
+    }
+    let journal = Facts::new(&layout);
+    for n in 0..facts {
+        let data = json!({ "mark": mark, "text": "x".repeat(LONG) });
+        journal.append("note", &format!("k{n}"), data).expect("room");
+    }
+    (folder, layout)
+}
+
+/// Facts and mail, as they are in the database.
+fn record(layout: &Layout) -> BTreeMap<&'static str, Vec<String>> {
+    let db = meta::writable(layout).expect("opens");
+    let all = [
+        ("facts", "SELECT seq || key || hash FROM facts ORDER BY seq"),
+        ("mail", "SELECT to_agent || id || state FROM envelopes ORDER BY hlc"),
+        ("ticks", "SELECT count(*) || '' FROM ticks"),
+        ("errors", "SELECT file || pos FROM source_errors ORDER BY file, pos"),
+    ];
+    let rows = |text: &str| {
+        let mut asked = db.prepare(text).expect("asked");
+        let rows = asked.query_map([], |row| row.get(0)).expect("answered");
+        rows.map(|row| row.expect("text")).collect::<Vec<String>>()
+    };
+    all.into_iter().map(|(what, text)| (what, rows(text))).collect()
+}
+
+/// Ingests until nothing is put off; how often it was.
+fn ingest_in_steps(layout: &Layout) -> usize {
+    let late = || ingest_until(layout, Duration::ZERO).expect("ingests").expect("nobody else does");
+    (0..100).take_while(|_| late().put_off).count()
+}
+
+#[track_caller]
+fn is_as_rebuilt(layout: &Layout, steps: usize) {
+    assert!((1..100).contains(&steps), "put off, and each got further: {steps}");
+    let lived = record(layout);
+    rebuild(layout, Duration::ZERO).expect("rebuilds").expect("nobody else does");
+    assert_eq!(lived, record(layout));
+}
+
+#[test]
+fn fm_ingest_late_facts_that_are_put_off_all_come_in() {
+    let (_folder, layout) = home(4 * ROWS, "first");
+    is_as_rebuilt(&layout, ingest_in_steps(&layout));
+    // Restored: as many files, and as large, with other facts in them; then fewer.
+    for (facts, mark) in [(4 * ROWS, "other"), (3 * ROWS, "third")] {
+        let (_other, from) = home(facts, mark);
+        std::fs::remove_dir_all(layout.record()).expect("goes");
+        Dir::create(layout.record()).expect("made");
+        for file in crate::facts::files(&from).expect("listed") {
+            let name = file.expect("read").name();
+            std::fs::copy(from.record().join(&name), layout.record().join(&name)).expect("copied");
+        }
+        let steps = ingest_in_steps(&layout);
+        let all = crate::facts::facts(&layout).expect("read").len();
+        assert_eq!(record(&layout)["facts"].len(), all);
+        is_as_rebuilt(&layout, steps);
+    }
+}
+
+#[test]
+fn fm_ingest_late_lines_and_mail_that_are_put_off_all_come_in() {
+    let (_folder, layout) = home(0, "");
+    let agent = AgentId::numbered(7);
+    for state in STATES {
+        Dir::create(layout.folder(&agent, state)).expect("made");
+    }
+    let inbox = layout.folder(&agent, State::Written);
+    for n in 0..3 * ROWS as u64 {
+        let (id, ts): (_, Timestamp) = (format!("n{n}").parse().expect("valid"), Timestamp::UNIX_EPOCH);
+        let name = Name::fresh(Key { hlc: Hlc(n), id });
+        let from = "agent0".parse().expect("valid");
+        let envelope = Envelope::new(name.key.id.clone(), from, agent.clone(), "text".to_owned(), ts);
+        std::fs::write(inbox.join(name.to_string()), envelope.to_bytes().expect("small")).expect("written");
+        std::fs::write(inbox.join(format!("stray {n}")), "").expect("written");
+    }
+    let tick =
+        "{\"v\":1,\"ts\":\"2026-11-22T10:00:00Z\",\"event\":\"tick\",\"name\":\"x\",\"outcome\":\"done\"}\n";
+    let lines = format!("{tick}no line\n").repeat(3 * ROWS);
+    std::fs::write(layout.logs().join("telemetry-2026-11-22.jsonl"), lines).expect("written");
+    let steps = ingest_in_steps(&layout);
+    let seen = record(&layout);
+    assert_eq!((seen["mail"].len(), &*seen["ticks"][0]), (3 * ROWS, &*(3 * ROWS).to_string()));
+    assert_eq!(seen["errors"].len(), 6 * ROWS);
+    is_as_rebuilt(&layout, steps);
+}
