@@ -20,10 +20,11 @@ use crate::keeper::only_one;
 /// Longest that one tick may take before it is killed.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long an ingest works before it ends by itself, between two batches: the disk is not its alone.
-const INGEST: &str = "10s";
+/// How long an ingest works before it ends by itself, between two batches: the disk is not its alone, and a `query` that
+/// meets it waits somewhat longer.
+const INGEST: &str = "4s";
 
-/// Longest that one may take before it is killed: it hangs, or looks for damage in a database of some 100 GB.
+/// Longest that one may take before it is killed: it hangs, or looks for damage in a database of some GB on a slow disk.
 const INGEST_DEADLINE: Duration = Duration::from_secs(10 * 60);
 
 /// Shortest time from one ingest to the next, however short the interval: `query` ingests for itself.
@@ -89,7 +90,8 @@ impl Ingests {
     /// Tells of the one that has ended, and begins the next when its time has come.
     fn look(&mut self, cx: &Context<'_>, said: &impl Fn(&str)) {
         if let Some(ended) = self.at_work.take_if(|at_work| at_work.is_finished()) {
-            let (outcome, took) = ended.join().expect("it only runs a program");
+            let panicked = |_| ("panicked".to_owned(), Duration::ZERO);
+            let (outcome, took) = ended.join().unwrap_or_else(panicked);
             if outcome != "done" {
                 said(&format!("{} ingest: {outcome} in {} ms", clock::wall(), took.as_millis()));
             }
@@ -102,8 +104,10 @@ impl Ingests {
                 let ended = program.run(INGEST_DEADLINE).map_err(Error::from);
                 (outcome(ended, INGEST_DEADLINE), clock::boot().saturating_sub(began))
             };
-            // Without a thread there is none this time.
-            self.at_work = thread::Builder::new().spawn(run).ok();
+            match thread::Builder::new().spawn(run) {
+                Ok(at_work) => self.at_work = Some(at_work),
+                Err(error) => said(&format!("{} ingest: {error}", clock::wall())),
+            }
             self.next = began + INGEST_INTERVAL;
         }
     }
