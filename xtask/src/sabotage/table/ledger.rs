@@ -1,6 +1,6 @@
 //! What `ledger` safeguards.
 
-use super::{IT, Safeguard};
+use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
@@ -87,8 +87,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a damaged database is moved aside",
         faults: "FM-ingest I3",
         file: "crates/ledger/src/ingest/mod.rs",
-        find: "Err(error) if error.is_damage() => {",
-        replace: "Err(error) if error.is_busy() => {",
+        find: "Err(error) if error.is_damage() => meta",
+        replace: "Err(error) if error.is_busy() => meta",
         package: "netsky-ledger",
         target: IT,
         test: "ingest::must_show_4_a_database_that_is_damaged_is_moved_aside_and_made_again",
@@ -142,5 +142,45 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky-ledger",
         target: IT,
         test: "ingest::an_ingest_that_is_late_ends_between_two_batches_and_each_gets_further",
+    },
+    Safeguard {
+        name: "a look at a database is done once",
+        faults: "FM-ingest",
+        file: "crates/ledger/src/ingest/mod.rs",
+        find: "            batch.turn_over()?;\n",
+        replace: "",
+        package: "netsky-ledger",
+        target: IT,
+        test: "ingest::fm_ingest_kill_a_database_is_looked_at_after_a_killed_ingest_and_once_in_a_boot",
+    },
+    Safeguard {
+        name: "facts that are read anew are read whole",
+        faults: "FM-ingest",
+        file: "crates/ledger/src/ingest/facts.rs",
+        find: "        batch.run(\"DELETE FROM sources WHERE name GLOB 'record/facts-*'\", [])?;\n",
+        replace: "",
+        package: "netsky-ledger",
+        target: UNIT,
+        test: "ingest::tests::fm_ingest_late_facts_that_are_put_off_all_come_in",
+    },
+    Safeguard {
+        name: "what does not read is counted once",
+        faults: "FM-ingest",
+        file: "crates/ledger/src/ingest/batch.rs",
+        find: "self.done.errors += news as u64;",
+        replace: "self.done.errors += 1;",
+        package: "netsky-ledger",
+        target: IT,
+        test: "ingest::i3_what_does_not_read_is_counted_once_and_listed_as_long_as_it_is_there",
+    },
+    Safeguard {
+        name: "what went is listed no more",
+        faults: "FM-ingest",
+        file: "crates/ledger/src/ingest/mail.rs",
+        find: "    batch.unlist_gone(&source, &names)?;\n",
+        replace: "",
+        package: "netsky-ledger",
+        target: IT,
+        test: "ingest::i3_what_does_not_read_is_counted_once_and_listed_as_long_as_it_is_there",
     },
 ];
