@@ -26,22 +26,58 @@ struct Level {
     target: &'static [&'static str],
     /// The ignored test that runs a batch.
     test: &'static str,
+    /// Whether a batch must know what those before it have seen.
+    remembers: bool,
 }
 
-const LEVELS: &[Level] = &[Level {
-    name: "crash-states",
-    unit: "distinct crash states on a machine in memory",
-    wanted: 1_000_000,
-    batch: 50_000,
-    target: &["--profile", "campaign", "--package", "netsky-sim", "--features", "memory", "--test", "it"],
-    test: "crash::campaign_a_share_of_the_crash_states",
-}];
+/// The tests of the program and of a crate.
+const CLI: &[&str] = &["--profile", "campaign", "--package", "netsky", "--test", "it"];
+const BUS: &[&str] = &["--profile", "campaign", "--package", "netsky-bus", "--test", "it"];
+
+const LEVELS: &[Level] = &[
+    Level {
+        name: "crash-states",
+        unit: "distinct crash states on a machine in memory",
+        wanted: 1_000_000,
+        batch: 50_000,
+        target: &["--profile", "campaign", "--package", "netsky-sim", "--features", "memory", "--test", "it"],
+        test: "crash::campaign_a_share_of_the_crash_states",
+        remembers: true,
+    },
+    Level {
+        name: "kill-points",
+        unit: "kills of the real program, half of them of a repeat after a kill",
+        wanted: 50_000,
+        batch: 4_000,
+        target: CLI,
+        test: "cells::campaign_a_share_of_the_kill_points",
+        remembers: false,
+    },
+    Level {
+        name: "contended-envelopes",
+        unit: "envelopes that 16 consumers and 8 senders contended for",
+        wanted: 5_000_000,
+        batch: 400_000,
+        target: BUS,
+        test: "contended::campaign_a_share_of_the_contended_envelopes",
+        remembers: false,
+    },
+    Level {
+        name: "power-cuts",
+        unit: "power cuts, on ext4 and XFS in turn",
+        wanted: 2_000,
+        batch: 200,
+        target: CLI,
+        test: "power_cuts::campaign_a_share_of_the_power_cuts",
+        remembers: false,
+    },
+];
 
 /// Runs a campaign to its end; true if nothing failed.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let Some((name, options)) = arguments.split_first() else {
         println!("levels:");
-        LEVELS.iter().for_each(|level| println!("  {:<14}  {} {}", level.name, level.wanted, level.unit));
+        LEVELS.iter().for_each(|level| println!("  {:<19}  {} {}", level.name, level.wanted, level.unit));
         return Ok(true);
     };
     let level = LEVELS
@@ -57,7 +93,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         }
     }
     let mut report = Report::read()?;
-    let row = report.row(level.name, level.unit, seed)?;
+    let row = report.row(level, seed)?;
     while report.rows[row].count < wanted && report.rows[row].failures.is_empty() {
         step(level, seed, wanted, &mut report.rows[row])?;
         report.write()?;

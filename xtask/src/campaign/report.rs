@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::Level;
 use crate::tree;
 
 const REPORT: &str = "reports/reliability.json";
@@ -50,21 +51,22 @@ impl Report {
     }
 
     /// The row of this level, seed and tree, made if there is none.
-    pub(crate) fn row(&mut self, level: &str, unit: &str, seed: u64) -> Result<usize> {
+    pub(crate) fn row(&mut self, level: &Level, seed: u64) -> Result<usize> {
         let commit = commit()?;
-        let same = |row: &Row| row.level == level && row.seed == seed && row.commit == commit;
+        let same = |row: &Row| row.level == level.name && row.seed == seed && row.commit == commit;
         if let Some(at) = self.rows.iter().position(same) {
             let row = &self.rows[at];
-            let forgot = row.count > 0 && !row.memory().exists();
+            let forgot = level.remembers && row.count > 0 && !row.memory().exists();
             ensure!(
                 !forgot,
-                "what {level} had seen on this commit is gone from target/: take another --seed"
+                "what {} had seen on this commit is gone from target/: take another --seed",
+                level.name
             );
             return Ok(at);
         }
         self.rows.push(Row {
-            level: level.to_owned(),
-            unit: unit.to_owned(),
+            level: level.name.to_owned(),
+            unit: level.unit.to_owned(),
             count: 0,
             seed,
             commit,

@@ -1,7 +1,7 @@
 //! L6 and L8: sixteen consumers and eight senders, each a process of its own, on one inbox in memory.
 //!
 //! The processes are this test program again, told by their environment what to be; each writes down what it saw, and
-//! the history checker reads all of it. `NETSKY_ENVELOPES` asks for more than `./check` wants.
+//! the history checker reads all of it.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -11,6 +11,7 @@ use netsky_disk::layout::Layout;
 use netsky_model::id::AgentId;
 use netsky_model::quota::Limits;
 use netsky_model::witness::Nobody;
+use netsky_sim::campaign::Share;
 use netsky_sim::history::{self, Message, What};
 
 use crate::home::{Home, agent};
@@ -85,8 +86,21 @@ fn a_process_of_the_race() {
 
 #[test]
 fn l6_l8_sixteen_consumers_claim_nothing_twice_and_lose_nothing() {
-    let asked = std::env::var("NETSKY_ENVELOPES").map(|text| text.parse::<u32>().expect("a number"));
-    let each = asked.unwrap_or(ENVELOPES) / SENDERS;
+    race();
+}
+
+/// A batch of `cargo xtask campaign contended-envelopes`.
+#[test]
+#[ignore = "a batch of a campaign, which says how much"]
+fn campaign_a_share_of_the_contended_envelopes() {
+    Share::asked().run(|_| {
+        race();
+        ENVELOPES.into()
+    });
+}
+
+fn race() {
+    let each = ENVELOPES / SENDERS;
     let home = Home::new();
     home.bus(&Nobody).create(&AgentId::root()).expect("a channel");
     let place = home.layout.home().parent().expect("the folder of the test").to_owned();

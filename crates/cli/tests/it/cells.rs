@@ -7,7 +7,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use netsky_sim::{Ended, Errno, Outcome};
+use netsky_sim::campaign::Share;
+use netsky_sim::{Ended, Errno, Outcome, Point};
 
 use crate::bus_home::{Home, repeats_are_flagged};
 use crate::everywhere::{Fault, break_everywhere};
@@ -54,20 +55,33 @@ impl Cell {
     }
 
     fn killed_again(&self) {
-        let (template, hits) = ((self.home)(), AtomicUsize::new(0));
-        let mut points = Vec::new();
+        let template = (self.home)();
+        let calls = self.calls(&template);
+        let (mut points, mut hits) = (Vec::new(), 0);
         for nth in 0..self.stacked {
-            let name = format!("{}, stacked", self.name);
-            let calls =
-                template.copy().stepper(self.args.iter().copied()).points().expect("unbroken").points.len();
-            points.extend(break_everywhere(&name, Fault::Kill, &template, self.args, |home, outcome| {
-                let at = (scattered(outcome, calls) + nth * calls / self.stacked) % calls;
-                let second = home.stepper(self.args.iter().copied()).kill_at(at)?;
-                hits.fetch_add(usize::from(second.hit.is_some()), Ordering::Relaxed);
-                self.judge(home, &second)
-            }));
+            let (first, again) = self.kill_each_repeat_once(&template, nth * calls / self.stacked, calls);
+            points.extend(first);
+            hits += again;
         }
-        enough(hits.into_inner(), &points);
+        enough(hits, &points);
+    }
+
+    /// Points of an unbroken run.
+    fn calls(&self, template: &Home) -> usize {
+        template.copy().stepper(self.args.iter().copied()).points().expect("unbroken").points.len()
+    }
+
+    /// Kills a first run at each of its points, and the repeat once each, so many points further. The points of the first,
+    /// and how many repeats were hit.
+    fn kill_each_repeat_once(&self, template: &Home, further: usize, calls: usize) -> (Vec<Point>, usize) {
+        let (name, hits) = (format!("{}, stacked", self.name), AtomicUsize::new(0));
+        let points = break_everywhere(&name, Fault::Kill, template, self.args, |home, outcome| {
+            let at = (scattered(outcome, calls) + further) % calls;
+            let second = home.stepper(self.args.iter().copied()).kill_at(at)?;
+            hits.fetch_add(usize::from(second.hit.is_some()), Ordering::Relaxed);
+            self.judge(home, &second)
+        });
+        (points, hits.into_inner())
     }
 
     fn failed(&self, errno: Errno) {
@@ -81,7 +95,9 @@ impl Cell {
 
 /// One test for each fault of each verb.
 macro_rules! cells {
-    ($($cell:ident: $verb:expr;)*) => { $(mod $cell {
+    ($($cell:ident: $verb:expr;)*) => {
+        const ALL: &[Cell] = &[$($verb),*];
+        $(mod $cell {
         use super::*;
 
         #[test]
@@ -113,7 +129,8 @@ macro_rules! cells {
         fn erofs_every_syscall() {
             $verb.failed(Errno::EROFS);
         }
-    })* };
+        })*
+    };
 }
 
 cells! {
@@ -125,6 +142,25 @@ cells! {
     fm_ledger_rebuild: REBUILD;
     fm_query: QUERY;
     fm_list: LIST;
+}
+
+/// A batch of `cargo xtask campaign kill-points`: step by step each repeat of each verb is killed at every point, after
+/// every kill of the first run.
+#[test]
+#[ignore = "a batch of a campaign, which says how much"]
+fn campaign_a_share_of_the_kill_points() {
+    Share::asked().run(|step| {
+        let kills = ALL.iter().map(|cell| {
+            let template = (cell.home)();
+            let calls = cell.calls(&template);
+            if step as usize >= calls {
+                return 0;
+            }
+            let (first, again) = cell.kill_each_repeat_once(&template, step as usize, calls);
+            (first.len() + again) as u64
+        });
+        kills.sum()
+    });
 }
 
 /// agent7 has `one` delivered and `two` waiting; agent8 has a channel.

@@ -3,17 +3,11 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use netsky_sim::campaign::Share;
 use netsky_sim::crash::{Plan, Report, explore};
 
-/// What the environment says, as for a campaign; else this.
-fn told(name: &str, otherwise: usize) -> usize {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
-
-/// Decides what is sampled; another one looks elsewhere.
-fn seed() -> u64 {
-    told("CAMPAIGN_SEED", 1) as u64
-}
+/// Decides what is sampled.
+const SEED: u64 = 1;
 
 fn shown(report: &Report) {
     println!("{report}");
@@ -22,20 +16,20 @@ fn shown(report: &Report) {
 
 #[test]
 fn i1_i2_each_operation_alone_survives_every_cut() {
-    let plan = Plan { seed: seed(), states: usize::MAX, longest: 1, again: 0, from: 0 };
+    let plan = Plan { seed: SEED, states: usize::MAX, longest: 1, again: 0, from: 0 };
     shown(&explore(plan, HashSet::new()));
 }
 
 #[test]
 fn t3_each_operation_that_was_killed_and_is_done_again_survives_every_cut() {
-    let plan = Plan { seed: seed(), states: usize::MAX, longest: 1, again: 1, from: 0 };
+    let plan = Plan { seed: SEED, states: usize::MAX, longest: 1, again: 1, from: 0 };
     shown(&explore(plan, HashSet::new()));
 }
 
 #[test]
 fn must_show_1_a_hundred_thousand_crash_states() {
     const WANTED: usize = 100_000;
-    let plan = Plan { seed: seed(), states: WANTED, longest: 3, again: 1, from: 0 };
+    let plan = Plan { seed: SEED, states: WANTED, longest: 3, again: 1, from: 0 };
     let report = explore(plan, HashSet::new());
     shown(&report);
     assert!(report.states >= WANTED, "only {} states were found", report.states);
@@ -50,12 +44,19 @@ fn campaign_a_share_of_the_crash_states() {
     let memory = memory.as_deref().map(Path::new);
     let before = memory.and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
     let seen = before.chunks_exact(8).map(|state| u64::from_le_bytes(state.try_into().expect("8 bytes")));
-    let (states, from) = (told("CAMPAIGN_WANTED", 10_000), told("CAMPAIGN_FROM", 0));
-    let report = explore(Plan { seed: seed(), states, longest: 10, again: 1, from }, seen.collect());
+    let share = Share::asked();
+    let plan = Plan {
+        seed: share.seed,
+        states: share.wanted as usize,
+        longest: 10,
+        again: 1,
+        from: share.from as usize,
+    };
+    let report = explore(plan, seen.collect());
     if let Some(path) = memory {
         let seen: Vec<u8> = report.seen.iter().flat_map(|state| state.to_le_bytes()).collect();
         std::fs::write(path, seen).expect("the memory of the campaign is written");
     }
     let Report { states, next, failures, .. } = &report;
-    println!("campaign: {{\"count\": {states}, \"next\": {next}, \"failures\": {failures:?}}}");
+    share.answer(*states as u64, *next as u64, failures);
 }
