@@ -12,8 +12,14 @@ use super::refused::{self, Row};
 use crate::error::{Error, PREPARE, Result, sql};
 use crate::meta;
 
-/// Most rows of a transaction: some megabytes of log.
-pub(super) const ROWS: usize = if cfg!(test) { 20 } else { 20_000 };
+/// How far an ingest goes at once.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// Rows after which a transaction is full.
+    pub(super) rows: usize,
+    /// When the boot clock says so, no further transaction begins.
+    pub(super) until: Option<Duration>,
+}
 
 /// An open transaction, renewed whenever it is full.
 pub(super) struct Batch<'db> {
@@ -23,20 +29,15 @@ pub(super) struct Batch<'db> {
     save: Statement<'db>,
     release: Statement<'db>,
     rows: usize,
-    /// When the boot clock says so, no further batch begins.
-    until: Option<Duration>,
+    bounds: Bounds,
 }
 
 impl<'db> Batch<'db> {
-    pub(super) fn begin(
-        layout: &'db Layout,
-        db: &'db Connection,
-        until: Option<Duration>,
-    ) -> Result<Batch<'db>> {
+    pub(super) fn begin(layout: &'db Layout, db: &'db Connection, bounds: Bounds) -> Result<Batch<'db>> {
         db.execute_batch("BEGIN IMMEDIATE").map_err(sql("write to"))?;
         let prepare = |text| db.prepare(text).map_err(sql(PREPARE));
         let (save, release) = (prepare("SAVEPOINT one")?, prepare("RELEASE one")?);
-        Ok(Batch { layout, done: Ingested::default(), db, save, release, rows: 0, until })
+        Ok(Batch { layout, done: Ingested::default(), db, save, release, rows: 0, bounds })
     }
 
     /// A statement of ours.
@@ -156,14 +157,14 @@ impl<'db> Batch<'db> {
 
     /// Whether the transaction is full; its caller says how far it got and turns it over.
     pub(super) fn is_full(&self) -> bool {
-        self.rows >= ROWS
+        self.rows >= self.bounds.rows
     }
 
     /// Commits, and begins the next if there is time for it.
     pub(super) fn turn_over(&mut self) -> Result<()> {
         self.rows = 0;
         self.db.execute_batch("COMMIT").map_err(sql("write to"))?;
-        if self.until.is_some_and(|until| clock::boot() >= until) {
+        if self.bounds.until.is_some_and(|until| clock::boot() >= until) {
             return Err(Error::PutOff);
         }
         self.db.execute_batch("BEGIN IMMEDIATE").map_err(sql("write to"))

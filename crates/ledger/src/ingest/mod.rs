@@ -27,7 +27,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::meta;
-use batch::Batch;
+use batch::{Batch, Bounds};
+
+/// Rows of a transaction: some megabytes of log.
+const ROWS: usize = 20_000;
 
 /// What an ingest did.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
@@ -63,7 +66,7 @@ struct Last {
 /// The database is held by somebody else or belongs to a later program, a source cannot be read, or the disk refuses;
 /// what came in until then stays, and the next ingest goes on from there.
 pub fn ingest(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> {
-    run(layout, patience, None, false)
+    run(layout, patience, Bounds { rows: ROWS, until: None }, false)
 }
 
 /// As [`ingest`], but when the boot clock comes to `until` it ends after the batch it is at. However late that is, it
@@ -72,7 +75,7 @@ pub fn ingest(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> {
 /// # Errors
 /// As [`ingest`].
 pub fn ingest_until(layout: &Layout, until: Duration) -> Result<Option<Ingested>> {
-    run(layout, Duration::ZERO, Some(until), false)
+    run(layout, Duration::ZERO, Bounds { rows: ROWS, until: Some(until) }, false)
 }
 
 /// As [`ingest`], but from nothing.
@@ -80,58 +83,56 @@ pub fn ingest_until(layout: &Layout, until: Duration) -> Result<Option<Ingested>
 /// # Errors
 /// As [`ingest`].
 pub fn rebuild(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> {
-    run(layout, patience, None, true)
+    run(layout, patience, Bounds { rows: ROWS, until: None }, true)
 }
 
-fn run(
-    layout: &Layout,
-    patience: Duration,
-    until: Option<Duration>,
-    from_nothing: bool,
-) -> Result<Option<Ingested>> {
+fn run(layout: &Layout, patience: Duration, bounds: Bounds, from_nothing: bool) -> Result<Option<Ingested>> {
     Dir::make(layout.record())?;
     let path = layout.ingest_lock();
     let Some(mut lock) = Lock::take_within(&path, patience)? else { return Ok(None) };
     let last: Option<Last> = serde_json::from_slice(&lock.content()?).ok();
-    let doubtful = last.is_some_and(|last| !last.ended);
+    let mut doubtful = last.is_some_and(|last| !last.ended);
     let me = process::identity()?.pid;
     lock.note(&Last { process: me, ended: false })?;
     let _ = fault::point("ledger.ingest.begun");
     if from_nothing {
         meta::remove(layout)?;
     }
-    let done = match pass(layout, until, doubtful) {
-        Err(error) if error.is_damage() => meta::set_aside(layout)
-            .and_then(|aside| Ok(Ingested { rebuilt: true, aside, ..pass(layout, until, false)? })),
-        done => done,
-    };
+    let mut done = pass(layout, bounds, &mut doubtful);
+    if done.as_ref().is_err_and(Error::is_damage) {
+        doubtful = true;
+        done = meta::set_aside(layout)
+            .and_then(|aside| Ok(Ingested { rebuilt: true, aside, ..pass(layout, bounds, &mut doubtful)? }));
+    }
     // What keeps on failing for another reason must not have the whole database looked at each time.
-    if !done.as_ref().is_err_and(Error::is_of_the_database) {
+    if !doubtful && !done.as_ref().is_err_and(Error::is_of_the_database) {
         lock.note(&Last { process: me, ended: true })?;
     }
     done.map(Some)
 }
 
-/// One look at every source.
-fn pass(layout: &Layout, until: Option<Duration>, doubtful: bool) -> Result<Ingested> {
+/// One look at every source; a database that was looked at is not `doubtful` any more.
+fn pass(layout: &Layout, bounds: Bounds, doubtful: &mut bool) -> Result<Ingested> {
     let db = meta::writable(layout)?;
-    let mut batch = Batch::begin(layout, &db, until)?;
+    let mut batch = Batch::begin(layout, &db, bounds)?;
     match look(&mut batch, doubtful) {
         Err(Error::PutOff) => Ok(Ingested { put_off: true, ..batch.done }),
         looked => looked.and_then(|()| batch.end()),
     }
 }
 
-fn look(batch: &mut Batch<'_>, doubtful: bool) -> Result<()> {
-    let (last, boot) = (batch.said("boot_id")?, process::boot_id());
+fn look(batch: &mut Batch<'_>, doubtful: &mut bool) -> Result<()> {
+    let (began, last, boot) = (clock::wall(), batch.said("boot_id")?, process::boot_id());
     batch.about("boot_id", boot)?;
-    // All that was there by now is in, once this ingest or those that go on with it have ended.
-    batch.about("ingested_at", &clock::wall().to_string())?;
     match last {
-        None => refused::forget(batch)?,
+        None => {
+            *doubtful = false;
+            refused::forget(batch)?;
+        }
         // Of another boot: a power cut may have come between.
-        Some(last) if doubtful || last != boot => {
+        Some(last) if *doubtful || last != boot => {
             batch.check()?;
+            *doubtful = false;
             // It takes long where there is much: an ingest that ends before its work is done need not do it again.
             batch.turn_over()?;
         }
@@ -141,5 +142,7 @@ fn look(batch: &mut Batch<'_>, doubtful: bool) -> Result<()> {
     facts::ingest(batch)?;
     // Lines first: a folder that is looked at after them is never older than what they say.
     lines::ingest(batch)?;
-    mail::ingest(batch)
+    mail::ingest(batch)?;
+    // What was there then is in.
+    batch.about("ingested_at", &began.to_string())
 }

@@ -10,9 +10,11 @@ use netsky_model::life::{STATES, State};
 use netsky_model::name::{Key, Name};
 use serde_json::json;
 
-use super::batch::ROWS;
 use super::*;
 use crate::facts::Facts;
+
+/// Rows of a transaction, here.
+const FEW: usize = 20;
 
 /// Bytes of a fact of which a file takes fewer than a batch takes rows.
 const LONG: usize = 60_000;
@@ -50,7 +52,8 @@ fn record(layout: &Layout) -> BTreeMap<&'static str, Vec<String>> {
 
 /// Ingests until nothing is put off; how often it was.
 fn ingest_in_steps(layout: &Layout) -> usize {
-    let late = || ingest_until(layout, Duration::ZERO).expect("ingests").expect("nobody else does");
+    let bounds = Bounds { rows: FEW, until: Some(Duration::ZERO) };
+    let late = || run(layout, Duration::ZERO, bounds, false).expect("ingests").expect("nobody else does");
     (0..100).take_while(|_| late().put_off).count()
 }
 
@@ -64,10 +67,10 @@ fn is_as_rebuilt(layout: &Layout, steps: usize) {
 
 #[test]
 fn fm_ingest_late_facts_that_are_put_off_all_come_in() {
-    let (_folder, layout) = home(4 * ROWS, "first");
+    let (_folder, layout) = home(4 * FEW, "first");
     is_as_rebuilt(&layout, ingest_in_steps(&layout));
     // Restored: as many files with other facts in them.
-    let (_other, from) = home(4 * ROWS, "other");
+    let (_other, from) = home(4 * FEW, "other");
     std::fs::remove_dir_all(layout.record()).expect("goes");
     Dir::create(layout.record()).expect("made");
     for name in fact_files(&from) {
@@ -92,7 +95,7 @@ fn fm_ingest_late_lines_and_mail_that_are_put_off_all_come_in() {
         Dir::create(layout.folder(&agent, state)).expect("made");
     }
     let inbox = layout.folder(&agent, State::Written);
-    for n in 0..3 * ROWS as u64 {
+    for n in 0..3 * FEW as u64 {
         let (id, ts): (_, Timestamp) = (format!("n{n}").parse().expect("valid"), Timestamp::UNIX_EPOCH);
         let name = Name::fresh(Key { hlc: Hlc(n), id });
         let from = "agent0".parse().expect("valid");
@@ -102,11 +105,11 @@ fn fm_ingest_late_lines_and_mail_that_are_put_off_all_come_in() {
     }
     let tick =
         "{\"v\":1,\"ts\":\"2026-11-22T10:00:00Z\",\"event\":\"tick\",\"name\":\"x\",\"outcome\":\"done\"}\n";
-    let lines = format!("{tick}no line\n").repeat(3 * ROWS);
+    let lines = format!("{tick}no line\n").repeat(3 * FEW);
     std::fs::write(layout.logs().join("telemetry-2026-11-22.jsonl"), lines).expect("written");
     let steps = ingest_in_steps(&layout);
     let seen = record(&layout);
-    assert_eq!((seen["mail"].len(), &*seen["ticks"][0]), (3 * ROWS, &*(3 * ROWS).to_string()));
-    assert_eq!(seen["errors"].len(), 6 * ROWS);
+    assert_eq!((seen["mail"].len(), &*seen["ticks"][0]), (3 * FEW, &*(3 * FEW).to_string()));
+    assert_eq!(seen["errors"].len(), 6 * FEW);
     is_as_rebuilt(&layout, steps);
 }

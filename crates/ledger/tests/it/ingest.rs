@@ -165,6 +165,23 @@ fn fm_ingest_kill_a_database_is_looked_at_after_a_killed_ingest_and_once_in_a_bo
 }
 
 #[test]
+fn fm_ingest_kill_a_doubt_outlives_an_ingest_that_could_not_look() {
+    let house = House::new();
+    house.send_text(7, 1, "a body of its own");
+    for n in 2..=50 {
+        house.send_text(7, n, &"x".repeat(1_000));
+    }
+    house.ingest();
+    break_a_page_nobody_reads(&house);
+    std::fs::write(house.layout.ingest_lock(), br#"{"process":2,"ended":false}"#).expect("as a killed one");
+    let other = open(&house);
+    other.execute_batch("BEGIN IMMEDIATE").expect("somebody's");
+    assert!(ingest(&house.layout, Duration::ZERO).expect_err("it is held").is_busy());
+    drop(other);
+    assert!(house.ingest().rebuilt);
+}
+
+#[test]
 fn fm_ingest_racers_one_works_and_the_other_skips() {
     let house = House::new();
     let held = Lock::try_take(house.layout.ingest_lock()).expect("opens").expect("free");
