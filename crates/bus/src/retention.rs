@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-use netsky_disk::fs::{Dir, Place, Times, is_folder, write_durable};
+use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::lock::Lock;
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{RETIRED, STATES, State};
@@ -63,11 +63,14 @@ impl Bus<'_> {
         // The oldest by name: nearly always the oldest to come here, and the rest is met in a later pass.
         let names = dir.lowest_names(None, NAMES)?;
         let may_go = |file| -> Result<Option<Going<'_>>> {
-            let Some(Times { changed, .. }) = dir.times(file)? else { return Ok(None) };
+            let times = dir.times(file)?.filter(|times| is_past(times.changed));
+            if times.is_none() {
+                return Ok(None);
+            }
             // A folder is no message, whatever it is called, and the one thing that need not go when it may.
-            let name = Name::parse(file).filter(|_| !is_folder(dir.path().join(file)));
+            let name = if dir.is_folder(file)? { None } else { Name::parse(file) };
             let ours = name.is_some() || state == State::Poisoned && !file.ends_with(".reason");
-            Ok((ours && is_past(changed)).then_some((file, name)))
+            Ok(ours.then_some((file, name)))
         };
         let files = names.iter().filter_map(OsStr::to_str);
         let mut old = files.filter_map(|file| may_go(file).transpose());

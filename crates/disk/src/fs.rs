@@ -198,6 +198,19 @@ impl Dir {
         }
     }
 
+    /// Whether a name is a folder's; one that is gone is none.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn is_folder(&self, name: impl AsRef<OsStr>) -> Result<bool> {
+        let name = name.as_ref();
+        match self.look(name) {
+            Ok(stat) => Ok(stat.kind == FileType::Directory),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(self.file_error("look at", name, e)),
+        }
+    }
+
     /// Whether a name could be moved to another folder as far as its own mode says: a folder must let us write it.
     ///
     /// # Errors
