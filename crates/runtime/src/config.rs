@@ -180,8 +180,11 @@ fn parse(bytes: &[u8]) -> Result<Config, String> {
     if let Some(name) = config.agents.keys().find(|name| name.number().is_none()) {
         return Err(format!("[agents.{name}] is no slot: slots are agent0, agent1 and so on"));
     }
-    let slots = config.agents.values().chain([&config.defaults]);
-    for (key, value) in slots.flat_map(|slot| &slot.env) {
+    let slots = || config.agents.values().chain([&config.defaults]);
+    if slots().any(|slot| slot.argv.as_ref().is_some_and(Vec::is_empty)) {
+        return Err("argv is empty: it begins with the program, or is left out".to_owned());
+    }
+    for (key, value) in slots().flat_map(|slot| &slot.env) {
         if is_ours(key) {
             return Err(format!("env has {key}, which netsky itself sets"));
         }
@@ -267,6 +270,12 @@ mod tests {
     fn an_unknown_key_names_its_line() {
         let why = parse(b"[defaults]\n\nargs = [\"a\"]\n").expect_err("unknown");
         assert!(why.starts_with("line 3: unknown field `args`"), "{why}");
+    }
+
+    #[test]
+    fn a_program_of_no_words_is_refused() {
+        let why = parse(b"[agents.agent1]\nargv = []\n").expect_err("empty");
+        assert!(why.starts_with("argv is empty"), "{why}");
     }
 
     #[test]
