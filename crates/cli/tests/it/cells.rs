@@ -144,8 +144,8 @@ cells! {
     fm_list: LIST;
 }
 
-/// A batch of `cargo xtask campaign kill-points`: step by step each repeat of each verb is killed at every point, after
-/// every kill of the first run.
+/// A batch of `cargo xtask campaign kill-points`: step by step each repeat of each verb here is killed at each point that
+/// an unbroken run has, after every kill of the first run.
 #[test]
 #[ignore = "a batch of a campaign, which says how much"]
 fn campaign_a_share_of_the_kill_points() {
