@@ -151,7 +151,9 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::NotStarted(_) => Self::new(Kind::Busy, what)
                 .hint("it is tried again, later and later; put it right, or stop with `netsky down`"),
             Watchdog::NoReserve => Self::new(Kind::Busy, what).hint("nothing was changed, make room and repeat"),
-            Watchdog::StillWanted(_) => Self::new(Kind::Busy, what)
+            Watchdog::PartlyWanted { .. } => Self::new(Kind::Busy, what)
+                .hint("whoever is not ends with the next tick; make room and repeat `netsky down`"),
+            Watchdog::StillWanted { .. } => Self::new(Kind::Busy, what)
                 .hint("they start again when there is room; make room and repeat `netsky down`"),
             Watchdog::Overtaken(_) => Self::new(Kind::Busy, what).hint("see `netsky status`"),
             Watchdog::EndedBeforeUp(_) | Watchdog::EndedAfterUp(_) => Self::new(Kind::Busy, what)

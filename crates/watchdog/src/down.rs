@@ -43,28 +43,22 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     let _held = Held::take(cx)?;
     let mut problems = Vec::new();
     let mut wishes = observe::wishes(cx, &mut problems)?;
-    // Before anything ends: whoever is ended for the room's sake looks afterwards like one that died.
-    let lived: BTreeMap<AgentId, Generation> = wishes
-        .iter()
-        .filter_map(|wish| known::session(cx, &wish.agent).filter(|session| session.state.may_live()))
-        .map(|session| (session.name, session.generation))
-        .collect();
-    match stop_wanting(cx, &mut wishes) {
-        // Where nothing was set aside nobody is ended in vain.
-        Err(error) if error.is_full() && make_room(cx, &wishes)? => {
-            stop_wanting(cx, &mut wishes).map_err(|again| match again.is_full() {
-                true => Error::StillWanted(again),
-                false => again.into(),
-            })?;
+    if let Err(error) = stop_wanting(cx, &mut wishes) {
+        if !error.is_full() {
+            return Err(error.into());
         }
-        written => written?,
+        // Where nothing was set aside nobody is ended in vain.
+        if !make_room(cx, &wishes)? {
+            return Err(Error::PartlyWanted { why: error, wanted: still_wanted(&wishes) });
+        }
+        stop_wanting(cx, &mut wishes)
+            .map_err(|why| Error::StillWanted { why, wanted: still_wanted(&wishes) })?;
     }
     let underway = stop_restart(cx)?;
     let Ends { ended, anchor_stopped, left, stopped } = end_sessions(cx, &wishes)?;
     for desired in wishes.iter().filter(|desired| !left.contains(&desired.agent)) {
         if cx.bus.knows(&desired.agent) {
-            let stopped = stopped.get(&desired.agent).or(lived.get(&desired.agent)).copied();
-            perform::return_mail(cx, desired, stopped, |_| true)?;
+            perform::return_mail(cx, desired, stopped.get(&desired.agent).copied(), |_| true)?;
         }
     }
     let handed_over = hand_over(cx, &wishes, underway.as_ref(), &mut problems)?;
@@ -82,11 +76,22 @@ fn make_room(cx: &Context<'_>, wishes: &[Desired]) -> Result<bool> {
     if !reserve::is_there(cx)? {
         return Ok(false);
     }
+    let mut lived = Vec::new();
     for wish in wishes {
+        let session = known::session(cx, &wish.agent).filter(|session| session.state.may_live());
         perform::evict(cx, &wish.agent)?;
+        lived.extend(session.map(|session| (wish, session.generation)));
     }
     reserve::give_up(cx)?;
+    // Now: later they look like some that died. What does not go back is a death's, which is no loss.
+    for (wish, generation) in lived {
+        let _ = perform::return_mail(cx, wish, Some(generation), |_| false);
+    }
     Ok(true)
+}
+
+fn still_wanted(wishes: &[Desired]) -> Vec<AgentId> {
+    wishes.iter().filter(|wish| wish.want == Want::Up).map(|wish| wish.agent.clone()).collect()
 }
 
 fn stop_wanting(cx: &Context<'_>, wishes: &mut [Desired]) -> netsky_disk::Result<()> {

@@ -81,9 +81,22 @@ pub enum Error {
     /// The disk is too full for what `down` would have to note.
     #[error("the disk has no room to set aside for `netsky down`")]
     NoReserve,
-    /// The disk is full again after everything had been done for room.
-    #[error("the agents were ended, and the disk has no room to note that: {0}")]
-    StillWanted(netsky_disk::Error),
+    /// The disk is full, and nothing was set aside to note who is not wanted any more; nobody was ended.
+    #[error("failed to {why}; still wanted: {}", names(.wanted))]
+    PartlyWanted {
+        /// What could not be written.
+        why: netsky_disk::Error,
+        /// Whose wish it would have ended.
+        wanted: Vec<AgentId>,
+    },
+    /// The disk is full again after everything had been done for room, and after all were ended.
+    #[error("the agents were ended; failed to {why}; still wanted: {}", names(.wanted))]
+    StillWanted {
+        /// What could not be written.
+        why: netsky_disk::Error,
+        /// Whose wish it would have ended.
+        wanted: Vec<AgentId>,
+    },
     /// What this `up` began to wait for is wanted no more.
     #[error("agent0 is not waited for any more: {0} meanwhile")]
     Overtaken(&'static str),
@@ -129,6 +142,10 @@ impl Error {
 
 /// What every call of this crate returns.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+fn names(agents: &[AgentId]) -> String {
+    agents.iter().map(AgentId::as_str).collect::<Vec<_>>().join(", ")
+}
 
 fn live(agents: &[AgentId]) -> String {
     match agents {

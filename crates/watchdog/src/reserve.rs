@@ -1,6 +1,6 @@
 //! Room on the disk that belongs to nobody until it is needed: an agent may fill a disk, and must not keep itself from
 //! being ended by that, nor what has to go from going. The two have rooms of their own: whoever fills the disk lives on
-//! while the retention works, and may take what that sets free.
+//! while the retention works, and may take what that sets free. A `down` may take both: it ends whoever fills the disk first.
 
 use std::path::Path;
 
