@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
-use netsky_disk::{clock, process, random, state};
+use netsky_disk::{clock, fault, process, random, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, RestartId};
@@ -87,6 +87,8 @@ fn make_room(cx: &Context<'_>, wishes: &[Desired]) -> Result<bool> {
     for (wish, generation) in lived {
         let _ = perform::return_mail(cx, wish, Some(generation), |_| false);
     }
+    fault::point("watchdog.down.room")
+        .map_err(|e| netsky_disk::Error::new("make room in", cx.layout.home(), e))?;
     Ok(true)
 }
 

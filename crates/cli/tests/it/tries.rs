@@ -84,6 +84,26 @@ fn status_says_why_who_is_wanted_is_down_and_whether_only_the_next_tick_tries_it
 }
 
 #[test]
+fn i7_a_restart_whose_child_gives_up_late_is_judged_at_once() {
+    let stage = Stage::new();
+    let program = stage.home().with_file_name("agent.sh");
+    std::fs::write(&program, format!("#!/bin/sh\n{QUIET}\n")).expect("written");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
+    stage.ok(&["up", "0", "--tick", "10m", "--", program.to_str().expect("text")]);
+    let child = stage.stopped_child();
+    // What was announced has passed meanwhile, and what agentinfinity has seen it has told.
+    tried_ago(&stage, "agent0", 1000);
+    stage.signal(&stage.program("agentinfinity"), Signal::CONT);
+    stage.until("its tick", |stage| {
+        let log = stage.ok(&["logs", "agentinfinity"]);
+        log.lines().any(|line| line.contains("agent0 ended: tick ")).then_some(())
+    });
+    std::fs::remove_file(&program).expect("there");
+    stage.signal(&child, Signal::CONT);
+    stage.until("a verdict", |stage| stage.status()["restart"].is_null().then_some(()));
+}
+
+#[test]
 fn a_down_after_one_that_was_killed_midway_says_that_it_stopped_the_anchor() {
     let stage = Stage::up(1, QUIET, "10m");
     stage.hold_triggers();

@@ -386,8 +386,7 @@ fn fm_down_enospc_where_nobody_runs_a_full_disk_is_no_trouble_of_a_down_and_an_u
     assert!(err.lines().count() == 1 && err.contains("no room to set aside for `netsky down`"), "{err}");
 }
 
-/// Nothing is set aside, then something: a message that nobody acks was shown by four agents that a `down` ended, and by
-/// a fifth.
+/// A message that nobody acks was shown by four agents that a `down` ended, and by a fifth.
 const FIVE: &str = r#"
 mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
 export NETSKY_HOME="$PLACE/home"
@@ -399,9 +398,18 @@ shown() { for _ in $(seq 900); do test "$(life)" = delivered && return; sleep 0.
 "$NETSKY" channel send agent0 often --from owner --id often >/dev/null || exit 96
 for _ in 1 2 3 4; do up; shown; "$NETSKY" down >/dev/null || exit 95; done
 up; shown
-rm -f "$NETSKY_HOME"/state/reserve*
-cat /dev/zero > "$PLACE/fill" 2>/dev/null
 pid=$("$NETSKY" status | awk '$1 == "agent0" {print $6}')
+"#;
+
+/// Behind [`FIVE`]: nothing is set aside, then something.
+const NO_ROOM: &str = r#"
+# A tick may have room for both again in between.
+"$NETSKY" watchdog tick >/dev/null || exit 94
+while ls "$NETSKY_HOME/state" | grep -q '^reserve'; do
+  rm -f "$NETSKY_HOME"/state/reserve*
+  cat /dev/zero >> "$PLACE/fill" 2>/dev/null
+  sleep 0.3
+done
 "$NETSKY" down; echo "down $?"
 kill -0 "$pid" && echo "agent0 lives"
 rm "$PLACE/fill"
@@ -414,8 +422,34 @@ life
 #[test]
 fn fm_down_enospc_ends_nobody_where_nothing_is_set_aside_and_counts_against_no_message() {
     let place = tempfile::tempdir().expect("a temporary folder");
-    let Some(output) = crate::full_disk::apart(FIVE, place.path()) else { return };
+    let script = [FIVE, NO_ROOM].concat();
+    let Some(output) = crate::full_disk::apart(&script, place.path()) else { return };
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(out, "down 5\nagent0 lives\ndown 0\nwritten\n", "{err}");
     assert!(err.lines().count() == 1 && err.contains("No space left on device"), "{err}");
+}
+
+/// Behind [`FIVE`]: the `down` is killed when it has ended everybody for the room that it needs.
+const KILLED: &str = r#"
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+NETSKY_FAULT=watchdog.down.room=kill "$NETSKY" down
+kill -0 "$pid" 2>/dev/null && exit 93
+rm "$PLACE/fill"
+for _ in $(seq 900); do
+  "$NETSKY" watchdog tick >/dev/null 2>&1
+  now=$("$NETSKY" status | awk '$1 == "agent0" {print $5}')
+  test "$now" = 6 && break
+  sleep 0.1
+done
+"$NETSKY" channel list agent0 --state poisoned --json
+"$NETSKY" down >/dev/null; echo "down $?"
+"#;
+
+#[test]
+fn fm_down_enospc_kill_a_down_that_died_when_it_had_made_room_counts_against_no_message() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let script = [FIVE, KILLED].concat();
+    let Some(output) = crate::full_disk::apart(&script, place.path()) else { return };
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(out.contains("\"envelopes\":[]") && out.ends_with("down 0\n"), "{out}{err}");
 }

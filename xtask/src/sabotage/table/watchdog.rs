@@ -421,7 +421,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "        let _ = (wish, generation);\n",
         package: "netsky",
         target: IT,
-        test: "ups_and_downs::fm_down_enospc_ends_nobody_where_nothing_is_set_aside_and_counts_against_no_message",
+        test: "ups_and_downs::fm_down_enospc_kill_a_down_that_died_when_it_had_made_room_counts_against_no_message",
     },
     Safeguard {
         name: "up names a program that is gone",
@@ -461,7 +461,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "",
         package: "netsky",
         target: IT,
-        test: "tries::status_says_why_who_is_wanted_is_down_and_whether_only_the_next_tick_tries_it",
+        test: "tries::i7_a_restart_whose_child_gives_up_late_is_judged_at_once",
     },
     Safeguard {
         name: "no tick waits for an ingest",
