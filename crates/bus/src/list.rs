@@ -15,7 +15,7 @@ use netsky_model::render;
 use crate::bus::Bus;
 use crate::error::{Error, Result};
 use crate::poison::{REASON_BYTES, is_reason, reason_of};
-use crate::queue::MISNAMED;
+use crate::queue::{MISNAMED, waiting};
 
 /// What a bounded list leaves out first: what is furthest in its life.
 const FIRST_LEFT_OUT: [State; 6] =
@@ -119,14 +119,18 @@ impl Bus<'_> {
         Ok(found.and_then(|file| look(&poison, State::Poisoned, file)))
     }
 
-    /// How many envelopes of an agent are in one state, by their names alone.
+    /// How many envelopes of an agent are in one state, by their names alone; of dead letters also what is none.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub fn count(&self, agent: &AgentId, state: State) -> Result<usize> {
         let Some(dir) = self.channel_as_is(agent)?.dir_if_there(state)? else { return Ok(0) };
         let mut count = 0;
-        dir.each_name(|file| count += usize::from(file.to_str().and_then(Name::parse).is_some()))?;
+        let counts = |file: &OsStr| match state {
+            State::Poisoned => !is_reason(file),
+            _ => file.to_str().and_then(Name::parse).is_some(),
+        };
+        dir.each_name(|file| count += usize::from(counts(file)))?;
         Ok(count)
     }
 
@@ -182,13 +186,19 @@ fn look(dir: &Dir, state: State, file: String) -> Option<Entry> {
     let name = Name::parse(&file);
     let reason = (state == State::Poisoned).then(|| dir.read(reason_of(&file), REASON_BYTES).ok()).flatten();
     let reason = reason.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned());
+    // As a drain judges it: by its name first, which in an inbox is one of those that wait.
+    let misnamed = match state {
+        State::Written => waiting(OsStr::new(&file)).is_none(),
+        _ => name.is_none(),
+    };
     let (envelope, problem) = match dir.read(&file, MAX_BYTES as u64) {
         Ok(bytes) => match Envelope::parse(&bytes) {
-            Ok(envelope) => (Some(envelope), name.is_none().then(|| MISNAMED.to_owned())),
-            Err(_) if name.is_none() => (None, Some(MISNAMED.to_owned())),
+            Ok(envelope) => (Some(envelope), misnamed.then(|| MISNAMED.to_owned())),
+            Err(_) if misnamed => (None, Some(MISNAMED.to_owned())),
             Err(invalid) => (None, Some(invalid.to_string())),
         },
         Err(ReadError::Io(error)) if error.is_not_found() => return None,
+        Err(_) if misnamed => (None, Some(MISNAMED.to_owned())),
         Err(error) => (None, Some(error.to_string())),
     };
     Some(Entry { state, file, name, envelope, problem: reason.or(problem) })

@@ -168,6 +168,9 @@ impl Bus<'_> {
             Ok(sent) => sent,
             // Its own fault; nobody else's mail waits for it.
             Err(Error::Envelope(why)) => return self.aside(channel, outbox, taken, &why.to_string()),
+            Err(why @ Error::Full { for_good: true, .. }) => {
+                return self.aside(channel, outbox, taken, &why.to_string());
+            }
             Err(Error::Disk(error)) => return Err(error.into()),
             // No room for it now.
             Err(why) => {

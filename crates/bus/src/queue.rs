@@ -23,7 +23,7 @@ use crate::poison::{Quarantined, bury_copy};
 /// Names read at once. Twice as many are held for a moment, which is some 10 MiB of them.
 const BATCH: usize = 60_000;
 
-/// Why a plain file under another name is none of ours.
+/// Why a file under another name is none of ours, whatever it is.
 pub(crate) const MISNAMED: &str = "its name is not one of the bus";
 
 /// What a look keeps to tell of; the rest is counted. A million bombs must not fill the memory of who clears them away.
@@ -149,17 +149,20 @@ impl<'a> Queue<'a> {
     }
 
     fn judge(&self, file: &OsStr) -> Result<Taken> {
-        let read = match (waiting(file), self.folders.inbox.read(file, MAX_BYTES as u64)) {
-            // Nobody changes a file in an inbox: what is read here is what is held below.
-            (Some(name), Ok(bytes)) => read_as(&name, &bytes).map(|envelope| (name, envelope)),
-            (_, Err(ReadError::Io(error))) if error.is_not_found() => return Ok(Taken::Gone),
-            (None, Ok(_) | Err(ReadError::Io(_))) => Err(Refused::Damaged(MISNAMED.to_owned())),
-            (_, Err(ReadError::Io(error))) if !error.is_denied() => return Err(error.into()),
-            (_, Err(other)) => Err(Refused::Damaged(other.to_string())),
+        let waiting = waiting(file);
+        let read = match &waiting {
+            None => Err(Refused::Damaged(MISNAMED.to_owned())),
+            Some(name) => match self.folders.inbox.read(file, MAX_BYTES as u64) {
+                // Nobody changes a file in an inbox: what is read here is what is held below.
+                Ok(bytes) => read_as(name, &bytes).map(|envelope| (name, envelope)),
+                Err(ReadError::Io(error)) if error.is_not_found() => return Ok(Taken::Gone),
+                Err(ReadError::Io(error)) if !error.is_denied() => return Err(error.into()),
+                Err(other) => Err(Refused::Damaged(other.to_string())),
+            },
         };
         match read {
             Ok((name, envelope)) => match fit(envelope.for_generation, self.taker) {
-                Fit::Now => hold(self.bus, self.channel, &self.folders, &name, envelope),
+                Fit::Now => hold(self.bus, self.channel, &self.folders, name, envelope),
                 Fit::Early => Ok(Taken::Gone),
                 Fit::Late => {
                     // A dead letter with its page, but no damage.
@@ -248,7 +251,7 @@ pub(crate) fn sight(inbox: &Dir, file: &OsStr, taker: Generation) -> Result<Sigh
 }
 
 /// The name of a file that waits; none if it is not one of the bus.
-fn waiting(file: &OsStr) -> Option<Name> {
+pub(crate) fn waiting(file: &OsStr) -> Option<Name> {
     file.to_str().and_then(Name::parse).filter(|name| name.stage == Stage::Waiting)
 }
 

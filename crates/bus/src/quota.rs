@@ -69,7 +69,8 @@ impl Bus<'_> {
         if admit().is_err() {
             usage.count(&channel.dir(State::Written)?)?;
             let (agent, from) = (channel.agent.clone(), from.clone());
-            admit().map_err(|over| Error::Full { agent, from, over, for_good: over.is_for_good(bytes) })?;
+            let alone = self.limits.admit(&from, Load::default(), Load::default(), bytes);
+            admit().map_err(|over| Error::Full { agent, from, over, for_good: alone.is_err() })?;
         }
         usage.add(ALL, bytes);
         usage.add(own, bytes);

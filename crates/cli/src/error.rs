@@ -177,7 +177,7 @@ impl From<netsky_bus::Error> for Error {
             Bus::Disk(error) => error.into(),
             Bus::UnknownTarget(_) => Self::new(Kind::Refused, what).hint("make its channel with --create"),
             Bus::NoChannel(_) => Self::new(Kind::Refused, what).hint("a first send with --create makes one"),
-            Bus::Full { for_good: true, .. } => Self::new(Kind::Busy, what).hint(
+            Bus::Full { for_good: true, .. } => Self::new(Kind::Refused, what).hint(
                 "nothing was sent, for [bus] in config.toml has no room for it in an empty inbox either",
             ),
             Bus::Full { .. } => {

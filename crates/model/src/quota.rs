@@ -72,14 +72,6 @@ pub enum Over {
     Share(Load, Load),
 }
 
-impl Over {
-    /// Whether a message of so many bytes goes over it alone, so that no draining helps.
-    pub fn is_for_good(&self, bytes: u64) -> bool {
-        let (Over::Inbox(_, limit) | Over::Share(_, limit)) = self;
-        !Load { envelopes: 1, bytes }.fits(*limit)
-    }
-}
-
 impl std::fmt::Display for Over {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (whose, held, limit) = match self {

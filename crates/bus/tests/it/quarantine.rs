@@ -106,12 +106,14 @@ fn a5_what_a_list_says_of_an_intruder_is_why_it_is_put_aside() {
     std::fs::write(inbox.join("linked"), "{}").expect("written");
     std::fs::hard_link(inbox.join("linked"), inbox.join("twice")).expect("linked");
     std::fs::write(inbox.join("note"), "{}").expect("written");
+    fifo(&inbox.join("00000000000000000001-one-1.json"));
+    std::fs::write(inbox.join("00000000000000000002-two-1.json"), "{}").expect("written");
     let said = |state| {
         let listed = bus.list(&AgentId::root(), Some(state)).expect("listed").into_iter();
         listed.map(|entry| (entry.file, entry.problem.expect("none is a message"))).collect::<Vec<_>>()
     };
     let listed = said(State::Written);
-    assert_eq!((listed.len(), drain(&bus)), (6, Vec::new()));
+    assert_eq!((listed.len(), drain(&bus)), (8, Vec::new()));
     assert_eq!(said(State::Poisoned), listed);
 }
 

@@ -244,5 +244,5 @@ fn the_owner_sets_the_limits() {
     netsky(&home, &send).works();
     fs::write(home.path().join("config.toml"), "[bus]\ninbox_bytes = 0\n").expect("ours");
     let never = "nothing was sent, for [bus] in config.toml has no room for it in an empty inbox either";
-    netsky(&home, &send).fails_with(5, &["of at most 0 bytes; ", never]);
+    netsky(&home, &send).fails_with(4, &["of at most 0 bytes; ", never]);
 }
