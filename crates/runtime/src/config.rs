@@ -119,7 +119,7 @@ impl Config {
         let Some(bytes) = state::read(layout.config())? else { return Ok(Config::default()) };
         let wrong = |why| ConfigError::Wrong { path: layout.config().display().to_string(), why };
         let config = parse(&bytes).map_err(wrong)?;
-        if let Some(why) = config.bus.trouble() {
+        if let Some(why) = config.unusable() {
             return Err(wrong(why));
         }
         if state::read(layout.good_config())?.as_ref() != Some(&bytes) {
@@ -144,11 +144,20 @@ impl Config {
         };
         let why = match parsed {
             // What else stands there must not be lost for it: how long mail is kept, say.
-            Ok(config) => format!("{}; it is used as it stands", config.bus.trouble()?),
+            Ok(config) => format!("{}; it is used as it stands", config.unusable()?),
             Err(why) if read(layout.good_config()).is_some() => format!("{why}; the last good one is used"),
             Err(why) => format!("{why}; the defaults are used"),
         };
         Some(Trouble { file: layout.config(), why })
+    }
+
+    /// What reads and is of no use.
+    fn unusable(&self) -> Option<String> {
+        let mut slots = self.agents.values().chain([&self.defaults]);
+        let is_empty = slots.any(|slot| slot.argv.as_ref().is_some_and(Vec::is_empty));
+        let empty =
+            || is_empty.then(|| "argv is empty: it begins with the program, or is left out".to_owned());
+        self.bus.trouble().or_else(empty)
     }
 
     /// The slot of an agent with the defaults filled in.
@@ -180,11 +189,8 @@ fn parse(bytes: &[u8]) -> Result<Config, String> {
     if let Some(name) = config.agents.keys().find(|name| name.number().is_none()) {
         return Err(format!("[agents.{name}] is no slot: slots are agent0, agent1 and so on"));
     }
-    let slots = || config.agents.values().chain([&config.defaults]);
-    if slots().any(|slot| slot.argv.as_ref().is_some_and(Vec::is_empty)) {
-        return Err("argv is empty: it begins with the program, or is left out".to_owned());
-    }
-    for (key, value) in slots().flat_map(|slot| &slot.env) {
+    let slots = config.agents.values().chain([&config.defaults]);
+    for (key, value) in slots.flat_map(|slot| &slot.env) {
         if is_ours(key) {
             return Err(format!("env has {key}, which netsky itself sets"));
         }
@@ -274,7 +280,8 @@ mod tests {
 
     #[test]
     fn a_program_of_no_words_is_refused() {
-        let why = parse(b"[agents.agent1]\nargv = []\n").expect_err("empty");
+        let config = parse(b"[agents.agent1]\nargv = []\n").expect("reads");
+        let why = config.unusable().expect("told");
         assert!(why.starts_with("argv is empty"), "{why}");
     }
 

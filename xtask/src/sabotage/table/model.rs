@@ -187,7 +187,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "limits that are none are refused",
         faults: "A24",
         file: "crates/runtime/src/config.rs",
-        find: "        if let Some(why) = config.bus.trouble() {\n            return Err(wrong(why));\n        }\n",
+        find: "        if let Some(why) = config.unusable() {\n            return Err(wrong(why));\n        }\n",
         replace: "",
         package: "netsky-runtime",
         target: UNIT,
