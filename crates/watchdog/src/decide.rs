@@ -15,7 +15,7 @@ use crate::observe::{Observed, Request, Underway};
 const ANCHORS_OWN: Duration = Duration::from_secs(120);
 
 /// What is said until then.
-pub(crate) const KEPT: &str = "it has ended; the anchor or a later tick starts it";
+const KEPT: &str = "it has ended; the anchor or a later tick starts it";
 
 /// What a tick does.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,16 +75,17 @@ pub(crate) enum Effect {
 pub(crate) fn decide(seen: &Observed) -> Vec<Effect> {
     let root = AgentId::root();
     let wish = seen.desired.iter().find(|desired| desired.agent == root && desired.want == Want::Up);
-    let mut effects = wish.map_or_else(Vec::new, |desired| decide_root(seen, desired));
+    let (numbered, keepers): (Vec<&Desired>, Vec<&Desired>) =
+        seen.desired.iter().partition(|desired| desired.agent.number().is_some());
+    // Who keeps the rest first: an `up` that is killed in the middle leaves somebody who goes on with it.
+    let mut effects: Vec<Effect> =
+        keepers.into_iter().filter_map(|desired| decide_other(seen, desired)).collect();
+    effects.extend(wish.map_or_else(Vec::new, |desired| decide_root(seen, desired)));
     let planned = seen.restart.as_ref().is_some_and(|under| under.inflight.kind == Kind::Planned)
         || effects.iter().any(|effect| matches!(effect, Effect::BeginRestart { kind: Kind::Planned, .. }));
-    for desired in &seen.desired {
-        let numbered = desired.agent.number().is_some();
-        // All numbered sessions are in the hands of a planned restart's child.
-        if (desired.agent != root || wish.is_none()) && !(planned && numbered) {
-            effects.extend(decide_other(seen, desired));
-        }
-    }
+    // All numbered sessions are in the hands of a planned restart's child.
+    let others = numbered.into_iter().filter(|desired| !planned && (desired.agent != root || wish.is_none()));
+    effects.extend(others.filter_map(|desired| decide_other(seen, desired)));
     effects
 }
 

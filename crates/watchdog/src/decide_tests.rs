@@ -201,6 +201,20 @@ fn the_anchors_own_are_left_to_it_unless_it_is_overdue() {
 }
 
 #[test]
+fn i7_who_keeps_the_rest_is_started_before_it() {
+    let all = [AgentId::root(), AgentId::numbered(1), AgentId::infinity(), AgentId::ticker()];
+    let look = seen(all.iter().map(|agent| wish(agent, "up")).collect(), Vec::new());
+    let started: Vec<AgentId> = decide(&look)
+        .into_iter()
+        .map(|effect| match effect {
+            Effect::Start { agent, .. } => agent,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(started, [AgentId::infinity(), AgentId::ticker(), AgentId::root(), AgentId::numbered(1)]);
+}
+
+#[test]
 fn a_planned_restart_that_failed_waits_its_turn_and_becomes_a_crash_restart() {
     let (root, one) = (AgentId::root(), AgentId::numbered(1));
     let wishes = vec![wish(&root, "up"), wish(&one, "up")];

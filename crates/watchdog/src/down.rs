@@ -43,22 +43,29 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     let _held = Held::take(cx)?;
     let mut problems = Vec::new();
     let mut wishes = observe::wishes(cx, &mut problems)?;
+    let mut evicted = BTreeMap::new();
     if let Err(error) = stop_wanting(cx, &mut wishes) {
         if !error.is_full() {
             return Err(error.into());
         }
         // Where nothing was set aside nobody is ended in vain.
-        if !make_room(cx, &wishes)? {
+        if !make_room(cx, &wishes, &mut evicted)? {
             return Err(Error::PartlyWanted { why: error, wanted: still_wanted(&wishes) });
         }
-        stop_wanting(cx, &mut wishes)
-            .map_err(|why| Error::StillWanted { why, wanted: still_wanted(&wishes) })?;
+        stop_wanting(cx, &mut wishes).map_err(|why| match why.is_full() {
+            true => Error::StillWanted { why, wanted: still_wanted(&wishes) },
+            false => why.into(),
+        })?;
     }
     let underway = stop_restart(cx)?;
-    let Ends { ended, anchor_stopped, left, stopped } = end_sessions(cx, &wishes)?;
+    let Ends { mut ended, anchor_stopped, left, stopped } = end_sessions(cx, &wishes, &mut evicted)?;
+    let more: Vec<AgentId> = evicted.keys().filter(|agent| !ended.contains(agent)).cloned().collect();
+    ended.extend(more);
+    ended.sort();
     for desired in wishes.iter().filter(|desired| !left.contains(&desired.agent)) {
         if cx.bus.knows(&desired.agent) {
-            perform::return_mail(cx, desired, stopped.get(&desired.agent).copied(), |_| true)?;
+            let stopped = stopped.get(&desired.agent).or(evicted.get(&desired.agent)).copied();
+            perform::return_mail(cx, desired, stopped, |_| true)?;
         }
     }
     let handed_over = hand_over(cx, &wishes, underway.as_ref(), &mut problems)?;
@@ -71,25 +78,32 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
 }
 
 /// Give up the room that was set aside for this; whoever fills the disk may be one of these, and would take it. False if
-/// there is none: then nobody was ended.
-fn make_room(cx: &Context<'_>, wishes: &[Desired]) -> Result<bool> {
+/// there is none: then nobody was ended. Adds whoever was, with the generation.
+fn make_room(
+    cx: &Context<'_>,
+    wishes: &[Desired],
+    evicted: &mut BTreeMap<AgentId, Generation>,
+) -> Result<bool> {
     if !reserve::is_there(cx)? {
         return Ok(false);
     }
-    let mut lived = Vec::new();
     for wish in wishes {
         let session = known::session(cx, &wish.agent).filter(|session| session.state.may_live());
         perform::evict(cx, &wish.agent)?;
-        lived.extend(session.map(|session| (wish, session.generation)));
+        evicted.extend(session.map(|session| (session.name, session.generation)));
     }
     reserve::give_up(cx)?;
-    // Now: later they look like some that died. What does not go back is a death's, which is no loss.
-    for (wish, generation) in lived {
-        let _ = perform::return_mail(cx, wish, Some(generation), |_| false);
+    // Now: to whoever looks later, should this be killed, they are some that died. What does not go back is tried again.
+    for wish in wishes {
+        let _ = perform::return_mail(cx, wish, evicted.get(&wish.agent).copied(), |_| false);
     }
     fault::point("watchdog.down.room")
         .map_err(|e| netsky_disk::Error::new("make room in", cx.layout.home(), e))?;
     Ok(true)
+}
+
+fn may_live(cx: &Context<'_>, wishes: &[Desired]) -> bool {
+    wishes.iter().any(|wish| known::session(cx, &wish.agent).is_some_and(|session| session.state.may_live()))
 }
 
 fn still_wanted(wishes: &[Desired]) -> Vec<AgentId> {
@@ -183,14 +197,20 @@ struct Ends {
     stopped: BTreeMap<AgentId, Generation>,
 }
 
-fn end_sessions(cx: &Context<'_>, wishes: &[Desired]) -> Result<Ends> {
+fn end_sessions(
+    cx: &Context<'_>,
+    wishes: &[Desired],
+    evicted: &mut BTreeMap<AgentId, Generation>,
+) -> Result<Ends> {
     let served = Client::connect(&cx.layout.kernel_root());
     let anchor_stopped = served.is_ok();
     let mut client = match served {
         Err(ClientError::NotServing { .. }) if wishes.is_empty() => return Ok(Ends::default()),
         // Nobody serves: live workers are only known once an anchor has adopted them.
         Err(ClientError::NotServing { .. }) => match cx.anchor() {
-            Err(error) if error.is_full() && make_room(cx, wishes)? => cx.anchor()?,
+            // Nothing to end: what was wanted has ended by itself, or with the `down` before.
+            Err(error) if error.is_full() && !may_live(cx, wishes) => return Ok(Ends::default()),
+            Err(error) if error.is_full() && make_room(cx, wishes, evicted)? => cx.anchor()?,
             started => started?,
         },
         connected => connected?,

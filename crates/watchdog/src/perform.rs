@@ -7,7 +7,7 @@ use std::time::Duration;
 use netsky_disk::lock::Lock;
 use netsky_disk::spawn::Program;
 use netsky_disk::{clock, process, random, state, sweep};
-use netsky_kernel::client::Client;
+use netsky_kernel::client::{Client, ROOM};
 use netsky_kernel::rpc::{Guard, RefusalKind, SessionView};
 use netsky_kernel::session::End;
 use netsky_model::backoff::Attempts;
@@ -107,6 +107,13 @@ pub(crate) fn no_program(desired: &Desired, programs: &Path) -> Option<String> {
 /// Why the folder of a wish is none to work in.
 pub(crate) fn no_folder(desired: &Desired) -> Option<String> {
     (!desired.cwd.is_dir()).then(|| format!("working folder {:?} is not there", desired.cwd))
+}
+
+/// Whether the disk is too full for any start.
+pub(crate) fn no_room(cx: &Context<'_>) -> Option<String> {
+    let home = cx.layout.home();
+    let left = netsky_disk::room(home).ok().filter(|left| *left < ROOM)?;
+    Some(format!("the disk of {} is full ({left} bytes left)", home.display()))
 }
 
 /// Keep what is wanted and what lives for it together: an `up` between a child's look at a wish and its start of an

@@ -209,10 +209,13 @@ fn gave_up(layout: &Layout) -> Option<RestartId> {
     if status.phase != Phase::Failed {
         return None;
     }
-    if let Ok(Some(child)) = PidFd::open(&status.pid) {
-        let _ = child.wait(CHILD_END);
-    }
-    Some(inflight.id)
+    // One that lives on is looked at again: no tick judges it before it has ended.
+    let has_ended = match PidFd::open(&status.pid) {
+        Ok(None) => true,
+        Ok(Some(child)) => child.wait(CHILD_END).unwrap_or(false),
+        Err(_) => false,
+    };
+    has_ended.then_some(inflight.id)
 }
 
 /// How long yet until the next try of anybody wanted; none where nobody waits for one.

@@ -6,9 +6,8 @@ use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::probe;
 use netsky_disk::{clock, state};
-use netsky_kernel::client::{Client, ClientError, ROOM};
+use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::{SessionState, SessionView};
-use netsky_kernel::session::Keeper;
 use netsky_model::backoff::CRASHLOOP;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::duration::human;
@@ -21,7 +20,6 @@ use netsky_runtime::Config;
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::decide::KEPT;
 use crate::error::Result;
 use crate::known;
 use crate::observe::{self, Underway};
@@ -167,9 +165,7 @@ fn no_room_for(cx: &Context<'_>, down: &[AgentId]) -> Option<String> {
     if down.is_empty() {
         return None;
     }
-    let home = cx.layout.home();
-    let left = netsky_disk::room(home).ok().filter(|left| *left < ROOM)?;
-    let why = format!("the disk of {} is full ({left} bytes left)", home.display());
+    let why = perform::no_room(cx)?;
     let todo = "nothing was lost, make room and the next tick starts what is down";
     let down: Vec<&str> = down.iter().map(AgentId::as_str).collect();
     Some(format!("{} cannot be started: {why}; {todo}", down.join(", ")))
@@ -213,9 +209,11 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         state::exists(cx.layout.restart_request())? || state::exists(cx.layout.restart_processing())?;
     let underway = observe::underway(cx)?;
     let interval = observe::interval(cx);
-    // Where nobody serves, it may be that nobody ticks either.
-    let within = anchor_epoch.map(|_| format!(", at most {} from now", human(interval)));
-    let soon = format!("with the next tick{}", within.unwrap_or_default());
+    let ticks = |agent: AgentId| sessions.iter().any(|kept| kept.name == agent && kept.state.may_live());
+    let soon = match ticks(AgentId::ticker()) || ticks(AgentId::infinity()) {
+        true => format!("with the next tick, at most {} from now", human(interval)),
+        false => "with the next tick, which nobody wakes: `netsky up` does".to_owned(),
+    };
     let (mut agents, mut down) = (Vec::new(), Vec::new());
     for desired in observe::wishes(cx, &mut problems)? {
         let listed = sessions.iter().find(|session| session.name == desired.agent).cloned();
@@ -225,10 +223,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         let started = agent.pid.is_some() || agent.state.as_deref() == Some(SessionState::Starting.word());
         if desired.want == Want::Up && !started {
             down.push(agent.id.clone());
-            let is_kept = session.is_some_and(|session| session.keeper == Keeper::Anchor);
-            if is_kept && anchor_epoch.is_some() {
-                problems.push(format!("{}: {KEPT}", agent.id));
-            } else if !is_in_hands(&agent.id, underway.as_ref()) {
+            if !is_in_hands(&agent.id, underway.as_ref()) {
                 agent.trying = trying(cx, &agent.id);
                 problems.push(plight(cx, &desired, agent.trying.as_ref(), &soon, underway.as_ref()));
             }

@@ -61,18 +61,20 @@ echo "acked: $(ls "$NETSKY_HOME/channels/agent/agent0/acked" | wc -l)"
 "$NETSKY" check >&2; echo "check $?"
 "#;
 
-/// agent0 ends on a full disk, before any tick.
+/// agent0 ends on a full disk.
 const DOWN: &str = r#"
 mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
 export NETSKY_HOME="$PLACE/home"
 agent0() { "$NETSKY" status | awk '$1 == "agent0" {print $6}'; }
 "$NETSKY" up 0 --tick 10m -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
+"$NETSKY" watchdog tick >/dev/null || exit 97
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
 pid=$(agent0)
 "$NETSKY" status --json
 kill -9 "$pid"
 for _ in $(seq 900); do test "$(agent0)" != "$pid" && break; sleep 0.1; done
 "$NETSKY" status --json
+"$NETSKY" up 0 >/dev/null; echo "up $?" >&2
 rm "$PLACE/fill"
 "$NETSKY" status --json
 "$NETSKY" down >/dev/null
@@ -114,6 +116,8 @@ fn status_itself_says_that_agent0_is_down_for_want_of_room_and_what_to_do() {
         })
         .collect();
     assert_eq!(told, [false, true, false], "alive, dead, with room: {output:?}");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(err.contains("agent0 cannot be started: the disk of ") && err.contains("up 5\n"), "{err}");
 }
 
 #[test]

@@ -104,6 +104,22 @@ fn i7_a_restart_whose_child_gives_up_late_is_judged_at_once() {
 }
 
 #[test]
+fn status_says_that_nobody_wakes_a_tick_where_an_up_was_killed_before_it_started_anybody() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.ok(&["down"]);
+    // As far as a killed one came.
+    for wish in stage.names("state/desired").iter().filter(|name| name.ends_with(".json")) {
+        stage.edit(&format!("state/desired/{wish}"), |wish| wish["want"] = "up".into());
+    }
+    let said = told(&stage);
+    for agent in ["agent0", "agentinfinity", "netsky-ticker"] {
+        let line =
+            format!("{agent}: it is down; next try with the next tick, which nobody wakes: `netsky up` does");
+        assert!(said.contains(&line), "{said}");
+    }
+}
+
+#[test]
 fn a_down_after_one_that_was_killed_midway_says_that_it_stopped_the_anchor() {
     let stage = Stage::up(1, QUIET, "10m");
     stage.hold_triggers();
