@@ -186,20 +186,19 @@ fn look(dir: &Dir, state: State, file: String) -> Option<Entry> {
     let name = Name::parse(&file);
     let reason = (state == State::Poisoned).then(|| dir.read(reason_of(&file), REASON_BYTES).ok()).flatten();
     let reason = reason.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned());
+    let (envelope, problem) = match dir.read(&file, MAX_BYTES as u64) {
+        Ok(bytes) => match Envelope::parse(&bytes) {
+            Ok(envelope) => (Some(envelope), None),
+            Err(invalid) => (None, Some(invalid.to_string())),
+        },
+        Err(ReadError::Io(error)) if error.is_not_found() => return None,
+        Err(error) => (None, Some(error.to_string())),
+    };
     // As a drain judges it: by its name first, which in an inbox is one of those that wait.
     let misnamed = match state {
         State::Written => waiting(OsStr::new(&file)).is_none(),
         _ => name.is_none(),
     };
-    let (envelope, problem) = match dir.read(&file, MAX_BYTES as u64) {
-        Ok(bytes) => match Envelope::parse(&bytes) {
-            Ok(envelope) => (Some(envelope), misnamed.then(|| MISNAMED.to_owned())),
-            Err(_) if misnamed => (None, Some(MISNAMED.to_owned())),
-            Err(invalid) => (None, Some(invalid.to_string())),
-        },
-        Err(ReadError::Io(error)) if error.is_not_found() => return None,
-        Err(_) if misnamed => (None, Some(MISNAMED.to_owned())),
-        Err(error) => (None, Some(error.to_string())),
-    };
+    let problem = if misnamed { Some(MISNAMED.to_owned()) } else { problem };
     Some(Entry { state, file, name, envelope, problem: reason.or(problem) })
 }

@@ -6,8 +6,8 @@
 //!
 //! It knows nothing of netsky: what must hold after a kill is said by the tests that use it. Never shipped.
 //!
-//! Beside it: [`campaign`], a batch of a long run; [`corpus`], hostile inputs from a seed; [`element`], a strict reading of what an agent is shown; [`history`],
-//! the checker of what many processes saw of one queue; [`power`], power cuts on real file systems; [`fuzz`], the bodies of
+//! Beside it: [`campaign`], a batch of a long run; [`corpus`], hostile inputs from a seed; [`element`], a strict reading of
+//! what an agent is shown; [`history`], the checker of what many processes saw of one queue; [`power`], power cuts on real file systems; [`fuzz`], the bodies of
 //! the fuzz targets, which do know netsky; with the feature `memory` a machine in memory (`memory`), and every short sequence
 //! of the bus's operations cut everywhere on it (`crash`).
 

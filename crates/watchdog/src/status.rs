@@ -218,8 +218,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     for desired in observe::wishes(cx, &mut problems)? {
         let listed = sessions.iter().find(|session| session.name == desired.agent).cloned();
         let known = || anchor_epoch.is_none().then(|| known::session(cx, &desired.agent)).flatten();
-        let session = listed.or_else(known);
-        let mut agent = agent_status(cx, &desired, session.as_ref())?;
+        let mut agent = agent_status(cx, &desired, listed.or_else(known).as_ref())?;
         let started = agent.pid.is_some() || agent.state.as_deref() == Some(SessionState::Starting.word());
         if desired.want == Want::Up && !started {
             down.push(agent.id.clone());
