@@ -155,8 +155,7 @@ impl Child<'_> {
             self.enter(Phase::Preflight)?;
         }
         for desired in self.to_start()? {
-            let program = perform::no_program(&desired, perform::folder_of(&self.cx.netsky));
-            if let Some(why) = program.or_else(|| perform::no_folder(&desired)) {
+            if let Some(why) = perform::not_startable(self.cx, &desired) {
                 return Err(Error::Restart(format!("{}: {why}", desired.agent)));
             }
             self.cx.bus.create(&desired.agent)?;

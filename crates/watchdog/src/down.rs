@@ -88,7 +88,7 @@ fn make_room(
         return Ok(false);
     }
     for wish in wishes {
-        let session = known::session(cx, &wish.agent).filter(|session| session.state.may_live());
+        let session = known::living(cx, &wish.agent);
         perform::evict(cx, &wish.agent)?;
         evicted.extend(session.map(|session| (session.name, session.generation)));
     }
@@ -102,8 +102,8 @@ fn make_room(
     Ok(true)
 }
 
-fn may_live(cx: &Context<'_>, wishes: &[Desired]) -> bool {
-    wishes.iter().any(|wish| known::session(cx, &wish.agent).is_some_and(|session| session.state.may_live()))
+fn is_over(cx: &Context<'_>, wishes: &[Desired]) -> bool {
+    wishes.iter().all(|wish| known::living(cx, &wish.agent).is_none())
 }
 
 fn still_wanted(wishes: &[Desired]) -> Vec<AgentId> {
@@ -209,7 +209,7 @@ fn end_sessions(
         // Nobody serves: live workers are only known once an anchor has adopted them.
         Err(ClientError::NotServing { .. }) => match cx.anchor() {
             // Nothing to end: what was wanted has ended by itself, or with the `down` before.
-            Err(error) if error.is_full() && !may_live(cx, wishes) => return Ok(Ends::default()),
+            Err(error) if error.is_full() && is_over(cx, wishes) => return Ok(Ends::default()),
             Err(error) if error.is_full() && make_room(cx, wishes, evicted)? => cx.anchor()?,
             started => started?,
         },

@@ -109,6 +109,11 @@ pub(crate) fn no_folder(desired: &Desired) -> Option<String> {
     (!desired.cwd.is_dir()).then(|| format!("working folder {:?} is not there", desired.cwd))
 }
 
+/// What a wish itself lacks for a start.
+pub(crate) fn not_startable(cx: &Context<'_>, desired: &Desired) -> Option<String> {
+    no_program(desired, folder_of(&cx.netsky)).or_else(|| no_folder(desired))
+}
+
 /// Whether the disk is too full for any start.
 pub(crate) fn no_room(cx: &Context<'_>) -> Option<String> {
     let home = cx.layout.home();

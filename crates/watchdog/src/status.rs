@@ -147,8 +147,7 @@ fn plight(
             .filter(|_| desired.agent == AgentId::root())
             .map(|why| format!("the last restart failed: {why}"))
     };
-    let why = perform::no_program(desired, perform::folder_of(&cx.netsky));
-    let why = why.or_else(|| perform::no_folder(desired)).or_else(last_restart);
+    let why = perform::not_startable(cx, desired).or_else(last_restart);
     format!("{}: {}{next}", desired.agent, why.map_or_else(String::new, |why| format!("{why}; ")))
 }
 

@@ -336,9 +336,7 @@ fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generat
         if wish.argv != session.argv {
             return Ok(None);
         }
-        let netsky = perform::folder_of(&cx.netsky);
-        let why = perform::no_folder(&wish).or_else(|| perform::no_program(&wish, netsky));
-        if let Some(why) = why.or_else(|| perform::no_room(cx)) {
+        if let Some(why) = perform::not_startable(cx, &wish).or_else(|| perform::no_room(cx)) {
             return Err(Error::NotStarted(why));
         }
         let how = || session.end.as_ref().map_or_else(|| session.state.to_string(), ToString::to_string);

@@ -164,6 +164,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "ups_and_downs::fm_down_enospc_kill_a_down_that_died_when_it_had_made_room_counts_against_no_message",
     },
     Safeguard {
+        name: "who is dead needs no down",
+        faults: "FM-down",
+        file: "crates/watchdog/src/known.rs",
+        find: "(session.worker.is_none() || noted.any(lives))",
+        replace: "(session.worker.is_none() || noted.any(lives) || true)",
+        package: "netsky",
+        target: IT,
+        test: "ups_and_downs::fm_down_enospc_who_is_dead_needs_no_down_whatever_was_noted",
+    },
+    Safeguard {
         name: "up names a program that is gone",
         faults: "",
         file: "crates/watchdog/src/up.rs",
