@@ -1,12 +1,13 @@
 //! `poison retry`: the owner wants a dead letter tried once more.
 
-use netsky_model::envelope::{Envelope, MAX_BYTES};
+use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{Cause, Event, State, transition};
 
 use crate::bus::{Bus, Told, point};
 use crate::error::{Error, Result};
 use crate::poison::{REASON_BYTES, reason_of};
+use crate::queue::read_as;
 
 /// What became of a dead letter that was retried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl Bus<'_> {
             }
             let to = transition(found.state, Event::Retry)?;
             let whole = poison.read(&found.file, MAX_BYTES as u64);
-            if !whole.is_ok_and(|bytes| Envelope::parse(&bytes).is_ok()) {
+            if !whole.is_ok_and(|bytes| read_as(&found.name, &bytes).is_ok()) {
                 return Err(Error::Damaged { agent: agent.clone(), id });
             }
             let died = poison.read(reason_of(&found.file), REASON_BYTES).unwrap_or_default();

@@ -15,7 +15,7 @@ use crate::observe::{Observed, Request, Underway};
 const ANCHORS_OWN: Duration = Duration::from_secs(120);
 
 /// What is said until then.
-const KEPT: &str = "it has ended; the anchor or a later tick starts it";
+pub(crate) const KEPT: &str = "it has ended; the anchor or a later tick starts it";
 
 /// What a tick does.
 #[derive(Debug, Clone, PartialEq)]

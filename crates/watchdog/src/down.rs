@@ -43,15 +43,16 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     let _held = Held::take(cx)?;
     let mut problems = Vec::new();
     let mut wishes = observe::wishes(cx, &mut problems)?;
-    let mut evicted = BTreeMap::new();
+    let mut evicted = Evicted::new();
     if let Err(error) = stop_wanting(cx, &mut wishes) {
         if !error.is_full() {
             return Err(error.into());
         }
         // Where nothing was set aside nobody is ended in vain.
-        if !make_room(cx, &wishes, &mut evicted)? {
+        if !reserve::is_there(cx)? {
             return Err(Error::PartlyWanted { why: error, wanted: still_wanted(&wishes) });
         }
+        make_room(cx, &wishes, &mut evicted)?;
         stop_wanting(cx, &mut wishes).map_err(|why| match why.is_full() {
             true => Error::StillWanted { why, wanted: still_wanted(&wishes) },
             false => why.into(),
@@ -59,13 +60,18 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     }
     let underway = stop_restart(cx)?;
     let Ends { mut ended, anchor_stopped, left, stopped } = end_sessions(cx, &wishes, &mut evicted)?;
+    fault::point("watchdog.down.ended").map_err(|e| netsky_disk::Error::new("end", cx.layout.home(), e))?;
     let more: Vec<AgentId> = evicted.keys().filter(|agent| !ended.contains(agent)).cloned().collect();
     ended.extend(more);
     ended.sort();
     for desired in wishes.iter().filter(|desired| !left.contains(&desired.agent)) {
         if cx.bus.knows(&desired.agent) {
-            let stopped = stopped.get(&desired.agent).or(evicted.get(&desired.agent)).copied();
-            perform::return_mail(cx, desired, stopped, |_| true)?;
+            let evicted = evicted.get(&desired.agent).copied().flatten();
+            let stopped = stopped.get(&desired.agent).copied().or(evicted);
+            if let Err(error) = perform::return_mail(cx, desired, stopped, |_| true) {
+                let agent = &desired.agent;
+                problems.push(format!("mail of {agent}: {error}; it is looked at again with the next `up`"));
+            }
         }
     }
     let handed_over = hand_over(cx, &wishes, underway.as_ref(), &mut problems)?;
@@ -77,33 +83,31 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     Err(Error::NotEnded(left.iter().map(ToString::to_string).collect()))
 }
 
-/// Give up the room that was set aside for this; whoever fills the disk may be one of these, and would take it. False if
-/// there is none: then nobody was ended. Adds whoever was, with the generation.
-fn make_room(
-    cx: &Context<'_>,
-    wishes: &[Desired],
-    evicted: &mut BTreeMap<AgentId, Generation>,
-) -> Result<bool> {
-    if !reserve::is_there(cx)? {
-        return Ok(false);
-    }
+/// Who was ended by what it bears, with its generation where that is known.
+type Evicted = BTreeMap<AgentId, Option<Generation>>;
+
+/// End everybody by their environment, for which no anchor and no room is needed.
+fn evict(cx: &Context<'_>, wishes: &[Desired], evicted: &mut Evicted) -> Result<()> {
     for wish in wishes {
-        let session = known::living(cx, &wish.agent);
-        perform::evict(cx, &wish.agent)?;
-        evicted.extend(session.map(|session| (session.name, session.generation)));
+        let session = known::session(cx, &wish.agent).filter(|session| session.state.may_live());
+        if perform::evict(cx, &wish.agent)? {
+            evicted.entry(wish.agent.clone()).or_insert(session.map(|session| session.generation));
+        }
     }
+    Ok(())
+}
+
+/// Give up the room that was set aside for this; whoever fills the disk may be one of these, and would take it.
+fn make_room(cx: &Context<'_>, wishes: &[Desired], evicted: &mut Evicted) -> Result<()> {
+    evict(cx, wishes, evicted)?;
     reserve::give_up(cx)?;
     // Now: to whoever looks later, should this be killed, they are some that died. What does not go back is tried again.
     for wish in wishes {
-        let _ = perform::return_mail(cx, wish, evicted.get(&wish.agent).copied(), |_| false);
+        let _ = perform::return_mail(cx, wish, evicted.get(&wish.agent).copied().flatten(), |_| false);
     }
     fault::point("watchdog.down.room")
         .map_err(|e| netsky_disk::Error::new("make room in", cx.layout.home(), e))?;
-    Ok(true)
-}
-
-fn is_over(cx: &Context<'_>, wishes: &[Desired]) -> bool {
-    wishes.iter().all(|wish| known::living(cx, &wish.agent).is_none())
+    Ok(())
 }
 
 fn still_wanted(wishes: &[Desired]) -> Vec<AgentId> {
@@ -197,20 +201,26 @@ struct Ends {
     stopped: BTreeMap<AgentId, Generation>,
 }
 
-fn end_sessions(
-    cx: &Context<'_>,
-    wishes: &[Desired],
-    evicted: &mut BTreeMap<AgentId, Generation>,
-) -> Result<Ends> {
+fn end_sessions(cx: &Context<'_>, wishes: &[Desired], evicted: &mut Evicted) -> Result<Ends> {
     let served = Client::connect(&cx.layout.kernel_root());
     let anchor_stopped = served.is_ok();
     let mut client = match served {
         Err(ClientError::NotServing { .. }) if wishes.is_empty() => return Ok(Ends::default()),
         // Nobody serves: live workers are only known once an anchor has adopted them.
         Err(ClientError::NotServing { .. }) => match cx.anchor() {
-            // Nothing to end: what was wanted has ended by itself, or with the `down` before.
-            Err(error) if error.is_full() && is_over(cx, wishes) => return Ok(Ends::default()),
-            Err(error) if error.is_full() && make_room(cx, wishes, evicted)? => cx.anchor()?,
+            // Nothing is wanted any more: whoever lives can be ended. To note it is worth the room, if there is any.
+            Err(error) if error.is_full() => {
+                evict(cx, wishes, evicted)?;
+                let without = || Ends { stopped: known_stopped(cx, wishes), ..Ends::default() };
+                if evicted.is_empty() {
+                    return Ok(without());
+                }
+                make_room(cx, wishes, evicted)?;
+                match cx.anchor() {
+                    Err(error) if error.is_full() => return Ok(without()),
+                    started => started?,
+                }
+            }
             started => started?,
         },
         connected => connected?,
@@ -223,4 +233,10 @@ fn end_sessions(
         .collect();
     let answer = client.shutdown(true)?;
     Ok(Ends { ended: answer.ended, anchor_stopped, left: answer.left, stopped })
+}
+
+/// Whose last generation was ended on purpose, by the `down` before this one, say.
+fn known_stopped(cx: &Context<'_>, wishes: &[Desired]) -> BTreeMap<AgentId, Generation> {
+    let known = wishes.iter().filter_map(|wish| known::session(cx, &wish.agent));
+    known.filter_map(|session| Some((session.name.clone(), perform::stopped(&session)?))).collect()
 }

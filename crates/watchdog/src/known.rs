@@ -1,11 +1,10 @@
 //! What the disk knows of a session when no anchor says it: the anchor is dead, stopped or deaf, the agents live on.
 
 use netsky_disk::layout::KernelLayout;
-use netsky_disk::{clock, process, state};
+use netsky_disk::{clock, state};
 use netsky_kernel::rpc::{SessionState, SessionView};
 use netsky_kernel::session::{Heartbeat, Meta, Phase, heartbeat_period};
 use netsky_model::id::AgentId;
-use netsky_model::process::{Life, ProcessId};
 
 use crate::context::Context;
 
@@ -21,15 +20,6 @@ pub(crate) fn session(cx: &Context<'_>, agent: &AgentId) -> Option<SessionView> 
         Phase::Inactive { .. } => SessionState::Inactive,
     };
     Some(SessionView::of(&meta, state))
-}
-
-/// The session of an agent, unless it is over: its description may be older than the death of all that it speaks of.
-pub(crate) fn living(cx: &Context<'_>, agent: &AgentId) -> Option<SessionView> {
-    let lives = |id: &ProcessId| process::probe(id) != Life::Dead;
-    session(cx, agent).filter(|session| {
-        let mut noted = session.worker.iter().chain(&session.program);
-        session.state.may_live() && (session.worker.is_none() || noted.any(lives))
-    })
 }
 
 fn beating(path: &std::path::Path, meta: &Meta) -> SessionState {

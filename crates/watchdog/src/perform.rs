@@ -111,7 +111,8 @@ pub(crate) fn no_folder(desired: &Desired) -> Option<String> {
 
 /// What a wish itself lacks for a start.
 pub(crate) fn not_startable(cx: &Context<'_>, desired: &Desired) -> Option<String> {
-    no_program(desired, folder_of(&cx.netsky)).or_else(|| no_folder(desired))
+    // First: a program may be looked for in it.
+    no_folder(desired).or_else(|| no_program(desired, folder_of(&cx.netsky)))
 }
 
 /// Whether the disk is too full for any start.
@@ -166,12 +167,13 @@ pub(crate) fn launch(
 
 /// End what says to be this agent of this home and is no part of its kernel: what is left of a home that was
 /// removed and made again, say. What the kernel knows of earlier generations it sweeps itself.
-pub(crate) fn evict(cx: &Context<'_>, agent: &AgentId) -> Result<()> {
+/// Whether there was any.
+pub(crate) fn evict(cx: &Context<'_>, agent: &AgentId) -> Result<bool> {
     let home = cx.layout.home().display().to_string();
     let bears = [(netsky_disk::env::HOME, home.as_str()), (netsky_disk::env::AGENT, agent.as_str())];
     let swept = sweep::sweep_bearing(&bears, STRANGERS)?;
     match swept.left.first() {
-        None => Ok(()),
+        None => Ok(swept.killed > 0),
         Some(left) => Err(Error::Restart(format!("another {agent} of this home lives as pid {}", left.pid))),
     }
 }

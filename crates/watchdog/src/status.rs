@@ -8,6 +8,7 @@ use netsky_disk::process::probe;
 use netsky_disk::{clock, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::{SessionState, SessionView};
+use netsky_kernel::session::Keeper;
 use netsky_model::backoff::CRASHLOOP;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::duration::human;
@@ -20,6 +21,7 @@ use netsky_runtime::Config;
 use serde::Serialize;
 
 use crate::context::Context;
+use crate::decide::KEPT;
 use crate::error::Result;
 use crate::known;
 use crate::observe::{self, Underway};
@@ -104,11 +106,11 @@ pub struct Trying {
 }
 
 impl Trying {
-    /// `soon` is said where the wait is over.
-    fn line(&self, soon: &str) -> String {
+    /// The `tick` is said where the wait is over.
+    fn line(&self, tick: &NextTick) -> String {
         let Trying { next_in_s, recent, crashloop } = self;
         let next = match next_in_s {
-            0 => format!("next try {soon}"),
+            0 => format!("next try {tick}"),
             s if *crashloop => format!("next try in {}", human(Duration::from_secs(*s))),
             s => format!("next try in {s} s"),
         };
@@ -136,10 +138,10 @@ fn plight(
     cx: &Context<'_>,
     desired: &Desired,
     trying: Option<&Trying>,
-    soon: &str,
+    tick: &NextTick,
     underway: Option<&Underway>,
 ) -> String {
-    let next = trying.map_or_else(|| format!("it is down; next try {soon}"), |trying| trying.line(soon));
+    let next = trying.map_or_else(|| format!("it is down; next try {tick}"), |trying| trying.line(tick));
     let last_restart = || {
         let failed = underway.and_then(|under| under.status.as_ref()?.error.clone());
         let failed = failed.or_else(|| observe::revive_failed(cx.layout).map(|failed| failed.why));
@@ -151,23 +153,77 @@ fn plight(
     format!("{}: {}{next}", desired.agent, why.map_or_else(String::new, |why| format!("{why}; ")))
 }
 
-/// Whether the child of a restart is at work, which starts this agent.
-fn is_in_hands(agent: &AgentId, underway: Option<&Underway>) -> bool {
-    underway.is_some_and(|under| {
-        let all = under.inflight.kind == Kind::Planned && agent.number().is_some();
-        under.child_alive && (all || *agent == AgentId::root())
-    })
+/// Who starts somebody that is down.
+#[derive(PartialEq)]
+enum Care {
+    /// The anchor, which keeps it.
+    Anchor,
+    /// The child of a restart, which is at work.
+    Child,
+    Tick,
 }
 
-/// Whether the disk is too full to start who is down: no tick may have come since that could say so.
-fn no_room_for(cx: &Context<'_>, down: &[AgentId]) -> Option<String> {
-    if down.is_empty() {
+impl Care {
+    /// `session` is what an anchor that serves says of it.
+    fn of(agent: &AgentId, session: Option<SessionView>, underway: Option<&Underway>) -> Care {
+        let is_kept = |session: &SessionView| {
+            session.keeper == Keeper::Anchor && session.state != SessionState::Stopped
+        };
+        let in_hands = underway.is_some_and(|under| {
+            let all = under.inflight.kind == Kind::Planned && agent.number().is_some();
+            under.child_alive && (all || *agent == AgentId::root())
+        });
+        match session.as_ref().is_some_and(is_kept) {
+            true => Care::Anchor,
+            false if in_hands => Care::Child,
+            false => Care::Tick,
+        }
+    }
+}
+
+/// When a tick looks at who is down.
+enum NextTick {
+    Within(Duration),
+    /// When something happens, or once the ticker is back.
+    Later,
+    Never,
+}
+
+impl NextTick {
+    /// `kept` says whether the anchor brings anybody back who would wake one.
+    fn of(agents: &[AgentStatus], kept: bool, interval: Duration) -> NextTick {
+        let lives = |id: AgentId| agents.iter().any(|agent| agent.id == id && agent.pid.is_some());
+        match lives(AgentId::ticker()) {
+            true => NextTick::Within(interval),
+            false if kept || lives(AgentId::infinity()) => NextTick::Later,
+            false => NextTick::Never,
+        }
+    }
+}
+
+impl std::fmt::Display for NextTick {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NextTick::Within(limit) => write!(f, "with the next tick, at most {} from now", human(*limit)),
+            NextTick::Later => f.write_str("with the next tick"),
+            NextTick::Never => f.write_str("with the next tick, which nobody wakes: repeat your `netsky up`"),
+        }
+    }
+}
+
+/// Whether the disk is too full to start who is down, or an anchor: no tick may have come since that could say so.
+fn no_room_for(cx: &Context<'_>, down: &[AgentId], no_anchor: bool, next: &NextTick) -> Option<String> {
+    let missing: Vec<&str> =
+        down.iter().map(AgentId::as_str).chain(no_anchor.then_some("the anchor")).collect();
+    if missing.is_empty() {
         return None;
     }
     let why = perform::no_room(cx)?;
-    let todo = "nothing was lost, make room and the next tick starts what is down";
-    let down: Vec<&str> = down.iter().map(AgentId::as_str).collect();
-    Some(format!("{} cannot be started: {why}; {todo}", down.join(", ")))
+    let todo = match next {
+        NextTick::Never => "repeat your `netsky up`",
+        _ => "the next tick starts what is down",
+    };
+    Some(format!("{} cannot be started: {why}; nothing was lost, make room and {todo}", missing.join(", ")))
 }
 
 /// The restart that is under way.
@@ -208,27 +264,32 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         state::exists(cx.layout.restart_request())? || state::exists(cx.layout.restart_processing())?;
     let underway = observe::underway(cx)?;
     let interval = observe::interval(cx);
-    let ticks = |agent: AgentId| sessions.iter().any(|kept| kept.name == agent && kept.state.may_live());
-    let soon = match ticks(AgentId::ticker()) || ticks(AgentId::infinity()) {
-        true => format!("with the next tick, at most {} from now", human(interval)),
-        false => "with the next tick, which nobody wakes: `netsky up` does".to_owned(),
-    };
-    let (mut agents, mut down) = (Vec::new(), Vec::new());
+    let (mut agents, mut cares) = (Vec::new(), Vec::new());
     for desired in observe::wishes(cx, &mut problems)? {
         let listed = sessions.iter().find(|session| session.name == desired.agent).cloned();
         let known = || anchor_epoch.is_none().then(|| known::session(cx, &desired.agent)).flatten();
-        let mut agent = agent_status(cx, &desired, listed.or_else(known).as_ref())?;
+        let session = listed.or_else(known);
+        let mut agent = agent_status(cx, &desired, session.as_ref(), &mut problems);
         let started = agent.pid.is_some() || agent.state.as_deref() == Some(SessionState::Starting.word());
         if desired.want == Want::Up && !started {
-            down.push(agent.id.clone());
-            if !is_in_hands(&agent.id, underway.as_ref()) {
-                agent.trying = trying(cx, &agent.id);
-                problems.push(plight(cx, &desired, agent.trying.as_ref(), &soon, underway.as_ref()));
-            }
+            let care = Care::of(&agent.id, session.filter(|_| anchor_epoch.is_some()), underway.as_ref());
+            agent.trying = (care == Care::Tick).then(|| trying(cx, &agent.id)).flatten();
+            cares.push((desired, agent.trying.clone(), care));
         }
         agents.push(agent);
     }
-    problems.extend(no_room_for(cx, &down));
+    let next = NextTick::of(&agents, cares.iter().any(|(.., care)| *care == Care::Anchor), interval);
+    for (desired, trying, care) in &cares {
+        match care {
+            Care::Anchor => problems.push(format!("{}: {KEPT}", desired.agent)),
+            Care::Child => {}
+            Care::Tick => problems.push(plight(cx, desired, trying.as_ref(), &next, underway.as_ref())),
+        }
+    }
+    let down: Vec<AgentId> = cares.into_iter().map(|(desired, ..)| desired.agent).collect();
+    let no_anchor =
+        anchor_epoch.is_none() && !silent_anchor && agents.iter().any(|agent| agent.want == Want::Up);
+    problems.extend(no_room_for(cx, &down, no_anchor, &next));
     let last_tick = last_tick(cx, &agents, &down, &problems);
     // What the last tick told stands there already.
     let told = |what: &String| last_tick.as_ref().is_some_and(|last| last.problems.contains(what));
@@ -237,7 +298,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     Ok(StatusReport {
         anchor_epoch,
         silent_anchor,
-        others: others(cx, &agents)?,
+        others: others(cx, &agents, &mut problems)?,
         agents,
         restart: underway.map(|under| RestartView {
             id: under.inflight.id.to_string(),
@@ -271,15 +332,31 @@ fn last_tick(
     Some(last)
 }
 
-fn count(cx: &Context<'_>, agent: &AgentId, state: State) -> Result<usize> {
-    if cx.bus.knows(agent) { Ok(cx.bus.count(agent, state)?) } else { Ok(0) }
+/// How much mail is in each of these states. What cannot be looked into is none, and a problem: one mailbox that somebody
+/// broke hides no other.
+fn counts<const N: usize>(
+    cx: &Context<'_>,
+    agent: &AgentId,
+    states: [State; N],
+    problems: &mut Vec<String>,
+) -> [usize; N] {
+    let known = cx.bus.knows(agent);
+    let mut why = None;
+    let counted = states.map(|state| match cx.bus.count(agent, state) {
+        Ok(count) => count,
+        Err(error) => {
+            why = Some(format!("mail of {agent}: {error}")).filter(|_| known);
+            0
+        }
+    });
+    problems.extend(why);
+    counted
 }
 
-fn others(cx: &Context<'_>, agents: &[AgentStatus]) -> Result<Vec<Mailbox>> {
+fn others(cx: &Context<'_>, agents: &[AgentStatus], problems: &mut Vec<String>) -> Result<Vec<Mailbox>> {
     let mut others = Vec::new();
     for id in cx.bus.agents()?.into_iter().filter(|id| agents.iter().all(|agent| agent.id != *id)) {
-        let inbox = count(cx, &id, State::Written)?;
-        let poison = count(cx, &id, State::Poisoned)?;
+        let [inbox, poison] = counts(cx, &id, [State::Written, State::Poisoned], problems);
         if inbox + poison > 0 {
             others.push(Mailbox { id, inbox, poison });
         }
@@ -287,14 +364,21 @@ fn others(cx: &Context<'_>, agents: &[AgentStatus]) -> Result<Vec<Mailbox>> {
     Ok(others)
 }
 
-fn agent_status(cx: &Context<'_>, desired: &Desired, session: Option<&SessionView>) -> Result<AgentStatus> {
+fn agent_status(
+    cx: &Context<'_>,
+    desired: &Desired,
+    session: Option<&SessionView>,
+    problems: &mut Vec<String>,
+) -> AgentStatus {
     let agent = &desired.agent;
     // The kernel's word may be older than the death of what it speaks of.
     let is_gone = |session: &SessionView| session.program.as_ref().is_some_and(|id| probe(id) == Life::Dead);
     let gone = session.is_some_and(|session| session.state.may_live() && is_gone(session));
     let alive = session.filter(|session| session.state.may_live() && !gone);
     let up = alive.is_some_and(|session| UpProof::of_session(cx, session).is_some());
-    Ok(AgentStatus {
+    let states = [State::Written, State::Delivered, State::Poisoned];
+    let [inbox, unfinished, poison] = counts(cx, agent, states, problems);
+    AgentStatus {
         id: agent.clone(),
         want: desired.want,
         state: session.map(|session| if gone { "gone".to_owned() } else { session.state.to_string() }),
@@ -304,8 +388,8 @@ fn agent_status(cx: &Context<'_>, desired: &Desired, session: Option<&SessionVie
         up,
         trying: None,
         started_at: alive.and_then(|session| session.started_at.clone()),
-        inbox: count(cx, agent, State::Written)?,
-        unfinished: count(cx, agent, State::Delivered)?,
-        poison: count(cx, agent, State::Poisoned)?,
-    })
+        inbox,
+        unfinished,
+        poison,
+    }
 }

@@ -154,7 +154,7 @@ fn kept(cx: &Context<'_>, plan: &Plan) -> Result<Option<String>> {
         .filter(|wish| plan.slots.iter().all(|slot| slot.agent != wish.agent))
         .map(|wish| wish.agent.to_string())
         .collect();
-    let say = || format!("{} stay too: `up` only adds, `netsky down` first for fewer", more.join(", "));
+    let say = || format!("also wanted: {} (`up` only adds, `netsky down` first for fewer)", more.join(", "));
     Ok((!more.is_empty()).then(say))
 }
 
@@ -336,7 +336,10 @@ fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generat
         if wish.argv != session.argv {
             return Ok(None);
         }
-        if let Some(why) = perform::not_startable(cx, &wish).or_else(|| perform::no_room(cx)) {
+        // What this call started ended by itself.
+        let ours = session.generation > before && perform::stopped(&session).is_none();
+        let no_room = || perform::no_room(cx).filter(|_| !ours);
+        if let Some(why) = perform::not_startable(cx, &wish).or_else(no_room) {
             return Err(Error::NotStarted(why));
         }
         let how = || session.end.as_ref().map_or_else(|| session.state.to_string(), ToString::to_string);
@@ -348,8 +351,6 @@ fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generat
         if proof.is_some() {
             return if later { Err(Error::EndedAfterUp(how())) } else { Ok(None) };
         }
-        // What this call started ended by itself.
-        let ours = session.generation > before && perform::stopped(&session).is_none();
         if ours || later { Err(Error::EndedBeforeUp(how())) } else { Ok(None) }
     })
 }

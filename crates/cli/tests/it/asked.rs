@@ -229,7 +229,7 @@ fn up_keeps_more_clones_and_the_interval_of_the_ticker_and_says_so() {
     let stage = Stage::up(2, QUIET, "7s");
     let (clone, ticker) = (stage.program("agent2"), stage.program("netsky-ticker"));
     let told = stage.ok(&["up", "1"]);
-    assert!(told.contains("agent2 stay too: `up` only adds, `netsky down` first for fewer"), "{told}");
+    assert!(told.contains("also wanted: agent2 (`up` only adds, `netsky down` first for fewer)"), "{told}");
     assert_eq!((stage.program("agent2"), stage.program("netsky-ticker")), (clone, ticker));
     stage.until("the ticker's word", |stage| (stage.status()["interval_ms"] == 7_000).then_some(()));
     assert!(stage.ok(&["status"]).contains(", every 7"));

@@ -245,6 +245,19 @@ fn a_dead_letter_is_shown_by_its_id_and_by_the_name_of_its_file() {
 }
 
 #[test]
+fn a5_a_dead_letter_that_is_another_message_than_its_name_says_is_not_retried() {
+    let home = Home::init();
+    netsky(&home, &["channel", "send", "agent0", "x", "--from", "owner", "--id", "x1"]).works();
+    let inbox = home.channel("agent0", "inbox");
+    let file = std::fs::read_dir(&inbox).expect("there").next().expect("one").expect("read").path();
+    let name = file.file_name().and_then(|name| name.to_str()).expect("text");
+    std::fs::copy(&file, inbox.join(name.replace("x1", "x9"))).expect("copied");
+    assert_eq!(netsky(&home, &["channel", "drain", "agent0"]).code, 7);
+    netsky(&home, &["channel", "poison", "retry", "agent0", "x9"]).fails_with(4, &["x9"]);
+    assert!(netsky(&home, &["channel", "poison", "list", "agent0"]).works().contains("x9"));
+}
+
+#[test]
 fn t3_a_sender_whose_id_is_forgotten_before_it_has_the_lock_takes_it_anew() {
     let home = Home::init();
     let entry = home.channel("agent0", "ids").join("job-1");

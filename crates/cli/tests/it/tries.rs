@@ -113,8 +113,9 @@ fn status_says_that_nobody_wakes_a_tick_where_an_up_was_killed_before_it_started
     }
     let said = told(&stage);
     for agent in ["agent0", "agentinfinity", "netsky-ticker"] {
-        let line =
-            format!("{agent}: it is down; next try with the next tick, which nobody wakes: `netsky up` does");
+        let line = format!(
+            "{agent}: it is down; next try with the next tick, which nobody wakes: repeat your `netsky up`"
+        );
         assert!(said.contains(&line), "{said}");
     }
 }

@@ -143,11 +143,40 @@ fn status_says_that_one_who_keeps_the_rest_is_down_and_comes_again() {
     kill.args(["kernel", "kill", "netsky-ticker", "--root"]).arg(stage.home().join(".ostk"));
     let killed = crate::screen::refusal(kill);
     assert!(killed.status.success(), "{killed:?}");
-    assert!(
-        problems(&stage)
-            .contains("netsky-ticker: it is down; next try with the next tick, at most 10m 0s from now"),
-        "{}",
-        problems(&stage)
+    // Who would come within the interval is the one that is down.
+    let told = problems(&stage);
+    assert!(told.contains("netsky-ticker: it is down; next try with the next tick\""), "{told}");
+}
+
+#[test]
+fn status_says_that_the_anchor_brings_back_who_keeps_the_rest() {
+    let stage = Stage::up(0, QUIET, "10m");
+    // The second time it takes a second.
+    stage.until("a death", |stage| {
+        if let Some(pid) = stage.agent("netsky-ticker")["pid"].as_u64() {
+            let program = stage.program("netsky-ticker");
+            if u64::from(program.pid) == pid {
+                stage.signal(&program, Signal::KILL);
+            }
+        }
+        problems(stage)
+            .contains("netsky-ticker: it has ended; the anchor or a later tick starts it")
+            .then_some(())
+    });
+}
+
+#[test]
+fn status_shows_the_others_when_a_mailbox_is_broken() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.ok(&["channel", "send", "agent0", "x", "--from", "owner"]);
+    let inbox = stage.home().join("channels/agent/agent1/inbox");
+    std::fs::rename(&inbox, inbox.with_file_name("before")).expect("moved");
+    std::fs::write(&inbox, "").expect("written");
+    let told = problems(&stage);
+    assert!(told.contains("mail of agent1: ") && told.contains("channels/agent/agent1/inbox"), "{told}");
+    assert_eq!(
+        (stage.agent("agent0")["inbox"].as_u64(), stage.agent("agent1")["up"].as_bool()),
+        (Some(1), Some(true))
     );
 }
 
@@ -413,6 +442,39 @@ fn fm_down_enospc_who_is_dead_needs_no_down_whatever_was_noted() {
     assert_eq!(out, "nothing was running\ndown 0\ndown 0\n", "{err}");
 }
 
+/// Nobody is wanted any more, all live on, and neither the anchor nor a room set aside is there; as a `down` that was killed
+/// may leave it.
+const LEFT: &str = r#"
+mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" up 1 --tick 10m -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
+"$NETSKY" watchdog tick >/dev/null || exit 97
+sed -i 's/"want": *"up"/"want": "stopped"/' "$NETSKY_HOME"/state/desired/*.json
+rm -f "$NETSKY_HOME"/state/reserve*
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+kill -9 "$(grep -Eo '"pid":[0-9]+' "$NETSKY_HOME/.ostk/anchor.lock" | cut -d: -f2)"
+"$NETSKY" status --json
+"$NETSKY" down; echo "down $?"
+"$NETSKY" down; echo "down $?"
+rm "$PLACE/fill"
+"$NETSKY" down >/dev/null; echo "down $?"
+"#;
+
+#[test]
+fn fm_down_enospc_who_lives_is_ended_where_no_anchor_can_be_started() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let Some(output) = crate::full_disk::apart(LEFT, place.path()) else { return };
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (status, said) = out.split_once('\n').unwrap_or_else(|| panic!("{out}{err}"));
+    let ended = "ended agent0, agent1, agentinfinity, netsky-ticker\ndown 0\n";
+    assert_eq!(said, format!("{ended}nothing was running\ndown 0\ndown 0\n"), "{err}");
+    let status: Value = serde_json::from_str(status).expect("JSON");
+    for agent in status["agents"].as_array().expect("a list") {
+        let pid = agent["pid"].as_u64().expect("it lives then");
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{agent}");
+    }
+}
+
 /// A message that nobody acks was shown by four agents that a `down` ended, and by a fifth.
 const FIVE: &str = r#"
 mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
@@ -454,6 +516,25 @@ fn fm_down_enospc_ends_nobody_where_nothing_is_set_aside_and_counts_against_no_m
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(out, "down 5\nagent0 lives\ndown 0\nwritten\n", "{err}");
     assert!(err.lines().count() == 1 && err.contains("No space left on device"), "{err}");
+}
+
+/// Behind [`FIVE`]: the `down` is killed when it has ended everybody; the next finds a full disk.
+const ENDED: &str = r#"
+NETSKY_FAULT=watchdog.down.ended=kill "$NETSKY" down
+kill -0 "$pid" 2>/dev/null && exit 93
+rm -f "$NETSKY_HOME"/state/reserve*
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+"$NETSKY" down; echo "down $?"
+life
+"#;
+
+#[test]
+fn fm_down_enospc_kill_what_a_down_that_died_had_ended_counts_against_no_message() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let script = [FIVE, ENDED].concat();
+    let Some(output) = crate::full_disk::apart(&script, place.path()) else { return };
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(out, "nothing was running\ndown 0\nwritten\n", "{err}");
 }
 
 /// Behind [`FIVE`]: the `down` is killed when it has ended everybody for the room that it needs.

@@ -353,4 +353,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "claim::t2_a_reader_that_outlives_its_grace_makes_no_dead_letter_and_the_next_failure_does",
     },
+    Safeguard {
+        name: "what its name does not say is not retried",
+        faults: "A5",
+        file: "crates/bus/src/retry.rs",
+        find: "read_as(&found.name, &bytes).is_ok()",
+        replace: "!bytes.is_empty()",
+        package: "netsky",
+        target: IT,
+        test: "channel::a5_a_dead_letter_that_is_another_message_than_its_name_says_is_not_retried",
+    },
 ];
