@@ -19,8 +19,8 @@ use super::{Programs, floor, mail};
 const BATCH: usize = 1_000;
 const BATCHES: usize = 5;
 
-/// Messages of one long drain; an inbox holds no more.
-const DRAINED: usize = 9_000;
+/// Messages of one long drain.
+const DRAINED: usize = 10_000;
 const DRAINS: usize = 2;
 
 /// Messages that an old home has seen.
@@ -38,33 +38,38 @@ pub(crate) const LIMITS: Limits = Limits {
 };
 
 pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Vec<Pair>> {
-    let batch = batch(&scratch.join("batch"), programs)?;
+    let [inside, whole] = batch(&scratch.join("batch"), programs)?;
     let drain = drain(&scratch.join("drain"), programs)?;
     let old = old(scratch, programs)?;
-    Ok(vec![batch, drain, old])
+    Ok(vec![inside, whole, drain, old])
 }
 
-/// A thousand single sends inside a process against one whole `channel send --batch` of as many lines.
-fn batch(place: &Path, programs: &Programs) -> Result<Pair> {
+/// One whole `channel send --batch` of a thousand lines against as many single sends: inside a process, and whole ones.
+fn batch(place: &Path, programs: &Programs) -> Result<[Pair; 2]> {
     let layout = home(place)?;
     let bus = Bus::open(&layout, &Nobody).with_limits(LIMITS);
     let line = serde_json::json!({ "to": "agent7", "from": "agent0", "text": floor::TEXT });
     let lines = format!("{line}\n").repeat(BATCH);
-    alternate(
-        "1,000 messages by one `channel send --batch`",
-        "1,000 durable sends inside a process, one by one",
-        BATCHES,
-        |_| {
-            let took = timed(|| (0..BATCH).try_for_each(|_| Ok(bus.send(draft()).map(drop)?)))?;
+    let against = |floor: &'static str, single: &dyn Fn() -> Result<()>| {
+        let emptied = |act: &dyn Fn() -> Result<()>| {
+            let took = timed(act)?;
             empty(&bus)?;
             Ok(took)
-        },
-        |_| {
-            let took = timed(|| send_batch(programs, place, &lines))?;
-            empty(&bus)?;
-            Ok(took)
-        },
-    )
+        };
+        alternate(
+            "1,000 messages by one `channel send --batch`",
+            floor,
+            BATCHES,
+            |_| emptied(&|| (0..BATCH).try_for_each(|_| single())),
+            |_| emptied(&|| send_batch(programs, place, &lines)),
+        )
+    };
+    let inside =
+        against("1,000 durable sends inside a process, one by one", &|| Ok(bus.send(draft()).map(drop)?))?;
+    let whole = against("1,000 whole `netsky channel send`, one by one", &|| {
+        mail::send(programs, place, &AgentId::numbered(7))
+    })?;
+    Ok([inside, whole])
 }
 
 /// One `channel drain` of a long inbox against as many bare durable writes.
@@ -73,8 +78,8 @@ fn drain(place: &Path, programs: &Programs) -> Result<Pair> {
     let bus = Bus::open(&layout, &Nobody).with_limits(LIMITS);
     let floor = floor::Folders::make(&place.join("floor"))?;
     alternate(
-        "one `channel drain` of 9,000 messages",
-        "9,000 times create, write, fsync, rename, fsync folder",
+        "one `channel drain` of 10,000 messages",
+        "10,000 times create, write, fsync, rename, fsync folder",
         DRAINS,
         |round| timed(|| (0..DRAINED).try_for_each(|n| floor.write(round * DRAINED + n))),
         |_| {
