@@ -167,7 +167,7 @@ pub(crate) fn launch(
 
 /// End what says to be this agent of this home and is no part of its kernel: what is left of a home that was
 /// removed and made again, say. What the kernel knows of earlier generations it sweeps itself.
-/// Whether there was any.
+/// Returns whether there was any.
 pub(crate) fn evict(cx: &Context<'_>, agent: &AgentId) -> Result<bool> {
     let home = cx.layout.home().display().to_string();
     let bears = [(netsky_disk::env::HOME, home.as_str()), (netsky_disk::env::AGENT, agent.as_str())];

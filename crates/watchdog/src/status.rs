@@ -83,6 +83,12 @@ pub struct AgentStatus {
     pub poison: usize,
 }
 
+impl AgentStatus {
+    fn is_there(&self) -> bool {
+        self.pid.is_some() || self.state.as_deref() == Some(SessionState::Starting.word())
+    }
+}
+
 /// Mail that nobody was ever wanted for.
 #[derive(Debug, Clone, Serialize)]
 pub struct Mailbox {
@@ -166,8 +172,11 @@ enum Care {
 impl Care {
     /// `session` is what an anchor that serves says of it.
     fn of(agent: &AgentId, session: Option<SessionView>, underway: Option<&Underway>) -> Care {
+        // As the anchor decides it: what never ran was never there to be kept, and what was ended or put aside stays so.
         let is_kept = |session: &SessionView| {
-            session.keeper == Keeper::Anchor && session.state != SessionState::Stopped
+            let put_down = matches!(session.state, SessionState::Stopped | SessionState::Inactive);
+            let ever_ran = session.started_at.is_some() || session.generation > Generation::NONE.next();
+            session.keeper == Keeper::Anchor && !put_down && ever_ran
         };
         let in_hands = underway.is_some_and(|under| {
             let all = under.inflight.kind == Kind::Planned && agent.number().is_some();
@@ -192,7 +201,7 @@ enum NextTick {
 impl NextTick {
     /// `kept` says whether the anchor brings anybody back who would wake one.
     fn of(agents: &[AgentStatus], kept: bool, interval: Duration) -> NextTick {
-        let lives = |id: AgentId| agents.iter().any(|agent| agent.id == id && agent.pid.is_some());
+        let lives = |id: AgentId| agents.iter().any(|agent| agent.id == id && agent.is_there());
         match lives(AgentId::ticker()) {
             true => NextTick::Within(interval),
             false if kept || lives(AgentId::infinity()) => NextTick::Later,
@@ -262,7 +271,10 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     // In the order of its way: whoever looks at the request first cannot miss a restart that moves on meanwhile.
     let restart_queued =
         state::exists(cx.layout.restart_request())? || state::exists(cx.layout.restart_processing())?;
-    let underway = observe::underway(cx)?;
+    let underway = observe::underway(cx).unwrap_or_else(|error| {
+        problems.push(format!("the restart that is under way: {error}"));
+        None
+    });
     let interval = observe::interval(cx);
     let (mut agents, mut cares) = (Vec::new(), Vec::new());
     for desired in observe::wishes(cx, &mut problems)? {
@@ -270,8 +282,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         let known = || anchor_epoch.is_none().then(|| known::session(cx, &desired.agent)).flatten();
         let session = listed.or_else(known);
         let mut agent = agent_status(cx, &desired, session.as_ref(), &mut problems);
-        let started = agent.pid.is_some() || agent.state.as_deref() == Some(SessionState::Starting.word());
-        if desired.want == Want::Up && !started {
+        if desired.want == Want::Up && !agent.is_there() {
             let care = Care::of(&agent.id, session.filter(|_| anchor_epoch.is_some()), underway.as_ref());
             agent.trying = (care == Care::Tick).then(|| trying(cx, &agent.id)).flatten();
             cares.push((desired, agent.trying.clone(), care));
@@ -340,12 +351,14 @@ fn counts<const N: usize>(
     states: [State; N],
     problems: &mut Vec<String>,
 ) -> [usize; N] {
-    let known = cx.bus.knows(agent);
+    if !cx.bus.knows(agent) {
+        return [0; N];
+    }
     let mut why = None;
     let counted = states.map(|state| match cx.bus.count(agent, state) {
         Ok(count) => count,
         Err(error) => {
-            why = Some(format!("mail of {agent}: {error}")).filter(|_| known);
+            why = Some(format!("mail of {agent}: {error}"));
             0
         }
     });

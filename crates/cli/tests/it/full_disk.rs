@@ -73,8 +73,9 @@ pid=$(agent0)
 "$NETSKY" status --json
 kill -9 "$pid"
 for _ in $(seq 900); do test "$(agent0)" != "$pid" && break; sleep 0.1; done
-# A tick lends the room of the retention for a moment.
+# What was at work may free some.
 for _ in $(seq 100); do
+  cat /dev/zero >> "$PLACE/fill" 2>/dev/null
   said=$("$NETSKY" status --json)
   case $said in *"cannot be started"*) break;; esac
   sleep 0.1
@@ -116,7 +117,13 @@ export NETSKY_HOME="$PLACE/home"
 "$NETSKY" watchdog tick >/dev/null || exit 97
 pid=$("$NETSKY" status | awk '$1 == "agent0" {print $6}')
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
-says() { for _ in $(seq 100); do "$NETSKY" status | grep "^problem: $1" && return; sleep 0.1; done; }
+says() {
+  for _ in $(seq 100); do
+    cat /dev/zero >> "$PLACE/fill" 2>/dev/null
+    "$NETSKY" status | grep "^problem: $1" && return
+    sleep 0.1
+  done
+}
 kill -9 "$(grep -Eo '"pid":[0-9]+' "$NETSKY_HOME/.ostk/anchor.lock" | cut -d: -f2)"
 says "the anchor cannot be started: "
 kill -9 "$pid"

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 
-use netsky_disk::process::{Signal, identify_child};
+use netsky_disk::process::{Signal, identify, identify_child};
 use netsky_model::process::ProcessId;
 use serde_json::Value;
 
@@ -153,11 +153,10 @@ fn status_says_that_the_anchor_brings_back_who_keeps_the_rest() {
     let stage = Stage::up(0, QUIET, "10m");
     // The second time it takes a second.
     stage.until("a death", |stage| {
-        if let Some(pid) = stage.agent("netsky-ticker")["pid"].as_u64() {
-            let program = stage.program("netsky-ticker");
-            if u64::from(program.pid) == pid {
-                stage.signal(&program, Signal::KILL);
-            }
+        let pid = stage.agent("netsky-ticker")["pid"].as_u64().map(|pid| u32::try_from(pid).expect("a pid"));
+        if let Some(program) = pid.and_then(identify) {
+            // It may end of the last one this very moment.
+            let _ = netsky_disk::process::signal(&program, Signal::KILL);
         }
         problems(stage)
             .contains("netsky-ticker: it has ended; the anchor or a later tick starts it")
@@ -169,6 +168,7 @@ fn status_says_that_the_anchor_brings_back_who_keeps_the_rest() {
 fn status_shows_the_others_when_a_mailbox_is_broken() {
     let stage = Stage::up(1, QUIET, "10m");
     stage.ok(&["channel", "send", "agent0", "x", "--from", "owner"]);
+    stage.until("a clone that is up", |stage| (stage.agent("agent1")["up"] == true).then_some(()));
     let inbox = stage.home().join("channels/agent/agent1/inbox");
     std::fs::rename(&inbox, inbox.with_file_name("before")).expect("moved");
     std::fs::write(&inbox, "").expect("written");
@@ -449,10 +449,18 @@ mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
 export NETSKY_HOME="$PLACE/home"
 "$NETSKY" up 1 --tick 10m -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
 "$NETSKY" watchdog tick >/dev/null || exit 97
-sed -i 's/"want": *"up"/"want": "stopped"/' "$NETSKY_HOME"/state/desired/*.json
+mkdir "$PLACE/stopped"
+for wish in "$NETSKY_HOME"/state/desired/*.json; do
+  sed 's/"want": *"up"/"want": "stopped"/' "$wish" > "$PLACE/stopped/${wish##*/}"
+done
 rm -f "$NETSKY_HOME"/state/reserve*
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
 kill -9 "$(grep -Eo '"pid":[0-9]+' "$NETSKY_HOME/.ostk/anchor.lock" | cut -d: -f2)"
+# In place: no tick that would end them comes before, and for a new file there is no room.
+for wish in "$PLACE"/stopped/*; do
+  dd if="$wish" of="$NETSKY_HOME/state/desired/${wish##*/}" conv=notrunc status=none || exit 96
+done
+cat /dev/zero >> "$PLACE/fill" 2>/dev/null
 "$NETSKY" status --json
 "$NETSKY" down; echo "down $?"
 "$NETSKY" down; echo "down $?"
@@ -520,8 +528,10 @@ fn fm_down_enospc_ends_nobody_where_nothing_is_set_aside_and_counts_against_no_m
 
 /// Behind [`FIVE`]: the `down` is killed when it has ended everybody; the next finds a full disk.
 const ENDED: &str = r#"
+anchor=$(grep -Eo '"pid":[0-9]+' "$NETSKY_HOME/.ostk/anchor.lock" | cut -d: -f2)
 NETSKY_FAULT=watchdog.down.ended=kill "$NETSKY" down
 kill -0 "$pid" 2>/dev/null && exit 93
+while kill -0 "$anchor" 2>/dev/null; do sleep 0.1; done
 rm -f "$NETSKY_HOME"/state/reserve*
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
 "$NETSKY" down; echo "down $?"
