@@ -262,10 +262,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     if let Err(error) = answer.as_mut().map_err(|error| error.to_string())
         && silent_anchor
     {
-        let holder: Option<ProcessId> = Lock::noted(KernelLayout::new(cx.layout.kernel_root()).lock());
-        let pid = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
-        let what = "what stands here of the agents is what the disk knows";
-        problems.push(format!("the anchor{pid} does not answer: {error}; {what}"));
+        problems.push(silence(cx, &error));
     }
     let (anchor_epoch, sessions) = answer.map(|(epoch, list)| (Some(epoch), list)).unwrap_or_default();
     // In the order of its way: whoever looks at the request first cannot miss a restart that moves on meanwhile.
@@ -324,6 +321,12 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         failed_tick: tick::failed(cx),
         problems,
     })
+}
+
+fn silence(cx: &Context<'_>, error: &str) -> String {
+    let holder: Option<ProcessId> = Lock::noted(KernelLayout::new(cx.layout.kernel_root()).lock());
+    let pid = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
+    format!("the anchor{pid} does not answer: {error}; what stands here of the agents is what the disk knows")
 }
 
 /// The last tick, without what it told of the start of an agent that is not wanted or not down any more, or that
