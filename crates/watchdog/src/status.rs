@@ -148,15 +148,22 @@ fn plight(
     underway: Option<&Underway>,
 ) -> String {
     let next = trying.map_or_else(|| format!("it is down; next try {tick}"), |trying| trying.line(tick));
-    let last_restart = || {
-        let failed = underway.and_then(|under| under.status.as_ref()?.error.clone());
-        let failed = failed.or_else(|| observe::revive_failed(cx.layout).map(|failed| failed.why));
-        failed
-            .filter(|_| desired.agent == AgentId::root())
-            .map(|why| format!("the last restart failed: {why}"))
-    };
+    let last_restart = || failed_restart(cx, underway).filter(|_| desired.agent == AgentId::root());
     let why = perform::not_startable(cx, desired).or_else(last_restart);
     format!("{}: {}{next}", desired.agent, why.map_or_else(String::new, |why| format!("{why}; ")))
+}
+
+fn failed_restart(cx: &Context<'_>, underway: Option<&Underway>) -> Option<String> {
+    let failed = underway.and_then(|under| under.status.as_ref()?.error.clone());
+    let failed = failed.or_else(|| observe::revive_failed(cx.layout).map(|failed| failed.why))?;
+    Some(format!("the last restart failed: {failed}"))
+}
+
+/// The last restart, where agent0 runs on all the same.
+fn in_vain(cx: &Context<'_>, underway: Option<&Underway>) -> Option<String> {
+    let failed = failed_restart(cx, underway)?;
+    let kept = cx.layout.restart_archive();
+    Some(format!("{failed}; agent0 runs on, and what it was asked with is kept in {}", kept.display()))
 }
 
 /// Who starts somebody that is down.
@@ -287,14 +294,14 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         agents.push(agent);
     }
     let next = NextTick::of(&agents, cares.iter().any(|(.., care)| *care == Care::Anchor), interval);
-    for (desired, trying, care) in &cares {
-        match care {
-            Care::Anchor => problems.push(format!("{}: {KEPT}", desired.agent)),
-            Care::Child => {}
-            Care::Tick => problems.push(plight(cx, desired, trying.as_ref(), &next, underway.as_ref())),
-        }
-    }
+    problems.extend(cares.iter().filter_map(|(desired, trying, care)| match care {
+        Care::Anchor => Some(format!("{}: {KEPT}", desired.agent)),
+        Care::Child => None,
+        Care::Tick => Some(plight(cx, desired, trying.as_ref(), &next, underway.as_ref())),
+    }));
     let down: Vec<AgentId> = cares.into_iter().map(|(desired, ..)| desired.agent).collect();
+    let runs_on = agents.iter().any(|agent| agent.id == AgentId::root() && agent.is_there());
+    problems.extend(in_vain(cx, underway.as_ref()).filter(|_| runs_on));
     let no_anchor =
         anchor_epoch.is_none() && !silent_anchor && agents.iter().any(|agent| agent.want == Want::Up);
     problems.extend(no_room_for(cx, &down, no_anchor, &next));
@@ -340,8 +347,8 @@ fn last_tick(
     let mut last: LastTick = state::read_json(cx.layout.tick("watchdog")).ok()??;
     last.problems.retain(|told| {
         let is_about = |agent: &&AgentStatus| told.starts_with(&format!("{}: ", agent.id));
-        let is_said = || problems.iter().any(|said| said.starts_with(told));
-        agents.iter().find(is_about).is_none_or(|agent| down.contains(&agent.id) && !is_said())
+        let is_said = problems.iter().any(|said| said.starts_with(told.as_str()));
+        !is_said && agents.iter().find(is_about).is_none_or(|agent| down.contains(&agent.id))
     });
     Some(last)
 }

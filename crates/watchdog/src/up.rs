@@ -111,7 +111,11 @@ fn say_wishes(cx: &Context<'_>, plan: &Plan, client: &mut Client) -> Result<Vec<
     refuse_others(cx, plan, &sessions)?;
     for desired in ours(cx, plan).iter().chain(&plan.slots) {
         want(cx, client, &sessions, desired)?;
-        cx.bus.create(&desired.agent)?;
+        // What keeps a clone's mailbox from being made keeps only that clone from being started: the tick tells of it.
+        let made = cx.bus.create(&desired.agent);
+        if desired.agent == AgentId::root() {
+            made?;
+        }
     }
     Ok(sessions)
 }

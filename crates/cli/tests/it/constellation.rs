@@ -150,6 +150,11 @@ fn fm_detached_restart_preflight_kills_nothing_when_something_is_missing() {
     });
     assert!(is_alive(&root), "nothing is killed before everything needed was looked at");
     assert_eq!(stage.program("agent0"), root);
+    let said = stage.ok(&["status"]);
+    assert!(
+        said.contains("problem: the last restart failed: restart-") && said.contains("/restart-archive"),
+        "{said}"
+    );
 }
 
 /// Where a tick or the child of a restart is killed, and which restart.

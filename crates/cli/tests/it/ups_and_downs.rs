@@ -174,10 +174,17 @@ fn status_shows_the_others_when_a_mailbox_is_broken() {
     std::fs::write(&inbox, "").expect("written");
     let told = problems(&stage);
     assert!(told.contains("mail of agent1: ") && told.contains("channels/agent/agent1/inbox"), "{told}");
+    // A tick that meets the same is not told of beside it.
+    stage.run(&["watchdog", "tick"]);
+    let said = stage.ok(&["status"]);
+    assert_eq!(said.matches("problem: mail of agent1: ").count(), 1, "{said}");
     assert_eq!(
         (stage.agent("agent0")["inbox"].as_u64(), stage.agent("agent1")["up"].as_bool()),
         (Some(1), Some(true))
     );
+    stage.ok(&["down"]);
+    let (exit, line) = stage.refused(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+    assert!(exit == 1 && line.contains("agent1") && line.contains("the others are up"), "{exit} {line}");
 }
 
 /// An `up` that waits for its agent0, which says nothing, and is stopped meanwhile.
