@@ -52,7 +52,8 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
         if !reserve::is_there(cx)? {
             return Err(Error::PartlyWanted { why: error, wanted: still_wanted(&wishes) });
         }
-        make_room(cx, &wishes, &mut evicted)?;
+        evict(cx, &wishes, &mut evicted)?;
+        make_room(cx, &wishes, &evicted)?;
         stop_wanting(cx, &mut wishes).map_err(|why| match why.is_full() {
             true => Error::StillWanted { why, wanted: still_wanted(&wishes) },
             false => why.into(),
@@ -97,9 +98,9 @@ fn evict(cx: &Context<'_>, wishes: &[Desired], evicted: &mut Evicted) -> Result<
     Ok(())
 }
 
-/// Give up the room that was set aside for this; whoever fills the disk may be one of these, and would take it.
-fn make_room(cx: &Context<'_>, wishes: &[Desired], evicted: &mut Evicted) -> Result<()> {
-    evict(cx, wishes, evicted)?;
+/// Give up the room that was set aside for this, once all are evicted: whoever fills the disk may be one of them, and would
+/// take it.
+fn make_room(cx: &Context<'_>, wishes: &[Desired], evicted: &Evicted) -> Result<()> {
     reserve::give_up(cx)?;
     // Now: to whoever looks later, should this be killed, they are some that died. What does not go back is tried again.
     for wish in wishes {
