@@ -189,6 +189,18 @@ impl Meta {
     pub fn mark(&self) -> String {
         mark(&self.lineage, self.generation)
     }
+
+    /// Whether its anchor brings it back once it is gone: what was ended on purpose stays down, and so does what never
+    /// ran.
+    pub fn is_kept(&self) -> bool {
+        let down = match &self.phase {
+            Phase::Ended { started_at: None, .. } if self.generation == Generation::NONE.next() => true,
+            Phase::Ended { how, .. } => *how == End::Killed,
+            Phase::Inactive { .. } => true,
+            Phase::Starting | Phase::Running { .. } => false,
+        };
+        self.spec.keeper == Keeper::Anchor && !down
+    }
 }
 
 /// The flat shape on disk, with the names the format documents.

@@ -8,7 +8,6 @@ use netsky_disk::process::probe;
 use netsky_disk::{clock, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::{SessionState, SessionView};
-use netsky_kernel::session::Keeper;
 use netsky_model::backoff::CRASHLOOP;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::duration::human;
@@ -179,17 +178,11 @@ enum Care {
 impl Care {
     /// `session` is what an anchor that serves says of it.
     fn of(agent: &AgentId, session: Option<SessionView>, underway: Option<&Underway>) -> Care {
-        // As the anchor decides it: what never ran was never there to be kept, and what was ended or put aside stays so.
-        let is_kept = |session: &SessionView| {
-            let put_down = matches!(session.state, SessionState::Stopped | SessionState::Inactive);
-            let ever_ran = session.started_at.is_some() || session.generation > Generation::NONE.next();
-            session.keeper == Keeper::Anchor && !put_down && ever_ran
-        };
         let in_hands = underway.is_some_and(|under| {
             let all = under.inflight.kind == Kind::Planned && agent.number().is_some();
             under.child_alive && (all || *agent == AgentId::root())
         });
-        match session.as_ref().is_some_and(is_kept) {
+        match session.is_some_and(|session| session.kept) {
             true => Care::Anchor,
             false if in_hands => Care::Child,
             false => Care::Tick,

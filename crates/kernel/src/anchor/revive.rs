@@ -7,7 +7,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use netsky_model::id::Generation;
 use serde_json::json;
 
 use super::settle::Found;
@@ -17,7 +16,7 @@ use super::table::Life;
 use crate::journal::About;
 use crate::log::say;
 use crate::rpc::EventKind;
-use crate::session::{End, Keeper, Phase};
+use crate::session::Phase;
 
 /// The first pause after a revival that did not hold …
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -83,17 +82,7 @@ pub(super) fn wanted(anchor: &Anchor, about: &About) -> bool {
             .session(&about.session)
             .is_some_and(|known| known.kill_asked && known.generation == about.generation)
     });
-    let ours = anchor.entry(&about.session, |entry| {
-        let down = match &entry.meta.phase {
-            // What never ran was never there to be kept.
-            Phase::Ended { started_at: None, .. } if entry.meta.generation == Generation::NONE.next() => true,
-            Phase::Ended { how, .. } => *how == End::Killed,
-            Phase::Inactive { .. } => true,
-            Phase::Starting | Phase::Running { .. } => false,
-        };
-        entry.meta.spec.keeper == Keeper::Anchor && !down
-    });
-    ours.unwrap_or(false) && !asked_down
+    anchor.entry(&about.session, |entry| entry.meta.is_kept()).unwrap_or(false) && !asked_down
 }
 
 fn lived(phase: &Phase) -> Duration {
@@ -105,11 +94,13 @@ fn lived(phase: &Phase) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use netsky_model::id::Generation;
+
     use super::*;
     use crate::anchor::reap::reap;
     use crate::anchor::stage::{on_stage, rows, session};
     use crate::anchor::state::about;
-    use crate::session::Meta;
+    use crate::session::{Keeper, Meta};
 
     #[test]
     fn a_first_start_that_came_to_nothing_is_not_run_later_and_can_be_put_aside() {

@@ -143,6 +143,9 @@ pub struct SessionView {
     pub model: Option<String>,
     /// Who revives it.
     pub keeper: Keeper,
+    /// Whether the anchor brings it back once it is gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
     /// The program of this generation, once it ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProcessId>,
@@ -193,6 +196,7 @@ impl SessionView {
             runtime: meta.spec.runtime.clone(),
             model: meta.spec.model.clone(),
             keeper: meta.spec.keeper,
+            kept: meta.is_kept(),
             program: meta.program.clone(),
             worker: meta.worker.clone(),
             started_at,

@@ -136,9 +136,9 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a first start that failed is not run later",
         faults: "",
-        file: "crates/kernel/src/anchor/revive.rs",
-        find: "if entry.meta.generation == Generation::NONE.next() => true,",
-        replace: "if entry.meta.generation == Generation::NONE.next() => false,",
+        file: "crates/kernel/src/session.rs",
+        find: "if self.generation == Generation::NONE.next() => true,",
+        replace: "if self.generation == Generation::NONE.next() => false,",
         package: "netsky-kernel",
         target: UNIT,
         test: "anchor::revive::tests::a_first_start_that_came_to_nothing_is_not_run_later_and_can_be_put_aside",
