@@ -2,14 +2,17 @@
 
 use netsky_disk::clock;
 use netsky_disk::process::Signal;
+use netsky_model::stamp::Stamp;
+use serde_json::json;
 
 use crate::stage::{QUIET, Stage};
 
-/// As if the last try of an agent had been made this many seconds ago.
-fn tried_ago(stage: &Stage, agent: &str, secs: u64) {
-    let at = clock::boot().as_millis() as u64 - secs * 1000;
+/// As if the last try of an agent had been made this many seconds ago; on an earlier boot, as this one may be younger.
+fn tried_ago(stage: &Stage, agent: &str, secs: i64) {
+    let wall = clock::wall() - jiff::SignedDuration::from_secs(secs);
+    let at = Stamp { wall, boot_ms: 0, boot_id: "00000000".to_owned() };
     stage.edit(&format!("state/{agent}-restart-attempts"), |attempts| {
-        attempts["at"].as_array_mut().expect("a list").last_mut().expect("a try")["boot_ms"] = at.into();
+        *attempts["at"].as_array_mut().expect("a list").last_mut().expect("a try") = json!(at);
     });
 }
 
