@@ -27,6 +27,7 @@ use crate::observe::{self, Underway};
 use crate::perform;
 use crate::session_up::UpProof;
 use crate::tick::{self, FailedTick, LastTick};
+use crate::up::UP_LIMIT;
 
 /// A constellation at one moment.
 #[derive(Debug, Clone, Serialize)]
@@ -190,6 +191,16 @@ impl Care {
     }
 }
 
+/// What is wrong with an agent0 that lives longer than an `up` waits for it, and proved nothing.
+fn unproved(agent: &AgentStatus, now: &Stamp) -> Option<String> {
+    let lives = now.since(agent.started_at.as_ref()?);
+    let is_late = agent.id == AgentId::root() && !agent.up && lives > UP_LIMIT;
+    is_late.then(|| {
+        let lives = human(lives);
+        format!("{}: runs for {lives} and never called `netsky session up`: no start of it counts", agent.id)
+    })
+}
+
 /// When a tick looks at who is down.
 enum NextTick {
     Within(Duration),
@@ -279,6 +290,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         let known = || anchor_epoch.is_none().then(|| known::session(cx, &desired.agent)).flatten();
         let session = listed.or_else(known);
         let mut agent = agent_status(cx, &desired, session.as_ref(), &mut problems);
+        problems.extend(unproved(&agent, &clock::stamp()));
         if desired.want == Want::Up && !agent.is_there() {
             let care = Care::of(&agent.id, session.filter(|_| anchor_epoch.is_some()), underway.as_ref());
             agent.trying = (care == Care::Tick).then(|| trying(cx, &agent.id)).flatten();
@@ -394,6 +406,9 @@ fn agent_status(
     let up = alive.is_some_and(|session| UpProof::of_session(cx, session).is_some());
     let states = [State::Written, State::Delivered, State::Poisoned];
     let [inbox, unfinished, poison] = counts(cx, agent, states, problems);
+    if desired.want == Want::Up && !cx.bus.knows(agent) {
+        problems.push(format!("mail of {agent}: it has no mailbox; your `netsky up` once more makes it"));
+    }
     AgentStatus {
         id: agent.clone(),
         want: desired.want,
@@ -407,5 +422,35 @@ fn agent_status(
         inbox,
         unfinished,
         poison,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent0_that_proves_nothing_in_time_is_told_of() {
+        let started_at = clock::stamp();
+        let root = AgentStatus {
+            id: AgentId::root(),
+            want: Want::Up,
+            state: None,
+            pid: Some(2),
+            worker_pid: None,
+            generation: None,
+            up: false,
+            started_at: Some(started_at.clone()),
+            trying: None,
+            inbox: 0,
+            unfinished: 0,
+            poison: 0,
+        };
+        let later = |s: u64| Stamp { boot_ms: started_at.boot_ms + s * 1000, ..started_at.clone() };
+        let told = unproved(&root, &later(61)).expect("it is late");
+        assert!(told.starts_with("agent0: runs for 1m 1s and never called `netsky session up`"), "{told}");
+        assert_eq!(unproved(&root, &later(59)), None);
+        assert_eq!(unproved(&AgentStatus { up: true, ..root.clone() }, &later(61)), None);
+        assert_eq!(unproved(&AgentStatus { id: AgentId::numbered(1), ..root }, &later(61)), None);
     }
 }

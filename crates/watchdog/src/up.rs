@@ -24,7 +24,7 @@ use crate::tick::{self, Held, Ticked};
 use crate::{observe, perform, reserve};
 
 /// Longest wait for agent0's proof.
-const UP_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const UP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Most bytes of a wish as JSON: the kernel takes a start of 256 KiB, and a start says more than a wish.
 const MOST: usize = 192 << 10;
@@ -110,12 +110,13 @@ fn say_wishes(cx: &Context<'_>, plan: &Plan, client: &mut Client) -> Result<Vec<
     let sessions = client.list()?;
     refuse_others(cx, plan, &sessions)?;
     for desired in ours(cx, plan).iter().chain(&plan.slots) {
-        want(cx, client, &sessions, desired)?;
-        // What keeps a clone's mailbox from being made keeps only that clone from being started: the tick tells of it.
+        // First: nobody is ever wanted without a mailbox but where it cannot be made. For a clone's the tick tells of it,
+        // and only that clone is not started.
         let made = cx.bus.create(&desired.agent);
         if desired.agent == AgentId::root() {
             made?;
         }
+        want(cx, client, &sessions, desired)?;
     }
     Ok(sessions)
 }

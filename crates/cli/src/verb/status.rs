@@ -67,7 +67,7 @@ fn footer(report: &StatusReport) -> String {
         Some(epoch) => format!("anchor: serves, epoch {epoch}"),
         None if report.silent_anchor => "anchor: does not answer".to_owned(),
         None if report.agents.iter().any(|agent| agent.want == Want::Up) => {
-            "anchor: nobody serves; `netsky watchdog tick` starts it and repairs".to_owned()
+            "anchor: nobody serves; the next tick starts it, and `netsky watchdog tick` is one".to_owned()
         }
         None => "anchor: not running, and nothing is wanted".to_owned(),
     };

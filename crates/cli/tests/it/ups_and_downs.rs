@@ -187,6 +187,18 @@ fn status_shows_the_others_when_a_mailbox_is_broken() {
     assert!(exit == 1 && line.contains("agent1") && line.contains("the others are up"), "{exit} {line}");
 }
 
+#[test]
+fn status_says_that_a_mailbox_is_gone_and_up_makes_it_again() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.until("a clone that is up", |stage| (stage.agent("agent1")["up"] == true).then_some(()));
+    let mailbox = stage.home().join("channels/agent/agent1");
+    std::fs::rename(&mailbox, stage.home().join("away")).expect("moved");
+    assert!(problems(&stage).contains("mail of agent1: it has no mailbox; "));
+    stage.ok(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+    assert!(!problems(&stage).contains("no mailbox"));
+    stage.ok(&["channel", "send", "agent1", "x", "--from", "owner"]);
+}
+
 /// An `up` that waits for its agent0, which says nothing, and is stopped meanwhile.
 fn up_that_waits(stage: &Stage, program: &str) -> (Child, ProcessId) {
     let mut up = stage.command(&["up", "0", "--tick", "10m", "--", "/bin/sleep", program]);
