@@ -63,10 +63,10 @@ fn own_pid() -> u32 {
     std::process::id()
 }
 
-/// This process.
+/// This process, for tests; a program takes [`identity`].
 ///
 /// # Panics
-/// If `/proc` cannot be read, as without a free descriptor; where that must be an error, take [`identity`].
+/// If `/proc` cannot be read, as without a free descriptor.
 pub fn me() -> ProcessId {
     identity().expect("this process runs, so /proc knows it")
 }

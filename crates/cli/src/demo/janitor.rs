@@ -27,7 +27,7 @@ pub(crate) struct Janitor {
 impl Janitor {
     /// Starts one for this process.
     pub(crate) fn hire(place: &Place, keep: bool) -> Result<Janitor, Error> {
-        let me = process::me();
+        let me = process::identity()?;
         let mut args = vec!["demo-janitor".to_owned(), place.folder().display().to_string()];
         args.extend(["--pid".to_owned(), me.pid.to_string()]);
         args.extend(["--start-time".to_owned(), me.start_time.to_string()]);

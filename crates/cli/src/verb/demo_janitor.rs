@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, _cx: &Context) -> Result<(), Error> {
-        let demo = ProcessId { pid: self.pid, start_time: self.start_time, ..process::me() };
+        let demo = ProcessId { pid: self.pid, start_time: self.start_time, ..process::identity()? };
         live(&Place::at(&self.folder), &demo, self.keep)
     }
 }

@@ -284,6 +284,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "worlds::namespaces::a25_a_proc_of_another_namespace_is_not_believed",
     },
     Safeguard {
+        name: "the clock of a time namespace",
+        faults: "T8 A25",
+        file: "crates/disk/src/namespace.rs",
+        find: "if time.is_ok_and(|time| time != INITIAL_TIME) {",
+        replace: "if time.is_ok_and(|time| time == 0) {",
+        package: "netsky",
+        target: IT,
+        test: "worlds::namespaces::a25_the_clock_of_a_time_namespace_is_not_believed",
+    },
+    Safeguard {
         name: "another boot is dead",
         faults: "T8",
         file: "crates/disk/src/process.rs",

@@ -37,7 +37,7 @@ struct Taken {
 pub(super) fn live(agent: &Agent) -> Result<(), Error> {
     // Kept for life, and free again the moment this process is gone: whoever cannot take it is a second agent0.
     let Some(_only) = Lock::try_take(agent.place.root_lock())? else {
-        let note = serde_json::json!({ "second": netsky_disk::process::me(), "at": clock::stamp() });
+        let note = serde_json::json!({ "second": netsky_disk::process::identity()?, "at": clock::stamp() });
         state::write_json(agent.place.second_root(), &note)?;
         return Err(Error::new(Kind::Failed, "another agent0 is alive"));
     };

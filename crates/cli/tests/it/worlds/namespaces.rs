@@ -236,13 +236,36 @@ fn a25_a_proc_of_another_namespace_is_not_believed() {
     }
     let stage = home_with_mail(&["kept"]);
     // A namespace whose `/proc` is still the one outside: every pid in it is somebody else.
-    let inner = stage.command(&DRAIN);
-    let mut command = Command::new("/usr/bin/unshare");
-    command.args(["--pid", "--fork"]).arg(inner.get_program()).args(inner.get_args()).env_clear();
-    command.envs(inner.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    let output = command.output().expect("unshare");
+    let output = within(&["--pid", "--fork"], stage.command(&DRAIN));
     let line = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(1), "{line}");
     assert!(line.lines().count() == 1 && line.contains("mount a /proc of this one"), "{line}");
     assert!(stage.ok(&DRAIN).contains("kept"));
+}
+
+#[test]
+fn a25_the_clock_of_a_time_namespace_is_not_believed() {
+    if Namespace::new().is_none() {
+        return;
+    }
+    const TIME: [&str; 4] = ["--time", "--boottime", "1000", "--fork"];
+    let stage = home_with_mail(&["kept"]);
+    if !within(&TIME, Command::new("/bin/true")).status.success() {
+        return skipped("time namespaces");
+    }
+    for args in [&DRAIN[..], &["demo"]] {
+        let output = within(&TIME, stage.command(args));
+        let line = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(1), "{args:?} {line}");
+        assert!(line.lines().count() == 1 && line.contains("in a time namespace"), "{args:?} {line}");
+    }
+    assert!(stage.ok(&DRAIN).contains("kept"));
+}
+
+/// Runs a program in namespaces of its own.
+fn within(namespaces: &[&str], inner: Command) -> Output {
+    let mut command = Command::new("/usr/bin/unshare");
+    command.args(namespaces).arg(inner.get_program()).args(inner.get_args()).env_clear();
+    command.envs(inner.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    command.output().expect("unshare")
 }
