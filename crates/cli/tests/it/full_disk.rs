@@ -1,7 +1,7 @@
 //! FM-send-enospc on a file system that is really full: a refusal that leaves nothing, and mail that still moves.
 
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 /// Runs in a mount namespace of its own with a small file system in memory; says each exit code.
 const SCRIPT: &str = r#"
@@ -87,26 +87,36 @@ rm "$PLACE/fill"
 "$NETSKY" down >/dev/null
 "#;
 
+/// What a script said.
+pub(crate) struct Said {
+    pub(crate) out: String,
+    pub(crate) err: String,
+    /// Where its file system was.
+    place: PathBuf,
+}
+
 /// Runs a script in a mount namespace of its own, with `NETSKY` the program and `PLACE` the folder to mount on; none, and
 /// told as skipped, where there may be no such namespace.
-pub(crate) fn apart(script: &str, place: &Path) -> Option<Output> {
+pub(crate) fn apart(script: &str) -> Option<Said> {
     const APART: [&str; 3] = ["--user", "--map-root-user", "--mount"];
     let may = Command::new("unshare").args(APART).arg("true").stdin(Stdio::null()).output();
     if !may.as_ref().is_ok_and(|may| may.status.success()) {
         crate::skipped::skipped(&format!("a mount namespace of its own: {may:?}"));
         return None;
     }
+    let place = tempfile::tempdir().expect("a temporary folder");
     let output = Command::new("unshare")
         .args(APART)
         .args(["sh", "-c", script])
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("NETSKY", env!("CARGO_BIN_EXE_netsky"))
-        .env("PLACE", place)
+        .env("PLACE", place.path())
         .stdin(Stdio::null())
         .output()
         .expect("it ran a moment ago");
-    Some(output)
+    let [out, err] = [output.stdout, output.stderr].map(|said| String::from_utf8(said).expect("UTF-8"));
+    Some(Said { out, err, place: place.path().to_owned() })
 }
 
 /// The anchor ends on a full disk, then agent0; the ticker lives on.
@@ -135,9 +145,7 @@ rm "$PLACE/fill"
 
 #[test]
 fn status_says_who_comes_back_and_when_where_a_full_disk_keeps_the_anchor_down() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let Some(output) = apart(NO_ANCHOR, place.path()) else { return };
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let Some(Said { out, err, .. }) = apart(NO_ANCHOR) else { return };
     let lines: Vec<&str> = out.lines().collect();
     let [anchor, both, agent0] = lines[..] else { panic!("{out}{err}") };
     for line in [anchor, both] {
@@ -148,9 +156,7 @@ fn status_says_who_comes_back_and_when_where_a_full_disk_keeps_the_anchor_down()
 
 #[test]
 fn status_itself_says_that_agent0_is_down_for_want_of_room_and_what_to_do() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let Some(output) = apart(DOWN, place.path()) else { return };
-    let out = String::from_utf8_lossy(&output.stdout);
+    let Some(Said { out, err, .. }) = apart(DOWN) else { return };
     let told: Vec<bool> = out
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["problems"].to_string())
@@ -159,25 +165,20 @@ fn status_itself_says_that_agent0_is_down_for_want_of_room_and_what_to_do() {
                 && problems.contains("make room and the next tick")
         })
         .collect();
-    assert_eq!(told, [false, true, false], "alive, dead, with room: {output:?}");
-    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(told, [false, true, false], "alive, dead, with room: {out}{err}");
     assert!(err.contains("agent0 cannot be started: the disk of ") && err.contains("up 5\n"), "{err}");
 }
 
 #[test]
 fn fm_send_enospc_the_record_says_that_the_disk_is_full_and_what_to_do() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let Some(output) = apart(RECORD, place.path()) else { return };
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let Some(Said { out, err, .. }) = apart(RECORD) else { return };
     assert_eq!(out.lines().collect::<Vec<_>>(), ["rebuild 5", "rebuild 0"], "{err}");
     assert!(err.lines().count() == 1 && err.contains("is full; nothing was lost, make room"), "{err}");
 }
 
 #[test]
 fn fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let Some(output) = apart(RETENTION, place.path()) else { return };
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let Some(Said { out, err, .. }) = apart(RETENTION) else { return };
     let lines: Vec<_> = out.lines().collect();
     assert_eq!(
         lines,
@@ -188,10 +189,7 @@ fn fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk() {
 
 #[test]
 fn fm_send_enospc_a_full_disk_refuses_a_send_and_still_moves_what_is_there() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let Some(output) = apart(SCRIPT, place.path()) else { return };
-    assert!(!output.stdout.is_empty(), "the script came to nothing: {output:?}");
-    let out = String::from_utf8(output.stdout).expect("UTF-8");
+    let Some(Said { out, err, place }) = apart(SCRIPT) else { return };
     assert_eq!(
         out.lines().collect::<Vec<_>>(),
         [
@@ -206,14 +204,14 @@ fn fm_send_enospc_a_full_disk_refuses_a_send_and_still_moves_what_is_there() {
             "written second",
             "written chosen",
             "acked before",
-        ]
+        ],
+        "{err}"
     );
-    let err = String::from_utf8(output.stderr).expect("UTF-8");
     let lines: Vec<&str> = err.lines().collect();
     assert_eq!(lines.len(), 2, "{err}");
     for line in lines {
         assert!(line.starts_with("netsky: failed to "), "{line}");
-        assert!(line.contains(place.path().to_str().expect("UTF-8")), "names the path: {line}");
+        assert!(line.contains(place.to_str().expect("UTF-8")), "names the path: {line}");
         assert!(line.contains("No space left on device (os error 28)"), "{line}");
         assert!(line.ends_with("; nothing was lost, make room and repeat"), "{line}");
     }

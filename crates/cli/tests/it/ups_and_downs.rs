@@ -8,6 +8,7 @@ use netsky_disk::process::{Signal, identify, identify_child};
 use netsky_model::process::ProcessId;
 use serde_json::Value;
 
+use crate::full_disk::{Said, apart};
 use crate::screen::refusal;
 use crate::stage::{QUIET, Stage};
 
@@ -395,9 +396,7 @@ rm "$PLACE/fill"
 
 #[test]
 fn fm_down_enospc_a_full_disk_keeps_nobody_from_being_ended_for_good() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let Some(output) = crate::full_disk::apart(FULL, place.path()) else { return };
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let Some(Said { out, err, .. }) = apart(FULL) else { return };
     let (said, status) = out.trim_end().rsplit_once('\n').unwrap_or_else(|| panic!("{out}{err}"));
     assert!(said.contains("ended agent0, ") && said.contains("down 0\n"), "{out}{err}");
     assert!(said.ends_with("tick 0"), "{out}{err}");
@@ -430,9 +429,7 @@ rm "$PLACE/fill" "$PLACE/more"
 
 #[test]
 fn fm_down_enospc_where_nobody_runs_a_full_disk_is_no_trouble_of_a_down_and_an_up_names_it() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let Some(output) = crate::full_disk::apart(NOBODY, place.path()) else { return };
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let Some(Said { out, err, .. }) = apart(NOBODY) else { return };
     let nothing = "nothing was running\ndown 0\n";
     assert_eq!(out, format!("{nothing}{nothing}{nothing}up 5\ndown 0\n"), "{err}");
     assert!(err.lines().count() == 1 && err.contains("no room to set aside for `netsky down`"), "{err}");
@@ -455,9 +452,7 @@ rm "$PLACE/fill"
 
 #[test]
 fn fm_down_enospc_who_is_dead_needs_no_down_whatever_was_noted() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let Some(output) = crate::full_disk::apart(UNNOTED, place.path()) else { return };
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let Some(Said { out, err, .. }) = apart(UNNOTED) else { return };
     assert_eq!(out, "nothing was running\ndown 0\ndown 0\n", "{err}");
 }
 
@@ -489,9 +484,7 @@ rm "$PLACE/fill"
 
 #[test]
 fn fm_down_enospc_who_lives_is_ended_where_no_anchor_can_be_started() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let Some(output) = crate::full_disk::apart(LEFT, place.path()) else { return };
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let Some(Said { out, err, .. }) = apart(LEFT) else { return };
     let (status, said) = out.split_once('\n').unwrap_or_else(|| panic!("{out}{err}"));
     let ended = "ended agent0, agent1, agentinfinity, netsky-ticker\ndown 0\n";
     assert_eq!(said, format!("{ended}nothing was running\ndown 0\ndown 0\n"), "{err}");
@@ -537,10 +530,8 @@ life
 
 #[test]
 fn fm_down_enospc_ends_nobody_where_nothing_is_set_aside_and_counts_against_no_message() {
-    let place = tempfile::tempdir().expect("a temporary folder");
     let script = [FIVE, NO_ROOM].concat();
-    let Some(output) = crate::full_disk::apart(&script, place.path()) else { return };
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let Some(Said { out, err, .. }) = apart(&script) else { return };
     assert_eq!(out, "down 5\nagent0 lives\ndown 0\nwritten\n", "{err}");
     assert!(err.lines().count() == 1 && err.contains("No space left on device"), "{err}");
 }
@@ -559,10 +550,8 @@ life
 
 #[test]
 fn fm_down_enospc_kill_what_a_down_that_died_had_ended_counts_against_no_message() {
-    let place = tempfile::tempdir().expect("a temporary folder");
     let script = [FIVE, ENDED].concat();
-    let Some(output) = crate::full_disk::apart(&script, place.path()) else { return };
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let Some(Said { out, err, .. }) = apart(&script) else { return };
     assert_eq!(out, "nothing was running\ndown 0\nwritten\n", "{err}");
 }
 
@@ -584,9 +573,7 @@ done
 
 #[test]
 fn fm_down_enospc_kill_a_down_that_died_when_it_had_made_room_counts_against_no_message() {
-    let place = tempfile::tempdir().expect("a temporary folder");
     let script = [FIVE, KILLED].concat();
-    let Some(output) = crate::full_disk::apart(&script, place.path()) else { return };
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let Some(Said { out, err, .. }) = apart(&script) else { return };
     assert!(out.contains("\"envelopes\":[]") && out.ends_with("down 0\n"), "{out}{err}");
 }
