@@ -169,8 +169,14 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
 impl Ticked {
     /// Each problem once: several steps may meet the same one.
     pub(crate) fn each_once(mut self) -> Ticked {
-        let mut told = std::collections::HashSet::new();
-        self.problems.retain(|problem| told.insert(problem.clone()));
+        let mut told: Vec<String> = Vec::new();
+        for problem in self.problems {
+            // The same with more words before it: one broken mailbox is met by its mail and by the start of its agent.
+            if !told.iter().any(|before| before.ends_with(&problem)) {
+                told.push(problem);
+            }
+        }
+        self.problems = told;
         self
     }
 }
@@ -271,8 +277,8 @@ mod tests {
 
     #[test]
     fn a_problem_that_several_steps_met_is_told_once() {
-        let problems = ["full", "gone", "full"].map(str::to_owned).into();
+        let problems = ["mail: full", "gone", "full", "gone"].map(str::to_owned).into();
         let ticked = Ticked { problems, ..Ticked::default() }.each_once();
-        assert_eq!(ticked.problems, ["full", "gone"]);
+        assert_eq!(ticked.problems, ["mail: full", "gone"]);
     }
 }

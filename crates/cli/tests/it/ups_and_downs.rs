@@ -185,7 +185,8 @@ fn status_shows_the_others_when_a_mailbox_is_broken() {
     );
     stage.ok(&["down"]);
     let (exit, line) = stage.refused(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
-    assert!(exit == 1 && line.contains("agent1") && line.contains("the others are up"), "{exit} {line}");
+    assert!(exit == 1 && line.contains("mail of agent1: "), "{exit} {line}");
+    assert!(line.contains("the others are up") && line.matches("agent1/inbox").count() == 1, "{line}");
 }
 
 #[test]
