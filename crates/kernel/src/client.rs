@@ -34,6 +34,8 @@ const GREETING: Duration = Duration::from_secs(5);
 const WHOAMI: Duration = Duration::from_secs(2);
 /// How long an anchor may take from its start to its greeting.
 const STARTUP: Duration = Duration::from_secs(15);
+/// How long one that is stopping is waited for: longer than what it ends may take.
+const STOPPING: Duration = Duration::from_secs(20);
 /// How often a starter starts: again only when the one before ended and nobody serves.
 const STARTS: u32 = 5;
 /// How often a starter looks whether the anchor greets.
@@ -176,7 +178,7 @@ impl Client {
         Ok(answer.session)
     }
 
-    /// Connects, and starts `program serve --root ROOT` before if nobody serves.
+    /// Connects, and starts `program serve --root ROOT` before if nobody serves. One that is stopping is waited for first.
     ///
     /// The anchor is detached from this process, its session, its terminal and its environment marks: it does not end with
     /// whoever happened to start it.
@@ -184,7 +186,13 @@ impl Client {
     /// # Errors
     /// As [`Client::connect`]; also when the anchor cannot be started or does not greet in time.
     pub fn ensure(root: &Path, program: &Path) -> Result<Client, ClientError> {
-        match Client::connect(root) {
+        let until = clock::boot() + STOPPING;
+        let mut served = Client::connect(root);
+        while served.as_ref().is_ok_and(|client| client.hello.stopping) && clock::boot() < until {
+            clock::pause(STARTUP_STEP);
+            served = Client::connect(root);
+        }
+        match served {
             Err(ClientError::NotServing { .. }) => {}
             other => return other,
         }

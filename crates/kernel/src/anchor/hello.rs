@@ -13,5 +13,6 @@ pub(super) fn hello(anchor: &Anchor) -> Answer {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         anchor: anchor.me.clone(),
         capabilities: METHODS.iter().map(|&method| method.to_owned()).collect(),
+        stopping: anchor.is_stopping(),
     }
 }

@@ -26,6 +26,9 @@ pub struct Answer {
     pub anchor: ProcessId,
     /// The methods it knows.
     pub capabilities: Vec<String>,
+    /// Whether it is stopping: it starts nothing any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopping: bool,
 }
 
 impl super::Method for Hello {
