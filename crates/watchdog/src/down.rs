@@ -77,7 +77,10 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     }
     let handed_over = hand_over(cx, &wishes, underway.as_ref(), &mut problems)?;
     // Last: until then a repeat finds whose handoff it was.
-    state::remove(cx.layout.restart_inflight())?;
+    if handed_over.is_some() {
+        state::remove(cx.layout.restart_inflight())?;
+    }
+    let handed_over = handed_over.unwrap_or_default();
     if left.is_empty() {
         return Ok(Downed { ended, anchor_stopped, handed_over, problems });
     }
@@ -145,16 +148,17 @@ fn stop_restart(cx: &Context<'_>) -> Result<Option<Inflight>> {
     Ok(inflight)
 }
 
-/// What somebody left to the agent0 of a restart is for whoever is agent0 next; whether it was delivered only now.
+/// What somebody left to the agent0 of a restart is for whoever is agent0 next; whether it was delivered only now. None
+/// where its mailbox does not say whether it is there: the next `down` asks again, or the restart goes on after an `up`.
 fn hand_over(
     cx: &Context<'_>,
     wishes: &[Desired],
     inflight: Option<&Inflight>,
     problems: &mut Vec<String>,
-) -> Result<bool> {
+) -> Result<Option<bool>> {
     let claimed = state::exists(cx.layout.restart_processing())?;
     if !claimed && !state::claim(cx.layout.restart_request(), cx.layout.restart_processing())? {
-        return Ok(false);
+        return Ok(Some(false));
     }
     // One that no restart has begun with is told apart by when agent0 went down, which a repeat of this finds as it is.
     let root = wishes.iter().find(|wish| wish.agent == AgentId::root());
@@ -163,28 +167,36 @@ fn hand_over(
         (None, Some(root)) => went_down(root),
         (None, None) => random::restart_id(),
     };
-    cx.bus.create(&AgentId::root())?;
+    let waits = |error: &dyn std::fmt::Display| {
+        let place = cx.layout.restart_processing();
+        format!("the message of the restart that was asked for waits in {}: {error}", place.display())
+    };
+    let there =
+        cx.bus.create(&AgentId::root()).and_then(|()| cx.bus.has(&AgentId::root(), &handoff::id(&id)));
+    let there = match there {
+        Ok(there) => there,
+        Err(error) => {
+            problems.push(waits(&error));
+            return Ok(None);
+        }
+    };
     if let Err(error) = handoff::source(cx, &id) {
         // It would not read the next time either; out of the way it can still be looked into.
         problems.push(format!("{error}; the restart that was asked for is set aside"));
         perform::archive_request(cx, &id, "refused")?;
-        return Ok(false);
+        return Ok(Some(false));
     }
-    let there = cx.bus.has(&AgentId::root(), &handoff::id(&id))?;
     if let Err(error) = handoff::deliver(cx, &id) {
         if cx.bus.has(&AgentId::root(), &handoff::id(&id))? {
             // Under another id it would be there twice: who repeats this must find this one.
             return Err(error);
         }
         // Everything has ended all the same; the next `down` delivers it, or the restart after the next `up`.
-        problems.push(format!(
-            "the message of the restart that was asked for waits in {}: {error}",
-            cx.layout.restart_processing().display()
-        ));
-        return Ok(false);
+        problems.push(waits(&error));
+        return Ok(Some(false));
     }
     perform::archive_request(cx, &id, "stopped")?;
-    Ok(!there)
+    Ok(Some(!there))
 }
 
 fn went_down(root: &Desired) -> RestartId {
