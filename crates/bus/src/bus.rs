@@ -87,7 +87,8 @@ impl<'w> Bus<'w> {
 
     /// The channel of an agent that is known, for who only looks: nothing is made.
     pub(crate) fn channel_as_is(&self, agent: &AgentId) -> Result<Channel> {
-        if !self.knows(agent) {
+        // What is no folder is not *no channel*: opening it says what is wrong.
+        if !self.knows(agent) && !netsky_disk::state::exists(self.layout.channel(agent))? {
             return Err(Error::NoChannel(agent.clone()));
         }
         Ok(Channel::as_is(&self.layout, agent))

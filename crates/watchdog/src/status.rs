@@ -1,5 +1,6 @@
 //! `netsky status`: what should be and what is. Looking starts nothing and changes nothing.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use netsky_disk::layout::KernelLayout;
@@ -117,6 +118,7 @@ impl Trying {
         let Trying { next_in_s, recent, crashloop } = self;
         let next = match next_in_s {
             0 => format!("next try {tick}"),
+            _ if *tick == NextTick::Never => format!("next try {tick}"),
             s if *crashloop => format!("next try in {}", human(Duration::from_secs(*s))),
             s => format!("next try in {s} s"),
         };
@@ -160,10 +162,22 @@ fn failed_restart(cx: &Context<'_>, underway: Option<&Underway>) -> Option<Strin
 }
 
 /// The last restart, where agent0 runs on all the same.
-fn in_vain(cx: &Context<'_>, underway: Option<&Underway>) -> Option<String> {
+fn in_vain(cx: &Context<'_>, underway: Option<&Underway>, queued: bool) -> Option<String> {
     let failed = failed_restart(cx, underway)?;
-    let kept = cx.layout.restart_archive();
-    Some(format!("{failed}; agent0 runs on, and what it was asked with is kept in {}", kept.display()))
+    let kept = match queued {
+        true => ", and what was asked for waits for the next tick".to_owned(),
+        false => kept_request(cx).map_or_else(String::new, |kept| {
+            format!(", and what it was asked with is kept in {}", kept.display())
+        }),
+    };
+    Some(format!("{failed}; agent0 runs on{kept}"))
+}
+
+/// What the last restart was asked with, where it failed and left that to people.
+fn kept_request(cx: &Context<'_>) -> Option<PathBuf> {
+    let why = observe::revive_failed(cx.layout)?.why;
+    let kept = cx.layout.archived_request(&why.split_once(':')?.0.parse().ok()?, "failed");
+    state::exists(&kept).unwrap_or(false).then_some(kept)
 }
 
 /// Who starts somebody that is down.
@@ -202,6 +216,7 @@ fn unproved(agent: &AgentStatus, now: &Stamp) -> Option<String> {
 }
 
 /// When a tick looks at who is down.
+#[derive(PartialEq)]
 enum NextTick {
     Within(Duration),
     /// When something happens, or once the ticker is back.
@@ -229,6 +244,23 @@ impl std::fmt::Display for NextTick {
             NextTick::Never => f.write_str("with the next tick, which nobody wakes: repeat your `netsky up`"),
         }
     }
+}
+
+/// What a `down` or an `up` that was killed left in the middle, which no tick takes up; one at work holds the lock.
+fn cut_short(cx: &Context<'_>, agents: &[AgentStatus]) -> Result<Option<String>> {
+    let is_wanted = |agent: &&AgentStatus| agent.want == Want::Up;
+    let rootless = agents.iter().any(|agent| agent.id == AgentId::root() && agent.want == Want::Stopped);
+    let wanted =
+        agents.iter().filter(|agent| rootless && is_wanted(agent)).map(|agent| (agent, "still wanted"));
+    let alive = agents.iter().filter(|agent| !is_wanted(agent) && agent.is_there());
+    let left: Vec<String> = wanted
+        .chain(alive.map(|agent| (agent, "not wanted and runs on")))
+        .map(|(agent, how)| format!("{} is {how}", agent.id))
+        .collect();
+    if left.is_empty() || Lock::is_held(cx.layout.watchdog_lock())? {
+        return Ok(None);
+    }
+    Ok(Some(format!("an `up` or a `down` was cut short: {}; repeat it", left.join(", "))))
 }
 
 /// Whether the disk is too full to start who is down, or an anchor: no tick may have come since that could say so.
@@ -306,10 +338,12 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     }));
     let down: Vec<AgentId> = cares.into_iter().map(|(desired, ..)| desired.agent).collect();
     let runs_on = agents.iter().any(|agent| agent.id == AgentId::root() && agent.is_there());
-    problems.extend(in_vain(cx, underway.as_ref()).filter(|_| runs_on));
+    problems.extend(in_vain(cx, underway.as_ref(), restart_queued).filter(|_| runs_on));
     let no_anchor =
         anchor_epoch.is_none() && !silent_anchor && agents.iter().any(|agent| agent.want == Want::Up);
-    problems.extend(no_room_for(cx, &down, no_anchor, &next));
+    let is_down = || no_anchor.then(|| format!("the anchor: nobody serves; it is started {next}"));
+    problems.extend(no_room_for(cx, &down, no_anchor, &next).or_else(is_down));
+    problems.extend(cut_short(cx, &agents)?);
     let last_tick = last_tick(cx, &agents, &down, &problems);
     // What the last tick told stands there already.
     let told = |what: &String| last_tick.as_ref().is_some_and(|last| last.problems.contains(what));
@@ -318,7 +352,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     Ok(StatusReport {
         anchor_epoch,
         silent_anchor,
-        others: others(cx, &agents, &mut problems)?,
+        others: others(cx, &agents, &mut problems),
         agents,
         restart: underway.map(|under| RestartView {
             id: under.inflight.id.to_string(),
@@ -352,7 +386,7 @@ fn last_tick(
     let mut last: LastTick = state::read_json(cx.layout.tick("watchdog")).ok()??;
     last.problems.retain(|told| {
         let is_about = |agent: &&AgentStatus| told.starts_with(&format!("{}: ", agent.id));
-        let is_said = problems.iter().any(|said| said.starts_with(told.as_str()));
+        let is_said = problems.iter().any(|said| said.contains(told.as_str()));
         !is_said && agents.iter().find(is_about).is_none_or(|agent| down.contains(&agent.id))
     });
     Some(last)
@@ -366,14 +400,11 @@ fn counts<const N: usize>(
     states: [State; N],
     problems: &mut Vec<String>,
 ) -> [usize; N] {
-    if !cx.bus.knows(agent) {
-        return [0; N];
-    }
     let mut why = None;
     let counted = states.map(|state| match cx.bus.count(agent, state) {
         Ok(count) => count,
         Err(error) => {
-            why = Some(format!("mail of {agent}: {error}"));
+            why.get_or_insert_with(|| format!("mail of {agent}: {error}"));
             0
         }
     });
@@ -381,15 +412,19 @@ fn counts<const N: usize>(
     counted
 }
 
-fn others(cx: &Context<'_>, agents: &[AgentStatus], problems: &mut Vec<String>) -> Result<Vec<Mailbox>> {
+fn others(cx: &Context<'_>, agents: &[AgentStatus], problems: &mut Vec<String>) -> Vec<Mailbox> {
     let mut others = Vec::new();
-    for id in cx.bus.agents()?.into_iter().filter(|id| agents.iter().all(|agent| agent.id != *id)) {
+    let all = cx.bus.agents().unwrap_or_else(|error| {
+        problems.push(format!("mail: {error}"));
+        Vec::new()
+    });
+    for id in all.into_iter().filter(|id| agents.iter().all(|agent| agent.id != *id)) {
         let [inbox, poison] = counts(cx, &id, [State::Written, State::Poisoned], problems);
         if inbox + poison > 0 {
             others.push(Mailbox { id, inbox, poison });
         }
     }
-    Ok(others)
+    others
 }
 
 fn agent_status(
@@ -405,10 +440,16 @@ fn agent_status(
     let alive = session.filter(|session| session.state.may_live() && !gone);
     let up = alive.is_some_and(|session| UpProof::of_session(cx, session).is_some());
     let states = [State::Written, State::Delivered, State::Poisoned];
-    let [inbox, unfinished, poison] = counts(cx, agent, states, problems);
-    if desired.want == Want::Up && !cx.bus.knows(agent) {
-        problems.push(format!("mail of {agent}: it has no mailbox; your `netsky up` once more makes it"));
-    }
+    let [inbox, unfinished, poison] = match state::exists(cx.layout.channel(agent)) {
+        // Who was never started has none, and to these two a send makes one.
+        Ok(false) => {
+            if desired.want == Want::Up && !cx.bus.knows(agent) {
+                problems.push(format!("mail of {agent}: it has no channel; `netsky up` once more makes it"));
+            }
+            [0; 3]
+        }
+        _ => counts(cx, agent, states, problems),
+    };
     AgentStatus {
         id: agent.clone(),
         want: desired.want,

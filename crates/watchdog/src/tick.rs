@@ -198,6 +198,7 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
             ticked.done.push(format!("started the anchor (epoch {epoch}), which revives what it keeps"));
             client
         }
+        Ok(stopping) if wanted && stopping.hello().stopping => cx.anchor()?,
         served => served?,
     };
     let seen = observe(cx, &mut client, wishes, &mut ticked.problems)?;

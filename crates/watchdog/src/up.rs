@@ -90,9 +90,11 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
         reserve::need(cx)?;
         let mut client = cx.anchor()?;
         held.got_on()?;
-        let sessions = say_wishes(cx, plan, &mut client)?;
+        let (sessions, unmade) = say_wishes(cx, plan, &mut client)?;
         held.got_on()?;
-        let mut ticked = tick::run(cx, &mut held)?.each_once();
+        let mut ticked = tick::run(cx, &mut held)?;
+        ticked.problems.splice(0..0, unmade);
+        let mut ticked = ticked.each_once();
         ticked.done.extend(kept(cx, plan)?);
         let before = sessions.into_iter().find(|session| session.name == root);
         (before.map_or(Generation::NONE, |session| session.generation), ticked)
@@ -104,21 +106,23 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
     Ok(Upped { ticked, proof })
 }
 
-/// Write what should run, if nobody lives for something else; the sessions it was decided by.
-fn say_wishes(cx: &Context<'_>, plan: &Plan, client: &mut Client) -> Result<Vec<SessionView>> {
+/// Write what should run, if nobody lives for something else; the sessions it was decided by, and whose mailbox could not
+/// be made.
+fn say_wishes(cx: &Context<'_>, plan: &Plan, client: &mut Client) -> Result<(Vec<SessionView>, Vec<String>)> {
     let _wishes = perform::hold_wishes(cx)?;
     let sessions = client.list()?;
     refuse_others(cx, plan, &sessions)?;
+    // Without its mailbox no agent0 is started; then nothing is changed.
+    cx.bus.create(&AgentId::root())?;
+    let mut unmade = Vec::new();
     for desired in ours(cx, plan).iter().chain(&plan.slots) {
-        // First: nobody is ever wanted without a mailbox but where it cannot be made. For a clone's the tick tells of it,
-        // and only that clone is not started.
-        let made = cx.bus.create(&desired.agent);
-        if desired.agent == AgentId::root() {
-            made?;
+        // First: nobody is ever wanted without a mailbox but where it cannot be made, which keeps only that one down.
+        if let Err(error) = cx.bus.create(&desired.agent) {
+            unmade.push(format!("mail of {}: {error}", desired.agent));
         }
         want(cx, client, &sessions, desired)?;
     }
-    Ok(sessions)
+    Ok((sessions, unmade))
 }
 
 /// Who lives for a wish with another program or folder is not changed under its feet.
@@ -352,6 +356,7 @@ fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generat
         // its try still holds the lock, or has noted its restart.
         let later = (state::exists(failed)? || has_to_wait(cx)?)
             && !Lock::is_held(cx.layout.watchdog_lock())?
+            && !is_to_be_replaced(cx, session.generation)?
             && !state::exists(cx.layout.restart_inflight())?;
         if proof.is_some() {
             return if later { Err(Error::EndedAfterUp(how())) } else { Ok(None) };

@@ -194,11 +194,68 @@ fn status_says_that_a_mailbox_is_gone_and_up_makes_it_again() {
     let stage = Stage::up(1, QUIET, "10m");
     stage.until("a clone that is up", |stage| (stage.agent("agent1")["up"] == true).then_some(()));
     let mailbox = stage.home().join("channels/agent/agent1");
+    let up = ["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", QUIET];
     std::fs::rename(&mailbox, stage.home().join("away")).expect("moved");
-    assert!(problems(&stage).contains("mail of agent1: it has no mailbox; "));
-    stage.ok(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
-    assert!(!problems(&stage).contains("no mailbox"));
+    assert!(problems(&stage).contains("mail of agent1: it has no channel; "));
+    std::fs::write(&mailbox, "").expect("written");
+    let told = problems(&stage);
+    assert!(told.contains("channels/agent/agent1/inbox: Not a directory"), "{told}");
+    let (exit, line) = stage.refused(&up);
+    assert!(exit == 1 && line.contains("mail of agent1: ") && line.contains("the others are up"), "{line}");
+    std::fs::remove_file(&mailbox).expect("there");
+    stage.ok(&up);
+    assert!(!problems(&stage).contains("mail of agent1"));
     stage.ok(&["channel", "send", "agent1", "x", "--from", "owner"]);
+}
+
+#[test]
+fn status_says_what_an_up_or_a_down_that_was_killed_left_in_the_middle() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.hold_triggers();
+    assert!(!problems(&stage).contains("cut short"));
+    stage.edit("state/desired/agent0.json", |wish| wish["want"] = "stopped".into());
+    let told = problems(&stage);
+    assert!(told.contains("agent1 is still wanted, agentinfinity is still wanted, netsky-ticker"), "{told}");
+    assert!(told.contains("agent0 is not wanted and runs on; repeat it"), "{told}");
+    stage.ok(&["down"]);
+    assert!(!problems(&stage).contains("cut short"));
+}
+
+#[test]
+fn an_up_behind_a_down_that_was_killed_waits_for_the_anchor_that_it_left_stopping() {
+    let stage = Stage::up(0, "netsky session up; trap '' TERM; while :; do sleep 1; done", "10m");
+    let anchor = stage.anchor();
+    let mut down = stage.command(&["down"]).stdout(Stdio::null()).spawn().expect("starts");
+    let root = stage.home().join(".ostk");
+    stage.until("an anchor that is stopping", |_| {
+        netsky_kernel::client::Client::connect(&root).ok().filter(|client| client.hello().stopping)
+    });
+    down.kill().expect("ours");
+    down.wait().expect("ours");
+    let said = stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+    assert!(said.contains("agent0 session 2 starting at "), "{said}");
+    assert_ne!(stage.anchor(), anchor);
+}
+
+#[test]
+fn a_down_beside_a_broken_mailbox_of_agent0_ends_all_and_the_next_one_hands_over() {
+    let stage = with_a_queued_restart();
+    let mailbox = stage.home().join("channels/agent/agent0");
+    let away = stage.home().join("away");
+    std::fs::rename(&mailbox, &away).expect("moved");
+    std::fs::write(&mailbox, "").expect("written");
+    let said = stage.ok(&["down"]);
+    assert!(said.contains("the message of the restart that was asked for waits in "), "{said}");
+    assert!(said.contains("ended agent0, "), "{said}");
+    std::fs::remove_file(&mailbox).expect("there");
+    std::fs::rename(&away, &mailbox).expect("moved");
+    stage.ok(&["down"]);
+    stage.ok(&["down"]);
+    let waiting = waiting(&stage);
+    assert!(
+        waiting.len() == 1 && waiting[0]["text"].to_string().contains("the notes of agent0"),
+        "{waiting:?}"
+    );
 }
 
 /// An `up` that waits for its agent0, which says nothing, and is stopped meanwhile.
@@ -256,6 +313,8 @@ fn status_shows_the_living_when_the_anchor_is_deaf_or_all_supervisors_are_dead()
         epoch.is_null().then(|| (epoch, stage.program("agent0")))
     });
     assert!(epoch.is_null() && root_now == root);
+    let told = problems(&stage);
+    assert!(told.contains("the anchor: nobody serves; it is started with the next tick"), "{told}");
 }
 
 #[test]
@@ -374,7 +433,7 @@ fn a_child_from_before_a_down_that_was_cut_short_does_nothing() {
     let inbox = stage.home().join("channels/agent/agent0/inbox");
     let may = |mode| std::fs::set_permissions(&inbox, std::fs::Permissions::from_mode(mode)).expect("ours");
     may(0o755);
-    stage.refused(&["down"]);
+    assert!(stage.ok(&["down"]).contains("the message of the restart that was asked for waits in "));
     may(0o700);
     let id = marker["id"].as_str().expect("an id");
     let told = stage.ok(&["restart", "--child", id, "--epoch", "1"]);
