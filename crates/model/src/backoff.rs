@@ -62,9 +62,10 @@ impl Attempts {
         pause.saturating_sub(now.since(last))
     }
 
-    /// Whether an agent that has lived this long has outlived what was counted against it.
-    pub fn is_outlived(&self, lived: Duration) -> bool {
-        !self.at.is_empty() && lived >= HEALTHY
+    /// Whether an agent that has lived this long has outlived what was counted against it: a restart may have failed long
+    /// after its start, and left it alone.
+    pub fn is_outlived(&self, now: &Stamp, lived: Duration) -> bool {
+        self.at.last().is_some_and(|last| lived.min(now.since(last)) >= HEALTHY)
     }
 }
 
@@ -134,12 +135,14 @@ mod tests {
     #[test]
     fn only_a_healthy_life_forgets() {
         let mut attempts = Attempts::default();
-        assert!(!attempts.is_outlived(HEALTHY), "there is nothing to forget");
+        let later = HEALTHY.as_secs();
+        assert!(!attempts.is_outlived(&at(later), HEALTHY), "there is nothing to forget");
         attempts.add(&at(0));
         attempts.add(&at(0));
         assert_eq!(attempts.at.len(), 1, "told twice");
-        assert!(!attempts.is_outlived(HEALTHY - Duration::from_millis(1)));
-        assert!(attempts.is_outlived(HEALTHY));
+        assert!(!attempts.is_outlived(&at(later), HEALTHY - Duration::from_millis(1)));
+        assert!(!attempts.is_outlived(&at(later - 1), HEALTHY), "it failed within that life");
+        assert!(attempts.is_outlived(&at(later), HEALTHY));
     }
 
     #[test]

@@ -132,7 +132,7 @@ fn runs(session: &SessionView) -> bool {
 
 fn settled(seen: &Observed, desired: &Desired, session: &SessionView) -> Option<Effect> {
     let lived = seen.now.since(session.started_at.as_ref()?);
-    let outlived = seen.attempts.get(&desired.agent)?.is_outlived(lived);
+    let outlived = seen.attempts.get(&desired.agent)?.is_outlived(&seen.now, lived);
     outlived.then(|| Effect::Settled(desired.agent.clone()))
 }
 
@@ -230,11 +230,7 @@ fn decide_other(seen: &Observed, desired: &Desired) -> Option<Effect> {
 /// agentinfinity and the ticker are revived by the anchor; the tick steps in only when it does not.
 fn decide_kept(seen: &Observed, desired: &Desired, session: &SessionView) -> Effect {
     let overdue = session.ended_at.as_ref().is_some_and(|ended| seen.now.since(ended) > ANCHORS_OWN);
-    if overdue || session.state == SessionState::Stopped {
-        start(desired, Some(session), true)
-    } else {
-        wait(&desired.agent, KEPT)
-    }
+    if overdue || !session.kept { start(desired, Some(session), true) } else { wait(&desired.agent, KEPT) }
 }
 
 fn backoff(seen: &Observed, desired: &Desired) -> Option<Effect> {

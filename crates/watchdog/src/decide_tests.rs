@@ -26,7 +26,7 @@ fn session(agent: &AgentId, generation: u64, state: &str, since: &str) -> Sessio
     let keeper = if agent.number().is_some() { "watchdog" } else { "anchor" };
     serde_json::from_value(serde_json::json!({
         "name": agent, "state": state, "lineage": format!("{agent}-00000001"), "generation": generation,
-        "runtime": "command", "keeper": keeper, "tags": { "desired_since": since },
+        "runtime": "command", "keeper": keeper, "kept": keeper == "anchor" && state != "stopped", "tags": { "desired_since": since },
         "ended_at": stamp(100), "end": { "kind": "signalled", "signal": 9 },
         "socket": "/", "argv": ["/bin/true"], "cwd": "/",
     }))

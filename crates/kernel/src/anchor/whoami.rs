@@ -26,8 +26,7 @@ pub(super) fn whoami(anchor: &Anchor, caller: Option<&ProcessId>) -> Answer {
         .collect();
     // The nearest one: a session may be started from another. And none above this anchor, which a session may have started
     // too: a program that asks before its worker has told of it would be taken for that one.
-    let here = std::process::id();
-    let by_descent = lineage.into_iter().take_while(|above| above.pid != here).find_map(|above| {
+    let by_descent = lineage.into_iter().take_while(|above| *above != anchor.me).find_map(|above| {
         living
             .iter()
             .find(|meta| meta.program.as_ref() == Some(&above) || meta.worker.as_ref() == Some(&above))
