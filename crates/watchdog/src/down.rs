@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
+use netsky_disk::layout::KernelLayout;
+use netsky_disk::lock::Lock;
 use netsky_disk::{clock, fault, process, random, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_model::desired::{Desired, Want};
@@ -17,6 +19,9 @@ use crate::{handoff, known, observe, perform, reserve};
 
 /// Longest wait for a killed restart child.
 const CHILD_END: Duration = Duration::from_secs(5);
+/// Longest wait for the workers whose programs were ended.
+const WORKER_END: Duration = Duration::from_secs(15);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What went down.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -53,7 +58,7 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
             return Err(Error::PartlyWanted { why: error, wanted: still_wanted(&wishes) });
         }
         evict(cx, &wishes, &mut evicted)?;
-        make_room(cx, &wishes, &evicted)?;
+        make_room(cx)?;
         stop_wanting(cx, &mut wishes).map_err(|why| match why.is_full() {
             true => Error::StillWanted { why, wanted: still_wanted(&wishes) },
             false => why.into(),
@@ -92,23 +97,29 @@ type Evicted = BTreeMap<AgentId, Option<Generation>>;
 
 /// End everybody by their environment, for which no anchor and no room is needed.
 fn evict(cx: &Context<'_>, wishes: &[Desired], evicted: &mut Evicted) -> Result<()> {
+    let mut failed = None;
     for wish in wishes {
         let session = known::session(cx, &wish.agent).filter(|session| session.state.may_live());
-        if perform::evict(cx, &wish.agent)? {
-            evicted.entry(wish.agent.clone()).or_insert(session.map(|session| session.generation));
+        match perform::evict(cx, &wish.agent) {
+            Ok(false) => {}
+            Ok(true) => {
+                let generation = session.map(|session| session.generation);
+                // Now: to whoever looks later, should this be killed, it is one that died. What does not go back is tried
+                // again.
+                let _ = perform::return_mail(cx, wish, generation, |_| false);
+                evicted.entry(wish.agent.clone()).or_insert(generation);
+            }
+            // The others end all the same.
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// Give up the room that was set aside for this, once all are evicted: whoever fills the disk may be one of them, and would
 /// take it.
-fn make_room(cx: &Context<'_>, wishes: &[Desired], evicted: &Evicted) -> Result<()> {
+fn make_room(cx: &Context<'_>) -> Result<()> {
     reserve::give_up(cx)?;
-    // Now: to whoever looks later, should this be killed, they are some that died. What does not go back is tried again.
-    for wish in wishes {
-        let _ = perform::return_mail(cx, wish, evicted.get(&wish.agent).copied().flatten(), |_| false);
-    }
     fault::point("watchdog.down.room")
         .map_err(|e| netsky_disk::Error::new("make room in", cx.layout.home(), e))?;
     Ok(())
@@ -218,19 +229,22 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], evicted: &mut Evicted) -> 
     let served = Client::connect(&cx.layout.kernel_root());
     let anchor_stopped = served.is_ok();
     let mut client = match served {
-        Err(ClientError::NotServing { .. }) if wishes.is_empty() => return Ok(Ends::default()),
+        // A wish that does not read is one all the same: who was started for it may live.
+        Err(ClientError::NotServing { .. }) if cx.layout.desired_agents()?.is_empty() => {
+            return Ok(Ends::default());
+        }
         // Nobody serves: live workers are only known once an anchor has adopted them.
         Err(ClientError::NotServing { .. }) => match cx.anchor() {
             // Nothing is wanted any more: whoever lives can be ended. To note it is worth the room, if there is any.
             Err(error) if error.is_full() => {
                 evict(cx, wishes, evicted)?;
-                let without = || Ends { stopped: known_stopped(cx, wishes), ..Ends::default() };
-                if evicted.is_empty() {
-                    return Ok(without());
+                let without = |left| Ends { stopped: known_stopped(cx, wishes), left, ..Ends::default() };
+                if evicted.is_empty() && held(cx, Duration::ZERO)?.is_empty() {
+                    return Ok(without(Vec::new()));
                 }
-                make_room(cx, wishes, evicted)?;
+                make_room(cx)?;
                 match cx.anchor() {
-                    Err(error) if error.is_full() => return Ok(without()),
+                    Err(error) if error.is_full() => return Ok(without(held(cx, WORKER_END)?)),
                     started => started?,
                 }
             }
@@ -246,6 +260,25 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], evicted: &mut Evicted) -> 
         .collect();
     let answer = client.shutdown(true)?;
     Ok(Ends { ended: answer.ended, anchor_stopped, left: answer.left, stopped })
+}
+
+/// Whose worker lives, by its lock: what it holds may bear no mark that it could be ended by.
+fn held(cx: &Context<'_>, patience: Duration) -> Result<Vec<AgentId>> {
+    let kernel = KernelLayout::new(cx.layout.kernel_root());
+    let mut held = cx.layout.desired_agents()?;
+    let until = clock::boot() + patience;
+    held.retain(|agent| {
+        loop {
+            if !Lock::is_held(kernel.worker_lock(agent)).unwrap_or(true) {
+                return false;
+            }
+            if clock::boot() >= until {
+                return true;
+            }
+            clock::pause(LOOK_AGAIN);
+        }
+    });
+    Ok(held)
 }
 
 /// Whose last generation was ended on purpose, by the `down` before this one, say.

@@ -1,6 +1,7 @@
 //! What the disk knows of a session when no anchor says it: the anchor is dead, stopped or deaf, the agents live on.
 
 use netsky_disk::layout::KernelLayout;
+use netsky_disk::lock::Lock;
 use netsky_disk::{clock, state};
 use netsky_kernel::rpc::{SessionState, SessionView};
 use netsky_kernel::session::{Heartbeat, Meta, Phase, heartbeat_period};
@@ -14,6 +15,10 @@ pub(crate) fn session(cx: &Context<'_>, agent: &AgentId) -> Option<SessionView> 
     let layout = KernelLayout::new(cx.layout.kernel_root());
     let meta = Meta::parse(&state::read(layout.meta(agent)).ok()??).ok()?;
     let state = match &meta.phase {
+        // Its anchor died before it had a worker; nobody goes on with that.
+        Phase::Starting if !Lock::is_held(layout.worker_lock(agent)).unwrap_or(true) => {
+            SessionState::Orphaned
+        }
         Phase::Starting => SessionState::Starting,
         Phase::Running { .. } => beating(&layout.heartbeat(agent), &meta),
         Phase::Ended { how, .. } => how.into(),
