@@ -162,6 +162,13 @@ pub(crate) fn interval(cx: &Context<'_>) -> Duration {
     beat.map_or(DEFAULT_INTERVAL, |beat| Duration::from_millis(beat.interval_ms))
 }
 
+/// Whether a planned restart was asked for and has not begun to touch anything that lives.
+///
+/// In the order of its way: whoever looks at the request first cannot miss a restart that moves on meanwhile.
+pub(crate) fn is_asked(layout: &Layout) -> Result<bool> {
+    Ok(state::exists(layout.restart_request())? || state::exists(layout.restart_processing())?)
+}
+
 fn request(cx: &Context<'_>) -> Result<Request> {
     if state::exists(cx.layout.restart_processing())? {
         return Ok(Request::Claimed);

@@ -1,17 +1,12 @@
 //! `netsky status`: what should be and what is. Looking starts nothing and changes nothing.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::probe;
 use netsky_disk::{clock, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::{SessionState, SessionView};
-use netsky_model::backoff::CRASHLOOP;
 use netsky_model::desired::{Desired, Want};
-use netsky_model::duration::human;
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
 use netsky_model::process::{Life, ProcessId};
@@ -24,11 +19,14 @@ use crate::context::Context;
 use crate::decide::KEPT;
 use crate::error::Result;
 use crate::known;
-use crate::observe::{self, Underway};
-use crate::perform;
+use crate::observe;
 use crate::session_up::UpProof;
 use crate::tick::{self, FailedTick, LastTick};
-use crate::up::UP_LIMIT;
+
+mod plight;
+
+pub use plight::Trying;
+use plight::{Care, NextTick, cut_short, in_vain, never_proved, no_room_for, plight, trying};
 
 /// A constellation at one moment.
 #[derive(Debug, Clone, Serialize)]
@@ -51,7 +49,7 @@ pub struct StatusReport {
     pub last_tick: Option<LastTick>,
     /// The tick after that, if it failed.
     pub failed_tick: Option<FailedTick>,
-    /// What does not read.
+    /// What is not as it should be, a line each.
     pub problems: Vec<String>,
 }
 
@@ -101,183 +99,6 @@ pub struct Mailbox {
     pub poison: usize,
 }
 
-/// Starts of what keeps ending.
-#[derive(Debug, Clone, Serialize)]
-pub struct Trying {
-    /// Until the next one, in seconds.
-    pub next_in_s: u64,
-    /// How many the last half hour saw.
-    pub recent: usize,
-    /// Whether they came to be a crashloop: one try an hour.
-    pub crashloop: bool,
-}
-
-impl Trying {
-    /// The `tick` is said where the wait is over.
-    fn line(&self, tick: &NextTick) -> String {
-        let Trying { next_in_s, recent, crashloop } = self;
-        let next = match next_in_s {
-            0 => format!("next try {tick}"),
-            _ if *tick == NextTick::Never => format!("next try {tick}"),
-            s if *crashloop => format!("next try in {}", human(Duration::from_secs(*s))),
-            s => format!("next try in {s} s"),
-        };
-        if *crashloop {
-            return format!("crashloop: it keeps ending; {next}, `netsky up` tries at once");
-        }
-        // Past the crashloop's number once an agent0 that proved itself has ended it.
-        let of = if *recent < CRASHLOOP { format!(" of {CRASHLOOP}") } else { String::new() };
-        format!("{next}, attempt {}{of} in 30 min", recent + 1)
-    }
-}
-
-fn trying(cx: &Context<'_>, agent: &AgentId) -> Option<Trying> {
-    let (attempts, now) = (observe::attempts(cx.layout, agent)?, clock::stamp());
-    let trying = Trying {
-        next_in_s: attempts.wait(&now).as_millis().div_ceil(1000) as u64,
-        recent: attempts.recent(&now),
-        crashloop: attempts.crashloop,
-    };
-    (trying.recent > 0 || trying.crashloop).then_some(trying)
-}
-
-/// Why somebody wanted does not run, as far as that can be known, and when it is tried again.
-fn plight(
-    cx: &Context<'_>,
-    desired: &Desired,
-    trying: Option<&Trying>,
-    tick: &NextTick,
-    underway: Option<&Underway>,
-) -> String {
-    let next = trying.map_or_else(|| format!("it is down; next try {tick}"), |trying| trying.line(tick));
-    let last_restart = || failed_restart(cx, underway).filter(|_| desired.agent == AgentId::root());
-    let why = perform::not_startable(cx, desired).or_else(last_restart);
-    format!("{}: {}{next}", desired.agent, why.map_or_else(String::new, |why| format!("{why}; ")))
-}
-
-fn failed_restart(cx: &Context<'_>, underway: Option<&Underway>) -> Option<String> {
-    let failed = underway.and_then(|under| under.status.as_ref()?.error.clone());
-    let failed = failed.or_else(|| observe::revive_failed(cx.layout).map(|failed| failed.why))?;
-    Some(format!("the last restart failed: {failed}"))
-}
-
-/// The last restart, where agent0 runs on all the same.
-fn in_vain(cx: &Context<'_>, underway: Option<&Underway>, queued: bool) -> Option<String> {
-    let failed = failed_restart(cx, underway)?;
-    let kept = match queued {
-        true => ", and what was asked for waits for the next tick".to_owned(),
-        false => kept_request(cx).map_or_else(String::new, |kept| {
-            format!(", and what it was asked with is kept in {}", kept.display())
-        }),
-    };
-    Some(format!("{failed}; agent0 runs on{kept}"))
-}
-
-/// What the last restart was asked with, where it failed and left that to people.
-fn kept_request(cx: &Context<'_>) -> Option<PathBuf> {
-    let why = observe::revive_failed(cx.layout)?.why;
-    let kept = cx.layout.archived_request(&why.split_once(':')?.0.parse().ok()?, "failed");
-    state::exists(&kept).unwrap_or(false).then_some(kept)
-}
-
-/// Who starts somebody that is down.
-#[derive(PartialEq)]
-enum Care {
-    /// The anchor, which keeps it.
-    Anchor,
-    /// The child of a restart, which is at work.
-    Child,
-    Tick,
-}
-
-impl Care {
-    /// `session` is what an anchor that serves says of it.
-    fn of(agent: &AgentId, session: Option<SessionView>, underway: Option<&Underway>) -> Care {
-        let in_hands = underway.is_some_and(|under| {
-            let all = under.inflight.kind == Kind::Planned && agent.number().is_some();
-            under.child_alive && (all || *agent == AgentId::root())
-        });
-        match session.is_some_and(|session| session.kept) {
-            true => Care::Anchor,
-            false if in_hands => Care::Child,
-            false => Care::Tick,
-        }
-    }
-}
-
-/// What is wrong with an agent0 that lives longer than an `up` waits for it, and proved nothing.
-fn unproved(agent: &AgentStatus, now: &Stamp) -> Option<String> {
-    let lives = now.since(agent.started_at.as_ref()?);
-    let is_late = agent.id == AgentId::root() && !agent.up && lives > UP_LIMIT;
-    is_late.then(|| {
-        let lives = human(lives);
-        format!("{}: runs for {lives} and never called `netsky session up`: no start of it counts", agent.id)
-    })
-}
-
-/// When a tick looks at who is down.
-#[derive(PartialEq)]
-enum NextTick {
-    Within(Duration),
-    /// When something happens, or once the ticker is back.
-    Later,
-    Never,
-}
-
-impl NextTick {
-    /// `kept` says whether the anchor brings anybody back who would wake one.
-    fn of(agents: &[AgentStatus], kept: bool, interval: Duration) -> NextTick {
-        let lives = |id: AgentId| agents.iter().any(|agent| agent.id == id && agent.is_there());
-        match lives(AgentId::ticker()) {
-            true => NextTick::Within(interval),
-            false if kept || lives(AgentId::infinity()) => NextTick::Later,
-            false => NextTick::Never,
-        }
-    }
-}
-
-impl std::fmt::Display for NextTick {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            NextTick::Within(limit) => write!(f, "with the next tick, at most {} from now", human(*limit)),
-            NextTick::Later => f.write_str("with the next tick"),
-            NextTick::Never => f.write_str("with the next tick, which nobody wakes: repeat your `netsky up`"),
-        }
-    }
-}
-
-/// What a `down` or an `up` that was killed left in the middle, which no tick takes up; one at work holds the lock.
-fn cut_short(cx: &Context<'_>, agents: &[AgentStatus]) -> Result<Option<String>> {
-    let is_wanted = |agent: &&AgentStatus| agent.want == Want::Up;
-    let rootless = agents.iter().any(|agent| agent.id == AgentId::root() && agent.want == Want::Stopped);
-    let wanted =
-        agents.iter().filter(|agent| rootless && is_wanted(agent)).map(|agent| (agent, "still wanted"));
-    let alive = agents.iter().filter(|agent| !is_wanted(agent) && agent.is_there());
-    let left: Vec<String> = wanted
-        .chain(alive.map(|agent| (agent, "not wanted and runs on")))
-        .map(|(agent, how)| format!("{} is {how}", agent.id))
-        .collect();
-    if left.is_empty() || Lock::is_held(cx.layout.watchdog_lock())? {
-        return Ok(None);
-    }
-    Ok(Some(format!("an `up` or a `down` was cut short: {}; repeat it", left.join(", "))))
-}
-
-/// Whether the disk is too full to start who is down, or an anchor: no tick may have come since that could say so.
-fn no_room_for(cx: &Context<'_>, down: &[AgentId], no_anchor: bool, next: &NextTick) -> Option<String> {
-    let missing: Vec<&str> =
-        down.iter().map(AgentId::as_str).chain(no_anchor.then_some("the anchor")).collect();
-    if missing.is_empty() {
-        return None;
-    }
-    let why = perform::no_room(cx)?;
-    let todo = match next {
-        NextTick::Never => "repeat your `netsky up`",
-        _ => "the next tick starts what is down",
-    };
-    Some(format!("{} cannot be started: {why}; nothing was lost, make room and {todo}", missing.join(", ")))
-}
-
 /// The restart that is under way.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestartView {
@@ -299,18 +120,10 @@ pub struct RestartView {
 /// The home cannot be read.
 pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let mut problems = Vec::new();
-    let mut answer = Client::connect(&cx.layout.kernel_root())
-        .and_then(|mut client| Ok((client.hello().epoch, client.list()?)));
-    let silent_anchor = answer.as_ref().is_err_and(|error| !matches!(error, ClientError::NotServing { .. }));
-    if let Err(error) = answer.as_mut().map_err(|error| error.to_string())
-        && silent_anchor
-    {
-        problems.push(silence(cx, &error));
-    }
-    let (anchor_epoch, sessions) = answer.map(|(epoch, list)| (Some(epoch), list)).unwrap_or_default();
-    // In the order of its way: whoever looks at the request first cannot miss a restart that moves on meanwhile.
-    let restart_queued =
-        state::exists(cx.layout.restart_request())? || state::exists(cx.layout.restart_processing())?;
+    let is_worked_on = || Lock::is_held(cx.layout.watchdog_lock());
+    let worked_on = is_worked_on()?;
+    let Served { anchor_epoch, silent_anchor, sessions } = Served::ask(cx, &mut problems);
+    let restart_queued = observe::is_asked(cx.layout)?;
     let underway = observe::underway(cx).unwrap_or_else(|error| {
         problems.push(format!("the restart that is under way: {error}"));
         None
@@ -322,7 +135,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         let known = || anchor_epoch.is_none().then(|| known::session(cx, &desired.agent)).flatten();
         let session = listed.or_else(known);
         let mut agent = agent_status(cx, &desired, session.as_ref(), &mut problems);
-        problems.extend(unproved(&agent, &clock::stamp()));
+        problems.extend(never_proved(&agent, &clock::stamp()));
         if desired.want == Want::Up && !agent.is_there() {
             let care = Care::of(&agent.id, session.filter(|_| anchor_epoch.is_some()), underway.as_ref());
             agent.trying = (care == Care::Tick).then(|| trying(cx, &agent.id)).flatten();
@@ -343,7 +156,11 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         anchor_epoch.is_none() && !silent_anchor && agents.iter().any(|agent| agent.want == Want::Up);
     let is_down = || no_anchor.then(|| format!("the anchor: nobody serves; it is started {next}"));
     problems.extend(no_room_for(cx, &down, no_anchor, &next).or_else(is_down));
-    problems.extend(cut_short(cx, &agents)?);
+    // An `up`, a `down` or a tick that is at work has not been cut short.
+    if !worked_on && !is_worked_on()? {
+        problems.extend(cut_short(&agents));
+    }
+    let others = others(cx, &agents, &mut problems);
     let last_tick = last_tick(cx, &agents, &down, &problems);
     // What the last tick told stands there already.
     let told = |what: &String| last_tick.as_ref().is_some_and(|last| last.problems.contains(what));
@@ -352,7 +169,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     Ok(StatusReport {
         anchor_epoch,
         silent_anchor,
-        others: others(cx, &agents, &mut problems),
+        others,
         agents,
         restart: underway.map(|under| RestartView {
             id: under.inflight.id.to_string(),
@@ -369,7 +186,30 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     })
 }
 
-fn silence(cx: &Context<'_>, error: &str) -> String {
+/// Who serves, and what it says.
+struct Served {
+    anchor_epoch: Option<u64>,
+    silent_anchor: bool,
+    sessions: Vec<SessionView>,
+}
+
+impl Served {
+    fn ask(cx: &Context<'_>, problems: &mut Vec<String>) -> Served {
+        let answer = Client::connect(&cx.layout.kernel_root())
+            .and_then(|mut client| Ok((client.hello().epoch, client.list()?)));
+        let (anchor_epoch, silent_anchor, sessions) = match answer {
+            Ok((epoch, sessions)) => (Some(epoch), false, sessions),
+            Err(ClientError::NotServing { .. }) => (None, false, Vec::new()),
+            Err(error) => {
+                problems.push(silence(cx, &error));
+                (None, true, Vec::new())
+            }
+        };
+        Served { anchor_epoch, silent_anchor, sessions }
+    }
+}
+
+fn silence(cx: &Context<'_>, error: &ClientError) -> String {
     let holder: Option<ProcessId> = Lock::noted(KernelLayout::new(cx.layout.kernel_root()).lock());
     let pid = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
     format!("the anchor{pid} does not answer: {error}; what stands here of the agents is what the disk knows")
@@ -463,35 +303,5 @@ fn agent_status(
         inbox,
         unfinished,
         poison,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_agent0_that_proves_nothing_in_time_is_told_of() {
-        let started_at = clock::stamp();
-        let root = AgentStatus {
-            id: AgentId::root(),
-            want: Want::Up,
-            state: None,
-            pid: Some(2),
-            worker_pid: None,
-            generation: None,
-            up: false,
-            started_at: Some(started_at.clone()),
-            trying: None,
-            inbox: 0,
-            unfinished: 0,
-            poison: 0,
-        };
-        let later = |s: u64| Stamp { boot_ms: started_at.boot_ms + s * 1000, ..started_at.clone() };
-        let told = unproved(&root, &later(61)).expect("it is late");
-        assert!(told.starts_with("agent0: runs for 1m 1s and never called `netsky session up`"), "{told}");
-        assert_eq!(unproved(&root, &later(59)), None);
-        assert_eq!(unproved(&AgentStatus { up: true, ..root.clone() }, &later(61)), None);
-        assert_eq!(unproved(&AgentStatus { id: AgentId::numbered(1), ..root }, &later(61)), None);
     }
 }

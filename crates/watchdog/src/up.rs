@@ -367,8 +367,7 @@ fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generat
 
 /// Whether a restart was asked for, or is under way, that ends this agent0.
 fn is_to_be_replaced(cx: &Context<'_>, generation: Generation) -> Result<bool> {
-    // In the order of its way: whoever looks at the request first cannot miss a restart that moves on meanwhile.
-    let asked = state::exists(cx.layout.restart_request())? || state::exists(cx.layout.restart_processing())?;
+    let asked = observe::is_asked(cx.layout)?;
     let Some(underway) = observe::underway(cx)? else { return Ok(asked) };
     let Some(status) = underway.status else { return Ok(true) };
     let started = status.agents.iter().find(|started| started.name == AgentId::root());

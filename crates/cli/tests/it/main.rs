@@ -19,6 +19,7 @@ mod demo;
 mod demo_run;
 mod durability;
 // Elsewhere the stepper kills, but cannot yet make a call fail.
+mod down_full_disk;
 #[cfg(target_arch = "x86_64")]
 mod errno_points;
 mod everywhere;

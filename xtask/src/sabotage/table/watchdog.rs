@@ -251,7 +251,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "",
         package: "netsky",
         target: IT,
-        test: "ups_and_downs::fm_down_enospc_where_nobody_runs_a_full_disk_is_no_trouble_of_a_down_and_an_up_names_it",
+        test: "down_full_disk::fm_down_enospc_where_nobody_runs_a_full_disk_is_no_trouble_of_a_down_and_an_up_names_it",
     },
     Safeguard {
         name: "a full disk is named where no anchor stays",
@@ -261,7 +261,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "Ok(u64::MAX) =>",
         package: "netsky",
         target: IT,
-        test: "ups_and_downs::fm_down_enospc_where_nobody_runs_a_full_disk_is_no_trouble_of_a_down_and_an_up_names_it",
+        test: "down_full_disk::fm_down_enospc_where_nobody_runs_a_full_disk_is_no_trouble_of_a_down_and_an_up_names_it",
     },
     Safeguard {
         name: "a try comes when it was announced",

@@ -1,0 +1,232 @@
+//! Who is down and why, who starts it again and when; what else is not as it was asked for.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use netsky_disk::{clock, state};
+use netsky_kernel::rpc::SessionView;
+use netsky_model::backoff::CRASHLOOP;
+use netsky_model::desired::{Desired, Want};
+use netsky_model::duration::human;
+use netsky_model::id::AgentId;
+use netsky_model::restart::Kind;
+use netsky_model::stamp::Stamp;
+use serde::Serialize;
+
+use super::AgentStatus;
+use crate::context::Context;
+use crate::observe::{self, Underway};
+use crate::perform;
+use crate::up::UP_LIMIT;
+
+/// Starts of what keeps ending.
+#[derive(Debug, Clone, Serialize)]
+pub struct Trying {
+    /// Until the next one, in seconds.
+    pub next_in_s: u64,
+    /// How many the last half hour saw.
+    pub recent: usize,
+    /// Whether they came to be a crashloop: one try an hour.
+    pub crashloop: bool,
+}
+
+impl Trying {
+    /// The `tick` is said where the wait is over.
+    pub(super) fn line(&self, tick: &NextTick) -> String {
+        let Trying { next_in_s, recent, crashloop } = self;
+        let next = match next_in_s {
+            0 => format!("next try {tick}"),
+            _ if *tick == NextTick::Never => format!("next try {tick}"),
+            s if *crashloop => format!("next try in {}", human(Duration::from_secs(*s))),
+            s => format!("next try in {s} s"),
+        };
+        if *crashloop {
+            return format!("crashloop: it keeps ending; {next}, `netsky up` tries at once");
+        }
+        // Past the crashloop's number once an agent0 that proved itself has ended it.
+        let of = if *recent < CRASHLOOP { format!(" of {CRASHLOOP}") } else { String::new() };
+        format!("{next}, attempt {}{of} in 30 min", recent + 1)
+    }
+}
+
+pub(super) fn trying(cx: &Context<'_>, agent: &AgentId) -> Option<Trying> {
+    let (attempts, now) = (observe::attempts(cx.layout, agent)?, clock::stamp());
+    let trying = Trying {
+        next_in_s: attempts.wait(&now).as_millis().div_ceil(1000) as u64,
+        recent: attempts.recent(&now),
+        crashloop: attempts.crashloop,
+    };
+    (trying.recent > 0 || trying.crashloop).then_some(trying)
+}
+
+/// Why somebody wanted does not run, as far as that can be known, and when it is tried again.
+pub(super) fn plight(
+    cx: &Context<'_>,
+    desired: &Desired,
+    trying: Option<&Trying>,
+    tick: &NextTick,
+    underway: Option<&Underway>,
+) -> String {
+    let next = trying.map_or_else(|| format!("it is down; next try {tick}"), |trying| trying.line(tick));
+    let last_restart = || failed_restart(cx, underway).filter(|_| desired.agent == AgentId::root());
+    let why = perform::not_startable(cx, desired).or_else(last_restart);
+    format!("{}: {}{next}", desired.agent, why.map_or_else(String::new, |why| format!("{why}; ")))
+}
+
+pub(super) fn failed_restart(cx: &Context<'_>, underway: Option<&Underway>) -> Option<String> {
+    let failed = match underway {
+        Some(underway) => underway.status.as_ref()?.error.clone(),
+        None => observe::revive_failed(cx.layout).map(|failed| failed.why),
+    }?;
+    Some(format!("the last restart failed: {failed}"))
+}
+
+/// The last restart, where agent0 runs on all the same.
+pub(super) fn in_vain(cx: &Context<'_>, underway: Option<&Underway>, queued: bool) -> Option<String> {
+    let failed = failed_restart(cx, underway)?;
+    let kept = match queued {
+        true => ", and what was asked for waits for the next tick".to_owned(),
+        false => kept_request(cx).map_or_else(String::new, |kept| {
+            format!(", and what it was asked with is kept in {}", kept.display())
+        }),
+    };
+    Some(format!("{failed}; agent0 runs{kept}"))
+}
+
+/// What the last restart was asked with, where it failed and left that to people.
+pub(super) fn kept_request(cx: &Context<'_>) -> Option<PathBuf> {
+    let why = observe::revive_failed(cx.layout)?.why;
+    let kept = cx.layout.archived_request(&why.split_once(':')?.0.parse().ok()?, "failed");
+    state::exists(&kept).unwrap_or(false).then_some(kept)
+}
+
+/// Who starts somebody that is down.
+#[derive(PartialEq)]
+pub(super) enum Care {
+    /// The anchor, which keeps it.
+    Anchor,
+    /// The child of a restart, which is at work.
+    Child,
+    Tick,
+}
+
+impl Care {
+    /// `session` is what an anchor that serves says of it.
+    pub(super) fn of(agent: &AgentId, session: Option<SessionView>, underway: Option<&Underway>) -> Care {
+        let in_hands = underway.is_some_and(|under| {
+            let all = under.inflight.kind == Kind::Planned && agent.number().is_some();
+            under.child_alive && (all || *agent == AgentId::root())
+        });
+        match session.is_some_and(|session| session.kept) {
+            true => Care::Anchor,
+            false if in_hands => Care::Child,
+            false => Care::Tick,
+        }
+    }
+}
+
+/// What is wrong with an agent0 that lives longer than an `up` waits for it, and proved nothing.
+pub(super) fn never_proved(agent: &AgentStatus, now: &Stamp) -> Option<String> {
+    let lives = now.since(agent.started_at.as_ref()?);
+    let is_meant = agent.id == AgentId::root() && agent.want == Want::Up;
+    let is_late = is_meant && !agent.up && lives > UP_LIMIT;
+    is_late.then(|| {
+        let lives = human(lives);
+        format!("{}: runs for {lives} and never called `netsky session up`: no start of it counts", agent.id)
+    })
+}
+
+/// When a tick looks at who is down.
+#[derive(PartialEq)]
+pub(super) enum NextTick {
+    Within(Duration),
+    /// When something happens, or once the ticker is back.
+    Later,
+    Never,
+}
+
+impl NextTick {
+    /// `kept` says whether the anchor brings anybody back who would wake one.
+    pub(super) fn of(agents: &[AgentStatus], kept: bool, interval: Duration) -> NextTick {
+        let lives = |id: AgentId| agents.iter().any(|agent| agent.id == id && agent.is_there());
+        match lives(AgentId::ticker()) {
+            true => NextTick::Within(interval),
+            false if kept || lives(AgentId::infinity()) => NextTick::Later,
+            false => NextTick::Never,
+        }
+    }
+}
+
+impl std::fmt::Display for NextTick {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NextTick::Within(limit) => write!(f, "with the next tick, at most {} from now", human(*limit)),
+            NextTick::Later => f.write_str("with the next tick"),
+            NextTick::Never => f.write_str("with the next tick, which nobody wakes: repeat your `netsky up`"),
+        }
+    }
+}
+
+/// What a `down` or an `up` that was killed left in the middle.
+pub(super) fn cut_short(agents: &[AgentStatus]) -> Option<String> {
+    let is_wanted = |agent: &&AgentStatus| agent.want == Want::Up;
+    let rootless = agents.iter().any(|agent| agent.id == AgentId::root() && agent.want == Want::Stopped);
+    let wanted =
+        agents.iter().filter(|agent| rootless && is_wanted(agent)).map(|agent| (agent, "still wanted"));
+    let alive = agents.iter().filter(|agent| !is_wanted(agent) && agent.is_there());
+    let left: Vec<String> = wanted
+        .chain(alive.map(|agent| (agent, "not wanted and runs on")))
+        .map(|(agent, how)| format!("{} is {how}", agent.id))
+        .collect();
+    (!left.is_empty()).then(|| format!("an `up` or a `down` was cut short: {}; repeat it", left.join(", ")))
+}
+
+/// Whether the disk is too full to start who is down, or an anchor: no tick may have come since that could say so.
+pub(super) fn no_room_for(
+    cx: &Context<'_>,
+    down: &[AgentId],
+    no_anchor: bool,
+    next: &NextTick,
+) -> Option<String> {
+    let missing: Vec<&str> =
+        down.iter().map(AgentId::as_str).chain(no_anchor.then_some("the anchor")).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let why = perform::no_room(cx)?;
+    let todo = match next {
+        NextTick::Never => "repeat your `netsky up`",
+        _ => "the next tick starts what is down",
+    };
+    Some(format!("{} cannot be started: {why}; nothing was lost, make room and {todo}", missing.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent0_that_proves_nothing_in_time_is_told_of() {
+        let started_at = clock::stamp();
+        let root = AgentStatus {
+            id: AgentId::root(),
+            want: Want::Up,
+            state: None,
+            pid: Some(2),
+            worker_pid: None,
+            generation: None,
+            up: false,
+            started_at: Some(started_at.clone()),
+            trying: None,
+            inbox: 0,
+            unfinished: 0,
+            poison: 0,
+        };
+        let later = |s: u64| Stamp { boot_ms: started_at.boot_ms + s * 1000, ..started_at.clone() };
+        let told = never_proved(&root, &later(61)).expect("it is late");
+        assert!(told.starts_with("agent0: runs for 1m 1s and never called `netsky session up`"), "{told}");
+        assert_eq!(never_proved(&root, &later(59)), None);
+        assert_eq!(never_proved(&AgentStatus { up: true, ..root.clone() }, &later(61)), None);
+        assert_eq!(never_proved(&AgentStatus { id: AgentId::numbered(1), ..root }, &later(61)), None);
+    }
+}
