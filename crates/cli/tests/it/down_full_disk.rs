@@ -123,8 +123,12 @@ fn fm_down_enospc_who_lives_is_ended_where_no_anchor_can_be_started() {
 fn fm_down_enospc_who_lives_and_bears_no_mark_is_told_of_and_ended_once_there_is_room() {
     let script = LEFT.replace("exec sleep", "exec env -i sleep");
     let Some(Said { out, err, .. }) = apart(&script) else { return };
-    assert!(out.ends_with("\ndown 5\ndown 5\ndown 0\n"), "{out}{err}");
-    assert_eq!(err, "netsky: agent0, agent1 did not end; repeat `netsky down`\n".repeat(2));
+    // What the marked ones free may be room enough for an anchor, which ends the others at once.
+    let refused = out.matches("down 5\n").count();
+    let (_, said) = out.split_once('\n').expect("the status");
+    let in_the_end = said.replace("down 5\n", "");
+    assert!(in_the_end == "down 0\n" || in_the_end.starts_with("ended agent0, agent1"), "{out}{err}");
+    assert_eq!(err, "netsky: agent0, agent1 did not end; repeat `netsky down`\n".repeat(refused));
 }
 
 /// A message that nobody acks was shown by four agents that a `down` ended, and by a fifth.
@@ -152,6 +156,7 @@ for _ in $(seq 300); do
   cat /dev/zero >> "$PLACE/fill" 2>/dev/null
   sleep 0.3
 done
+ls "$NETSKY_HOME/state" | grep -q '^reserve' && exit 93
 "$NETSKY" down; echo "down $?"
 kill -0 "$pid" && echo "agent0 lives"
 rm "$PLACE/fill"
@@ -175,6 +180,7 @@ anchor=$(grep -Eo '"pid":[0-9]+' "$NETSKY_HOME/.ostk/anchor.lock" | cut -d: -f2)
 NETSKY_FAULT=watchdog.down.ended=kill "$NETSKY" down
 kill -0 "$pid" 2>/dev/null && exit 93
 for _ in $(seq 900); do kill -0 "$anchor" 2>/dev/null || break; sleep 0.1; done
+kill -0 "$anchor" 2>/dev/null && exit 92
 rm -f "$NETSKY_HOME"/state/reserve*
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
 "$NETSKY" down; echo "down $?"

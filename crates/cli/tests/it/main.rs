@@ -17,9 +17,9 @@ mod constellation;
 mod cost;
 mod demo;
 mod demo_run;
+mod down_full_disk;
 mod durability;
 // Elsewhere the stepper kills, but cannot yet make a call fail.
-mod down_full_disk;
 #[cfg(target_arch = "x86_64")]
 mod errno_points;
 mod everywhere;

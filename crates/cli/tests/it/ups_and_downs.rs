@@ -233,6 +233,7 @@ fn an_up_behind_a_down_that_was_killed_waits_for_the_anchor_that_it_left_stoppin
     });
     down.kill().expect("ours");
     down.wait().expect("ours");
+    assert!(anchor == stage.anchor() && netsky_disk::process::is_alive(&anchor), "it is at it");
     let said = stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
     assert!(said.contains("agent0 session 2 starting at "), "{said}");
     assert_ne!(stage.anchor(), anchor);
