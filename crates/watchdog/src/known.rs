@@ -16,7 +16,7 @@ pub(crate) fn session(cx: &Context<'_>, agent: &AgentId) -> Option<SessionView> 
     let meta = Meta::parse(&state::read(layout.meta(agent)).ok()??).ok()?;
     let state = match &meta.phase {
         // Its anchor died before it had a worker; nobody goes on with that.
-        Phase::Starting if !Lock::is_held(layout.worker_lock(agent)).unwrap_or(true) => {
+        Phase::Starting if is_free(layout.lock()) && is_free(layout.worker_lock(agent)) => {
             SessionState::Orphaned
         }
         Phase::Starting => SessionState::Starting,
@@ -25,6 +25,10 @@ pub(crate) fn session(cx: &Context<'_>, agent: &AgentId) -> Option<SessionView> 
         Phase::Inactive { .. } => SessionState::Inactive,
     };
     Some(SessionView::of(&meta, state))
+}
+
+fn is_free(lock: std::path::PathBuf) -> bool {
+    !Lock::is_held(lock).unwrap_or(true)
 }
 
 fn beating(path: &std::path::Path, meta: &Meta) -> SessionState {

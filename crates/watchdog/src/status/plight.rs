@@ -84,9 +84,11 @@ pub(super) fn failed_restart(cx: &Context<'_>, underway: Option<&Underway>) -> O
 /// The last restart, where agent0 runs on all the same.
 pub(super) fn in_vain(cx: &Context<'_>, underway: Option<&Underway>, queued: bool) -> Option<String> {
     let failed = failed_restart(cx, underway)?;
-    let kept = match queued {
-        true => ", and what was asked for waits for the next tick".to_owned(),
-        false => kept_request(cx).map_or_else(String::new, |kept| {
+    let kept = match (underway, queued) {
+        // No tick has judged it yet.
+        (Some(_), _) => String::new(),
+        (None, true) => ", and what was asked for waits for the next tick".to_owned(),
+        (None, false) => kept_request(cx).map_or_else(String::new, |kept| {
             format!(", and what it was asked with is kept in {}", kept.display())
         }),
     };
