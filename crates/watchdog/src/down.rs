@@ -1,6 +1,6 @@
 //! `netsky down`: first nothing is wanted any more, then everything ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
@@ -48,7 +48,7 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     let _held = Held::take(cx)?;
     let mut problems = Vec::new();
     let mut wishes = observe::wishes(cx, &mut problems)?;
-    let mut evicted = Evicted::new();
+    let mut evicted = Evicted::default();
     if let Err(error) = stop_wanting(cx, &mut wishes) {
         if !error.is_full() {
             return Err(error.into());
@@ -57,23 +57,25 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
         if !reserve::is_there(cx)? {
             return Err(Error::PartlyWanted { why: error, wanted: still_wanted(&wishes) });
         }
-        evict(cx, &wishes, &mut evicted)?;
-        make_room(cx)?;
+        evict(cx, &mut evicted)?;
+        make_room(cx, &wishes, &evicted)?;
         stop_wanting(cx, &mut wishes).map_err(|why| match why.is_full() {
             true => Error::StillWanted { why, wanted: still_wanted(&wishes) },
             false => why.into(),
         })?;
     }
     let underway = stop_restart(cx)?;
-    let Ends { mut ended, anchor_stopped, left, stopped } = end_sessions(cx, &wishes, &mut evicted)?;
+    let Ends { mut ended, anchor_stopped, mut left, stopped } = end_sessions(cx, &wishes, &mut evicted)?;
     fault::point("watchdog.down.ended").map_err(|e| netsky_disk::Error::new("end", cx.layout.home(), e))?;
-    let more: Vec<AgentId> = evicted.keys().filter(|agent| !ended.contains(agent)).cloned().collect();
-    ended.extend(more);
-    ended.sort();
+    left.extend(evicted.left.iter().cloned());
+    ended.extend(evicted.ended.keys().cloned());
+    for names in [&mut ended, &mut left] {
+        names.sort();
+        names.dedup();
+    }
     for desired in wishes.iter().filter(|desired| !left.contains(&desired.agent)) {
         if cx.bus.knows(&desired.agent) {
-            let evicted = evicted.get(&desired.agent).copied().flatten();
-            let stopped = stopped.get(&desired.agent).copied().or(evicted);
+            let stopped = stopped.get(&desired.agent).copied().or_else(|| evicted.generation(&desired.agent));
             if let Err(error) = perform::return_mail(cx, desired, stopped, |_| true) {
                 let agent = &desired.agent;
                 problems.push(format!("mail of {agent}: {error}; it is looked at again with the next `up`"));
@@ -92,34 +94,43 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     Err(Error::NotEnded(left.iter().map(ToString::to_string).collect()))
 }
 
-/// Who was ended by what it bears, with its generation where that is known.
-type Evicted = BTreeMap<AgentId, Option<Generation>>;
+/// What came of ending by what the programs bear.
+#[derive(Default)]
+struct Evicted {
+    /// Who was ended, with its generation where that is known.
+    ended: BTreeMap<AgentId, Option<Generation>>,
+    /// Who would not end.
+    left: BTreeSet<AgentId>,
+}
 
-/// End everybody by their environment, for which no anchor and no room is needed.
-fn evict(cx: &Context<'_>, wishes: &[Desired], evicted: &mut Evicted) -> Result<()> {
-    let mut failed = None;
-    for wish in wishes {
-        let session = known::session(cx, &wish.agent).filter(|session| session.state.may_live());
-        match perform::evict(cx, &wish.agent) {
+impl Evicted {
+    fn generation(&self, agent: &AgentId) -> Option<Generation> {
+        self.ended.get(agent).copied().flatten()
+    }
+}
+
+/// End everybody by their environment, for which no anchor and no room is needed; for whom no wish reads, too.
+fn evict(cx: &Context<'_>, evicted: &mut Evicted) -> Result<()> {
+    for agent in cx.layout.desired_agents()? {
+        let session = known::session(cx, &agent).filter(|session| session.state.may_live());
+        match perform::evict(cx, &agent) {
             Ok(false) => {}
-            Ok(true) => {
-                let generation = session.map(|session| session.generation);
-                // Now: to whoever looks later, should this be killed, it is one that died. What does not go back is tried
-                // again.
-                let _ = perform::return_mail(cx, wish, generation, |_| false);
-                evicted.entry(wish.agent.clone()).or_insert(generation);
-            }
+            Ok(true) => drop(evicted.ended.entry(agent).or_insert(session.map(|session| session.generation))),
             // The others end all the same.
-            Err(error) => failed = failed.or(Some(error)),
+            Err(_) => drop(evicted.left.insert(agent)),
         }
     }
-    failed.map_or(Ok(()), Err)
+    Ok(())
 }
 
 /// Give up the room that was set aside for this, once all are evicted: whoever fills the disk may be one of them, and would
 /// take it.
-fn make_room(cx: &Context<'_>) -> Result<()> {
+fn make_room(cx: &Context<'_>, wishes: &[Desired], evicted: &Evicted) -> Result<()> {
     reserve::give_up(cx)?;
+    // Now: to whoever looks later, should this be killed, they are some that died. What does not go back is tried again.
+    for wish in wishes {
+        let _ = perform::return_mail(cx, wish, evicted.generation(&wish.agent), |_| false);
+    }
     fault::point("watchdog.down.room")
         .map_err(|e| netsky_disk::Error::new("make room in", cx.layout.home(), e))?;
     Ok(())
@@ -188,7 +199,8 @@ fn hand_over(
         Ok(there) => there,
         Err(error) => {
             problems.push(waits(&error));
-            return Ok(None);
+            // A request that was claimed only now is none of the restart under way, and must not come under its id.
+            return Ok(if claimed { None } else { Some(false) });
         }
     };
     if let Err(error) = handoff::source(cx, &id) {
@@ -237,12 +249,12 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], evicted: &mut Evicted) -> 
         Err(ClientError::NotServing { .. }) => match cx.anchor() {
             // Nothing is wanted any more: whoever lives can be ended. To note it is worth the room, if there is any.
             Err(error) if error.is_full() => {
-                evict(cx, wishes, evicted)?;
+                evict(cx, evicted)?;
                 let without = |left| Ends { stopped: known_stopped(cx, wishes), left, ..Ends::default() };
-                if evicted.is_empty() && held(cx, Duration::ZERO)?.is_empty() {
+                if evicted.ended.is_empty() && held(cx, Duration::ZERO)?.is_empty() {
                     return Ok(without(Vec::new()));
                 }
-                make_room(cx)?;
+                make_room(cx, wishes, evicted)?;
                 match cx.anchor() {
                     Err(error) if error.is_full() => return Ok(without(held(cx, WORKER_END)?)),
                     started => started?,
