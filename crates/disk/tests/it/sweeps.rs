@@ -68,7 +68,8 @@ fn what_stands_apart_is_no_part_of_the_tree() {
     // The value is ours alone, so that only what this test started is swept.
     let apart = netsky_disk::random::token();
     let _swept = Marked("OSTK_APART", &apart);
-    let script = format!("OSTK_APART={apart} sh -c 'sleep 300 & wait' & sleep 300 & wait");
+    // What is swept is started first: once the two that stand apart are seen, it is there.
+    let script = format!("sleep 300 & OSTK_APART={apart} sh -c 'sleep 300 & wait' & wait");
     let mut shell = Command::new("sh").args(["-c", &script]).spawn().unwrap();
     let all = || sweep::marked("OSTK_APART", &apart).unwrap();
     while all().len() < 2 {
