@@ -114,8 +114,12 @@ fn evict(cx: &Context<'_>, evicted: &mut Evicted) -> Result<()> {
     for agent in cx.layout.desired_agents()? {
         let session = known::session(cx, &agent).filter(|session| session.state.may_live());
         match perform::evict(cx, &agent) {
-            Ok(false) => {}
-            Ok(true) => drop(evicted.ended.entry(agent).or_insert(session.map(|session| session.generation))),
+            Ok(any) => {
+                // It may have needed longer than the first time waited.
+                if evicted.left.remove(&agent) || any {
+                    evicted.ended.entry(agent).or_insert(session.map(|session| session.generation));
+                }
+            }
             // The others end all the same.
             Err(_) => drop(evicted.left.insert(agent)),
         }
@@ -179,8 +183,12 @@ fn hand_over(
     problems: &mut Vec<String>,
 ) -> Result<Option<bool>> {
     let claimed = state::exists(cx.layout.restart_processing())?;
-    if !claimed && !state::claim(cx.layout.restart_request(), cx.layout.restart_processing())? {
-        return Ok(Some(false));
+    if !claimed {
+        // Before: a repeat would take what is claimed here for the request of that restart.
+        state::remove(cx.layout.restart_inflight())?;
+        if !state::claim(cx.layout.restart_request(), cx.layout.restart_processing())? {
+            return Ok(Some(false));
+        }
     }
     // One that no restart has begun with is told apart by when agent0 went down, which a repeat of this finds as it is.
     let root = wishes.iter().find(|wish| wish.agent == AgentId::root());
@@ -199,7 +207,7 @@ fn hand_over(
         Ok(there) => there,
         Err(error) => {
             problems.push(waits(&error));
-            // A request that was claimed only now is none of the restart under way, and must not come under its id.
+            // Of one that was claimed only now a repeat knows the id without this.
             return Ok(if claimed { None } else { Some(false) });
         }
     };

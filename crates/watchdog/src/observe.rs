@@ -142,7 +142,7 @@ pub(crate) fn wishes(cx: &Context<'_>, problems: &mut Vec<String>) -> Result<Vec
                 problems.push(format!("the wish for {agent} is about {}; it is ignored", wish.agent))
             }
             Ok(None) => {}
-            Err(error) => problems.push(format!("{error}; {agent} is left as it is")),
+            Err(error) => problems.push(format!("{error}; the wish for {agent} is left as it is")),
         }
     }
     Ok(wishes)
