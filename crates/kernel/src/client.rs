@@ -34,7 +34,8 @@ const GREETING: Duration = Duration::from_secs(5);
 const WHOAMI: Duration = Duration::from_secs(2);
 /// How long an anchor may take from its start to its greeting.
 const STARTUP: Duration = Duration::from_secs(15);
-/// How long one that is stopping is waited for: longer than what it ends usually takes; behind that, its refusal of a start says so.
+/// How long one that is stopping is waited for: longer than what it ends usually takes; behind that, its refusal of a start
+/// says so.
 const STOPPING: Duration = Duration::from_secs(20);
 /// How often a starter starts: again only when the one before ended and nobody serves.
 const STARTS: u32 = 5;

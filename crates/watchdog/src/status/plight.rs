@@ -73,7 +73,7 @@ pub(super) fn plight(
     format!("{}: {}{next}", desired.agent, why.map_or_else(String::new, |why| format!("{why}; ")))
 }
 
-pub(super) fn failed_restart(cx: &Context<'_>, underway: Option<&Underway>) -> Option<String> {
+fn failed_restart(cx: &Context<'_>, underway: Option<&Underway>) -> Option<String> {
     let failed = match underway {
         Some(underway) => underway.status.as_ref()?.error.clone(),
         None => observe::revive_failed(cx.layout).map(|failed| failed.why),
@@ -96,7 +96,7 @@ pub(super) fn in_vain(cx: &Context<'_>, underway: Option<&Underway>, queued: boo
 }
 
 /// What the last restart was asked with, where it failed and left that to people.
-pub(super) fn kept_request(cx: &Context<'_>) -> Option<PathBuf> {
+fn kept_request(cx: &Context<'_>) -> Option<PathBuf> {
     let why = observe::revive_failed(cx.layout)?.why;
     let kept = cx.layout.archived_request(&why.split_once(':')?.0.parse().ok()?, "failed");
     state::exists(&kept).unwrap_or(false).then_some(kept)
