@@ -8,6 +8,7 @@ use netsky_disk::fs::{Dir, is_folder};
 use netsky_disk::hlc::SharedClock;
 use netsky_disk::key;
 use netsky_disk::layout::Layout;
+use netsky_disk::state;
 use netsky_model::envelope::{Envelope, Key};
 use netsky_model::hlc::Hlc;
 use netsky_model::id::{AgentId, Generation, Sender};
@@ -79,19 +80,24 @@ impl<'w> Bus<'w> {
 
     /// The channel of an agent that is known; made on demand for the two that every home has.
     pub(crate) fn channel(&self, agent: &AgentId) -> Result<Channel> {
-        if !self.knows(agent) {
-            return Err(Error::NoChannel(agent.clone()));
-        }
+        self.need_channel(agent)?;
         Channel::open_or_create(&self.layout, agent)
     }
 
     /// The channel of an agent that is known, for who only looks: nothing is made.
     pub(crate) fn channel_as_is(&self, agent: &AgentId) -> Result<Channel> {
-        // What is no folder is not *no channel*: opening it says what is wrong.
-        if !self.knows(agent) && !netsky_disk::state::exists(self.layout.channel(agent))? {
-            return Err(Error::NoChannel(agent.clone()));
-        }
+        self.need_channel(agent)?;
         Ok(Channel::as_is(&self.layout, agent))
+    }
+
+    fn need_channel(&self, agent: &AgentId) -> Result<()> {
+        if self.has_channel(agent)? { Ok(()) } else { Err(Error::NoChannel(agent.clone())) }
+    }
+
+    /// Whether there is something at the agent's channel. What is no folder is not *no channel*: opening it says what is
+    /// wrong.
+    pub(crate) fn has_channel(&self, agent: &AgentId) -> Result<bool> {
+        Ok(self.knows(agent) || state::exists(self.layout.channel(agent))?)
     }
 
     /// The next place in the order of the home.
