@@ -171,7 +171,7 @@ impl Child<'_> {
     fn to_start(&self) -> Result<Vec<Desired>> {
         let mut wanted = Vec::new();
         // A clone's wish that does not read concerns that clone; the tick tells it.
-        for desired in observe::wishes(self.cx, &mut Vec::new())? {
+        for desired in observe::wishes(self.cx, &mut Vec::new())?.read {
             let concerned = match self.inflight.kind {
                 Kind::Planned => desired.agent.number().is_some(),
                 Kind::Crash => desired.agent == AgentId::root(),

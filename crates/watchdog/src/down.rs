@@ -47,7 +47,7 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     }
     let _held = Held::take(cx)?;
     let mut problems = Vec::new();
-    let mut wishes = observe::wishes(cx, &mut problems)?;
+    let mut wishes = observe::wishes(cx, &mut problems)?.read;
     let mut evicted = Evicted::default();
     if let Err(error) = stop_wanting(cx, &mut wishes) {
         if !error.is_full() {
@@ -207,8 +207,7 @@ fn hand_over(
         Ok(there) => there,
         Err(error) => {
             problems.push(waits(&error));
-            // Of one that was claimed only now a repeat knows the id without this.
-            return Ok(if claimed { None } else { Some(false) });
+            return Ok(None);
         }
     };
     if let Err(error) = handoff::source(cx, &id) {

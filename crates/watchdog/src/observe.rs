@@ -11,7 +11,7 @@ use netsky_disk::{clock, process, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::SessionView;
 use netsky_model::backoff::Attempts;
-use netsky_model::desired::Desired;
+use netsky_model::desired::{Desired, Want};
 use netsky_model::id::AgentId;
 use netsky_model::process::Life;
 use netsky_model::restart::{Inflight, Started, Status};
@@ -132,18 +132,37 @@ pub(crate) fn observe(
     })
 }
 
-/// Every wish that reads, agent0 first.
-pub(crate) fn wishes(cx: &Context<'_>, problems: &mut Vec<String>) -> Result<Vec<Desired>> {
-    let mut wishes = Vec::new();
+/// What should be.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    /// Every wish that reads, agent0 first.
+    pub(crate) read: Vec<Desired>,
+    /// Whose wish does not: what is wanted of them is not known.
+    pub(crate) unread: Vec<AgentId>,
+}
+
+impl Wishes {
+    /// Whether somebody has to be kept, as far as that can be known.
+    pub(crate) fn is_any_wanted(&self) -> bool {
+        !self.unread.is_empty() || self.read.iter().any(|wish| wish.want == Want::Up)
+    }
+}
+
+/// All wishes; what is wrong with those that do not read is told in `problems`.
+pub(crate) fn wishes(cx: &Context<'_>, problems: &mut Vec<String>) -> Result<Wishes> {
+    let mut wishes = Wishes::default();
     for agent in cx.layout.desired_agents()? {
-        match state::read_json::<Desired>(cx.layout.desired(&agent)) {
-            Ok(Some(wish)) if wish.agent == agent => wishes.push(wish),
-            Ok(Some(wish)) => {
-                problems.push(format!("the wish for {agent} is about {}; it is ignored", wish.agent))
+        let why = match state::read_json::<Desired>(cx.layout.desired(&agent)) {
+            Ok(None) => continue,
+            Ok(Some(wish)) if wish.agent == agent => {
+                wishes.read.push(wish);
+                continue;
             }
-            Ok(None) => {}
-            Err(error) => problems.push(format!("{error}; the wish for {agent} is left as it is")),
-        }
+            Ok(Some(wish)) => format!("the wish for {agent} is about {}; it is ignored", wish.agent),
+            Err(error) => format!("{error}; the wish for {agent} is left as it is"),
+        };
+        problems.push(why);
+        wishes.unread.push(agent);
     }
     Ok(wishes)
 }

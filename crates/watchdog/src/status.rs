@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::decide::KEPT;
 use crate::error::Result;
 use crate::known;
-use crate::observe;
+use crate::observe::{self, Underway};
 use crate::session_up::UpProof;
 use crate::tick::{self, FailedTick, LastTick};
 
@@ -58,8 +58,8 @@ pub struct StatusReport {
 pub struct AgentStatus {
     /// Its id.
     pub id: AgentId,
-    /// What should be.
-    pub want: Want,
+    /// What should be; none where that does not read.
+    pub want: Option<Want>,
     /// What is: the kernel's word; none if it never ran or nobody serves.
     pub state: Option<String>,
     /// The program's pid while it lives.
@@ -85,6 +85,10 @@ pub struct AgentStatus {
 impl AgentStatus {
     fn is_there(&self) -> bool {
         self.pid.is_some() || self.state.as_deref() == Some(SessionState::Starting.word())
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.want == Some(Want::Up)
     }
 }
 
@@ -122,27 +126,15 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let mut problems = Vec::new();
     let is_worked_on = || Lock::is_held(cx.layout.watchdog_lock());
     let worked_on = is_worked_on()?;
-    let Served { anchor_epoch, silent_anchor, sessions } = Served::ask(cx, &mut problems);
+    let served = Served::ask(cx, &mut problems);
     let restart_queued = observe::is_asked(cx.layout)?;
     let underway = observe::underway(cx).unwrap_or_else(|error| {
         problems.push(format!("the restart that is under way: {error}"));
         None
     });
     let interval = observe::interval(cx);
-    let (mut agents, mut cares) = (Vec::new(), Vec::new());
-    for desired in observe::wishes(cx, &mut problems)? {
-        let listed = sessions.iter().find(|session| session.name == desired.agent).cloned();
-        let known = || anchor_epoch.is_none().then(|| known::session(cx, &desired.agent)).flatten();
-        let session = listed.or_else(known);
-        let mut agent = agent_status(cx, &desired, session.as_ref(), &mut problems);
-        problems.extend(never_proved(&agent, &clock::stamp()));
-        if desired.want == Want::Up && !agent.is_there() {
-            let care = Care::of(&agent.id, session.filter(|_| anchor_epoch.is_some()), underway.as_ref());
-            agent.trying = (care == Care::Tick).then(|| trying(cx, &agent.id)).flatten();
-            cares.push((desired, agent.trying.clone(), care));
-        }
-        agents.push(agent);
-    }
+    let (agents, cares) = everybody(cx, &served, underway.as_ref(), &mut problems)?;
+    let Served { anchor_epoch, silent_anchor, .. } = served;
     let next = NextTick::of(&agents, cares.iter().any(|(.., care)| *care == Care::Anchor), interval);
     problems.extend(cares.iter().filter_map(|(desired, trying, care)| match care {
         Care::Anchor => Some(format!("{}: {KEPT}", desired.agent)),
@@ -152,8 +144,9 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let down: Vec<AgentId> = cares.into_iter().map(|(desired, ..)| desired.agent).collect();
     let runs_on = agents.iter().any(|agent| agent.id == AgentId::root() && agent.is_there());
     problems.extend(in_vain(cx, underway.as_ref(), restart_queued).filter(|_| runs_on));
-    let no_anchor =
-        anchor_epoch.is_none() && !silent_anchor && agents.iter().any(|agent| agent.want == Want::Up);
+    let no_anchor = anchor_epoch.is_none()
+        && !silent_anchor
+        && !agents.iter().all(|agent| agent.want == Some(Want::Stopped));
     let is_down = || no_anchor.then(|| format!("the anchor: nobody serves; it is started {next}"));
     problems.extend(no_room_for(cx, &down, no_anchor, &next).or_else(is_down));
     // An `up`, a `down` or a tick that is at work has not been cut short.
@@ -186,6 +179,35 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     })
 }
 
+/// Who is wanted and does not run, until when its next start waits, and who starts it.
+type Down = (Desired, Option<Trying>, Care);
+
+/// Everybody who is wanted or was, and of them those who are down.
+fn everybody(
+    cx: &Context<'_>,
+    served: &Served,
+    underway: Option<&Underway>,
+    problems: &mut Vec<String>,
+) -> Result<(Vec<AgentStatus>, Vec<Down>)> {
+    let (mut agents, mut down) = (Vec::new(), Vec::new());
+    let wishes = observe::wishes(cx, problems)?;
+    for desired in wishes.read {
+        let session = served.session(cx, &desired.agent);
+        let mut agent = agent_status(cx, &desired.agent, Some(desired.want), session.as_ref(), problems);
+        problems.extend(never_proved(&agent, &clock::stamp()));
+        if desired.want == Want::Up && !agent.is_there() {
+            let care = Care::of(&agent.id, session.filter(|_| served.anchor_epoch.is_some()), underway);
+            agent.trying = (care == Care::Tick).then(|| trying(cx, &agent.id)).flatten();
+            down.push((desired, agent.trying.clone(), care));
+        }
+        agents.push(agent);
+    }
+    for id in wishes.unread {
+        agents.push(agent_status(cx, &id, None, served.session(cx, &id).as_ref(), problems));
+    }
+    Ok((agents, down))
+}
+
 /// Who serves, and what it says.
 struct Served {
     anchor_epoch: Option<u64>,
@@ -206,6 +228,12 @@ impl Served {
             }
         };
         Served { anchor_epoch, silent_anchor, sessions }
+    }
+
+    /// What the anchor says of an agent; where none answers, what the disk knows.
+    fn session(&self, cx: &Context<'_>, agent: &AgentId) -> Option<SessionView> {
+        let listed = self.sessions.iter().find(|session| session.name == *agent).cloned();
+        listed.or_else(|| self.anchor_epoch.is_none().then(|| known::session(cx, agent)).flatten())
     }
 }
 
@@ -269,11 +297,11 @@ fn others(cx: &Context<'_>, agents: &[AgentStatus], problems: &mut Vec<String>) 
 
 fn agent_status(
     cx: &Context<'_>,
-    desired: &Desired,
+    agent: &AgentId,
+    want: Option<Want>,
     session: Option<&SessionView>,
     problems: &mut Vec<String>,
 ) -> AgentStatus {
-    let agent = &desired.agent;
     // The kernel's word may be older than the death of what it speaks of.
     let is_gone = |session: &SessionView| session.program.as_ref().is_some_and(|id| probe(id) == Life::Dead);
     let gone = session.is_some_and(|session| session.state.may_live() && is_gone(session));
@@ -283,7 +311,7 @@ fn agent_status(
     let [inbox, unfinished, poison] = match state::exists(cx.layout.channel(agent)) {
         // Who was never started has none, and to these two a send makes one.
         Ok(false) => {
-            if desired.want == Want::Up && !cx.bus.knows(agent) {
+            if want == Some(Want::Up) && !cx.bus.knows(agent) {
                 problems.push(format!("mail of {agent}: it has no channel; `netsky up` once more makes it"));
             }
             [0; 3]
@@ -292,7 +320,7 @@ fn agent_status(
     };
     AgentStatus {
         id: agent.clone(),
-        want: desired.want,
+        want,
         state: session.map(|session| if gone { "gone".to_owned() } else { session.state.to_string() }),
         pid: alive.and_then(|session| session.pid),
         worker_pid: alive.and_then(|session| session.worker.as_ref()).map(|worker| worker.pid),

@@ -7,7 +7,6 @@ use std::time::Duration;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process, state};
 use netsky_kernel::client::{Client, ClientError};
-use netsky_model::desired::Want;
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 use netsky_runtime::Config;
@@ -188,7 +187,7 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
         ..Ticked::default()
     };
     let wishes = observe::wishes(cx, &mut ticked.problems)?;
-    let wanted = wishes.iter().any(|wish| wish.want == Want::Up);
+    let wanted = wishes.is_any_wanted();
     let mut client = match Client::connect(&cx.layout.kernel_root()) {
         // Where nothing is wanted no anchor is started to find that nothing runs.
         Err(ClientError::NotServing { .. }) if !wanted => return Ok(ticked),
@@ -201,7 +200,7 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
         Ok(stopping) if wanted && stopping.hello().stopping => cx.anchor()?,
         served => served?,
     };
-    let seen = observe(cx, &mut client, wishes, &mut ticked.problems)?;
+    let seen = observe(cx, &mut client, wishes.read, &mut ticked.problems)?;
     return_mail(cx, &seen, &mut ticked.problems);
     let mut effects = decide(&seen).into_iter();
     while let Some(effect) = effects.next() {

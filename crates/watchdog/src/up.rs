@@ -158,6 +158,7 @@ fn living<'a>(sessions: &'a [SessionView], agent: &AgentId) -> Option<&'a Sessio
 /// Clones beyond the number that was asked for stay: the number only grows.
 fn kept(cx: &Context<'_>, plan: &Plan) -> Result<Option<String>> {
     let more: Vec<String> = observe::wishes(cx, &mut Vec::new())?
+        .read
         .into_iter()
         .filter(|wish| wish.want == Want::Up && wish.agent.number().is_some())
         .filter(|wish| plan.slots.iter().all(|slot| slot.agent != wish.agent))

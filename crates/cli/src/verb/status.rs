@@ -32,14 +32,11 @@ impl Run for Args {
 
 fn row(agent: &AgentStatus, served: bool) -> Vec<String> {
     let dash = || "-".to_owned();
-    let want = match agent.want {
-        Want::Up => "up",
-        Want::Stopped => "stopped",
-    };
-    let unknown = match agent.want {
-        Want::Stopped => "stopped",
-        Want::Up if served => "never ran",
-        Want::Up => "not known",
+    let (want, unknown) = match agent.want {
+        Some(Want::Stopped) => ("stopped", "stopped"),
+        Some(Want::Up) if served => ("up", "never ran"),
+        Some(Want::Up) => ("up", "not known"),
+        None => ("unreadable", "not known"),
     };
     let since = agent.started_at.as_ref().map(|at| human(clock::stamp().since(at)));
     vec![
@@ -63,10 +60,14 @@ fn other(Mailbox { id, inbox, poison }: &Mailbox) -> String {
 
 fn footer(report: &StatusReport) -> String {
     let others: String = report.others.iter().map(other).collect();
+    let wanted = !report.agents.iter().all(|agent| agent.want == Some(Want::Stopped));
     let anchor = match report.anchor_epoch {
-        Some(epoch) => format!("anchor: serves, epoch {epoch}"),
+        Some(epoch) if wanted => format!("anchor: serves, epoch {epoch}"),
+        Some(epoch) => {
+            format!("anchor: serves, epoch {epoch}, and nothing is wanted; `netsky down` stops it")
+        }
         None if report.silent_anchor => "anchor: does not answer".to_owned(),
-        None if report.agents.iter().any(|agent| agent.want == Want::Up) => {
+        None if wanted => {
             "anchor: nobody serves; the next tick starts it, and `netsky watchdog tick` is one".to_owned()
         }
         None => "anchor: not running, and nothing is wanted".to_owned(),

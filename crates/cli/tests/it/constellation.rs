@@ -371,6 +371,8 @@ fn one_damaged_wish_stops_nobody_else() {
     assert!(exit == Some(1) && line.contains("agent1"), "{line}");
     assert!(stage.names("state").iter().any(|name| name.starts_with("agent0-restart-attempts.damaged-")));
     assert!(stage.ok(&["status"]).contains("problem: understand"), "told");
+    let clone = stage.agent("agent1");
+    assert!(clone["want"].is_null() && clone["pid"].is_number(), "what lives is seen all the same: {clone}");
     stage.until("agent0 back", |stage| {
         let _ = stage.run(&["watchdog", "tick"]);
         (stage.agent("agent0")["up"] == true && stage.agent("agent0")["generation"] == 2).then_some(())

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 
-use netsky_disk::process::{Signal, identify_child};
+use netsky_disk::process::{Signal, identify_child, is_alive};
 use netsky_kernel::session::Meta;
 use netsky_model::process::ProcessId;
 use serde_json::Value;
@@ -201,12 +201,32 @@ fn status_says_that_a_mailbox_is_gone_and_up_makes_it_again() {
     std::fs::write(&mailbox, "").expect("written");
     let told = problems(&stage);
     assert!(told.contains("channels/agent/agent1/inbox: Not a directory"), "{told}");
+    let (exit, line) = stage.refused(&["channel", "send", "agent1", "x", "--from", "owner"]);
+    assert!(exit == 1 && line.contains("agent1: Not a directory"), "{exit}: {line}");
     let (exit, line) = stage.refused(&up);
     assert!(exit == 1 && line.contains("mail of agent1: ") && line.contains("the others are up"), "{line}");
     std::fs::remove_file(&mailbox).expect("there");
     stage.ok(&up);
     assert!(!problems(&stage).contains("mail of agent1"));
     stage.ok(&["channel", "send", "agent1", "x", "--from", "owner"]);
+}
+
+#[test]
+fn who_lives_for_wishes_that_do_not_read_keeps_an_anchor() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    for agent in ["agent0", "agentinfinity", "netsky-ticker"] {
+        std::fs::write(stage.home().join(format!("state/desired/{agent}.json")), "{").expect("written");
+    }
+    let anchor = stage.anchor();
+    stage.signal(&anchor, Signal::KILL);
+    stage.until("an end of the anchor", |_| (!is_alive(&anchor)).then_some(()));
+    let told = stage.ok(&["status"]);
+    assert!(told.contains("anchor: nobody serves") && told.matches("unreadable").count() == 3, "{told}");
+    let (exit, told) = stage.refused(&["watchdog", "tick"]);
+    assert!(exit == 1 && told.contains("agent0.json"), "{exit}: {told}");
+    assert_ne!(stage.anchor(), anchor);
+    assert_eq!(stage.agent("agent0")["up"], true);
 }
 
 #[test]
@@ -233,7 +253,7 @@ fn an_up_behind_a_down_that_was_killed_waits_for_the_anchor_that_it_left_stoppin
     });
     down.kill().expect("ours");
     down.wait().expect("ours");
-    assert!(anchor == stage.anchor() && netsky_disk::process::is_alive(&anchor), "it is at it");
+    assert!(anchor == stage.anchor() && is_alive(&anchor), "it is at it");
     let said = stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
     assert!(said.contains("agent0 session 2 starting at "), "{said}");
     assert_ne!(stage.anchor(), anchor);

@@ -130,7 +130,7 @@ impl Care {
 /// What is wrong with an agent0 that lives longer than an `up` waits for it, and proved nothing.
 pub(super) fn never_proved(agent: &AgentStatus, now: &Stamp) -> Option<String> {
     let lives = now.since(agent.started_at.as_ref()?);
-    let is_meant = agent.id == AgentId::root() && agent.want == Want::Up;
+    let is_meant = agent.id == AgentId::root() && agent.is_wanted();
     let is_late = is_meant && !agent.up && lives > UP_LIMIT;
     is_late.then(|| {
         let lives = human(lives);
@@ -171,11 +171,11 @@ impl std::fmt::Display for NextTick {
 
 /// What a `down` or an `up` that was killed left in the middle.
 pub(super) fn cut_short(agents: &[AgentStatus]) -> Option<String> {
-    let is_wanted = |agent: &&AgentStatus| agent.want == Want::Up;
-    let rootless = agents.iter().any(|agent| agent.id == AgentId::root() && agent.want == Want::Stopped);
+    let is_stopped = |agent: &&AgentStatus| agent.want == Some(Want::Stopped);
+    let rootless = agents.iter().filter(is_stopped).any(|agent| agent.id == AgentId::root());
     let wanted =
-        agents.iter().filter(|agent| rootless && is_wanted(agent)).map(|agent| (agent, "still wanted"));
-    let alive = agents.iter().filter(|agent| !is_wanted(agent) && agent.is_there());
+        agents.iter().filter(|agent| rootless && agent.is_wanted()).map(|agent| (agent, "still wanted"));
+    let alive = agents.iter().filter(is_stopped).filter(|agent| agent.is_there());
     let left: Vec<String> = wanted
         .chain(alive.map(|agent| (agent, "not wanted and runs on")))
         .map(|(agent, how)| format!("{} is {how}", agent.id))
@@ -212,7 +212,7 @@ mod tests {
         let started_at = clock::stamp();
         let root = AgentStatus {
             id: AgentId::root(),
-            want: Want::Up,
+            want: Some(Want::Up),
             state: None,
             pid: Some(2),
             worker_pid: None,
