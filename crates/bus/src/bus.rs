@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 
-use netsky_disk::fs::{Dir, is_folder};
+use netsky_disk::fs::Dir;
 use netsky_disk::hlc::SharedClock;
 use netsky_disk::key;
 use netsky_disk::layout::Layout;
@@ -57,9 +57,11 @@ impl<'w> Bus<'w> {
         envelope.mac.is_some() && key().is_some_and(|key| envelope.is_authentic(&key, mailbox))
     }
 
-    /// Whether a message may be sent to this name: the two agents that every home has, or one with a channel.
+    /// Whether a message may be sent to this name: the two agents that every home has, or one with a channel. What is no
+    /// folder there, or cannot be looked at, is not *no channel*: opening it says what is wrong.
     pub fn knows(&self, agent: &AgentId) -> bool {
-        *agent == AgentId::root() || *agent == AgentId::infinity() || is_folder(self.layout.channel(agent))
+        let is_there = || state::exists(self.layout.channel(agent)).unwrap_or(true);
+        *agent == AgentId::root() || *agent == AgentId::infinity() || is_there()
     }
 
     /// As [`Layout::channel_agents`].
@@ -91,13 +93,7 @@ impl<'w> Bus<'w> {
     }
 
     fn need_channel(&self, agent: &AgentId) -> Result<()> {
-        if self.has_channel(agent)? { Ok(()) } else { Err(Error::NoChannel(agent.clone())) }
-    }
-
-    /// Whether there is something at the agent's channel. What is no folder is not *no channel*: opening it says what is
-    /// wrong.
-    pub(crate) fn has_channel(&self, agent: &AgentId) -> Result<bool> {
-        Ok(self.knows(agent) || state::exists(self.layout.channel(agent))?)
+        if self.knows(agent) { Ok(()) } else { Err(Error::NoChannel(agent.clone())) }
     }
 
     /// The next place in the order of the home.

@@ -23,10 +23,12 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// The channel, made first where it is missing or was half made.
+    /// The channel, made first where it is missing, was half made, or has lost its inbox.
     pub(crate) fn open_or_create(layout: &Layout, agent: &AgentId) -> Result<Channel> {
         let channel = Channel { agent: agent.clone(), layout: layout.clone() };
-        if is_folder(layout.channel_tmp(agent)) { Ok(channel) } else { Channel::create(layout, agent) }
+        let is_whole =
+            is_folder(layout.channel_tmp(agent)) && is_folder(layout.folder(agent, State::Written));
+        if is_whole { Ok(channel) } else { Channel::create(layout, agent) }
     }
 
     /// Makes what is missing and syncs every folder above it, whoever made them.

@@ -37,7 +37,7 @@ impl Bus<'_> {
     /// No such envelope, an unknown target, an envelope that is finished or that another process holds, one that went
     /// through too many hands, or what the file system refuses. The original is unfinished then.
     pub fn forward(&self, agent: &AgentId, id: &str, to: &AgentId, by: &Sender) -> Result<Forwarded> {
-        if !self.has_channel(to)? {
+        if !self.knows(to) {
             return Err(Error::UnknownTarget(to.clone()));
         }
         let channel = self.channel(agent)?;

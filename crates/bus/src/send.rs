@@ -141,7 +141,7 @@ impl Bus<'_> {
         let bytes = envelope.to_bytes()?;
         if create {
             Channel::open_or_create(&self.layout, &to)?;
-        } else if !self.has_channel(&to)? {
+        } else if !self.knows(&to) {
             return Err(Error::UnknownTarget(to));
         }
         Ok(Ready { channel: self.channel(&to)?, envelope, bytes, chosen })

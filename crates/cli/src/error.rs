@@ -162,7 +162,6 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::OtherProgram(_) => {
                 Self::new(Kind::Refused, what).hint("`netsky down` first to change it; nothing was changed")
             }
-            Watchdog::NotEnded(_) => Self::new(Kind::Busy, what).hint("repeat `netsky down`"),
             Watchdog::KeeperRuns { .. } => Self::new(Kind::Busy, what).hint("nothing was started"),
             Watchdog::Restart(_) => Self::new(Kind::Failed, what),
         }

@@ -210,7 +210,7 @@ impl Layout {
         };
         let mut agents: Vec<AgentId> =
             dir.names()?.iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
-        agents.sort_by_key(|agent| (agent.number().unwrap_or(u32::MAX), agent.to_string()));
+        agents.sort_by(|one, other| one.place().cmp(&other.place()));
         Ok(agents)
     }
 

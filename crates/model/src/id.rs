@@ -165,6 +165,11 @@ impl AgentId {
         (n.to_string() == digits).then_some(n)
     }
 
+    /// Where it stands in a list of agents: agent0, the clones by their numbers, then the others by name.
+    pub fn place(&self) -> (u32, &str) {
+        (self.number().unwrap_or(u32::MAX), &self.0)
+    }
+
     /// What people type for an agent: its name, or `7` for `agent7`.
     ///
     /// # Errors

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
-use netsky_disk::layout::KernelLayout;
-use netsky_disk::lock::Lock;
 use netsky_disk::{clock, fault, process, random, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_model::desired::{Desired, Want};
@@ -28,27 +26,29 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 pub struct Downed {
     /// Sessions that were ended.
     pub ended: Vec<AgentId>,
+    /// Those that would not end.
+    pub left: Vec<AgentId>,
     /// Whether an anchor served, which was stopped.
     pub anchor_stopped: bool,
     /// Whether the handoff of a restart that does not come any more was put into agent0's inbox.
     pub handed_over: bool,
-    /// What did not read on the way.
+    /// What did not work on the way.
     pub problems: Vec<String>,
 }
 
 /// Stop a constellation. Its mail, its desired programs and its record stay; the handoff of a restart that was
-/// asked for waits in agent0's inbox for the next `up`.
+/// asked for waits in agent0's inbox for the next `up`. It can be repeated.
 ///
 /// # Errors
-/// Called inside a session, or a session would not end; it can be repeated.
+/// Called inside a session, or it cannot be noted that nobody is wanted any more. Who would not end is no error but said
+/// in the result.
 pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     if *caller != Caller::Outside {
         return Err(Error::OwnerOnly { verb: "down" });
     }
     let _held = Held::take(cx)?;
-    let mut problems = Vec::new();
+    let (mut problems, mut ends) = (Vec::new(), Ends::default());
     let mut wishes = observe::wishes(cx, &mut problems)?.read;
-    let mut evicted = Evicted::default();
     if let Err(error) = stop_wanting(cx, &mut wishes) {
         if !error.is_full() {
             return Err(error.into());
@@ -57,29 +57,26 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
         if !reserve::is_there(cx)? {
             return Err(Error::PartlyWanted { why: error, wanted: still_wanted(&wishes) });
         }
-        evict(cx, &mut evicted)?;
-        make_room(cx, &wishes, &evicted)?;
+        evict(cx, &wishes, &mut ends)?;
+        if !ends.left.is_empty() {
+            // Whoever fills the disk may be among them: what was set aside is kept for the `down` that finds them ended.
+            return Ok(ends.told(problems, false));
+        }
+        make_room(cx, &wishes, &ends)?;
         stop_wanting(cx, &mut wishes).map_err(|why| match why.is_full() {
             true => Error::StillWanted { why, wanted: still_wanted(&wishes) },
             false => why.into(),
         })?;
     }
     let underway = stop_restart(cx)?;
-    let Ends { mut ended, anchor_stopped, mut left, stopped } = end_sessions(cx, &wishes, &mut evicted)?;
+    end_sessions(cx, &wishes, &mut ends)?;
     fault::point("watchdog.down.ended").map_err(|e| netsky_disk::Error::new("end", cx.layout.home(), e))?;
-    left.extend(evicted.left.iter().cloned());
-    ended.extend(evicted.ended.keys().cloned());
-    for names in [&mut ended, &mut left] {
-        names.sort();
-        names.dedup();
-    }
-    for desired in wishes.iter().filter(|desired| !left.contains(&desired.agent)) {
-        if cx.bus.knows(&desired.agent) {
-            let stopped = stopped.get(&desired.agent).copied().or_else(|| evicted.generation(&desired.agent));
-            if let Err(error) = perform::return_mail(cx, desired, stopped, |_| true) {
-                let agent = &desired.agent;
-                problems.push(format!("mail of {agent}: {error}; it is looked at again with the next `up`"));
-            }
+    for desired in wishes.iter().filter(|desired| !ends.left.contains_key(&desired.agent)) {
+        let agent = &desired.agent;
+        if cx.bus.knows(agent)
+            && let Err(error) = perform::return_mail(cx, desired, ends.stopped.get(agent).copied(), |_| true)
+        {
+            problems.push(format!("mail of {agent}: {error}; it is looked at again with the next `up`"));
         }
     }
     let handed_over = hand_over(cx, &wishes, underway.as_ref(), &mut problems)?;
@@ -87,53 +84,81 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     if handed_over.is_some() {
         state::remove(cx.layout.restart_inflight())?;
     }
-    let handed_over = handed_over.unwrap_or_default();
-    if left.is_empty() {
-        return Ok(Downed { ended, anchor_stopped, handed_over, problems });
-    }
-    Err(Error::NotEnded(left.iter().map(ToString::to_string).collect()))
+    Ok(ends.told(problems, handed_over.unwrap_or_default()))
 }
 
-/// What came of ending by what the programs bear.
+/// What became of who ran.
 #[derive(Default)]
-struct Evicted {
-    /// Who was ended, with its generation where that is known.
-    ended: BTreeMap<AgentId, Option<Generation>>,
-    /// Who would not end.
-    left: BTreeSet<AgentId>,
+struct Ends {
+    ended: BTreeSet<AgentId>,
+    /// Who lives on, and why as far as that is known.
+    left: BTreeMap<AgentId, Option<String>>,
+    /// Generations that ended because somebody wanted it, by this call or before.
+    stopped: BTreeMap<AgentId, Generation>,
+    anchor_stopped: bool,
 }
 
-impl Evicted {
-    fn generation(&self, agent: &AgentId) -> Option<Generation> {
-        self.ended.get(agent).copied().flatten()
+impl Ends {
+    fn is_nobody(&self) -> bool {
+        self.ended.is_empty() && self.left.is_empty()
+    }
+
+    fn are_left(&mut self, agents: Vec<AgentId>) {
+        for agent in agents {
+            self.left.entry(agent).or_default();
+        }
+    }
+
+    fn told(self, mut problems: Vec<String>, handed_over: bool) -> Downed {
+        problems.extend(self.left.values().flatten().cloned());
+        Downed {
+            ended: self.ended.into_iter().collect(),
+            left: self.left.into_keys().collect(),
+            anchor_stopped: self.anchor_stopped,
+            handed_over,
+            problems,
+        }
     }
 }
 
-/// End everybody by their environment, for which no anchor and no room is needed; for whom no wish reads, too.
-fn evict(cx: &Context<'_>, evicted: &mut Evicted) -> Result<()> {
+/// End everybody by what the programs bear, for which no anchor and no room is needed; for whom no wish reads, too.
+fn evict(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result<()> {
     for agent in cx.layout.desired_agents()? {
         let session = known::session(cx, &agent).filter(|session| session.state.may_live());
-        match perform::evict(cx, &agent) {
-            Ok(any) => {
-                // It may have needed longer than the first time waited.
-                if evicted.left.remove(&agent) || any {
-                    evicted.ended.entry(agent).or_insert(session.map(|session| session.generation));
+        let evicted = fault::point("watchdog.down.evict")
+            .map_err(|e| netsky_disk::Error::new("end", cx.layout.home(), e).into())
+            .and_then(|()| perform::evict(cx, &agent));
+        match evicted {
+            Ok(true) => {
+                if let Some(session) = session {
+                    ends.stopped.insert(agent.clone(), session.generation);
                 }
+                ends.ended.insert(agent.clone());
+                give_back(cx, wishes, &agent, ends);
             }
+            Ok(false) => {}
             // The others end all the same.
-            Err(_) => drop(evicted.left.insert(agent)),
+            Err(why) => {
+                ends.left.insert(agent, Some(why.to_string()));
+            }
         }
     }
     Ok(())
 }
 
+/// To whoever looks later, should this be killed, who was ended is one that died. What does not go back is tried again.
+fn give_back(cx: &Context<'_>, wishes: &[Desired], agent: &AgentId, ends: &Ends) {
+    if let Some(wish) = wishes.iter().find(|wish| wish.agent == *agent) {
+        let _ = perform::return_mail(cx, wish, ends.stopped.get(agent).copied(), |_| false);
+    }
+}
+
 /// Give up the room that was set aside for this, once all are evicted: whoever fills the disk may be one of them, and would
 /// take it.
-fn make_room(cx: &Context<'_>, wishes: &[Desired], evicted: &Evicted) -> Result<()> {
+fn make_room(cx: &Context<'_>, wishes: &[Desired], ends: &Ends) -> Result<()> {
     reserve::give_up(cx)?;
-    // Now: to whoever looks later, should this be killed, they are some that died. What does not go back is tried again.
-    for wish in wishes {
-        let _ = perform::return_mail(cx, wish, evicted.generation(&wish.agent), |_| false);
+    for agent in &ends.ended {
+        give_back(cx, wishes, agent, ends);
     }
     fault::point("watchdog.down.room")
         .map_err(|e| netsky_disk::Error::new("make room in", cx.layout.home(), e))?;
@@ -234,36 +259,29 @@ fn went_down(root: &Desired) -> RestartId {
     format!("restart-{second}-{nano:08x}").parse().expect("lower case and digits")
 }
 
-/// What became of the sessions.
-#[derive(Default)]
-struct Ends {
-    ended: Vec<AgentId>,
-    anchor_stopped: bool,
-    left: Vec<AgentId>,
-    /// Generations that ended because somebody wanted it, by this call or before.
-    stopped: BTreeMap<AgentId, Generation>,
-}
-
-fn end_sessions(cx: &Context<'_>, wishes: &[Desired], evicted: &mut Evicted) -> Result<Ends> {
+fn end_sessions(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result<()> {
     let served = Client::connect(&cx.layout.kernel_root());
-    let anchor_stopped = served.is_ok();
+    ends.anchor_stopped = served.is_ok();
     let mut client = match served {
         // A wish that does not read is one all the same: who was started for it may live.
-        Err(ClientError::NotServing { .. }) if cx.layout.desired_agents()?.is_empty() => {
-            return Ok(Ends::default());
-        }
+        Err(ClientError::NotServing { .. }) if cx.layout.desired_agents()?.is_empty() => return Ok(()),
         // Nobody serves: live workers are only known once an anchor has adopted them.
         Err(ClientError::NotServing { .. }) => match cx.anchor() {
             // Nothing is wanted any more: whoever lives can be ended. To note it is worth the room, if there is any.
             Err(error) if error.is_full() => {
-                evict(cx, evicted)?;
-                let without = |left| Ends { stopped: known_stopped(cx, wishes), left, ..Ends::default() };
-                if evicted.ended.is_empty() && held(cx, Duration::ZERO)?.is_empty() {
-                    return Ok(without(Vec::new()));
+                evict(cx, wishes, ends)?;
+                for (agent, generation) in stopped_before(cx, wishes) {
+                    ends.stopped.entry(agent).or_insert(generation);
                 }
-                make_room(cx, wishes, evicted)?;
+                if ends.is_nobody() && held(cx, Duration::ZERO)?.is_empty() {
+                    return Ok(());
+                }
+                make_room(cx, wishes, ends)?;
                 match cx.anchor() {
-                    Err(error) if error.is_full() => return Ok(without(held(cx, WORKER_END)?)),
+                    Err(error) if error.is_full() => {
+                        ends.are_left(held(cx, WORKER_END)?);
+                        return Ok(());
+                    }
                     started => started?,
                 }
             }
@@ -271,24 +289,24 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], evicted: &mut Evicted) -> 
         },
         connected => connected?,
     };
-    let stopped = client
-        .list()?
-        .into_iter()
-        .filter(|session| session.state.may_live() || perform::stopped(session).is_some())
-        .map(|session| (session.name, session.generation))
-        .collect();
+    let sessions = client.list()?.into_iter();
+    let ended = sessions.filter(|session| session.state.may_live() || perform::stopped(session).is_some());
+    ends.stopped.extend(ended.map(|session| (session.name, session.generation)));
     let answer = client.shutdown(true)?;
-    Ok(Ends { ended: answer.ended, anchor_stopped, left: answer.left, stopped })
+    // Who would not end before has, or is no session of the kernel.
+    ends.left.retain(|agent, _| perform::evict(cx, agent).is_err());
+    ends.are_left(answer.left);
+    ends.ended.extend(answer.ended);
+    Ok(())
 }
 
 /// Whose worker lives, by its lock: what it holds may bear no mark that it could be ended by.
 fn held(cx: &Context<'_>, patience: Duration) -> Result<Vec<AgentId>> {
-    let kernel = KernelLayout::new(cx.layout.kernel_root());
     let mut held = cx.layout.desired_agents()?;
     let until = clock::boot() + patience;
     held.retain(|agent| {
         loop {
-            if !Lock::is_held(kernel.worker_lock(agent)).unwrap_or(true) {
+            if !known::is_held(cx, agent) {
                 return false;
             }
             if clock::boot() >= until {
@@ -301,7 +319,7 @@ fn held(cx: &Context<'_>, patience: Duration) -> Result<Vec<AgentId>> {
 }
 
 /// Whose last generation was ended on purpose, by the `down` before this one, say.
-fn known_stopped(cx: &Context<'_>, wishes: &[Desired]) -> BTreeMap<AgentId, Generation> {
+fn stopped_before(cx: &Context<'_>, wishes: &[Desired]) -> Vec<(AgentId, Generation)> {
     let known = wishes.iter().filter_map(|wish| known::session(cx, &wish.agent));
     known.filter_map(|session| Some((session.name.clone(), perform::stopped(&session)?))).collect()
 }

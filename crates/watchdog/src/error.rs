@@ -112,9 +112,6 @@ pub enum Error {
     /// Agents that live with another program or in another folder than was asked for.
     #[error("{} with another program or folder", live(.0))]
     OtherProgram(Vec<AgentId>),
-    /// Sessions that would not end.
-    #[error("{} did not end", .0.join(", "))]
-    NotEnded(Vec<String>),
     /// A keeper that runs already.
     #[error("{keeper} runs already{}", .pid.map_or_else(String::new, |pid| format!(" as pid {pid}")))]
     KeeperRuns {

@@ -16,9 +16,7 @@ pub(crate) fn session(cx: &Context<'_>, agent: &AgentId) -> Option<SessionView> 
     let meta = Meta::parse(&state::read(layout.meta(agent)).ok()??).ok()?;
     let state = match &meta.phase {
         // Its anchor died before it had a worker; nobody goes on with that.
-        Phase::Starting if is_free(layout.lock()) && is_free(layout.worker_lock(agent)) => {
-            SessionState::Orphaned
-        }
+        Phase::Starting if !may_be_held(layout.lock()) && !is_held(cx, agent) => SessionState::Orphaned,
         Phase::Starting => SessionState::Starting,
         Phase::Running { .. } => beating(&layout.heartbeat(agent), &meta),
         Phase::Ended { how, .. } => how.into(),
@@ -27,8 +25,14 @@ pub(crate) fn session(cx: &Context<'_>, agent: &AgentId) -> Option<SessionView> 
     Some(SessionView::of(&meta, state))
 }
 
-fn is_free(lock: std::path::PathBuf) -> bool {
-    !Lock::is_held(lock).unwrap_or(true)
+/// Whether the worker of an agent lives, by its lock.
+pub(crate) fn is_held(cx: &Context<'_>, agent: &AgentId) -> bool {
+    may_be_held(KernelLayout::new(cx.layout.kernel_root()).worker_lock(agent))
+}
+
+/// What cannot be looked at may be.
+fn may_be_held(lock: std::path::PathBuf) -> bool {
+    Lock::is_held(lock).unwrap_or(true)
 }
 
 fn beating(path: &std::path::Path, meta: &Meta) -> SessionState {

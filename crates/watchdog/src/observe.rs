@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::handoff;
 use crate::session_up::UpProof;
 use crate::ticker::LastBeat;
+use crate::{handoff, known};
 
 /// Interval of the ticker when it has not said another.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
@@ -142,9 +142,10 @@ pub(crate) struct Wishes {
 }
 
 impl Wishes {
-    /// Whether somebody has to be kept, as far as that can be known.
-    pub(crate) fn is_any_wanted(&self) -> bool {
-        !self.unread.is_empty() || self.read.iter().any(|wish| wish.want == Want::Up)
+    /// Whether somebody has to be kept: wanted, or alive for what does not read.
+    pub(crate) fn is_any_kept(&self, cx: &Context<'_>) -> bool {
+        let lives = |agent: &AgentId| known::is_held(cx, agent);
+        self.read.iter().any(|wish| wish.want == Want::Up) || self.unread.iter().any(lives)
     }
 }
 
@@ -158,7 +159,7 @@ pub(crate) fn wishes(cx: &Context<'_>, problems: &mut Vec<String>) -> Result<Wis
                 wishes.read.push(wish);
                 continue;
             }
-            Ok(Some(wish)) => format!("the wish for {agent} is about {}; it is ignored", wish.agent),
+            Ok(Some(wish)) => format!("the wish for {agent} is about {}", wish.agent),
             Err(error) => format!("{error}; the wish for {agent} is left as it is"),
         };
         problems.push(why);

@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::decide::KEPT;
 use crate::error::Result;
 use crate::known;
-use crate::observe::{self, Underway};
+use crate::observe::{self, Underway, Wishes};
 use crate::session_up::UpProof;
 use crate::tick::{self, FailedTick, LastTick};
 
@@ -35,6 +35,8 @@ pub struct StatusReport {
     pub anchor_epoch: Option<u64>,
     /// Whether somebody serves and does not answer.
     pub silent_anchor: bool,
+    /// Whether anybody has to be kept: wanted, or alive for a wish that does not read.
+    pub kept: bool,
     /// Everybody who is wanted or was.
     pub agents: Vec<AgentStatus>,
     /// Mail of who never was.
@@ -58,7 +60,7 @@ pub struct StatusReport {
 pub struct AgentStatus {
     /// Its id.
     pub id: AgentId,
-    /// What should be; none where that does not read.
+    /// What should be; none where that is not known: its wish does not read, or is gone.
     pub want: Option<Want>,
     /// What is: the kernel's word; none if it never ran or nobody serves.
     pub state: Option<String>,
@@ -133,20 +135,21 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         None
     });
     let interval = observe::interval(cx);
-    let (agents, cares) = everybody(cx, &served, underway.as_ref(), &mut problems)?;
+    let wishes = observe::wishes(cx, &mut problems)?;
+    let wished = wishes.is_any_kept(cx);
+    let (agents, missing) = everybody(cx, wishes, &served, underway.as_ref(), &mut problems);
     let Served { anchor_epoch, silent_anchor, .. } = served;
-    let next = NextTick::of(&agents, cares.iter().any(|(.., care)| *care == Care::Anchor), interval);
-    problems.extend(cares.iter().filter_map(|(desired, trying, care)| match care {
+    let kept = wished || agents.iter().any(|agent| agent.want.is_none() && agent.is_there());
+    let next = NextTick::of(&agents, missing.iter().any(|missing| missing.care == Care::Anchor), interval);
+    problems.extend(missing.iter().filter_map(|Missing { desired, trying, care }| match care {
         Care::Anchor => Some(format!("{}: {KEPT}", desired.agent)),
         Care::Child => None,
         Care::Tick => Some(plight(cx, desired, trying.as_ref(), &next, underway.as_ref())),
     }));
-    let down: Vec<AgentId> = cares.into_iter().map(|(desired, ..)| desired.agent).collect();
+    let down: Vec<AgentId> = missing.into_iter().map(|missing| missing.desired.agent).collect();
     let runs_on = agents.iter().any(|agent| agent.id == AgentId::root() && agent.is_there());
     problems.extend(in_vain(cx, underway.as_ref(), restart_queued).filter(|_| runs_on));
-    let no_anchor = anchor_epoch.is_none()
-        && !silent_anchor
-        && !agents.iter().all(|agent| agent.want == Some(Want::Stopped));
+    let no_anchor = anchor_epoch.is_none() && !silent_anchor && kept;
     let is_down = || no_anchor.then(|| format!("the anchor: nobody serves; it is started {next}"));
     problems.extend(no_room_for(cx, &down, no_anchor, &next).or_else(is_down));
     // An `up`, a `down` or a tick that is at work has not been cut short.
@@ -163,6 +166,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         anchor_epoch,
         silent_anchor,
         others,
+        kept,
         agents,
         restart: underway.map(|under| RestartView {
             id: under.inflight.id.to_string(),
@@ -179,18 +183,23 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     })
 }
 
-/// Who is wanted and does not run, until when its next start waits, and who starts it.
-type Down = (Desired, Option<Trying>, Care);
+/// Somebody who is wanted and does not run.
+struct Missing {
+    desired: Desired,
+    trying: Option<Trying>,
+    /// Who starts it.
+    care: Care,
+}
 
-/// Everybody who is wanted or was, and of them those who are down.
+/// Everybody who is wanted or was, agent0 first, and who of them is missing.
 fn everybody(
     cx: &Context<'_>,
+    wishes: Wishes,
     served: &Served,
     underway: Option<&Underway>,
     problems: &mut Vec<String>,
-) -> Result<(Vec<AgentStatus>, Vec<Down>)> {
-    let (mut agents, mut down) = (Vec::new(), Vec::new());
-    let wishes = observe::wishes(cx, problems)?;
+) -> (Vec<AgentStatus>, Vec<Missing>) {
+    let (mut agents, mut missing) = (Vec::new(), Vec::new());
     for desired in wishes.read {
         let session = served.session(cx, &desired.agent);
         let mut agent = agent_status(cx, &desired.agent, Some(desired.want), session.as_ref(), problems);
@@ -198,14 +207,21 @@ fn everybody(
         if desired.want == Want::Up && !agent.is_there() {
             let care = Care::of(&agent.id, session.filter(|_| served.anchor_epoch.is_some()), underway);
             agent.trying = (care == Care::Tick).then(|| trying(cx, &agent.id)).flatten();
-            down.push((desired, agent.trying.clone(), care));
+            missing.push(Missing { desired, trying: agent.trying.clone(), care });
         }
         agents.push(agent);
     }
     for id in wishes.unread {
         agents.push(agent_status(cx, &id, None, served.session(cx, &id).as_ref(), problems));
     }
-    Ok((agents, down))
+    let unwished = |name: &AgentId| agents.iter().all(|agent| agent.id != *name);
+    let live = served.sessions.iter().filter(|session| session.state.may_live() && unwished(&session.name));
+    for session in live.collect::<Vec<_>>() {
+        problems.push(format!("{}: runs, and no wish of it is there; `netsky down` ends it", session.name));
+        agents.push(agent_status(cx, &session.name, None, Some(session), problems));
+    }
+    agents.sort_by(|one, other| one.id.place().cmp(&other.id.place()));
+    (agents, missing)
 }
 
 /// Who serves, and what it says.
@@ -254,7 +270,12 @@ fn last_tick(
     let mut last: LastTick = state::read_json(cx.layout.tick("watchdog")).ok()??;
     last.problems.retain(|told| {
         let is_about = |agent: &&AgentStatus| told.starts_with(&format!("{}: ", agent.id));
-        let is_said = problems.iter().any(|said| said.contains(told.as_str()));
+        let mail =
+            told.split_once(": ").map(|(about, _)| about).filter(|about| about.starts_with("mail of "));
+        let is_same = |said: &String| {
+            said.contains(told.as_str()) || mail.is_some_and(|mail| said.split(": ").next() == Some(mail))
+        };
+        let is_said = problems.iter().any(is_same);
         !is_said && agents.iter().find(is_about).is_none_or(|agent| down.contains(&agent.id))
     });
     Some(last)

@@ -187,17 +187,17 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
         ..Ticked::default()
     };
     let wishes = observe::wishes(cx, &mut ticked.problems)?;
-    let wanted = wishes.is_any_wanted();
+    let kept = wishes.is_any_kept(cx);
     let mut client = match Client::connect(&cx.layout.kernel_root()) {
-        // Where nothing is wanted no anchor is started to find that nothing runs.
-        Err(ClientError::NotServing { .. }) if !wanted => return Ok(ticked),
+        // Where nobody is kept no anchor is started to find that nothing runs.
+        Err(ClientError::NotServing { .. }) if !kept => return Ok(ticked),
         Err(ClientError::NotServing { .. }) => {
             let client = cx.anchor()?;
             let epoch = client.hello().epoch;
             ticked.done.push(format!("started the anchor (epoch {epoch}), which revives what it keeps"));
             client
         }
-        Ok(stopping) if wanted && stopping.hello().stopping => cx.anchor()?,
+        Ok(stopping) if kept && stopping.hello().stopping => cx.anchor()?,
         served => served?,
     };
     let seen = observe(cx, &mut client, wishes.read, &mut ticked.problems)?;
@@ -216,7 +216,7 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
             }
         }
     }
-    if wanted && let Err(error) = reserve::keep(cx) {
+    if kept && let Err(error) = reserve::keep(cx) {
         ticked.warnings.push(error.to_string());
     }
     if let Err(error) = prune::prune(cx, &seen) {

@@ -220,8 +220,10 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     if runtime != "command" {
         return Err(Error::NoRuntime(runtime));
     }
-    // A damaged wish cannot be come back to; whoever said nothing else is told that there is no program.
-    let before: Option<Desired> = state::read_json(layout.desired(agent)).unwrap_or_default();
+    let (before, damage) = match state::read_json::<Desired>(layout.desired(agent)) {
+        Ok(before) => (before, None),
+        Err(error) => (None, Some(error)),
+    };
     let configured =
         Configured { program: wish.argv.is_empty() && slot.argv.is_some(), folder: slot.cwd.is_some() };
     let is_said = !wish.argv.is_empty();
@@ -231,6 +233,9 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
             Desired { argv, cwd: wish.cwd.clone(), env: inherited(), ..blank(agent.clone()) }
         }
         _ => {
+            if let Some(error) = damage {
+                return Err(error.into());
+            }
             let before = before.clone().ok_or_else(|| Error::NoProgram { agent: agent.clone() })?;
             Desired { want: Want::Up, by: "up".to_owned(), since: clock::wall(), ..before }
         }

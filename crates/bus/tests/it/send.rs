@@ -37,6 +37,16 @@ fn t26_an_unknown_target_is_refused_and_makes_no_folder() {
 }
 
 #[test]
+fn a_channel_that_lost_its_inbox_gets_a_new_one_with_the_next_send() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.create(&AgentId::root()).expect("made");
+    std::fs::remove_dir(home.layout.folder(&AgentId::root(), State::Written)).expect("empty");
+    bus.send(draft("x")).expect("sent");
+    assert_eq!(home.counts(), [1, 0, 0, 0, 0]);
+}
+
+#[test]
 fn fm_send_huge_is_refused_before_anything_is_written() {
     let home = Home::new();
     let bus = home.bus(&Nobody);

@@ -1,9 +1,9 @@
 //! `netsky down`: everything ends, nothing is lost.
 
-use netsky_watchdog::down;
+use netsky_watchdog::{Downed, down};
 
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 
@@ -15,7 +15,8 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let downed = down(&cx.constellation()?, &cx.caller())?;
         if cx.json {
-            return output::json(&downed);
+            output::json(&downed)?;
+            return all_ended(&downed);
         }
         for problem in &downed.problems {
             output::say(&format!("problem: {problem}"))?;
@@ -23,7 +24,8 @@ impl Run for Args {
         let names: Vec<&str> = downed.ended.iter().map(|name| name.as_str()).collect();
         match names.as_slice() {
             [] if downed.anchor_stopped => output::say("no agent was running; the anchor was stopped")?,
-            [] => output::say("nothing was running")?,
+            [] if downed.left.is_empty() => output::say("nothing was running")?,
+            [] => {}
             names => output::say(&format!("ended {}", names.join(", ")))?,
         }
         if downed.handed_over {
@@ -31,6 +33,14 @@ impl Run for Args {
             let what = "the restart that was asked for will not come; its message waits in agent0's inbox";
             output::say(&format!("{what} for the next `up`"))?;
         }
-        Ok(())
+        all_ended(&downed)
     }
+}
+
+fn all_ended(downed: &Downed) -> Result<(), Error> {
+    let left: Vec<&str> = downed.left.iter().map(|name| name.as_str()).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(Kind::Busy, format!("{} did not end", left.join(", "))).hint("repeat `netsky down`"))
 }

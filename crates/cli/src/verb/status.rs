@@ -25,7 +25,7 @@ impl Run for Args {
         let headers =
             ["agent", "want", "state", "up", "gen", "pid", "since", "inbox", "unfinished", "poison"];
         let rows = report.agents.iter().map(|agent| row(agent, report.anchor_epoch.is_some())).collect();
-        output::table(&headers, rows, "no agent was ever wanted here; start with `netsky up`")?;
+        output::table(&headers, rows, "no agent is wanted here; start with `netsky up`")?;
         output::say(&footer(&report))
     }
 }
@@ -36,7 +36,8 @@ fn row(agent: &AgentStatus, served: bool) -> Vec<String> {
         Some(Want::Stopped) => ("stopped", "stopped"),
         Some(Want::Up) if served => ("up", "never ran"),
         Some(Want::Up) => ("up", "not known"),
-        None => ("unreadable", "not known"),
+        None if served => ("unknown", "never ran"),
+        None => ("unknown", "not known"),
     };
     let since = agent.started_at.as_ref().map(|at| human(clock::stamp().since(at)));
     vec![
@@ -60,14 +61,13 @@ fn other(Mailbox { id, inbox, poison }: &Mailbox) -> String {
 
 fn footer(report: &StatusReport) -> String {
     let others: String = report.others.iter().map(other).collect();
-    let wanted = !report.agents.iter().all(|agent| agent.want == Some(Want::Stopped));
     let anchor = match report.anchor_epoch {
-        Some(epoch) if wanted => format!("anchor: serves, epoch {epoch}"),
+        Some(epoch) if report.kept => format!("anchor: serves, epoch {epoch}"),
         Some(epoch) => {
             format!("anchor: serves, epoch {epoch}, and nothing is wanted; `netsky down` stops it")
         }
         None if report.silent_anchor => "anchor: does not answer".to_owned(),
-        None if wanted => {
+        None if report.kept => {
             "anchor: nobody serves; the next tick starts it, and `netsky watchdog tick` is one".to_owned()
         }
         None => "anchor: not running, and nothing is wanted".to_owned(),

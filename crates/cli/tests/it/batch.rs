@@ -129,6 +129,9 @@ fn a_message_from_a_file_is_its_text() {
     let path = file.to_str().expect("UTF-8");
     let send = ["channel", "send", "agent0", "--from", "agent1", "--id", "n", "--file", path];
     netsky(&home, &send).fails_with(3, &["there is no file", "nothing was sent"]);
+    let batch = |file| ["channel", "send", "--batch", "--from", "agent1", "--file", file];
+    netsky(&home, &batch(path)).fails_with(3, &["there is no file", "nothing was sent"]);
+    netsky(&home, &batch("/")).fails_with(2, &["/ is refused: not a regular file", "nothing was sent"]);
     fs::write(&file, "two\nlines\n").expect("written");
     netsky(&home, &send).works();
     assert_eq!(home.audit("agent0").expect("whole").saying("two\nlines"), 1);

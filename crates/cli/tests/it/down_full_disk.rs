@@ -30,6 +30,32 @@ fn fm_down_enospc_a_full_disk_keeps_nobody_from_being_ended_for_good() {
     }
 }
 
+/// As [`FULL`], but the wish of agent1 does not read, and a first look for agent0 fails.
+const BROKEN: &str = r#"
+mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" up 1 --tick 10m -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
+"$NETSKY" watchdog tick >/dev/null
+echo '{' 1<> "$NETSKY_HOME/state/desired/agent1.json"
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+NETSKY_FAULT=watchdog.down.evict=error "$NETSKY" down; echo "down $?"
+ls "$NETSKY_HOME/state" | grep -c '^reserve'
+"$NETSKY" down; echo "down $?"
+rm "$PLACE/fill"
+"$NETSKY" down >/dev/null
+"#;
+
+#[test]
+fn fm_down_enospc_beside_one_that_would_not_end_all_others_are_ended_and_the_room_is_kept_for_a_repeat() {
+    let Some(Said { out, err, .. }) = apart(BROKEN) else { return };
+    let (problem, said) = out.split_once('\n').unwrap_or_else(|| panic!("{out}{err}"));
+    assert!(problem.starts_with("problem: end ") && problem.ends_with("(os error 5)"), "{out}");
+    // An end that could not be noted is told by the repeat too.
+    assert!(said.starts_with("ended agent1, agentinfinity, netsky-ticker\ndown 5\n2\nended agent0"), "{out}");
+    assert!(said.ends_with("\ndown 0\n"), "{out}{err}");
+    assert_eq!(err, "netsky: agent0 did not end; repeat `netsky down`\n");
+}
+
 /// Nobody serves, and the disk is full; then it is full once more, without a room set aside.
 const NOBODY: &str = r#"
 mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
@@ -112,23 +138,47 @@ fn fm_down_enospc_who_lives_is_ended_where_no_anchor_can_be_started() {
     let (status, said) = out.split_once('\n').unwrap_or_else(|| panic!("{out}{err}"));
     let ended = "ended agent0, agent1, agentinfinity, netsky-ticker\ndown 0\n";
     assert_eq!(said, format!("{ended}nothing was running\ndown 0\ndown 0\n"), "{err}");
-    let status: Value = serde_json::from_str(status).expect("JSON");
-    for agent in status["agents"].as_array().expect("a list") {
-        let pid = agent["pid"].as_u64().expect("it lives then");
-        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{agent}");
-    }
+    all_have_ended(status);
+}
+
+#[test]
+fn fm_down_enospc_who_would_not_end_at_first_and_is_ended_by_an_anchor_has_ended() {
+    let script = LEFT.replace("rm -f \"$NETSKY_HOME\"/state/reserve*\n", "").replacen(
+        "\"$NETSKY\" down;",
+        "NETSKY_FAULT=watchdog.down.evict=error \"$NETSKY\" down;",
+        1,
+    );
+    let Some(Said { out, err, .. }) = apart(&script) else { return };
+    let (status, said) = out.split_once('\n').unwrap_or_else(|| panic!("{out}{err}"));
+    let ended = "ended agent0, agent1, agentinfinity, netsky-ticker\ndown 0\n";
+    assert_eq!(said, format!("{ended}nothing was running\ndown 0\ndown 0\n"), "{err}");
+    all_have_ended(status);
 }
 
 #[test]
 fn fm_down_enospc_who_lives_and_bears_no_mark_is_told_of_and_ended_once_there_is_room() {
     let script = LEFT.replace("exec sleep", "exec env -i sleep");
     let Some(Said { out, err, .. }) = apart(&script) else { return };
+    let (status, said) = out.split_once('\n').expect("the status");
     // What the marked ones free may be room enough for an anchor, which ends the others at once.
-    let refused = out.matches("down 5\n").count();
-    let (_, said) = out.split_once('\n').expect("the status");
-    let in_the_end = said.replace("down 5\n", "");
-    assert!(in_the_end == "down 0\n" || in_the_end.starts_with("ended agent0, agent1"), "{out}{err}");
+    let refused = "ended agentinfinity, netsky-ticker\ndown 5\n";
+    let transcripts = [
+        "ended agent0, agent1, agentinfinity, netsky-ticker\ndown 0\nnothing was running\ndown 0\ndown 0\n",
+        &format!("{refused}ended agent0, agent1\ndown 0\ndown 0\n"),
+        &format!("{refused}down 5\ndown 0\n"),
+    ];
+    assert!(transcripts.contains(&said), "{out}{err}");
+    let refused = said.matches("down 5\n").count();
     assert_eq!(err, "netsky: agent0, agent1 did not end; repeat `netsky down`\n".repeat(refused));
+    all_have_ended(status);
+}
+
+fn all_have_ended(status: &str) {
+    let status: Value = serde_json::from_str(status).expect("JSON");
+    for agent in status["agents"].as_array().expect("a list") {
+        let pid = agent["pid"].as_u64().expect("it lived then");
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{agent}");
+    }
 }
 
 /// A message that nobody acks was shown by four agents that a `down` ended, and by a fifth.

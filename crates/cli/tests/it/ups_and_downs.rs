@@ -201,8 +201,12 @@ fn status_says_that_a_mailbox_is_gone_and_up_makes_it_again() {
     std::fs::write(&mailbox, "").expect("written");
     let told = problems(&stage);
     assert!(told.contains("channels/agent/agent1/inbox: Not a directory"), "{told}");
-    let (exit, line) = stage.refused(&["channel", "send", "agent1", "x", "--from", "owner"]);
-    assert!(exit == 1 && line.contains("agent1: Not a directory"), "{exit}: {line}");
+    stage.ok(&["channel", "send", "agent0", "x", "--from", "owner", "--id", "on"]);
+    let verbs = ["send agent1 x --from owner", "forward agent0 on --to agent1"];
+    for verb in verbs.map(|verb| format!("channel {verb}")) {
+        let (exit, line) = stage.refused(&verb.split(' ').collect::<Vec<_>>());
+        assert!(exit == 1 && line.contains("agent1: Not a directory"), "{verb}: {exit}: {line}");
+    }
     let (exit, line) = stage.refused(&up);
     assert!(exit == 1 && line.contains("mail of agent1: ") && line.contains("the others are up"), "{line}");
     std::fs::remove_file(&mailbox).expect("there");
@@ -222,11 +226,30 @@ fn who_lives_for_wishes_that_do_not_read_keeps_an_anchor() {
     stage.signal(&anchor, Signal::KILL);
     stage.until("an end of the anchor", |_| (!is_alive(&anchor)).then_some(()));
     let told = stage.ok(&["status"]);
-    assert!(told.contains("anchor: nobody serves") && told.matches("unreadable").count() == 3, "{told}");
+    assert!(told.contains("anchor: nobody serves") && told.matches("unknown").count() == 3, "{told}");
     let (exit, told) = stage.refused(&["watchdog", "tick"]);
     assert!(exit == 1 && told.contains("agent0.json"), "{exit}: {told}");
     assert_ne!(stage.anchor(), anchor);
     assert_eq!(stage.agent("agent0")["up"], true);
+    assert!(stage.ok(&["down"]).contains("ended agent0, agentinfinity, netsky-ticker"));
+    stage.refused(&["watchdog", "tick"]);
+    let told = stage.ok(&["status"]);
+    assert!(told.contains("anchor: not running, and nothing is wanted"), "nobody lives: {told}");
+}
+
+#[test]
+fn who_runs_without_a_wish_stands_in_status_and_is_ended_by_a_down() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.hold_triggers();
+    let program = stage.program("agent1");
+    std::fs::remove_file(stage.home().join("state/desired/agent1.json")).expect("there");
+    let clone = stage.agent("agent1");
+    assert!(clone["want"].is_null() && clone["pid"] == program.pid, "{clone}");
+    assert!(problems(&stage).contains("agent1: runs, and no wish of it is there; `netsky down` ends it"));
+    std::fs::write(stage.home().join("state/desired/agent0.json"), "{").expect("written");
+    let (exit, line) = stage.refused(&["up"]);
+    assert!(exit == 1 && line.contains("desired/agent0.json"), "{exit}: {line}");
+    assert!(stage.ok(&["down"]).contains("agent1") && !is_alive(&program));
 }
 
 #[test]
@@ -238,6 +261,10 @@ fn status_says_what_an_up_or_a_down_that_was_killed_left_in_the_middle() {
     let told = problems(&stage);
     assert!(told.contains("agent1 is still wanted, agentinfinity is still wanted, netsky-ticker"), "{told}");
     assert!(told.contains("agent0 is not wanted and runs on; repeat it"), "{told}");
+    for agent in ["agent1", "agentinfinity", "netsky-ticker"] {
+        stage.edit(&format!("state/desired/{agent}.json"), |wish| wish["want"] = "stopped".into());
+    }
+    assert!(stage.ok(&["status"]).contains("epoch 1, and nothing is wanted; `netsky down` stops it"));
     stage.ok(&["down"]);
     assert!(!problems(&stage).contains("cut short"));
 }

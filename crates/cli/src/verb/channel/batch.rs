@@ -6,7 +6,9 @@
 use std::path::Path;
 
 use netsky_bus::{Bus, Draft, MAX_GROUP, Sent, check_sender};
+use netsky_disk::ReadError;
 use netsky_disk::env::Caller;
+use netsky_disk::fs::is_folder;
 use netsky_disk::input::{Input, Line};
 use netsky_model::duration;
 use netsky_model::envelope::MAX_BYTES;
@@ -54,6 +56,14 @@ pub(super) struct Batch<'a> {
     pub(super) create: bool,
 }
 
+/// A file of lines, or a pipe that somebody named.
+fn opened(path: &Path) -> Result<Input, Error> {
+    if is_folder(path) {
+        return super::send::refused(path, ReadError::NotRegular);
+    }
+    Input::open(path, MAX_LINE).or_else(|error| super::send::refused(path, error.into()))
+}
+
 /// A line that was read and not yet answered.
 struct Pending {
     line: u64,
@@ -73,7 +83,7 @@ impl Batch<'_> {
     /// Sends every line of a file, or of standard input.
     pub(super) fn run(&self, bus: &Bus<'_>, file: Option<&Path>) -> Result<(), Error> {
         let mut input = match file {
-            Some(path) => Input::open(path, MAX_LINE)?,
+            Some(path) => opened(path)?,
             None => {
                 super::send::stdin_is_there()?;
                 Input::stdin(MAX_LINE)?

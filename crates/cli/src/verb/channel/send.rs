@@ -182,20 +182,23 @@ fn from_stdin() -> Result<String, Error> {
 
 /// Reads a file that the user named; it stays as it is.
 fn from_file(path: &Path) -> Result<String, Error> {
-    let refused = |why: String| {
-        let what = format!("the file {} is refused: {why}", path.display());
-        Err(Error::new(Kind::Usage, what).hint("nothing was sent"))
-    };
     match read_users_file(path, MAX_BYTES as u64) {
         Ok(bytes) => as_text(bytes),
         Err(ReadError::TooLarge { .. }) => Err(over_the_limit()),
-        Err(ReadError::Io(error)) if error.is_not_found() => {
-            let what = format!("there is no file {}", path.display());
-            Err(Error::new(Kind::NotFound, what).hint("nothing was sent"))
-        }
-        Err(ReadError::Io(error)) => Err(error.into()),
-        Err(other) => refused(other.to_string()),
+        Err(error) => refused(path, error),
     }
+}
+
+/// Why a file that the user named is not sent.
+pub(super) fn refused<T>(path: &Path, error: ReadError) -> Result<T, Error> {
+    let (kind, what) = match error {
+        ReadError::Io(error) if error.is_not_found() => {
+            (Kind::NotFound, format!("there is no file {}", path.display()))
+        }
+        ReadError::Io(error) => return Err(error.into()),
+        other => (Kind::Usage, format!("the file {} is refused: {other}", path.display())),
+    };
+    Err(Error::new(kind, what).hint("nothing was sent"))
 }
 
 fn over_the_limit() -> Error {
