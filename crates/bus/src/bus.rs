@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 
-use netsky_disk::fs::Dir;
+use netsky_disk::fs::{Dir, is_folder};
 use netsky_disk::hlc::SharedClock;
 use netsky_disk::key;
 use netsky_disk::layout::Layout;
@@ -62,6 +62,12 @@ impl<'w> Bus<'w> {
     pub fn knows(&self, agent: &AgentId) -> bool {
         let is_there = || state::exists(self.layout.channel(agent)).unwrap_or(true);
         *agent == AgentId::root() || *agent == AgentId::infinity() || is_there()
+    }
+
+    /// Whether something that is no folder stands where the agent's channel should.
+    pub(crate) fn is_blocked(&self, agent: &AgentId) -> bool {
+        let channel = self.layout.channel(agent);
+        !is_folder(&channel) && state::exists(&channel).unwrap_or(true)
     }
 
     /// As [`Layout::channel_agents`].

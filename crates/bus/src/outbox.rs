@@ -192,7 +192,9 @@ impl Bus<'_> {
         taken: &OsStr,
         otherwise: &AgentId,
     ) -> Draft {
-        let to = reply.to.filter(|to| self.knows(to)).unwrap_or_else(|| otherwise.clone());
+        // One whose mailbox is no folder would keep back all behind it.
+        let is_open = |to: &AgentId| self.knows(to) && !self.is_blocked(to);
+        let to = reply.to.filter(is_open).unwrap_or_else(|| otherwise.clone());
         let id = match &reply.id {
             // All who write to a target share its ids, so what one program calls "1" must not be what another does.
             Some(id) => EnvelopeId::derived(&["outbox", agent.as_str(), id.as_str()]),

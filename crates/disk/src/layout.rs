@@ -204,14 +204,7 @@ impl Layout {
     /// # Errors
     /// The folder cannot be read.
     pub fn desired_agents(&self) -> crate::Result<Vec<AgentId>> {
-        let dir = match crate::fs::Dir::open(self.desired_folder()) {
-            Err(e) if e.is_not_found() => return Ok(Vec::new()),
-            opened => opened?,
-        };
-        let mut agents: Vec<AgentId> =
-            dir.names()?.iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
-        agents.sort_by(|one, other| one.place().cmp(&other.place()));
-        Ok(agents)
+        agents_in(self.desired_folder(), ".json")
     }
 
     /// Every agent that has a channel, in order: a plain file among them is nobody.
@@ -401,6 +394,14 @@ impl KernelLayout {
         self.root.join("agents")
     }
 
+    /// Every agent that has a description, agent0 first.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn described_agents(&self) -> crate::Result<Vec<AgentId>> {
+        agents_in(self.agents(), ".meta")
+    }
+
     /// What a session is.
     pub fn meta(&self, name: &AgentId) -> PathBuf {
         self.agents().join(format!("{name}.meta"))
@@ -435,4 +436,16 @@ impl KernelLayout {
     pub fn epoch(&self, role: &str) -> PathBuf {
         self.root.join("epochs").join(role)
     }
+}
+
+/// Whose files with this ending are in a folder, agent0 first.
+fn agents_in(folder: PathBuf, ending: &str) -> crate::Result<Vec<AgentId>> {
+    let dir = match crate::fs::Dir::open(folder) {
+        Err(e) if e.is_not_found() => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    let mut agents: Vec<AgentId> =
+        dir.names()?.iter().filter_map(|name| name.strip_suffix(ending)?.parse().ok()).collect();
+    agents.sort_by(|one, other| one.place().cmp(&other.place()));
+    Ok(agents)
 }

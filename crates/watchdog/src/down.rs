@@ -60,6 +60,7 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
         evict(cx, &wishes, &mut ends)?;
         if !ends.left.is_empty() {
             // Whoever fills the disk may be among them: what was set aside is kept for the `down` that finds them ended.
+            problems.push(format!("{error}; whoever was wanted still is"));
             return Ok(ends.told(problems, false));
         }
         make_room(cx, &wishes, &ends)?;
@@ -109,7 +110,9 @@ impl Ends {
         }
     }
 
-    fn told(self, mut problems: Vec<String>, handed_over: bool) -> Downed {
+    fn told(mut self, mut problems: Vec<String>, handed_over: bool) -> Downed {
+        // Of one that lives on something may have ended.
+        self.ended.retain(|agent| !self.left.contains_key(agent));
         problems.extend(self.left.values().flatten().cloned());
         Downed {
             ended: self.ended.into_iter().collect(),
@@ -123,7 +126,7 @@ impl Ends {
 
 /// End everybody by what the programs bear, for which no anchor and no room is needed; for whom no wish reads, too.
 fn evict(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result<()> {
-    for agent in cx.layout.desired_agents()? {
+    for agent in known::agents(cx)? {
         let session = known::session(cx, &agent).filter(|session| session.state.may_live());
         let evicted = fault::point("watchdog.down.evict")
             .map_err(|e| netsky_disk::Error::new("end", cx.layout.home(), e).into())
@@ -264,7 +267,7 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result
     ends.anchor_stopped = served.is_ok();
     let mut client = match served {
         // A wish that does not read is one all the same: who was started for it may live.
-        Err(ClientError::NotServing { .. }) if cx.layout.desired_agents()?.is_empty() => return Ok(()),
+        Err(ClientError::NotServing { .. }) if known::agents(cx)?.is_empty() => return Ok(()),
         // Nobody serves: live workers are only known once an anchor has adopted them.
         Err(ClientError::NotServing { .. }) => match cx.anchor() {
             // Nothing is wanted any more: whoever lives can be ended. To note it is worth the room, if there is any.
@@ -293,8 +296,13 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result
     let ended = sessions.filter(|session| session.state.may_live() || perform::stopped(session).is_some());
     ends.stopped.extend(ended.map(|session| (session.name, session.generation)));
     let answer = client.shutdown(true)?;
-    // Who would not end before has, or is no session of the kernel.
-    ends.left.retain(|agent, _| perform::evict(cx, agent).is_err());
+    // Who would not end before may have by now.
+    for agent in ends.left.keys().cloned().collect::<Vec<_>>() {
+        if perform::evict(cx, &agent).is_ok() {
+            ends.left.remove(&agent);
+            ends.ended.insert(agent);
+        }
+    }
     ends.are_left(answer.left);
     ends.ended.extend(answer.ended);
     Ok(())
@@ -302,7 +310,7 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result
 
 /// Whose worker lives, by its lock: what it holds may bear no mark that it could be ended by.
 fn held(cx: &Context<'_>, patience: Duration) -> Result<Vec<AgentId>> {
-    let mut held = cx.layout.desired_agents()?;
+    let mut held = known::agents(cx)?;
     let until = clock::boot() + patience;
     held.retain(|agent| {
         loop {

@@ -8,6 +8,7 @@ use netsky_kernel::session::{Heartbeat, Meta, Phase, heartbeat_period};
 use netsky_model::id::AgentId;
 
 use crate::context::Context;
+use crate::error::Result;
 
 /// The session of an agent, by its description and its worker's last beat; none where neither was ever written, or the
 /// description does not read.
@@ -23,6 +24,15 @@ pub(crate) fn session(cx: &Context<'_>, agent: &AgentId) -> Option<SessionView> 
         Phase::Inactive { .. } => SessionState::Inactive,
     };
     Some(SessionView::of(&meta, state))
+}
+
+/// Everybody who was ever wanted or started here, agent0 first.
+pub(crate) fn agents(cx: &Context<'_>) -> Result<Vec<AgentId>> {
+    let mut agents = cx.layout.desired_agents()?;
+    agents.extend(KernelLayout::new(cx.layout.kernel_root()).described_agents()?);
+    agents.sort_by(|one, other| one.place().cmp(&other.place()));
+    agents.dedup();
+    Ok(agents)
 }
 
 /// Whether the worker of an agent lives, by its lock.

@@ -139,22 +139,28 @@ pub(crate) struct Wishes {
     pub(crate) read: Vec<Desired>,
     /// Whose wish does not: what is wanted of them is not known.
     pub(crate) unread: Vec<AgentId>,
+    /// Who lives and has none.
+    pub(crate) unwished: Vec<AgentId>,
 }
 
 impl Wishes {
     /// Whether somebody has to be kept: wanted, or alive for what does not read.
     pub(crate) fn is_any_kept(&self, cx: &Context<'_>) -> bool {
         let lives = |agent: &AgentId| known::is_held(cx, agent);
-        self.read.iter().any(|wish| wish.want == Want::Up) || self.unread.iter().any(lives)
+        let is_wanted = |wish: &Desired| wish.want == Want::Up;
+        self.read.iter().any(is_wanted) || self.unread.iter().any(lives) || !self.unwished.is_empty()
     }
 }
 
-/// All wishes; what is wrong with those that do not read is told in `problems`.
+/// All wishes, and who lives without one; what is wrong with those that do not read is told in `problems`.
 pub(crate) fn wishes(cx: &Context<'_>, problems: &mut Vec<String>) -> Result<Wishes> {
     let mut wishes = Wishes::default();
-    for agent in cx.layout.desired_agents()? {
+    for agent in known::agents(cx)? {
         let why = match state::read_json::<Desired>(cx.layout.desired(&agent)) {
-            Ok(None) => continue,
+            Ok(None) => {
+                wishes.unwished.extend(known::is_held(cx, &agent).then_some(agent));
+                continue;
+            }
             Ok(Some(wish)) if wish.agent == agent => {
                 wishes.read.push(wish);
                 continue;

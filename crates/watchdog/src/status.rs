@@ -136,10 +136,9 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     });
     let interval = observe::interval(cx);
     let wishes = observe::wishes(cx, &mut problems)?;
-    let wished = wishes.is_any_kept(cx);
+    let kept = wishes.is_any_kept(cx);
     let (agents, missing) = everybody(cx, wishes, &served, underway.as_ref(), &mut problems);
     let Served { anchor_epoch, silent_anchor, .. } = served;
-    let kept = wished || agents.iter().any(|agent| agent.want.is_none() && agent.is_there());
     let next = NextTick::of(&agents, missing.iter().any(|missing| missing.care == Care::Anchor), interval);
     problems.extend(missing.iter().filter_map(|Missing { desired, trying, care }| match care {
         Care::Anchor => Some(format!("{}: {KEPT}", desired.agent)),
@@ -214,11 +213,9 @@ fn everybody(
     for id in wishes.unread {
         agents.push(agent_status(cx, &id, None, served.session(cx, &id).as_ref(), problems));
     }
-    let unwished = |name: &AgentId| agents.iter().all(|agent| agent.id != *name);
-    let live = served.sessions.iter().filter(|session| session.state.may_live() && unwished(&session.name));
-    for session in live.collect::<Vec<_>>() {
-        problems.push(format!("{}: runs, and no wish of it is there; `netsky down` ends it", session.name));
-        agents.push(agent_status(cx, &session.name, None, Some(session), problems));
+    for id in wishes.unwished {
+        problems.push(format!("{id}: runs, and no wish of it is there; `netsky down` ends it"));
+        agents.push(agent_status(cx, &id, None, served.session(cx, &id).as_ref(), problems));
     }
     agents.sort_by(|one, other| one.id.place().cmp(&other.id.place()));
     (agents, missing)

@@ -68,12 +68,13 @@ fn a_reply_to_somebody_who_is_known_goes_there() {
     let home = home_of_agent7();
     let bus = home.bus(&Nobody);
     bus.create(&agent("agent2")).expect("made");
-    for to in ["agent2", "agent99"] {
+    std::fs::write(home.layout.channel(&agent("agent3")), "no folder").expect("written");
+    for to in ["agent2", "agent3", "agent99"] {
         let reply = REPLY.replace("\"ts\"", &format!("\"to\":\"{to}\",\"ts\""));
         std::fs::write(outbox(&home).join(to), reply).expect("written");
     }
-    assert_eq!(carry(&bus), (2, 0, 0));
-    assert_eq!((waiting(&bus, &agent("agent2")).len(), waiting(&bus, &AgentId::root()).len()), (1, 1));
+    assert_eq!(carry(&bus), (3, 0, 0));
+    assert_eq!((waiting(&bus, &agent("agent2")).len(), waiting(&bus, &AgentId::root()).len()), (1, 2));
 }
 
 #[test]

@@ -23,9 +23,9 @@ impl Run for Args {
         }
         let names: Vec<&str> = downed.ended.iter().map(|name| name.as_str()).collect();
         match names.as_slice() {
+            [] if !downed.left.is_empty() => {}
             [] if downed.anchor_stopped => output::say("no agent was running; the anchor was stopped")?,
-            [] if downed.left.is_empty() => output::say("nothing was running")?,
-            [] => {}
+            [] => output::say("nothing was running")?,
             names => output::say(&format!("ended {}", names.join(", ")))?,
         }
         if downed.handed_over {

@@ -36,7 +36,7 @@ mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
 export NETSKY_HOME="$PLACE/home"
 "$NETSKY" up 1 --tick 10m -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
 "$NETSKY" watchdog tick >/dev/null
-echo '{' 1<> "$NETSKY_HOME/state/desired/agent1.json"
+echo '{{' 1<> "$NETSKY_HOME/state/desired/agent1.json"
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
 NETSKY_FAULT=watchdog.down.evict=error "$NETSKY" down; echo "down $?"
 ls "$NETSKY_HOME/state" | grep -c '^reserve'
@@ -48,11 +48,15 @@ rm "$PLACE/fill"
 #[test]
 fn fm_down_enospc_beside_one_that_would_not_end_all_others_are_ended_and_the_room_is_kept_for_a_repeat() {
     let Some(Said { out, err, .. }) = apart(BROKEN) else { return };
-    let (problem, said) = out.split_once('\n').unwrap_or_else(|| panic!("{out}{err}"));
-    assert!(problem.starts_with("problem: end ") && problem.ends_with("(os error 5)"), "{out}");
+    let problems: Vec<&str> = out.lines().take_while(|line| line.starts_with("problem: ")).collect();
+    let [unread, full, why] = problems[..] else { panic!("{out}{err}") };
+    assert!(unread.contains("desired/agent1.json") && full.contains("No space left"), "{out}");
+    assert!(why.starts_with("problem: end ") && why.ends_with("(os error 5)"), "{out}");
+    let (_, said) = out.split_once("(os error 5)\n").unwrap_or_else(|| panic!("{out}{err}"));
     // An end that could not be noted is told by the repeat too.
-    assert!(said.starts_with("ended agent1, agentinfinity, netsky-ticker\ndown 5\n2\nended agent0"), "{out}");
-    assert!(said.ends_with("\ndown 0\n"), "{out}{err}");
+    let (first, repeat) = said.split_once("down 5\n2\n").unwrap_or_else(|| panic!("{out}{err}"));
+    assert_eq!(first, "ended agent1, agentinfinity, netsky-ticker\n");
+    assert!(repeat.contains("\nended agent0") && repeat.ends_with("\ndown 0\n"), "{out}");
     assert_eq!(err, "netsky: agent0 did not end; repeat `netsky down`\n");
 }
 

@@ -233,8 +233,10 @@ fn who_lives_for_wishes_that_do_not_read_keeps_an_anchor() {
     assert_eq!(stage.agent("agent0")["up"], true);
     assert!(stage.ok(&["down"]).contains("ended agent0, agentinfinity, netsky-ticker"));
     stage.refused(&["watchdog", "tick"]);
-    let told = stage.ok(&["status"]);
-    assert!(told.contains("anchor: not running, and nothing is wanted"), "nobody lives: {told}");
+    // Nobody lives; the anchor answers before it ends.
+    stage.until("a home that is down", |stage| {
+        stage.ok(&["status"]).contains("anchor: not running, and nothing is wanted").then_some(())
+    });
 }
 
 #[test]
@@ -245,11 +247,30 @@ fn who_runs_without_a_wish_stands_in_status_and_is_ended_by_a_down() {
     std::fs::remove_file(stage.home().join("state/desired/agent1.json")).expect("there");
     let clone = stage.agent("agent1");
     assert!(clone["want"].is_null() && clone["pid"] == program.pid, "{clone}");
-    assert!(problems(&stage).contains("agent1: runs, and no wish of it is there; `netsky down` ends it"));
+    let told = "agent1: runs, and no wish of it is there; `netsky down` ends it";
+    assert!(problems(&stage).contains(told));
+    let anchor = stage.anchor();
+    stage.signal(&anchor, Signal::KILL);
+    stage.until("an end of the anchor", |_| (!is_alive(&anchor)).then_some(()));
+    assert!(problems(&stage).contains(told), "also where nobody serves");
     std::fs::write(stage.home().join("state/desired/agent0.json"), "{").expect("written");
     let (exit, line) = stage.refused(&["up"]);
     assert!(exit == 1 && line.contains("desired/agent0.json"), "{exit}: {line}");
     assert!(stage.ok(&["down"]).contains("agent1") && !is_alive(&program));
+}
+
+#[test]
+fn who_runs_without_any_wish_is_ended_by_a_down_also_where_nobody_serves() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    let (program, anchor) = (stage.program("agent0"), stage.anchor());
+    std::fs::remove_dir_all(stage.home().join("state/desired")).expect("there");
+    stage.signal(&anchor, Signal::KILL);
+    stage.until("an end of the anchor", |_| (!is_alive(&anchor)).then_some(()));
+    let told = stage.ok(&["status"]);
+    assert!(told.contains("agent0: runs, and no wish") && told.contains("anchor: nobody serves"), "{told}");
+    let told = stage.ok(&["down"]);
+    assert!(told.contains("ended agent0, agentinfinity, netsky-ticker") && !is_alive(&program), "{told}");
 }
 
 #[test]
