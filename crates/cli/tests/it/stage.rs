@@ -99,6 +99,14 @@ impl Stage {
         identify(u32::try_from(pid).expect("a pid")).unwrap_or_else(|| panic!("the worker of {id} is gone"))
     }
 
+    /// Kill the anchor and wait for its end.
+    pub(crate) fn kill_anchor(&self) -> ProcessId {
+        let anchor = self.anchor();
+        self.signal(&anchor, Signal::KILL);
+        self.until("an end of the anchor", |_| (!is_alive(&anchor)).then_some(()));
+        anchor
+    }
+
     /// The anchor, by identity.
     pub(crate) fn anchor(&self) -> ProcessId {
         netsky_disk::lock::Lock::noted(self.home().join(".ostk/anchor.lock")).expect("an anchor serves")

@@ -215,16 +215,19 @@ fn status_says_that_a_mailbox_is_gone_and_up_makes_it_again() {
     stage.ok(&["channel", "send", "agent1", "x", "--from", "owner"]);
 }
 
+/// No wish of agent0 and of the two that keep the rest reads.
+fn damage_wishes(stage: &Stage) {
+    for agent in ["agent0", "agentinfinity", "netsky-ticker"] {
+        std::fs::write(stage.home().join(format!("state/desired/{agent}.json")), "{").expect("written");
+    }
+}
+
 #[test]
 fn who_lives_for_wishes_that_do_not_read_keeps_an_anchor() {
     let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
-    for agent in ["agent0", "agentinfinity", "netsky-ticker"] {
-        std::fs::write(stage.home().join(format!("state/desired/{agent}.json")), "{").expect("written");
-    }
-    let anchor = stage.anchor();
-    stage.signal(&anchor, Signal::KILL);
-    stage.until("an end of the anchor", |_| (!is_alive(&anchor)).then_some(()));
+    damage_wishes(&stage);
+    let anchor = stage.kill_anchor();
     let told = stage.ok(&["status"]);
     assert!(told.contains("anchor: nobody serves") && told.matches("unknown").count() == 3, "{told}");
     let (exit, told) = stage.refused(&["watchdog", "tick"]);
@@ -249,9 +252,7 @@ fn who_runs_without_a_wish_stands_in_status_and_is_ended_by_a_down() {
     assert!(clone["want"].is_null() && clone["pid"] == program.pid, "{clone}");
     let told = "agent1: runs, and no wish of it is there; `netsky down` ends it";
     assert!(problems(&stage).contains(told));
-    let anchor = stage.anchor();
-    stage.signal(&anchor, Signal::KILL);
-    stage.until("an end of the anchor", |_| (!is_alive(&anchor)).then_some(()));
+    stage.kill_anchor();
     assert!(problems(&stage).contains(told), "also where nobody serves");
     std::fs::write(stage.home().join("state/desired/agent0.json"), "{").expect("written");
     let (exit, line) = stage.refused(&["up"]);
@@ -263,10 +264,9 @@ fn who_runs_without_a_wish_stands_in_status_and_is_ended_by_a_down() {
 fn who_runs_without_any_wish_is_ended_by_a_down_also_where_nobody_serves() {
     let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
-    let (program, anchor) = (stage.program("agent0"), stage.anchor());
+    let program = stage.program("agent0");
     std::fs::remove_dir_all(stage.home().join("state/desired")).expect("there");
-    stage.signal(&anchor, Signal::KILL);
-    stage.until("an end of the anchor", |_| (!is_alive(&anchor)).then_some(()));
+    stage.kill_anchor();
     let told = stage.ok(&["status"]);
     assert!(told.contains("agent0: runs, and no wish") && told.contains("anchor: nobody serves"), "{told}");
     let told = stage.ok(&["down"]);
@@ -514,9 +514,7 @@ fn a_child_from_before_a_down_that_was_cut_short_does_nothing() {
 fn a_down_ends_who_lives_for_wishes_that_do_not_read() {
     let stage = Stage::up(0, QUIET, "10m");
     stage.hold_triggers();
-    for wish in ["agent0", "agentinfinity", "netsky-ticker"] {
-        std::fs::write(stage.home().join(format!("state/desired/{wish}.json")), "x").expect("written");
-    }
+    damage_wishes(&stage);
     let anchor = stage.anchor();
     stage.signal(&anchor, Signal::KILL);
     let said = stage.ok(&["down"]);
