@@ -185,11 +185,15 @@ impl Hold {
     /// # Errors
     /// The file cannot be opened, locked or looked at.
     pub fn take(dir: &Dir, name: &str) -> Result<Seized> {
+        match dir.open_handle(name.as_ref(), OFlags::RDONLY) {
+            Err(e) if e.is_not_found() => Ok(Seized::Gone),
+            opened => Hold::of(opened?, dir, name),
+        }
+    }
+
+    /// Take hold of a file that had the name when it was opened.
+    fn of(file: Handle, dir: &Dir, name: &str) -> Result<Seized> {
         let failed = |e| Error::new("lock", dir.path().join(name), e);
-        let file = match dir.open_handle(name.as_ref(), OFlags::RDONLY) {
-            Err(e) if e.is_not_found() => return Ok(Seized::Gone),
-            opened => opened?,
-        };
         match file.lock(FlockOperation::NonBlockingLockExclusive) {
             Ok(()) if dir.exists(name)? => Ok(Seized::Held(Hold { _file: file })),
             Ok(()) => Ok(Seized::Gone),
@@ -218,4 +222,21 @@ fn open(path: &Path, flags: OFlags) -> Result<Handle> {
         sys::open(None, path, flags | UNTRUSTED, 0o600).map_err(|e| Error::new("open lock", path, e))?;
     only_ours(&file, path).map_err(|e| e.on("open lock", path))?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_moved_on_between_its_opening_and_its_lock_is_gone() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::create(temp.path().join("dir")).unwrap();
+        std::fs::write(dir.path().join("x"), "").unwrap();
+        let opened = || dir.open_handle("x".as_ref(), OFlags::RDONLY).unwrap();
+        let (one, other) = (opened(), opened());
+        assert!(matches!(Hold::of(one, &dir, "x").unwrap(), Seized::Held(_)));
+        dir.rename("x", &dir, "y").unwrap();
+        assert!(matches!(Hold::of(other, &dir, "x").unwrap(), Seized::Gone));
+    }
 }

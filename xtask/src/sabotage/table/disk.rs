@@ -220,8 +220,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         find: "Ok(()) if dir.exists(name)? => Ok(Seized::Held",
         replace: "Ok(()) => Ok(Seized::Held",
         package: "netsky-disk",
-        target: IT,
-        test: "locks::a_file_that_moved_on_before_it_was_held_is_gone",
+        target: UNIT,
+        test: "lock::tests::a_file_that_moved_on_between_its_opening_and_its_lock_is_gone",
     },
     Safeguard {
         name: "a copied home is refused",
