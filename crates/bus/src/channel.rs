@@ -23,11 +23,12 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// The channel, made first where it is missing, was half made, or has lost its inbox.
+    /// The channel, made first where it is missing, was half made, or has lost what a send needs.
     pub(crate) fn open_or_create(layout: &Layout, agent: &AgentId) -> Result<Channel> {
         let channel = Channel { agent: agent.clone(), layout: layout.clone() };
-        let is_whole =
-            is_folder(layout.channel_tmp(agent)) && is_folder(layout.folder(agent, State::Written));
+        let needed =
+            [layout.channel_tmp(agent), layout.folder(agent, State::Written), layout.channel_ids(agent)];
+        let is_whole = needed.iter().all(is_folder);
         if is_whole { Ok(channel) } else { Channel::create(layout, agent) }
     }
 

@@ -48,7 +48,7 @@ impl Dir {
     pub fn open(path: impl AsRef<Path>) -> Result<Dir> {
         let path = path.as_ref();
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-        let handle = sys::open(None, path, flags, 0).map_err(|e| Error::new("open folder", path, e))?;
+        let handle = sys::open(None, path, flags, 0).map_err(|e| no_folder(path, e))?;
         let dir = Dir { handle, path: path.to_owned() };
         let Stat { uid, mode, .. } = dir.handle.stat().map_err(|e| dir.error("look at folder", e))?;
         if uid != rustix::process::geteuid().as_raw() {
@@ -458,6 +458,17 @@ pub(crate) fn write_unsynced(dir: &Dir, name: &str, bytes: &[u8]) -> Result<Hand
     let file = dir.open_handle(name.as_ref(), OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY)?;
     (&file).write_all(bytes).map_err(|e| Error::new("write", dir.path.join(name), e))?;
     Ok(file)
+}
+
+/// Why a folder was not opened; where something else stands in its way, what.
+fn no_folder(path: &Path, why: Errno) -> Error {
+    if why != Errno::NOTDIR {
+        return Error::new("open folder", path, why);
+    }
+    let is_there = |path: &&Path| sys::stat(None, path, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let in_the_way = path.ancestors().find(is_there).unwrap_or(path);
+    let why = std::io::Error::new(std::io::ErrorKind::NotADirectory, "not a folder, move it away");
+    Error::new("open folder", in_the_way, why)
 }
 
 /// Sync a folder by path; for parents that are not ours to hold.

@@ -1,6 +1,6 @@
 //! `send`: durable or not at all, in an order that agrees with cause.
 
-use netsky_bus::Error;
+use netsky_bus::{Draft, Error};
 use netsky_model::envelope::{Invalid, MAX_BYTES};
 use netsky_model::hlc::Hlc;
 use netsky_model::id::AgentId;
@@ -37,13 +37,16 @@ fn t26_an_unknown_target_is_refused_and_makes_no_folder() {
 }
 
 #[test]
-fn a_channel_that_lost_its_inbox_gets_a_new_one_with_the_next_send() {
+fn a_channel_that_lost_what_a_send_needs_gets_it_again_with_the_next_send() {
     let home = Home::new();
-    let bus = home.bus(&Nobody);
-    bus.create(&AgentId::root()).expect("made");
-    std::fs::remove_dir(home.layout.folder(&AgentId::root(), State::Written)).expect("empty");
-    bus.send(draft("x")).expect("sent");
-    assert_eq!(home.counts(), [1, 0, 0, 0, 0]);
+    let (bus, root) = (home.bus(&Nobody), AgentId::root());
+    bus.create(&root).expect("made");
+    let needed = [home.layout.folder(&root, State::Written), home.layout.channel_ids(&root)];
+    for (folder, id) in needed.iter().zip(["one", "two"]) {
+        std::fs::remove_dir_all(folder).expect("there");
+        bus.send(Draft { id: Some(id.parse().expect("an id")), ..draft("x") }).expect("sent");
+    }
+    assert_eq!(home.counts(), [2, 0, 0, 0, 0]);
 }
 
 #[test]

@@ -200,12 +200,12 @@ fn status_says_that_a_mailbox_is_gone_and_up_makes_it_again() {
     assert!(problems(&stage).contains("mail of agent1: it has no channel; "));
     std::fs::write(&mailbox, "").expect("written");
     let told = problems(&stage);
-    assert!(told.contains("channels/agent/agent1/inbox: Not a directory"), "{told}");
+    assert!(told.contains("channels/agent/agent1: not a folder, move it away"), "{told}");
     stage.ok(&["channel", "send", "agent0", "x", "--from", "owner", "--id", "on"]);
     let verbs = ["send agent1 x --from owner", "forward agent0 on --to agent1"];
     for verb in verbs.map(|verb| format!("channel {verb}")) {
         let (exit, line) = stage.refused(&verb.split(' ').collect::<Vec<_>>());
-        assert!(exit == 1 && line.contains("agent1: Not a directory"), "{verb}: {exit}: {line}");
+        assert!(exit == 1 && line.contains("agent1: not a folder, move it away"), "{verb}: {exit}: {line}");
     }
     let (exit, line) = stage.refused(&up);
     assert!(exit == 1 && line.contains("mail of agent1: ") && line.contains("the others are up"), "{line}");
@@ -213,64 +213,6 @@ fn status_says_that_a_mailbox_is_gone_and_up_makes_it_again() {
     stage.ok(&up);
     assert!(!problems(&stage).contains("mail of agent1"));
     stage.ok(&["channel", "send", "agent1", "x", "--from", "owner"]);
-}
-
-/// No wish of agent0 and of the two that keep the rest reads.
-fn damage_wishes(stage: &Stage) {
-    for agent in ["agent0", "agentinfinity", "netsky-ticker"] {
-        std::fs::write(stage.home().join(format!("state/desired/{agent}.json")), "{").expect("written");
-    }
-}
-
-#[test]
-fn who_lives_for_wishes_that_do_not_read_keeps_an_anchor() {
-    let stage = Stage::up(0, QUIET, "10m");
-    stage.hold_triggers();
-    damage_wishes(&stage);
-    let anchor = stage.kill_anchor();
-    let told = stage.ok(&["status"]);
-    assert!(told.contains("anchor: nobody serves") && told.matches("unknown").count() == 3, "{told}");
-    let (exit, told) = stage.refused(&["watchdog", "tick"]);
-    assert!(exit == 1 && told.contains("agent0.json"), "{exit}: {told}");
-    assert_ne!(stage.anchor(), anchor);
-    assert_eq!(stage.agent("agent0")["up"], true);
-    assert!(stage.ok(&["down"]).contains("ended agent0, agentinfinity, netsky-ticker"));
-    stage.refused(&["watchdog", "tick"]);
-    // Nobody lives; the anchor answers before it ends.
-    stage.until("a home that is down", |stage| {
-        stage.ok(&["status"]).contains("anchor: not running, and nothing is wanted").then_some(())
-    });
-}
-
-#[test]
-fn who_runs_without_a_wish_stands_in_status_and_is_ended_by_a_down() {
-    let stage = Stage::up(1, QUIET, "10m");
-    stage.hold_triggers();
-    let program = stage.program("agent1");
-    std::fs::remove_file(stage.home().join("state/desired/agent1.json")).expect("there");
-    let clone = stage.agent("agent1");
-    assert!(clone["want"].is_null() && clone["pid"] == program.pid, "{clone}");
-    let told = "agent1: runs, and no wish of it is there; `netsky down` ends it";
-    assert!(problems(&stage).contains(told));
-    stage.kill_anchor();
-    assert!(problems(&stage).contains(told), "also where nobody serves");
-    std::fs::write(stage.home().join("state/desired/agent0.json"), "{").expect("written");
-    let (exit, line) = stage.refused(&["up"]);
-    assert!(exit == 1 && line.contains("desired/agent0.json"), "{exit}: {line}");
-    assert!(stage.ok(&["down"]).contains("agent1") && !is_alive(&program));
-}
-
-#[test]
-fn who_runs_without_any_wish_is_ended_by_a_down_also_where_nobody_serves() {
-    let stage = Stage::up(0, QUIET, "10m");
-    stage.hold_triggers();
-    let program = stage.program("agent0");
-    std::fs::remove_dir_all(stage.home().join("state/desired")).expect("there");
-    stage.kill_anchor();
-    let told = stage.ok(&["status"]);
-    assert!(told.contains("agent0: runs, and no wish") && told.contains("anchor: nobody serves"), "{told}");
-    let told = stage.ok(&["down"]);
-    assert!(told.contains("ended agent0, agentinfinity, netsky-ticker") && !is_alive(&program), "{told}");
 }
 
 #[test]
@@ -508,16 +450,4 @@ fn a_child_from_before_a_down_that_was_cut_short_does_nothing() {
     let id = marker["id"].as_str().expect("an id");
     let told = stage.ok(&["restart", "--child", id, "--epoch", "1"]);
     assert!(told.contains("not the child of the restart under way; nothing done"), "{told}");
-}
-
-#[test]
-fn a_down_ends_who_lives_for_wishes_that_do_not_read() {
-    let stage = Stage::up(0, QUIET, "10m");
-    stage.hold_triggers();
-    damage_wishes(&stage);
-    let anchor = stage.anchor();
-    stage.signal(&anchor, Signal::KILL);
-    let said = stage.ok(&["down"]);
-    assert!(said.contains("ended agent0, agentinfinity, netsky-ticker"), "{said}");
-    assert!(stage.living_roots().is_empty());
 }

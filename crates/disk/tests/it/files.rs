@@ -33,6 +33,17 @@ fn fm_send_racers_a_name_that_is_taken_is_not_replaced() {
 }
 
 #[test]
+fn what_stands_where_a_folder_should_be_is_named_not_what_is_below_it() {
+    let (temp, ..) = home();
+    let file = temp.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for path in [file.clone(), file.join("below/it")] {
+        let told = Dir::open(path).unwrap_err().to_string();
+        assert_eq!(told, format!("open folder {}: not a folder, move it away", file.display()));
+    }
+}
+
+#[test]
 fn a5_what_is_no_plain_file_of_ours_is_not_read() {
     let (temp, _tmp, target) = home();
     let at = |name: &str| target.path().join(name);

@@ -14,6 +14,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "durability::t2_a_drain_makes_its_claim_durable_before_it_shows_the_text",
     },
     Safeguard {
+        name: "a send makes again what its channel lost",
+        faults: "",
+        file: "crates/bus/src/channel.rs",
+        find: "layout.folder(agent, State::Written), layout.channel_ids(agent)]",
+        replace: "layout.folder(agent, State::Written), layout.channel_tmp(agent)]",
+        package: "netsky-bus",
+        target: IT,
+        test: "send::a_channel_that_lost_what_a_send_needs_gets_it_again_with_the_next_send",
+    },
+    Safeguard {
         name: "an ack is durable before it is said",
         faults: "T2",
         file: "crates/bus/src/ack.rs",
