@@ -16,13 +16,14 @@ use netsky_model::id::AgentId;
 use netsky_model::process::Life;
 use netsky_model::restart::{Inflight, Started, Status};
 use netsky_model::stamp::Stamp;
+use netsky_runtime::TAG_SINCE;
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::session_up::UpProof;
 use crate::ticker::LastBeat;
-use crate::{handoff, known};
+use crate::{handoff, known, perform};
 
 /// Interval of the ticker when it has not said another.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
@@ -139,7 +140,7 @@ pub(crate) struct Wishes {
     pub(crate) read: Vec<Desired>,
     /// Whose wish does not: what is wanted of them is not known.
     pub(crate) unread: Vec<AgentId>,
-    /// Who lives and has none.
+    /// Who was started for a wish that is gone, and lives; or did not, while others are wanted.
     pub(crate) unwished: Vec<AgentId>,
 }
 
@@ -148,30 +149,74 @@ impl Wishes {
     pub(crate) fn is_any_kept(&self, cx: &Context<'_>) -> bool {
         let lives = |agent: &AgentId| known::is_held(cx, agent);
         let is_wanted = |wish: &Desired| wish.want == Want::Up;
-        self.read.iter().any(is_wanted) || self.unread.iter().any(lives) || !self.unwished.is_empty()
+        self.read.iter().any(is_wanted) || self.unread.iter().chain(&self.unwished).any(lives)
     }
 }
 
 /// All wishes, and who lives without one; what is wrong with those that do not read is told in `problems`.
 pub(crate) fn wishes(cx: &Context<'_>, problems: &mut Vec<String>) -> Result<Wishes> {
     let mut wishes = Wishes::default();
+    let mut gone = Vec::new();
     for agent in known::agents(cx)? {
         let why = match state::read_json::<Desired>(cx.layout.desired(&agent)) {
             Ok(None) => {
-                wishes.unwished.extend(known::is_held(cx, &agent).then_some(agent));
+                match known::is_held(cx, &agent) {
+                    true => wishes.unwished.push(agent),
+                    false if is_missed(cx, &agent) => gone.push(agent),
+                    false => {}
+                }
                 continue;
             }
             Ok(Some(wish)) if wish.agent == agent => {
                 wishes.read.push(wish);
                 continue;
             }
-            Ok(Some(wish)) => format!("the wish for {agent} is about {}", wish.agent),
-            Err(error) => format!("{error}; the wish for {agent} is left as it is"),
+            Ok(Some(wish)) => {
+                let path = cx.layout.desired(&agent);
+                format!("the wish for {agent} is about {}; move {} away", wish.agent, path.display())
+            }
+            Err(error) if error.is_damage() => {
+                format!(
+                    "{error}; the wish for {agent} is left as it is, `{}` writes it anew",
+                    up_again(&agent)
+                )
+            }
+            Err(error) => format!("failed to {error}; the wish for {agent} is left as it is"),
         };
         problems.push(why);
         wishes.unread.push(agent);
     }
+    // Of a constellation that is not up nobody is missed.
+    if wishes.read.iter().any(|wish| wish.want == Want::Up) {
+        wishes.unwished.extend(gone);
+    }
     Ok(wishes)
+}
+
+/// Whether somebody who has no wish ended without being told to: nobody knows any more whether it is wanted.
+fn is_missed(cx: &Context<'_>, agent: &AgentId) -> bool {
+    known::session(cx, agent)
+        .is_some_and(|session| session.tags.contains_key(TAG_SINCE) && perform::stopped(&session).is_none())
+}
+
+/// What is wrong with somebody who has no wish, and the ways out.
+pub(crate) fn unwished(cx: &Context<'_>, agent: &AgentId) -> String {
+    let again = up_again(agent);
+    match known::is_held(cx, agent) {
+        true => format!(
+            "{agent}: runs, and no wish of it is there; `netsky down` ends it, `{again}` makes one for it"
+        ),
+        false => format!("{agent}: is down, and no wish of it is there; `{again}` brings it back"),
+    }
+}
+
+/// The command that writes an agent's wish anew.
+fn up_again(agent: &AgentId) -> String {
+    match agent.number() {
+        Some(0) => "netsky up -- PROGRAM".to_owned(),
+        Some(number) => format!("netsky up {number} -- PROGRAM"),
+        None => "netsky up".to_owned(),
+    }
 }
 
 fn set_aside(path: &Path, damage: &netsky_disk::Error, problems: &mut Vec<String>) {

@@ -214,7 +214,7 @@ fn everybody(
         agents.push(agent_status(cx, &id, None, served.session(cx, &id).as_ref(), problems));
     }
     for id in wishes.unwished {
-        problems.push(format!("{id}: runs, and no wish of it is there; `netsky down` ends it"));
+        problems.push(observe::unwished(cx, &id));
         agents.push(agent_status(cx, &id, None, served.session(cx, &id).as_ref(), problems));
     }
     agents.sort_by(|one, other| one.id.place().cmp(&other.id.place()));

@@ -187,6 +187,7 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
         ..Ticked::default()
     };
     let wishes = observe::wishes(cx, &mut ticked.problems)?;
+    ticked.done.extend(wishes.unwished.iter().map(|agent| observe::unwished(cx, agent)));
     let kept = wishes.is_any_kept(cx);
     let mut client = match Client::connect(&cx.layout.kernel_root()) {
         // Where nobody is kept no anchor is started to find that nothing runs.

@@ -15,7 +15,7 @@ use netsky_model::desired::{Desired, VERSION, Want};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::process::Life;
 use netsky_model::restart::Phase;
-use netsky_runtime::{Config, inherited};
+use netsky_runtime::{Config, TAG_SINCE, inherited};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -111,7 +111,7 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
 fn say_wishes(cx: &Context<'_>, plan: &Plan, client: &mut Client) -> Result<(Vec<SessionView>, Vec<String>)> {
     let _wishes = perform::hold_wishes(cx)?;
     let sessions = client.list()?;
-    refuse_others(cx, plan, &sessions)?;
+    refuse_others(cx, plan, client, &sessions)?;
     // Without its mailbox no agent0 is started; then nothing is changed.
     cx.bus.create(&AgentId::root())?;
     let mut unmade = Vec::new();
@@ -125,8 +125,8 @@ fn say_wishes(cx: &Context<'_>, plan: &Plan, client: &mut Client) -> Result<(Vec
     Ok((sessions, unmade))
 }
 
-/// Who lives for a wish with another program or folder is not changed under its feet.
-fn refuse_others(cx: &Context<'_>, plan: &Plan, sessions: &[SessionView]) -> Result<()> {
+/// Who lives with another program or folder is not changed under its feet.
+fn refuse_others(cx: &Context<'_>, plan: &Plan, client: &mut Client, sessions: &[SessionView]) -> Result<()> {
     let mut others = Vec::new();
     // What the restart under way has just started and that proved nothing may end this very moment, and is no reason to
     // refuse the correction of a program that keeps ending. Who lives beside it may never say that it is up.
@@ -136,11 +136,14 @@ fn refuse_others(cx: &Context<'_>, plan: &Plan, sessions: &[SessionView]) -> Res
         started.iter().any(|new| new.name == session.name && new.generation == session.generation)
     };
     for desired in &plan.slots {
-        // One that does not read says nothing about who lives; it is set aside below.
-        let before: Option<Desired> = state::read_json(cx.layout.desired(&desired.agent)).unwrap_or_default();
-        let other = before.is_some_and(|before| before.want == Want::Up && !is_same(&before, desired));
-        let stays = |session: &SessionView| !is_new(session) || UpProof::of_session(cx, session).is_some();
-        if other && living(sessions, &desired.agent).is_some_and(stays) {
+        let Some(session) = living(sessions, &desired.agent) else { continue };
+        let stays = !is_new(session) || UpProof::of_session(cx, session).is_some();
+        // Its own word, not its wish's: that may be gone, damaged, or taken back by a `down` that was cut short.
+        let lives = client.show(&desired.agent)?;
+        let is_same = lives.argv == desired.argv
+            && lives.cwd.as_ref() == Some(&desired.cwd)
+            && lives.runtime == desired.runtime;
+        if stays && !is_same {
             others.push(desired.agent.clone());
         }
     }
@@ -222,7 +225,9 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     }
     let (before, damage) = match state::read_json::<Desired>(layout.desired(agent)) {
         Ok(before) => (before, None),
-        Err(error) => (None, Some(error)),
+        Err(error) if error.is_damage() => (None, Some(error)),
+        // What cannot be set aside keeps the new wish out: nothing is begun.
+        Err(error) => return Err(error.into()),
     };
     let configured =
         Configured { program: wish.argv.is_empty() && slot.argv.is_some(), folder: slot.cwd.is_some() };
@@ -317,7 +322,10 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
         }
     }
     perform::forget_attempts(cx, &desired.agent)?;
-    Ok(state::write_json(path, desired)?)
+    // Who lives for a wish that was lost lives for this one: should it die, it is brought back with a handoff.
+    let lives_for =
+        living(sessions, &desired.agent).and_then(|session| session.tags.get(TAG_SINCE)?.parse().ok());
+    Ok(state::write_json(path, &Desired { since: lives_for.unwrap_or(desired.since), ..desired.clone() })?)
 }
 
 fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generation) -> Result<UpProof> {

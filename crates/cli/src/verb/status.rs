@@ -61,16 +61,20 @@ fn other(Mailbox { id, inbox, poison }: &Mailbox) -> String {
 
 fn footer(report: &StatusReport) -> String {
     let others: String = report.others.iter().map(other).collect();
+    let nothing = match report.agents.iter().any(|agent| agent.want.is_none()) {
+        true => "no wish that reads wants anything",
+        false => "nothing is wanted",
+    };
     let anchor = match report.anchor_epoch {
         Some(epoch) if report.kept => format!("anchor: serves, epoch {epoch}"),
         Some(epoch) => {
-            format!("anchor: serves, epoch {epoch}, and nothing is wanted; `netsky down` stops it")
+            format!("anchor: serves, epoch {epoch}, and {nothing}; `netsky down` stops it")
         }
         None if report.silent_anchor => "anchor: does not answer".to_owned(),
         None if report.kept => {
             "anchor: nobody serves; the next tick starts it, and `netsky watchdog tick` is one".to_owned()
         }
-        None => "anchor: not running, and nothing is wanted".to_owned(),
+        None => format!("anchor: not running, and {nothing}"),
     };
     let restart = match &report.restart {
         Some(restart) => {

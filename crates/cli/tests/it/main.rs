@@ -43,4 +43,5 @@ mod ticker;
 mod tries;
 mod ups_and_downs;
 mod watch;
+mod wishes;
 mod worlds;
