@@ -139,6 +139,7 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::NoSession { .. } => Self::new(Kind::Refused, what),
             Watchdog::NoProgram { .. } => Self::new(Kind::Usage, what)
                 .hint("give one behind --, or set argv under [defaults] in config.toml"),
+            Watchdog::BadWish { ref why, .. } => Self::new(Kind::of(why), what),
             Watchdog::Unstartable { .. } => Self::new(Kind::Usage, what).hint("nothing was changed"),
             Watchdog::NoRuntime(_) => Self::new(Kind::Usage, what),
             Watchdog::NotUp => Self::new(Kind::NotFound, what).hint("start with `netsky up`"),

@@ -5,6 +5,8 @@ use std::time::Duration;
 use netsky_kernel::client::ClientError;
 use netsky_model::id::AgentId;
 
+use crate::observe::up_again;
+
 /// Why a verb of the constellation did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -40,6 +42,14 @@ pub enum Error {
     NoProgram {
         /// In which slot.
         agent: AgentId,
+    },
+    /// What should run by the last `up` does not read.
+    #[error("failed to {why}; the wish for {agent} is left as it is{}", way_out(.agent, .why))]
+    BadWish {
+        /// In which slot.
+        agent: AgentId,
+        /// What is wrong with its file.
+        why: netsky_disk::Error,
     },
     /// What should run cannot be started.
     #[error("{agent} cannot be started: {why}")]
@@ -152,6 +162,14 @@ fn live(agents: &[AgentId]) -> String {
             let first: Vec<&str> = first.iter().map(AgentId::as_str).collect();
             format!("{} and {last} live", first.join(", "))
         }
+    }
+}
+
+/// What is no damage says itself what to do.
+fn way_out(agent: &AgentId, why: &netsky_disk::Error) -> String {
+    match why.is_damage() {
+        true => format!(", `{}` writes it anew", up_again(agent)),
+        false => String::new(),
     }
 }
 

@@ -175,13 +175,7 @@ pub(crate) fn wishes(cx: &Context<'_>, problems: &mut Vec<String>) -> Result<Wis
                 let path = cx.layout.desired(&agent);
                 format!("the wish for {agent} is about {}; move {} away", wish.agent, path.display())
             }
-            Err(error) if error.is_damage() => {
-                format!(
-                    "{error}; the wish for {agent} is left as it is, `{}` writes it anew",
-                    up_again(&agent)
-                )
-            }
-            Err(error) => format!("failed to {error}; the wish for {agent} is left as it is"),
+            Err(why) => Error::BadWish { agent: agent.clone(), why }.to_string(),
         };
         problems.push(why);
         wishes.unread.push(agent);
@@ -211,7 +205,7 @@ pub(crate) fn unwished(cx: &Context<'_>, agent: &AgentId) -> String {
 }
 
 /// The command that writes an agent's wish anew.
-fn up_again(agent: &AgentId) -> String {
+pub(crate) fn up_again(agent: &AgentId) -> String {
     match agent.number() {
         Some(0) => "netsky up -- PROGRAM".to_owned(),
         Some(number) => format!("netsky up {number} -- PROGRAM"),

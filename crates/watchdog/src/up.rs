@@ -227,7 +227,7 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
         Ok(before) => (before, None),
         Err(error) if error.is_damage() => (None, Some(error)),
         // What cannot be set aside keeps the new wish out: nothing is begun.
-        Err(error) => return Err(error.into()),
+        Err(why) => return Err(Error::BadWish { agent: agent.clone(), why }),
     };
     let configured =
         Configured { program: wish.argv.is_empty() && slot.argv.is_some(), folder: slot.cwd.is_some() };
@@ -238,8 +238,8 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
             Desired { argv, cwd: wish.cwd.clone(), env: inherited(), ..blank(agent.clone()) }
         }
         _ => {
-            if let Some(error) = damage {
-                return Err(error.into());
+            if let Some(why) = damage {
+                return Err(Error::BadWish { agent: agent.clone(), why });
             }
             let before = before.clone().ok_or_else(|| Error::NoProgram { agent: agent.clone() })?;
             Desired { want: Want::Up, by: "up".to_owned(), since: clock::wall(), ..before }

@@ -53,6 +53,7 @@ fn who_runs_without_a_wish_stands_in_status_and_is_ended_by_a_down() {
     std::fs::write(stage.home().join("state/desired/agent0.json"), "{").expect("written");
     let (exit, line) = stage.refused(&["up"]);
     assert!(exit == 1 && line.contains("desired/agent0.json"), "{exit}: {line}");
+    assert!(line.ends_with("`netsky up -- PROGRAM` writes it anew\n"), "{line}");
     assert!(stage.ok(&["down"]).contains("agent1") && !is_alive(&program));
 }
 

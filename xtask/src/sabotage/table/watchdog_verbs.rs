@@ -377,7 +377,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "up begins nothing beside what it cannot set aside",
         faults: "",
         file: "crates/watchdog/src/up.rs",
-        find: "        Err(error) => return Err(error.into()),\n    };\n    let configured",
+        find: "        Err(why) => return Err(Error::BadWish { agent: agent.clone(), why }),\n    };\n    let configured",
         replace: "        Err(_) => (None, None),\n    };\n    let configured",
         package: "netsky",
         target: IT,
