@@ -13,7 +13,8 @@ use unicode_normalization::UnicodeNormalization;
 const TRUSTED: [&str; 5] = ["channel", "system-reminder", "teammate-message", "antml", "function_"];
 
 /// Brackets that are, or normalise to, or are read as `<`.
-const BRACKETS: &str = "<＜﹤≮‹〈〈⟨❬❮❰˂";
+const BRACKETS: &str =
+    "<＜﹤≮‹˂\u{2329}\u{3008}\u{fe3f}\u{27e8}\u{276c}\u{276e}\u{2770}\u{1438}\u{16b2}≺⊀⋖⧼\u{1d236}";
 
 /// First and last of each run of characters that no rendering may hold.
 const HIDDEN: [(u32, u32); 26] = [

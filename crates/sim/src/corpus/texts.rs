@@ -104,7 +104,7 @@ pub fn text(random: &mut Random) -> String {
 
 /// A tag of a trusted name, its letters in other widths and cases, and unseen things between them.
 fn tag(random: &mut Random, out: &mut String) {
-    out.push_str(random.pick(&["<", "<", "<", "＜", "﹤", "≮", "‹"]));
+    out.push_str(random.pick(&["<", "<", "<", "＜", "﹤", "≮", "‹", "≺"]));
     let noise = [1, 4, 40][random.below(3)];
     for _ in 0..random.below(3) {
         out.push_str(random.pick(&["/", "/", "／", " ", "\u{a0}", "\u{200b}"]));

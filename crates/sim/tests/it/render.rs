@@ -50,6 +50,22 @@ fn a2_ten_thousand_hostile_texts_are_each_shown_as_one_element_that_says_what_wa
 }
 
 #[test]
+fn a2_each_character_in_front_of_a_trusted_name_is_shown_so_that_the_name_opens_nothing() {
+    let mut escaped = 0;
+    for c in '\0'..=char::MAX {
+        let sent = format!("{c}/channel>");
+        let shown = render::text(&sent);
+        assert_eq!(element::trusted_in(&shown), None, "{sent:?} as {shown:?}");
+        if shown.contains("&") && c != '&' {
+            let element = element::parse(&format!("<channel>{shown}</channel>")).expect("one element");
+            assert!(element.says(&sent), "{sent:?} as {shown:?}");
+            escaped += 1;
+        }
+    }
+    assert_eq!(escaped, 20, "as many characters are read as a bracket");
+}
+
+#[test]
 fn a2_harmless_texts_are_shown_as_they_are() {
     let mut random = Random::seeded(0xbeef);
     let parts = [

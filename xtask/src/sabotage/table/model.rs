@@ -94,6 +94,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "lookalike::tests::a2_names_are_read_through_width_case_accent_and_script",
     },
     Safeguard {
+        name: "look-alikes of a bracket",
+        faults: "A2",
+        file: "crates/model/src/lookalike.rs",
+        find: "let first = if c.is_ascii() { c } else { std::iter::once(c).nfkd().next().unwrap_or(c) };",
+        replace: "let first = c;",
+        package: "netsky-sim",
+        target: IT,
+        test: "render::a2_each_character_in_front_of_a_trusted_name_is_shown_so_that_the_name_opens_nothing",
+    },
+    Safeguard {
         name: "depth of JSON",
         faults: "A12",
         file: "crates/model/src/strict_json.rs",
