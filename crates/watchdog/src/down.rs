@@ -80,12 +80,12 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
             problems.push(format!("mail of {agent}: {error}; it is looked at again with the next `up`"));
         }
     }
-    let handed_over = hand_over(cx, &wishes, underway.as_ref(), &mut problems)?;
+    let handover = hand_over(cx, &wishes, underway.as_ref(), &mut problems)?;
     // Last: until then a repeat finds whose handoff it was.
-    if handed_over.is_some() {
+    if handover != Handover::Waits {
         state::remove(cx.layout.restart_inflight())?;
     }
-    Ok(ends.told(problems, handed_over.unwrap_or_default()))
+    Ok(ends.told(problems, handover == Handover::Delivered))
 }
 
 /// What became of who ran.
@@ -202,20 +202,30 @@ fn stop_restart(cx: &Context<'_>) -> Result<Option<Inflight>> {
     Ok(inflight)
 }
 
-/// What somebody left to the agent0 of a restart is for whoever is agent0 next; whether it was delivered only now. None
-/// where its mailbox does not say whether it is there: the next `down` asks again, or the restart goes on after an `up`.
+/// What became of the message of a restart that does not come any more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Handover {
+    /// Put into agent0's inbox by this call.
+    Delivered,
+    /// There is none, it was there before, or it waits under an id that a repeat finds without being told.
+    Settled,
+    /// agent0's mailbox does not say whether it is there: the next `down` asks again, or the restart goes on after an `up`.
+    Waits,
+}
+
+/// What somebody left to the agent0 of a restart is for whoever is agent0 next.
 fn hand_over(
     cx: &Context<'_>,
     wishes: &[Desired],
     inflight: Option<&Inflight>,
     problems: &mut Vec<String>,
-) -> Result<Option<bool>> {
+) -> Result<Handover> {
     let claimed = state::exists(cx.layout.restart_processing())?;
     if !claimed {
         // Before: a repeat would take what is claimed here for the request of that restart.
         state::remove(cx.layout.restart_inflight())?;
         if !state::claim(cx.layout.restart_request(), cx.layout.restart_processing())? {
-            return Ok(Some(false));
+            return Ok(Handover::Settled);
         }
     }
     // One that no restart has begun with is told apart by when agent0 went down, which a repeat of this finds as it is.
@@ -235,14 +245,14 @@ fn hand_over(
         Ok(there) => there,
         Err(error) => {
             problems.push(waits(&error));
-            return Ok(None);
+            return Ok(Handover::Waits);
         }
     };
     if let Err(error) = handoff::source(cx, &id) {
         // It would not read the next time either; out of the way it can still be looked into.
         problems.push(format!("{error}; the restart that was asked for is set aside"));
         perform::archive_request(cx, &id, "refused")?;
-        return Ok(Some(false));
+        return Ok(Handover::Settled);
     }
     if let Err(error) = handoff::deliver(cx, &id) {
         if cx.bus.has(&AgentId::root(), &handoff::id(&id))? {
@@ -251,10 +261,10 @@ fn hand_over(
         }
         // Everything has ended all the same; the next `down` delivers it, or the restart after the next `up`.
         problems.push(waits(&error));
-        return Ok(Some(false));
+        return Ok(Handover::Settled);
     }
     perform::archive_request(cx, &id, "stopped")?;
-    Ok(Some(!there))
+    Ok(if there { Handover::Settled } else { Handover::Delivered })
 }
 
 fn went_down(root: &Desired) -> RestartId {

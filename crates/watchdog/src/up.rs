@@ -251,7 +251,7 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     desired.cwd = slot.cwd.map_or(desired.cwd, |cwd| wish.cwd.join(cwd));
     desired.receipts = slot.receipts.unwrap_or(desired.receipts);
     let unstartable = |why| Error::Unstartable { agent: agent.clone(), why };
-    if let Some(why) = no_room(&desired) {
+    if let Some(why) = too_large(&desired) {
         return Err(unstartable(why));
     }
     let is_wanted = before.is_some_and(|before| before.want == Want::Up && is_same(&before, &desired));
@@ -268,7 +268,7 @@ struct Configured {
 }
 
 /// Why no start has room for a wish.
-fn no_room(desired: &Desired) -> Option<String> {
+fn too_large(desired: &Desired) -> Option<String> {
     match serde_json::to_vec(desired) {
         Ok(bytes) if bytes.len() <= MOST => None,
         Ok(bytes) => {
