@@ -15,11 +15,15 @@ use crate::error::{Error, Result};
 use crate::sys::simulated;
 use crate::wake::Stop;
 
-// Other systems bring a file with the same four functions (kqueue on macOS).
 #[cfg(target_os = "linux")]
 mod inotify;
 #[cfg(target_os = "linux")]
 use inotify::Events;
+
+#[cfg(any(target_vendor = "apple", target_os = "freebsd"))]
+mod kqueue;
+#[cfg(any(target_vendor = "apple", target_os = "freebsd"))]
+use kqueue::Events;
 
 /// One source of events over some folders. Systems give a user few of them (128 by default): one a process.
 #[derive(Debug)]
