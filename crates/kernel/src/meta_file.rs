@@ -26,6 +26,13 @@ pub(crate) enum MetaFileError {
     },
 }
 
+impl MetaFileError {
+    /// Whether the file says nothing that any program could read.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, MetaFileError::Meta { source: MetaError::Malformed(_), .. })
+    }
+}
+
 /// Reads the description of a session; none if it is not there.
 ///
 /// # Errors

@@ -128,7 +128,7 @@ pub(crate) fn hold_wishes(cx: &Context<'_>) -> Result<Lock> {
     Lock::take_within(cx.layout.wishes_lock(), WISHES)?.ok_or(Error::Wishing(WISHES))
 }
 
-/// Start the generation after `after`; its predecessor's mail is back in the inbox before.
+/// Start the generation after `after`, the one that was seen; its predecessor's mail is back in the inbox before.
 pub(crate) fn launch(
     cx: &Context<'_>,
     client: &mut Client,
@@ -142,26 +142,30 @@ pub(crate) fn launch(
     }
     // Looked at before anything is done in the name of this start: the kernel refuses a late one by itself, but
     // by then mail would be back and strangers would be gone.
-    let (newest, stopped) = match client.show(&desired.agent) {
+    let (seen, newest, stopped) = match client.show(&desired.agent) {
         Ok(session) if session.state.may_live() => {
             return Err(Error::Restart(format!(
                 "{} lives as generation {}",
                 desired.agent, session.generation
             )));
         }
-        Ok(session) => (session.generation, stopped(&session)),
-        Err(error) if error.kind() == Some(RefusalKind::NotFound) => (Generation::NONE, None),
+        Ok(session) => (session.generation, session.generation, stopped(&session)),
+        Err(error) if error.kind() == Some(RefusalKind::NotFound) => {
+            // Of one whose description was lost the number is known all the same.
+            let lineage = client.lineages()?.into_iter().find(|lineage| lineage.session == desired.agent);
+            (Generation::NONE, lineage.map_or(Generation::NONE, |lineage| lineage.generation), None)
+        }
         Err(error) => return Err(error.into()),
     };
-    if newest != after {
-        return Err(Error::Restart(format!("{} is at generation {newest}, not {after}", desired.agent)));
+    if seen != after {
+        return Err(Error::Restart(format!("{} is at generation {seen}, not {after}", desired.agent)));
     }
     cx.bus.create(&desired.agent)?;
-    return_mail(cx, desired, stopped, |generation| generation <= after)?;
+    return_mail(cx, desired, stopped, |generation| generation <= newest)?;
     evict(cx, &desired.agent)?;
     let launch =
-        Launch { layout: cx.layout, desired, generation: after.next(), nonce: random::nonce(), programs };
-    let guard = Guard { if_generation: Some(after), request_id };
+        Launch { layout: cx.layout, desired, generation: newest.next(), nonce: random::nonce(), programs };
+    let guard = Guard { if_generation: Some(newest), request_id };
     Ok(client.spawn(&launch.spec()?, &guard)?)
 }
 

@@ -70,6 +70,10 @@ impl Recall {
         self.sessions.get(name)
     }
 
+    pub(super) fn sessions(&self) -> impl Iterator<Item = (&AgentId, &Remembered)> {
+        self.sessions.iter()
+    }
+
     pub(super) fn answer(&self, request_id: &str) -> Option<&Answered> {
         self.answers.get(request_id)
     }

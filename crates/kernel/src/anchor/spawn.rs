@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use netsky_disk::fault;
-use netsky_model::id::Generation;
+use netsky_model::id::{AgentId, Generation};
 use netsky_model::process::ProcessId;
 use serde_json::json;
 
@@ -125,7 +125,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
     let Some(_held) = settle::hold(anchor, &name) else {
         return Err(busy("has a worker that ends or cannot be read"));
     };
-    let former = meta_file::read(&anchor.layout, &name).map_err(internal)?;
+    let former = former(anchor, &name)?;
     let journalled = anchor.recall(|recall| recall.session(&name).cloned());
     let newest = [
         former.as_ref().map(|meta| (meta.generation, meta.lineage.clone())),
@@ -176,6 +176,20 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
     fault::point("anchor.spawn.reserved").map_err(internal)?;
     anchor.put(meta.clone(), Life::Starting);
     Ok(meta)
+}
+
+/// What describes the generation before. One that no program could read is set aside: the worker's lock, which we hold,
+/// says that nobody lives by it, and the journal says which generation it was.
+fn former(anchor: &Anchor, name: &AgentId) -> Result<Option<Meta>, Refusal> {
+    match meta_file::read(&anchor.layout, name) {
+        Err(error) if error.is_damage() => {
+            let path = anchor.layout.meta(name);
+            netsky_disk::state::set_aside(path).map_err(internal)?;
+            anchor.damaged(format!("agents/{name}.meta"), &error.to_string());
+            Ok(None)
+        }
+        read => read.map_err(internal),
+    }
 }
 
 async fn start(anchor: &Rc<Anchor>, meta: Meta) -> Result<SessionView, Refusal> {

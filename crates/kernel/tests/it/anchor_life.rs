@@ -185,7 +185,7 @@ fn t14_a_torn_journal_is_repaired_and_goes_on() {
 }
 
 #[test]
-fn a_damaged_meta_is_left_alone_and_closes_only_its_own_name() {
+fn a_damaged_meta_is_set_aside_by_the_next_start_which_is_the_next_generation() {
     let mut world = World::new();
     let mut client = world.anchor();
     let session = spawn(&mut client, &shell("agent0", "exit 0"));
@@ -195,11 +195,33 @@ fn a_damaged_meta_is_left_alone_and_closes_only_its_own_name() {
     std::fs::write(world.layout().meta(&session.name), b"{\"v\":1,").expect("writes");
     let mut client = world.anchor();
     assert_eq!(client.ps().expect("answers").len(), 1);
-    let refused = client.spawn(&sleeper("agent0"), &Guard::none()).expect_err("closed");
-    assert!(refused.to_string().contains("agent0"), "{refused}");
     assert_eq!(std::fs::read(world.layout().meta(&session.name)).expect("reads"), b"{\"v\":1,");
+    let again = client.spawn(&sleeper("agent0"), &Guard::if_generation(Generation(1))).expect("starts");
+    assert_eq!((again.generation, &again.lineage), (Generation(2), &session.lineage));
+    let aside = std::fs::read_dir(world.layout().agents()).expect("a folder").flatten();
+    let aside: Vec<_> =
+        aside.filter(|file| file.file_name().to_string_lossy().starts_with("agent0.meta.damaged-")).collect();
+    assert_eq!(std::fs::read(aside[0].path()).expect("reads"), b"{\"v\":1,");
     let mut events = world.client().subscribe(Some(0)).expect("subscribed");
     events.find(LONG, |event| event.kind == EventKind::Damaged).expect("lives").expect("told");
+}
+
+#[test]
+fn a_lost_meta_costs_no_name_and_no_generation() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &shell("agent0", "exit 0"));
+    event(&world.root, 0, "agent0", &[EventKind::Exited]);
+    world.kill_anchor();
+    std::fs::remove_file(world.layout().meta(&session.name)).expect("was there");
+    let mut client = world.anchor();
+    assert_eq!(client.ps().expect("answers").len(), 0, "what is shown of it is nothing");
+    let lineage = client.lineages().expect("answers").remove(0);
+    assert_eq!((lineage.id, lineage.generation), (session.lineage.clone(), Generation(1)));
+    assert_eq!((lineage.session, lineage.state), (session.name.clone(), SessionState::Unknown));
+    let again = client.spawn(&sleeper("agent0"), &Guard::if_generation(Generation(1))).expect("starts");
+    assert_eq!((again.generation, again.lineage), (Generation(2), session.lineage));
+    assert_eq!(client.lineages().expect("answers").len(), 1);
 }
 
 #[test]
