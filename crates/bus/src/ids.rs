@@ -99,10 +99,10 @@ fn name_in(bytes: &[u8], id: &EnvelopeId) -> Option<Name> {
 }
 
 impl Bus<'_> {
-    /// In which folder an envelope is, if it was ever placed.
+    /// In which folder an envelope of that id is, if one was ever placed and is not forgotten.
     ///
     /// Looks twice: between two folders of one look it may have moved back to one that was looked into already.
-    pub(crate) fn whereabouts(&self, channel: &Channel, key: &Key) -> Result<Option<State>> {
+    pub(crate) fn whereabouts(&self, channel: &Channel, id: &EnvelopeId) -> Result<Option<State>> {
         let mut dirs: Vec<(State, Dir)> = Vec::new();
         for state in STATES {
             dirs.extend(channel.dir_if_there(state)?.map(|dir| (state, dir)));
@@ -110,7 +110,7 @@ impl Bus<'_> {
         for (state, dir) in dirs.iter().chain(&dirs) {
             let mut there = false;
             dir.each_name(|file| {
-                there |= file.to_str().and_then(Name::parse).is_some_and(|name| name.key == *key);
+                there |= file.to_str().and_then(Name::parse).is_some_and(|name| name.key.id == *id);
             })?;
             if there {
                 return Ok(Some(*state));

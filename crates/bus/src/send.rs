@@ -169,9 +169,10 @@ impl Bus<'_> {
             Reserved::Done => Ok(Sent { id, hlc: None, path: None, duplicate: true }),
             Reserved::Open(reservation) => {
                 let name = reservation.name.clone();
-                // A former sender died between placing the envelope and saying so.
-                let placed =
-                    if reservation.was_interrupted { self.whereabouts(channel, &name.key)? } else { None };
+                // A former sender died between placing the envelope and saying so. Or the id was made here, for a message
+                // that was sent without one: such a message has no entry.
+                let may_be_there = reservation.was_interrupted || id.is_uuid_v7();
+                let placed = if may_be_there { self.whereabouts(channel, &id)? } else { None };
                 let sent = match placed {
                     Some(state) => {
                         channel.dir(state)?.sync()?;

@@ -227,6 +227,17 @@ impl EnvelopeId {
         }
         EnvelopeId(hasher.finalize().to_hex()[..32].to_owned())
     }
+
+    /// Whether it has the form of those that are made for a message without one: UUIDv7 in lower case.
+    pub fn is_uuid_v7(&self) -> bool {
+        let fits = |(at, b): (usize, u8)| match at {
+            8 | 13 | 18 | 23 => b == b'-',
+            14 => b == b'7',
+            19 => matches!(b, b'8' | b'9' | b'a' | b'b'),
+            _ => b.is_ascii_digit() || (b'a'..=b'f').contains(&b),
+        };
+        self.0.len() == 36 && self.0.bytes().enumerate().all(fits)
+    }
 }
 
 /// Which incarnation of a session; only rises. 0 stands for "outside any session".

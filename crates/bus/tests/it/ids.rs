@@ -28,6 +28,19 @@ fn a_second_send_of_an_id_places_nothing_wherever_the_first_one_is() {
 }
 
 #[test]
+fn an_id_that_was_made_for_a_message_is_not_sent_a_second_time() {
+    let home = Home::new();
+    let made = home.bus(&Nobody).send(draft("first")).expect("sent").id;
+    let again = |text: &str| {
+        home.bus(&Nobody).send(Draft { id: Some(made.clone()), ..draft(text) }).expect("answered")
+    };
+    assert!(again("again").duplicate);
+    assert_eq!(drain(&home.bus(&Nobody)), [("first".to_owned(), 1)]);
+    assert!(again("after the drain").duplicate);
+    assert_eq!(home.counts(), [0, 0, 1, 0, 0]);
+}
+
+#[test]
 fn an_id_outlives_its_envelope() {
     let home = Home::new();
     let sent = send(&home, "first");
