@@ -386,6 +386,19 @@ pub fn is_folder(path: impl AsRef<Path>) -> bool {
     sys::stat(None, path.as_ref(), AtFlags::empty()).is_ok_and(|stat| stat.kind == FileType::Directory)
 }
 
+/// Whether a path is a plain file's, or nobody's; for who hands it to a library that would wait for a pipe.
+///
+/// # Errors
+/// What the system refuses.
+pub fn is_plain_or_free(path: impl AsRef<Path>) -> Result<bool> {
+    let path = path.as_ref();
+    match sys::stat(None, path, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(stat.kind == FileType::RegularFile),
+        Err(Errno::NOENT) => Ok(true),
+        Err(e) => Err(Error::new("look at", path, e)),
+    }
+}
+
 /// Read a file that the user named: wherever it is and whoever owns it, but a plain one and bounded.
 ///
 /// # Errors

@@ -100,6 +100,19 @@ impl Home {
         Ok(home)
     }
 
+    /// Make the folders that a home lacks: of an older format, or because somebody tidied it. Never the home itself.
+    ///
+    /// # Errors
+    /// There is no home, or they cannot be made.
+    pub fn complete(layout: &Layout) -> crate::error::Result<()> {
+        for folder in layout.folders().iter().filter(|folder| *folder != layout.home()) {
+            if !state::exists(folder)? {
+                Dir::make(folder)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Make a home, or check the one that is there and make what folders it lacks; true if it was made. It survives a
     /// power cut from then on, whoever made its folders: of several first runs at once one makes it, and all answer the
     /// same home.
@@ -111,12 +124,7 @@ impl Home {
             Err(Refused::Missing(_)) => {}
             found => {
                 let home = found?;
-                // Of an older home, or of one that somebody tidied: nothing else makes them.
-                for folder in layout.folders() {
-                    if !state::exists(&folder)? {
-                        Dir::make(folder)?;
-                    }
-                }
+                Home::complete(layout)?;
                 // Whoever made it may have died before its last sync.
                 Dir::open(layout.home())?.sync()?;
                 return Ok((home, false));

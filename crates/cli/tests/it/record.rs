@@ -262,6 +262,28 @@ fn must_show_4_a_damaged_database_is_made_anew_and_said_in_one_line() {
 }
 
 #[test]
+fn a5_a_pipe_in_place_of_the_database_is_named_and_nobody_waits_for_it() {
+    let home = Home::init();
+    home.netsky(send("first")).expect("sent");
+    let path = home.path().join("meta.db");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).expect("made");
+    // Held open, so that whoever opens it all the same does not hang this test.
+    let _held = std::fs::File::options().read(true).write(true).open(&path).expect("opens");
+    for verb in [&["query", COUNT][..], &["ledger", "status"]] {
+        let answer = netsky(&home, verb, "");
+        let said = String::from_utf8_lossy(&answer.stderr).into_owned();
+        assert!(
+            said.lines().count() == 1 && said.contains("no plain file; `netsky ledger rebuild`"),
+            "{said}"
+        );
+        assert_eq!(answer.status.code(), Some(1), "{verb:?}");
+    }
+    home.netsky(["ledger", "rebuild"]).expect("as it was told");
+    let answer = netsky(&home, &["query", COUNT, "--csv"], "");
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "source,n\nagent,1\n");
+}
+
+#[test]
 fn a15_a10_an_answer_drives_no_terminal_and_a_refusal_names_what_may_be_asked() {
     let home = Home::init();
     home.netsky(send("red \u{1b}[31m and bell \u{7}\u{9b}")).expect("sent");

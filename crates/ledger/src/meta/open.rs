@@ -60,6 +60,10 @@ pub(crate) fn sound(db: &Connection) -> Result<bool> {
 }
 
 fn connect(layout: &Layout, flags: OpenFlags) -> Result<Connection> {
+    if !netsky_disk::fs::is_plain_or_free(layout.meta_db())? {
+        let why = "no plain file; `netsky ledger rebuild` makes it anew";
+        return Err(netsky_disk::Error::because("open", layout.meta_db(), why.to_owned()).into());
+    }
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let db = Connection::open_with_flags(layout.meta_db(), flags).map_err(sql("open"))?;
     db.busy_timeout(BUSY).map_err(sql("open"))?;
