@@ -58,7 +58,10 @@ pub(crate) fn live(place: &Place, demo: &ProcessId, keep: bool) -> Result<(), Er
 /// Takes the constellation down and the folder away; every part is tried whatever the others met.
 pub(crate) fn clean(place: &Place, keep: bool) -> Result<(), Error> {
     let home = place.layout();
-    let down = match state::exists(home.home_json()) {
+    let begun = state::exists(home.home_json());
+    // Of a demo that was refused before it began there is nothing to keep.
+    let keep = keep && !matches!(begun, Ok(false));
+    let down = match begun {
         Ok(true) => owners_verb(place, ["down"]).map(drop),
         Ok(false) => Ok(()),
         Err(error) => Err(error.into()),

@@ -153,14 +153,15 @@ fn a_narration_without_a_terminal_is_plain_and_tells_the_story_in_order() {
 fn bad_input_is_refused_before_anything_is_made() {
     let folder = TempDir::new().expect("a folder");
     for args in [
-        ["demo", "--repo", "."],
-        ["demo", "--agents", "0"],
-        ["demo", "--agents", "7"],
-        ["demo", "--tick", "1ms"],
-        ["demo", "--kill", "owner"],
-        ["demo", "--pause-child", "0s"],
+        &["demo", "--repo", "."][..],
+        &["demo", "--keep", "--repo", "."],
+        &["demo", "--agents", "0"],
+        &["demo", "--agents", "7"],
+        &["demo", "--tick", "1ms"],
+        &["demo", "--kill", "owner"],
+        &["demo", "--pause-child", "0s"],
     ] {
-        let output = command(folder.path(), &args).output().expect("runs");
+        let output = command(folder.path(), args).output().expect("runs");
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {complaint}");
         assert_eq!(complaint.trim_end().lines().count(), 1, "{complaint}");
