@@ -59,6 +59,8 @@ impl Bus<'_> {
     pub(crate) fn charge(&self, channel: &Channel, from: &Sender, bytes: usize) -> Result<()> {
         let mut open = self.usage.borrow_mut();
         if !open.contains_key(&channel.agent) {
+            // Somebody may have tidied the home: what was counted is counted anew.
+            Dir::make(self.layout.state())?;
             open.insert(channel.agent.clone(), Usage::open(&self.layout.usage(), channel)?);
         }
         let usage = &open[&channel.agent];

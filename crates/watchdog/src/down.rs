@@ -306,15 +306,15 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result
     let ended = sessions.filter(|session| session.state.may_live() || perform::stopped(session).is_some());
     ends.stopped.extend(ended.map(|session| (session.name, session.generation)));
     let answer = client.shutdown(true)?;
-    // Who would not end before may have by now.
+    ends.ended.extend(answer.ended);
+    ends.are_left(answer.left);
+    // Who would not end before may have by now, or bears what it can be found by where its description was lost.
     for agent in ends.left.keys().cloned().collect::<Vec<_>>() {
-        if perform::evict(cx, &agent).is_ok() {
+        if perform::evict(cx, &agent).is_ok() && !known::is_held(cx, &agent) {
             ends.left.remove(&agent);
             ends.ended.insert(agent);
         }
     }
-    ends.are_left(answer.left);
-    ends.ended.extend(answer.ended);
     Ok(())
 }
 

@@ -26,7 +26,7 @@ use crate::tick::{self, FailedTick, LastTick};
 mod plight;
 
 pub use plight::Trying;
-use plight::{Care, NextTick, cut_short, in_vain, never_proved, no_room_for, plight, trying};
+use plight::{Care, NextTick, cut_short, in_vain, late, never_proved, no_room_for, plight, trying};
 
 /// A constellation at one moment.
 #[derive(Debug, Clone, Serialize)]
@@ -139,7 +139,10 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let kept = wishes.is_any_kept(cx);
     let (agents, missing) = everybody(cx, wishes, &served, underway.as_ref(), &mut problems);
     let Served { anchor_epoch, silent_anchor, .. } = served;
-    let next = NextTick::of(&agents, missing.iter().any(|missing| missing.care == Care::Anchor), interval);
+    let late = late(cx, &agents, interval).filter(|_| !worked_on);
+    let kept_down = missing.iter().any(|missing| missing.care == Care::Anchor);
+    let next = NextTick::of(&agents, kept_down, interval, late.is_some());
+    problems.extend(late);
     problems.extend(missing.iter().filter_map(|Missing { desired, trying, care }| match care {
         Care::Anchor => Some(format!("{}: {KEPT}", desired.agent)),
         Care::Child => None,

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use netsky_disk::home::Home;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process, state};
 use netsky_kernel::client::{Client, ClientError};
@@ -86,6 +87,8 @@ pub(crate) struct Held {
 impl Held {
     /// Take the lock.
     pub(crate) fn take(cx: &Context<'_>) -> Result<Held> {
+        // Whoever tidied the home took folders whose contents nobody misses, and this lock's own.
+        Home::complete(cx.layout)?;
         let path = cx.layout.watchdog_lock();
         let until = clock::boot() + PATIENCE;
         loop {

@@ -32,7 +32,8 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let layout = Context::layout()?;
         let cwd = std::env::current_dir()
-            .map_err(|e| Error::new(Kind::Failed, format!("failed to find the working folder: {e}")))?;
+            .map_err(|e| Error::new(Kind::Failed, format!("failed to find the working folder: {e}")))
+            .map_err(|e| e.hint("the agents would work in it: change to a folder that is there"))?;
         let wish = Wish { clones: self.n, runtime: self.runtime, argv: self.argv, interval: self.tick, cwd };
         // Before there is a home: what cannot be done makes none.
         let plan = plan(&layout, &cx.caller(), &wish)?;

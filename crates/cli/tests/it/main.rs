@@ -40,6 +40,7 @@ mod skipped;
 mod stage;
 mod tending;
 mod ticker;
+mod tidied;
 mod tries;
 mod ups_and_downs;
 mod watch;

@@ -17,7 +17,12 @@ use super::AgentStatus;
 use crate::context::Context;
 use crate::observe::{self, Underway};
 use crate::perform;
+use crate::tick::{self, LastTick};
 use crate::up::UP_LIMIT;
+
+/// So many ticks in a row may be late, and so long each may take that does not note its failure, before somebody is told.
+const MISSED: u32 = 3;
+const SLOW: Duration = Duration::from_secs(10);
 
 /// Starts of what keeps ending.
 #[derive(Debug, Clone, Serialize)]
@@ -134,7 +139,8 @@ pub(super) fn never_proved(agent: &AgentStatus, now: &Stamp) -> Option<String> {
     let is_late = is_meant && !agent.up && lives > UP_LIMIT;
     is_late.then(|| {
         let lives = human(lives);
-        format!("{}: runs for {lives} and never called `netsky session up`: no start of it counts", agent.id)
+        let what = "no proof is there that it called `netsky session up`: no start of it counts";
+        format!("{}: runs for {lives}, and {what}; `netsky restart` replaces it", agent.id)
     })
 }
 
@@ -142,16 +148,19 @@ pub(super) fn never_proved(agent: &AgentStatus, now: &Stamp) -> Option<String> {
 #[derive(PartialEq)]
 pub(super) enum NextTick {
     Within(Duration),
+    /// There was none for too long, though the ticker lives.
+    Overdue,
     /// When something happens, or once the ticker is back.
     Later,
     Never,
 }
 
 impl NextTick {
-    /// `kept` says whether the anchor brings anybody back who would wake one.
-    pub(super) fn of(agents: &[AgentStatus], kept: bool, interval: Duration) -> NextTick {
+    /// `kept` says whether the anchor brings anybody back who would wake one, `is_late` whether there was none for too long.
+    pub(super) fn of(agents: &[AgentStatus], kept: bool, interval: Duration, is_late: bool) -> NextTick {
         let lives = |id: AgentId| agents.iter().any(|agent| agent.id == id && agent.is_there());
         match lives(AgentId::ticker()) {
+            true if is_late => NextTick::Overdue,
             true => NextTick::Within(interval),
             false if kept || lives(AgentId::infinity()) => NextTick::Later,
             false => NextTick::Never,
@@ -163,10 +172,31 @@ impl std::fmt::Display for NextTick {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             NextTick::Within(limit) => write!(f, "with the next tick, at most {} from now", human(*limit)),
+            NextTick::Overdue => f.write_str("with the next tick, which is overdue"),
             NextTick::Later => f.write_str("with the next tick"),
             NextTick::Never => f.write_str("with the next tick, which nobody wakes: repeat your `netsky up`"),
         }
     }
+}
+
+/// What is wrong with a ticker that lives and has made no tick for long.
+pub(super) fn late(cx: &Context<'_>, agents: &[AgentStatus], interval: Duration) -> Option<String> {
+    let ticker = agents.iter().find(|agent| agent.id == AgentId::ticker() && agent.is_there())?;
+    let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).ok()?;
+    // One that has just come back is not to blame for the time before.
+    let ticks =
+        [last.map(|last| last.at), tick::failed(cx).map(|failed| failed.at), ticker.started_at.clone()];
+    let now = clock::stamp();
+    let none_for = ticks.into_iter().flatten().map(|at| now.since(&at)).min()?;
+    if none_for <= interval * MISSED + SLOW {
+        return None;
+    }
+    let pid = ticker.pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
+    Some(format!(
+        "{}{pid}: lives, and there was no tick for {}; is it stopped? `netsky watchdog tick` makes one",
+        ticker.id,
+        human(none_for)
+    ))
 }
 
 /// What a `down` or an `up` that was killed left in the middle.
@@ -226,7 +256,7 @@ mod tests {
         };
         let later = |s: u64| Stamp { boot_ms: started_at.boot_ms + s * 1000, ..started_at.clone() };
         let told = never_proved(&root, &later(61)).expect("it is late");
-        assert!(told.starts_with("agent0: runs for 1m 1s and never called `netsky session up`"), "{told}");
+        assert!(told.starts_with("agent0: runs for 1m 1s, and no proof"), "{told}");
         assert_eq!(never_proved(&root, &later(59)), None);
         assert_eq!(never_proved(&AgentStatus { up: true, ..root.clone() }, &later(61)), None);
         assert_eq!(never_proved(&AgentStatus { id: AgentId::numbered(1), ..root }, &later(61)), None);

@@ -53,4 +53,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "ostk::a_follower_whose_reader_is_gone_ends_well_whether_there_is_more_to_print_or_not",
     },
+    Safeguard {
+        name: "of a refused demo nothing is kept",
+        faults: "",
+        file: "crates/cli/src/demo/janitor.rs",
+        find: "let keep = keep && !matches!(begun, Ok(false));",
+        replace: "let keep = keep && begun.is_ok();",
+        package: "netsky",
+        target: IT,
+        test: "demo::bad_input_is_refused_before_anything_is_made",
+    },
 ];

@@ -193,4 +193,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "ingest::fm_ingest_kill_a_doubt_outlives_an_ingest_that_could_not_look",
     },
+    Safeguard {
+        name: "no pipe is opened as a database",
+        faults: "A5",
+        file: "crates/ledger/src/meta/open.rs",
+        find: "if !netsky_disk::fs::is_plain_or_free(layout.meta_db())? {",
+        replace: "if netsky_disk::fs::is_folder(layout.meta_db()) {",
+        package: "netsky",
+        target: IT,
+        test: "record::a5_a_pipe_in_place_of_the_database_is_named_and_nobody_waits_for_it",
+    },
 ];
