@@ -153,8 +153,8 @@ fn a_narration_without_a_terminal_is_plain_and_tells_the_story_in_order() {
 fn bad_input_is_refused_before_anything_is_made() {
     let folder = TempDir::new().expect("a folder");
     for args in [
-        &["demo", "--repo", "."][..],
-        &["demo", "--keep", "--repo", "."],
+        &["demo", "--repo", "/proc"][..],
+        &["demo", "--keep", "--repo", "/proc"],
         &["demo", "--agents", "0"],
         &["demo", "--agents", "7"],
         &["demo", "--tick", "1ms"],
