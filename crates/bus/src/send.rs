@@ -165,14 +165,19 @@ impl Bus<'_> {
         id: EnvelopeId,
         bytes: &[u8],
     ) -> Result<Sent> {
+        // One that was made here, for a message that was sent without an id, has no entry and needs none.
+        if id.is_uuid_v7()
+            && let Some(state) = self.whereabouts(channel, &id)?
+        {
+            channel.dir(state)?.sync()?;
+            return Ok(Sent { id, hlc: None, path: None, duplicate: true });
+        }
         match Reservation::take(self, channel, &id)? {
             Reserved::Done => Ok(Sent { id, hlc: None, path: None, duplicate: true }),
             Reserved::Open(reservation) => {
                 let name = reservation.name.clone();
-                // A former sender died between placing the envelope and saying so. Or the id was made here, for a message
-                // that was sent without one: such a message has no entry.
-                let may_be_there = reservation.was_interrupted || id.is_uuid_v7();
-                let placed = if may_be_there { self.whereabouts(channel, &id)? } else { None };
+                // A former sender died between placing the envelope and saying so.
+                let placed = if reservation.was_interrupted { self.whereabouts(channel, &id)? } else { None };
                 let sent = match placed {
                     Some(state) => {
                         channel.dir(state)?.sync()?;

@@ -38,6 +38,8 @@ fn an_id_that_was_made_for_a_message_is_not_sent_a_second_time() {
     assert_eq!(drain(&home.bus(&Nobody)), [("first".to_owned(), 1)]);
     assert!(again("after the drain").duplicate);
     assert_eq!(home.counts(), [0, 0, 1, 0, 0]);
+    let ids = home.layout.channel_ids(&AgentId::root());
+    assert_eq!(std::fs::read_dir(ids).expect("a folder").count(), 0, "no entry names what was never placed");
 }
 
 #[test]
