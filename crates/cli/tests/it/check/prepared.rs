@@ -3,6 +3,7 @@
 //! The chain of the journal is computed here from its documented form, so that a rehashed row is the test's own word.
 
 use std::fs;
+use std::hash::{Hash, Hasher};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -16,12 +17,15 @@ use crate::screen::{Said, netsky};
 /// The lineage of every agent0 here.
 pub(crate) const ROOT: Lineage = Lineage;
 
-/// A lineage of this run of the tests alone: another run on the machine at the same time has processes of its own.
+/// A lineage of one test alone: others at the same time, of this run or of another on the machine, have processes of
+/// their own.
 pub(crate) struct Lineage;
 
 impl std::fmt::Display for Lineage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "agent0-{:08x}", std::process::id())
+        let mut hasher = std::hash::DefaultHasher::new();
+        (std::process::id(), std::thread::current().id()).hash(&mut hasher);
+        write!(f, "agent0-{:08x}", hasher.finish() as u32)
     }
 }
 
