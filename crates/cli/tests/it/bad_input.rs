@@ -97,6 +97,11 @@ fn fm_send_huge_and_what_is_no_text_are_refused_before_anything_is_written() {
     fed(&home, &stdin, &vec![b'\n'; limit / 2])
         .fails_with(2, &["as a file of JSON it has 262", "shorten it or send the path"]);
     fed(&home, &stdin, b"\xff\xfe").fails(2, "the message is refused: not UTF-8; nothing was sent");
+    let to_nobody = [&stdin[..], &["--for-generation", "0"]].concat();
+    fed(&home, &to_nobody, b"x").fails_with(2, &["generations begin with 1"]);
+    let batch = ["channel", "send", "agent0", "--batch", "--from", "owner"];
+    let said = fed(&home, &batch, b"{\"text\": \"x\", \"for_generation\": 0}\n");
+    assert!(said.code == 2 && said.out.contains("generations begin with 1"), "{}", said.out);
     netsky(&home, &send(&["agent0", "x", "--from", "owner", "--kind", "two words"])).fails(
         2,
         "the message is refused: kind must have 1 to 128 visible ASCII characters; nothing was sent",

@@ -130,7 +130,8 @@ impl Batch<'_> {
         draft.requires_ack = wish.requires_ack;
         draft.ack_within =
             wish.ack_within.as_deref().map(duration::parse).transpose().map_err(|e| usage(e.to_string()))?;
-        draft.for_generation = wish.for_generation;
+        draft.for_generation =
+            wish.for_generation.map(super::send::some_generation).transpose().map_err(usage)?;
         draft.trust = wish.trust;
         draft.id = wish.id;
         draft.vouched = self.vouched;

@@ -133,8 +133,16 @@ impl Args {
     }
 }
 
-fn generation(text: &str) -> Result<Generation, std::num::ParseIntError> {
-    text.parse().map(Generation)
+fn generation(text: &str) -> Result<Generation, String> {
+    some_generation(Generation(text.parse().map_err(|e: std::num::ParseIntError| e.to_string())?))
+}
+
+/// One that a session can be: nobody would ever be shown what is for another.
+pub(super) fn some_generation(generation: Generation) -> Result<Generation, String> {
+    match generation {
+        Generation::NONE => Err("generations begin with 1".to_owned()),
+        some => Ok(some),
+    }
 }
 
 /// Sends; tries again where the machine was out of descriptors, which others give back. Nothing was placed then.
