@@ -81,7 +81,11 @@ fn is_explained(seen: &Seen, facts: &Facts, told: &Move, recorded: bool) -> bool
         None => !recorded,
     };
     let generation = told.generation.unwrap_or(Generation::NONE);
-    died || (generation > Generation::NONE && seen.kernel.has_ended(&told.agent, generation))
+    let is_over = || {
+        seen.kernel.has_ended(&told.agent, generation)
+            || seen.kernel.began_after(&told.agent, generation, told)
+    };
+    died || (generation > Generation::NONE && is_over())
 }
 
 /// A file that would be shown under an attempt that was used: the repeat would bear no flag, or the same one twice.

@@ -64,3 +64,20 @@ fn a_ticker_that_lives_and_makes_no_tick_is_told_of() {
     let told = stage.status()["problems"].to_string();
     assert!(!told.contains("there was no tick"), "{told}");
 }
+
+#[test]
+fn i2_sessions_that_are_counted_anew_are_not_taken_for_those_before() {
+    let takes = "netsky session up; while netsky channel wait agent0; do netsky channel drain agent0; done";
+    let stage = Stage::up(0, takes, "10m");
+    stage.ok(&["channel", "send", "agent0", "x", "--from", "owner"]);
+    let taken = |stage: &Stage| {
+        (stage.agent("agent0")["unfinished"] == 1 && stage.agent("agent0")["inbox"] == 0).then_some(())
+    };
+    stage.until("a message that was taken", taken);
+    stage.ok(&["down"]);
+    std::fs::remove_dir_all(stage.home().join(".ostk")).expect("there");
+    stage.ok(&["up"]);
+    stage.until("a message that was taken again", taken);
+    assert_eq!(stage.agent("agent0")["generation"], 1);
+    stage.ok(&["check"]);
+}

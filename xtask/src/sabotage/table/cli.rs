@@ -63,4 +63,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "demo::bad_input_is_refused_before_anything_is_made",
     },
+    Safeguard {
+        name: "a number that is counted anew is another session",
+        faults: "I2",
+        file: "crates/cli/src/check/surfacings.rs",
+        find: " || seen.kernel.began_after(&told.agent, generation, told)",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "tidied::i2_sessions_that_are_counted_anew_are_not_taken_for_those_before",
+    },
 ];

@@ -6,7 +6,8 @@ use std::path::Path;
 use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_kernel::audit::{self, Audit};
 use netsky_kernel::rpc::{Event, EventKind};
-use netsky_kernel::session::{Meta, MetaError};
+use netsky_kernel::session::{Meta, MetaError, Phase};
+use netsky_ledger::Move;
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::stamp::Stamp;
 use serde::Deserialize;
@@ -132,6 +133,20 @@ impl Kernel {
             over |= newest > generation || (newest == generation && ended);
         }
         over || !known
+    }
+
+    /// Whether the generation that bears this number began after something that one of that number did: a home that was
+    /// adopted, or lost its kernel's root, counts anew.
+    pub(crate) fn began_after(&self, agent: &AgentId, generation: Generation, done: &Move) -> bool {
+        let Some(process) = &done.process else { return false };
+        let is_later =
+            |began: &Stamp| !process.boot_id.starts_with(&began.boot_id) || began.boot_ms > done.boot_ms;
+        self.metas.iter().any(|Known { meta, .. }| match &meta.phase {
+            Phase::Running { started_at } => {
+                meta.spec.name == *agent && meta.generation == generation && is_later(started_at)
+            }
+            _ => false,
+        })
     }
 }
 
