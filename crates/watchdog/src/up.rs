@@ -96,6 +96,7 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
         ticked.problems.splice(0..0, unmade);
         let mut ticked = ticked.each_once();
         ticked.done.extend(kept(cx, plan)?);
+        ticked.done.extend(unheeded(cx, plan)?);
         let before = sessions.into_iter().find(|session| session.name == root);
         (before.map_or(Generation::NONE, |session| session.generation), ticked)
     };
@@ -169,6 +170,25 @@ fn kept(cx: &Context<'_>, plan: &Plan) -> Result<Option<String>> {
         .collect();
     let say = || format!("also wanted: {} (`up` only adds, `netsky down` first for fewer)", more.join(", "));
     Ok((!more.is_empty()).then(say))
+}
+
+/// Who lives on with other settings than `config.toml` has now: they are taken with a start by an `up`.
+fn unheeded(cx: &Context<'_>, plan: &Plan) -> Result<Option<String>> {
+    let config = Config::load(cx.layout)?;
+    let differs = |wish: &Desired| {
+        let slot = config.slot(&wish.agent);
+        slot.env.iter().any(|(name, value)| wish.env.get(name) != Some(value))
+            || slot.receipts.is_some_and(|receipts| receipts != wish.receipts)
+    };
+    let wishes = observe::wishes(cx, &mut Vec::new())?.read;
+    let others: Vec<&str> = wishes
+        .iter()
+        .filter(|wish| plan.slots.iter().any(|slot| slot.agent == wish.agent) && differs(wish))
+        .map(|wish| wish.agent.as_str())
+        .collect();
+    let way = "what config.toml says now of environment or receipts is taken after a `netsky down`";
+    let say = || format!("run on as they were started: {} ({way})", others.join(", "));
+    Ok((!others.is_empty()).then(say))
 }
 
 /// The two that keep the rest.

@@ -44,6 +44,26 @@ fn up_with_what_can_never_be_started_changes_nothing() {
 }
 
 #[test]
+fn up_says_who_runs_on_with_settings_that_the_configuration_has_no_more() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let config = |text: &str| std::fs::write(stage.home().join("config.toml"), text).expect("written");
+    let (env, up) =
+        (|style: &str| format!("[agents.agent1]\nenv = {{ STYLE = \"{style}\" }}\n"), ["up", "1"]);
+    config(&env("short"));
+    let told = stage.ok(&[&up[..], &["--tick", "10m", "--", "/bin/sh", "-c", QUIET]].concat());
+    assert!(!told.contains("run on"), "{told}");
+    for changed in [env("long"), env("short") + "receipts = \"none\"\n"] {
+        config(&changed);
+        let told = stage.ok(&up);
+        assert!(told.contains("run on as they were started: agent1 (what config.toml says now"), "{told}");
+    }
+    stage.ok(&["down"]);
+    let told = stage.ok(&up);
+    assert!(!told.contains("run on"), "it was started with what is there now: {told}");
+}
+
+#[test]
 fn up_with_a_configuration_that_can_never_be_started_changes_nothing() {
     let stage = Stage::new();
     stage.ok(&["init"]);

@@ -403,4 +403,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "asked::up_without_words_names_a_program_or_folder_that_is_gone",
     },
+    Safeguard {
+        name: "who runs on with other settings is named",
+        faults: "",
+        file: "crates/watchdog/src/up.rs",
+        find: "        ticked.done.extend(unheeded(cx, plan)?);\n",
+        replace: "        let _ = unheeded(cx, plan)?;\n",
+        package: "netsky",
+        target: IT,
+        test: "asked::up_says_who_runs_on_with_settings_that_the_configuration_has_no_more",
+    },
 ];
