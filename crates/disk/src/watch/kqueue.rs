@@ -43,7 +43,11 @@ impl Events {
         let change = Event::new(news, EventFlags::ADD | EventFlags::CLEAR, std::ptr::null_mut());
         // Kept first: what a queue refers to must be open.
         folders.push(opened);
-        self.call(&[change], &mut Vec::new()).map_err(refused)
+        self.call(&[change], &mut Vec::new()).map_err(|e| {
+            // Not watched: the next call must try again.
+            folders.pop();
+            refused(e)
+        })
     }
 
     /// Takes what was told and looks at none of it.

@@ -139,8 +139,7 @@ impl Kernel {
     /// adopted, or lost its kernel's root, counts anew.
     pub(crate) fn began_after(&self, agent: &AgentId, generation: Generation, done: &Move) -> bool {
         let Some(process) = &done.process else { return false };
-        let is_later =
-            |began: &Stamp| !process.boot_id.starts_with(&began.boot_id) || began.boot_ms > done.boot_ms;
+        let is_later = |began: &Stamp| process.boot_id != began.boot_id || began.boot_ms > done.boot_ms;
         self.metas.iter().any(|Known { meta, .. }| match &meta.phase {
             Phase::Running { started_at } => {
                 meta.spec.name == *agent && meta.generation == generation && is_later(started_at)
