@@ -85,6 +85,12 @@ pub struct Sent {
     pub duplicate: bool,
 }
 
+impl Sent {
+    fn again(id: EnvelopeId) -> Sent {
+        Sent { id, hlc: None, path: None, duplicate: true }
+    }
+}
+
 /// A message that may be sent, not yet in the order.
 pub(crate) struct Ready {
     pub(crate) channel: Channel,
@@ -114,7 +120,7 @@ impl Bus<'_> {
 
     fn send_ready(&self, ready: &Ready) -> Result<Sent> {
         if let Err(full) = self.charge(&ready.channel, &ready.envelope.from, ready.bytes.len()) {
-            return Bus::duplicate_or(ready, full);
+            return self.duplicate_or(ready, full);
         }
         let sent = match ready.chosen.clone() {
             Some(id) => self.place_once(&ready.channel, &ready.envelope, id, &ready.bytes),
@@ -125,10 +131,10 @@ impl Bus<'_> {
     }
 
     /// A message that was placed before needs no room: it is said to be a duplicate also where none is left.
-    fn duplicate_or(ready: &Ready, full: Error) -> Result<Sent> {
+    fn duplicate_or(&self, ready: &Ready, full: Error) -> Result<Sent> {
         match &ready.chosen {
-            Some(id) if Reservation::is_done(&ready.channel, id)? => {
-                Ok(Sent { id: id.clone(), hlc: None, path: None, duplicate: true })
+            Some(id) if Reservation::is_done(&ready.channel, id)? || self.was_made(&ready.channel, id)? => {
+                Ok(Sent::again(id.clone()))
             }
             _ => Err(full),
         }
@@ -165,15 +171,11 @@ impl Bus<'_> {
         id: EnvelopeId,
         bytes: &[u8],
     ) -> Result<Sent> {
-        // One that was made here, for a message that was sent without an id, has no entry and needs none.
-        if id.is_uuid_v7()
-            && let Some(state) = self.whereabouts(channel, &id)?
-        {
-            channel.dir(state)?.sync()?;
-            return Ok(Sent { id, hlc: None, path: None, duplicate: true });
+        if self.was_made(channel, &id)? {
+            return Ok(Sent::again(id));
         }
         match Reservation::take(self, channel, &id)? {
-            Reserved::Done => Ok(Sent { id, hlc: None, path: None, duplicate: true }),
+            Reserved::Done => Ok(Sent::again(id)),
             Reserved::Open(reservation) => {
                 let name = reservation.name.clone();
                 // A former sender died between placing the envelope and saying so.
@@ -181,13 +183,13 @@ impl Bus<'_> {
                 let sent = match placed {
                     Some(state) => {
                         channel.dir(state)?.sync()?;
-                        Sent { id, hlc: None, path: None, duplicate: true }
+                        Sent::again(id)
                     }
                     None => match self.place(channel, envelope, &name, bytes) {
                         // It came back to the inbox while we looked for it elsewhere.
                         Err(Error::Disk(error)) if error.is_exists() => {
                             channel.dir(State::Written)?.sync()?;
-                            Sent { id, hlc: None, path: None, duplicate: true }
+                            Sent::again(id)
                         }
                         placed => placed?,
                     },
@@ -197,6 +199,17 @@ impl Bus<'_> {
                 Ok(sent)
             }
         }
+    }
+
+    /// Whether an id was made here, for a message that was sent without one and is there: that has no entry and needs
+    /// none. Of its form are a sender's own as well, which have one; the first send of such an id looks through the mailbox.
+    fn was_made(&self, channel: &Channel, id: &EnvelopeId) -> Result<bool> {
+        if !id.is_uuid_v7() || channel.ids()?.exists(id.as_str())? {
+            return Ok(false);
+        }
+        let Some(state) = self.whereabouts(channel, id)? else { return Ok(false) };
+        channel.dir(state)?.sync()?;
+        Ok(true)
     }
 
     fn place(&self, channel: &Channel, envelope: &Envelope, name: &Name, bytes: &[u8]) -> Result<Sent> {

@@ -3,6 +3,7 @@
 use netsky_bus::{Draft, Sent};
 use netsky_model::id::AgentId;
 use netsky_model::life::State;
+use netsky_model::quota::Limits;
 use netsky_model::witness::Nobody;
 
 use crate::home::{Home, draft, drain};
@@ -38,6 +39,11 @@ fn an_id_that_was_made_for_a_message_is_not_sent_a_second_time() {
     assert_eq!(drain(&home.bus(&Nobody)), [("first".to_owned(), 1)]);
     assert!(again("after the drain").duplicate);
     assert_eq!(home.counts(), [0, 0, 1, 0, 0]);
+    let full = Limits { inbox_envelopes: 1, ..Limits::default() };
+    home.bus(&Nobody).send(draft("second")).expect("sent");
+    let bus = home.bus(&Nobody).with_limits(full);
+    let again = bus.send(Draft { id: Some(made), ..draft("into a full inbox") });
+    assert!(again.expect("it needs no room").duplicate);
     let ids = home.layout.channel_ids(&AgentId::root());
     assert_eq!(std::fs::read_dir(ids).expect("a folder").count(), 0, "no entry names what was never placed");
 }
