@@ -75,6 +75,11 @@ impl Lock {
         Ok(Lock { file, path: path.to_owned() })
     }
 
+    /// Where it was taken.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether the file that is locked still has its name; for the few that are removed when their time is over, and
     /// for who works below a folder that anybody may remove or move. Whoever finds that it has not takes the lock again,
     /// or goes: what has the path now is not its own.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use netsky_disk::home::Home;
 use netsky_disk::lock::Lock;
-use netsky_disk::{clock, process, state};
+use netsky_disk::{clock, fault, process, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
@@ -110,6 +110,11 @@ impl Held {
 
     /// One step is done: the deadline counts from here.
     pub(crate) fn got_on(&mut self) -> Result<()> {
+        // Whoever takes its name now is another actor.
+        if !self.lock.has_its_name()? {
+            let why = "it was removed under this actor, which ends; repeat";
+            return Err(netsky_disk::Error::because("hold", self.lock.path(), why).into());
+        }
         let failed = self.failed.clone();
         match self.lock.note(&Holder { process: process::identity()?, since: clock::stamp(), failed }) {
             // Held all the same, only that nobody can break it. A later note needs no room, for most file systems.
@@ -207,6 +212,8 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     let seen = observe(cx, &mut client, wishes.read, &mut ticked.problems)?;
     return_mail(cx, &seen, &mut ticked.problems);
     let mut effects = decide(&seen).into_iter();
+    fault::point("watchdog.tick.decided")
+        .map_err(|e| netsky_disk::Error::new("act in", cx.layout.home(), e))?;
     while let Some(effect) = effects.next() {
         held.got_on()?;
         match perform::perform(cx, &mut client, &seen, &effect) {

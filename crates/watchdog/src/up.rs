@@ -59,6 +59,7 @@ pub struct Plan {
     /// agent0 and the clones.
     slots: Vec<Desired>,
     interval: Option<Duration>,
+    config: Config,
 }
 
 /// Look at everything before anything is wanted: nothing is written, and there need not be a home yet.
@@ -73,7 +74,7 @@ pub fn plan(layout: &Layout, caller: &Caller, wish: &Wish) -> Result<Plan> {
     let slots = (0..=wish.clones)
         .map(|number| slot(layout, &config, wish, &AgentId::numbered(number)))
         .collect::<Result<_>>()?;
-    Ok(Plan { slots, interval: wish.interval })
+    Ok(Plan { slots, interval: wish.interval, config })
 }
 
 /// Bring a constellation up; agents that live and are meant to are left as they are. What was done is `said` before
@@ -140,11 +141,7 @@ fn refuse_others(cx: &Context<'_>, plan: &Plan, client: &mut Client, sessions: &
         let Some(session) = living(sessions, &desired.agent) else { continue };
         let stays = !is_new(session) || UpProof::of_session(cx, session).is_some();
         // Its own word, not its wish's: that may be gone, damaged, or taken back by a `down` that was cut short.
-        let lives = client.show(&desired.agent)?;
-        let is_same = lives.argv == desired.argv
-            && lives.cwd.as_ref() == Some(&desired.cwd)
-            && lives.runtime == desired.runtime;
-        if stays && !is_same {
+        if stays && !runs(&client.show(&desired.agent)?, desired) {
             others.push(desired.agent.clone());
         }
     }
@@ -153,6 +150,11 @@ fn refuse_others(cx: &Context<'_>, plan: &Plan, client: &mut Client, sessions: &
 
 fn is_same(before: &Desired, desired: &Desired) -> bool {
     before.argv == desired.argv && before.cwd == desired.cwd && before.runtime == desired.runtime
+}
+
+/// Whether who lives is what is wanted.
+fn runs(lives: &SessionView, desired: &Desired) -> bool {
+    lives.argv == desired.argv && lives.cwd.as_ref() == Some(&desired.cwd) && lives.runtime == desired.runtime
 }
 
 fn living<'a>(sessions: &'a [SessionView], agent: &AgentId) -> Option<&'a SessionView> {
@@ -172,11 +174,11 @@ fn kept(cx: &Context<'_>, plan: &Plan) -> Result<Option<String>> {
     Ok((!more.is_empty()).then(say))
 }
 
-/// Who lives on with other settings than `config.toml` has now: they are taken with a start by an `up`.
+/// Whose wish keeps other settings than those that `config.toml` has added or changed since, because it lives: they are
+/// taken after a `down`.
 fn unheeded(cx: &Context<'_>, plan: &Plan) -> Result<Option<String>> {
-    let config = Config::load(cx.layout)?;
     let differs = |wish: &Desired| {
-        let slot = config.slot(&wish.agent);
+        let slot = plan.config.slot(&wish.agent);
         slot.env.iter().any(|(name, value)| wish.env.get(name) != Some(value))
             || slot.receipts.is_some_and(|receipts| receipts != wish.receipts)
     };
@@ -244,6 +246,11 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
         return Err(Error::NoRuntime(runtime));
     }
     let (before, damage) = match state::read_json::<Desired>(layout.desired(agent)) {
+        Ok(Some(other)) if other.agent != *agent => {
+            let why = format!("it is about {}; move it away", other.agent);
+            let why = netsky_disk::Error::because("trust", layout.desired(agent), why);
+            return Err(Error::BadWish { agent: agent.clone(), why });
+        }
         Ok(before) => (before, None),
         Err(error) if error.is_damage() => (None, Some(error)),
         // What cannot be set aside keeps the new wish out: nothing is begun.
@@ -321,30 +328,30 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
         }
         read => read?,
     };
-    if let Some(before) = before.filter(|before| before.want == Want::Up) {
-        let session = living(sessions, &desired.agent);
-        if is_same(&before, desired) {
-            if session.is_none() {
-                // Said again by hand: it is tried now, with what else the settings say.
-                perform::forget_attempts(cx, &desired.agent)?;
-                state::write_json(&path, &Desired { since: before.since, ..desired.clone() })?;
-            }
+    let before = before.filter(|before| before.want == Want::Up);
+    let mut lives = living(sessions, &desired.agent);
+    if let Some(session) = lives
+        // Of another program file it does the same work.
+        && desired.agent != AgentId::infinity()
+        && !runs(&client.show(&session.name)?, desired)
+    {
+        // The ticker, or what a restart has just started and proved nothing; the others were refused before.
+        client.kill(&session.name, None, &Guard::if_generation(session.generation))?;
+        lives = None;
+    }
+    if let Some(before) = before {
+        if lives.is_some() && (is_same(&before, desired) || desired.agent == AgentId::infinity()) {
             return Ok(());
         }
-        match session {
-            // Of another program file it does the same work.
-            Some(_) if desired.agent == AgentId::infinity() => return Ok(()),
-            // The ticker, or what a restart has just started and proved nothing; the others were refused before.
-            Some(session) => {
-                client.kill(&session.name, None, &Guard::if_generation(session.generation))?;
-            }
-            None => {}
+        if is_same(&before, desired) {
+            // Said again by hand: it is tried now, with what else the settings say.
+            perform::forget_attempts(cx, &desired.agent)?;
+            return Ok(state::write_json(&path, &Desired { since: before.since, ..desired.clone() })?);
         }
     }
     perform::forget_attempts(cx, &desired.agent)?;
     // Who lives for a wish that was lost lives for this one: should it die, it is brought back with a handoff.
-    let lives_for =
-        living(sessions, &desired.agent).and_then(|session| session.tags.get(TAG_SINCE)?.parse().ok());
+    let lives_for = lives.and_then(|session| session.tags.get(TAG_SINCE)?.parse().ok());
     Ok(state::write_json(path, &Desired { since: lives_for.unwrap_or(desired.since), ..desired.clone() })?)
 }
 

@@ -159,3 +159,35 @@ fn a_wish_that_does_not_read_is_told_with_the_way_out() {
     stage.ok(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
     assert_eq!(problems(&stage), "[]");
 }
+
+#[test]
+fn an_up_with_another_interval_replaces_the_ticker_whatever_its_wish_says() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    let path = stage.home().join("state/desired/netsky-ticker.json");
+    for (tick, generation) in [("9m", 2), ("8m", 3)] {
+        stage.ok(&["up", "--tick", tick]);
+        assert_eq!(stage.agent("netsky-ticker")["generation"], generation);
+        let counted = stage.home().join("state/netsky-ticker-restart-attempts");
+        assert!(
+            !counted.exists(),
+            "it was wanted anew, and did not die: {:?}",
+            std::fs::read_to_string(counted)
+        );
+        // As a `down` that was cut short leaves it.
+        let wish = std::fs::read_to_string(&path).expect("there");
+        assert!(wish.contains("\"want\":\"up\"") || wish.contains("\"want\": \"up\""), "{wish}");
+        let stopped = wish.replace("\"want\":\"up\"", "\"want\":\"stopped\"");
+        std::fs::write(&path, stopped.replace("\"want\": \"up\"", "\"want\": \"stopped\"")).expect("written");
+    }
+}
+
+#[test]
+fn an_up_takes_no_wish_that_is_about_another_agent() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.ok(&["down"]);
+    let desired = stage.home().join("state/desired");
+    std::fs::copy(desired.join("agent1.json"), desired.join("agent0.json")).expect("copied");
+    let (exit, line) = stage.refused(&["up", "1"]);
+    assert!(exit == 1 && line.contains("agent0.json: it is about agent1; move it away"), "{exit}: {line}");
+}

@@ -182,7 +182,7 @@ impl std::fmt::Display for NextTick {
 /// What is wrong with a ticker that lives and has made no tick for long.
 pub(super) fn late(cx: &Context<'_>, agents: &[AgentStatus], interval: Duration) -> Option<String> {
     let ticker = agents.iter().find(|agent| agent.id == AgentId::ticker() && agent.is_there())?;
-    let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).ok()?;
+    let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
     // One that has just come back is not to blame for the time before.
     let ticks =
         [last.map(|last| last.at), tick::failed(cx).map(|failed| failed.at), ticker.started_at.clone()];
@@ -193,7 +193,7 @@ pub(super) fn late(cx: &Context<'_>, agents: &[AgentStatus], interval: Duration)
     }
     let pid = ticker.pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
     Some(format!(
-        "{}{pid}: lives, and there was no tick for {}; is it stopped? `netsky watchdog tick` makes one",
+        "{}{pid}: lives, and there was no tick for {}: is it stopped, or did the machine sleep? `netsky watchdog tick` makes one",
         ticker.id,
         human(none_for)
     ))

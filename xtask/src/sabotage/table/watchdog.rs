@@ -343,4 +343,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "tidied::a_ticker_that_lives_and_makes_no_tick_is_told_of",
     },
+    Safeguard {
+        name: "an actor whose lock was removed ends",
+        faults: "I7",
+        file: "crates/watchdog/src/tick.rs",
+        find: "        if !self.lock.has_its_name()? {",
+        replace: "        if self.lock.path().as_os_str().is_empty() {",
+        package: "netsky",
+        target: IT,
+        test: "tidied::i7_an_actor_whose_lock_was_removed_does_nothing_beside_the_next_one",
+    },
 ];
