@@ -2,8 +2,8 @@
 //!
 //! A figure without its floor says more about the disk than about the program. Each row therefore does the same
 //! with nothing but the system calls that nobody can leave out, turn by turn with ours, and compares medians.
-//! Only release builds are reported; `--here` prints what the present build gives and writes nothing; `--record` measures
-//! the record over a million envelopes.
+//! Only release builds are reported; `--here` prints what the present build gives, without
+//! the rows of the record (a million envelopes), and writes nothing.
 
 mod bus;
 mod floor;
@@ -60,13 +60,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             println!("{text}");
         }
         ["--measured"] => {
-            let (pairs, text) = measure(&tree::root().join("target/release"))?;
-            let whole = report::whole(&text, &sizes::table()?);
+            let folder = tree::root().join("target/release");
+            let (mut pairs, text) = measure(&folder)?;
+            let record = record_rows(&folder)?;
+            let record_text = format!("{}\n{}", report::ratios(&record), record::rates(&record));
+            let whole = report::whole(&text, &record_text, &sizes::table()?);
+            pairs.extend(record);
             report::write(&whole, &pairs)?;
             println!("{whole}");
         }
-        ["--record-here"] => println!("{}", record_rows(&tree::root().join("target/release"))?),
-        [] | ["--builds" | "--record"] => {
+        [] | ["--builds"] => {
             // The floor must be compiled like the program, and fault points must be gone.
             cargo(&[
                 "build",
@@ -81,14 +84,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             if words == ["--builds"] {
                 sizes::time_clean_builds()?;
             }
-            let part = if words == ["--record"] { "--record-here" } else { "--measured" };
             let status = Command::new(tree::root().join("target/release/xtask"))
-                .args(["bench", part])
+                .args(["bench", "--measured"])
                 .status()
                 .context("run the release build of xtask")?;
             return Ok(status.success());
         }
-        _ => bail!("usage: cargo xtask bench [--builds | --here | --record]"),
+        _ => bail!("usage: cargo xtask bench [--builds | --here]"),
     }
     Ok(true)
 }
@@ -107,13 +109,11 @@ fn measure(folder: &Path) -> Result<(Vec<Pair>, String)> {
     Ok((pairs, text))
 }
 
-/// The rows of the record, which need gigabytes of memory and some minutes; kept in a report of their own.
-fn record_rows(folder: &Path) -> Result<String> {
+/// The rows of the record, which need a gigabyte of memory: not part of `--here`.
+fn record_rows(folder: &Path) -> Result<Vec<Pair>> {
     let programs = Programs { netsky: folder.join("netsky"), ostk: folder.join("ostk") };
     let scratch = tempfile::tempdir_in(record::MEMORY).context("make a throwaway folder in memory")?;
-    let pairs = record::measure(scratch.path(), &programs)?;
-    report::write_record(&pairs)?;
-    Ok(format!("{}\n{}", report::ratios(&pairs), record::rates(&pairs)))
+    record::measure(scratch.path(), &programs)
 }
 
 /// Runs cargo in the tree.
