@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::canonical;
 use crate::id::{AgentId, EnvelopeId, Generation, Sender};
 use crate::provenance::Trust;
 use crate::strict_json;
@@ -149,7 +150,7 @@ impl Envelope {
             return Err(Invalid::Newer(newer));
         }
         let written = value.get("digest").cloned();
-        let expected = written.is_some().then(|| digest_of(&value));
+        let expected = written.is_some().then(|| canonical::digest(&value));
         if written.as_ref().and_then(Value::as_str) != expected.as_deref() {
             return Err(Invalid::Digest);
         }
@@ -165,7 +166,7 @@ impl Envelope {
     pub fn to_bytes(&self) -> Result<Vec<u8>, Invalid> {
         self.check_labels()?;
         let mut value = serde_json::to_value(self)?;
-        let digest = digest_of(&value);
+        let digest = canonical::digest(&value);
         value["digest"] = Value::String(digest);
         let mut bytes = serde_json::to_vec(&value)?;
         bytes.push(b'\n');
@@ -195,8 +196,8 @@ impl Envelope {
     }
 
     fn mac_by(&self, key: &Key) -> Result<blake3::Hash, Invalid> {
-        let canonical = canonical(&serde_json::to_value(self)?, &["digest", "mac"]);
-        Ok(blake3::keyed_hash(key, canonical.as_bytes()))
+        let text = canonical::canonical(&serde_json::to_value(self)?, &["digest", "mac"]);
+        Ok(blake3::keyed_hash(key, text.as_bytes()))
     }
 
     fn check_labels(&self) -> Result<(), Invalid> {
@@ -216,46 +217,6 @@ impl Envelope {
 fn newer_version(value: &Value) -> Option<u64> {
     let version = value.get("v")?.as_u64().filter(|v| *v > VERSION)?;
     ["from", "text", "ts"].iter().all(|key| value.get(key).is_some()).then_some(version)
-}
-
-fn digest_of(value: &Value) -> String {
-    blake3::hash(canonical(value, &["digest"]).as_bytes()).to_hex().to_string()
-}
-
-/// RFC 8785 form as far as it matters here: keys sorted by UTF-16 units, no white space, strings and integers as that
-/// text has them. Floats stand as `serde_json` writes them, which differs for some; netsky itself writes none. Keys of
-/// `without` are left out at the top.
-fn canonical(value: &Value, without: &[&str]) -> String {
-    let mut out = String::new();
-    write_canonical(value, without, &mut out);
-    out
-}
-
-fn write_canonical(value: &Value, without: &[&str], out: &mut String) {
-    match value {
-        Value::Object(object) => {
-            let mut keys: Vec<&String> =
-                object.keys().filter(|key| !without.contains(&key.as_str())).collect();
-            keys.sort_by(|a, b| a.encode_utf16().cmp(b.encode_utf16()));
-            out.push('{');
-            for (n, key) in keys.into_iter().enumerate() {
-                out.push_str(if n == 0 { "" } else { "," });
-                out.push_str(&Value::String(key.clone()).to_string());
-                out.push(':');
-                write_canonical(&object[key], &[], out);
-            }
-            out.push('}');
-        }
-        Value::Array(items) => {
-            out.push('[');
-            for (n, item) in items.iter().enumerate() {
-                out.push_str(if n == 0 { "" } else { "," });
-                write_canonical(item, &[], out);
-            }
-            out.push(']');
-        }
-        scalar => out.push_str(&scalar.to_string()),
-    }
 }
 
 #[cfg(test)]

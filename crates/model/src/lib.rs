@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod canonical;
 pub mod chain;
 pub mod desired;
 pub mod duration;
