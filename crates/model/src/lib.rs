@@ -14,6 +14,7 @@ pub mod envelope;
 pub mod hlc;
 pub mod id;
 pub mod life;
+pub mod lifecycle;
 pub mod name;
 pub mod process;
 pub mod provenance;
