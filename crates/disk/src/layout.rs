@@ -432,6 +432,16 @@ impl KernelLayout {
         self.agents().join(format!("{name}.events.jsonl"))
     }
 
+    /// What lineages are brought back from.
+    pub fn drain(&self) -> PathBuf {
+        self.root.join("drain")
+    }
+
+    /// What the root's user wants otherwise than usual.
+    pub fn settings(&self) -> PathBuf {
+        self.root.join("settings")
+    }
+
     /// The rising number of a role.
     pub fn epoch(&self, role: &str) -> PathBuf {
         self.root.join("epochs").join(role)

@@ -4,6 +4,7 @@ pub mod anchor;
 pub mod attach;
 pub mod audit;
 pub mod client;
+pub mod drain;
 pub mod frame;
 pub mod output_log;
 pub mod rpc;

@@ -1,0 +1,512 @@
+//! What a session says about its own progress, and what a lineage is brought back from.
+//!
+//! Promise: everything that was reported is a row of `drain/<lineage>.turns.jsonl`, chained by hashes; a [`State`] is the fold
+//! of these rows, live and on a restart. At each turn boundary the state is written down beside ([`snapshot`]), so that
+//! nobody reads the rows before it again; the last two are kept.
+//!
+//! A tool call is an *intent* before it runs and a *result* after. An intent without a result is an outcome that nobody
+//! knows: it is shown, and nothing here does it again.
+//!
+//! Left to others: who may report (`anchor/report`), what a state means for a session (`anchor/revive`).
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use netsky_model::id::Generation;
+use netsky_model::lifecycle::{ContextPct, LifecycleState};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub mod snapshot;
+mod store;
+
+pub use store::{Drain, DrainError, Whole, read};
+
+/// Version of a row.
+pub(crate) const ROW_VERSION: u64 = 1;
+/// Tool calls that may be open at once; what is reported beyond that is refused.
+pub const OPEN_INTENTS: usize = 256;
+/// Longest id, tool name, phase word or conversation id, in bytes.
+pub const LONGEST_WORD: usize = 256;
+
+/// A JSON value as its provider wrote it, byte for byte.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct JsonText(String);
+
+impl TryFrom<String> for JsonText {
+    type Error = serde_json::Error;
+
+    fn try_from(text: String) -> Result<JsonText, serde_json::Error> {
+        serde_json::from_str::<serde::de::IgnoredAny>(&text)?;
+        Ok(JsonText(text))
+    }
+}
+
+impl From<JsonText> for String {
+    fn from(text: JsonText) -> String {
+        text.0
+    }
+}
+
+impl JsonText {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Tokens and money; sums over a lineage in a snapshot, one turn's share in a report.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens read.
+    #[serde(default)]
+    pub input: u64,
+    /// Tokens written.
+    #[serde(default)]
+    pub output: u64,
+    /// Tokens read from the provider's cache.
+    #[serde(default)]
+    pub cache_read: u64,
+    /// Tokens written to it.
+    #[serde(default)]
+    pub cache_write: u64,
+    /// Millionths of the currency of the bill; absent where nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<u64>,
+}
+
+impl Usage {
+    fn add(&mut self, turn: &Usage) {
+        for (sum, part) in [
+            (&mut self.input, turn.input),
+            (&mut self.output, turn.output),
+            (&mut self.cache_read, turn.cache_read),
+            (&mut self.cache_write, turn.cache_write),
+        ] {
+            *sum = sum.saturating_add(part);
+        }
+        if let Some(cost) = turn.cost_micros {
+            self.cost_micros = Some(self.cost_micros.unwrap_or(0).saturating_add(cost));
+        }
+    }
+}
+
+/// Which model answers, and how it is asked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Model {
+    /// Whose.
+    #[serde(default)]
+    pub provider: String,
+    /// Its name there.
+    #[serde(default)]
+    pub name: String,
+    /// Where, if not at the provider's own address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// Everything else, as the program keeps it.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub config: Value,
+}
+
+/// What the program's loop may do; opaque here.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoopConfig {
+    /// Its tools.
+    #[serde(default)]
+    pub tools: Value,
+    /// What they may do unasked.
+    #[serde(default)]
+    pub permissions: Value,
+    /// Where it stops.
+    #[serde(default)]
+    pub limits: Value,
+}
+
+/// A turn that is over.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Its number, where the program counts; else it is the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u64>,
+    /// What the conversation grew by, in the provider's own form.
+    #[serde(default)]
+    pub messages: Vec<JsonText>,
+    /// What this turn took.
+    #[serde(default)]
+    pub usage: Usage,
+    /// The model from now on, if that changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
+    /// The same for the loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loop_config: Option<LoopConfig>,
+}
+
+/// One thing that a session says about itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Report {
+    /// A turn is over: the boundary at which a lineage can be brought back.
+    Turn(Turn),
+    /// A tool call is about to be made.
+    Intent {
+        /// The program's own id of the call.
+        id: String,
+        /// Which tool.
+        tool: String,
+        /// What it is given.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        input: Value,
+    },
+    /// A tool call came back.
+    Result {
+        /// Of which intent.
+        id: String,
+        /// It failed; the program knows.
+        #[serde(default)]
+        failed: bool,
+        /// What came back.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        output: Value,
+    },
+    /// How much of its context is used.
+    Context {
+        /// That share.
+        used: ContextPct,
+    },
+    /// What the program is doing, in its own word.
+    Phase {
+        /// The word.
+        phase: String,
+    },
+    /// The program's own name for its conversation.
+    SessionId {
+        /// That name.
+        session_id: String,
+        /// Where the program keeps it, if it says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        transcript: Option<String>,
+    },
+}
+
+impl Report {
+    /// The word for it on the command line and in the journal.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Report::Turn(_) => "turn",
+            Report::Intent { .. } => "intent",
+            Report::Result { .. } => "result",
+            Report::Context { .. } => "context",
+            Report::Phase { .. } => "phase",
+            Report::SessionId { .. } => "session-id",
+        }
+    }
+
+    /// Whether it is synced before it is answered: a turn is what a lineage comes back from, an intent must be known before
+    /// its effect. What the others say is less harmful lost than late: a lost result is an outcome that nobody knows.
+    pub(crate) fn durable(&self) -> bool {
+        matches!(self, Report::Turn(_) | Report::Intent { .. })
+    }
+}
+
+/// One row of the turns log; `prev` and `hash` stand behind it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) v: u64,
+    /// Counts from 1.
+    pub(crate) n: u64,
+    pub(crate) ts: Timestamp,
+    pub(crate) generation: Generation,
+    pub(crate) report: Report,
+}
+
+/// A tool call without a result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Intent {
+    /// Which tool.
+    pub tool: String,
+    /// What it was given.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+    /// The generation that began it; where that is over, nobody knows how it went.
+    pub generation: Generation,
+    /// After how many turns.
+    pub turn: u64,
+}
+
+/// The messages so far; themselves they are in the turns log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Messages {
+    /// How many.
+    pub count: u64,
+    /// blake3, hex: each step over the digest before and the next message's text.
+    pub digest: String,
+}
+
+impl Default for Messages {
+    fn default() -> Messages {
+        Messages { count: 0, digest: netsky_model::chain::GENESIS.to_owned() }
+    }
+}
+
+impl Messages {
+    fn push(&mut self, message: &JsonText) {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(self.digest.as_bytes()).update(message.as_str().as_bytes());
+        self.digest = hasher.finalize().to_hex().to_string();
+        self.count += 1;
+    }
+}
+
+/// What the reports so far say about a lineage.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct State {
+    /// Turns that are over.
+    pub turn: u64,
+    /// The generation that reported last.
+    pub generation: Generation,
+    /// Where the context of that generation stands.
+    pub lifecycle: LifecycleState,
+    /// Its last word about it.
+    pub context_pct: Option<ContextPct>,
+    /// Its last word about what it does.
+    pub phase: Option<String>,
+    /// The program's own name for its conversation.
+    pub session_id: Option<String>,
+    /// Where the program keeps that.
+    pub transcript: Option<String>,
+    /// The sums of all turns.
+    pub usage: Usage,
+    /// Who answered last.
+    pub model: Option<Model>,
+    /// What the loop may do.
+    pub loop_config: LoopConfig,
+    /// The messages so far.
+    pub messages: Messages,
+    /// Tool calls without a result, by their ids.
+    pub intents: BTreeMap<String, Intent>,
+}
+
+/// Why a report does not fit what was reported before.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// An earlier generation speaks.
+    #[error("generation {said} is over, {newest} has reported")]
+    Stale {
+        /// Whose report it is.
+        said: Generation,
+        /// Who reported last.
+        newest: Generation,
+    },
+    /// The turn is over already.
+    #[error("turn {said} is over, {done} are")]
+    OldTurn {
+        /// Its number.
+        said: u64,
+        /// Turns that are over.
+        done: u64,
+    },
+    /// The same generation has that call open.
+    #[error("intent {id} is open already")]
+    OpenIntent {
+        /// The call.
+        id: String,
+    },
+    /// Nobody has that call open.
+    #[error("there is no open intent {id}")]
+    NoIntent {
+        /// The call.
+        id: String,
+    },
+    /// [`OPEN_INTENTS`] are open.
+    #[error("{OPEN_INTENTS} intents are open already")]
+    TooManyIntents,
+    /// A word that is empty, too long or not printable.
+    #[error("{what} must have 1 to {LONGEST_WORD} bytes and no control characters")]
+    BadWord {
+        /// Which.
+        what: &'static str,
+    },
+}
+
+impl State {
+    /// Takes a report in; a refused one changes nothing.
+    ///
+    /// # Errors
+    /// [`Misfit`].
+    pub fn take(&mut self, generation: Generation, report: &Report) -> Result<(), Misfit> {
+        self.check(generation, report)?;
+        if generation > self.generation {
+            // Its context, its phase and its lifecycle begin anew; what the lineage has behind it stays.
+            (self.lifecycle, self.context_pct, self.phase) = (LifecycleState::default(), None, None);
+            self.generation = generation;
+        }
+        match report {
+            Report::Turn(turn) => self.take_turn(generation, turn),
+            Report::Intent { id, tool, input } => {
+                let (tool, input) = (tool.clone(), input.clone());
+                self.intents.insert(id.clone(), Intent { tool, input, generation, turn: self.turn });
+            }
+            Report::Result { id, .. } => {
+                self.intents.remove(id);
+            }
+            Report::Context { used } => {
+                self.context_pct = Some(*used);
+                self.lifecycle = self.lifecycle.evaluate(*used);
+            }
+            Report::Phase { phase } => self.phase = Some(phase.clone()),
+            Report::SessionId { session_id, transcript } => {
+                self.session_id = Some(session_id.clone());
+                self.transcript.clone_from(transcript);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, generation: Generation, report: &Report) -> Result<(), Misfit> {
+        if generation < self.generation {
+            return Err(Misfit::Stale { said: generation, newest: self.generation });
+        }
+        let word = |what, text: &str| match text.len() {
+            1..=LONGEST_WORD if !text.chars().any(char::is_control) => Ok(()),
+            _ => Err(Misfit::BadWord { what }),
+        };
+        match report {
+            Report::Turn(Turn { turn: Some(said), .. }) if *said <= self.turn => {
+                Err(Misfit::OldTurn { said: *said, done: self.turn })
+            }
+            Report::Turn(_) | Report::Context { .. } => Ok(()),
+            Report::Intent { id, tool, .. } => {
+                word("an intent's id", id)?;
+                word("a tool's name", tool)?;
+                match self.intents.get(id) {
+                    // What an earlier generation left open may be decided upon anew, under the same name.
+                    Some(open) if open.generation == generation => Err(Misfit::OpenIntent { id: id.clone() }),
+                    None if self.intents.len() >= OPEN_INTENTS => Err(Misfit::TooManyIntents),
+                    _ => Ok(()),
+                }
+            }
+            Report::Result { id, .. } if self.intents.contains_key(id) => Ok(()),
+            Report::Result { id, .. } => {
+                word("an intent's id", id)?;
+                Err(Misfit::NoIntent { id: id.clone() })
+            }
+            Report::Phase { phase } => word("a phase", phase),
+            Report::SessionId { session_id, transcript } => {
+                word("a session id", session_id)?;
+                transcript.as_ref().map_or(Ok(()), |path| word("a transcript's path", path))
+            }
+        }
+    }
+
+    fn take_turn(&mut self, generation: Generation, turn: &Turn) {
+        self.turn = turn.turn.unwrap_or(self.turn + 1);
+        turn.messages.iter().for_each(|message| self.messages.push(message));
+        self.usage.add(&turn.usage);
+        if let Some(model) = &turn.model {
+            self.model = Some(model.clone());
+        }
+        if let Some(config) = &turn.loop_config {
+            self.loop_config = config.clone();
+        }
+        // Whoever finished a turn was shown what generations before it left open.
+        self.intents.retain(|_, intent| intent.generation == generation);
+    }
+
+    /// Tool calls of generations that are over: how they went, nobody knows.
+    pub fn unknown(&self, newest: Generation) -> impl Iterator<Item = (&String, &Intent)> {
+        self.intents.iter().filter(move |(_, intent)| intent.generation < newest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn intent(id: &str) -> Report {
+        Report::Intent { id: id.to_owned(), tool: "sh".to_owned(), input: Value::Null }
+    }
+
+    fn result(id: &str) -> Report {
+        Report::Result { id: id.to_owned(), failed: false, output: Value::Null }
+    }
+
+    fn context(used: u8) -> Report {
+        Report::Context { used: used.try_into().expect("a percentage") }
+    }
+
+    fn after(reports: &[(u64, Report)]) -> State {
+        let mut state = State::default();
+        for (generation, report) in reports {
+            state.take(Generation(*generation), report).expect("it fits");
+        }
+        state
+    }
+
+    #[test]
+    fn an_intent_without_a_result_stays_unknown_until_a_later_generation_finished_a_turn() {
+        let mut state = after(&[(1, intent("a")), (1, intent("b")), (1, result("a"))]);
+        assert_eq!(state.unknown(Generation(1)).count(), 0, "it may still come back");
+        let unknown: Vec<_> = state.unknown(Generation(2)).map(|(id, _)| id.as_str()).collect();
+        assert_eq!(unknown, ["b"]);
+        state.take(Generation(1), &Report::Turn(Turn::default())).expect("it fits");
+        assert_eq!(state.unknown(Generation(2)).count(), 1, "its own turn does not close it");
+        state.take(Generation(2), &Report::Turn(Turn::default())).expect("it fits");
+        assert_eq!(state.intents.len(), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_changes_nothing() {
+        let mut state = after(&[(2, intent("a")), (2, Report::Turn(Turn::default()))]);
+        let before = state.clone();
+        let long = "x".repeat(LONGEST_WORD + 1);
+        let old = Turn { turn: Some(1), ..Turn::default() };
+        for (generation, report) in [
+            (1, Report::Turn(Turn::default())),
+            (2, intent("a")),
+            (2, intent("")),
+            (2, intent(&long)),
+            (2, intent("a\nb")),
+            (2, result("none")),
+            (2, Report::Turn(old)),
+            (2, Report::Phase { phase: "\u{1b}[31m".to_owned() }),
+        ] {
+            assert!(state.take(Generation(generation), &report).is_err(), "{report:?}");
+            assert_eq!(state, before);
+        }
+        state.take(Generation(3), &intent("a")).expect("a later generation decides anew");
+    }
+
+    #[test]
+    fn a12_open_intents_are_bounded() {
+        let mut state = State::default();
+        for n in 0..OPEN_INTENTS {
+            state.take(Generation(1), &intent(&n.to_string())).expect("it fits");
+        }
+        assert_eq!(state.take(Generation(1), &intent("more")), Err(Misfit::TooManyIntents));
+    }
+
+    #[test]
+    fn a_new_generation_begins_healthy_and_keeps_what_the_lineage_has_behind_it() {
+        let turn = Turn {
+            messages: vec![JsonText("{}".to_owned())],
+            usage: Usage { input: 7, cost_micros: Some(3), ..Usage::default() },
+            ..Turn::default()
+        };
+        let mut state = after(&[(1, Report::Turn(turn.clone())), (1, context(92))]);
+        assert_eq!((state.lifecycle, state.turn), (LifecycleState::Dying, 1));
+        state.take(Generation(2), &Report::Turn(turn)).expect("it fits");
+        assert_eq!((state.lifecycle, state.context_pct), (LifecycleState::Healthy, None));
+        assert_eq!((state.turn, state.messages.count, state.usage.input), (2, 2, 14));
+        assert_eq!(state.usage.cost_micros, Some(6));
+    }
+
+    #[test]
+    fn a_message_must_be_json_and_stays_as_it_was_written() {
+        let text = r#"{"b":1.0,"a":1e3 ,"a":"é"}"#;
+        let message = JsonText::try_from(text.to_owned()).expect("it is JSON");
+        assert_eq!(message.as_str(), text);
+        assert!(JsonText::try_from("{".to_owned()).is_err());
+    }
+}
