@@ -90,6 +90,15 @@ impl Context {
         Ok(near.unwrap_or_else(|| here.join(".ostk")))
     }
 
+    /// The kernel root that holds the session this process runs in, unless another was named; else as
+    /// [`Context::kernel_root`].
+    pub(crate) fn session_root(&self) -> Result<PathBuf, Error> {
+        match (&self.root, env::path(netsky_kernel::session::ENV_ROOT)) {
+            (None, Some(root)) => Ok(root),
+            _ => self.kernel_root(),
+        }
+    }
+
     /// Who this process is: what the home's kernel sees, and without one what the environment says. A program can change
     /// its environment, but not below whom it runs.
     pub(crate) fn caller(&self) -> Caller {

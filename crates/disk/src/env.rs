@@ -25,7 +25,7 @@ pub const MARK: &str = "OSTK_MARK";
 pub const APART: &str = "OSTK_APART";
 
 /// What a process that stands apart must not inherit: whose tree it came from.
-pub const TREE: [&str; 11] = [
+pub const TREE: [&str; 13] = [
     AGENT,
     CLAIM,
     GENERATION,
@@ -37,6 +37,8 @@ pub const TREE: [&str; 11] = [
     "OSTK_GENERATION",
     "OSTK_MODEL",
     "OSTK_ROOT",
+    "OSTK_SESSION_ROOT",
+    "OSTK_CONVERSATION",
 ];
 
 /// A variable as text; none if unset, empty or not UTF-8.

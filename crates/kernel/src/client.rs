@@ -20,6 +20,7 @@ use netsky_model::process::{Life, ProcessId};
 use rustix::io::Errno;
 use serde_json::Value;
 
+use crate::drain::Report;
 use crate::lines::{Line, Lines};
 use crate::rpc::{self, Event, EventKind, Guard, Method, Refusal, Reply, SessionView};
 use crate::session::Spec;
@@ -281,6 +282,20 @@ impl Client {
         let params = rpc::kill::Params { session: session.clone(), grace_ms, guard: guard.clone() };
         let patience = PATIENCE * 2 + Duration::from_millis(u64::from(grace_ms));
         self.connection.call_within::<rpc::kill::Kill>(&params, patience)
+    }
+
+    /// Tells what a session says about itself.
+    ///
+    /// # Errors
+    /// `not-found`, `stale-generation`, and what does not fit what was told before.
+    pub fn report(
+        &mut self,
+        session: &AgentId,
+        report: &Report,
+        guard: &Guard,
+    ) -> Result<rpc::report::Answer, ClientError> {
+        let (session, report, guard) = (session.clone(), report.clone(), guard.clone());
+        self.call::<rpc::report::SessionReport>(&rpc::report::Params { session, report, guard })
     }
 
     /// Puts ended sessions aside; returns their names.

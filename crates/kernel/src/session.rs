@@ -31,6 +31,10 @@ pub const ENV_SESSION: &str = "OSTK_SESSION";
 pub const ENV_GENERATION: &str = "OSTK_GENERATION";
 /// The environment mark by which the whole tree of one generation is found: see [`mark`].
 pub const ENV_MARK: &str = netsky_disk::env::MARK;
+/// The kernel root that holds the session; only what reports about the session goes there.
+pub const ENV_ROOT: &str = "OSTK_SESSION_ROOT";
+/// The program's own name for its conversation, as an earlier generation reported it: what to go on with.
+pub const ENV_CONVERSATION: &str = "OSTK_CONVERSATION";
 /// The model asked for at spawn, handed through untouched.
 pub const ENV_MODEL: &str = "OSTK_MODEL";
 
@@ -73,7 +77,7 @@ pub struct Spec {
     pub argv: Vec<String>,
     /// Working directory of the program.
     pub cwd: PathBuf,
-    /// The whole environment; the kernel adds only its four `OSTK_` names (and `OSTK_MODEL` when there is one).
+    /// The whole environment; the kernel adds only its own `OSTK_` names.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// The umask that the program starts with: its files are its user's business. The kernel's own, which lets nobody
@@ -139,6 +143,8 @@ pub struct Meta {
     pub socket: PathBuf,
     /// Version of the program that wrote this.
     pub version: String,
+    /// The program's own name for its conversation, as the lineage had it when this generation was reserved.
+    pub conversation: Option<String>,
     /// Fields of a later program of the same format version, kept as they were.
     pub extra: Map<String, Value>,
 }
@@ -232,6 +238,8 @@ struct MetaFile {
     tags: BTreeMap<String, String>,
     socket: PathBuf,
     version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    conversation: Option<String>,
     anchor_epoch: u64,
     written_at: Stamp,
     #[serde(flatten)]
@@ -265,6 +273,7 @@ impl From<Meta> for MetaFile {
             tags: meta.spec.tags,
             socket: meta.socket,
             version: meta.version,
+            conversation: meta.conversation,
             anchor_epoch: meta.anchor_epoch,
             written_at: meta.written_at,
             extra: meta.extra,
@@ -306,6 +315,7 @@ impl TryFrom<MetaFile> for Meta {
             phase: file.phase,
             socket: file.socket,
             version: file.version,
+            conversation: file.conversation,
             extra: file.extra,
         })
     }

@@ -13,6 +13,7 @@ mod kernel;
 mod lineage;
 mod logs;
 mod reach;
+mod report;
 mod serve;
 mod status;
 mod table;
@@ -41,6 +42,7 @@ verbs! {
         Logs(logs::Args),
         #[command(subcommand)]
         Lineage(lineage::Verb),
+        Report(report::Args),
         Status(status::Args),
     }
 }

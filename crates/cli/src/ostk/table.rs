@@ -3,6 +3,7 @@
 use netsky_disk::clock;
 use netsky_kernel::rpc::SessionView;
 use netsky_model::duration;
+use netsky_model::lifecycle::LifecycleState;
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -15,7 +16,7 @@ pub(super) fn sessions(cx: &Context, sessions: &[SessionView]) -> Result<(), Err
         let rows = sessions.iter().map(as_value).collect::<Result<Vec<_>, _>>()?;
         return output::json(&json!({ "sessions": rows }));
     }
-    let headers = ["name", "state", "pid", "generation", "runtime", "age", "note"];
+    let headers = ["name", "state", "pid", "generation", "runtime", "age", "turn", "context", "note"];
     output::table(&headers, sessions.iter().map(as_row).collect(), "no sessions")
 }
 
@@ -24,14 +25,23 @@ pub(super) fn session(cx: &Context, session: &SessionView, sentence: &str) -> Re
     if cx.json { output::json(&as_value(session)?) } else { output::say(sentence) }
 }
 
-/// As the kernel tells it, with its identity under `id` as for every other object. How full its context is the kernel
-/// does not know; the key is there all the same, so that a reader need not tell absent from unknown.
+/// As the kernel tells it, with its identity under `id` as for every other object.
 fn as_value(session: &SessionView) -> Result<Value, Error> {
     let mut value = serde_json::to_value(session)
         .map_err(|e| Error::new(crate::error::Kind::Failed, format!("failed to show a session: {e}")))?;
     value["id"] = session.name.as_str().into();
-    value["context_pct"] = Value::Null;
     Ok(value)
+}
+
+/// What a person should know: how it ended, or what its context lets in.
+fn note(session: &SessionView) -> String {
+    let progress = &session.progress;
+    let ended = session.end.as_ref().map(ToString::to_string);
+    let aging = (progress.lifecycle != LifecycleState::Healthy).then(|| progress.lifecycle.to_string());
+    let unknown =
+        (progress.unknown > 0).then(|| format!("{} tool calls with unknown outcome", progress.unknown));
+    let phase = progress.phase.clone().filter(|_| session.state.may_live());
+    [ended, aging, unknown, phase].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn as_row(session: &SessionView) -> Vec<String> {
@@ -43,6 +53,8 @@ fn as_row(session: &SessionView) -> Vec<String> {
         session.generation.to_string(),
         session.runtime.clone(),
         since.map_or_else(|| "-".to_owned(), |since| duration::human(clock::stamp().since(since))),
-        session.end.as_ref().map_or_else(String::new, ToString::to_string),
+        session.progress.turn.to_string(),
+        session.progress.context_pct.map_or_else(|| "-".to_owned(), |used| used.to_string()),
+        note(session),
     ]
 }

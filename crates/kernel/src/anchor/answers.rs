@@ -54,11 +54,8 @@ pub(super) async fn once(
     guard: &Guard,
     work: impl Future<Output = Result<Value, Refusal>>,
 ) -> Result<Value, Refusal> {
+    check(guard)?;
     let Some(id) = &guard.request_id else { return work.await };
-    if id.is_empty() || id.len() > MAX_REQUEST_ID {
-        let message = format!("a request_id has 1 to {MAX_REQUEST_ID} bytes");
-        return Err(Refusal::new(RefusalKind::BadParams, message));
-    }
     loop {
         if let Some(answered) = anchor.recall(|recall| recall.answer(id).cloned()) {
             return first_result(answered, method, session);
@@ -86,6 +83,17 @@ pub(super) async fn once(
     }
     fault::point("anchor.answer.kept").map_err(internal)?;
     result
+}
+
+/// Whether the name of a call is one.
+pub(super) fn check(guard: &Guard) -> Result<(), Refusal> {
+    match &guard.request_id {
+        Some(id) if id.is_empty() || id.len() > MAX_REQUEST_ID => {
+            let message = format!("a request_id has 1 to {MAX_REQUEST_ID} bytes");
+            Err(Refusal::new(RefusalKind::BadParams, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn worth_keeping(result: &Result<Value, Refusal>) -> Option<Outcome> {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::answers::once;
 use super::state::{Anchor, internal};
-use super::{hello, kill, lineage, list, ps, reap, show, shutdown, spawn};
+use super::{hello, kill, lineage, list, ps, reap, report, show, shutdown, spawn};
 use crate::rpc::{self, Method, Refusal, RefusalKind, Request};
 
 /// What this anchor answers, in the order of `formats.md`.
@@ -20,6 +20,7 @@ pub(super) const METHODS: &[&str] = &[
     rpc::list::List::NAME,
     rpc::show::Show::NAME,
     rpc::kill::Kill::NAME,
+    rpc::report::SessionReport::NAME,
     rpc::subscribe::Subscribe::NAME,
     rpc::lineage::List::NAME,
 ];
@@ -82,6 +83,10 @@ pub(super) async fn answer(anchor: &Rc<Anchor>, request: Request) -> Result<Valu
                 result_of::<rpc::kill::Kill>(&kill::kill(anchor, params).await?)
             })
             .await
+        }
+        rpc::report::SessionReport::NAME => {
+            let params = params_of::<rpc::report::SessionReport>(params)?;
+            result_of::<rpc::report::SessionReport>(&report::report(anchor, &params)?)
         }
         _ => {
             // Somebody else's text comes back cut and without controls.

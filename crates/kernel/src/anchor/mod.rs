@@ -21,6 +21,7 @@ mod ps;
 mod pulse; // heartbeats, seen from here
 mod reap;
 mod recall; // what the journal's rows mean to the anchor, live and on a restart
+mod report; // what a session says about itself
 mod revive; // sessions this anchor keeps alive itself
 mod root; // claim the folder: whose it is, the lock, the epoch
 mod serve; // the socket

@@ -149,7 +149,6 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
         return Err(Refusal::new(RefusalKind::StaleGeneration, message));
     }
     let meta = Meta {
-        lineage,
         generation: newest.next(),
         anchor_epoch: anchor.epoch,
         written_at: netsky_disk::clock::stamp(),
@@ -158,7 +157,10 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
         worker: None,
         socket: anchor.layout.worker_sock(&name),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        // A lineage whose files do not read was said so; its program begins a conversation of its own.
+        conversation: anchor.drain(&lineage, |drain| drain.state().session_id.clone()).ok().flatten(),
         extra: former.map(|meta| meta.extra).unwrap_or_default(),
+        lineage,
         spec,
     };
     let bytes = meta.to_bytes().len() as u64;

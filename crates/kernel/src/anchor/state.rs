@@ -11,7 +11,7 @@ use std::time::Duration;
 use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::lock::Lock;
 use netsky_disk::state;
-use netsky_model::id::AgentId;
+use netsky_model::id::{AgentId, LineageId};
 use netsky_model::process::ProcessId;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -21,6 +21,7 @@ use super::answers::InFlight;
 use super::recall::Recall;
 use super::root::Claim;
 use super::table::{Entry, Life};
+use crate::drain::{Drain, DrainError};
 use crate::journal::{About, Chain, Draft, Journal, JournalError};
 use crate::log::say;
 use crate::meta_file;
@@ -37,6 +38,8 @@ pub(super) struct Anchor {
     pub(super) period: Duration,
     pub(super) in_flight: InFlight,
     state: RefCell<State>,
+    /// What lineages have behind them, as far as somebody asked.
+    drains: RefCell<BTreeMap<LineageId, Drain>>,
     /// Files that were reported as damaged: each is, once.
     damaged: RefCell<BTreeSet<String>>,
     /// Rises with every row and every change of a session's life.
@@ -72,6 +75,7 @@ impl Anchor {
             period: crate::start::heartbeat_period(),
             in_flight: InFlight::default(),
             state: RefCell::new(State { journal, recall, table: BTreeMap::new() }),
+            drains: RefCell::default(),
             damaged: RefCell::default(),
             changed: watch::Sender::new(0),
             stopping: Cell::new(false),
@@ -208,7 +212,42 @@ impl Anchor {
     pub(super) fn view(&self, name: &AgentId) -> Result<SessionView, Refusal> {
         // One that does not read is told by the next looks of `pulse`.
         let _ = self.refresh(name);
-        self.entry(name, |entry| entry.view(Instant::now(), self.period)).ok_or_else(|| not_found(name))
+        let view = self.entry(name, |entry| entry.view(Instant::now(), self.period));
+        let mut view = view.ok_or_else(|| not_found(name))?;
+        if let Ok(progress) = self.drain(&view.lineage, |drain| drain.state().progress(view.generation)) {
+            view.progress = progress;
+        }
+        Ok(view)
+    }
+
+    /// Looks at what a lineage has behind it, or adds to it. Files that do not read are reported, once.
+    pub(super) fn drain<R>(
+        &self,
+        lineage: &LineageId,
+        look: impl FnOnce(&mut Drain) -> R,
+    ) -> Result<R, DrainError> {
+        let mut drains = self.drains.borrow_mut();
+        if let Some(drain) = drains.get_mut(lineage) {
+            return Ok(look(drain));
+        }
+        let (drain, notes) = match Drain::open(&self.layout, lineage) {
+            Ok(opened) => opened,
+            Err(error) => {
+                if matches!(error, DrainError::Damaged { .. }) {
+                    self.damaged(format!("drain/{lineage}"), &error.to_string());
+                }
+                return Err(error);
+            }
+        };
+        for note in notes {
+            self.damaged(format!("drain/{lineage}"), &note);
+        }
+        Ok(look(drains.entry(lineage.clone()).or_insert(drain)))
+    }
+
+    /// Has a lineage's files read anew: what failed halfway may have left anything.
+    pub(super) fn forget_drain(&self, lineage: &LineageId) {
+        self.drains.borrow_mut().remove(lineage);
     }
 
     /// A receiver that wakes with every row and every change of a life.

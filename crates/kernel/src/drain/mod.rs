@@ -9,7 +9,7 @@
 //!
 //! Left to others: who may report (`anchor/report`), what a state means for a session (`anchor/revive`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
 use netsky_model::id::Generation;
@@ -20,12 +20,15 @@ use serde_json::Value;
 pub mod snapshot;
 mod store;
 
+pub(crate) use store::Taken;
 pub use store::{Drain, DrainError, Whole, read};
 
 /// Version of a row.
 pub(crate) const ROW_VERSION: u64 = 1;
 /// Tool calls that may be open at once; what is reported beyond that is refused.
 pub const OPEN_INTENTS: usize = 256;
+/// Calls whose names are remembered: whoever reports does so one after the other, and repeats at once.
+pub const RECENT: usize = 64;
 /// Longest id, tool name, phase word or conversation id, in bytes.
 pub const LONGEST_WORD: usize = 256;
 
@@ -218,6 +221,9 @@ pub(crate) struct Row {
     pub(crate) n: u64,
     pub(crate) ts: Timestamp,
     pub(crate) generation: Generation,
+    /// The name of the call that told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) request_id: Option<String>,
     pub(crate) report: Report,
 }
 
@@ -286,6 +292,35 @@ pub struct State {
     pub messages: Messages,
     /// Tool calls without a result, by their ids.
     pub intents: BTreeMap<String, Intent>,
+    /// The names of the newest calls that told something, oldest first, at most [`RECENT`].
+    pub recent: VecDeque<String>,
+}
+
+/// What a session says about itself, as clients see it beside what the kernel knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Turns of the lineage that are over.
+    #[serde(default)]
+    pub turn: u64,
+    /// Where the context of the newest generation stands.
+    #[serde(default)]
+    pub lifecycle: LifecycleState,
+    /// How much of it is used; null where nobody said.
+    #[serde(default)]
+    pub context_pct: Option<ContextPct>,
+    /// What the program says it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// The program's own name for its conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Tool calls of generations that are over, whose outcome nobody knows.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unknown: usize,
+}
+
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Why a report does not fit what was reported before.
@@ -412,6 +447,30 @@ impl State {
         }
         // Whoever finished a turn was shown what generations before it left open.
         self.intents.retain(|_, intent| intent.generation == generation);
+    }
+
+    /// Remembers a call that told something.
+    pub(crate) fn remember(&mut self, request_id: String) {
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(request_id);
+    }
+
+    /// As clients of that generation see it: of an earlier one only what the lineage has behind it.
+    pub fn progress(&self, newest: Generation) -> Progress {
+        let (turn, session_id) = (self.turn, self.session_id.clone());
+        let kept =
+            Progress { turn, session_id, unknown: self.unknown(newest).count(), ..Progress::default() };
+        if self.generation < newest {
+            return kept;
+        }
+        Progress {
+            lifecycle: self.lifecycle,
+            context_pct: self.context_pct,
+            phase: self.phase.clone(),
+            ..kept
+        }
     }
 
     /// Tool calls of generations that are over: how they went, nobody knows.

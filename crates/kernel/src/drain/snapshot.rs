@@ -4,7 +4,7 @@
 //! absolute root paths other than the working directory, pending images, approvals given at run time, handles, and
 //! whatever a turn had begun: all of that is made anew, or is over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -94,6 +94,9 @@ pub struct Snapshot {
     /// Tool calls without a result.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub intents: BTreeMap<String, Intent>,
+    /// The names of the newest calls that told something.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub recent: VecDeque<String>,
     /// Up to where the turns log is in here.
     pub log: Place,
     /// blake3 of the rest in canonical form, hex.
@@ -143,6 +146,7 @@ impl Snapshot {
             loop_config: self.loop_config.clone(),
             messages: self.messages.clone(),
             intents: self.intents.clone(),
+            recent: self.recent.clone(),
         }
     }
 

@@ -7,7 +7,7 @@
 //! A file that does not read is never overwritten: a snapshot is set aside in favour of the one before; behind a broken
 //! log nothing is appended.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use netsky_disk::fault;
 use netsky_disk::fs::{self, Dir, Place as Onto};
@@ -54,6 +54,8 @@ pub struct Drain {
 pub(crate) enum Taken {
     /// It is in the log, and where it ended a turn, in a snapshot.
     Whole,
+    /// It was told before, under the same name.
+    Before,
     /// It is in the log; the snapshot is still the one before.
     Unsnapped(String),
 }
@@ -138,6 +140,7 @@ impl Drain {
             let row = row(line, &self.place).map_err(broken);
             let fitted = row.and_then(|row| {
                 let taken = self.state.take(row.generation, &row.report);
+                row.request_id.iter().for_each(|id| self.state.remember(id.clone()));
                 taken.map(|()| row).map_err(|misfit| (self.place.rows + 1, misfit.to_string()))
             });
             let row = fitted.map_err(|(n, why)| self.damaged(&name, format!("row {n}: {why}")))?;
@@ -156,9 +159,11 @@ impl Drain {
             return Ok(());
         }
         let generation = self.state.generation;
-        self.append(generation, &Report::Turn(turn))?;
+        self.append(generation, &Report::Turn(turn), None)?;
         match session_id {
-            Some(session_id) => self.append(generation, &Report::SessionId { session_id, transcript: None }),
+            Some(session_id) => {
+                self.append(generation, &Report::SessionId { session_id, transcript: None }, None)
+            }
             None => Ok(()),
         }
     }
@@ -169,8 +174,12 @@ impl Drain {
         anchor_id: &str,
         meta: &Meta,
         report: &Report,
+        request_id: Option<&str>,
     ) -> Result<Taken, DrainError> {
-        self.append(meta.generation, report)?;
+        if request_id.is_some_and(|id| self.state.recent.iter().any(|told| told == id)) {
+            return Ok(Taken::Before);
+        }
+        self.append(meta.generation, report, request_id)?;
         // Only a kill can be asked for here, and below.
         let _ = fault::point("anchor.drain.logged");
         match report {
@@ -182,10 +191,17 @@ impl Drain {
         }
     }
 
-    fn append(&mut self, generation: Generation, report: &Report) -> Result<(), DrainError> {
+    fn append(
+        &mut self,
+        generation: Generation,
+        report: &Report,
+        request_id: Option<&str>,
+    ) -> Result<(), DrainError> {
         let mut state = self.state.clone();
         state.take(generation, report)?;
+        request_id.into_iter().for_each(|id| state.remember(id.to_owned()));
         let row = Row {
+            request_id: request_id.map(str::to_owned),
             v: ROW_VERSION,
             n: self.place.rows + 1,
             ts: netsky_disk::clock::wall(),
@@ -196,7 +212,7 @@ impl Drain {
         let (line, hash) = chain::link(&object, &self.place.hash);
         let log = match &mut self.log {
             Some(log) => log,
-            none => none.insert(Lines::open(&Dir::make(&self.folder)?, &log(&self.lineage))?.0),
+            none => none.insert(open_log(&self.folder, &log(&self.lineage))?),
         };
         let written = log.append(&line).and_then(|()| if report.durable() { log.sync() } else { Ok(()) });
         if let Err(error) = written {
@@ -252,10 +268,22 @@ impl Drain {
             context_pct: state.context_pct,
             phase: state.phase,
             intents: state.intents,
+            recent: state.recent,
             log: self.place.clone(),
             digest: String::new(),
         }
     }
+}
+
+/// Opens the log, whose name is durable before anything is in it.
+fn open_log(folder: &Path, name: &str) -> netsky_disk::Result<Lines> {
+    let dir = Dir::make(folder)?;
+    let new = !dir.exists(name)?;
+    let (lines, _torn) = Lines::open(&dir, name)?;
+    if new {
+        dir.sync()?;
+    }
+    Ok(lines)
 }
 
 /// Reads a row that must follow the one at `place`.
@@ -367,7 +395,7 @@ mod tests {
             let messages = vec![JsonText::try_from(format!("\"{text}\"")).expect("it is JSON")];
             let usage = Usage { input: 10, ..Usage::default() };
             let turn = Turn { messages, usage, ..Turn::default() };
-            drain.take("anchor", &self.meta, &Report::Turn(turn)).expect("taken")
+            drain.take("anchor", &self.meta, &Report::Turn(turn), None).expect("taken")
         }
 
         fn file(&self, name: fn(&LineageId) -> String) -> PathBuf {
@@ -388,7 +416,7 @@ mod tests {
             assert_eq!(stage.turn(&mut drain, text), Taken::Whole);
         }
         let intent = Report::Intent { id: "t1".to_owned(), tool: "sh".to_owned(), input: "ls".into() };
-        drain.take("anchor", &stage.meta, &intent).expect("taken");
+        drain.take("anchor", &stage.meta, &intent, None).expect("taken");
         assert_eq!(stage.open().state(), drain.state());
         assert_eq!((drain.state().turn, drain.state().usage.input), (3, 30));
         assert_eq!(stage.messages(), [r#""a""#, r#""b""#, r#""c""#]);
@@ -438,7 +466,7 @@ mod tests {
 
         // Behind the snapshot, where it would be believed.
         let report = Report::Phase { phase: "busy".to_owned() };
-        opened.take("anchor", &stage.meta, &report).expect("taken");
+        opened.take("anchor", &stage.meta, &report, None).expect("taken");
         let text = std::fs::read_to_string(stage.file(log)).expect("reads");
         for changed in [text.replace("busy", "idle"), text.replace(r#"{"v":1,"n":4"#, r#"{"v":1,"n":5"#)] {
             std::fs::write(stage.file(log), &changed).expect("writes");
@@ -492,6 +520,27 @@ mod tests {
         assert_eq!(again.state(), &state);
         stage.turn(&mut again, "c");
         assert_eq!((again.state().turn, stage.messages().len()), (5, 3));
+    }
+
+    #[test]
+    fn fm_snapshot_kill_a_report_told_again_under_its_name_counts_once_also_in_a_restarted_anchor() {
+        let stage = Stage::new();
+        let mut drain = stage.open();
+        let report = Report::Turn(Turn::default());
+        let tell = |drain: &mut Drain, id: &str| {
+            drain.take("anchor", &stage.meta, &report, Some(id)).expect("taken")
+        };
+        assert_eq!((tell(&mut drain, "r1"), tell(&mut drain, "r1")), (Taken::Whole, Taken::Before));
+        let mut drain = stage.open();
+        assert_eq!((tell(&mut drain, "r1"), tell(&mut drain, "r2")), (Taken::Before, Taken::Whole));
+        // Killed before the snapshot: the row is what is left of it.
+        std::fs::rename(stage.file(previous), stage.file(current)).expect("moved");
+        assert_eq!(tell(&mut stage.open(), "r2"), Taken::Before);
+        assert_eq!(drain.state().turn, 2);
+        for n in 0..crate::drain::RECENT {
+            tell(&mut drain, &n.to_string());
+        }
+        assert_eq!(drain.state().recent.len(), crate::drain::RECENT);
     }
 
     #[test]

@@ -40,6 +40,18 @@ pub enum EventKind {
     Recovered,
     /// The anchor will revive the session, which is its own to keep: `{after_ms, attempt}`.
     Revive,
+    /// A turn is over: `{turn, messages, usage}`. What was said is in the turns log.
+    Turn,
+    /// A tool call is about to be made: `{id, tool}`.
+    Intent,
+    /// A tool call came back: `{id, failed}`.
+    Result,
+    /// The program named its conversation: `{session_id}`.
+    SessionId,
+    /// The context of a generation moved on: `{from, to, context_pct}`.
+    Lifecycle,
+    /// A turn is in the turns log and could not be written into a snapshot; the one before stands: `{turn, why}`.
+    Unsnapped,
     /// An ended session was put aside.
     Reaped,
     /// A file of the root does not read and was put aside or left alone: `{file, why}`.

@@ -13,6 +13,7 @@ pub mod lineage;
 pub mod list;
 pub mod ps;
 pub mod reap;
+pub mod report;
 pub mod show;
 pub mod shutdown;
 pub mod spawn;
@@ -144,6 +145,8 @@ pub enum RefusalKind {
     /// What was sent, asked to be kept or would be answered is longer than its limit ([`MAX_LINE`],
     /// [`spawn::MAX_SPEC`]).
     TooLarge,
+    /// A file of the root says something that cannot be used; it was left as it is.
+    Damaged,
     /// A kind this program does not know.
     #[serde(other)]
     Unknown,
@@ -163,6 +166,7 @@ impl RefusalKind {
             RefusalKind::FailedToStart => -32004,
             RefusalKind::Refused => -32005,
             RefusalKind::TooLarge => -32006,
+            RefusalKind::Damaged => -32007,
         }
     }
 }

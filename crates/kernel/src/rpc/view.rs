@@ -11,6 +11,7 @@ use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
+use crate::drain::Progress;
 use crate::session::{End, Keeper, Meta, Phase, Pulse};
 
 /// What can be said about a session in one word.
@@ -164,6 +165,9 @@ pub struct SessionView {
     /// Its worker's last beat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<HeartbeatView>,
+    /// What it says about itself.
+    #[serde(flatten)]
+    pub progress: Progress,
     /// Free labels of the caller.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
@@ -203,6 +207,7 @@ impl SessionView {
             ended_at,
             end,
             heartbeat: None,
+            progress: Progress::default(),
             tags: meta.spec.tags.clone(),
             socket: meta.socket.clone(),
             argv: Vec::new(),

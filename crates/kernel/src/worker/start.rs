@@ -64,6 +64,12 @@ fn environment(meta: &Meta) -> BTreeMap<String, String> {
     env.insert(session::ENV_SESSION.to_owned(), meta.lineage.to_string());
     env.insert(session::ENV_GENERATION.to_owned(), meta.generation.to_string());
     env.insert(session::ENV_MARK.to_owned(), meta.mark());
+    if let Some(root) = meta.socket.ancestors().nth(2).and_then(|root| root.to_str()) {
+        env.insert(session::ENV_ROOT.to_owned(), root.to_owned());
+    }
+    if let Some(conversation) = &meta.conversation {
+        env.insert(session::ENV_CONVERSATION.to_owned(), conversation.clone());
+    }
     if let Some(model) = &meta.spec.model {
         env.insert(session::ENV_MODEL.to_owned(), model.clone());
     }

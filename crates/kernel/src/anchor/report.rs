@@ -1,0 +1,97 @@
+//! `session/report`: what a session says about itself.
+//!
+//! Promise: a turn or an intent that was answered is on the disk. Said twice under one `request_id` is said once; that name
+//! is kept where the report is, so that there is no moment between the two. A report of a generation that is over changes nothing.
+
+use serde_json::json;
+
+use super::answers;
+use super::state::{Anchor, about, internal, not_found};
+use super::table::Life;
+use crate::drain::{DrainError, Misfit, Report, Taken};
+use crate::rpc::report::{Answer, Params};
+use crate::rpc::{EventKind, Refusal, RefusalKind};
+
+pub(super) fn report(anchor: &Anchor, params: &Params) -> Result<Answer, Refusal> {
+    let Params { session, report, guard } = params;
+    let found = anchor.entry(session, |entry| (entry.meta.clone(), entry.life));
+    let (meta, life) = found.ok_or_else(|| not_found(session))?;
+    if let Some(said) = guard.if_generation
+        && said != meta.generation
+    {
+        let message = format!("{session} is at generation {}, not {said}", meta.generation);
+        return Err(Refusal::new(RefusalKind::StaleGeneration, message));
+    }
+    answers::check(guard)?;
+    if life == Life::Foreign {
+        let message = format!("{session} cannot be judged from here: nobody knows which generation speaks");
+        return Err(Refusal::new(RefusalKind::Refused, message));
+    }
+    if !anchor.has_root() {
+        return Err(internal("the root was removed or moved"));
+    }
+    let taken = anchor.drain(&meta.lineage, |drain| {
+        let before = drain.state().progress(meta.generation);
+        let taken = drain.take(&anchor.id, &meta, report, guard.request_id.as_deref());
+        taken.map(|taken| (taken, before, drain.state().progress(meta.generation)))
+    });
+    let (taken, before, progress) = taken.and_then(|taken| taken).map_err(|error| {
+        if matches!(error, DrainError::Disk(_)) {
+            anchor.forget_drain(&meta.lineage);
+        }
+        refusal(&error)
+    })?;
+    if taken == Taken::Before {
+        return Ok(Answer { progress, unsnapped: None });
+    }
+    if let Some((kind, data)) = row(report, progress.turn) {
+        anchor.observe(kind, Some(about(&meta)), data);
+    }
+    if before.lifecycle != progress.lifecycle {
+        let data =
+            json!({"from": before.lifecycle, "to": progress.lifecycle, "context_pct": progress.context_pct});
+        anchor.observe(EventKind::Lifecycle, Some(about(&meta)), data);
+    }
+    let unsnapped = match taken {
+        Taken::Whole | Taken::Before => None,
+        Taken::Unsnapped(why) => {
+            anchor.observe(
+                EventKind::Unsnapped,
+                Some(about(&meta)),
+                json!({"turn": progress.turn, "why": why}),
+            );
+            Some(why)
+        }
+    };
+    Ok(Answer { progress, unsnapped })
+}
+
+/// What the journal says of a report: that it came, not what was in it.
+fn row(report: &Report, turn: u64) -> Option<(EventKind, serde_json::Value)> {
+    match report {
+        Report::Turn(said) => Some((
+            EventKind::Turn,
+            json!({"turn": turn, "messages": said.messages.len(), "usage": said.usage}),
+        )),
+        Report::Intent { id, tool, .. } => Some((EventKind::Intent, json!({"id": id, "tool": tool}))),
+        Report::Result { id, failed, .. } => Some((EventKind::Result, json!({"id": id, "failed": failed}))),
+        Report::SessionId { session_id, .. } => {
+            Some((EventKind::SessionId, json!({"session_id": session_id})))
+        }
+        // They come by the second and say nothing about the past.
+        Report::Context { .. } | Report::Phase { .. } => None,
+    }
+}
+
+fn refusal(error: &DrainError) -> Refusal {
+    let kind = match error {
+        DrainError::Disk(_) => RefusalKind::Internal,
+        DrainError::Damaged { .. } => RefusalKind::Damaged,
+        DrainError::Misfit(Misfit::Stale { .. }) => RefusalKind::StaleGeneration,
+        DrainError::Misfit(Misfit::NoIntent { .. }) => RefusalKind::NotFound,
+        DrainError::Misfit(Misfit::TooManyIntents) => RefusalKind::Busy,
+        DrainError::Misfit(Misfit::BadWord { .. }) => RefusalKind::BadParams,
+        DrainError::Misfit(Misfit::OldTurn { .. } | Misfit::OpenIntent { .. }) => RefusalKind::Refused,
+    };
+    Refusal::new(kind, error.to_string())
+}
