@@ -288,6 +288,18 @@ fn refused_by_anchor(refusal: &netsky_kernel::rpc::Refusal) -> Error {
     }
 }
 
+impl From<netsky_kernel::drain::DrainError> for Error {
+    fn from(error: netsky_kernel::drain::DrainError) -> Self {
+        use netsky_kernel::drain::DrainError as Drain;
+        let what = error.to_string();
+        match error {
+            Drain::Disk(error) => error.into(),
+            Drain::Misfit(_) => Self::new(Kind::Failed, what),
+            Drain::Damaged { .. } => Self::new(Kind::Damaged, what).hint("it was left as it is"),
+        }
+    }
+}
+
 impl From<netsky_kernel::anchor::AnchorError> for Error {
     fn from(error: netsky_kernel::anchor::AnchorError) -> Self {
         use netsky_kernel::anchor::AnchorError as Anchor;

@@ -66,6 +66,15 @@ pub(crate) fn table(headers: &[&str], rows: Vec<Vec<String>>, empty: &str) -> Re
     say(&lines.join("\n"))
 }
 
+/// Prints an object, a field a row.
+pub(crate) fn fields(object: &serde_json::Value) -> Result<(), Error> {
+    let rows = object.as_object().into_iter().flatten().map(|(key, value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        vec![key.clone(), text]
+    });
+    table(&["field", "value"], rows.collect(), "")
+}
+
 /// Untrusted text made fit for a table cell or an error line: one line, no control characters, no trusted element.
 pub(crate) fn one_line(text: &str) -> String {
     render::text(&render::line(text))

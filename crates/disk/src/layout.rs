@@ -437,11 +437,6 @@ impl KernelLayout {
         self.root.join("drain")
     }
 
-    /// What the root's user wants otherwise than usual.
-    pub fn settings(&self) -> PathBuf {
-        self.root.join("settings")
-    }
-
     /// The rising number of a role.
     pub fn epoch(&self, role: &str) -> PathBuf {
         self.root.join("epochs").join(role)

@@ -9,6 +9,7 @@ pub mod frame;
 pub mod output_log;
 pub mod rpc;
 pub mod session;
+pub mod settings;
 pub mod worker;
 pub mod worker_client;
 

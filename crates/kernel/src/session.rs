@@ -62,8 +62,11 @@ pub enum Io {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keeper {
-    /// The anchor itself.
+    /// The anchor itself, however it ended, until it is killed.
     Anchor,
+    /// The anchor, as the root's `revival_policy` says, where the program was taken away: by a crash of its worker, a
+    /// reboot, a hang, a signal that nobody asked for. One that returns has ended.
+    Policy,
     /// Somebody above the kernel; the anchor only reports.
     Watchdog,
 }
@@ -196,16 +199,17 @@ impl Meta {
         mark(&self.lineage, self.generation)
     }
 
-    /// Whether its anchor brings it back once it is gone: what was ended on purpose stays down, and so does what never
-    /// ran.
+    /// Whether it is its anchor's to bring back once it is gone: what was ended on purpose stays down, and so does what
+    /// never ran.
     pub fn is_kept(&self) -> bool {
         let down = match &self.phase {
             Phase::Ended { started_at: None, .. } if self.generation == Generation::NONE.next() => true,
+            Phase::Ended { how: End::Exited { .. }, .. } => self.spec.keeper == Keeper::Policy,
             Phase::Ended { how, .. } => *how == End::Killed,
             Phase::Inactive { .. } => true,
             Phase::Starting | Phase::Running { .. } => false,
         };
-        self.spec.keeper == Keeper::Anchor && !down
+        self.spec.keeper != Keeper::Watchdog && !down
     }
 }
 

@@ -5,6 +5,7 @@ use netsky_disk::lock::Lock;
 use netsky_disk::{clock, state};
 use netsky_kernel::rpc::{SessionState, SessionView};
 use netsky_kernel::session::{Heartbeat, Meta, Phase, heartbeat_period};
+use netsky_kernel::settings::Bounds;
 use netsky_model::id::AgentId;
 
 use crate::context::Context;
@@ -51,5 +52,5 @@ fn beating(path: &std::path::Path, meta: &Meta) -> SessionState {
     let Some(beat) = beat.filter(|beat| beat.generation == meta.generation) else {
         return SessionState::Unknown;
     };
-    SessionState::after(clock::stamp().since(&beat.at), heartbeat_period())
+    SessionState::after(clock::stamp().since(&beat.at), Bounds::usual(heartbeat_period()))
 }

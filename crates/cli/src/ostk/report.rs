@@ -126,8 +126,8 @@ fn from_stdin() -> Result<String, Error> {
 impl What {
     fn report(self) -> Result<Report, Error> {
         Ok(match self {
-            What::Turn { told } if told == "-" => Report::Turn(turn(&from_stdin()?)?),
-            What::Turn { told } => Report::Turn(turn(&told)?),
+            What::Turn { told } if told == "-" => Report::Turn(Box::new(turn(&from_stdin()?)?)),
+            What::Turn { told } => Report::Turn(Box::new(turn(&told)?)),
             What::Intent { id, tool, input } => {
                 Report::Intent { id, tool, input: parsed::<Value>("--input", &input)? }
             }

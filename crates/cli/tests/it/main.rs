@@ -29,6 +29,7 @@ mod hostile;
 mod identity;
 mod kill_points;
 mod large_inbox;
+mod lineages;
 mod ostk;
 mod power_cuts;
 mod racers;

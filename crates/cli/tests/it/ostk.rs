@@ -7,16 +7,16 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-struct Folder {
-    dir: TempDir,
+pub(crate) struct Folder {
+    pub(crate) dir: TempDir,
 }
 
 impl Folder {
-    fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         Folder { dir: tempfile::Builder::new().prefix("ostk").tempdir().expect("a throwaway folder") }
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.run_file(env!("CARGO_BIN_EXE_ostk"), args)
     }
 
@@ -24,7 +24,7 @@ impl Folder {
         self.command(program, args).output().expect("the program starts")
     }
 
-    fn command(&self, program: &str, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(args).env_clear().env("PATH", "/usr/bin:/bin").current_dir(self.dir.path());
         command.stdin(Stdio::null());
@@ -32,14 +32,14 @@ impl Folder {
     }
 
     /// Standard output of a run that must end with 0 and say nothing on standard error.
-    fn ok(&self, args: &[&str]) -> String {
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success() && err.is_empty(), "ostk {args:?}: {}\n{out}{err}", output.status);
         out.into_owned()
     }
 
-    fn json(&self, args: &[&str]) -> Value {
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
         let text = self.ok(&[args, &["--json"]].concat());
         assert_eq!(text.lines().count(), 1, "one object on one line: {text}");
         serde_json::from_str(&text).expect("one JSON object")
@@ -50,7 +50,7 @@ impl Folder {
         self.until(wanted, |folder| folder.ok(args) == wanted);
     }
 
-    fn until(&self, what: &str, mut is_so: impl FnMut(&Folder) -> bool) {
+    pub(crate) fn until(&self, what: &str, mut is_so: impl FnMut(&Folder) -> bool) {
         let began = std::time::Instant::now();
         while !is_so(self) {
             assert!(began.elapsed() < std::time::Duration::from_secs(90), "{what} did not happen");
@@ -58,7 +58,7 @@ impl Folder {
     }
 
     /// Exit code and the one line of a run that must fail; the folder is written as `$PWD`.
-    fn refused(&self, args: &[&str]) -> (i32, String) {
+    pub(crate) fn refused(&self, args: &[&str]) -> (i32, String) {
         let output = self.run(args);
         assert_eq!(String::from_utf8_lossy(&output.stdout), "", "ostk {args:?}");
         let line = String::from_utf8(output.stderr).expect("text");

@@ -22,7 +22,9 @@ pub(super) const METHODS: &[&str] = &[
     rpc::kill::Kill::NAME,
     rpc::report::SessionReport::NAME,
     rpc::subscribe::Subscribe::NAME,
-    rpc::lineage::List::NAME,
+    rpc::lineage::list::List::NAME,
+    rpc::lineage::show::Show::NAME,
+    rpc::lineage::resolve::Resolve::NAME,
 ];
 
 /// Reads a line.
@@ -52,9 +54,21 @@ pub(super) async fn answer(anchor: &Rc<Anchor>, request: Request) -> Result<Valu
             params_of::<rpc::list::List>(params)?;
             result_of::<rpc::list::List>(&list::list(anchor))
         }
-        rpc::lineage::List::NAME => {
-            params_of::<rpc::lineage::List>(params)?;
-            result_of::<rpc::lineage::List>(&lineage::list(anchor))
+        rpc::lineage::list::List::NAME => {
+            params_of::<rpc::lineage::list::List>(params)?;
+            result_of::<rpc::lineage::list::List>(&lineage::list(anchor))
+        }
+        rpc::lineage::show::Show::NAME => {
+            let params = params_of::<rpc::lineage::show::Show>(params)?;
+            result_of::<rpc::lineage::show::Show>(&lineage::show(anchor, &params)?)
+        }
+        rpc::lineage::resolve::Resolve::NAME => {
+            let params = params_of::<rpc::lineage::resolve::Resolve>(params)?;
+            let (name, guard) = (lineage::carrier(anchor, &params.id)?, params.guard.clone());
+            once(anchor, rpc::lineage::resolve::Resolve::NAME, &name, &guard, async {
+                result_of::<rpc::lineage::resolve::Resolve>(&lineage::resolve(anchor, params).await?)
+            })
+            .await
         }
         rpc::show::Show::NAME => {
             let params = params_of::<rpc::show::Show>(params)?;

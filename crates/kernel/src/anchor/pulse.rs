@@ -1,10 +1,12 @@
 //! Heartbeats, seen from here.
 //!
 //! Promise: ages count on a clock that stands still in suspend, from the beat this anchor saw itself: a machine that slept
-//! wakes to healthy sessions. Silence is reported once, and its end too; what to do about it is the keeper's business.
+//! wakes to healthy sessions. Silence is reported once, and its end too. What is still silent at the next look is ended and
+//! revived where the anchor is its keeper; what to do about another's is that keeper's business.
 
 use std::rc::Rc;
 
+use netsky_disk::process::{Signal, signal};
 use netsky_model::id::AgentId;
 use serde_json::json;
 use tokio::time::Instant;
@@ -14,7 +16,7 @@ use super::state::{Anchor, about};
 use super::table::Life;
 use crate::log::say;
 use crate::rpc::{EventKind, SessionState};
-use crate::session::Heartbeat;
+use crate::session::{Heartbeat, Keeper, Meta};
 
 /// Looks in a row that find no heartbeat in the file before it counts as damaged: one may meet it half rewritten.
 const DAMAGED: u32 = 2;
@@ -56,20 +58,32 @@ fn look(anchor: &Anchor, name: &AgentId) {
         // Adopted before its worker had written the row of its start.
         fold::catch_up(anchor, name);
     }
-    let turned = anchor.entry(name, |entry| {
+    let bounds = anchor.settings().heartbeat;
+    let seen = anchor.entry(name, |entry| {
         let now = Instant::now();
-        let hung = entry.state(now, anchor.period) == SessionState::Hung;
-        let turned = hung != entry.hung;
-        entry.hung = hung;
-        turned.then(|| (hung, about(&entry.meta), entry.silence(now)))
+        let hung = entry.state(now, bounds) == SessionState::Hung;
+        let was_hung = std::mem::replace(&mut entry.hung, hung);
+        (was_hung, hung, entry.meta.clone(), entry.silence(now))
     });
-    match turned.flatten() {
-        Some((true, about, silence)) => {
+    let Some((was_hung, hung, meta, silence)) = seen else { return };
+    match (was_hung, hung) {
+        (false, true) => {
             let data = json!({"age_ms": silence.as_millis() as u64});
-            anchor.observe(EventKind::Hung, Some(about), data);
+            anchor.observe(EventKind::Hung, Some(about(&meta)), data);
         }
-        Some((false, about, _)) => anchor.observe(EventKind::Recovered, Some(about), json!({})),
-        None => {}
+        (true, false) => anchor.observe(EventKind::Recovered, Some(about(&meta)), json!({})),
+        (true, true) if meta.spec.keeper != Keeper::Watchdog => end(&meta),
+        _ => {}
+    }
+}
+
+/// Ends a worker that was found hung twice, by its identity: its program dies with it, and whoever watches it settles and
+/// revives the session like any other.
+fn end(meta: &Meta) {
+    let Some(worker) = &meta.worker else { return };
+    say!("{} is hung; its worker {} is ended", meta.spec.name, worker.pid);
+    if let Err(error) = signal(worker, Signal::KILL) {
+        say!("{error}");
     }
 }
 
@@ -92,7 +106,6 @@ impl Anchor {
 mod tests {
     use super::*;
     use crate::anchor::stage::{on_stage, rows, session};
-    use crate::session::Keeper;
 
     #[test]
     fn a_heartbeat_that_does_not_read_is_told_once() {

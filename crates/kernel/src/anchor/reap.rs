@@ -8,6 +8,7 @@ use serde_json::json;
 use super::state::{Anchor, about, internal};
 use super::table::Life;
 use super::{revive, settle};
+use crate::journal::About;
 use crate::rpc::reap::Answer;
 use crate::rpc::{EventKind, Refusal};
 use crate::session::{Phase, PhaseEvent};
@@ -23,14 +24,23 @@ pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
 }
 
 fn one(anchor: &Anchor, name: &AgentId) -> Result<bool, Refusal> {
-    let Some((Life::Gone, mut meta)) = anchor.entry(name, |entry| (entry.life, entry.meta.clone())) else {
+    let Some((Life::Gone, meta)) = anchor.entry(name, |entry| (entry.life, entry.meta.clone())) else {
         return Ok(false);
     };
-    let about = about(&meta);
-    // A session in the pause before its revival is not over.
-    if !matches!(meta.phase, Phase::Ended { .. }) || revive::wanted(anchor, &about) {
+    // A session in the pause before its revival is not over, and one that waits to be told least of all.
+    if !matches!(meta.phase, Phase::Ended { .. }) || revive::wanted(anchor, &about(&meta)) {
         return Ok(false);
     }
+    put_aside(anchor, &about(&meta))
+}
+
+/// Puts a session aside whose program is gone; false if its lock says that somebody is at it, or another generation is.
+pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal> {
+    let name = &about.session;
+    let found = anchor.entry(name, |entry| (entry.life, entry.meta.clone()));
+    let Some((Life::Gone, mut meta)) = found.filter(|(_, meta)| meta.generation == about.generation) else {
+        return Ok(false);
+    };
     let Some(_held) = settle::hold(anchor, name) else { return Ok(false) };
     let now = netsky_disk::clock::stamp();
     meta.phase = meta.phase.next(PhaseEvent::Reaped(now.clone())).map_err(internal)?;
@@ -39,7 +49,10 @@ fn one(anchor: &Anchor, name: &AgentId) -> Result<bool, Refusal> {
     for left in [anchor.layout.heartbeat(name), anchor.layout.worker_sock(name)] {
         netsky_disk::state::remove(left).map_err(internal)?;
     }
-    anchor.entry(name, |entry| entry.meta = meta);
-    anchor.observe(EventKind::Reaped, Some(about), json!({}));
+    anchor.entry(name, |entry| {
+        entry.meta = meta;
+        entry.asking = false;
+    });
+    anchor.observe(EventKind::Reaped, Some(about.clone()), json!({}));
     Ok(true)
 }

@@ -1,8 +1,12 @@
-//! Sessions this anchor keeps alive itself (`keeper = "anchor"`); everybody else's are only reported.
+//! Sessions this anchor brings back itself; those of a keeper above (`keeper = "watchdog"`) are only reported.
 //!
 //! Promise: the first revival comes at once, then 1 s, doubled up to 60 s, counted anew after a minute of life. A session
 //! that was stopped on purpose stays down, and so does one whose very first start came to nothing: whoever asked for it was
-//! told so, or repeats.
+//! told so, or repeats. Many at once start a few at a time.
+//!
+//! `keeper = "anchor"` is kept whatever happens. `keeper = "policy"` was taken away and is treated as the root's settings
+//! say: revived (and tried once an hour where [`INTENSITY`] revivals in a row came to nothing), put aside, or left until
+//! somebody says which. What is known of a lineage and does not read is asked about in any case.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,13 +14,15 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::settle::Found;
-use super::spawn;
 use super::state::Anchor;
 use super::table::Life;
+use super::{reap, spawn};
+use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
 use crate::rpc::EventKind;
-use crate::session::Phase;
+use crate::session::{Keeper, Phase};
+use crate::settings::RevivalPolicy;
 
 /// The first pause after a revival that did not hold …
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -25,29 +31,75 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A generation that lived this long was well.
 const WELL: Duration = Duration::from_secs(60);
 
+/// Revivals in a row after which a session is no longer tried at that pace, but half open.
+const INTENSITY: u32 = 10;
+/// The pace of that.
+const HALF_OPEN: Duration = Duration::from_secs(60 * 60);
+/// Revivals at once: a mass of them must not make the machine, or whom the programs talk to, worse.
+pub(super) const AT_ONCE: usize = 4;
+
 /// The pause before revival number `attempt`, counted from 0.
-fn pause(attempt: u32) -> Duration {
+fn pause(keeper: Keeper, attempt: u32) -> Duration {
     match attempt {
         0 => Duration::ZERO,
+        // Without its keepers a constellation does not look after itself.
+        n if n >= INTENSITY && keeper == Keeper::Policy => HALF_OPEN,
         n => FIRST_PAUSE.saturating_mul(2u32.saturating_pow(n - 1)).min(LONGEST_PAUSE),
     }
 }
 
-/// Revives a session that is gone, if it is ours to keep.
+/// Revives a session that is gone, or what else its keeper wants, if it is ours.
 pub(super) fn consider(anchor: &Rc<Anchor>, about: &About, found: Found) {
-    if anchor.is_stopping() || !wanted(anchor, about) {
+    if anchor.is_stopping() || !is_ours(anchor, about) {
         return;
     }
+    // What the disk only refuses is tried again by the revival itself.
+    let damaged = match anchor.drain(&about.lineage, |_| ()) {
+        Err(error @ DrainError::Damaged { .. }) => Some(error.to_string()),
+        Err(DrainError::Disk(_) | DrainError::Misfit(_)) | Ok(()) => None,
+    };
+    match policy(anchor, about) {
+        _ if damaged.is_some() => ask(anchor, about, damaged),
+        RevivalPolicy::Revive => revive(anchor, about, found),
+        RevivalPolicy::Ask => ask(anchor, about, None),
+        RevivalPolicy::Reap => {
+            if let Err(refusal) = reap::put_aside(anchor, about) {
+                say!("failed to put {} aside: {refusal}", about.session);
+            }
+        }
+    }
+}
+
+/// Leaves a session until somebody says what becomes of it.
+fn ask(anchor: &Anchor, about: &About, why: Option<String>) {
+    let asked = anchor.entry(&about.session, |entry| std::mem::replace(&mut entry.asking, true));
+    // A successor finds it again and asks again; nobody starts it meanwhile.
+    if asked == Some(false) {
+        anchor.observe(EventKind::Asking, Some(about.clone()), json!({"why": why}));
+    }
+}
+
+fn policy(anchor: &Anchor, about: &About) -> RevivalPolicy {
+    match anchor.entry(&about.session, |entry| entry.meta.spec.keeper) {
+        Some(Keeper::Policy) => anchor.settings().revival_policy,
+        _ => RevivalPolicy::Revive,
+    }
+}
+
+fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
     let attempt = anchor.entry(&about.session, |entry| {
         if found == Found::AtStart || lived(&entry.meta.phase) >= WELL {
             entry.revivals = 0;
         }
         let attempt = entry.revivals;
         entry.revivals += 1;
-        attempt
+        (entry.meta.spec.keeper, attempt)
     });
-    let attempt = attempt.unwrap_or(0);
-    let pause = pause(attempt);
+    let Some((keeper, attempt)) = attempt else { return };
+    let pause = pause(keeper, attempt);
+    if keeper == Keeper::Policy && attempt == INTENSITY {
+        anchor.observe(EventKind::Crashloop, Some(about.clone()), json!({"revivals": attempt}));
+    }
     let data = json!({"after_ms": pause.as_millis() as u64, "attempt": attempt});
     anchor.observe(EventKind::Revive, Some(about.clone()), data);
     let (anchor, about) = (Rc::clone(anchor), about.clone());
@@ -63,6 +115,8 @@ async fn again(anchor: &Rc<Anchor>, about: &About) {
         same.then(|| entry.meta.spec.clone())
     });
     let Some(spec) = spec.flatten() else { return };
+    // The gate is never closed.
+    let _turn = anchor.reviving.acquire().await;
     if anchor.is_stopping() || !wanted(anchor, about) {
         return;
     }
@@ -75,8 +129,13 @@ async fn again(anchor: &Rc<Anchor>, about: &About) {
     }
 }
 
-/// Whether a session that is gone is to come back.
+/// Whether a session that is gone comes back, or may.
 pub(super) fn wanted(anchor: &Anchor, about: &About) -> bool {
+    is_ours(anchor, about) && policy(anchor, about) != RevivalPolicy::Reap
+}
+
+/// Whether it is ours to decide about a session that is gone.
+fn is_ours(anchor: &Anchor, about: &About) -> bool {
     let asked_down = anchor.recall(|recall| {
         recall
             .session(&about.session)
@@ -100,7 +159,7 @@ mod tests {
     use crate::anchor::reap::reap;
     use crate::anchor::stage::{on_stage, rows, session};
     use crate::anchor::state::about;
-    use crate::session::{Keeper, Meta};
+    use crate::session::{End, Keeper, Meta};
 
     #[test]
     fn a_first_start_that_came_to_nothing_is_not_run_later_and_can_be_put_aside() {
@@ -121,8 +180,55 @@ mod tests {
 
     #[test]
     fn the_first_revival_is_at_once_and_the_pauses_double_up_to_a_minute() {
-        let pauses: Vec<u64> = (0..9).map(|attempt| pause(attempt).as_secs()).collect();
-        assert_eq!(pauses, [0, 1, 2, 4, 8, 16, 32, 60, 60]);
-        assert_eq!(pause(u32::MAX), LONGEST_PAUSE);
+        let pauses =
+            |keeper| (0..12).map(move |attempt| pause(keeper, attempt).as_secs()).collect::<Vec<_>>();
+        assert_eq!(pauses(Keeper::Anchor), [0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]);
+        assert_eq!(pauses(Keeper::Policy), [0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 3600, 3600]);
+        assert_eq!(pause(Keeper::Anchor, u32::MAX), LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn each_policy_does_what_it_says_with_what_was_taken_away_and_nothing_with_what_returned() {
+        on_stage(async |anchor| {
+            let mut taken = session("agent7", Keeper::Policy);
+            let returned = taken.clone();
+            let Phase::Ended { how, .. } = &mut taken.phase else { panic!("it has ended") };
+            *how = End::WorkerDied;
+            let settings = anchor.layout.root().join("settings");
+            for (policy, told) in
+                [("revive", EventKind::Revive), ("reap", EventKind::Reaped), ("ask", EventKind::Asking)]
+            {
+                std::fs::write(&settings, format!("LIMIT revival_policy {policy}\n")).expect("written");
+                for (meta, told) in [(&taken, vec![told]), (&returned, vec![])] {
+                    let before = rows(&anchor).len();
+                    anchor.put(meta.clone(), Life::Gone);
+                    consider(&anchor, &about(meta), Found::Watched);
+                    assert_eq!(rows(&anchor).split_off(before), told, "{policy}");
+                }
+            }
+            // Of a file that does not read the last that did goes on; it is said once.
+            std::fs::write(&settings, "LIMIT revival_policy perhaps\n").expect("written");
+            let before = rows(&anchor).len();
+            for _ in 0..2 {
+                anchor.put(taken.clone(), Life::Gone);
+                consider(&anchor, &about(&taken), Found::Watched);
+            }
+            let told = rows(&anchor).split_off(before);
+            assert_eq!(told, [EventKind::Damaged, EventKind::Asking, EventKind::Asking]);
+        });
+    }
+
+    #[test]
+    fn fm_rehydrate_corrupt_a_lineage_that_does_not_read_is_asked_about_whatever_the_policy() {
+        on_stage(async |anchor| {
+            let meta = session("agentinfinity", Keeper::Anchor);
+            netsky_disk::fs::Dir::make(anchor.layout.drain()).expect("made");
+            let log = anchor.layout.drain().join(format!("{}.turns.jsonl", meta.lineage));
+            std::fs::write(&log, "no row\n").expect("written");
+            anchor.put(meta.clone(), Life::Gone);
+            consider(&anchor, &about(&meta), Found::AtStart);
+            assert_eq!(rows(&anchor), [EventKind::Damaged, EventKind::Asking]);
+            assert_eq!(std::fs::read(&log).expect("reads"), b"no row\n");
+        });
     }
 }

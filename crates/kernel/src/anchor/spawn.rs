@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use netsky_disk::fault;
-use netsky_model::id::{AgentId, Generation};
+use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
 use serde_json::json;
 
@@ -18,6 +18,7 @@ use super::settle::{self, sweep_lineage};
 use super::state::{Anchor, about, internal};
 use super::table::Life;
 use super::{fold, watch};
+use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
@@ -115,12 +116,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
     if anchor.is_stopping() {
         return Err(busy("cannot start: its anchor is stopping"));
     }
-    match anchor.entry(&name, |entry| entry.life) {
-        None | Some(Life::Gone) => {}
-        Some(Life::Starting | Life::Live) => return Err(busy("lives")),
-        Some(Life::Ending) => return Err(busy("is ending")),
-        Some(Life::Foreign) => return Err(busy("cannot be judged from here and may live")),
-    }
+    free(anchor, &name)?;
     // Held while the meta is written: a worker of an earlier generation, known or not, excludes us.
     let Some(_held) = settle::hold(anchor, &name) else {
         return Err(busy("has a worker that ends or cannot be read"));
@@ -148,6 +144,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
         let message = format!("{name} is at generation {newest}, not {believed}");
         return Err(Refusal::new(RefusalKind::StaleGeneration, message));
     }
+    let conversation = conversation(anchor, &lineage)?;
     let meta = Meta {
         generation: newest.next(),
         anchor_epoch: anchor.epoch,
@@ -157,8 +154,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
         worker: None,
         socket: anchor.layout.worker_sock(&name),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        // A lineage whose files do not read was said so; its program begins a conversation of its own.
-        conversation: anchor.drain(&lineage, |drain| drain.state().session_id.clone()).ok().flatten(),
+        conversation,
         extra: former.map(|meta| meta.extra).unwrap_or_default(),
         lineage,
         spec,
@@ -178,6 +174,32 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
     fault::point("anchor.spawn.reserved").map_err(internal)?;
     anchor.put(meta.clone(), Life::Starting);
     Ok(meta)
+}
+
+/// Whether another generation of a session may start.
+fn free(anchor: &Anchor, name: &AgentId) -> Result<(), Refusal> {
+    let busy = |why: &str| Err(Refusal::new(RefusalKind::Busy, format!("{name} {why}")));
+    match anchor.entry(name, |entry| (entry.life, entry.asking, entry.meta.lineage.clone())) {
+        Some((Life::Gone, true, lineage)) => {
+            let message = format!(
+                "{name} waits to be told what becomes of it: ostk lineage resolve {lineage} --revive or --reap"
+            );
+            Err(Refusal::new(RefusalKind::Refused, message))
+        }
+        None | Some((Life::Gone, false, _)) => Ok(()),
+        Some((Life::Starting | Life::Live, ..)) => busy("lives"),
+        Some((Life::Ending, ..)) => busy("is ending"),
+        Some((Life::Foreign, ..)) => busy("cannot be judged from here and may live"),
+    }
+}
+
+/// The program's own name for its conversation.
+fn conversation(anchor: &Anchor, lineage: &LineageId) -> Result<Option<String>, Refusal> {
+    match anchor.drain(lineage, |drain| drain.state().session_id.clone()) {
+        // What does not read was said so; the program begins a conversation of its own.
+        Err(DrainError::Damaged { .. }) => Ok(None),
+        read => read.map_err(internal),
+    }
 }
 
 /// What describes the generation before. One that no program could read is set aside: the worker's lock, which we hold,

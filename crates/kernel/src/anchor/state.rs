@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use netsky_disk::fs::Dir;
 use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::lock::Lock;
 use netsky_disk::state;
 use netsky_model::id::{AgentId, LineageId};
 use netsky_model::process::ProcessId;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::answers::InFlight;
@@ -27,6 +28,10 @@ use crate::log::say;
 use crate::meta_file;
 use crate::rpc::{EventKind, Refusal, RefusalKind, SessionView};
 use crate::session::Meta;
+use crate::settings::{self, Settings};
+
+/// The file of the root that says what its user wants.
+const SETTINGS: &str = "settings";
 
 /// One anchor; shared by its tasks.
 pub(super) struct Anchor {
@@ -37,7 +42,11 @@ pub(super) struct Anchor {
     /// Time between two heartbeats of a worker.
     pub(super) period: Duration,
     pub(super) in_flight: InFlight,
+    /// Held while a session is brought back.
+    pub(super) reviving: Semaphore,
     state: RefCell<State>,
+    /// The last that read.
+    settings: Cell<Settings>,
     /// What lineages have behind them, as far as somebody asked.
     drains: RefCell<BTreeMap<LineageId, Drain>>,
     /// Files that were reported as damaged: each is, once.
@@ -74,7 +83,9 @@ impl Anchor {
             me,
             period: crate::start::heartbeat_period(),
             in_flight: InFlight::default(),
+            reviving: Semaphore::new(super::revive::AT_ONCE),
             state: RefCell::new(State { journal, recall, table: BTreeMap::new() }),
+            settings: Cell::new(Settings::usual(crate::start::heartbeat_period())),
             drains: RefCell::default(),
             damaged: RefCell::default(),
             changed: watch::Sender::new(0),
@@ -212,12 +223,28 @@ impl Anchor {
     pub(super) fn view(&self, name: &AgentId) -> Result<SessionView, Refusal> {
         // One that does not read is told by the next looks of `pulse`.
         let _ = self.refresh(name);
-        let view = self.entry(name, |entry| entry.view(Instant::now(), self.period));
+        let view = self.entry(name, |entry| entry.view(Instant::now(), self.settings().heartbeat));
         let mut view = view.ok_or_else(|| not_found(name))?;
         if let Ok(progress) = self.drain(&view.lineage, |drain| drain.state().progress(view.generation)) {
             view.progress = progress;
         }
         Ok(view)
+    }
+
+    /// What the root's user wants, as the file says now; while that does not read, as it said last.
+    pub(super) fn settings(&self) -> Settings {
+        let read = Dir::open(self.layout.root()).map_err(|error| error.to_string()).and_then(|root| {
+            let there = root.exists(SETTINGS).map_err(|error| error.to_string())?;
+            let read = there.then(|| root.read(SETTINGS, settings::MAX_BYTES)).transpose();
+            let bytes = read.map_err(|error| error.to_string())?.unwrap_or_default();
+            let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+            Settings::parse(&text, self.period).map_err(|error| error.to_string())
+        });
+        match read {
+            Ok(settings) => self.settings.set(settings),
+            Err(why) => self.damaged(SETTINGS.to_owned(), &why),
+        }
+        self.settings.get()
     }
 
     /// Looks at what a lineage has behind it, or adds to it. Files that do not read are reported, once.

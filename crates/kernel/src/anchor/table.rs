@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::rpc::{HeartbeatView, SessionState, SessionView};
 use crate::session::{Heartbeat, Meta, Phase, Pulse};
+use crate::settings::Bounds;
 
 /// What this anchor knows of a session's processes. Only [`Life::Gone`] lets another generation start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub(super) struct Entry {
     pub(super) revivals: u32,
     /// Whether its silence was reported.
     pub(super) hung: bool,
+    /// Whether somebody must say what becomes of it.
+    pub(super) asking: bool,
 }
 
 /// A heartbeat and when this anchor saw it change: a monotonic instant, which stands still in suspend.
@@ -49,7 +52,7 @@ pub(super) struct Beat {
 
 impl Entry {
     pub(super) fn new(meta: Meta, life: Life, now: Instant) -> Entry {
-        Entry { meta, life, known: now, beat: None, unread: 0, revivals: 0, hung: false }
+        Entry { meta, life, known: now, beat: None, unread: 0, revivals: 0, hung: false, asking: false }
     }
 
     pub(super) fn name(&self) -> &AgentId {
@@ -74,13 +77,14 @@ impl Entry {
         now.saturating_duration_since(self.beat.as_ref().map_or(self.known, |beat| beat.changed))
     }
 
-    /// The word for it; `period` is the time between two beats.
-    pub(super) fn state(&self, now: Instant, period: Duration) -> SessionState {
+    /// The word for it.
+    pub(super) fn state(&self, now: Instant, bounds: Bounds) -> SessionState {
         match self.life {
             Life::Starting => SessionState::Starting,
             Life::Ending => SessionState::Ending,
             Life::Foreign => SessionState::Unknown,
-            Life::Live => SessionState::after(self.silence(now), period),
+            Life::Live => SessionState::after(self.silence(now), bounds),
+            Life::Gone if self.asking => SessionState::Asking,
             Life::Gone => match &self.meta.phase {
                 Phase::Ended { how, .. } => how.into(),
                 Phase::Inactive { .. } => SessionState::Inactive,
@@ -90,8 +94,8 @@ impl Entry {
         }
     }
 
-    pub(super) fn view(&self, now: Instant, period: Duration) -> SessionView {
-        let state = self.state(now, period);
+    pub(super) fn view(&self, now: Instant, bounds: Bounds) -> SessionView {
+        let state = self.state(now, bounds);
         let heartbeat = self.beat.as_ref().filter(|_| state.may_live()).map(|beat| HeartbeatView {
             liveness: beat.liveness,
             progress: beat.progress,
@@ -111,9 +115,9 @@ mod tests {
 
     #[test]
     fn a_worker_that_never_beats_is_idle_and_then_hung() {
-        let (known, period) = (Instant::now(), Duration::from_secs(10));
+        let (known, bounds) = (Instant::now(), Bounds::usual(Duration::from_secs(10)));
         let entry = Entry::new(session("agent0", Keeper::Watchdog), Life::Live, known);
-        let after = |secs| entry.state(known + Duration::from_secs(secs), period);
+        let after = |secs| entry.state(known + Duration::from_secs(secs), bounds);
         let states = [after(29), after(30), after(90)];
         assert_eq!(states, [SessionState::Active, SessionState::Idle, SessionState::Hung]);
     }

@@ -151,7 +151,7 @@ pub struct Turn {
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
     /// A turn is over: the boundary at which a lineage can be brought back.
-    Turn(Turn),
+    Turn(Box<Turn>),
     /// A tool call is about to be made.
     Intent {
         /// The program's own id of the call.
@@ -408,8 +408,8 @@ impl State {
             _ => Err(Misfit::BadWord { what }),
         };
         match report {
-            Report::Turn(Turn { turn: Some(said), .. }) if *said <= self.turn => {
-                Err(Misfit::OldTurn { said: *said, done: self.turn })
+            Report::Turn(turn) if turn.turn.is_some_and(|said| said <= self.turn) => {
+                Err(Misfit::OldTurn { said: turn.turn.unwrap_or_default(), done: self.turn })
             }
             Report::Turn(_) | Report::Context { .. } => Ok(()),
             Report::Intent { id, tool, .. } => {
@@ -509,26 +509,26 @@ mod tests {
         assert_eq!(state.unknown(Generation(1)).count(), 0, "it may still come back");
         let unknown: Vec<_> = state.unknown(Generation(2)).map(|(id, _)| id.as_str()).collect();
         assert_eq!(unknown, ["b"]);
-        state.take(Generation(1), &Report::Turn(Turn::default())).expect("it fits");
+        state.take(Generation(1), &Report::Turn(Box::default())).expect("it fits");
         assert_eq!(state.unknown(Generation(2)).count(), 1, "its own turn does not close it");
-        state.take(Generation(2), &Report::Turn(Turn::default())).expect("it fits");
+        state.take(Generation(2), &Report::Turn(Box::default())).expect("it fits");
         assert_eq!(state.intents.len(), 0);
     }
 
     #[test]
     fn what_does_not_fit_changes_nothing() {
-        let mut state = after(&[(2, intent("a")), (2, Report::Turn(Turn::default()))]);
+        let mut state = after(&[(2, intent("a")), (2, Report::Turn(Box::default()))]);
         let before = state.clone();
         let long = "x".repeat(LONGEST_WORD + 1);
         let old = Turn { turn: Some(1), ..Turn::default() };
         for (generation, report) in [
-            (1, Report::Turn(Turn::default())),
+            (1, Report::Turn(Box::default())),
             (2, intent("a")),
             (2, intent("")),
             (2, intent(&long)),
             (2, intent("a\nb")),
             (2, result("none")),
-            (2, Report::Turn(old)),
+            (2, Report::Turn(Box::new(old))),
             (2, Report::Phase { phase: "\u{1b}[31m".to_owned() }),
         ] {
             assert!(state.take(Generation(generation), &report).is_err(), "{report:?}");
@@ -548,11 +548,11 @@ mod tests {
 
     #[test]
     fn a_new_generation_begins_healthy_and_keeps_what_the_lineage_has_behind_it() {
-        let turn = Turn {
+        let turn = Box::new(Turn {
             messages: vec![JsonText("{}".to_owned())],
             usage: Usage { input: 7, cost_micros: Some(3), ..Usage::default() },
             ..Turn::default()
-        };
+        });
         let mut state = after(&[(1, Report::Turn(turn.clone())), (1, context(92))]);
         assert_eq!((state.lifecycle, state.turn), (LifecycleState::Dying, 1));
         state.take(Generation(2), &Report::Turn(turn)).expect("it fits");

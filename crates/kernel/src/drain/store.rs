@@ -9,14 +9,14 @@
 
 use std::path::{Path, PathBuf};
 
-use netsky_disk::fault;
 use netsky_disk::fs::{self, Dir, Place as Onto};
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lines::{Lines, Reader};
+use netsky_disk::{ReadError, fault};
 use netsky_model::chain;
 use netsky_model::id::{Generation, LineageId};
 
-use super::snapshot::{self, Place, Read, Runtime, Snapshot};
+use super::snapshot::{self, Place, Read, Runtime, Snapshot, SnapshotError};
 use super::{JsonText, Misfit, ROW_VERSION, Report, Row, State, Turn};
 use crate::session::Meta;
 
@@ -83,11 +83,22 @@ impl Drain {
             // A log says all that the old format said, if its messages were moved there before.
             Some(Read::Upgraded { turn, session_id }) => {
                 drain.follow(&dir, |_| {})?;
-                drain.move_in(*turn, session_id)?;
+                drain.move_in(turn, session_id)?;
             }
             None => drain.follow(&dir, |_| {})?,
         }
         Ok((drain, notes))
+    }
+
+    /// Moves a lineage's files out of the way, where they stay as evidence.
+    pub(crate) fn set_aside(layout: &KernelLayout, lineage: &LineageId) -> netsky_disk::Result<()> {
+        for name in [current(lineage), previous(lineage), log(lineage)] {
+            let path = layout.drain().join(name);
+            if netsky_disk::state::exists(&path)? {
+                netsky_disk::state::set_aside(path)?;
+            }
+        }
+        Ok(())
     }
 
     /// What was reported so far.
@@ -111,13 +122,18 @@ impl Drain {
     fn base(&self, dir: &Dir) -> Result<(Option<Read>, Vec<String>), DrainError> {
         let mut notes = Vec::new();
         for name in [current(&self.lineage), previous(&self.lineage)] {
-            if !dir.exists(&name)? {
-                continue;
-            }
-            let bytes = dir.read(&name, snapshot::MAX_BYTES).map_err(|error| self.damaged(&name, error))?;
+            let bytes = match dir.read(&name, snapshot::MAX_BYTES) {
+                Ok(bytes) => bytes,
+                Err(ReadError::Io(error)) if error.is_not_found() => continue,
+                Err(ReadError::Io(error)) => return Err(error.into()),
+                Err(error) => {
+                    notes.push(format!("{name}: {error}"));
+                    continue;
+                }
+            };
             match snapshot::parse(&bytes) {
                 Ok(read) => return Ok((Some(read), notes)),
-                Err(error @ snapshot::SnapshotError::Newer { .. }) => return Err(self.damaged(&name, error)),
+                Err(error @ SnapshotError::Newer { .. }) => return Err(self.damaged(&name, error)),
                 Err(error) => notes.push(format!("{name}: {error}")),
             }
         }
@@ -136,24 +152,21 @@ impl Drain {
         }
         let mut rows = Reader::open(dir, &name, self.place.bytes)?;
         while let Some((_, line)) = rows.next_line()? {
-            let broken = |why: String| (self.place.rows + 1, why);
-            let row = row(line, &self.place).map_err(broken);
-            let fitted = row.and_then(|row| {
-                let taken = self.state.take(row.generation, &row.report);
-                row.request_id.iter().for_each(|id| self.state.remember(id.clone()));
-                taken.map(|()| row).map_err(|misfit| (self.place.rows + 1, misfit.to_string()))
+            let taken = row(line, &self.place).and_then(|(row, hash)| {
+                self.state.take(row.generation, &row.report).map_err(|misfit| misfit.to_string())?;
+                Ok((row, hash))
             });
-            let row = fitted.map_err(|(n, why)| self.damaged(&name, format!("row {n}: {why}")))?;
-            self.place.hash = chain::links(line).map(|links| links.hash).unwrap_or_default();
-            self.place.rows += 1;
-            self.place.bytes = rows.at();
+            let n = self.place.rows + 1;
+            let (row, hash) = taken.map_err(|why| self.damaged(&name, format!("row {n}: {why}")))?;
+            row.request_id.iter().for_each(|id| self.state.remember(id.clone()));
+            self.place = Place { rows: n, bytes: rows.at(), hash };
             visit(&row);
         }
         Ok(())
     }
 
     /// Moves what a snapshot of version 1 held into the log, once.
-    fn move_in(&mut self, turn: Turn, session_id: Option<String>) -> Result<(), DrainError> {
+    fn move_in(&mut self, turn: Box<Turn>, session_id: Option<String>) -> Result<(), DrainError> {
         let done = turn.turn.is_some_and(|turn| turn <= self.state.turn) || self.state.messages.count > 0;
         if done {
             return Ok(());
@@ -286,15 +299,15 @@ fn open_log(folder: &Path, name: &str) -> netsky_disk::Result<Lines> {
     Ok(lines)
 }
 
-/// Reads a row that must follow the one at `place`.
-fn row(line: &[u8], place: &Place) -> Result<Row, String> {
+/// Reads a row that must follow the one at `place`, and its hash.
+fn row(line: &[u8], place: &Place) -> Result<(Row, String), String> {
     let links = chain::links(line).ok_or("it is no row")?;
     if !links.holds || links.prev != place.hash {
         return Err("it was changed, or does not follow from the one before".to_owned());
     }
     let row: Row = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     match row.v {
-        ROW_VERSION if row.n == place.rows + 1 => Ok(row),
+        ROW_VERSION if row.n == place.rows + 1 => Ok((row, links.hash)),
         ROW_VERSION => Err(format!("it says it is row {}", row.n)),
         newer => Err(format!("it is in format {newer}, this program knows {ROW_VERSION}")),
     }
@@ -333,7 +346,7 @@ pub fn read(layout: &KernelLayout, lineage: &LineageId, messages: bool) -> Resul
         }
         Some(Read::Upgraded { turn, .. }) if dir.size(log(lineage))?.is_none() => {
             whole.messages.clone_from(&turn.messages);
-            let taken = drain.state.take(Generation::NONE, &Report::Turn(*turn));
+            let taken = drain.state.take(Generation::NONE, &Report::Turn(turn));
             taken.map_err(|misfit| drain.damaged(&current(lineage), misfit))?;
         }
         Some(Read::Upgraded { .. }) | None => {}
@@ -395,7 +408,7 @@ mod tests {
             let messages = vec![JsonText::try_from(format!("\"{text}\"")).expect("it is JSON")];
             let usage = Usage { input: 10, ..Usage::default() };
             let turn = Turn { messages, usage, ..Turn::default() };
-            drain.take("anchor", &self.meta, &Report::Turn(turn), None).expect("taken")
+            drain.take("anchor", &self.meta, &Report::Turn(Box::new(turn)), None).expect("taken")
         }
 
         fn file(&self, name: fn(&LineageId) -> String) -> PathBuf {
@@ -526,7 +539,7 @@ mod tests {
     fn fm_snapshot_kill_a_report_told_again_under_its_name_counts_once_also_in_a_restarted_anchor() {
         let stage = Stage::new();
         let mut drain = stage.open();
-        let report = Report::Turn(Turn::default());
+        let report = Report::Turn(Box::default());
         let tell = |drain: &mut Drain, id: &str| {
             drain.take("anchor", &stage.meta, &report, Some(id)).expect("taken")
         };

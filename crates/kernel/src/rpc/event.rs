@@ -52,6 +52,10 @@ pub enum EventKind {
     Lifecycle,
     /// A turn is in the turns log and could not be written into a snapshot; the one before stands: `{turn, why}`.
     Unsnapped,
+    /// Revivals in a row came to nothing: one in an hour is tried from here on: `{revivals}`.
+    Crashloop,
+    /// It was taken away, and somebody must say what becomes of it: `{why?}`.
+    Asking,
     /// An ended session was put aside.
     Reaped,
     /// A file of the root does not read and was put aside or left alone: `{file, why}`.

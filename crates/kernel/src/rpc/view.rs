@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::drain::Progress;
 use crate::session::{End, Keeper, Meta, Phase, Pulse};
+use crate::settings::Bounds;
 
 /// What can be said about a session in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +39,8 @@ pub enum SessionState {
     Failed,
     /// An anchor found neither worker nor program when it started.
     Orphaned,
+    /// It was taken away, and the root's policy is to ask what becomes of it: `lineage resolve` says so.
+    Asking,
     /// Ended and put aside by `kernel reap`.
     Inactive,
     /// It belongs to another pid namespace or boot of this root, or to nobody known: not to be judged from here.
@@ -57,17 +60,12 @@ impl From<&End> for SessionState {
     }
 }
 
-/// Beats that may be missing before a session counts as idle (30 s at the usual 10) …
-const IDLE: u32 = 3;
-/// … and as hung (90 s).
-const HUNG: u32 = 9;
-
 impl SessionState {
-    /// A live session by the time since its worker's last beat; `period` is the time between two beats.
-    pub fn after(silence: Duration, period: Duration) -> SessionState {
+    /// A live session by the time since its worker's last beat.
+    pub fn after(silence: Duration, bounds: Bounds) -> SessionState {
         match silence {
-            silence if silence >= period * HUNG => SessionState::Hung,
-            silence if silence >= period * IDLE => SessionState::Idle,
+            silence if silence >= bounds.hung => SessionState::Hung,
+            silence if silence >= bounds.idle => SessionState::Idle,
             _ => SessionState::Active,
         }
     }
@@ -98,6 +96,7 @@ impl SessionState {
             SessionState::Died => "died",
             SessionState::Failed => "failed",
             SessionState::Orphaned => "orphaned",
+            SessionState::Asking => "asking",
             SessionState::Inactive => "inactive",
             SessionState::Unknown => "unknown",
         }

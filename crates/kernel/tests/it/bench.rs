@@ -88,7 +88,7 @@ impl Bench {
             program: None,
             worker: None,
             socket: self.layout.worker_sock(&self.name),
-            conversation: None,
+            conversation: Some("conversation-7".to_owned()),
             version: "0.1.0".to_owned(),
             extra: serde_json::Map::default(),
             spec,

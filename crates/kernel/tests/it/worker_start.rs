@@ -83,6 +83,7 @@ fn the_environment_is_exactly_what_was_asked_for_and_the_kernels_names() {
     let found: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
     let meta = bench.meta();
     let (lineage, mark) = (meta.lineage.to_string(), meta.mark());
+    let root = bench.layout.root();
     let expected = BTreeMap::from([
         ("PATH", "/usr/local/bin:/usr/bin:/bin"),
         ("GREETING", "hello"),
@@ -91,6 +92,8 @@ fn the_environment_is_exactly_what_was_asked_for_and_the_kernels_names() {
         ("OSTK_SESSION", &lineage),
         ("OSTK_GENERATION", "1"),
         ("OSTK_MARK", &mark),
+        ("OSTK_SESSION_ROOT", root.to_str().expect("text")),
+        ("OSTK_CONVERSATION", "conversation-7"),
     ]);
     assert_eq!(found, expected);
 }

@@ -253,4 +253,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "tending::tests::nothing_goes_within_a_day_of_a_step",
     },
+    Safeguard {
+        name: "a context never goes backwards",
+        faults: "",
+        file: "crates/model/src/lifecycle.rs",
+        find: "if self.can_transition_to(told) { told } else { self }",
+        replace: "told",
+        package: "netsky-model",
+        target: UNIT,
+        test: "lifecycle::tests::context_use_moves_forward_only_and_may_skip_aging",
+    },
 ];

@@ -23,10 +23,6 @@ impl Run for Args {
         }
         let fields = serde_json::to_value(&session)
             .map_err(|e| Error::new(Kind::Failed, format!("failed to show a session: {e}")))?;
-        let rows = fields.as_object().into_iter().flatten().map(|(key, value)| {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            vec![key.clone(), text]
-        });
-        output::table(&["field", "value"], rows.collect(), "")
+        output::fields(&fields)
     }
 }

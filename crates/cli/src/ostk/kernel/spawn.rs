@@ -37,9 +37,13 @@ pub(crate) struct Args {
     /// Set a variable on top of this environment
     #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// Let the anchor revive it whenever it ends, until it is killed
+    /// Let the anchor bring it back however it ends, until it is killed [default: as `revival_policy` in the root's
+    /// settings says, where it was taken away by a crash, a reboot or a hang]
     #[arg(long)]
     keep: bool,
+    /// Only report its end
+    #[arg(long, conflicts_with = "keep")]
+    no_revive: bool,
     /// Only if this is the newest generation (0: only if there was none)
     #[arg(long, value_name = "N")]
     if_generation: Option<u64>,
@@ -86,7 +90,11 @@ impl Run for Args {
             io: if self.pipes { Io::Pipes } else { TERMINAL },
             runtime: self.runtime,
             model: self.model,
-            keeper: if self.keep { Keeper::Anchor } else { Keeper::Watchdog },
+            keeper: match (self.keep, self.no_revive) {
+                (true, _) => Keeper::Anchor,
+                (_, true) => Keeper::Watchdog,
+                _ => Keeper::Policy,
+            },
             tags: BTreeMap::new(),
         };
         let guard = Guard { if_generation: self.if_generation.map(Generation), request_id: self.request_id };

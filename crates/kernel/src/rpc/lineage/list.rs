@@ -1,9 +1,9 @@
 //! `lineage/list`: the logical identities of the root and where each stands.
 
-use netsky_model::id::{AgentId, Generation, LineageId};
 use serde::{Deserialize, Serialize};
 
-use super::SessionState;
+use super::LineageView;
+use crate::rpc::Method;
 
 /// The lineages of the root.
 #[derive(Debug)]
@@ -13,19 +13,6 @@ pub struct List;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Params {}
 
-/// One lineage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LineageView {
-    /// `<session name>-<8 hex>`.
-    pub id: LineageId,
-    /// The session that carries it.
-    pub session: AgentId,
-    /// The newest generation.
-    pub generation: Generation,
-    /// Where that stands.
-    pub state: SessionState,
-}
-
 /// Lineages, by session name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
@@ -33,7 +20,7 @@ pub struct Answer {
     pub lineages: Vec<LineageView>,
 }
 
-impl super::Method for List {
+impl Method for List {
     const NAME: &'static str = "lineage/list";
     type Params = Params;
     type Answer = Answer;

@@ -1,0 +1,260 @@
+//! Lineages of the real `ostk`: what a program reports of itself, and what becomes of it once it was taken away.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use netsky_disk::process::{Signal, identify, is_alive, signal};
+use netsky_model::process::ProcessId;
+use serde_json::{Value, json};
+
+use crate::ostk::Folder;
+
+/// A program that says which generation it is and which conversation it goes on with.
+const PROGRAM: &str = "echo $OSTK_GENERATION $OSTK_CONVERSATION $GREETING; exec sleep 1000";
+
+impl Folder {
+    fn spawn(&self, name: &str, how: &[&str]) {
+        let spawn = ["kernel", "spawn", name, "--pipes", "--env", "GREETING=hello"];
+        self.ok(&[&spawn[..], how, &["--", "sh", "-c", PROGRAM]].concat());
+    }
+
+    fn report(&self, name: &str, what: &[&str]) -> Value {
+        self.json(&[&["report", "--session", name], what].concat())
+    }
+
+    fn session(&self, name: &str) -> Value {
+        self.json(&["kernel", "show", name])
+    }
+
+    fn process(&self, name: &str, which: &str) -> ProcessId {
+        serde_json::from_value(self.session(name)[which].clone()).expect("a process")
+    }
+
+    fn anchor(&self) -> ProcessId {
+        let pid = self.json(&["status"])["pid"].as_u64().expect("an anchor serves");
+        identify(u32::try_from(pid).expect("a pid")).expect("it lives")
+    }
+
+    /// What a reboot leaves: nobody.
+    fn take_away(&self, names: &[&str]) {
+        let all: Vec<ProcessId> = std::iter::once(self.anchor())
+            .chain(names.iter().flat_map(|name| ["worker", "program"].map(|which| self.process(name, which))))
+            .collect();
+        all.iter().for_each(|one| drop(signal(one, Signal::KILL)));
+        self.until("everybody is gone", |_| !all.iter().any(is_alive));
+    }
+
+    fn settings(&self, text: &str) {
+        std::fs::write(self.dir.path().join(".ostk/settings"), text).expect("written");
+    }
+
+    fn states(&self) -> Value {
+        let sessions = self.json(&["kernel", "ps", "--all"])["sessions"].clone();
+        let states = sessions.as_array().expect("sessions").iter();
+        states.map(|one| (one["name"].as_str().expect("a name").to_owned(), one["state"].clone())).collect()
+    }
+
+    fn drain(&self, name: &str, file: &str) -> PathBuf {
+        let lineage = self.session(name)["lineage"].as_str().expect("one").to_owned();
+        self.dir.path().join(format!(".ostk/drain/{lineage}.{file}"))
+    }
+
+    fn journal(&self, kind: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.dir.path().join(".ostk/journal.jsonl")).expect("reads");
+        let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a row"));
+        rows.filter(|row| row["kind"] == kind).collect()
+    }
+
+    fn says_within(&self, name: &str, line: &str) {
+        self.until(line, |folder| folder.ok(&["logs", name]).lines().any(|said| said == line));
+    }
+}
+
+#[test]
+fn what_a_program_reports_stands_in_ps_in_the_journal_and_in_its_snapshot() {
+    let folder = Folder::new();
+    folder.spawn("agent1", &[]);
+    folder.report("agent1", &["session-id", "conv-1", "--transcript", "/there"]);
+    let turn = r#"{"messages":[{"role":"user","content":"a  b"},{"b":1.0,"a":[]}],"usage":{"input":10,"cost_micros":7}}"#;
+    assert_eq!(folder.report("agent1", &["turn", turn])["turn"], 1);
+    folder.report("agent1", &["intent", "t1", "--tool", "sh", "--input", r#"["ls"]"#]);
+    folder.report("agent1", &["result", "t1", "--failed", "--output", "2"]);
+    assert_eq!(folder.report("agent1", &["context", "71.9%"])["lifecycle"], "aging");
+    assert_eq!(folder.report("agent1", &["context", "12"])["lifecycle"], "aging", "never backwards");
+    folder.report("agent1", &["phase", "waiting for the model"]);
+    let session = folder.session("agent1");
+    for (key, value) in [
+        ("turn", json!(1)),
+        ("context_pct", json!(12)),
+        ("lifecycle", json!("aging")),
+        ("phase", json!("waiting for the model")),
+        ("session_id", json!("conv-1")),
+    ] {
+        assert_eq!(session[key], value, "{key}");
+    }
+    for kind in ["turn", "intent", "result", "session-id", "lifecycle"] {
+        assert_eq!(folder.journal(kind).len(), 1, "{kind}");
+    }
+    let lineage = folder.json(&["lineage", "show", "agent1"]);
+    assert_eq!((&lineage["usage"]["input"], &lineage["messages"]["count"]), (&json!(10), &json!(2)));
+    let text = folder.ok(&["lineage", "show", "agent1", "--snapshot"]);
+    assert!(
+        text.contains(r#"{"role":"user","content":"a  b"},{"b":1.0,"a":[]}"#),
+        "as it was written: {text}"
+    );
+    let snapshot: Value = serde_json::from_str(&text).expect("one object");
+    assert_eq!(snapshot["runtime"]["session_id"], "conv-1");
+    assert_eq!((&snapshot["version"], &snapshot["turn"]), (&json!(2), &json!(1)));
+}
+
+#[test]
+fn a_report_that_does_not_fit_is_refused_in_one_line_and_changes_nothing() {
+    let folder = Folder::new();
+    folder.spawn("agent1", &[]);
+    let before = folder.session("agent1");
+    let refused = |what: &[&str]| folder.refused(&[&["report", "--session", "agent1"], what].concat());
+    assert_eq!(refused(&["context", "101"]).0, 2);
+    assert_eq!(refused(&["turn", "{"]).0, 2);
+    assert_eq!(refused(&["turn", r#"{"mesages":[]}"#]).0, 2);
+    assert_eq!(refused(&["intent", "t1", "--tool", "a\nb"]).0, 2);
+    assert_eq!(refused(&["result", "none"]).0, 3);
+    assert_eq!(refused(&["--if-generation", "7", "turn"]).0, 1);
+    assert_eq!(folder.refused(&["report", "--session", "agent9", "turn"]).0, 3);
+    let nowhere = folder.refused(&["report", "turn"]);
+    assert_eq!(nowhere, (2, "ostk: this runs in no session; name one with --session".to_owned()));
+    for key in ["turn", "lifecycle", "context_pct"] {
+        assert_eq!(folder.session("agent1")[key], before[key]);
+    }
+}
+
+#[test]
+fn a_program_reports_of_the_session_it_runs_in_and_of_its_own_generation() {
+    let folder = Folder::new();
+    // It finds the root by what the kernel gave it, wherever it went.
+    let report = format!("{} report turn", env!("CARGO_BIN_EXE_ostk"));
+    let line = format!("cd /; {report}; OSTK_GENERATION=9 {report} 2>&1; exec sleep 1000");
+    folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "sh", "-c", &line]);
+    folder.says_within("agent1", "agent1 turn 1, healthy");
+    folder.says_within("agent1", "ostk: agent1 is at generation 1, not 9; nothing was done, look again");
+    assert_eq!(folder.session("agent1")["turn"], 1);
+}
+
+#[test]
+fn i8_a_lineage_that_was_taken_away_comes_back_by_itself_where_it_was() {
+    let folder = Folder::new();
+    folder.spawn("agent1", &[]);
+    folder.report("agent1", &["session-id", "conv-1"]);
+    folder.report("agent1", &["turn", r#"{"messages":["a"],"usage":{"input":10}}"#]);
+    folder.report("agent1", &["turn", r#"{"messages":["b"]}"#]);
+    folder.report("agent1", &["intent", "t1", "--tool", "sh"]);
+    folder.report("agent1", &["context", "95"]);
+    let snapshot = std::fs::read(folder.drain("agent1", "json")).expect("reads");
+    folder.take_away(&["agent1"]);
+    // Whoever looks first starts the anchor, under an environment that has nothing of the first one.
+    folder.until("it is back", |folder| folder.states()["agent1"] == "active");
+    folder.says_within("agent1", "2 conv-1 hello");
+    let session = folder.session("agent1");
+    assert_eq!((&session["generation"], &session["turn"]), (&json!(2), &json!(2)));
+    assert_eq!((&session["lifecycle"], &session["unknown"]), (&json!("healthy"), &json!(1)));
+    assert_eq!(std::fs::read(folder.drain("agent1", "json")).expect("reads"), snapshot, "byte for byte");
+    // Nobody repeats the call; whoever finishes a turn has been shown it.
+    assert_eq!(folder.json(&["lineage", "show", "agent1"])["intents"]["t1"]["generation"], 1);
+    folder.report("agent1", &["turn"]);
+    assert_eq!(folder.session("agent1").get("unknown"), None);
+}
+
+#[test]
+fn each_revival_policy_does_what_it_says_after_everybody_was_killed() {
+    let folder = Folder::new();
+    let names = ["asked", "kept", "reported", "returned", "stopped"];
+    folder.ok(&["kernel", "spawn", "returned", "--", "true"]);
+    folder.until("it returned", |folder| folder.states()["returned"] == "exited");
+    folder.spawn("asked", &[]);
+    folder.spawn("kept", &["--keep"]);
+    folder.spawn("reported", &["--no-revive"]);
+    folder.spawn("stopped", &[]);
+    folder.ok(&["kernel", "kill", "stopped"]);
+    let living = ["asked", "kept", "reported"];
+    for (policy, state, stopped) in [("ask", "asking", "stopped"), ("reap", "inactive", "inactive")] {
+        folder.settings(&format!("LIMIT revival_policy {policy}\n"));
+        folder.take_away(&living);
+        let wanted = json!({"asked": state, "kept": "active", "reported": "orphaned", "returned": "exited",
+            "stopped": stopped});
+        folder.until(policy, |folder| folder.states() == wanted);
+        if policy == "ask" {
+            let (code, line) = folder.refused(&["kernel", "spawn", "asked", "--", "true"]);
+            assert!(code == 4 && line.contains("ostk lineage resolve asked-"), "{line}");
+            assert!(!folder.ok(&["kernel", "reap"]).contains("asked"), "nobody decides in passing");
+            // Also of an anchor after that.
+            folder.ok(&["kernel", "shutdown"]);
+            assert_eq!(folder.states()["asked"], "asking");
+            assert_eq!(folder.ok(&["lineage", "resolve", "asked", "--revive"]), "asked generation 2 runs\n");
+            assert_eq!(folder.refused(&["lineage", "resolve", "asked", "--reap"]).0, 4, "it does not wait");
+            folder.spawn("reported", &["--no-revive"]);
+            folder.ok(&["kernel", "spawn", "returned", "--", "true"]);
+            folder.until("it returned", |folder| folder.states()["returned"] == "exited");
+        }
+    }
+    assert_eq!(folder.refused(&["lineage", "resolve", "asked"]).0, 2);
+    assert_eq!(folder.refused(&["lineage", "resolve", "nobody", "--reap"]).0, 3);
+    assert_eq!(folder.states().as_object().expect("states").len(), names.len());
+}
+
+#[test]
+fn fm_rehydrate_corrupt_nothing_starts_until_somebody_has_looked_and_nothing_is_overwritten() {
+    let folder = Folder::new();
+    folder.spawn("agent1", &[]);
+    folder.report("agent1", &["turn"]);
+    let log = folder.drain("agent1", "turns.jsonl");
+    folder.take_away(&["agent1"]);
+    let damaged = std::fs::read_to_string(&log).expect("reads").replace("turn", "torn");
+    std::fs::write(&log, &damaged).expect("writes");
+    std::fs::remove_file(log.with_extension("").with_extension("json")).expect("removed");
+    assert_eq!(folder.states()["agent1"], "asking");
+    assert_eq!(std::fs::read_to_string(&log).expect("reads"), damaged);
+    assert_eq!(folder.refused(&["report", "--session", "agent1", "turn"]).0, 7);
+    assert_eq!(folder.refused(&["lineage", "show", "agent1", "--snapshot"]).0, 7);
+    folder.ok(&["lineage", "resolve", "agent1", "--revive"]);
+    assert_eq!(folder.report("agent1", &["turn"])["turn"], 1);
+    let aside = std::fs::read_dir(log.parent().expect("a folder")).expect("a folder");
+    let aside = aside.filter(|entry| {
+        let name = entry.as_ref().expect("an entry").file_name().into_string().expect("text");
+        name.contains(".turns.jsonl.damaged-")
+    });
+    assert_eq!(aside.count(), 1);
+}
+
+/// The anchor dies in the middle of a report; whoever reports starts the next and tells it again.
+#[test]
+fn fm_snapshot_kill_a_report_that_is_cut_anywhere_counts_once() {
+    for point in ["anchor.drain.logged", "anchor.drain.kept"] {
+        let folder = Folder::new();
+        folder.spawn("agent1", &[]);
+        folder.report("agent1", &["turn"]);
+        folder.ok(&["kernel", "shutdown"]);
+        let log = folder.dir.path().join("hits");
+        let mut serve = folder.command(env!("CARGO_BIN_EXE_ostk"), &["serve"]);
+        serve.env("NETSKY_FAULT", format!("{point}=kill")).env("NETSKY_FAULT_LOG", &log);
+        let mut doomed = serve.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+        folder.until("it serves", |folder| folder.json(&["status"])["pid"] == doomed.id());
+        assert_eq!(folder.report("agent1", &["turn", r#"{"usage":{"input":5}}"#])["turn"], 2, "{point}");
+        assert!(!doomed.wait().expect("ours").success());
+        assert_eq!(std::fs::read_to_string(&log).expect("it was hit").trim(), point);
+        assert_eq!(folder.json(&["lineage", "show", "agent1"])["usage"]["input"], 5, "{point}");
+        assert_eq!(folder.report("agent1", &["turn"])["turn"], 3, "{point}");
+    }
+}
+
+#[test]
+fn a_worker_that_hangs_is_found_and_its_lineage_comes_back() {
+    let folder = Folder::new();
+    let mut spawn =
+        folder.command(env!("CARGO_BIN_EXE_ostk"), &["kernel", "spawn", "agent1", "--pipes", "--"]);
+    spawn.args(["sh", "-c", PROGRAM]).env("OSTK_HEARTBEAT_MS", "40");
+    assert!(spawn.status().expect("it starts").success());
+    let (worker, program) = (folder.process("agent1", "worker"), folder.process("agent1", "program"));
+    signal(&worker, Signal::STOP).expect("ours");
+    folder.until("it is back", |folder| folder.session("agent1")["generation"] == 2);
+    assert!(!is_alive(&worker) && !is_alive(&program));
+    assert_eq!((folder.journal("hung").len(), folder.journal("died").len()), (1, 1));
+}

@@ -1,0 +1,48 @@
+//! `lineage/resolve`: what becomes of a lineage that waits to be told.
+//!
+//! Promise: only one that waits is touched. What could not be read of it stays as evidence, and a revived lineage goes on
+//! from what could.
+
+use std::rc::Rc;
+
+use netsky_model::id::AgentId;
+
+use super::carrier;
+use crate::anchor::state::{Anchor, about, internal, not_found};
+use crate::anchor::{reap, spawn};
+use crate::drain::{Drain, DrainError};
+use crate::rpc::lineage::resolve::{Action, Params};
+use crate::rpc::{Refusal, RefusalKind, SessionState, SessionView};
+
+pub(in crate::anchor) async fn resolve(anchor: &Rc<Anchor>, params: Params) -> Result<SessionView, Refusal> {
+    let Params { id, action, guard } = params;
+    let name = carrier(anchor, &id)?;
+    let session = anchor.view(&name)?;
+    if guard.if_generation.is_some_and(|said| said != session.generation) {
+        let message = format!("{id} is at generation {}", session.generation);
+        return Err(Refusal::new(RefusalKind::StaleGeneration, message));
+    }
+    if session.state != SessionState::Asking {
+        let message = format!("{id} does not wait to be told: {name} is {}", session.state);
+        return Err(Refusal::new(RefusalKind::Refused, message));
+    }
+    let meta = anchor.entry(&name, |entry| entry.meta.clone()).ok_or_else(|| not_found(&name))?;
+    if action == Action::Reap {
+        reap::put_aside(anchor, &about(&meta))?;
+        return anchor.view(&name);
+    }
+    if let Err(DrainError::Damaged { .. }) = anchor.drain(&id, |_| ()) {
+        Drain::set_aside(&anchor.layout, &id).map_err(internal)?;
+    }
+    asking(anchor, &name, false);
+    let started = spawn::revived(anchor, meta.spec, meta.generation).await;
+    // What did not start waits again: nobody else brings it back.
+    started.inspect_err(|_| asking(anchor, &name, true))
+}
+
+fn asking(anchor: &Anchor, name: &AgentId, asking: bool) {
+    anchor.entry(name, |entry| {
+        entry.asking = asking;
+        entry.revivals = 0;
+    });
+}
