@@ -10,6 +10,8 @@ use netsky_disk::Error;
 use netsky_model::chain::GENESIS;
 use netsky_model::id::{Generation, LineageId};
 
+pub use crate::heads::Findings;
+use crate::heads::Judge;
 use crate::journal::{BadRow, parse};
 use crate::rpc::Event;
 
@@ -24,6 +26,17 @@ pub struct Audit {
     pub torn: bool,
     /// A line of a later format: it and what follows it were left alone.
     pub newer: Option<u64>,
+    /// The newest row's number.
+    pub head: u64,
+    /// What its heads say that it does not.
+    pub heads: Findings,
+}
+
+impl Audit {
+    /// Whether a row was changed, dropped, added or moved.
+    pub fn is_damage(&self) -> bool {
+        !self.broken.is_empty() || self.heads.is_damage()
+    }
 }
 
 /// Reads the journal at `path`, showing each row with its line; none if there is no journal.
@@ -32,9 +45,15 @@ pub struct Audit {
 /// The file cannot be read.
 pub fn journal(path: &Path, mut visit: impl FnMut(u64, Event)) -> Result<Option<Audit>, Error> {
     let failed = |e| Error::new("read", path, e);
+    // Before the rows, which may be growing.
+    let mut judge = Judge::open(path.parent().unwrap_or(path))?;
     let file = match netsky_disk::fs::open_to_read(path) {
-        Err(e) if e.is_not_found() => return Ok(None),
-        opened => opened?,
+        Err(e) if e.is_not_found() => None,
+        opened => Some(opened?),
+    };
+    let Some(file) = file else {
+        let heads = judge.end(0);
+        return Ok((heads != Findings::default()).then(|| Audit { heads, ..Audit::default() }));
     };
     let (mut audit, mut prev, mut seq) = (Audit::default(), GENESIS.to_owned(), 0);
     let (mut lines, mut line) = (BufReader::new(file), Vec::new());
@@ -49,6 +68,7 @@ pub fn journal(path: &Path, mut visit: impl FnMut(u64, Event)) -> Result<Option<
                 if row.prev != prev || !row.holds || row.event.seq != seq + 1 {
                     audit.broken.push(audit.rows);
                 }
+                judge.row(row.event.seq, &row.hash);
                 (prev, seq) = (row.hash, row.event.seq);
                 visit(audit.rows, row.event);
             }
@@ -59,6 +79,11 @@ pub fn journal(path: &Path, mut visit: impl FnMut(u64, Event)) -> Result<Option<
             Err(BadRow::Malformed) => audit.broken.push(audit.rows),
         }
         line.clear();
+    }
+    audit.head = seq;
+    // Of a later format nobody here knows how far it goes.
+    if audit.newer.is_none() {
+        audit.heads = judge.end(seq);
     }
     Ok(Some(audit))
 }
@@ -80,11 +105,89 @@ mod tests {
         let path = folder.path().join("root").join("journal.jsonl");
         netsky_disk::fs::Dir::create(path.parent().expect("it has one")).expect("made");
         let (mut journal, _) = Journal::open(&path, |_| {}).expect("opens");
+        journal.begin(1, false);
         for n in 0..rows {
             let data = serde_json::json!({ "n": n });
             journal.commit(Draft { kind: EventKind::AnchorStarted, about: None, data }).expect("room");
         }
         (folder, path)
+    }
+
+    /// What was found after a change of the file by somebody who is not its anchor.
+    fn after(rows: u64, change: impl FnOnce(Vec<String>) -> Vec<String>) -> Audit {
+        let (_folder, path) = written(rows);
+        let text = std::fs::read_to_string(&path).expect("reads");
+        let lines = change(text.lines().map(str::to_owned).collect());
+        std::fs::write(&path, lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+            .expect("writes");
+        audit(&path).0
+    }
+
+    /// The same rows, chained anew: what somebody writes who knows the format.
+    fn forged(lines: &[String]) -> Vec<String> {
+        let mut prev = GENESIS.to_owned();
+        let forge = |line: &String| {
+            let (object, _) = line.split_once(r#","prev":"#).expect("a row");
+            let (line, hash) = netsky_model::chain::link(&format!("{object}}}"), &prev);
+            prev = hash;
+            String::from_utf8(line).expect("text")
+        };
+        lines.iter().map(forge).collect()
+    }
+
+    #[test]
+    fn i5_a_dropped_end_a_rewritten_chain_and_a_lost_journal_show_by_the_heads() {
+        let untouched = after(5, |lines| lines);
+        assert!(!untouched.is_damage() && untouched.heads.heads == 1, "{untouched:?}");
+        // The end is gone, one row or all of them.
+        for left in [4, 1, 0] {
+            let audit = after(5, |lines| lines[..left].to_vec());
+            assert_eq!((audit.broken, audit.heads.cut), (vec![], Some(5)), "{left}");
+        }
+        // A row was changed, dropped, moved or added, and everything behind it chained anew.
+        let changed = |lines: Vec<String>| {
+            forged(&lines.iter().map(|line| line.replace(r#""n":1"#, r#""n":7"#)).collect::<Vec<_>>())
+        };
+        let audit = after(5, changed);
+        assert_eq!((audit.broken, audit.heads.rewritten), (vec![], vec![5]));
+        // Over a head that is synced, far from the end.
+        let audit = after(1_500, |lines| forged(&changed(lines)));
+        assert_eq!(audit.heads.rewritten, [1_000, 1_500]);
+    }
+
+    #[test]
+    fn i5_heads_that_were_changed_or_lost_their_key_show() {
+        let (_folder, path) = written(3);
+        let heads = path.parent().expect("it has one").join("heads");
+        for (name, bytes) in [("last", &b"{}"[..]), ("heads.jsonl", b"{}\n"), ("key", b"short")] {
+            let before = std::fs::read(heads.join(name)).expect("reads");
+            std::fs::write(heads.join(name), bytes).expect("writes");
+            assert_eq!(audit(&path).0.heads.unread.len(), 1, "{name}");
+            std::fs::write(heads.join(name), before).expect("writes");
+        }
+        assert!(!audit(&path).0.is_damage());
+        // Made up by somebody without the key.
+        let said = std::fs::read_to_string(heads.join("last")).expect("reads");
+        std::fs::write(heads.join("last"), said.replace(r#""seq":3"#, r#""seq":2"#)).expect("writes");
+        assert!(audit(&path).0.is_damage());
+    }
+
+    #[test]
+    fn what_went_with_the_power_is_no_damage_and_what_was_said_is_not_said_for_ever() {
+        let (_folder, path) = written(3);
+        let text = std::fs::read_to_string(&path).expect("reads");
+        let two: Vec<&str> = text.lines().take(2).collect();
+        std::fs::write(&path, format!("{}\n", two.join("\n"))).expect("writes");
+        assert_eq!(audit(&path).0.heads.cut, Some(3));
+        // The next anchor says so in a row of its own, and counts anew.
+        let (mut journal, chain) = Journal::open(&path, |_| {}).expect("opens");
+        assert_eq!(chain.heads.cut, Some(3));
+        journal.begin(2, chain.heads.is_damage());
+        journal
+            .commit(Draft { kind: EventKind::AnchorStarted, about: None, data: serde_json::json!({}) })
+            .expect("room");
+        drop(journal);
+        assert!(!audit(&path).0.is_damage());
     }
 
     fn audit(path: &Path) -> (Audit, Vec<u64>) {
@@ -100,7 +203,8 @@ mod tests {
         let torn = [&whole[..], br#"{"v":1,"seq":3"#].concat();
         std::fs::write(&path, &torn).expect("writes");
         let (audit, lines) = audit(&path);
-        assert_eq!(audit, Audit { rows: 2, broken: vec![], torn: true, newer: None });
+        let heads = Findings { heads: 1, ..Findings::default() };
+        assert_eq!(audit, Audit { rows: 2, torn: true, head: 2, heads, ..Audit::default() });
         assert_eq!(lines, [1, 2]);
         assert_eq!(std::fs::read(&path).expect("reads"), torn);
     }
@@ -135,6 +239,6 @@ mod tests {
         let mut text = std::fs::read_to_string(&path).expect("reads");
         text.push_str("{\"v\":2,\"anything\":1}\n");
         std::fs::write(&path, text).expect("writes");
-        assert_eq!(audit(&path).0, Audit { rows: 2, broken: vec![], torn: false, newer: Some(2) });
+        assert_eq!(audit(&path).0, Audit { rows: 2, newer: Some(2), head: 1, ..Audit::default() });
     }
 }

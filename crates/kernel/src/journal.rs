@@ -24,6 +24,7 @@ use netsky_model::id::{AgentId, Generation, LineageId};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::heads::{Findings, Heads, Judge};
 use crate::log::say;
 use crate::rpc::subscribe::LAG;
 use crate::rpc::{Event, EventKind};
@@ -92,6 +93,8 @@ pub(crate) struct Chain {
     pub(crate) rows: u64,
     /// Line numbers (from 1) that do not parse or do not follow from the line before.
     pub(crate) broken: Vec<u64>,
+    /// What its heads say that it does not.
+    pub(crate) heads: Findings,
 }
 
 /// The open journal.
@@ -100,6 +103,8 @@ pub(crate) struct Journal {
     /// Its folder, whatever has the path of that by now.
     folder: Dir,
     file: Lines,
+    /// How far it went, told beside it; none before it is written to, and where that cannot be told.
+    heads: Option<Heads>,
     /// A write failed and may have left half a line.
     torn: bool,
     /// Why the last row could not be synced; there is no other after it.
@@ -122,11 +127,14 @@ impl Journal {
     /// Opens the journal, repairs a torn tail, and shows every row to `visit` in order.
     pub(crate) fn open(path: &Path, mut visit: impl FnMut(Event)) -> Result<(Journal, Chain), JournalError> {
         let folder = Dir::open(path.parent().unwrap_or(path))?;
+        // Before the rows: what it says of them is in there by then.
+        let mut judge = Judge::open(folder.path())?;
         let file = open_lines(&folder, path)?;
         let mut journal = Journal {
             path: path.to_owned(),
             folder,
             file,
+            heads: None,
             torn: false,
             unsynced: None,
             epoch: 0,
@@ -157,6 +165,7 @@ impl Journal {
                     if row.prev != journal.hash || !row.holds || row.event.seq <= journal.seq {
                         chain.broken.push(chain.rows);
                     }
+                    judge.row(row.event.seq, &row.hash);
                     journal.hash = row.hash;
                     journal.remember(row.event.seq.max(journal.seq), at);
                     visit(row.event);
@@ -167,12 +176,37 @@ impl Journal {
                 Err(BadRow::Malformed) => chain.broken.push(chain.rows),
             }
         }
+        chain.heads = judge.end(journal.seq);
         Ok((journal, chain))
     }
 
-    /// From now on rows bear this epoch.
-    pub(crate) fn begin(&mut self, epoch: u64) {
+    /// From now on rows bear this epoch, and its heads are kept; `anew` where those before do not match.
+    pub(crate) fn begin(&mut self, epoch: u64, anew: bool) {
         self.epoch = epoch;
+        match Heads::open(&self.folder) {
+            Ok(heads) => self.heads = Some(heads),
+            Err(error) => say!("the journal's heads are not kept: {error}"),
+        }
+        self.keep_head(anew);
+    }
+
+    /// Keeps a head of the newest row, which is synced first.
+    pub(crate) fn keep_head(&mut self, anew: bool) {
+        if self.heads.is_none() {
+            return;
+        }
+        let synced = self.is_sound().map_err(|error| error.to_string());
+        let synced = synced.and_then(|()| self.file.sync().map_err(|error| error.to_string()));
+        if let Err(why) = &synced {
+            self.unsynced = Some(why.clone());
+        }
+        let kept = synced.and_then(|()| match &mut self.heads {
+            Some(heads) => heads.keep(self.seq, &self.hash, anew).map_err(|error| error.to_string()),
+            None => Ok(()),
+        });
+        if let Err(why) = kept {
+            say!("a head of the journal was not kept: {why}");
+        }
     }
 
     /// The newest row's number.
@@ -247,6 +281,12 @@ impl Journal {
         self.len += line.len() as u64 + 1;
         self.hash = hash;
         self.remember(event.seq, at);
+        if let Some(Err(error)) = self.heads.as_ref().map(|heads| heads.newest(self.seq, &self.hash)) {
+            say!("how far the journal is was not told: {error}");
+        }
+        if Heads::is_due(self.seq) {
+            self.keep_head(false);
+        }
         let event = Rc::new(event);
         if self.recent.len() == LAG {
             self.recent.pop_front();
@@ -393,13 +433,13 @@ mod tests {
         let path = in_own_folder(&folder);
         let (mut journal, chain, rows) = open(&path);
         assert_eq!((chain, rows.len()), (Chain::default(), 0));
-        journal.begin(4);
+        journal.begin(4, false);
         for n in 0..3 {
             journal.commit(draft(n)).expect("room");
         }
         drop(journal);
         let (mut journal, chain, rows) = open(&path);
-        assert_eq!(chain, Chain { rows: 3, broken: vec![] });
+        assert_eq!((chain.rows, chain.broken, chain.heads.is_damage()), (3, vec![], false));
         assert_eq!(
             rows.iter().map(|event| (event.seq, event.epoch)).collect::<Vec<_>>(),
             [(1, 4), (2, 4), (3, 4)]
@@ -420,7 +460,7 @@ mod tests {
         let mut file = File::options().append(true).open(&path).expect("opens");
         file.write_all(br#"{"v":1,"seq":2,"ts":"20"#).expect("writes");
         let (mut journal, chain, _) = open(&path);
-        assert_eq!(chain, Chain { rows: 1, broken: vec![] });
+        assert_eq!(chain, Chain { rows: 1, ..Chain::default() });
         journal.commit(draft(2)).expect("room");
         drop(journal);
         let (_, chain, rows) = open(&path);

@@ -14,6 +14,7 @@ pub mod worker;
 pub mod worker_client;
 
 mod files;
+mod heads;
 mod journal;
 mod lines;
 mod log;

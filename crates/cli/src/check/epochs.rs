@@ -32,6 +32,15 @@ fn chain(kernel: &Kernel, verdict: &mut Verdict) {
     for broken in &audit.broken {
         verdict.broken(line(*broken), "does not follow from the row before");
     }
+    for row in &audit.heads.rewritten {
+        verdict.broken(JOURNAL, format!("row {row} is not the one that its head was kept of"));
+    }
+    if let Some(cut) = audit.heads.cut {
+        verdict.broken(JOURNAL, format!("ends at row {}, and went up to row {cut}", audit.head));
+    }
+    for file in &audit.heads.unread {
+        verdict.broken(JOURNAL, format!("has heads that do not read, or were changed: {file}"));
+    }
     if audit.torn {
         verdict.note(JOURNAL, "its last line has no end: torn, or being written");
     }

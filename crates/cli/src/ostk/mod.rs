@@ -9,10 +9,12 @@ use crate::error::Error;
 use crate::run::{Program, Run, verbs};
 
 mod attach;
+mod journal;
 mod kernel;
 mod lineage;
 mod logs;
 mod reach;
+mod recall;
 mod report;
 mod serve;
 mod status;
@@ -42,6 +44,9 @@ verbs! {
         Logs(logs::Args),
         #[command(subcommand)]
         Lineage(lineage::Verb),
+        #[command(subcommand)]
+        Journal(journal::Verb),
+        Recall(recall::Args),
         Report(report::Args),
         Status(status::Args),
     }

@@ -27,6 +27,7 @@ mod few_files;
 mod full_disk;
 mod hostile;
 mod identity;
+mod journal;
 mod kill_points;
 mod large_inbox;
 mod lineages;

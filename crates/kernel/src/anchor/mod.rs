@@ -11,6 +11,7 @@
 //! In the order of a reader's need:
 mod adopt; // sessions that were there before this anchor
 mod answers; // `request_id`: said twice is done once
+mod arrivals; // who came to stay
 mod dispatch; // from a line to a method
 mod fold; // what workers wrote down while no anchor listened
 mod hello;

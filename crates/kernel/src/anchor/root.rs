@@ -53,7 +53,7 @@ pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
     let mut recall = Recall::default();
     let (mut journal, chain) = Journal::open(&layout.journal(), |event| recall.fold(&event))?;
     let epoch = netsky_disk::state::next_epoch(layout.epoch(ROLE), recall.epoch())?;
-    journal.begin(epoch);
+    journal.begin(epoch, chain.heads.is_damage());
     let me = netsky_disk::process::identity()?;
     let id = netsky_disk::random::short();
     let version = env!("CARGO_PKG_VERSION");

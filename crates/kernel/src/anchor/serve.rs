@@ -220,6 +220,8 @@ impl Connection {
 
     fn subscribe(&mut self, params: Value) -> Result<Value, Refusal> {
         let params = dispatch::params_of::<subscribe::Subscribe>(params)?;
+        // Its row first: who follows from now on does not meet itself.
+        self.anchor.arrived(self.caller.as_ref());
         let head = self.anchor.journal(|journal| journal.head());
         self.subscription = Some(Subscription::new(params, head));
         dispatch::result_of::<subscribe::Subscribe>(&subscribe::Answer { head })

@@ -46,6 +46,7 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
     }
     let data = serde_json::json!({"all": params.all, "ended": answer.ended, "left": answer.left});
     anchor.observe(EventKind::AnchorStopped, None, data);
+    anchor.journal(|journal| journal.keep_head(false));
     answer
 }
 

@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::answers::InFlight;
+use super::arrivals::Arrivals;
 use super::recall::Recall;
 use super::root::Claim;
 use super::table::{Entry, Life};
@@ -42,6 +43,8 @@ pub(super) struct Anchor {
     /// Time between two heartbeats of a worker.
     pub(super) period: Duration,
     pub(super) in_flight: InFlight,
+    /// Of clients.
+    pub(super) arrivals: RefCell<Arrivals>,
     /// Held while a session is brought back.
     pub(super) reviving: Semaphore,
     state: RefCell<State>,
@@ -83,6 +86,7 @@ impl Anchor {
             me,
             period: crate::start::heartbeat_period(),
             in_flight: InFlight::default(),
+            arrivals: RefCell::new(Arrivals::new()),
             reviving: Semaphore::new(super::revive::AT_ONCE),
             state: RefCell::new(State { journal, recall, table: BTreeMap::new() }),
             settings: Cell::new(Settings::usual(crate::start::heartbeat_period())),
@@ -117,6 +121,12 @@ impl Anchor {
     pub(super) fn log_started(&self) {
         let data = json!({"anchor_id": self.id, "version": env!("CARGO_PKG_VERSION"), "pid": self.me.pid});
         self.observe(EventKind::AnchorStarted, None, data);
+        let heads = &self.chain.heads;
+        if heads.is_damage() {
+            let data = json!({"file": "journal.jsonl", "why": "it is not what its heads say", "cut": heads.cut,
+                "rewritten": heads.rewritten, "unread": heads.unread});
+            self.observe(EventKind::Damaged, None, data);
+        }
         if !self.chain.broken.is_empty() {
             let why = format!(
                 "{} of {} rows do not follow from the one before",

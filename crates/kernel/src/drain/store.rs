@@ -497,6 +497,11 @@ mod tests {
         let stage = Stage::new();
         let mut drain = stage.open();
         ["a", "b"].iter().for_each(|text| drop(stage.turn(&mut drain, text)));
+        let turn = |name| match snapshot::parse(&std::fs::read(stage.file(name)).expect("reads")) {
+            Ok(Read::Whole(snapshot)) => snapshot.turn,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((turn(current), turn(previous)), (2, 1));
         // Killed after the row; killed after the one before was kept.
         std::fs::rename(stage.file(previous), stage.file(current)).expect("moved");
         assert_eq!(stage.open().state(), drain.state());

@@ -62,6 +62,8 @@ pub enum EventKind {
     Damaged,
     /// A call with a `request_id` was answered: `{request_id, method, session, result|error}`. Synced before the answer.
     Answer,
+    /// A client came to stay: it follows the journal: `{pid?}`. Of many in one second the rest is a count: `{more}`.
+    Arrived,
     /// Not in the journal: rows `from..=to` were not pushed to a slow subscriber, who reads them by `since`.
     Gap,
     /// A kind of a later program.
@@ -70,6 +72,70 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// Every kind that stands in a journal, in the order of a life.
+    pub const ALL: [EventKind; 26] = [
+        EventKind::AnchorStarted,
+        EventKind::AnchorStopped,
+        EventKind::Spawn,
+        EventKind::Started,
+        EventKind::Failed,
+        EventKind::Adopted,
+        EventKind::Kill,
+        EventKind::KillAsked,
+        EventKind::Exited,
+        EventKind::Died,
+        EventKind::Orphaned,
+        EventKind::Hung,
+        EventKind::Recovered,
+        EventKind::Revive,
+        EventKind::Turn,
+        EventKind::Intent,
+        EventKind::Result,
+        EventKind::SessionId,
+        EventKind::Lifecycle,
+        EventKind::Unsnapped,
+        EventKind::Crashloop,
+        EventKind::Asking,
+        EventKind::Reaped,
+        EventKind::Damaged,
+        EventKind::Answer,
+        EventKind::Arrived,
+    ];
+
+    /// The word that stands in JSON and on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            EventKind::AnchorStarted => "anchor-started",
+            EventKind::AnchorStopped => "anchor-stopped",
+            EventKind::Spawn => "spawn",
+            EventKind::Started => "started",
+            EventKind::Failed => "failed",
+            EventKind::Adopted => "adopted",
+            EventKind::Kill => "kill",
+            EventKind::KillAsked => "kill-asked",
+            EventKind::Exited => "exited",
+            EventKind::Died => "died",
+            EventKind::Orphaned => "orphaned",
+            EventKind::Hung => "hung",
+            EventKind::Recovered => "recovered",
+            EventKind::Revive => "revive",
+            EventKind::Turn => "turn",
+            EventKind::Intent => "intent",
+            EventKind::Result => "result",
+            EventKind::SessionId => "session-id",
+            EventKind::Lifecycle => "lifecycle",
+            EventKind::Unsnapped => "unsnapped",
+            EventKind::Crashloop => "crashloop",
+            EventKind::Asking => "asking",
+            EventKind::Reaped => "reaped",
+            EventKind::Damaged => "damaged",
+            EventKind::Answer => "answer",
+            EventKind::Arrived => "arrived",
+            EventKind::Gap => "gap",
+            EventKind::Unknown => "unknown",
+        }
+    }
+
     /// Whether a row of this kind is synced before its effect.
     pub fn durable(self) -> bool {
         matches!(self, EventKind::Spawn | EventKind::Kill | EventKind::Answer)
@@ -105,5 +171,21 @@ impl Event {
     /// Whether a session came to its end with it.
     pub fn is_end(&self) -> bool {
         matches!(self.kind, EventKind::Exited | EventKind::Died | EventKind::Orphaned | EventKind::Failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_the_word_that_stands_in_the_journal() {
+        for kind in EventKind::ALL {
+            assert_eq!(serde_json::to_value(kind).expect("plain"), kind.word());
+            assert_eq!(serde_json::from_value::<EventKind>(kind.word().into()).expect("known"), kind);
+        }
+        // One that is missing above is not printed twice either: the words are all different.
+        let words: std::collections::BTreeSet<_> = EventKind::ALL.map(EventKind::word).into();
+        assert_eq!(words.len(), EventKind::ALL.len());
     }
 }

@@ -1,0 +1,66 @@
+//! `ostk journal verify`: whether anybody touched the journal.
+
+use netsky_disk::layout::KernelLayout;
+use netsky_kernel::audit::{self, Audit, Findings};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::output;
+use crate::run::Run;
+
+/// Lines that are named; the JSON names all.
+const NAMED: usize = 8;
+
+/// See whether every row is there as the anchors wrote it
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let path = KernelLayout::new(cx.kernel_root()?).journal();
+        let audit = audit::journal(&path, |_, _| {})?;
+        let none = || Error::new(Kind::NotFound, format!("no journal at {}", path.display()));
+        let audit = audit.ok_or_else(none)?;
+        let Audit { rows, broken, torn, newer, head, heads } = &audit;
+        if cx.json {
+            let Findings { heads, rewritten, cut, unsynced, unread } = heads;
+            output::json(&json!({
+                "rows": rows, "head": head, "heads": heads, "broken": broken, "rewritten": rewritten, "cut": cut,
+                "unsynced": unsynced, "unread": unread, "torn": torn, "newer": newer, "whole": !audit.is_damage(),
+            }))?;
+        } else {
+            said(&audit).iter().try_for_each(|line| output::say(line))?;
+        }
+        if audit.is_damage() {
+            return Err(Error::new(Kind::Damaged, format!("{} is not as it was written", path.display()))
+                .hint("it was left as it is"));
+        }
+        Ok(())
+    }
+}
+
+fn said(audit: &Audit) -> Vec<String> {
+    let Audit { rows, broken, torn, newer, head, heads } = audit;
+    let mut said = vec![format!("{rows} rows up to {head}, {} keyed heads held against them", heads.heads)];
+    let named = |numbers: &[u64]| {
+        let names: Vec<String> = numbers.iter().take(NAMED).map(u64::to_string).collect();
+        let more = numbers.len().saturating_sub(NAMED);
+        if more > 0 { format!("{} and {more} more", names.join(", ")) } else { names.join(", ") }
+    };
+    if !broken.is_empty() {
+        said.push(format!("lines that do not parse or do not follow from the one before: {}", named(broken)));
+    }
+    if !heads.rewritten.is_empty() {
+        said.push(format!("rows whose hash is another than it was: {}", named(&heads.rewritten)));
+    }
+    said.extend(heads.cut.map(|cut| format!("rows behind {head} are gone: there were rows up to {cut}")));
+    let power = |cut| format!("rows behind {head}, up to {cut}, went with the power before they were synced");
+    said.extend(heads.unsynced.map(power));
+    said.extend(heads.unread.iter().map(|file| format!("{file} does not read, or was changed")));
+    said.extend(torn.then(|| "the last line has no end: it is being written, or was torn".to_owned()));
+    let newer =
+        newer.map(|line| format!("line {line} is of a later format; it and what follows were left alone"));
+    said.extend(newer);
+    said
+}

@@ -1,0 +1,137 @@
+//! The journal of the real `ostk`: read, followed, and held against its heads.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{ChildStdout, Stdio};
+
+use netsky_disk::process::is_alive;
+use serde_json::{Value, json};
+
+use crate::ostk::Folder;
+
+impl Folder {
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(".ostk").join(name)
+    }
+
+    /// A life of a session, and the anchor's end.
+    fn some_rows(&self) {
+        self.ok(&["kernel", "spawn", "agent1", "--", "sleep", "1000"]);
+        self.ok(&["kernel", "kill", "agent1"]);
+        self.ok(&["kernel", "shutdown"]);
+    }
+
+    fn change(&self, change: impl FnOnce(Vec<&str>) -> String) {
+        let text = std::fs::read_to_string(self.file("journal.jsonl")).expect("reads");
+        std::fs::write(self.file("journal.jsonl"), change(text.lines().collect())).expect("writes");
+    }
+
+    /// Exit code and what was found.
+    fn verify(&self) -> (Option<i32>, Value) {
+        let output = self.run(&["journal", "verify", "--json"]);
+        (output.status.code(), serde_json::from_slice(&output.stdout).expect("one object"))
+    }
+}
+
+/// What somebody does to the lines of a journal.
+type Change = fn(Vec<&str>) -> String;
+
+fn joined(lines: Vec<&str>) -> String {
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn i5_verify_finds_a_changed_a_dropped_a_moved_row_and_a_dropped_end() {
+    let folder = Folder::new();
+    folder.some_rows();
+    let whole = std::fs::read_to_string(folder.file("journal.jsonl")).expect("reads");
+    let (code, found) = folder.verify();
+    assert_eq!((code, &found["whole"], &found["cut"]), (Some(0), &json!(true), &Value::Null));
+    let rows = whole.lines().count();
+    assert_eq!((&found["rows"], &found["head"]), (&json!(rows), &json!(rows)));
+    let changes: [(&str, Value, Change); 4] = [
+        ("broken", json!([2]), |lines| joined(lines).replace(r#""keeper":"policy""#, r#""keeper":"anchor""#)),
+        ("broken", json!([3]), |mut lines| {
+            lines.remove(2);
+            joined(lines)
+        }),
+        ("broken", json!([3, 4, 5]), |mut lines| {
+            lines.swap(2, 3);
+            joined(lines)
+        }),
+        ("cut", json!(rows), |mut lines| {
+            lines.pop();
+            joined(lines)
+        }),
+    ];
+    for (what, wanted, change) in changes {
+        folder.change(change);
+        let (code, found) = folder.verify();
+        assert_eq!((code, &found[what], &found["whole"]), (Some(7), &wanted, &json!(false)), "{found}");
+        std::fs::write(folder.file("journal.jsonl"), &whole).expect("writes");
+    }
+    std::fs::remove_file(folder.file("journal.jsonl")).expect("removed");
+    assert_eq!(folder.verify().1["cut"], json!(rows));
+    // The next anchor says so, once, and counts anew.
+    folder.ok(&["kernel", "spawn", "agent2", "--", "true"]);
+    assert_eq!(folder.verify().0, Some(0));
+    assert!(folder.ok(&["recall", "@damaged"]).contains(&format!("\"cut\":{rows}")));
+}
+
+#[test]
+fn the_newest_rows_are_printed_and_what_comes_is_followed() {
+    let folder = Folder::new();
+    let nothing =
+        "ostk: no journal at $PWD/.ostk/journal.jsonl; the first session or `ostk serve` begins one";
+    assert_eq!(folder.refused(&["journal", "tail"]), (3, nothing.to_owned()));
+    folder.some_rows();
+    let all = folder.ok(&["journal", "tail"]);
+    let last: Vec<&str> = all.lines().rev().take(2).collect();
+    assert_eq!(folder.ok(&["journal", "tail", "-n", "2"]).lines().rev().collect::<Vec<_>>(), last);
+    let behind = folder.ok(&["journal", "tail", "--since", "3"]);
+    assert!(behind.starts_with("4 "), "{behind}");
+    assert_eq!(folder.ok(&["journal", "tail", "--since", "2999-01-01T00:00:00Z"]), "");
+
+    let mut follow = folder.command(env!("CARGO_BIN_EXE_ostk"), &["journal", "tail", "-f", "-n", "1"]);
+    let mut follow = follow.stdout(Stdio::piped()).spawn().expect("it starts");
+    let id = netsky_disk::process::identify(follow.id()).expect("it runs");
+    let mut lines = BufReader::new(follow.stdout.take().expect("a pipe"));
+    let next = |lines: &mut BufReader<ChildStdout>| {
+        let mut line = String::new();
+        lines.read_line(&mut line).expect("reads");
+        line
+    };
+    assert!(next(&mut lines).contains(" anchor-stopped "));
+    folder.ok(&["kernel", "spawn", "agent7", "--", "sleep", "1000"]);
+    let seen: Vec<String> = (0..3).map(|_| next(&mut lines)).collect();
+    for (line, kind) in seen.iter().zip([" anchor-started ", " spawn agent7.g1 ", " started agent7.g1 "]) {
+        assert!(line.contains(kind), "{seen:?}");
+    }
+    // Whoever reads goes away, and so does it.
+    drop(lines);
+    folder.until("it ends", |_| !is_alive(&id) || follow.try_wait().expect("ours").is_some());
+}
+
+#[test]
+fn recall_tells_of_one_kind_and_who_arrived() {
+    let folder = Folder::new();
+    folder.some_rows();
+    assert_eq!(folder.ok(&["recall", "@kill"]).lines().count(), 1);
+    assert_eq!(folder.json(&["recall", "@exited"])["session"], "agent1");
+    assert!(
+        folder.ok(&["recall", "@arrived"]).contains(" started agent1.g1 "),
+        "an agent arrives when it starts"
+    );
+    let (code, line) = folder.refused(&["recall", "@nobody"]);
+    assert!(code == 2 && line.contains("@arrived") && line.contains("@lifecycle"), "{line}");
+}
+
+#[test]
+fn a10_what_programs_call_themselves_drives_no_terminal() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent1", "--runtime", "\u{1b}[31mred\u{9b}", "--", "true"]);
+    for args in [&["journal", "tail"][..], &["journal", "tail", "--json"], &["recall", "@spawn"]] {
+        let text = folder.ok(args);
+        assert!(text.contains("red") && !text.contains(['\u{1b}', '\u{9b}']), "{text:?}");
+    }
+}

@@ -1,0 +1,77 @@
+//! Who came to stay: a row for each client that begins to follow the journal.
+//!
+//! Promise: arrivals are rows of the journal and stand nowhere else. A flood of clients costs [`A_SECOND`] rows a second and
+//! one that counts the rest.
+
+use std::time::Duration;
+
+use netsky_model::process::ProcessId;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::state::Anchor;
+use crate::rpc::EventKind;
+
+/// Rows of arrivals within a second.
+const A_SECOND: u32 = 10;
+
+/// Arrivals of the second that runs.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    began: Instant,
+    told: u32,
+    more: u64,
+}
+
+impl Arrivals {
+    pub(super) fn new() -> Arrivals {
+        Arrivals { began: Instant::now(), told: 0, more: 0 }
+    }
+
+    /// Whether this one gets a row, and how many before it got none.
+    fn one(&mut self, now: Instant) -> (bool, u64) {
+        let mut before = 0;
+        if now.saturating_duration_since(self.began) >= Duration::from_secs(1) {
+            before = self.more;
+            *self = Arrivals { began: now, told: 0, more: 0 };
+        }
+        let told = self.told < A_SECOND;
+        self.told += u32::from(told);
+        self.more += u64::from(!told);
+        (told, before)
+    }
+}
+
+impl Anchor {
+    /// Writes down that a client came to stay.
+    pub(super) fn arrived(&self, client: Option<&ProcessId>) {
+        let (told, before) = self.arrivals.borrow_mut().one(Instant::now());
+        if before > 0 {
+            self.observe(EventKind::Arrived, None, json!({"more": before}));
+        }
+        if told {
+            self.observe(EventKind::Arrived, None, json!({"pid": client.map(|client| client.pid)}));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a12_a_flood_of_clients_costs_a_bounded_number_of_rows_and_nobody_goes_uncounted() {
+        let mut arrivals = Arrivals::new();
+        let began = Instant::now();
+        let mut rows = 0;
+        let mut counted = 0;
+        for n in 0..10_000u32 {
+            // A minute of them.
+            let (told, before) = arrivals.one(began + Duration::from_millis(u64::from(n) * 6));
+            rows += u32::from(told) + u32::from(before > 0);
+            counted += u64::from(told) + before;
+        }
+        assert!(rows <= 61 * (A_SECOND + 1), "{rows}");
+        assert_eq!(counted + arrivals.more, 10_000);
+    }
+}

@@ -1,0 +1,228 @@
+//! Keyed heads of a journal, kept beside it: `heads/key`, `heads/heads.jsonl`, `heads/last`.
+//!
+//! A chain of hashes shows a changed row, but not that its end is gone, nor that somebody wrote all of it anew. So after each
+//! row `last` says how far the journal went and with which hash, and every [`STRIDE`] rows, at each start and each stop of an
+//! anchor a head is appended to `heads.jsonl` and synced, behind the synced row it is about. Each bears a hash keyed with
+//! `key`.
+//!
+//! What this proves: whoever changed the journal and nothing else is found. A program of the same user can read the key too.
+//! Rows that were never synced may go with the power: `last` of an earlier boot is no proof of them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use netsky_disk::fs::{self, Dir, Place};
+use netsky_disk::lines::{Lines, Reader};
+use netsky_disk::{ReadError, Result};
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+
+/// Version of a head.
+const VERSION: u64 = 1;
+/// Rows between two heads that are synced.
+const STRIDE: u64 = 1_000;
+/// Fixed size of `last`: the longest head fits, and a write never moves its end.
+const LAST: usize = 512;
+const FOLDER: &str = "heads";
+const KEY: &str = "key";
+const KEPT: &str = "heads.jsonl";
+const NEWEST: &str = "last";
+
+/// How far a journal went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
+    v: u64,
+    seq: u64,
+    hash: String,
+    boot_id: String,
+    /// What was kept before does not match any more, and was said so: from here on it counts anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    anew: bool,
+    mac: String,
+}
+
+type Key = [u8; 32];
+
+impl Head {
+    fn new(key: &Key, seq: u64, hash: &str, boot_id: &str, anew: bool) -> Head {
+        let mut head = Head {
+            v: VERSION,
+            seq,
+            hash: hash.to_owned(),
+            boot_id: boot_id.to_owned(),
+            anew,
+            mac: String::new(),
+        };
+        head.mac = head.mac_by(key);
+        head
+    }
+
+    fn mac_by(&self, key: &Key) -> String {
+        let Head { v, seq, hash, boot_id, anew, .. } = self;
+        blake3::keyed_hash(key, format!("{v} {seq} {hash} {boot_id} {anew}").as_bytes()).to_hex().to_string()
+    }
+
+    fn read(key: &Key, line: &[u8]) -> Option<Head> {
+        let head: Head = serde_json::from_slice(line.trim_ascii_end()).ok()?;
+        (head.mac == head.mac_by(key)).then_some(head)
+    }
+
+    fn to_line(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("plain data with string keys becomes JSON")
+    }
+}
+
+/// What the heads say that a journal does not.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Findings {
+    /// Heads that were held against the journal.
+    pub heads: u64,
+    /// Rows whose hash is another than it was.
+    pub rewritten: Vec<u64>,
+    /// The journal went up to this row, and does not any more.
+    pub cut: Option<u64>,
+    /// The same, where it may have gone with the power before it was synced.
+    pub unsynced: Option<u64>,
+    /// Files of the heads that do not read, and why.
+    pub unread: Vec<String>,
+}
+
+impl Findings {
+    /// Whether somebody touched the journal, or its heads.
+    pub fn is_damage(&self) -> bool {
+        !self.rewritten.is_empty() || self.cut.is_some() || !self.unread.is_empty()
+    }
+}
+
+/// Heads on their way past the rows of a journal.
+#[derive(Debug, Default)]
+pub(crate) struct Judge {
+    synced: BTreeMap<u64, String>,
+    last: Option<Head>,
+    boot_id: String,
+    findings: Findings,
+}
+
+impl Judge {
+    /// Reads what is kept of the journal in `root`; before the journal itself, which may be growing.
+    pub(crate) fn open(root: &Path) -> Result<Judge> {
+        let mut judge = Judge { boot_id: netsky_disk::clock::stamp().boot_id, ..Judge::default() };
+        let dir = match Dir::open(root.join(FOLDER)) {
+            Err(error) if error.is_not_found() => return Ok(judge),
+            opened => opened?,
+        };
+        let key = match key(&dir) {
+            Ok(key) => key,
+            Err(why) => {
+                judge.findings.unread.push(format!("{FOLDER}/{KEY}: {why}"));
+                return Ok(judge);
+            }
+        };
+        if dir.exists(KEPT)? {
+            let (mut lines, mut n) = (Reader::open(&dir, KEPT, 0)?, 0);
+            while let Some((_, line)) = lines.next_line()? {
+                n += 1;
+                let Some(head) = Head::read(&key, line) else {
+                    judge.findings.unread.push(format!("{FOLDER}/{KEPT}:{n}"));
+                    continue;
+                };
+                if head.anew {
+                    judge.synced.clear();
+                }
+                judge.synced.insert(head.seq, head.hash);
+            }
+        }
+        match dir.read(NEWEST, LAST as u64) {
+            Ok(bytes) => match Head::read(&key, &bytes) {
+                Some(head) => judge.last = Some(head),
+                None => judge.findings.unread.push(format!("{FOLDER}/{NEWEST}")),
+            },
+            Err(ReadError::Io(error)) if error.is_not_found() => {}
+            Err(ReadError::Io(error)) => return Err(error),
+            Err(error) => judge.findings.unread.push(format!("{FOLDER}/{NEWEST}: {error}")),
+        }
+        Ok(judge)
+    }
+
+    /// Holds a row against the heads.
+    pub(crate) fn row(&mut self, seq: u64, hash: &str) {
+        let last = self.last.as_ref().filter(|last| last.seq == seq).map(|last| &last.hash);
+        let said: Vec<&String> = self.synced.get(&seq).into_iter().chain(last).collect();
+        self.findings.heads += said.len() as u64;
+        if said.iter().any(|said| *said != hash) {
+            self.findings.rewritten.push(seq);
+        }
+    }
+
+    /// What was found, after the last row.
+    pub(crate) fn end(mut self, newest: u64) -> Findings {
+        let synced = self.synced.keys().next_back().copied().filter(|seq| *seq > newest);
+        let last = self.last.filter(|last| last.seq > newest);
+        self.findings.cut = match &last {
+            Some(last) if last.boot_id == self.boot_id => Some(last.seq),
+            _ => synced,
+        };
+        self.findings.unsynced = last.filter(|_| self.findings.cut.is_none()).map(|last| last.seq);
+        self.findings
+    }
+}
+
+fn key(dir: &Dir) -> std::result::Result<Key, String> {
+    let bytes = dir.read(KEY, 32).map_err(|error| error.to_string())?;
+    Key::try_from(bytes).map_err(|bytes| format!("it has {} bytes, not 32", bytes.len()))
+}
+
+/// The heads of an anchor's own journal.
+pub(crate) struct Heads {
+    key: Key,
+    boot_id: String,
+    kept: Lines,
+    newest: File,
+}
+
+impl Heads {
+    /// Opens them, made first where there are none. A key that does not read is set aside: with another one nothing before
+    /// can be judged, which the journal's opening has found and said.
+    pub(crate) fn open(root: &Dir) -> Result<Heads> {
+        let dir = Dir::make(root.path().join(FOLDER))?;
+        let key = match key(&dir) {
+            Ok(key) => key,
+            Err(_) => {
+                for name in [KEY, KEPT] {
+                    if dir.exists(name)? {
+                        netsky_disk::state::set_aside(dir.path().join(name))?;
+                    }
+                }
+                let key = netsky_disk::random::key();
+                fs::write_durable(&Dir::make(dir.path().join("tmp"))?, &dir, KEY, &key, Place::Over)?;
+                key
+            }
+        };
+        let (kept, _torn) = Lines::open(&dir, KEPT)?;
+        let newest = dir.open_file(NEWEST, OFlags::CREATE | OFlags::RDWR)?;
+        dir.sync()?;
+        Ok(Heads { key, boot_id: netsky_disk::clock::stamp().boot_id, kept, newest })
+    }
+
+    /// Whether the row of that number is synced and gets a head that is.
+    pub(crate) fn is_due(seq: u64) -> bool {
+        seq.is_multiple_of(STRIDE)
+    }
+
+    /// Says how far the journal is.
+    pub(crate) fn newest(&self, seq: u64, hash: &str) -> io::Result<()> {
+        let mut line = Head::new(&self.key, seq, hash, &self.boot_id, false).to_line();
+        line.resize(LAST - 1, b' ');
+        line.push(b'\n');
+        self.newest.write_all_at(&line, 0)
+    }
+
+    /// Keeps a head of a row that is synced; `anew` where what was kept before is damage that was said.
+    pub(crate) fn keep(&mut self, seq: u64, hash: &str, anew: bool) -> Result<()> {
+        self.kept.append(&Head::new(&self.key, seq, hash, &self.boot_id, anew).to_line())?;
+        self.kept.sync()
+    }
+}
