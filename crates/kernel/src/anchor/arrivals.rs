@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use netsky_disk::clock;
 use netsky_model::process::ProcessId;
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::state::Anchor;
 use crate::rpc::EventKind;
@@ -18,20 +18,21 @@ const A_SECOND: u32 = 10;
 /// Arrivals of the second that runs.
 #[derive(Debug)]
 pub(super) struct Arrivals {
-    began: Instant,
+    /// By the boot clock.
+    began: Duration,
     told: u32,
     more: u64,
 }
 
 impl Arrivals {
     pub(super) fn new() -> Arrivals {
-        Arrivals { began: Instant::now(), told: 0, more: 0 }
+        Arrivals { began: clock::boot(), told: 0, more: 0 }
     }
 
     /// Whether this one gets a row, and how many before it got none.
-    fn one(&mut self, now: Instant) -> (bool, u64) {
+    fn one(&mut self, now: Duration) -> (bool, u64) {
         let mut before = 0;
-        if now.saturating_duration_since(self.began) >= Duration::from_secs(1) {
+        if now.saturating_sub(self.began) >= Duration::from_secs(1) {
             before = self.more;
             *self = Arrivals { began: now, told: 0, more: 0 };
         }
@@ -45,7 +46,7 @@ impl Arrivals {
 impl Anchor {
     /// Writes down that a client came to stay.
     pub(super) fn arrived(&self, client: Option<&ProcessId>) {
-        let (told, before) = self.arrivals.borrow_mut().one(Instant::now());
+        let (told, before) = self.arrivals.borrow_mut().one(clock::boot());
         if before > 0 {
             self.observe(EventKind::Arrived, None, json!({"more": before}));
         }
@@ -62,7 +63,7 @@ mod tests {
     #[test]
     fn a12_a_flood_of_clients_costs_a_bounded_number_of_rows_and_nobody_goes_uncounted() {
         let mut arrivals = Arrivals::new();
-        let began = Instant::now();
+        let began = arrivals.began;
         let mut rows = 0;
         let mut counted = 0;
         for n in 0..10_000u32 {
