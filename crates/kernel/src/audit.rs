@@ -157,6 +157,19 @@ mod tests {
     }
 
     #[test]
+    fn i5_a_dropped_end_shows_also_where_no_head_of_it_was_synced() {
+        let (_folder, path) = written(3);
+        let whole = std::fs::read_to_string(&path).expect("reads");
+        let (mut journal, _) = Journal::open(&path, |_| {}).expect("opens");
+        journal.begin(2, false);
+        let data = serde_json::json!({});
+        journal.commit(Draft { kind: EventKind::AnchorStarted, about: None, data }).expect("room");
+        drop(journal);
+        std::fs::write(&path, whole).expect("writes");
+        assert_eq!(audit(&path).0.heads.cut, Some(4));
+    }
+
+    #[test]
     fn i5_heads_that_were_changed_or_lost_their_key_show() {
         let (_folder, path) = written(3);
         let heads = path.parent().expect("it has one").join("heads");

@@ -299,6 +299,38 @@ impl Client {
         self.call::<rpc::report::SessionReport>(&rpc::report::Params { session, report, guard })
     }
 
+    /// Types into a session, controls and all.
+    ///
+    /// # Errors
+    /// `not-found`, `stale-generation`, `refused` when it does not run, `busy` when its program does not read.
+    pub fn input(&mut self, params: &rpc::input::Params) -> Result<SessionView, ClientError> {
+        self.call::<rpc::input::Input>(params)
+    }
+
+    /// Puts a text before a program and returns once its worker has taken it whole.
+    ///
+    /// # Errors
+    /// As [`Client::input`], and `refused` when its context lets nothing in.
+    pub fn prompt(&mut self, params: &rpc::prompt::Params) -> Result<SessionView, ClientError> {
+        self.call::<rpc::prompt::Prompt>(params)
+    }
+
+    /// Gives a terminal another size.
+    ///
+    /// # Errors
+    /// As [`Client::input`], and `refused` where there is no terminal.
+    pub fn resize(&mut self, params: &rpc::resize::Params) -> Result<SessionView, ClientError> {
+        self.call::<rpc::resize::Resize>(params)
+    }
+
+    /// Sends a signal to a program's group.
+    ///
+    /// # Errors
+    /// As [`Client::input`], and `bad-params` for a number that is no signal.
+    pub fn signal(&mut self, params: &rpc::signal::Params) -> Result<SessionView, ClientError> {
+        self.call::<rpc::signal::SendSignal>(params)
+    }
+
     /// Puts ended sessions aside; returns their names.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ mod journal;
 mod lines;
 mod log;
 mod meta_file;
+mod paste;
 mod phase;
 mod socket;
 mod start;

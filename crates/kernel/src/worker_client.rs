@@ -115,6 +115,14 @@ impl WorkerClient {
         bytes.chunks(INPUT).try_for_each(|piece| self.send(&ToWorker::Input { epoch, bytes: piece.to_vec() }))
     }
 
+    /// As [`WorkerClient::input`], in one frame: taken whole or refused whole. At most a frame's payload.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn input_whole(&mut self, epoch: u64, bytes: &[u8]) -> Result<(), WorkerError> {
+        self.send(&ToWorker::Input { epoch, bytes: bytes.to_vec() })
+    }
+
     /// End the program's input (pipes only).
     ///
     /// # Errors

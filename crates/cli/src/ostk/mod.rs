@@ -13,6 +13,7 @@ mod journal;
 mod kernel;
 mod lineage;
 mod logs;
+mod prompt;
 mod reach;
 mod recall;
 mod report;
@@ -46,6 +47,7 @@ verbs! {
         Lineage(lineage::Verb),
         #[command(subcommand)]
         Journal(journal::Verb),
+        Prompt(prompt::Args),
         Recall(recall::Args),
         Report(report::Args),
         Status(status::Args),

@@ -1,5 +1,7 @@
 //! How verbs of `ostk` reach the anchor of their root.
 
+use std::io::Read as _;
+
 use netsky_kernel::client::Client;
 
 use crate::context::Context;
@@ -18,4 +20,22 @@ pub(super) fn anchor(cx: &Context) -> Result<Client, Error> {
 /// The anchor, started if nobody serves; the root is made if it is missing.
 pub(super) fn anchor_or_new(cx: &Context) -> Result<Client, Error> {
     Ok(Client::ensure(&cx.kernel_root()?, &netsky_disk::spawn::ostk()?)?)
+}
+
+/// A text as it was given, or all of standard input where it is `-`; at most `most` bytes.
+pub(super) fn text(given: String, most: usize) -> Result<String, Error> {
+    let mut text = given;
+    if text == "-" {
+        text.clear();
+        let read = std::io::stdin().lock().take(most as u64 + 1).read_to_string(&mut text);
+        read.map_err(|e| {
+            Error::new(Kind::Usage, format!("failed to read the text from standard input: {e}"))
+        })?;
+    }
+    if text.len() > most {
+        return Err(
+            Error::new(Kind::Usage, format!("the text is over {most} bytes")).hint("nothing was done")
+        );
+    }
+    Ok(text)
 }

@@ -1,7 +1,5 @@
 //! `ostk report`: what a session's program tells the kernel about itself.
 
-use std::io::Read;
-
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::drain::{JsonText, LoopConfig, Model, Report, Turn, Usage};
 use netsky_kernel::rpc::{Guard, MAX_LINE, report::Answer};
@@ -13,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::reach;
 use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::output;
@@ -74,6 +73,8 @@ enum What {
         /// Per cent
         used: ContextPct,
     },
+    /// The one turn begins in which the program writes its handoff
+    Finalization,
     /// What the program is doing
     Phase {
         /// In a word of its own
@@ -116,18 +117,10 @@ fn turn(text: &str) -> Result<Turn, Error> {
     Ok(Turn { turn, messages, usage, model, loop_config })
 }
 
-fn from_stdin() -> Result<String, Error> {
-    let mut text = String::new();
-    let read = std::io::stdin().lock().take(MAX_LINE as u64 + 1).read_to_string(&mut text);
-    read.map_err(|e| Error::new(Kind::Usage, format!("failed to read the turn from standard input: {e}")))?;
-    Ok(text)
-}
-
 impl What {
     fn report(self) -> Result<Report, Error> {
         Ok(match self {
-            What::Turn { told } if told == "-" => Report::Turn(Box::new(turn(&from_stdin()?)?)),
-            What::Turn { told } => Report::Turn(Box::new(turn(&told)?)),
+            What::Turn { told } => Report::Turn(Box::new(turn(&reach::text(told, MAX_LINE)?)?)),
             What::Intent { id, tool, input } => {
                 Report::Intent { id, tool, input: parsed::<Value>("--input", &input)? }
             }
@@ -135,6 +128,7 @@ impl What {
                 Report::Result { id, failed, output: parsed::<Value>("--output", &output)? }
             }
             What::Context { used } => Report::Context { used },
+            What::Finalization => Report::Finalization,
             What::Phase { phase } => Report::Phase { phase },
             What::SessionId { session_id, transcript } => Report::SessionId { session_id, transcript },
         })

@@ -33,6 +33,7 @@ mod large_inbox;
 mod lineages;
 mod ostk;
 mod power_cuts;
+mod prompts;
 mod racers;
 mod record;
 mod replaced;

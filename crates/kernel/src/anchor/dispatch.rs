@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::answers::once;
 use super::state::{Anchor, internal};
-use super::{hello, kill, lineage, list, ps, reap, report, show, shutdown, spawn};
+use super::{act, hello, kill, lineage, list, ps, reap, report, show, shutdown, spawn};
 use crate::rpc::{self, Method, Refusal, RefusalKind, Request};
 
 /// What this anchor answers, in the order of `formats.md`.
@@ -19,6 +19,10 @@ pub(super) const METHODS: &[&str] = &[
     rpc::spawn::Spawn::NAME,
     rpc::list::List::NAME,
     rpc::show::Show::NAME,
+    rpc::input::Input::NAME,
+    rpc::prompt::Prompt::NAME,
+    rpc::resize::Resize::NAME,
+    rpc::signal::SendSignal::NAME,
     rpc::kill::Kill::NAME,
     rpc::report::SessionReport::NAME,
     rpc::subscribe::Subscribe::NAME,
@@ -95,6 +99,38 @@ pub(super) async fn answer(anchor: &Rc<Anchor>, request: Request) -> Result<Valu
             let (session, guard) = (params.session.clone(), params.guard.clone());
             once(anchor, rpc::kill::Kill::NAME, &session, &guard, async {
                 result_of::<rpc::kill::Kill>(&kill::kill(anchor, params).await?)
+            })
+            .await
+        }
+        rpc::input::Input::NAME => {
+            let params = params_of::<rpc::input::Input>(params)?;
+            let (session, guard) = (params.session.clone(), params.guard.clone());
+            once(anchor, rpc::input::Input::NAME, &session, &guard, async {
+                result_of::<rpc::input::Input>(&act::input(anchor, params).await?)
+            })
+            .await
+        }
+        rpc::prompt::Prompt::NAME => {
+            let params = params_of::<rpc::prompt::Prompt>(params)?;
+            let (session, guard) = (params.session.clone(), params.guard.clone());
+            once(anchor, rpc::prompt::Prompt::NAME, &session, &guard, async {
+                result_of::<rpc::prompt::Prompt>(&act::prompt(anchor, params).await?)
+            })
+            .await
+        }
+        rpc::resize::Resize::NAME => {
+            let params = params_of::<rpc::resize::Resize>(params)?;
+            let (session, guard) = (params.session.clone(), params.guard.clone());
+            once(anchor, rpc::resize::Resize::NAME, &session, &guard, async {
+                result_of::<rpc::resize::Resize>(&act::resize(anchor, params).await?)
+            })
+            .await
+        }
+        rpc::signal::SendSignal::NAME => {
+            let params = params_of::<rpc::signal::SendSignal>(params)?;
+            let (session, guard) = (params.session.clone(), params.guard.clone());
+            once(anchor, rpc::signal::SendSignal::NAME, &session, &guard, async {
+                result_of::<rpc::signal::SendSignal>(&act::signal(anchor, params).await?)
             })
             .await
         }

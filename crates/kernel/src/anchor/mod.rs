@@ -9,6 +9,7 @@
 //! meanwhile.
 //!
 //! In the order of a reader's need:
+mod act; // what somebody does to a program
 mod adopt; // sessions that were there before this anchor
 mod answers; // `request_id`: said twice is done once
 mod arrivals; // who came to stay

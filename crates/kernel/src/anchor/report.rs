@@ -78,8 +78,8 @@ fn row(report: &Report, turn: u64) -> Option<(EventKind, serde_json::Value)> {
         Report::SessionId { session_id, .. } => {
             Some((EventKind::SessionId, json!({"session_id": session_id})))
         }
-        // They come by the second and say nothing about the past.
-        Report::Context { .. } | Report::Phase { .. } => None,
+        // They come by the second and say nothing about the past, or are told as a lifecycle.
+        Report::Context { .. } | Report::Finalization | Report::Phase { .. } => None,
     }
 }
 
@@ -91,7 +91,9 @@ fn refusal(error: &DrainError) -> Refusal {
         DrainError::Misfit(Misfit::NoIntent { .. }) => RefusalKind::NotFound,
         DrainError::Misfit(Misfit::TooManyIntents) => RefusalKind::Busy,
         DrainError::Misfit(Misfit::BadWord { .. }) => RefusalKind::BadParams,
-        DrainError::Misfit(Misfit::OldTurn { .. } | Misfit::OpenIntent { .. }) => RefusalKind::Refused,
+        DrainError::Misfit(Misfit::OldTurn { .. } | Misfit::OpenIntent { .. } | Misfit::NotDying) => {
+            RefusalKind::Refused
+        }
     };
     Refusal::new(kind, error.to_string())
 }

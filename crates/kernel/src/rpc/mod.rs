@@ -8,14 +8,18 @@
 
 pub mod event;
 pub mod hello;
+pub mod input;
 pub mod kill;
 pub mod lineage;
 pub mod list;
+pub mod prompt;
 pub mod ps;
 pub mod reap;
 pub mod report;
+pub mod resize;
 pub mod show;
 pub mod shutdown;
+pub mod signal;
 pub mod spawn;
 pub mod subscribe;
 mod view;

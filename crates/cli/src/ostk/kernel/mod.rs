@@ -2,9 +2,11 @@
 
 use crate::run::verbs;
 
+mod input;
 mod kill;
 mod ps;
 mod reap;
+mod resize;
 mod show;
 mod shutdown;
 mod spawn;
@@ -15,6 +17,8 @@ verbs! {
         Spawn(spawn::Args),
         Ps(ps::Args),
         Show(show::Args),
+        Input(input::Args),
+        Resize(resize::Args),
         Kill(kill::Args),
         Reap(reap::Args),
         Shutdown(shutdown::Args),

@@ -1,0 +1,31 @@
+//! `session/input`: bytes for a program, as they are.
+
+use netsky_model::id::AgentId;
+use serde::{Deserialize, Serialize};
+
+use super::{Guard, SessionView};
+
+/// Type into a session.
+#[derive(Debug)]
+pub struct Input;
+
+/// Which, and what.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Params {
+    /// Its name.
+    pub session: AgentId,
+    /// What is typed: any characters, controls too.
+    pub text: String,
+    /// 0 for a person, else the driver's: a driver that was replaced is refused.
+    #[serde(default)]
+    pub epoch: u64,
+    /// `if_generation` and `request_id`.
+    #[serde(flatten)]
+    pub guard: Guard,
+}
+
+impl super::Method for Input {
+    const NAME: &'static str = "session/input";
+    type Params = Params;
+    type Answer = SessionView;
+}
