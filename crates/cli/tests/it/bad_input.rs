@@ -21,7 +21,7 @@ fn chmod(path: impl AsRef<std::path::Path>, mode: u32) {
 fn t26_an_unknown_target_is_refused() {
     let home = Home::init();
     netsky(&home, &send(&["agent7", "x", "--from", "agent0"]))
-        .fails(4, "no agent agent7 is known; make its channel with --create");
+        .fails(4, "no agent agent7 is known; `netsky channel send --create` makes its channel");
     netsky(&home, &["channel", "drain", "agent7"])
         .fails(4, "agent7 has no channel; a first send with --create makes one");
     assert!(!home.path().join("channels/agent/agent7").exists());
