@@ -175,7 +175,9 @@ impl From<netsky_bus::Error> for Error {
         let what = error.to_string();
         match error {
             Bus::Disk(error) => error.into(),
-            Bus::UnknownTarget(_) => Self::new(Kind::Refused, what).hint("`netsky channel send --create` makes its channel"),
+            Bus::UnknownTarget(_) => {
+                Self::new(Kind::Refused, what).hint("`netsky channel send --create` makes its channel")
+            }
             Bus::NoChannel(_) => Self::new(Kind::Refused, what).hint("a first send with --create makes one"),
             Bus::Full { for_good: true, .. } => Self::new(Kind::Refused, what).hint(
                 "nothing was sent, for [bus] in config.toml has no room for it in an empty inbox either",

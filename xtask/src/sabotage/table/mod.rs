@@ -6,6 +6,7 @@ mod cli;
 mod crash;
 mod disk;
 mod kernel;
+mod kernel_lineages;
 mod ledger;
 mod model;
 mod watchdog;
@@ -46,7 +47,8 @@ impl Safeguard {
 
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
-    let lower = [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, kernel::ROWS, ledger::ROWS];
+    let lower =
+        [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, kernel::ROWS, kernel_lineages::ROWS, ledger::ROWS];
     lower.into_iter().chain([watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS]).flatten()
 }
 
