@@ -104,8 +104,10 @@ impl Bus<'_> {
             }
         };
         let Some(mut lock) = held else {
-            let pid = Lock::noted::<Holder>(&path).map(|holder| holder.process.pid);
-            return Err(Error::Consumed { agent: agent.clone(), pid });
+            let process = Lock::noted::<Holder>(&path).map(|holder| holder.process);
+            let here = process::identity()?.ns;
+            let (pid, elsewhere) = process.map_or((None, false), |held| (Some(held.pid), held.ns != here));
+            return Err(Error::Consumed { agent: agent.clone(), pid, elsewhere, asked: terms.replace });
         };
         // While the note still says whose it was.
         self.return_dead_claims(agent)?;

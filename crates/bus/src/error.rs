@@ -87,12 +87,16 @@ pub enum Error {
         pid: u32,
     },
     /// The agent has a running consumer.
-    #[error("{agent} has a consumer already{}", .pid.map(|pid| format!(": process {pid}")).unwrap_or_default())]
+    #[error("{agent} has a consumer already{}", holder(*pid, *elsewhere))]
     Consumed {
         /// Whose messages.
         agent: AgentId,
         /// Who consumes them, where that is known.
         pid: Option<u32>,
+        /// It runs in another pid namespace: the number is none of ours.
+        elsewhere: bool,
+        /// Its place was asked for, and went to another, or could not be taken.
+        asked: bool,
     },
     /// Another process is placing an envelope of this id.
     #[error("another process is sending envelope {0}")]
@@ -133,4 +137,12 @@ pub enum Error {
     /// A move the envelope's state does not allow.
     #[error(transparent)]
     Illegal(#[from] Illegal),
+}
+
+fn holder(pid: Option<u32>, elsewhere: bool) -> String {
+    match pid {
+        Some(pid) if elsewhere => format!(": process {pid} of another pid namespace"),
+        Some(pid) => format!(": process {pid}"),
+        None => String::new(),
+    }
 }

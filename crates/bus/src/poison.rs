@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::random;
 use netsky_model::id::{AgentId, EnvelopeId};
-use netsky_model::life::{Event, State, transition};
+use netsky_model::life::{Event, MAX_ATTEMPTS, State, transition};
 use netsky_model::name::{Name, Stage};
 use netsky_model::render;
 
@@ -49,6 +49,31 @@ impl Bus<'_> {
             }
         })?;
         Ok(())
+    }
+
+    /// Gives a dead letter the reason that could not be written when it was put aside; none where it has one.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub fn explain(&self, agent: &AgentId, file: &str) -> Result<Option<String>> {
+        let channel = self.channel_as_is(agent)?;
+        let Some(poison) = channel.dir_if_there(State::Poisoned)? else { return Ok(None) };
+        if !poison.exists(file)? || poison.exists(reason_of(file))? {
+            return Ok(None);
+        }
+        let reason = match Name::parse(file) {
+            Some(name) if name.attempt >= MAX_ATTEMPTS => format!("surfaced {} times in vain", name.attempt),
+            _ => "put aside as no message".to_owned(),
+        };
+        let reason = format!("{reason}; why at last could not be written when it was put aside");
+        write_durable(
+            &channel.tmp()?,
+            &poison,
+            &reason_of(file),
+            format!("{reason}\n").as_bytes(),
+            Place::Over,
+        )?;
+        Ok(Some(reason))
     }
 
     /// Puts a file aside that is no envelope. None if another process was faster.

@@ -193,6 +193,10 @@ impl From<netsky_bus::Error> for Error {
             Bus::Ambiguous { .. } => Self::new(Kind::Usage, what).hint("give more of it"),
             Bus::Held { .. } => Self::new(Kind::Busy, what)
                 .hint("repeat when that process is done, or use `channel release --kill`"),
+            Bus::Consumed { elsewhere: true, .. } => Self::new(Kind::Busy, what).hint("end it where it runs"),
+            Bus::Consumed { asked: true, .. } => {
+                Self::new(Kind::Busy, what).hint("another took the place meanwhile; repeat")
+            }
             Bus::Consumed { .. } => Self::new(Kind::Busy, what).hint("take its place with --replace"),
             Bus::Sending(_) => Self::new(Kind::Busy, what).hint("repeat: the same id is sent once"),
             Bus::Fenced(_) => Self::new(Kind::Failed, what).hint("nothing of it was surfaced here"),

@@ -53,13 +53,19 @@ pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
         cx.bus.each_dead_letter(agent, |file, id| {
             let key = poison_key(agent.as_str(), id);
             if missing.len() < MOST && !known.contains(&key) {
-                missing.push((key, json!({ "agent": agent, "id": id, "file": file })));
+                missing.push((key, agent, id.to_owned(), file.to_owned()));
             }
         })?;
     }
     let all = missing.len() < MOST;
     let record = Facts::new(cx.layout);
-    for (key, data) in missing {
+    for (key, agent, id, file) in missing {
+        // Of a disk that was full: there is room for a page again.
+        let reason = cx.bus.explain(agent, &file)?;
+        let mut data = json!({ "agent": agent, "id": id, "file": file });
+        if let Some(reason) = reason {
+            data["reason"] = reason.into();
+        }
         record.append_once(PAGE, &key, data)?;
         ticked.done.push(format!("paged for {key}"));
     }

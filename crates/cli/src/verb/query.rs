@@ -44,17 +44,25 @@ fn patience(text: &str) -> Result<Duration, String> {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let layout = cx.home()?;
+        let mut unmade = "nobody made one".to_owned();
+        let mut lacking = |why: String| {
+            unmade.clone_from(&why);
+            Some(incomplete(&why))
+        };
         let lacks = match netsky_ledger::ingest(layout, PATIENCE) {
             Ok(Some(done)) => done.rebuilt.then(|| super::ledger::made_again(&done)),
-            Ok(None) => Some(incomplete("another ingest is at work")),
+            Ok(None) => lacking("another ingest is at work".to_owned()),
             Err(error @ netsky_ledger::Error::Unsuited(_)) => return Err(error.into()),
-            Err(error) if error.is_full() => Some(incomplete(&error.to_string()).hint(ROOM)),
-            Err(error) => Some(incomplete(&error.to_string())),
+            Err(error) if error.is_full() => lacking(error.to_string()).map(|lacks| lacks.hint(ROOM)),
+            Err(error) => lacking(error.to_string()),
         };
         let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };
         let answer = match netsky_ledger::query(layout, &self.question, limits) {
             Ok(Some(answer)) => answer,
-            Ok(None) => return Err(lacks.unwrap_or_else(|| incomplete("there is no database"))),
+            Ok(None) => {
+                let what = format!("there is no database yet, and none could be made: {unmade}");
+                return Err(Error::new(Kind::Busy, what).hint("nothing was lost; repeat later"));
+            }
             Err(error) => return Err(explained(error)),
         };
         self.print(cx, &answer)?;

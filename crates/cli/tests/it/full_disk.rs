@@ -89,6 +89,41 @@ rm "$PLACE/fill"
 "$NETSKY" down >/dev/null
 "#;
 
+/// A message comes to its last attempt on a full disk, and the record is asked for the first time.
+const DEAD: &str = r#"
+mount -t tmpfs -o size=3m,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" init >/dev/null || exit 98
+"$NETSKY" channel send agent0 text --from owner --id dead >/dev/null || exit 97
+for n in 1 2 3 4; do
+  "$NETSKY" channel drain agent0 >/dev/null || exit 96
+  "$NETSKY" channel release agent0 dead >/dev/null || exit 95
+done
+"$NETSKY" channel drain agent0 >/dev/null || exit 94
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+"$NETSKY" channel release agent0 dead >/dev/null; echo "release $?"
+"$NETSKY" query "SELECT 1"; echo "query $?"
+rm "$PLACE/fill"
+"$NETSKY" watchdog tick >/dev/null; echo "tick $?"
+"$NETSKY" channel poison show agent0 dead | grep -o "surfaced 5 times in vain"
+"$NETSKY" query "SELECT COUNT(*) FROM pages" --csv; echo "query $?"
+"$NETSKY" check >/dev/null; echo "check $?"
+"#;
+
+#[test]
+fn fm_ack_enospc_a_dead_letter_of_a_full_disk_gets_its_reason_when_there_is_room() {
+    let Some(Said { out, err, .. }) = apart(DEAD) else { return };
+    let said: Vec<&str> = out.lines().collect();
+    let wanted =
+        ["release 0", "query 5", "tick 0", "surfaced 5 times in vain", "COUNT(*)", "1", "query 0", "check 0"];
+    assert_eq!(said, wanted, "{err}");
+    let line = err.lines().find(|line| line.contains("there is no database yet")).expect("said");
+    assert!(
+        line.contains("No space left on device") && line.ends_with("nothing was lost; repeat later"),
+        "{line}"
+    );
+}
+
 /// What a script said.
 pub(crate) struct Said {
     pub(crate) out: String,

@@ -284,6 +284,24 @@ fn a5_a_pipe_in_place_of_the_database_is_named_and_nobody_waits_for_it() {
 }
 
 #[test]
+fn a5_a_folder_in_place_of_the_database_is_set_aside_whole() {
+    let home = Home::init();
+    home.netsky(send("first")).expect("sent");
+    let path = home.path().join("meta.db");
+    std::fs::create_dir(&path).expect("made");
+    std::fs::write(path.join("somebodys"), "work").expect("written");
+    assert_eq!(netsky(&home, &["query", COUNT], "").status.code(), Some(1));
+    home.netsky(["ledger", "rebuild"]).expect("as it was told");
+    let answer = netsky(&home, &["query", COUNT, "--csv"], "");
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "source,n\nagent,1\n");
+    let entries = std::fs::read_dir(home.path()).expect("a folder").map(|entry| entry.expect("one").path());
+    let aside = entries.filter(|path| path.to_string_lossy().contains("meta.db.damaged-"));
+    let kept: Vec<_> =
+        aside.map(|aside| std::fs::read_to_string(aside.join("somebodys")).expect("kept")).collect();
+    assert_eq!(kept, ["work"]);
+}
+
+#[test]
 fn a15_a10_an_answer_drives_no_terminal_and_a_refusal_names_what_may_be_asked() {
     let home = Home::init();
     home.netsky(send("red \u{1b}[31m and bell \u{7}\u{9b}")).expect("sent");

@@ -49,7 +49,13 @@ pub(crate) fn set_aside(layout: &Layout) -> Result<Option<PathBuf>> {
 pub(crate) fn remove(layout: &Layout) -> Result<()> {
     let (home, name) = (Dir::open(layout.home())?, open::name(layout));
     for suffix in FILES {
-        home.remove(format!("{name}{suffix}"))?;
+        let file = format!("{name}{suffix}");
+        if home.is_folder(&file)? {
+            // Somebody's, with who knows what in it.
+            netsky_disk::state::set_aside(home.path().join(file))?;
+            continue;
+        }
+        home.remove(file)?;
     }
     Ok(())
 }

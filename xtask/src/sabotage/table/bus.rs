@@ -403,4 +403,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "ids::an_id_that_was_made_for_a_message_is_not_sent_a_second_time",
     },
+    Safeguard {
+        name: "a dead letter of a full disk gets its reason",
+        faults: "FM-ack-enospc",
+        file: "crates/bus/src/poison.rs",
+        find: "if !poison.exists(file)? || poison.exists(reason_of(file))? {",
+        replace: "if !poison.exists(file)? || !poison.exists(reason_of(file))? {",
+        package: "netsky",
+        target: IT,
+        test: "full_disk::fm_ack_enospc_a_dead_letter_of_a_full_disk_gets_its_reason_when_there_is_room",
+    },
 ];

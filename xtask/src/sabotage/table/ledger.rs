@@ -203,4 +203,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "record::a5_a_pipe_in_place_of_the_database_is_named_and_nobody_waits_for_it",
     },
+    Safeguard {
+        name: "a folder in place of the database is kept",
+        faults: "A5",
+        file: "crates/ledger/src/meta/mod.rs",
+        find: "        if home.is_folder(&file)? {\n",
+        replace: "        if home.is_folder(&file)? && file.is_empty() {\n",
+        package: "netsky",
+        target: IT,
+        test: "record::a5_a_folder_in_place_of_the_database_is_set_aside_whole",
+    },
 ];
