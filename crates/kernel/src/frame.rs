@@ -56,6 +56,8 @@ pub enum ToWorker {
         /// As with input.
         epoch: u64,
     },
+    /// Terminals only: show the screen as it is, and send the output from there on.
+    Screen,
 }
 
 /// What a worker says to a client.
@@ -75,6 +77,13 @@ pub enum FromWorker {
         from: u64,
         /// First byte that is there.
         to: u64,
+    },
+    /// A piece of what paints the screen as it was at this offset of the output.
+    Screen {
+        /// The output that comes next; the same in every piece.
+        offset: u64,
+        /// For a terminal.
+        bytes: Vec<u8>,
     },
     /// The program and its tree are gone; the last frame.
     Exit(End),
@@ -146,11 +155,13 @@ const SIGNAL: u8 = 4;
 const KILL: u8 = 5;
 const PROBE: u8 = 6;
 const CLOSE_INPUT: u8 = 7;
+const SCREEN: u8 = 8;
 const OUTPUT: u8 = 65;
 const GAP: u8 = 66;
 const EXIT: u8 = 67;
 const ALIVE: u8 = 68;
 const REFUSED: u8 = 69;
+const PICTURE: u8 = 70;
 
 /// One frame as it came: type and payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -211,6 +222,7 @@ impl ToWorker {
             ToWorker::Kill { grace_ms } => put(out, KILL, &[&grace_ms.to_le_bytes()]),
             ToWorker::Probe => put(out, PROBE, &[]),
             ToWorker::CloseInput { epoch } => put(out, CLOSE_INPUT, &[&epoch.to_le_bytes()]),
+            ToWorker::Screen => put(out, SCREEN, &[]),
         }
     }
 
@@ -231,6 +243,7 @@ impl ToWorker {
             KILL => ToWorker::Kill { grace_ms: u32::from_le_bytes(fields.take()?) },
             PROBE => ToWorker::Probe,
             CLOSE_INPUT => ToWorker::CloseInput { epoch: fields.u64()? },
+            SCREEN => ToWorker::Screen,
             kind => return Err(FrameError::Unknown { kind }),
         };
         fields.end()?;
@@ -247,6 +260,7 @@ impl FromWorker {
             FromWorker::Exit(end) => put(out, EXIT, &[&json(end)]),
             FromWorker::Alive(beat) => put(out, ALIVE, &[&json(beat)]),
             FromWorker::Refused(refusal) => put(out, REFUSED, &[&json(refusal)]),
+            FromWorker::Screen { offset, bytes } => put(out, PICTURE, &[&offset.to_le_bytes(), bytes]),
         }
     }
 
@@ -262,6 +276,7 @@ impl FromWorker {
             EXIT => FromWorker::Exit(fields.json()?),
             ALIVE => FromWorker::Alive(Box::new(fields.json()?)),
             REFUSED => FromWorker::Refused(fields.json()?),
+            PICTURE => FromWorker::Screen { offset: fields.u64()?, bytes: fields.remainder() },
             kind => return Err(FrameError::Unknown { kind }),
         };
         fields.end()?;
@@ -330,6 +345,7 @@ mod tests {
             ToWorker::Kill { grace_ms: 5000 },
             ToWorker::Probe,
             ToWorker::CloseInput { epoch: 0 },
+            ToWorker::Screen,
         ]
     }
 
@@ -337,6 +353,7 @@ mod tests {
         vec![
             FromWorker::Output { offset: 1 << 40, bytes: vec![0, 255, 10] },
             FromWorker::Gap { from: 1, to: 9 },
+            FromWorker::Screen { offset: 9, bytes: b"\x1b[m".to_vec() },
             FromWorker::Exit(End::Exited { code: 3 }),
             FromWorker::Refused(Refusal { kind: RefusalKind::StaleEpoch, text: "2 < 5".to_owned() }),
         ]

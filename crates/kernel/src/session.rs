@@ -380,6 +380,9 @@ pub struct WorkerHello {
     pub log: LogSpan,
     /// Whether the program has a terminal.
     pub pty: bool,
+    /// Whether it can show its screen; no worker of before could.
+    #[serde(default)]
+    pub screen: bool,
     /// The highest epoch that input came with; a driver starts above it.
     pub input_epoch: u64,
 }

@@ -107,6 +107,14 @@ impl WorkerClient {
         self.send(&ToWorker::Follow { from })
     }
 
+    /// Ask for the screen as it is and the output from there on; only where the hello says that it can.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn screen(&mut self) -> Result<(), WorkerError> {
+        self.send(&ToWorker::Screen)
+    }
+
     /// Send input: `epoch` 0 for an attached person, else the driver's. A refusal comes back as a frame.
     ///
     /// # Errors

@@ -38,6 +38,7 @@ const NOT_SHIPPED: &[&str] = &["netsky-sim", "xtask"];
 /// Packages from outside that only some crates may name, each with its reason.
 const DOORS: &[(&str, &[&str], &str)] = &[
     ("tokio", &["netsky-kernel"], "async lives only in the anchor"),
+    ("vt100", &["netsky-kernel"], "the model of a terminal is the worker's"),
     ("rustix", &["netsky-disk", "netsky-kernel", "netsky"], "system calls have one door, the pty a second"),
     (
         "libc",

@@ -4,8 +4,9 @@
 //! however this ends: detached, ended, killed by a catchable signal, or a panic. With no terminal at hand it only
 //! streams, until its input ends. With `read_only` nothing reaches the program, not even the size of the window.
 //!
-//! What was printed last is shown first, without what would make the terminal answer into the session's input.
-//! Left to others: a picture of the screen as it is (this streams bytes), what to tell the person afterwards (`cli`).
+//! A terminal is shown the screen as it is. Elsewhere, and by a worker that cannot show its screen, what was printed last is
+//! shown first, without what would make the terminal answer into the session's input.
+//! Left to others: the picture of the screen (`worker`), what to tell the person afterwards (`cli`).
 
 mod escapes;
 mod keys;
@@ -185,7 +186,7 @@ struct Attached<'a> {
 }
 
 impl<'a> Attached<'a> {
-    fn new(options: &'a Options, mut client: WorkerClient) -> Result<Attached<'a>, AttachError> {
+    fn new(options: &'a Options, client: WorkerClient) -> Result<Attached<'a>, AttachError> {
         let input = Input::find();
         let at_terminal = input == Input::Keys;
         let on_terminal = client.hello().pty;
@@ -198,7 +199,7 @@ impl<'a> Attached<'a> {
         let from = log.end.saturating_sub(TAIL).max(log.base);
         // A program on pipes is typed to by lines, as this terminal is used to.
         let raw = if at_terminal && on_terminal { Some(Raw::enter()?) } else { None };
-        client.follow(from)?;
+        let painted = raw.is_some() && client.hello().screen;
         let mut attached = Attached {
             options,
             client,
@@ -213,7 +214,13 @@ impl<'a> Attached<'a> {
             quiet: Quiet::default(),
             modes: Modes::default(),
         };
-        attached.tell_size(true)?;
+        // The size first, so that the screen is painted in it. One that is painted needs no help of the program.
+        attached.tell_size(!painted)?;
+        if painted {
+            attached.client.screen()?;
+        } else {
+            attached.client.follow(from)?;
+        }
         Ok(attached)
     }
 
@@ -325,6 +332,13 @@ impl<'a> Attached<'a> {
         match frame {
             FromWorker::Output { offset, bytes } => {
                 let shown = self.print(offset, &bytes);
+                Ok((!shown).then_some(Left::Detached))
+            }
+            FromWorker::Screen { offset, bytes } => {
+                // From here on everything is live.
+                (self.replay_end, self.in_line) = (0, false);
+                let shown = self.print(offset.saturating_sub(bytes.len() as u64), &bytes);
+                self.at = offset;
                 Ok((!shown).then_some(Left::Detached))
             }
             FromWorker::Gap { from, to } => {

@@ -12,9 +12,10 @@ use netsky_disk::peer;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
+use super::screen::{Screen, UNFINISHED};
 use crate::frame::{Decoder, FrameError, FromWorker, Refusal, RefusalKind, ToWorker};
 use crate::output_log::{Chunk, OutputLog};
-use crate::session::{End, WorkerHello};
+use crate::session::{End, LogSpan, WorkerHello};
 
 /// Most clients at once: a driver, an anchor and dozens of people; beyond that somebody leaks connections.
 const CLIENTS: usize = 64;
@@ -41,6 +42,8 @@ struct Client {
     decoder: Decoder,
     unsent: Vec<u8>,
     follow: Option<u64>,
+    /// It wants to see the screen before it follows.
+    wants_screen: bool,
     told_end: bool,
     gone: bool,
 }
@@ -117,8 +120,16 @@ impl Clients {
         self.numbered += 1;
         let number = self.numbered;
         let decoder = Decoder::default();
-        let mut client =
-            Client { number, stream, decoder, unsent, follow: None, told_end: false, gone: false };
+        let mut client = Client {
+            number,
+            stream,
+            decoder,
+            unsent,
+            follow: None,
+            wants_screen: false,
+            told_end: false,
+            gone: false,
+        };
         client.flush();
         if !crowded {
             self.clients.push(client);
@@ -142,6 +153,13 @@ impl Clients {
         }
     }
 
+    /// Show one client the screen, and from there on the output.
+    pub(super) fn show_screen(&mut self, number: u64) {
+        if let Some(client) = self.client(number) {
+            client.wants_screen = true;
+        }
+    }
+
     /// Answer one client.
     pub(super) fn answer(&mut self, number: u64, answer: &FromWorker) {
         if let Some(client) = self.client(number) {
@@ -151,9 +169,9 @@ impl Clients {
     }
 
     /// Give every client what it can take now, and forget those that are gone.
-    pub(super) fn pump(&mut self, log: &OutputLog, end: Option<&End>) {
+    pub(super) fn pump(&mut self, log: &OutputLog, screen: Option<&Screen>, end: Option<&End>) {
         for client in &mut self.clients {
-            client.pump(log, end);
+            client.pump(log, screen, end);
         }
         self.clients.retain(|client| !client.gone);
     }
@@ -186,9 +204,9 @@ impl Client {
         }
     }
 
-    fn pump(&mut self, log: &OutputLog, end: Option<&End>) {
+    fn pump(&mut self, log: &OutputLog, screen: Option<&Screen>, end: Option<&End>) {
         for _ in 0..FILLS {
-            self.fill(log, end);
+            self.fill(log, screen, end);
             let before = self.unsent.len();
             self.flush();
             // Nothing more to say, or nothing more is taken.
@@ -199,7 +217,11 @@ impl Client {
     }
 
     /// Put output into the buffer up to its bound, and after the last byte of it the end.
-    fn fill(&mut self, log: &OutputLog, end: Option<&End>) {
+    fn fill(&mut self, log: &OutputLog, screen: Option<&Screen>, end: Option<&End>) {
+        // Once there is room: however often it asks, it is owed one picture, that of the moment it is given.
+        if let Some(screen) = screen.filter(|_| self.wants_screen && self.unsent.len() < FILL) {
+            self.paint(log, screen);
+        }
         while let Some(next) = self.follow {
             if self.unsent.len() >= FILL {
                 return;
@@ -219,6 +241,19 @@ impl Client {
             FromWorker::Exit(end.clone()).encode(&mut self.unsent);
             self.told_end = true;
         }
+    }
+
+    fn paint(&mut self, log: &OutputLog, screen: &Screen) {
+        let LogSpan { base, end: offset } = log.span();
+        let tail = match log.read_from(offset.saturating_sub(UNFINISHED as u64).max(base), UNFINISHED) {
+            Chunk::Bytes { bytes, .. } => bytes,
+            Chunk::Gap { .. } | Chunk::End => Vec::new(),
+        };
+        for piece in screen.picture(&tail).chunks(PIECE) {
+            FromWorker::Screen { offset, bytes: piece.to_vec() }.encode(&mut self.unsent);
+        }
+        self.wants_screen = false;
+        self.follow = Some(offset);
     }
 
     fn flush(&mut self) {

@@ -20,6 +20,7 @@ use super::heartbeat::Heart;
 use super::input::Input;
 use super::pty;
 use super::record::Record;
+use super::screen::Screen;
 use super::wires::{Source, Wires};
 use crate::frame::{FromWorker, Refusal, RefusalKind, ToWorker};
 use crate::output_log::OutputLog;
@@ -57,6 +58,8 @@ pub(super) struct Worker {
     pub(super) record: Record,
     pub(super) files: Files,
     pub(super) wires: Wires,
+    /// Only with a terminal.
+    pub(super) screen: Option<Screen>,
     /// Until when nobody has the terminal open, as far as we know.
     pub(super) terminal_quiet_until: Duration,
     pub(super) input: Input,
@@ -93,7 +96,7 @@ impl Worker {
             for (token, flags) in self.poll(now, wait) {
                 self.handle(token, flags, now);
             }
-            self.clients.pump(&self.files.out, None);
+            self.clients.pump(&self.files.out, self.screen.as_ref(), None);
         };
         self.close(verdict)
     }
@@ -186,6 +189,9 @@ impl Worker {
                 if let Some(log) = log {
                     log.append(&bytes[..read], now);
                 }
+                if let Some(screen) = &mut self.screen {
+                    screen.take(&bytes[..read]);
+                }
                 self.heart.progressed(read);
                 true
             }
@@ -218,6 +224,7 @@ impl Worker {
                 self.clients.follow(request.client, from);
                 Ok(())
             }
+            Ok(ToWorker::Screen) => self.show_screen(request.client),
             Ok(ToWorker::Input { epoch, bytes }) => self.input.offer(epoch, &bytes),
             Ok(ToWorker::CloseInput { epoch }) => self.close_input(epoch),
             Ok(ToWorker::Resize { rows, cols }) => self.resize(rows, cols),
@@ -253,10 +260,22 @@ impl Worker {
     fn resize(&mut self, rows: u16, cols: u16) -> Result<(), Refusal> {
         match &self.wires {
             Wires::Terminal(master) => {
-                pty::resize(master, rows, cols).map_err(|e| not_here(&format!("resize: {e}")))
+                pty::resize(master, rows, cols).map_err(|e| not_here(&format!("resize: {e}")))?;
+                if let Some(screen) = &mut self.screen {
+                    screen.resize(rows, cols);
+                }
+                Ok(())
             }
             Wires::Pipes { .. } => Err(not_here("pipes have no size")),
         }
+    }
+
+    fn show_screen(&mut self, client: u64) -> Result<(), Refusal> {
+        if self.screen.is_none() {
+            return Err(not_here("pipes have no screen"));
+        }
+        self.clients.show_screen(client);
+        Ok(())
     }
 
     fn signal(&mut self, number: i32) -> Result<(), Refusal> {
@@ -279,7 +298,7 @@ impl Worker {
         let until = clock::boot() + LINGER;
         self.late_requests();
         loop {
-            self.clients.pump(&self.files.out, Some(&how));
+            self.clients.pump(&self.files.out, self.screen.as_ref(), Some(&how));
             let now = clock::boot();
             if self.clients.all_served() || now >= until {
                 break;
@@ -313,7 +332,7 @@ impl Worker {
                 let open = self.read_output(source, now);
                 terminal_open &= open || !self.wires.is_terminal();
             }
-            self.clients.pump(&self.files.out, None);
+            self.clients.pump(&self.files.out, self.screen.as_ref(), None);
         }
     }
 

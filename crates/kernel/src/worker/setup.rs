@@ -24,6 +24,7 @@ use super::heartbeat::Heart;
 use super::input::Input;
 use super::poll_loop::{Files, Worker};
 use super::record::Record;
+use super::screen::Screen;
 use super::start::{self, Started};
 use crate::output_log::OutputLog;
 use crate::session::{End, Io, LogSpan, Meta, Phase, ReadyLine, StartFailure, WorkerHello};
@@ -82,6 +83,10 @@ pub(super) fn come_up(args: &Args) -> Result<Worker, Refused> {
         return Err(give_up(&mut record, refused));
     }
     let hello = hello(&record.meta, &me, &id, files.out.span());
+    let screen = match record.meta.spec.io {
+        Io::Pty { rows, cols } => Some(Screen::new(rows, cols)),
+        Io::Pipes => None,
+    };
     say(&ReadyLine::Ready { worker: me, program: id, socket: layout.worker_sock(&args.name) });
     Ok(Worker {
         lock,
@@ -89,6 +94,7 @@ pub(super) fn come_up(args: &Args) -> Result<Worker, Refused> {
         record,
         files,
         wires,
+        screen,
         terminal_quiet_until: Duration::ZERO,
         input: Input::default(),
         ending,
@@ -108,6 +114,7 @@ fn hello(meta: &Meta, worker: &ProcessId, program: &ProcessId, log: LogSpan) -> 
         program: program.clone(),
         log,
         pty: matches!(meta.spec.io, Io::Pty { .. }),
+        screen: matches!(meta.spec.io, Io::Pty { .. }),
         input_epoch: 0,
     }
 }

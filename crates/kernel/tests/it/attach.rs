@@ -4,10 +4,11 @@
 use std::process::{Command, Stdio};
 
 use netsky_disk::process::{self, Signal};
+use netsky_kernel::frame::FromWorker;
 use netsky_kernel::session::{Io, Spec};
 use netsky_kernel::worker_client::WorkerClient;
 
-use crate::bench::{Bench, LIMIT, Session, TERMINAL, gone, read_until, script, until};
+use crate::bench::{Bench, LIMIT, Session, TERMINAL, gone, next, read_until, script, until};
 
 const CLIENT: &str = env!("CARGO_BIN_EXE_kernel-under-test");
 const DETACH: &[u8] = b"\x1c";
@@ -77,6 +78,36 @@ fn read_until_same(screen: &mut WorkerClient, seen: &str) {
         let rest = read_until(screen, "\n");
         assert!(format!("{seen}{rest}").contains("terminal=same"), "{seen:?} {rest:?}");
     }
+}
+
+/// What paints the screen of a session.
+fn picture(session: &Session) -> String {
+    let mut client = session.client();
+    assert!(client.hello().screen);
+    client.screen().expect("asks");
+    match next(&mut client) {
+        FromWorker::Screen { bytes, .. } => String::from_utf8(bytes).expect("text"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// It can paint nothing itself, and what it painted is further back than any replay.
+#[test]
+fn a_frozen_full_screen_program_is_shown_whole_and_the_same_each_time() {
+    let text = "printf '\\033[?1049h\\033[2J\\033[3;5Hframe\\033[?2004h\\033[6;1H'; \
+                yes '  ' | head -c 100000 | tr '\\n' '\\r'; printf done; kill -STOP $$; read go";
+    let inner = Bench::new();
+    let agent = inner.start(script(TERMINAL, text));
+    read_until(&mut agent.follower(), "done");
+    let before = picture(&agent);
+    assert!(before.contains("frame") && before.contains("\x1b[?2004h"), "{before:?}");
+    let mut scene = beside(inner, agent, "");
+    let seen = read_until(&mut scene.screen, "frame");
+    assert!(seen.contains("\x1b[?1049h"), "{seen:?}");
+    scene.screen.input(0, DETACH).expect("types");
+    let seen = read_until(&mut scene.screen, "terminal=");
+    read_until_same(&mut scene.screen, &seen);
+    assert_eq!(picture(&scene.agent), before);
 }
 
 #[test]

@@ -1,0 +1,215 @@
+//! The terminal as a person would see it now, so that whoever attaches sees it whole, whatever the log has lost.
+//!
+//! Promise: any output and any size are taken; what is held is bounded by [`ROWS`] and [`COLS`]. A [`picture`](Screen::picture)
+//! paints both screens, the scroll region, the cursor and the modes of keys, paste and mouse on a terminal as it is at first.
+//!
+//! Left to others: which output comes next (`clients`), and what was printed before (the log).
+
+use std::num::NonZeroU16;
+
+use vt100::Parser;
+
+/// Most lines that are kept; a taller terminal is kept cut.
+const ROWS: u16 = 256;
+/// Most columns. With both screens in use and 32 bytes a cell, 8 MiB in all; a usual terminal has 60 KiB.
+const COLS: u16 = 512;
+/// Longest beginning of a sequence that is given to a client with its picture.
+pub(super) const UNFINISHED: usize = 4096;
+
+/// What the program's terminal shows.
+pub(super) struct Screen {
+    parser: Parser,
+    /// The beginning of a character: given to the parser in two pieces, it may take what follows along (vte 0.15).
+    cut: Vec<u8>,
+}
+
+impl Screen {
+    pub(super) fn new(rows: u16, cols: u16) -> Screen {
+        Screen { parser: Parser::new(bounded(rows, ROWS), bounded(cols, COLS), 0), cut: Vec::new() }
+    }
+
+    /// The program printed this.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        self.cut.extend_from_slice(bytes);
+        let whole = self.cut.len() - begun_character(&self.cut).len();
+        self.parser.process(&self.cut[..whole]);
+        self.cut.drain(..whole);
+        // An idle session holds no buffer of a read that was large once.
+        self.cut.shrink_to(4);
+    }
+
+    pub(super) fn resize(&mut self, rows: u16, cols: u16) {
+        self.parser.set_size(bounded(rows, ROWS), bounded(cols, COLS));
+    }
+
+    /// What paints it. `tail` is the end of the output so far: a sequence that has only begun there goes along, so that
+    /// the output after it means the same to the painted terminal as to the program's.
+    pub(super) fn picture(&self, tail: &[u8]) -> Vec<u8> {
+        let screen = self.parser.screen();
+        let mut out = String::new();
+        if screen.alternate_screen() {
+            out.push_str(&probe(screen, b"\x1b[?47l").contents_formatted());
+            out.push_str("\x1b[?1049h");
+        }
+        out.push_str(&screen.contents_formatted());
+        let (rows, _) = screen.size();
+        let top = probe(screen, b"\x1b[?6h\x1b[1;1H").cursor_position().0;
+        let bottom = probe(screen, b"\x1b[?6h\x1b[65535;1H").cursor_position().0;
+        if top > 0 || bottom + 1 < rows.get() {
+            out.push_str(&format!("\x1b[{};{}r", top + 1, bottom + 1));
+            out.push_str(&screen.cursor_state_formatted());
+            let relative = top > 0 && probe(screen, b"\x1b[1;1H").cursor_position().0 == top;
+            if relative {
+                let (row, col) = screen.cursor_position();
+                let row = row.saturating_sub(top);
+                out.push_str(&format!("\x1b[?6h\x1b[{};{}H", row + 1, col + 1));
+            }
+            out.push_str(&screen.attributes_formatted());
+        }
+        out.push_str(&screen.input_mode_formatted());
+        let mut out = out.into_bytes();
+        out.extend_from_slice(unfinished(tail));
+        out
+    }
+}
+
+fn bounded(length: u16, most: u16) -> NonZeroU16 {
+    NonZeroU16::new(length.min(most)).unwrap_or(NonZeroU16::MIN)
+}
+
+/// The screen as it would be after these bytes: the model does not tell its scroll region and its other screen.
+fn probe(screen: &vt100::Screen, bytes: &[u8]) -> vt100::Screen {
+    let mut parser = Parser::default();
+    *parser.screen_mut() = screen.clone();
+    parser.process(bytes);
+    parser.screen().clone()
+}
+
+/// The sequence or character at the end of the output that has begun and not ended.
+fn unfinished(tail: &[u8]) -> &[u8] {
+    if let Some(at) = tail.iter().rposition(|byte| *byte == 0x1b) {
+        let begun = &tail[at..];
+        // A cancelled sequence is over; what comes after it is text.
+        if !begun.iter().any(|byte| matches!(byte, 0x18 | 0x1a)) && !has_ended(begun) {
+            return begun;
+        }
+    }
+    begun_character(tail)
+}
+
+/// The character at the end that has begun and not ended.
+fn begun_character(tail: &[u8]) -> &[u8] {
+    let last = &tail[tail.len().saturating_sub(3)..];
+    match last.iter().rposition(|byte| *byte >= 0xc0) {
+        Some(at) if std::str::from_utf8(&last[at..]).is_err_and(|e| e.error_len().is_none()) => &last[at..],
+        _ => b"",
+    }
+}
+
+/// Whether a sequence, whose only escape is its first byte, is over somewhere in these bytes.
+fn has_ended(begun: &[u8]) -> bool {
+    match begun {
+        [_] => false,
+        [_, b'[', rest @ ..] => rest.iter().any(|byte| (0x40..=0x7e).contains(byte)),
+        [_, b']', rest @ ..] => rest.contains(&0x07),
+        // These end with an escape and a backslash, which would be the last escape.
+        [_, b'P' | b'_' | b'^' | b'X', ..] => false,
+        [_, rest @ ..] => rest.iter().any(|byte| !(0x20..=0x2f).contains(byte)),
+        [] => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(bytes: &[u8]) -> Screen {
+        let mut screen = Screen::new(6, 20);
+        screen.take(bytes);
+        screen
+    }
+
+    /// Everything a program can tell apart: what is shown, and what more output makes of it.
+    fn assert_same(left: &mut Screen, right: &mut Screen, why: &str) {
+        for more in ["", "x", "\r\n\n\n\n\n\nend", "\x1b[?1049lback"] {
+            left.take(more.as_bytes());
+            right.take(more.as_bytes());
+            let [left, right] = [left.parser.screen(), right.parser.screen()];
+            assert_eq!(left.state_formatted(), right.state_formatted(), "{why:?} and then {more:?}");
+            assert_eq!(left.alternate_screen(), right.alternate_screen(), "{why:?} and then {more:?}");
+        }
+    }
+
+    /// What each of these leaves on a screen, painted on a new one and gone on with, is the same as without the painting.
+    #[test]
+    fn a_picture_is_the_screen_wherever_the_output_was_cut() {
+        for golden in [
+            "plain\r\nlines",
+            "\x1b[1;3;4;7mall\x1b[0m \x1b[38;2;1;2;3;48;5;200mcolours",
+            "wide 日本語 é e\u{301} \u{1f600}|",
+            "\x1b[2;4r\x1b[3;5Hin the region",
+            "\x1b[2;4r\x1b[?6h\x1b[2;3Hrelative",
+            "main screen\x1b[?1049h\x1b[2J\x1b[3;4Hthe other",
+            "\x1b[?25l\x1b[?1h\x1b=\x1b[?2004h\x1b[?1002h\x1b[?1006h",
+            "12345678901234567890",
+            "\x1b]0;a title\x07after \x1bP+q544e\x1b\\strings",
+            "\x1b[31mred to the end of \x1b[Kline",
+        ] {
+            let bytes = golden.as_bytes();
+            for cut in 0..=bytes.len() {
+                let (before, after) = bytes.split_at(cut);
+                let mut painted = shown(&shown(before).picture(before));
+                painted.take(after);
+                assert_same(&mut painted, &mut shown(bytes), &format!("{golden} cut at {cut}"));
+            }
+        }
+    }
+
+    /// No output and no size makes it panic (a cheap stand-in for a fuzzer), and its picture can be painted.
+    #[test]
+    fn a10_arbitrary_output_and_sizes_never_panic() {
+        let pieces: [&[u8]; 16] = [
+            b"\x1b[",
+            b"\x1b]",
+            b"\x1bP",
+            b"\x1b\\",
+            b"?1049h",
+            b"?1049l",
+            b"?6h",
+            b";",
+            b"r",
+            b"65535",
+            b"L",
+            b"M",
+            "日".as_bytes(),
+            b"\x1b[b",
+            b"\x1b8",
+            b"\x1b[?47h",
+        ];
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state >> 33).expect("31 bits")
+        };
+        let mut screen = Screen::new(0, 0);
+        let mut tail = Vec::new();
+        for _ in 0..30_000 {
+            let byte = [u8::try_from(random() % 256).expect("a byte")];
+            let piece = if random() % 3 == 0 { &byte } else { pieces[random() % pieces.len()] };
+            screen.take(piece);
+            tail.extend_from_slice(piece);
+            match random() % 100 {
+                0 => screen.resize(
+                    u16::try_from(random() % 9).expect("fits"),
+                    u16::try_from(random() % 9).expect("fits"),
+                ),
+                1 => drop(shown(&screen.picture(&tail[tail.len().saturating_sub(UNFINISHED)..]))),
+                _ => {}
+            }
+        }
+        screen.resize(u16::MAX, u16::MAX);
+        assert_eq!(screen.parser.screen().size(), (bounded(ROWS, ROWS), bounded(COLS, COLS)));
+    }
+}
