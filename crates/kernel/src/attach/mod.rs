@@ -214,8 +214,9 @@ impl<'a> Attached<'a> {
             quiet: Quiet::default(),
             modes: Modes::default(),
         };
-        // The size first, so that the screen is painted in it. One that is painted needs no help of the program.
-        attached.tell_size(!painted)?;
+        // The size first, so that the screen is painted in it. The program is asked all the same: its line drawing and
+        // keyboard settings are not in the picture.
+        attached.tell_size(true)?;
         if painted {
             attached.client.screen()?;
         } else {
