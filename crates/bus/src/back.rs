@@ -164,6 +164,9 @@ impl WayBack<'_> {
             return Ok(buried);
         }
         let back = name.given_back();
+        if matches!(cause, Cause::Released | Cause::Overdue) {
+            self.bus.returning(&self.channel.agent, &back, told);
+        }
         match from.rename(&file, &self.inbox, back.to_string()) {
             Ok(()) => {}
             Err(error) if error.is_not_found() => return Ok(false),

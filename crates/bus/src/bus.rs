@@ -129,6 +129,11 @@ impl<'w> Bus<'w> {
         if gone.is_empty() { Ok(()) } else { self.witness.removed(&gone) }
     }
 
+    /// Tells the witness that an envelope is about to go back although nobody died of it.
+    pub(crate) fn returning(&self, agent: &AgentId, name: &Name, told: Told<'_>) {
+        self.witness.returning(&told.transition(agent, name, State::Written));
+    }
+
     /// Tells the witness that a text was put before its agent; the move that records it follows.
     pub(crate) fn surfaced(&self, agent: &AgentId, name: &Name, told: Told<'_>) {
         self.witness.surfaced(&told.transition(agent, name, State::Delivered));

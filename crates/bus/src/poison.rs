@@ -51,15 +51,19 @@ impl Bus<'_> {
         Ok(())
     }
 
-    /// Gives a dead letter the reason that could not be written when it was put aside; none where it has one.
+    /// The reason of a dead letter; one that could not be written when it was put aside is written now. None if the file
+    /// is gone.
     ///
     /// # Errors
     /// What the file system refuses.
     pub fn explain(&self, agent: &AgentId, file: &str) -> Result<Option<String>> {
         let channel = self.channel_as_is(agent)?;
         let Some(poison) = channel.dir_if_there(State::Poisoned)? else { return Ok(None) };
-        if !poison.exists(file)? || poison.exists(reason_of(file))? {
+        if !poison.exists(file)? {
             return Ok(None);
+        }
+        if let Ok(reason) = poison.read(reason_of(file), REASON_BYTES) {
+            return Ok(Some(String::from_utf8_lossy(&reason).trim_end().to_owned()));
         }
         let reason = match Name::parse(file) {
             Some(name) if name.attempt >= MAX_ATTEMPTS => format!("surfaced {} times in vain", name.attempt),

@@ -42,6 +42,9 @@ impl Bus<'_> {
             }
             let died = poison.read(reason_of(&found.file), REASON_BYTES).unwrap_or_default();
             let back = found.name.given_back();
+            let why = format!("the owner retried it; it had died because {}", String::from_utf8_lossy(&died));
+            let told = Told { reason: Some(why.trim_end()), cause: Some(Cause::Retried), ..Told::default() };
+            self.returning(agent, &back, told);
             match poison.rename(&found.file, &inbox, back.to_string()) {
                 Ok(()) => {}
                 Err(error) if error.is_not_found() => continue,
@@ -51,8 +54,6 @@ impl Bus<'_> {
             inbox.sync()?;
             // The dead letter is none; a reason that stays behind is harmless.
             let _ = poison.remove(reason_of(&found.file));
-            let why = format!("the owner retried it; it had died because {}", String::from_utf8_lossy(&died));
-            let told = Told { reason: Some(why.trim_end()), cause: Some(Cause::Retried), ..Told::default() };
             self.moved(agent, &back, to, told);
             return Ok(Retried { id, already: false });
         }

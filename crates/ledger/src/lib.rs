@@ -27,6 +27,6 @@ pub use logs::prune;
 pub use meta::{Table, schema};
 pub use moves::{Move, Moves, What, moves};
 pub use query::{Answer, Cell, Limits, MAX_ROWS, TIME, query};
-pub use status::{Broken, Database, Status, status};
+pub use status::{Broken, Database, Status, broken_facts, status};
 pub use telemetry::{Invocation, Telemetry};
 pub use witness::{PAGE, poison_key};

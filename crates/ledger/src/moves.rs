@@ -1,7 +1,8 @@
 //! Telemetry lines read back: the moves and surfacings of envelopes, in the order of the files.
 //!
 //! Promise: a line that does not read is counted and skipped, and no other with it. Lines are unsynced, so an absent
-//! one proves nothing; one that is there was written after what it tells of.
+//! one proves nothing; one that is there was written after what it tells of, but
+//! for a `returning`, which comes before.
 
 use netsky_disk::layout::Layout;
 use netsky_disk::lines;
@@ -19,6 +20,8 @@ use crate::logs;
 pub enum What {
     /// Its text was put before the agent.
     Surfaced,
+    /// It is about to go back although nobody died of it.
+    Returning,
     /// It is in that state now.
     Moved(State),
     /// It was kept for long enough, and goes.
@@ -99,7 +102,7 @@ fn parse(line: &[u8]) -> Result<Option<Move>, Unread> {
         return Ok(None);
     }
     let Kind { event } = serde_json::from_slice(line).map_err(|_| Unread)?;
-    if !["surfaced", "transition", "removed"].contains(&event.as_str()) {
+    if !["surfaced", "returning", "transition", "removed"].contains(&event.as_str()) {
         return Ok(None);
     }
     let line: Line = serde_json::from_slice(line).map_err(|_| Unread)?;
@@ -107,6 +110,7 @@ fn parse(line: &[u8]) -> Result<Option<Move>, Unread> {
     Ok(Some(Move {
         what: match event.as_str() {
             "surfaced" => What::Surfaced,
+            "returning" => What::Returning,
             "removed" => What::Removed,
             _ => What::Moved(state),
         },

@@ -32,6 +32,26 @@ pub struct Broken {
     pub why: String,
 }
 
+impl Broken {
+    fn of(file: &facts::FactFile) -> impl Iterator<Item = Broken> {
+        let broken =
+            |(line, why): &(usize, String)| Broken { file: file.name(), line: *line, why: why.clone() };
+        file.broken.iter().map(broken)
+    }
+}
+
+/// Lines of the facts that do not follow from the line before.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn broken_facts(layout: &Layout) -> Result<Vec<Broken>> {
+    let mut broken = Vec::new();
+    for file in facts::files(layout)? {
+        broken.extend(Broken::of(&file?));
+    }
+    Ok(broken)
+}
+
 /// What the database holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Database {
@@ -53,9 +73,7 @@ pub fn status(layout: &Layout) -> Result<Status> {
         let file = file?;
         status.fact_files += 1;
         status.facts += file.facts.len();
-        let broken =
-            |(line, why): &(usize, String)| Broken { file: file.name(), line: *line, why: why.clone() };
-        status.broken.extend(file.broken.iter().map(broken));
+        status.broken.extend(Broken::of(&file));
     }
     if state::exists(layout.meta_db())? {
         status.database = match meta::readable(layout).and_then(|db| db.map(look).transpose()) {

@@ -25,6 +25,10 @@ impl Witness for Telemetry {
         }
     }
 
+    fn returning(&self, seen: &Transition) {
+        self.moved("returning", seen);
+    }
+
     fn surfaced(&self, seen: &Transition) {
         self.moved("surfaced", seen);
     }

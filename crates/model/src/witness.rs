@@ -43,6 +43,10 @@ pub trait Witness {
         Ok(())
     }
 
+    /// Called before an envelope goes back although nobody died of it: who dies between the two has moved it all the same,
+    /// and a later surfacing has its reason.
+    fn returning(&self, _transition: &Transition) {}
+
     /// Called once after each surfacing, before the move that records it: a process that dies between the two has
     /// surfaced the envelope nevertheless.
     fn surfaced(&self, _transition: &Transition) {}

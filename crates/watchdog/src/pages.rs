@@ -62,10 +62,7 @@ pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
     for (key, agent, id, file) in missing {
         // Of a disk that was full: there is room for a page again.
         let reason = cx.bus.explain(agent, &file)?;
-        let mut data = json!({ "agent": agent, "id": id, "file": file });
-        if let Some(reason) = reason {
-            data["reason"] = reason.into();
-        }
+        let data = json!({ "agent": agent, "id": id, "file": file, "reason": reason });
         record.append_once(PAGE, &key, data)?;
         ticked.done.push(format!("paged for {key}"));
     }

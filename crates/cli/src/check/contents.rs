@@ -27,6 +27,9 @@ pub(super) fn check(seen: &Seen) -> Verdict {
         verdict.saw(1);
         content(&file.place, &file.content, &mut verdict);
     }
+    for line in &seen.broken_facts {
+        verdict.broken(format!("record/{}:{}", line.file, line.line), &line.why);
+    }
     if let Some((place, why)) = &seen.config {
         verdict.note(place, why);
     }

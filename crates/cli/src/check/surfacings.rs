@@ -37,7 +37,7 @@ pub(super) fn check(seen: &Seen, facts: &Facts) -> Verdict {
         .record
         .moves
         .iter()
-        .filter(|told| told.what == What::Moved(State::Written))
+        .filter(|told| matches!(told.what, What::Moved(State::Written) | What::Returning))
         .filter(|told| matches!(told.cause, Some(Cause::Released | Cause::Overdue | Cause::Retried)))
         .map(|told| (&told.agent, &told.key, told.attempt.saturating_sub(1)))
         .collect();

@@ -28,12 +28,17 @@ pub(crate) struct Args {
     /// Print comma-separated values
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Most rows
-    #[arg(long, value_name = "N", default_value_t = MAX_ROWS)]
+    /// Most rows, at most 100000
+    #[arg(long, value_name = "N", default_value_t = MAX_ROWS, value_parser = rows)]
     limit: usize,
     /// Longest time for the answer
     #[arg(long, value_name = "DURATION", value_parser = patience)]
     timeout: Option<Duration>,
+}
+
+fn rows(text: &str) -> Result<usize, String> {
+    let rows = text.parse::<usize>().map_err(|e| e.to_string())?;
+    if rows > MAX_ROWS { Err(format!("no answer has more than {MAX_ROWS} rows")) } else { Ok(rows) }
 }
 
 fn patience(text: &str) -> Result<Duration, String> {
@@ -70,7 +75,14 @@ impl Run for Args {
             Some(lacks) => Err(lacks),
             None if answer.more => {
                 let what = format!("these are the first {} rows; there are more", answer.rows.len());
-                Err(Error::new(Kind::Degraded, what).hint("narrow the question, or raise --limit"))
+                let way = if answer.rows.len() < self.limit {
+                    "narrow the question: an answer has a bounded size"
+                } else if self.limit < MAX_ROWS {
+                    "narrow the question, or raise --limit"
+                } else {
+                    "narrow the question: no answer has more rows"
+                };
+                Err(Error::new(Kind::Degraded, what).hint(way))
             }
             None => Ok(()),
         }
@@ -102,7 +114,8 @@ impl Args {
         if self.csv {
             return output::say(&csv(answer));
         }
-        let headers: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
+        let named: Vec<String> = answer.columns.iter().map(|name| output::one_line(name)).collect();
+        let headers: Vec<&str> = named.iter().map(String::as_str).collect();
         let rows = answer.rows.iter().map(|row| row.iter().map(text).collect()).collect();
         output::table(&headers, rows, "no rows")
     }

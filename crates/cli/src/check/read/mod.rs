@@ -16,7 +16,7 @@ use std::path::Path;
 
 use netsky_disk::layout::Layout;
 use netsky_disk::{clock, process};
-use netsky_ledger::{Move, Moves, What};
+use netsky_ledger::{Broken, Move, Moves, What};
 use netsky_model::life::State;
 use netsky_model::name::{Key, Stage};
 use netsky_model::process::{Life, ProcessId};
@@ -34,6 +34,8 @@ use restart::Restart;
 pub(super) struct Seen {
     /// What telemetry tells of messages.
     pub(super) record: Moves,
+    /// Lines of the facts that are not what they were.
+    pub(super) broken_facts: Vec<Broken>,
     pub(super) mailboxes: Vec<Mailbox>,
     /// The folder of all mailboxes could not be looked into.
     pub(super) no_mailboxes: bool,
@@ -63,6 +65,8 @@ impl Seen {
 pub(super) fn look(layout: &Layout) -> netsky_disk::Result<Seen> {
     let mut files = Vec::new();
     let record = netsky_ledger::moves(layout)?;
+    let broken_facts = netsky_ledger::broken_facts(layout)
+        .map_err(|error| netsky_disk::Error::because("read", layout.record(), error.to_string()))?;
     let mailboxes = mail::read(layout, &mut files)?;
     let no_mailboxes = mailboxes.is_empty() && !files.is_empty();
     files::folder(layout, layout.kernel_root(), &mut files)?;
@@ -74,6 +78,7 @@ pub(super) fn look(layout: &Layout) -> netsky_disk::Result<Seen> {
     let bearers = processes::read(layout)?;
     Ok(Seen {
         record,
+        broken_facts,
         mailboxes,
         no_mailboxes,
         kernel,

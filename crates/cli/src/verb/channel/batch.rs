@@ -14,7 +14,8 @@ use netsky_model::duration;
 use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::provenance::Trust;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
 use crate::error::{Error, Kind};
@@ -25,12 +26,20 @@ const MAX_LINE: usize = 6 * MAX_BYTES;
 /// Most text in a group: it is held until it is durable.
 const MAX_GROUP_BYTES: usize = 8 << 20;
 
+/// A text of a message, which is not empty.
+fn some_text<'de, D: Deserializer<'de>>(given: D) -> Result<String, D::Error> {
+    let text = String::deserialize(given)?;
+    if text.is_empty() { Err(D::Error::custom("the message is empty")) } else { Ok(text) }
+}
+
 /// One line.
 #[derive(Deserialize)]
+#[serde(expecting = "an object with a text and what else a message has")]
 #[serde(deny_unknown_fields)]
 struct Wish {
     /// For whom; the verb's own target where it is left out.
     to: Option<String>,
+    #[serde(deserialize_with = "some_text")]
     text: String,
     from: Option<String>,
     kind: Option<String>,

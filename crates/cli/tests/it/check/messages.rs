@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::prepared::{Root, Rows, check, check_with, dead, ended, file, running, send, whole};
 use crate::bus_home::Home;
-use crate::screen::{inside, netsky};
+use crate::screen::{inside, netsky, program};
 
 /// Moves a message to another folder of agent0 under another name.
 fn move_to(home: &Home, from: &str, folder: &str, name: &Name) -> String {
@@ -203,4 +203,49 @@ fn i4_a5_whatever_else_lies_in_a_mailbox_is_found_by_its_name() {
     }
     netsky(&home, &["channel", "drain", "agent0"]);
     check(&home).hold();
+}
+
+#[test]
+fn i2_a_way_back_by_hand_that_was_cut_before_it_was_told_is_no_damage() {
+    let cut = |home: &Home, point: &str, args: &[&str]| {
+        let ended =
+            program(home, args).env("NETSKY_FAULT", format!("{point}=kill")).output().expect("it starts");
+        assert_eq!(ended.status.code(), None, "{point} was not hit");
+    };
+    let home = Home::init();
+    let drain = || {
+        netsky(&home, &["channel", "drain", "agent0"]).works();
+    };
+    let send = ["channel", "send", "agent0", "text", "--from", "owner", "--id", "one"];
+    netsky(&home, &send).works();
+    drain();
+    cut(&home, "bus.back.renamed", &["channel", "release", "agent0", "one"]);
+    drain();
+    check(&home).hold();
+    for _ in 2..5 {
+        netsky(&home, &["channel", "release", "agent0", "one"]).works();
+        drain();
+    }
+    netsky(&home, &["channel", "release", "agent0", "one"]).works();
+    cut(&home, "bus.retry.renamed", &["channel", "poison", "retry", "agent0", "one"]);
+    drain();
+    check(&home).hold();
+}
+
+#[test]
+fn i4_a_changed_line_of_the_facts_is_found() {
+    let home = whole();
+    for n in 0..3 {
+        fs::write(home.path().join(format!("channels/agent/agent0/inbox/{n:020}-g-{n}.json")), "{")
+            .expect("written");
+    }
+    assert_eq!(
+        program(&home, &["channel", "drain", "agent0"]).output().expect("starts").status.code(),
+        Some(7)
+    );
+    let facts = home.path().join("record/facts-1.jsonl");
+    let text = fs::read_to_string(&facts).expect("pages are facts");
+    assert!(text.contains("g-1"), "{text}");
+    fs::write(&facts, text.replace("g-1", "g-9")).expect("written");
+    check(&home).found("I4 record/facts-1.jsonl:2: does not have its own hash");
 }
