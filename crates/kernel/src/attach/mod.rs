@@ -179,6 +179,8 @@ struct Attached<'a> {
     at: u64,
     /// Output before this offset is a replay.
     replay_end: u64,
+    /// Whether output was asked for; a picture comes with it.
+    following: bool,
     /// A replay that starts inside a line is shown from the next one on.
     in_line: bool,
     quiet: Quiet,
@@ -210,6 +212,7 @@ impl<'a> Attached<'a> {
             input,
             at: from,
             replay_end: log.end,
+            following: !painted,
             in_line: from > log.base,
             quiet: Quiet::default(),
             modes: Modes::default(),
@@ -337,7 +340,7 @@ impl<'a> Attached<'a> {
             }
             FromWorker::Screen { offset, bytes } => {
                 // From here on everything is live.
-                (self.replay_end, self.in_line) = (0, false);
+                (self.replay_end, self.in_line, self.following) = (0, false, true);
                 let shown = self.print(offset.saturating_sub(bytes.len() as u64), &bytes);
                 self.at = offset;
                 Ok((!shown).then_some(Left::Detached))
@@ -356,6 +359,12 @@ impl<'a> Attached<'a> {
             }
             FromWorker::Refused(refusal) if refusal.kind == RefusalKind::Busy => {
                 Err(WorkerError::Refused(refusal).into())
+            }
+            // It has no picture of its screen any more; what was printed last is the next best.
+            FromWorker::Refused(Refusal { kind: RefusalKind::NotHere, .. }) if !self.following => {
+                self.following = true;
+                self.client.follow(self.at)?;
+                Ok(None)
             }
             FromWorker::Refused(_) | FromWorker::Alive(_) => Ok(None),
         }

@@ -189,8 +189,8 @@ impl Worker {
                 if let Some(log) = log {
                     log.append(&bytes[..read], now);
                 }
-                if let Some(screen) = &mut self.screen {
-                    screen.take(&bytes[..read]);
+                if self.screen.as_mut().is_some_and(|screen| !screen.take(&bytes[..read])) {
+                    self.screen = None;
                 }
                 self.heart.progressed(read);
                 true
@@ -261,8 +261,8 @@ impl Worker {
         match &self.wires {
             Wires::Terminal(master) => {
                 pty::resize(master, rows, cols).map_err(|e| not_here(&format!("resize: {e}")))?;
-                if let Some(screen) = &mut self.screen {
-                    screen.resize(rows, cols);
+                if self.screen.as_mut().is_some_and(|screen| !screen.resize(rows, cols)) {
+                    self.screen = None;
                 }
                 Ok(())
             }
@@ -272,7 +272,7 @@ impl Worker {
 
     fn show_screen(&mut self, client: u64) -> Result<(), Refusal> {
         if self.screen.is_none() {
-            return Err(not_here("pipes have no screen"));
+            return Err(not_here("there is no picture of the screen"));
         }
         self.clients.show_screen(client);
         Ok(())

@@ -7,6 +7,7 @@
 
 use std::num::NonZeroU16;
 
+use netsky_disk::fault;
 use vt100::Parser;
 
 /// Most lines that are kept; a taller terminal is kept cut.
@@ -28,18 +29,25 @@ impl Screen {
         Screen { parser: Parser::new(bounded(rows, ROWS), bounded(cols, COLS), 0), cut: Vec::new() }
     }
 
-    /// The program printed this.
-    pub(super) fn take(&mut self, bytes: &[u8]) {
+    /// The program printed this. False when the model broke over it: it is of no use any more, and its program knows
+    /// nothing of it.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
         self.cut.extend_from_slice(bytes);
         let whole = self.cut.len() - begun_character(&self.cut).len();
-        self.parser.process(&self.cut[..whole]);
+        let held = unbroken(|| {
+            // Only an error can be asked for here.
+            fault::point("worker.screen").expect("a model that broke");
+            self.parser.process(&self.cut[..whole]);
+        });
         self.cut.drain(..whole);
         // An idle session holds no buffer of a read that was large once.
         self.cut.shrink_to(4);
+        held
     }
 
-    pub(super) fn resize(&mut self, rows: u16, cols: u16) {
-        self.parser.set_size(bounded(rows, ROWS), bounded(cols, COLS));
+    /// False as with [`Screen::take`].
+    pub(super) fn resize(&mut self, rows: u16, cols: u16) -> bool {
+        unbroken(|| self.parser.set_size(bounded(rows, ROWS), bounded(cols, COLS)))
     }
 
     /// What paints it. `tail` is the end of the output so far: a sequence that has only begun there goes along, so that
@@ -71,6 +79,12 @@ impl Screen {
         out.extend_from_slice(unfinished(tail));
         out
     }
+}
+
+/// Whether it was done: whatever a program prints, a mistake in the model must not take the program along.
+fn unbroken(work: impl FnOnce()) -> bool {
+    // What it was about is thrown away after a panic, so nobody sees it half done.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_ok()
 }
 
 fn bounded(length: u16, most: u16) -> NonZeroU16 {
@@ -198,13 +212,13 @@ mod tests {
         for _ in 0..30_000 {
             let byte = [u8::try_from(random() % 256).expect("a byte")];
             let piece = if random() % 3 == 0 { &byte } else { pieces[random() % pieces.len()] };
-            screen.take(piece);
+            assert!(screen.take(piece));
             tail.extend_from_slice(piece);
             match random() % 100 {
-                0 => screen.resize(
+                0 => assert!(screen.resize(
                     u16::try_from(random() % 9).expect("fits"),
                     u16::try_from(random() % 9).expect("fits"),
-                ),
+                )),
                 1 => drop(shown(&screen.picture(&tail[tail.len().saturating_sub(UNFINISHED)..]))),
                 _ => {}
             }

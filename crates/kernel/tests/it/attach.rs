@@ -110,6 +110,21 @@ fn a_frozen_full_screen_program_is_shown_whole_and_the_same_each_time() {
     assert_eq!(picture(&scene.agent), before);
 }
 
+/// A mistake in the model of the screen takes no program along.
+#[test]
+fn a_screen_that_broke_costs_the_picture_and_nothing_else() {
+    let inner = Bench::new();
+    inner.reserve(script(TERMINAL, "echo hello; exec cat"), 1);
+    let mut command = inner.command(1);
+    command.env("NETSKY_FAULT", "worker.screen=error");
+    let agent = inner.start_by(command);
+    read_until(&mut agent.follower(), "hello");
+    let mut scene = beside(inner, agent, "");
+    read_until(&mut scene.screen, "hello");
+    scene.screen.input(0, b"still\r").expect("types");
+    read_until(&mut scene.screen, "still");
+}
+
 #[test]
 fn the_size_of_the_window_reaches_the_agent() {
     let text = "trap 'stty size' WINCH; echo armed; while :; do sleep 1 & wait; done";

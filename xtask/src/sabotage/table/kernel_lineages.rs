@@ -1,4 +1,4 @@
-//! What `kernel` safeguards of lineages: reports, snapshots, revival, prompts, and the journal's heads.
+//! What `kernel` safeguards of lineages: reports, snapshots, revival, prompts, the journal's heads and the screen.
 
 use super::{IT, Safeguard, UNIT};
 
@@ -262,5 +262,15 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky",
         target: IT,
         test: "prompts::a_program_that_does_not_read_is_busy_and_nothing_is_typed_twice",
+    },
+    Safeguard {
+        name: "a screen that breaks takes no program along",
+        faults: "",
+        file: "crates/kernel/src/worker/screen.rs",
+        find: "    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_ok()\n",
+        replace: "    work();\n    true\n",
+        package: "netsky-kernel",
+        target: IT,
+        test: "attach::a_screen_that_broke_costs_the_picture_and_nothing_else",
     },
 ];
