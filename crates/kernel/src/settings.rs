@@ -1,9 +1,11 @@
 //! `settings` of a kernel root: what its user wants otherwise than usual, a line each.
 //!
-//!     # comments and empty lines are passed over
-//!     LIMIT revival_policy revive|reap|ask
-//!     LIMIT heartbeat_idle 30s
-//!     LIMIT heartbeat_hung 90s
+//! ```text
+//! # comments and empty lines are passed over
+//! LIMIT revival_policy revive|reap|ask
+//! LIMIT heartbeat_idle 30s
+//! LIMIT heartbeat_hung 90s
+//! ```
 //!
 //! Promise: a file with a line that is not understood says nothing at all: the last good one goes on.
 

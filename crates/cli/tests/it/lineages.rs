@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use netsky_disk::lock::Lock;
 use netsky_disk::process::{Signal, identify, is_alive, signal};
 use netsky_model::process::ProcessId;
 use serde_json::{Value, json};
@@ -232,6 +233,9 @@ fn fm_snapshot_kill_a_report_that_is_cut_anywhere_counts_once() {
         folder.spawn("agent1", &[]);
         folder.report("agent1", &["turn"]);
         folder.ok(&["kernel", "shutdown"]);
+        // It answers before it is gone, and keeps the next one out until then.
+        let lock = folder.dir.path().join(".ostk/anchor.lock");
+        folder.until("the one before is gone", |_| !Lock::is_held(&lock).expect("looked"));
         let log = folder.dir.path().join("hits");
         let mut serve = folder.command(env!("CARGO_BIN_EXE_ostk"), &["serve"]);
         serve.env("NETSKY_FAULT", format!("{point}=kill")).env("NETSKY_FAULT_LOG", &log);
