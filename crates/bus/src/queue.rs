@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::poison::{Quarantined, bury_copy};
 
 /// Names read at once. Twice as many are held for a moment, which is some 10 MiB of them.
-const BATCH: usize = 60_000;
+const BATCH: usize = 50_000;
 
 /// Why a file under another name is none of ours, whatever it is.
 pub(crate) const MISNAMED: &str = "its name is not one of the bus";

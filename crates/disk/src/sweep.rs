@@ -16,6 +16,11 @@ const APART: &[u8] = b"OSTK_APART=";
 /// Pause between two looks while killed processes end.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// Pause between two looks at a process without an environment, which may be in the middle of an exec …
+const EXEC: Duration = Duration::from_millis(2);
+/// … and how many: one that was started with none is taken for that after them. A thread of the kernel has no program.
+const LOOKS: u32 = 10;
+
 /// What a sweep did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swept {
@@ -102,11 +107,21 @@ fn has_variable(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> Result<bool> {
 /// The environment that a process was started with; empty for one that is gone, of another user, or closed to
 /// everybody but root (ssh-agent makes itself so): SECURITY.md says what that means.
 fn environ(pid: u32) -> Result<Vec<u8>> {
-    match std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) {
-        Ok(environ) => Ok(environ),
-        Err(e) if is_gone(&e) || e.kind() == std::io::ErrorKind::PermissionDenied => Ok(Vec::new()),
-        Err(e) => Err(Error::new("look at process", pid.to_string(), e)),
+    let place = Path::new("/proc").join(pid.to_string());
+    for look in 1.. {
+        match std::fs::read(place.join("environ")) {
+            // Between two programs, in the middle of an exec, a process has none for a moment: it must not be spared for that.
+            Ok(environ)
+                if environ.is_empty() && look < LOOKS && std::fs::read_link(place.join("exe")).is_ok() =>
+            {
+                clock::pause(EXEC);
+            }
+            Ok(environ) => return Ok(environ),
+            Err(e) if is_gone(&e) || e.kind() == std::io::ErrorKind::PermissionDenied => break,
+            Err(e) => return Err(Error::new("look at process", pid.to_string(), e)),
+        }
     }
+    Ok(Vec::new())
 }
 
 /// A look that failed must not pass for a process that is not there: somebody would be spared. Only what the system hides

@@ -112,7 +112,11 @@ impl Judge {
         let mut judge = Judge { boot_id: netsky_disk::clock::stamp().boot_id, ..Judge::default() };
         let dir = match Dir::open(root.join(FOLDER)) {
             Err(error) if error.is_not_found() => return Ok(judge),
-            opened => opened?,
+            Err(error) => {
+                judge.findings.unread.push(error.to_string());
+                return Ok(judge);
+            }
+            Ok(dir) => dir,
         };
         let key = match key(&dir) {
             Ok(key) => key,

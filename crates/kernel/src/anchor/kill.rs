@@ -51,6 +51,8 @@ pub(super) async fn kill(anchor: &Rc<Anchor>, params: Params) -> Result<SessionV
         // Also of one that ends by itself: whoever settles it looks for the wish before it revives.
         _ => wish(anchor, &about, &guard, grace_ms)?,
     }
+    // Whoever was asked what becomes of it has answered.
+    anchor.entry(&session, |entry| entry.asking = false);
     if !until(anchor, &about, STARTING, |life| life != Life::Starting).await {
         return Err(Refusal::new(RefusalKind::Busy, format!("{session} is still starting")));
     }

@@ -159,6 +159,7 @@ mod tests {
     use crate::anchor::reap::reap;
     use crate::anchor::stage::{on_stage, rows, session};
     use crate::anchor::state::about;
+    use crate::rpc::SessionState;
     use crate::session::{End, Keeper, Meta};
 
     #[test]
@@ -215,6 +216,31 @@ mod tests {
             }
             let told = rows(&anchor).split_off(before);
             assert_eq!(told, [EventKind::Damaged, EventKind::Asking, EventKind::Asking]);
+        });
+    }
+
+    #[test]
+    fn settings_that_do_not_read_keep_nobody_from_looking_and_a_kill_answers_who_asks() {
+        on_stage(async |anchor| {
+            let mut taken = session("agent7", Keeper::Policy);
+            let Phase::Ended { how, .. } = &mut taken.phase else { panic!("it has ended") };
+            *how = End::WorkerDied;
+            let settings = anchor.layout.root().join("settings");
+            std::fs::write(&settings, "LIMIT revival_policy ask\n").expect("written");
+            anchor.put(taken.clone(), Life::Gone);
+            consider(&anchor, &about(&taken), Found::Watched);
+            std::fs::write(&settings, "nonsense\n").expect("written");
+            let state = |anchor: &Anchor| anchor.view(&taken.spec.name).expect("known").state;
+            assert_eq!(state(&anchor), SessionState::Asking);
+            assert_eq!(rows(&anchor), [EventKind::Asking, EventKind::Damaged]);
+            let params = crate::rpc::kill::Params {
+                session: taken.spec.name.clone(),
+                grace_ms: 0,
+                guard: crate::rpc::Guard::none(),
+            };
+            crate::anchor::kill::kill(&anchor, params).await.expect("it is down");
+            assert_ne!(state(&anchor), SessionState::Asking);
+            assert!(!wanted(&anchor, &about(&taken)));
         });
     }
 

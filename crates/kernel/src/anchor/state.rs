@@ -233,7 +233,9 @@ impl Anchor {
     pub(super) fn view(&self, name: &AgentId) -> Result<SessionView, Refusal> {
         // One that does not read is told by the next looks of `pulse`.
         let _ = self.refresh(name);
-        let view = self.entry(name, |entry| entry.view(Instant::now(), self.settings().heartbeat));
+        // Before the session is looked at: settings that do not read are told in a row of their own.
+        let bounds = self.settings().heartbeat;
+        let view = self.entry(name, |entry| entry.view(Instant::now(), bounds));
         let mut view = view.ok_or_else(|| not_found(name))?;
         if let Ok(progress) = self.drain(&view.lineage, |drain| drain.state().progress(view.generation)) {
             view.progress = progress;
