@@ -2,8 +2,8 @@
 //!
 //! A figure without its floor says more about the disk than about the program. Each row therefore does the same
 //! with nothing but the system calls that nobody can leave out, turn by turn with ours, and compares medians.
-//! Only release builds are reported; `--here` prints what the present build gives, without
-//! the rows of the record (a million envelopes), and writes nothing.
+//! Only release builds are reported; `--here` prints what the present build gives, without the rows of the record (a
+//! million envelopes) and of terminals, `--terminals` these alone of the last release build; both write nothing.
 
 mod bus;
 mod floor;
@@ -14,6 +14,8 @@ mod redis;
 mod report;
 mod sessions;
 mod sizes;
+mod terminals;
+mod viewer;
 mod wake;
 
 use std::path::{Path, PathBuf};
@@ -54,6 +56,10 @@ impl Programs {
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
+        ["--terminals"] => {
+            let folder = tree::root().join("target/release");
+            println!("{}", beside_tmux(&folder)?.1);
+        }
         ["--here"] => {
             let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
             let (_, text) = measure(&tree::root().join("target").join(profile))?;
@@ -63,8 +69,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             let folder = tree::root().join("target/release");
             let (mut pairs, text) = measure(&folder)?;
             let record = record_rows(&folder)?;
+            let (terminals, terminals_text) = beside_tmux(&folder)?;
             let record_text = format!("{}\n{}", report::ratios(&record), record::rates(&record));
-            let whole = report::whole(&text, &record_text, &sizes::table()?);
+            let whole = report::whole(&text, &terminals_text, &record_text, &sizes::table()?);
+            pairs.extend(terminals);
             pairs.extend(record);
             report::write(&whole, &pairs)?;
             println!("{whole}");
@@ -90,7 +98,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
                 .context("run the release build of xtask")?;
             return Ok(status.success());
         }
-        _ => bail!("usage: cargo xtask bench [--builds | --here]"),
+        _ => bail!("usage: cargo xtask bench [--builds | --here | --terminals]"),
     }
     Ok(true)
 }
@@ -107,6 +115,21 @@ fn measure(folder: &Path) -> Result<(Vec<Pair>, String)> {
     pairs.extend(sessions::measure(scratch.path(), &programs)?);
     let text = report::ratios(&pairs);
     Ok((pairs, text))
+}
+
+/// Terminals beside tmux, which take minutes and 100 MB of memory: not part of `--here`.
+fn beside_tmux(folder: &Path) -> Result<(Vec<Pair>, String)> {
+    let programs = Programs { netsky: folder.join("netsky"), ostk: folder.join("ostk") };
+    let scratch = tree::root().join(SCRATCH);
+    std::fs::create_dir_all(&scratch)?;
+    let scratch = tempfile::tempdir_in(&scratch).context("make a throwaway folder")?;
+    Ok(match terminals::measure(scratch.path(), &programs)? {
+        Some((pairs, idle)) => {
+            let text = format!("{}\n{idle}", report::ratios(&pairs));
+            (pairs, text)
+        }
+        None => (Vec::new(), "Not measured: this machine has no tmux.\n".to_owned()),
+    })
 }
 
 /// The rows of the record, which need a gigabyte of memory: not part of `--here`.

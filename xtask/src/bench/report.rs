@@ -32,7 +32,7 @@ pub(crate) fn ratios(pairs: &[Pair]) -> String {
 }
 
 /// The whole page.
-pub(crate) fn whole(ratios: &str, record: &str, sizes: &str) -> String {
+pub(crate) fn whole(ratios: &str, terminals: &str, record: &str, sizes: &str) -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     format!(
         "# Benchmarks
@@ -48,6 +48,12 @@ A floor is what nobody can leave out, by bare system calls. What ours adds: pars
 home, identity and locks, the record; for a session also a worker process, three durable writes (the reserved
 generation, the meta of what runs, the journal) and the wait until the program runs.
 
+## Terminals, beside tmux
+
+tmux takes the place of the floor: it holds all terminals in one process and writes nothing durably, where each of ours
+is a process of its own that outlives the anchor, and whose start is on disk before it is answered.
+
+{terminals}
 ## The record
 
 On a memory file system: making a million envelopes on a disk would measure the disk.
