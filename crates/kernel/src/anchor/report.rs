@@ -1,7 +1,7 @@
 //! `session/report`: what a session says about itself.
 //!
-//! Promise: a turn or an intent that was answered is on the disk. Said twice under one `request_id` is said once; that name
-//! is kept where the report is, so that there is no moment between the two. A report of a generation that is over changes nothing.
+//! Promise: a turn or an intent that was answered is on the disk. Said twice under one `request_id` by one generation is
+//! said once; that name is kept where the report is, so that there is no moment between the two. A report of a generation that is over changes nothing.
 
 use serde_json::json;
 
@@ -90,7 +90,7 @@ fn refusal(error: &DrainError) -> Refusal {
         DrainError::Misfit(Misfit::Stale { .. }) => RefusalKind::StaleGeneration,
         DrainError::Misfit(Misfit::NoIntent { .. }) => RefusalKind::NotFound,
         DrainError::Misfit(Misfit::TooManyIntents) => RefusalKind::Busy,
-        DrainError::Misfit(Misfit::BadWord { .. }) => RefusalKind::BadParams,
+        DrainError::Misfit(Misfit::BadWord { .. } | Misfit::OtherCall { .. }) => RefusalKind::BadParams,
         DrainError::Misfit(Misfit::OldTurn { .. } | Misfit::OpenIntent { .. } | Misfit::NotDying) => {
             RefusalKind::Refused
         }

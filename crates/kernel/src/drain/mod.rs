@@ -20,10 +20,12 @@ use serde_json::Value;
 mod report;
 pub mod snapshot;
 mod store;
+mod told;
 
 pub use report::{JsonText, LoopConfig, Model, Report, Turn, Usage};
 pub(crate) use store::Taken;
 pub use store::{Drain, DrainError, Whole, read};
+pub use told::Told;
 
 /// Version of a row.
 pub(crate) const ROW_VERSION: u64 = 1;
@@ -113,8 +115,8 @@ pub struct State {
     pub messages: Messages,
     /// Tool calls without a result, by their ids.
     pub intents: BTreeMap<String, Intent>,
-    /// The names of the newest calls that told something, oldest first, at most [`RECENT`].
-    pub recent: VecDeque<String>,
+    /// The newest named calls that told something, oldest first, at most [`RECENT`].
+    pub recent: VecDeque<Told>,
 }
 
 /// What a session says about itself, as clients see it beside what the kernel knows.
@@ -181,6 +183,18 @@ pub enum Misfit {
     /// A finalization turn begins only where a context is nearly used, and once.
     #[error("a finalization turn begins when a generation is dying, and once")]
     NotDying,
+    /// That name was used for a report of this kind that said something else.
+    #[error(
+        "request_id {request_id} was used for another {kind} of generation {generation}: nothing was told"
+    )]
+    OtherCall {
+        /// The name.
+        request_id: String,
+        /// The kind's word.
+        kind: &'static str,
+        /// Whose reports both are.
+        generation: Generation,
+    },
     /// A word that is empty, too long or not printable.
     #[error("{what} must have 1 to {LONGEST_WORD} bytes and no control characters")]
     BadWord {
@@ -284,12 +298,32 @@ impl State {
         self.intents.retain(|_, intent| intent.generation == generation);
     }
 
+    /// Whether that call has told this before.
+    ///
+    /// # Errors
+    /// [`Misfit::OtherCall`]: it told something else.
+    pub(crate) fn has_told(
+        &self,
+        request_id: &str,
+        generation: Generation,
+        report: &Report,
+    ) -> Result<bool, Misfit> {
+        let call = Told::new(request_id, generation, report);
+        match self.recent.iter().rev().find(|told| told.is_call(&call)) {
+            Some(told) if told.digest == call.digest || told.kind.is_empty() => Ok(true),
+            Some(_) => {
+                Err(Misfit::OtherCall { request_id: call.request_id, kind: report.word(), generation })
+            }
+            None => Ok(false),
+        }
+    }
+
     /// Remembers a call that told something.
-    pub(crate) fn remember(&mut self, request_id: String) {
+    pub(crate) fn remember(&mut self, told: Told) {
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
-        self.recent.push_back(request_id);
+        self.recent.push_back(told);
     }
 
     /// As clients of that generation see it: of an earlier one only what the lineage has behind it.

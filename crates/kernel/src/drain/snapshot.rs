@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Intent, JsonText, LoopConfig, Messages, Model, State, Turn, Usage};
+use super::{Intent, JsonText, LoopConfig, Messages, Model, State, Told, Turn, Usage};
 
 /// Version of the format.
 pub const VERSION: u64 = 2;
@@ -94,9 +94,9 @@ pub struct Snapshot {
     /// Tool calls without a result.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub intents: BTreeMap<String, Intent>,
-    /// The names of the newest calls that told something.
+    /// The newest named calls that told something.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    pub recent: VecDeque<String>,
+    pub recent: VecDeque<Told>,
     /// Up to where the turns log is in here.
     pub log: Place,
     /// blake3 of the rest in canonical form, hex.

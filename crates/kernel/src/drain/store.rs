@@ -17,7 +17,7 @@ use netsky_model::chain;
 use netsky_model::id::{Generation, LineageId};
 
 use super::snapshot::{self, Place, Read, Runtime, Snapshot, SnapshotError};
-use super::{JsonText, Misfit, ROW_VERSION, Report, Row, State, Turn};
+use super::{JsonText, Misfit, ROW_VERSION, Report, Row, State, Told, Turn};
 use crate::session::Meta;
 
 /// Why a lineage's files cannot be used, or a report was not taken.
@@ -158,7 +158,9 @@ impl Drain {
             });
             let n = self.place.rows + 1;
             let (row, hash) = taken.map_err(|why| self.damaged(&name, format!("row {n}: {why}")))?;
-            row.request_id.iter().for_each(|id| self.state.remember(id.clone()));
+            if let Some(id) = &row.request_id {
+                self.state.remember(Told::new(id, row.generation, &row.report));
+            }
             self.place = Place { rows: n, bytes: rows.at(), hash };
             visit(&row);
         }
@@ -189,7 +191,9 @@ impl Drain {
         report: &Report,
         request_id: Option<&str>,
     ) -> Result<Taken, DrainError> {
-        if request_id.is_some_and(|id| self.state.recent.iter().any(|told| told == id)) {
+        if let Some(id) = request_id
+            && self.state.has_told(id, meta.generation, report)?
+        {
             return Ok(Taken::Before);
         }
         self.append(meta.generation, report, request_id)?;
@@ -212,7 +216,7 @@ impl Drain {
     ) -> Result<(), DrainError> {
         let mut state = self.state.clone();
         state.take(generation, report)?;
-        request_id.into_iter().for_each(|id| state.remember(id.to_owned()));
+        request_id.into_iter().for_each(|id| state.remember(Told::new(id, generation, report)));
         let row = Row {
             request_id: request_id.map(str::to_owned),
             v: ROW_VERSION,
