@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a name of a report is of one content",
         faults: "FM-snapshot-kill",
-        file: "crates/kernel/src/drain/told.rs",
+        file: "crates/kernel/src/drain/mod.rs",
         find: "Some(told) if told.digest == call.digest || told.kind.is_empty() => Ok(true),",
         replace: "Some(told) if told.digest == call.digest || !told.digest.is_empty() => Ok(true),",
         package: "netsky-kernel",
