@@ -383,6 +383,9 @@ pub struct WorkerHello {
     /// Whether it can show its screen; no worker of before could.
     #[serde(default)]
     pub screen: bool,
+    /// Whether it types at most once under a name, and texts as its terminal wants them; no worker of before could.
+    #[serde(default)]
+    pub types: bool,
     /// The highest epoch that input came with; a driver starts above it.
     pub input_epoch: u64,
 }

@@ -79,7 +79,7 @@ fn row(report: &Report, turn: u64) -> Option<(EventKind, serde_json::Value)> {
             Some((EventKind::SessionId, json!({"session_id": session_id})))
         }
         // They come by the second and say nothing about the past, or are told as a lifecycle.
-        Report::Context { .. } | Report::Finalization | Report::Phase { .. } => None,
+        Report::Begun | Report::Context { .. } | Report::Finalization | Report::Phase { .. } => None,
     }
 }
 

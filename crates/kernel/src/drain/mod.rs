@@ -97,6 +97,10 @@ pub struct State {
     pub generation: Generation,
     /// Where the context of that generation stands.
     pub lifecycle: LifecycleState,
+    /// Whether a turn of it is under way, as far as its reports and prompts say; never at a turn boundary.
+    pub under_way: bool,
+    /// Whether the turn that was under way when its finalization was asked for still is: the next end is not its last.
+    pub one_before: bool,
     /// Its last word about it.
     pub context_pct: Option<ContextPct>,
     /// Its last word about what it does.
@@ -213,6 +217,7 @@ impl State {
         if generation > self.generation {
             // Its context, its phase and its lifecycle begin anew; what the lineage has behind it stays.
             (self.lifecycle, self.context_pct, self.phase) = (LifecycleState::default(), None, None);
+            (self.under_way, self.one_before) = (false, false);
             self.generation = generation;
         }
         match report {
@@ -220,15 +225,22 @@ impl State {
             Report::Intent { id, tool, input } => {
                 let (tool, input) = (tool.clone(), input.clone());
                 self.intents.insert(id.clone(), Intent { tool, input, generation, turn: self.turn });
+                self.under_way = true;
             }
             Report::Result { id, .. } => {
                 self.intents.remove(id);
+                self.under_way = true;
             }
+            Report::Begun => self.under_way = true,
             Report::Context { used } => {
                 self.context_pct = Some(*used);
                 self.lifecycle = self.lifecycle.evaluate(*used);
             }
-            Report::Finalization => self.lifecycle = LifecycleState::Draining,
+            Report::Finalization => {
+                // Said again while a turn of before is under way: that one is over now.
+                self.one_before = self.under_way && self.lifecycle == LifecycleState::Dying;
+                self.lifecycle = LifecycleState::Draining;
+            }
             Report::Phase { phase } => self.phase = Some(phase.clone()),
             Report::SessionId { session_id, transcript } => {
                 self.session_id = Some(session_id.clone());
@@ -250,7 +262,7 @@ impl State {
             Report::Turn(turn) if turn.turn.is_some_and(|said| said <= self.turn) => {
                 Err(Misfit::OldTurn { said: turn.turn.unwrap_or_default(), done: self.turn })
             }
-            Report::Turn(_) | Report::Context { .. } => Ok(()),
+            Report::Turn(_) | Report::Begun | Report::Context { .. } => Ok(()),
             Report::Intent { id, tool, .. } => {
                 word("an intent's id", id)?;
                 word("a tool's name", tool)?;
@@ -267,7 +279,8 @@ impl State {
                 Err(Misfit::NoIntent { id: id.clone() })
             }
             Report::Finalization
-                if generation == self.generation && self.lifecycle == LifecycleState::Dying =>
+                if generation == self.generation
+                    && (self.lifecycle == LifecycleState::Dying || self.one_before) =>
             {
                 Ok(())
             }
@@ -282,7 +295,8 @@ impl State {
 
     fn take_turn(&mut self, generation: Generation, turn: &Turn) {
         self.turn = turn.turn.unwrap_or(self.turn + 1);
-        if self.lifecycle == LifecycleState::Draining {
+        self.under_way = false;
+        if !std::mem::take(&mut self.one_before) && self.lifecycle == LifecycleState::Draining {
             // That was the finalization turn.
             self.lifecycle = LifecycleState::Dead;
         }
@@ -438,6 +452,23 @@ mod tests {
         assert_eq!(state.take(Generation(2), &Report::Finalization), Err(Misfit::NotDying), "of a new one");
         state.take(Generation(1), &Report::Finalization).expect("it fits");
         assert_eq!(state.lifecycle, LifecycleState::Draining);
+        assert_eq!(state.take(Generation(1), &Report::Finalization), Err(Misfit::NotDying));
+        state.take(Generation(1), &Report::Turn(Box::default())).expect("it fits");
+        assert_eq!(state.lifecycle, LifecycleState::Dead);
+    }
+
+    #[test]
+    fn a_turn_that_had_begun_before_its_finalization_is_not_the_last() {
+        for begun in [Report::Begun, intent("a")] {
+            let mut state = after(&[(1, context(92)), (1, begun), (1, Report::Finalization)]);
+            state.take(Generation(1), &Report::Turn(Box::default())).expect("it fits");
+            assert_eq!(state.lifecycle, LifecycleState::Draining, "the turn of before");
+            state.take(Generation(1), &Report::Turn(Box::default())).expect("it fits");
+            assert_eq!(state.lifecycle, LifecycleState::Dead);
+        }
+        // Whose program says that its last turn begins has none before it under way.
+        let mut state = after(&[(1, context(92)), (1, Report::Begun), (1, Report::Finalization)]);
+        state.take(Generation(1), &Report::Finalization).expect("it begins");
         assert_eq!(state.take(Generation(1), &Report::Finalization), Err(Misfit::NotDying));
         state.take(Generation(1), &Report::Turn(Box::default())).expect("it fits");
         assert_eq!(state.lifecycle, LifecycleState::Dead);

@@ -145,6 +145,8 @@ pub enum Report {
         #[serde(default, skip_serializing_if = "Value::is_null")]
         output: Value,
     },
+    /// A turn begins: something was put before the program. Told by the kernel itself for what comes through it.
+    Begun,
     /// How much of its context is used.
     Context {
         /// That share.
@@ -174,6 +176,7 @@ impl Report {
             Report::Turn(_) => "turn",
             Report::Intent { .. } => "intent",
             Report::Result { .. } => "result",
+            Report::Begun => "begun",
             Report::Context { .. } => "context",
             Report::Finalization => "finalization",
             Report::Phase { .. } => "phase",

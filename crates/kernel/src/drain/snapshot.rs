@@ -137,6 +137,9 @@ impl Snapshot {
             turn: self.turn,
             generation: self.generation,
             lifecycle: self.lifecycle,
+            // At a boundary no turn is.
+            under_way: false,
+            one_before: false,
             context_pct: self.context_pct,
             phase: self.phase.clone(),
             session_id: self.runtime.session_id.clone(),

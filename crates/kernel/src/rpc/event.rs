@@ -48,6 +48,14 @@ pub enum EventKind {
     Result,
     /// The program named its conversation: `{session_id}`.
     SessionId,
+    /// Keys were typed: `{bytes, request_id?}`. Which, stands nowhere.
+    Input,
+    /// A text was put before the program: `{bytes, finalization, request_id?}`. Which, stands nowhere.
+    Prompt,
+    /// A terminal got another size: `{rows, cols}`.
+    Resize,
+    /// A signal was sent on request: `{signal}`.
+    Signal,
     /// The context of a generation moved on: `{from, to, context_pct}`.
     Lifecycle,
     /// A turn is in the turns log and could not be written into a snapshot; the one before stands: `{turn, why}`.
@@ -73,7 +81,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind that stands in a journal, in the order of a life.
-    pub const ALL: [EventKind; 26] = [
+    pub const ALL: [EventKind; 30] = [
         EventKind::AnchorStarted,
         EventKind::AnchorStopped,
         EventKind::Spawn,
@@ -92,6 +100,10 @@ impl EventKind {
         EventKind::Intent,
         EventKind::Result,
         EventKind::SessionId,
+        EventKind::Input,
+        EventKind::Prompt,
+        EventKind::Resize,
+        EventKind::Signal,
         EventKind::Lifecycle,
         EventKind::Unsnapped,
         EventKind::Crashloop,
@@ -123,6 +135,10 @@ impl EventKind {
             EventKind::Intent => "intent",
             EventKind::Result => "result",
             EventKind::SessionId => "session-id",
+            EventKind::Input => "input",
+            EventKind::Prompt => "prompt",
+            EventKind::Resize => "resize",
+            EventKind::Signal => "signal",
             EventKind::Lifecycle => "lifecycle",
             EventKind::Unsnapped => "unsnapped",
             EventKind::Crashloop => "crashloop",

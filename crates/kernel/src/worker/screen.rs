@@ -50,6 +50,11 @@ impl Screen {
         unbroken(|| self.parser.set_size(bounded(rows, ROWS), bounded(cols, COLS)))
     }
 
+    /// Whether the program wants what is pasted in brackets now.
+    pub(super) fn is_bracketed(&self) -> bool {
+        self.parser.screen().bracketed_paste()
+    }
+
     /// What paints it. `tail` is the end of the output so far: a sequence that has only begun there goes along, so that
     /// the output after it means the same to the painted terminal as to the program's.
     pub(super) fn picture(&self, tail: &[u8]) -> Vec<u8> {
