@@ -1,8 +1,8 @@
 //! Sessions this anchor brings back itself; those of a keeper above (`keeper = "watchdog"`) are only reported.
 //!
 //! Promise: the first revival comes at once, then 1 s, doubled up to 60 s, counted anew after a minute of life. A session
-//! that was stopped on purpose stays down, and so does one whose very first start came to nothing: whoever asked for it was
-//! told so, or repeats. Many at once start a few at a time.
+//! that was stopped on purpose stays down, and so does one whose very first start, or one that somebody asked for, came to
+//! nothing: whoever asked for it was told so, or repeats. Many at once start a few at a time.
 //!
 //! `keeper = "anchor"` is kept whatever happens. `keeper = "policy"` was taken away and is treated as the root's settings
 //! say: revived (and tried once an hour where [`INTENSITY`] revivals in a row came to nothing), put aside, or left until
@@ -169,12 +169,22 @@ mod tests {
             let Phase::Ended { started_at, .. } = &mut failed.phase else { panic!("it has ended") };
             *started_at = None;
             let later = Meta { generation: Generation(2), ..failed.clone() };
-            for (meta, told) in [(failed, vec![EventKind::Reaped]), (later, vec![EventKind::Revive])] {
+            let mut mistyped = Meta { generation: Generation(3), asked: true, ..failed.clone() };
+            let Phase::Ended { how, .. } = &mut mistyped.phase else { panic!("it has ended") };
+            *how = End::FailedToStart { why: "no such file".to_owned() };
+            let revival = Meta { generation: Generation(4), asked: false, ..mistyped.clone() };
+            for (meta, told) in [
+                (failed, vec![EventKind::Reaped]),
+                (later, vec![EventKind::Revive]),
+                (mistyped, vec![EventKind::Reaped]),
+                (revival, vec![EventKind::Revive]),
+            ] {
                 let before = rows(&anchor).len();
                 anchor.put(meta.clone(), Life::Gone);
                 consider(&anchor, &about(&meta), Found::AtStart);
                 let reaped = reap(&anchor).expect("answers").reaped.len();
-                assert_eq!((rows(&anchor).split_off(before), reaped), (told, usize::from(before == 0)));
+                let put_aside = usize::from(told == [EventKind::Reaped]);
+                assert_eq!((rows(&anchor).split_off(before), reaped), (told, put_aside));
             }
         });
     }

@@ -41,7 +41,7 @@ pub(super) async fn spawn(anchor: &Rc<Anchor>, params: Params) -> Result<Session
     if let Some(view) = done_before(anchor, &spec, &guard) {
         return Ok(view);
     }
-    let meta = reserve(anchor, spec, &guard)?;
+    let meta = reserve(anchor, spec, &guard, true)?;
     // Somebody wants it anew: the pauses of the revivals before are no concern of this start.
     anchor.entry(&meta.spec.name, |entry| entry.revivals = 0);
     start(anchor, meta).await
@@ -59,7 +59,7 @@ pub(super) async fn revived(
         known.and_then(|known| known.request_id.clone())
     });
     let guard = Guard { if_generation: Some(dead), request_id: unanswered };
-    let meta = reserve(anchor, spec, &guard)?;
+    let meta = reserve(anchor, spec, &guard, false)?;
     start(anchor, meta).await
 }
 
@@ -109,8 +109,9 @@ fn done_before(anchor: &Anchor, spec: &Spec, guard: &Guard) -> Option<SessionVie
     (done && known.request_id.as_ref() == Some(request_id)).then(|| anchor.view(&spec.name).ok())?
 }
 
-/// Takes the next generation, in the journal and in the meta; from here on the name is busy.
-fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> {
+/// Takes the next generation, in the journal and in the meta; from here on the name is busy. `asked`: by somebody, who is
+/// told when nothing comes of it.
+fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<Meta, Refusal> {
     let name = spec.name.clone();
     let busy = |why: &str| Refusal::new(RefusalKind::Busy, format!("{name} {why}"));
     if anchor.is_stopping() {
@@ -155,6 +156,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
         socket: anchor.layout.worker_sock(&name),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         conversation,
+        asked,
         extra: former.map(|meta| meta.extra).unwrap_or_default(),
         lineage,
         spec,
@@ -323,7 +325,7 @@ mod tests {
                 // Of a later program, whose keys are kept.
                 former.extra.insert("later".to_owned(), "x".repeat(bytes as usize).into());
                 meta_file::write(&anchor.layout, &former).expect("written");
-                let reserved = reserve(&anchor, former.spec.clone(), &Guard::none());
+                let reserved = reserve(&anchor, former.spec.clone(), &Guard::none(), true);
                 assert_eq!(
                     reserved.err().map(|refusal| refusal.kind()),
                     refused.then_some(RefusalKind::TooLarge)

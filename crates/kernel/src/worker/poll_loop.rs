@@ -226,15 +226,17 @@ impl Worker {
                 Ok(())
             }
             Ok(ToWorker::Screen) => self.show_screen(request.client),
-            Ok(ToWorker::Input { epoch, bytes }) => self.input.offer(epoch, &bytes),
+            Ok(ToWorker::Input { epoch, bytes }) => {
+                self.input.offer(epoch, &bytes).map(|()| self.press(&bytes, now))
+            }
             Ok(ToWorker::Type { epoch, form, id, bytes }) => {
-                self.type_in(epoch, form, id, bytes).map(|before| {
+                self.type_in(epoch, form, id, bytes, now).map(|before| {
                     self.clients.answer(request.client, &FromWorker::Typed { before });
                 })
             }
             Ok(ToWorker::CloseInput { epoch }) => self.close_input(epoch),
             Ok(ToWorker::Resize { rows, cols }) => self.resize(rows, cols),
-            Ok(ToWorker::Signal { signal }) => self.signal(signal),
+            Ok(ToWorker::Signal { signal }) => self.signal(signal, now),
             Ok(ToWorker::Kill { grace_ms }) => {
                 self.kill(now, Duration::from_millis(grace_ms.into()));
                 Ok(())
@@ -256,10 +258,30 @@ impl Worker {
         }
     }
 
+    /// What these keys send was asked for by whoever pressed them.
+    fn press(&mut self, keys: &[u8], now: Duration) {
+        if let Wires::Terminal(master) = &self.wires {
+            for signal in pty::signals_of(master, keys) {
+                self.ending.asked_for(signal, now);
+            }
+        }
+    }
+
     /// True if it was typed before under that name.
-    fn type_in(&mut self, epoch: u64, form: Form, id: String, bytes: Vec<u8>) -> Result<bool, Refusal> {
+    fn type_in(
+        &mut self,
+        epoch: u64,
+        form: Form,
+        id: String,
+        bytes: Vec<u8>,
+        now: Duration,
+    ) -> Result<bool, Refusal> {
         if form == Form::Keys {
-            return self.input.offer_once(epoch, id, &bytes);
+            let before = self.input.offer_once(epoch, id, &bytes)?;
+            if !before {
+                self.press(&bytes, now);
+            }
+            return Ok(before);
         }
         let text = String::from_utf8(bytes)
             .map_err(|e| Refusal { kind: RefusalKind::BadFrame, text: format!("the text is none: {e}") })?;
@@ -300,12 +322,13 @@ impl Worker {
         Ok(())
     }
 
-    fn signal(&mut self, number: i32) -> Result<(), Refusal> {
+    fn signal(&mut self, number: i32, now: Duration) -> Result<(), Refusal> {
         let Some(signal) = Signal::from_named_raw(number) else {
             let text = format!("there is no signal {number}");
             return Err(Refusal { kind: RefusalKind::BadSignal, text });
         };
         if self.ending.signal(signal) {
+            self.ending.asked_for(signal, now);
             return Ok(());
         }
         Err(Refusal { kind: RefusalKind::Closed, text: "the program is gone".to_owned() })

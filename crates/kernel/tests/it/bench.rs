@@ -89,6 +89,7 @@ impl Bench {
             worker: None,
             socket: self.layout.worker_sock(&self.name),
             conversation: Some("conversation-7".to_owned()),
+            asked: true,
             version: "0.1.0".to_owned(),
             extra: serde_json::Map::default(),
             spec,
