@@ -89,7 +89,8 @@ fn refusal(error: &DrainError) -> Refusal {
         DrainError::Damaged { .. } => RefusalKind::Damaged,
         DrainError::Misfit(Misfit::Stale { .. }) => RefusalKind::StaleGeneration,
         DrainError::Misfit(Misfit::NoIntent { .. }) => RefusalKind::NotFound,
-        DrainError::Misfit(Misfit::TooManyIntents) => RefusalKind::Busy,
+        DrainError::Misfit(Misfit::TooManyIntents | Misfit::IntentsTooLarge { .. }) => RefusalKind::Busy,
+        DrainError::Full { .. } => RefusalKind::TooLarge,
         DrainError::Misfit(Misfit::BadWord { .. } | Misfit::OtherCall { .. }) => RefusalKind::BadParams,
         DrainError::Misfit(Misfit::OldTurn { .. } | Misfit::OpenIntent { .. } | Misfit::NotDying) => {
             RefusalKind::Refused

@@ -56,7 +56,7 @@ pub(super) fn consider(anchor: &Rc<Anchor>, about: &About, found: Found) {
     // What the disk only refuses is tried again by the revival itself.
     let damaged = match anchor.drain(&about.lineage, |_| ()) {
         Err(error @ DrainError::Damaged { .. }) => Some(error.to_string()),
-        Err(DrainError::Disk(_) | DrainError::Misfit(_)) | Ok(()) => None,
+        Err(DrainError::Disk(_) | DrainError::Misfit(_) | DrainError::Full { .. }) | Ok(()) => None,
     };
     match policy(anchor, about) {
         _ if damaged.is_some() => ask(anchor, about, damaged),

@@ -31,6 +31,8 @@ pub use told::Told;
 pub(crate) const ROW_VERSION: u64 = 1;
 /// Tool calls that may be open at once; what is reported beyond that is refused.
 pub const OPEN_INTENTS: usize = 256;
+/// Most bytes of what all open calls together were given; a report beyond that is refused. A snapshot holds them.
+pub const OPEN_BYTES: usize = 1 << 20;
 /// Calls whose names are remembered: whoever reports does so one after the other, and repeats at once.
 pub const RECENT: usize = 64;
 /// Longest id, tool name, phase word or conversation id, in bytes.
@@ -184,6 +186,14 @@ pub enum Misfit {
     /// [`OPEN_INTENTS`] are open.
     #[error("{OPEN_INTENTS} intents are open already")]
     TooManyIntents,
+    /// With it the open ones hold more than [`OPEN_BYTES`].
+    #[error("the open intents were given {open} bytes, this one {bytes}; the limit is {OPEN_BYTES}")]
+    IntentsTooLarge {
+        /// Of those that are open.
+        open: usize,
+        /// Of this one.
+        bytes: usize,
+    },
     /// A finalization turn begins only where a context is nearly used, and once.
     #[error("a finalization turn begins when a generation is dying, and once")]
     NotDying,
@@ -291,6 +301,15 @@ impl State {
                 transcript.as_ref().map_or(Ok(()), |path| word("a transcript's path", path))
             }
         }
+    }
+
+    /// Whether there is room for an intent beside those that are open. What is in the log already had it.
+    fn check_room(&self, report: &Report) -> Result<(), Misfit> {
+        let Report::Intent { id, input, .. } = report else { return Ok(()) };
+        let size = |input: &Value| input.to_string().len();
+        let others = self.intents.iter().filter(|(open, _)| *open != id);
+        let (open, bytes) = (others.map(|(_, intent)| size(&intent.input)).sum::<usize>(), size(input));
+        if open + bytes > OPEN_BYTES { Err(Misfit::IntentsTooLarge { open, bytes }) } else { Ok(()) }
     }
 
     fn take_turn(&mut self, generation: Generation, turn: &Turn) {
