@@ -35,6 +35,8 @@ pub const ENV_MARK: &str = netsky_disk::env::MARK;
 pub const ENV_ROOT: &str = "OSTK_SESSION_ROOT";
 /// The program's own name for its conversation, as an earlier generation reported it: what to go on with.
 pub const ENV_CONVERSATION: &str = "OSTK_CONVERSATION";
+/// The file in which an earlier generation left its handoff, until this one acknowledges it by `ostk report acknowledge`.
+pub const ENV_HANDOFF: &str = "OSTK_HANDOFF";
 /// The model asked for at spawn, handed through untouched.
 pub const ENV_MODEL: &str = "OSTK_MODEL";
 
@@ -150,6 +152,8 @@ pub struct Meta {
     pub conversation: Option<String>,
     /// Whether somebody asked for this very generation; a revival is nobody's, and nor is what the first programs wrote.
     pub asked: bool,
+    /// Where an earlier generation left its handoff, if one waited when this generation was reserved.
+    pub handoff: Option<PathBuf>,
     /// Fields of a later program of the same format version, kept as they were.
     pub extra: Map<String, Value>,
 }
@@ -251,6 +255,8 @@ struct MetaFile {
     conversation: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     asked: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    handoff: Option<PathBuf>,
     anchor_epoch: u64,
     written_at: Stamp,
     #[serde(flatten)]
@@ -286,6 +292,7 @@ impl From<Meta> for MetaFile {
             version: meta.version,
             conversation: meta.conversation,
             asked: meta.asked,
+            handoff: meta.handoff,
             anchor_epoch: meta.anchor_epoch,
             written_at: meta.written_at,
             extra: meta.extra,
@@ -329,6 +336,7 @@ impl TryFrom<MetaFile> for Meta {
             version: file.version,
             conversation: file.conversation,
             asked: file.asked,
+            handoff: file.handoff,
             extra: file.extra,
         })
     }

@@ -262,3 +262,100 @@ fn a_worker_that_hangs_is_found_and_its_lineage_comes_back() {
     assert!(!is_alive(&worker) && !is_alive(&program));
     assert_eq!((folder.journal("hung").len(), folder.journal("died").len()), (1, 1));
 }
+
+/// Shows which generation it is, what was left to it, and each line it reads; ignores a polite end.
+const SUCCESSOR: &str = "trap '' TERM; echo generation $OSTK_GENERATION; test -n \"$OSTK_HANDOFF\" && cat $OSTK_HANDOFF; exec cat";
+
+impl Folder {
+    /// Leads generation 1 of a session to the end of its context.
+    fn use_up(&self, name: &str) {
+        self.report(name, &["turn", r#"{"messages":[1]}"#]);
+        assert_eq!(
+            self.report(name, &["context", "71"])["handoff"],
+            json!({"generation": 1, "written": false})
+        );
+        assert!(self.drain(name, "handoff.json").is_file(), "prepared");
+        self.report(name, &["intent", "call-1", "--tool", "deploy"]);
+        self.report(name, &["turn"]);
+        self.report(name, &["context", "93"]);
+        self.ok(&["prompt", name, "--finalization", "write your handoff"]);
+        self.report(name, &["handoff", "the deploy is half done"]);
+        assert_eq!(self.report(name, &["turn"])["lifecycle"], "dead");
+    }
+
+    fn is_at(&self, name: &str, generation: u64) {
+        self.until("the next generation", |folder| {
+            let session = folder.session(name);
+            session["generation"] == generation && session["state"] == "active"
+        });
+    }
+}
+
+#[test]
+fn a_dead_context_gives_way_to_the_next_generation_which_acknowledges_what_was_left_to_it() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "sh", "-c", SUCCESSOR]);
+    let (code, line) = folder.refused(&["report", "--session", "agent1", "handoff", "early"]);
+    assert!(code == 4 && line.contains("from aging on"), "{line}");
+    assert_eq!(folder.refused(&["report", "--session", "agent1", "acknowledge"]).0, 3);
+    let lineage = folder.session("agent1")["lineage"].clone();
+    let before = folder.process("agent1", "program");
+    folder.use_up("agent1");
+    folder.is_at("agent1", 2);
+    assert!(!is_alive(&before), "no two of anyone");
+    let session = folder.session("agent1");
+    assert_eq!((&session["lineage"], &session["lifecycle"]), (&lineage, &json!("healthy")));
+    assert_eq!(session["handoff"], json!({"generation": 1, "written": true}), "nobody has acknowledged it");
+    folder.until("what was left", |folder| {
+        let said = folder.ok(&["logs", "agent1"]);
+        said.contains("generation 2")
+            && said.contains("the deploy is half done")
+            && said.contains("\"call-1\": \"deploy\"")
+    });
+    let former =
+        |folder: &Folder| folder.journal("reaped").iter().filter(|row| row["generation"] == 1).count();
+    assert_eq!(former(&folder), 0, "before it was acknowledged");
+    folder.report("agent1", &["acknowledge"]);
+    assert_eq!(former(&folder), 1);
+    assert_eq!(folder.session("agent1")["handoff"], Value::Null);
+    assert!(!folder.drain("agent1", "handoff.json").exists());
+    assert!(folder.drain("agent1", "handoff.prev.json").is_file(), "kept as evidence");
+    let is: Vec<Value> = folder.journal("handoff").iter().map(|row| row["data"]["is"].clone()).collect();
+    assert_eq!(is, ["prepared", "written", "acknowledged"]);
+    assert_eq!(folder.journal("succeed").len(), 1);
+}
+
+#[test]
+fn t18_an_anchor_killed_over_a_succession_leaves_it_to_the_next_and_what_dies_before_it_acknowledged_is_told_again()
+ {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "sh", "-c", SUCCESSOR]);
+    folder.use_up("agent1");
+    // In the grace of a program that ignores a polite end.
+    signal(&folder.anchor(), Signal::KILL).expect("sent");
+    folder.is_at("agent1", 2);
+    assert_eq!(folder.journal("succeed").len(), 1);
+    signal(&folder.process("agent1", "worker"), Signal::KILL).expect("sent");
+    folder.is_at("agent1", 3);
+    folder.says_within("agent1", "generation 3");
+    assert_eq!(folder.session("agent1")["handoff"]["generation"], 1, "it is pointed to the same");
+    folder.report("agent1", &["acknowledge"]);
+    assert_eq!(folder.session("agent1")["handoff"], Value::Null);
+}
+
+#[test]
+fn a_kill_ends_a_succession_and_a_keeper_above_is_only_told() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent1", "--no-revive", "--pipes", "--", "sh", "-c", SUCCESSOR]);
+    folder.use_up("agent1");
+    assert_eq!((folder.journal("succeed").len(), folder.journal("lifecycle").len()), (0, 4));
+    assert_eq!(folder.refused(&["report", "--session", "agent1", "intent", "x", "--tool", "sh"]).0, 4);
+    folder.ok(&["kernel", "kill", "agent1", "--grace", "1ms"]);
+    folder.ok(&["kernel", "spawn", "agent1", "--no-revive", "--pipes", "--", "sh", "-c", SUCCESSOR]);
+    folder
+        .until("what was left", |folder| folder.ok(&["logs", "agent1"]).contains("the deploy is half done"));
+    folder.ok(&["kernel", "spawn", "agent2", "--pipes", "--", "sh", "-c", SUCCESSOR]);
+    folder.use_up("agent2");
+    folder.ok(&["kernel", "kill", "agent2", "--grace", "1ms"]);
+    assert_eq!(folder.session("agent2")["generation"], 1, "it was stopped on purpose");
+}

@@ -72,7 +72,7 @@ fn a_terminal_gets_another_size_and_its_program_is_told() {
 #[test]
 fn a_prompt_is_let_in_as_the_context_of_its_generation_says() {
     let folder = Folder::new();
-    folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "cat"]);
+    folder.ok(&["kernel", "spawn", "agent1", "--no-revive", "--pipes", "--", "cat"]);
     let finalization = ["prompt", "agent1", "--finalization", "write your handoff"];
     assert_eq!(folder.refused(&finalization).0, 4, "it is healthy");
     folder.ok(&["report", "--session", "agent1", "context", "92"]);

@@ -15,8 +15,8 @@ use serde_json::json;
 
 use super::settle::Found;
 use super::state::Anchor;
-use super::table::Life;
-use super::{reap, spawn};
+use super::table::{Entry, Life};
+use super::{reap, spawn, succeed};
 use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
@@ -81,7 +81,7 @@ fn ask(anchor: &Anchor, about: &About, why: Option<String>) {
 
 fn policy(anchor: &Anchor, about: &About) -> RevivalPolicy {
     match anchor.entry(&about.session, |entry| entry.meta.spec.keeper) {
-        Some(Keeper::Policy) => anchor.settings().revival_policy,
+        Some(Keeper::Policy) if !succeed::is_due(anchor, about) => anchor.settings().revival_policy,
         _ => RevivalPolicy::Revive,
     }
 }
@@ -141,7 +141,17 @@ fn is_ours(anchor: &Anchor, about: &About) -> bool {
             .session(&about.session)
             .is_some_and(|known| known.kill_asked && known.generation == about.generation)
     });
-    anchor.entry(&about.session, |entry| entry.meta.is_kept()).unwrap_or(false) && !asked_down
+    let due = succeed::is_due(anchor, about);
+    let kept = |entry: &mut Entry| {
+        entry.meta.is_kept()
+            || due && entry.meta.spec.keeper != Keeper::Watchdog && may_follow(&entry.meta.phase)
+    };
+    anchor.entry(&about.session, kept).unwrap_or(false) && !asked_down
+}
+
+/// Whether a generation that gives way to the next one still stands in its way or has only ended.
+fn may_follow(phase: &Phase) -> bool {
+    !matches!(phase, Phase::Inactive { .. })
 }
 
 fn lived(phase: &Phase) -> Duration {

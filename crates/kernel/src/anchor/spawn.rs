@@ -5,6 +5,7 @@
 //! An anchor that dies in between leaves a reservation that its successor settles like any other session.
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::Child;
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use serde_json::json;
 use super::settle::{self, sweep_lineage};
 use super::state::{Anchor, about, internal};
 use super::table::Life;
-use super::{fold, watch};
+use super::{fold, succeed, watch};
 use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
@@ -145,7 +146,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<Me
         let message = format!("{name} is at generation {newest}, not {believed}");
         return Err(Refusal::new(RefusalKind::StaleGeneration, message));
     }
-    let conversation = conversation(anchor, &lineage)?;
+    let (conversation, handoff) = carried(anchor, &lineage, newest.next())?;
     let meta = Meta {
         generation: newest.next(),
         anchor_epoch: anchor.epoch,
@@ -157,6 +158,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<Me
         version: env!("CARGO_PKG_VERSION").to_owned(),
         conversation,
         asked,
+        handoff,
         extra: former.map(|meta| meta.extra).unwrap_or_default(),
         lineage,
         spec,
@@ -195,11 +197,19 @@ fn free(anchor: &Anchor, name: &AgentId) -> Result<(), Refusal> {
     }
 }
 
-/// The program's own name for its conversation.
-fn conversation(anchor: &Anchor, lineage: &LineageId) -> Result<Option<String>, Refusal> {
-    match anchor.drain(lineage, |drain| drain.state().session_id.clone()) {
+/// What the next generation is told: the program's own name for its conversation, and where a handoff waits for it.
+fn carried(
+    anchor: &Anchor,
+    lineage: &LineageId,
+    next: Generation,
+) -> Result<(Option<String>, Option<PathBuf>), Refusal> {
+    let carried = anchor.drain(lineage, |drain| {
+        let handoff = drain.state().waiting(next).map(|_| drain.handoff_path());
+        (drain.state().session_id.clone(), handoff)
+    });
+    match carried {
         // What does not read was said so; the program begins a conversation of its own.
-        Err(DrainError::Damaged { .. }) => Ok(None),
+        Err(DrainError::Damaged { .. }) => Ok((None, None)),
         read => read.map_err(internal),
     }
 }
@@ -245,6 +255,7 @@ async fn start(anchor: &Rc<Anchor>, meta: Meta) -> Result<SessionView, Refusal> 
             anchor.put(running.unwrap_or(meta), Life::Live);
             fold::catch_up(anchor, &about.session);
             watch::start(anchor, about.clone(), worker, Some(child));
+            succeed::lives(anchor, &about);
             anchor.view(&about.session)
         }
         Err(why) => Err(failed(anchor, &about, meta, Some(child), why).await),

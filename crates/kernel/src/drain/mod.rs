@@ -17,11 +17,13 @@ use netsky_model::lifecycle::{ContextPct, LifecycleState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod handoff;
 mod report;
 pub mod snapshot;
 mod store;
 mod told;
 
+pub use handoff::{Handoff, LONGEST as LONGEST_HANDOFF};
 pub use report::{JsonText, LoopConfig, Model, Report, Turn, Usage};
 pub(crate) use store::Taken;
 pub use store::{Drain, DrainError, Whole, read};
@@ -121,6 +123,8 @@ pub struct State {
     pub messages: Messages,
     /// Tool calls without a result, by their ids.
     pub intents: BTreeMap<String, Intent>,
+    /// What a generation leaves to the next one; none once that has acknowledged it.
+    pub handoff: Option<Handoff>,
     /// The newest named calls that told something, oldest first, at most [`RECENT`].
     pub recent: VecDeque<Told>,
 }
@@ -146,6 +150,18 @@ pub struct Progress {
     /// Tool calls of generations that are over, whose outcome nobody knows.
     #[serde(default, skip_serializing_if = "is_none")]
     pub unknown: usize,
+    /// What a generation leaves to the next one, until that has acknowledged it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff: Option<HandoffView>,
+}
+
+/// A handoff, without what is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandoffView {
+    /// Whose it is.
+    pub generation: Generation,
+    /// Whether its program has written its part.
+    pub written: bool,
 }
 
 fn is_none(count: &usize) -> bool {
@@ -197,6 +213,18 @@ pub enum Misfit {
     /// A finalization turn begins only where a context is nearly used, and once.
     #[error("a finalization turn begins when a generation is dying, and once")]
     NotDying,
+    /// A handoff is written where a context nears its end.
+    #[error("a handoff is written from aging on, at 70 % of a context")]
+    NotAging,
+    /// A handoff of no bytes, or of more than [`LONGEST_HANDOFF`].
+    #[error("a handoff has 1 to {LONGEST_HANDOFF} bytes")]
+    LongHandoff,
+    /// No earlier generation left anything that waits.
+    #[error("no handoff of an earlier generation waits to be acknowledged")]
+    NoHandoff,
+    /// The finalization turn is over.
+    #[error("the context of this generation is dead: nothing begins in it any more")]
+    Dead,
     /// That name was used for a report of this kind that said something else.
     #[error(
         "request_id {request_id} was used for another {kind} of generation {generation}: nothing was told"
@@ -256,7 +284,10 @@ impl State {
                 self.session_id = Some(session_id.clone());
                 self.transcript.clone_from(transcript);
             }
+            Report::Handoff { .. } => {}
+            Report::Acknowledge => self.handoff = None,
         }
+        self.prepare(report);
         Ok(())
     }
 
@@ -268,7 +299,20 @@ impl State {
             1..=LONGEST_WORD if !text.chars().any(char::is_control) => Ok(()),
             _ => Err(Misfit::BadWord { what }),
         };
+        let dead = generation == self.generation && self.lifecycle == LifecycleState::Dead;
         match report {
+            Report::Intent { .. } | Report::Handoff { .. } if dead => Err(Misfit::Dead),
+            Report::Handoff { .. }
+                if generation > self.generation || self.lifecycle == LifecycleState::Healthy =>
+            {
+                Err(Misfit::NotAging)
+            }
+            Report::Handoff { text } if !(1..=LONGEST_HANDOFF).contains(&text.len()) => {
+                Err(Misfit::LongHandoff)
+            }
+            Report::Handoff { .. } => Ok(()),
+            Report::Acknowledge if self.waiting(generation).is_some() => Ok(()),
+            Report::Acknowledge => Err(Misfit::NoHandoff),
             Report::Turn(turn) if turn.turn.is_some_and(|said| said <= self.turn) => {
                 Err(Misfit::OldTurn { said: turn.turn.unwrap_or_default(), done: self.turn })
             }
@@ -362,8 +406,12 @@ impl State {
     /// As clients of that generation see it: of an earlier one only what the lineage has behind it.
     pub fn progress(&self, newest: Generation) -> Progress {
         let (turn, session_id) = (self.turn, self.session_id.clone());
-        let kept =
-            Progress { turn, session_id, unknown: self.unknown(newest).count(), ..Progress::default() };
+        let handoff = self
+            .handoff
+            .as_ref()
+            .map(|handoff| HandoffView { generation: handoff.generation, written: handoff.text.is_some() });
+        let unknown = self.unknown(newest).count();
+        let kept = Progress { turn, session_id, unknown, handoff, ..Progress::default() };
         if self.generation < newest {
             return kept;
         }

@@ -17,7 +17,7 @@ use netsky_model::chain;
 use netsky_model::id::{Generation, LineageId};
 
 use super::snapshot::{self, Place, Read, Runtime, Snapshot, SnapshotError};
-use super::{JsonText, Misfit, ROW_VERSION, Report, Row, State, Told, Turn};
+use super::{JsonText, Misfit, ROW_VERSION, Report, Row, State, Told, Turn, handoff};
 use crate::session::Meta;
 
 /// Why a lineage's files cannot be used, or a report was not taken.
@@ -103,7 +103,7 @@ impl Drain {
 
     /// Moves a lineage's files out of the way, where they stay as evidence.
     pub(crate) fn set_aside(layout: &KernelLayout, lineage: &LineageId) -> netsky_disk::Result<()> {
-        for name in [current(lineage), previous(lineage), log(lineage)] {
+        for name in [current(lineage), previous(lineage), log(lineage), handoff::name(lineage)] {
             let path = layout.drain().join(name);
             if netsky_disk::state::exists(&path)? {
                 netsky_disk::state::set_aside(path)?;
@@ -208,16 +208,24 @@ impl Drain {
             return Ok(Taken::Before);
         }
         self.state.check_room(report)?;
+        let before = self.state.lifecycle;
         self.append(meta.generation, report, request_id)?;
         // Only a kill can be asked for here, and below.
         let _ = fault::point("anchor.drain.logged");
-        match report {
-            Report::Turn(_) => match self.snap(anchor_id, meta) {
-                Ok(()) => Ok(Taken::Whole),
-                Err(error) => Ok(Taken::Unsnapped(error.to_string())),
-            },
-            _ => Ok(Taken::Whole),
-        }
+        let snapped = match report {
+            Report::Turn(_) => self.snap(anchor_id, meta),
+            _ => Ok(()),
+        };
+        // A share of a context comes by the second; only the one that moved the lifecycle is worth a file.
+        let moved = report.durable() || self.state.lifecycle != before;
+        let handoff = self.state.handoff.as_ref();
+        let handed = if moved { handoff::keep(&self.folder, &self.lineage, handoff) } else { Ok(()) };
+        Ok(snapped.and(handed).map_or_else(|error| Taken::Unsnapped(error.to_string()), |()| Taken::Whole))
+    }
+
+    /// Where a program finds what was left to it.
+    pub(crate) fn handoff_path(&self) -> PathBuf {
+        self.folder.join(handoff::name(&self.lineage))
     }
 
     fn append(
@@ -305,6 +313,7 @@ impl Drain {
             context_pct: state.context_pct,
             phase: state.phase,
             intents: state.intents,
+            handoff: state.handoff,
             recent: state.recent,
             log: self.place.clone(),
             digest: String::new(),
