@@ -1,7 +1,7 @@
 //! Lineages of the real `ostk`: what a program reports of itself, and what becomes of it once it was taken away.
 
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use netsky_disk::lock::Lock;
 use netsky_disk::process::{Signal, identify, is_alive, signal};
@@ -43,6 +43,25 @@ impl Folder {
             .collect();
         all.iter().for_each(|one| drop(signal(one, Signal::KILL)));
         self.until("everybody is gone", |_| !all.iter().any(is_alive));
+    }
+
+    /// Has an anchor serve that dies at a fault point.
+    fn serve_until(&self, fault: &str) -> Child {
+        self.ok(&["kernel", "shutdown"]);
+        // It answers before it is gone, and keeps the next one out until then.
+        let lock = self.dir.path().join(".ostk/anchor.lock");
+        self.until("the one before is gone", |_| !Lock::is_held(&lock).expect("looked"));
+        let mut serve = self.command(env!("CARGO_BIN_EXE_ostk"), &["serve"]);
+        serve.env("NETSKY_FAULT", fault).env("NETSKY_FAULT_LOG", self.dir.path().join("hits"));
+        let doomed = serve.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+        self.until("it serves", |folder| folder.json(&["status"])["pid"] == doomed.id());
+        doomed
+    }
+
+    fn has_died_at(&self, mut doomed: Child, point: &str) {
+        assert!(!doomed.wait().expect("ours").success());
+        let hits = std::fs::read_to_string(self.dir.path().join("hits")).expect("it was hit");
+        assert_eq!(hits.lines().last(), Some(point));
     }
 
     fn settings(&self, text: &str) {
@@ -232,18 +251,9 @@ fn fm_snapshot_kill_a_report_that_is_cut_anywhere_counts_once() {
         let folder = Folder::new();
         folder.spawn("agent1", &[]);
         folder.report("agent1", &["turn"]);
-        folder.ok(&["kernel", "shutdown"]);
-        // It answers before it is gone, and keeps the next one out until then.
-        let lock = folder.dir.path().join(".ostk/anchor.lock");
-        folder.until("the one before is gone", |_| !Lock::is_held(&lock).expect("looked"));
-        let log = folder.dir.path().join("hits");
-        let mut serve = folder.command(env!("CARGO_BIN_EXE_ostk"), &["serve"]);
-        serve.env("NETSKY_FAULT", format!("{point}=kill")).env("NETSKY_FAULT_LOG", &log);
-        let mut doomed = serve.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
-        folder.until("it serves", |folder| folder.json(&["status"])["pid"] == doomed.id());
+        let doomed = folder.serve_until(&format!("{point}=kill"));
         assert_eq!(folder.report("agent1", &["turn", r#"{"usage":{"input":5}}"#])["turn"], 2, "{point}");
-        assert!(!doomed.wait().expect("ours").success());
-        assert_eq!(std::fs::read_to_string(&log).expect("it was hit").trim(), point);
+        folder.has_died_at(doomed, point);
         assert_eq!(folder.json(&["lineage", "show", "agent1"])["usage"]["input"], 5, "{point}");
         assert_eq!(folder.report("agent1", &["turn"])["turn"], 3, "{point}");
     }
@@ -329,12 +339,15 @@ fn a_dead_context_gives_way_to_the_next_generation_which_acknowledges_what_was_l
 fn t18_an_anchor_killed_over_a_succession_leaves_it_to_the_next_and_what_dies_before_it_acknowledged_is_told_again()
  {
     let folder = Folder::new();
-    folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "sh", "-c", SUCCESSOR]);
-    folder.use_up("agent1");
-    // In the grace of a program that ignores a polite end.
-    signal(&folder.anchor(), Signal::KILL).expect("sent");
-    folder.is_at("agent1", 2);
-    assert_eq!(folder.journal("succeed").len(), 1);
+    // The last turn is in the log, and in no snapshot; the wish is in the journal, and nobody was ended.
+    for (name, point, hit) in [("agent2", "anchor.drain.kept", 2), ("agent1", "anchor.succeed.wished", 1)] {
+        folder.ok(&["kernel", "spawn", name, "--pipes", "--", "sh", "-c", SUCCESSOR]);
+        let doomed = folder.serve_until(&format!("{point}=kill@{hit}"));
+        folder.use_up(name);
+        folder.has_died_at(doomed, point);
+        folder.is_at(name, 2);
+    }
+    assert_eq!(folder.journal("succeed").len(), 2);
     signal(&folder.process("agent1", "worker"), Signal::KILL).expect("sent");
     folder.is_at("agent1", 3);
     folder.says_within("agent1", "generation 3");

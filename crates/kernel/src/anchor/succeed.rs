@@ -10,6 +10,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use netsky_disk::fault;
 use netsky_model::id::Generation;
 use netsky_model::lifecycle::LifecycleState;
 use serde_json::json;
@@ -52,11 +53,22 @@ pub(super) fn told(anchor: &Rc<Anchor>, about: &About, report: &Report, before: 
 
 /// Whether the context of that generation is dead, and the next one is to take over from it.
 pub(super) fn is_due(anchor: &Anchor, about: &About) -> bool {
-    anchor.recall(|recall| {
-        recall
-            .session(&about.session)
-            .is_some_and(|known| known.succeeded && known.generation == about.generation)
-    })
+    let known = anchor.recall(|recall| {
+        let known = recall.session(&about.session).filter(|known| known.generation == about.generation);
+        known.map(|known| (known.succeeded, known.kill_asked))
+    });
+    match known {
+        Some((true, _)) => true,
+        Some((false, true)) => false,
+        // An anchor may have died between the last turn and its row.
+        Some((false, false)) | None => {
+            let dead = anchor.drain(&about.lineage, |drain| {
+                let state = drain.state();
+                state.generation == about.generation && state.lifecycle == LifecycleState::Dead
+            });
+            dead.unwrap_or(false)
+        }
+    }
 }
 
 fn begin(anchor: &Rc<Anchor>, about: &About) {
@@ -64,11 +76,14 @@ fn begin(anchor: &Rc<Anchor>, about: &About) {
     if anchor.is_stopping() || !matches!(keeper, Some(Keeper::Anchor | Keeper::Policy)) {
         return;
     }
-    if let Err(error) = anchor.commit(EventKind::Succeed, Some(about.clone()), json!({})) {
+    let told = anchor.recall(|recall| recall.session(&about.session).is_some_and(|known| known.succeeded));
+    if !told && let Err(error) = anchor.commit(EventKind::Succeed, Some(about.clone()), json!({})) {
         return say!("{} keeps its dead context: {error}", about.session);
     }
     // The end of a context is no crash: nothing is waited out.
     anchor.entry(&about.session, |entry| entry.revivals = 0);
+    // Only a kill can be asked for here.
+    let _ = fault::point("anchor.succeed.wished");
     finish(anchor, about);
 }
 
@@ -91,7 +106,7 @@ fn finish(anchor: &Rc<Anchor>, about: &About) {
 /// What an anchor has to finish or to wait for with a session it found or started.
 pub(super) fn lives(anchor: &Rc<Anchor>, about: &About) {
     if is_due(anchor, about) {
-        return finish(anchor, about);
+        return begin(anchor, about);
     }
     let Some(of) = waiting(anchor, about) else { return };
     let (anchor, about) = (Rc::clone(anchor), about.clone());
