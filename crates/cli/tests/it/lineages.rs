@@ -340,7 +340,7 @@ fn t18_an_anchor_killed_over_a_succession_leaves_it_to_the_next_and_what_dies_be
  {
     let folder = Folder::new();
     // The last turn is in the log, and in no snapshot; the wish is in the journal, and nobody was ended.
-    for (name, point, hit) in [("agent2", "anchor.drain.kept", 2), ("agent1", "anchor.succeed.wished", 1)] {
+    for (name, point, hit) in [("agent2", "anchor.drain.kept", 3), ("agent1", "anchor.succeed.wished", 1)] {
         folder.ok(&["kernel", "spawn", name, "--pipes", "--", "sh", "-c", SUCCESSOR]);
         let doomed = folder.serve_until(&format!("{point}=kill@{hit}"));
         folder.use_up(name);
