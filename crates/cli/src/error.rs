@@ -300,7 +300,7 @@ impl From<netsky_kernel::drain::DrainError> for Error {
         let what = error.to_string();
         match error {
             Drain::Disk(error) => error.into(),
-            Drain::Misfit(_) => Self::new(Kind::Failed, what),
+            Drain::Misfit(_) | Drain::Full { .. } => Self::new(Kind::Failed, what),
             Drain::Damaged { .. } => Self::new(Kind::Damaged, what).hint("it was left as it is"),
         }
     }

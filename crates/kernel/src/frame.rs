@@ -58,6 +58,26 @@ pub enum ToWorker {
     },
     /// Terminals only: show the screen as it is, and send the output from there on.
     Screen,
+    /// Bytes for the program, at most once under a name; answered with [`FromWorker::Typed`] or [`FromWorker::Refused`].
+    Type {
+        /// As with input.
+        epoch: u64,
+        /// What they are.
+        form: Form,
+        /// Of this call, at most 65,535 bytes; an empty one names nothing.
+        id: String,
+        /// Taken whole or refused whole.
+        bytes: Vec<u8>,
+    },
+}
+
+/// What the bytes of a [`ToWorker::Type`] are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Keys as they are.
+    Keys,
+    /// A text, to be put before the program as its terminal wants it at that moment, and Enter.
+    Text,
 }
 
 /// What a worker says to a client.
@@ -91,6 +111,11 @@ pub enum FromWorker {
     Alive(Box<Heartbeat>),
     /// A frame of this client was not obeyed.
     Refused(Refusal),
+    /// What was to be typed is taken.
+    Typed {
+        /// It was before, under the same name; nothing was typed now.
+        before: bool,
+    },
 }
 
 /// Why a worker did not obey a frame.
@@ -156,12 +181,14 @@ const KILL: u8 = 5;
 const PROBE: u8 = 6;
 const CLOSE_INPUT: u8 = 7;
 const SCREEN: u8 = 8;
+const TYPE: u8 = 9;
 const OUTPUT: u8 = 65;
 const GAP: u8 = 66;
 const EXIT: u8 = 67;
 const ALIVE: u8 = 68;
 const REFUSED: u8 = 69;
 const PICTURE: u8 = 70;
+const TYPED: u8 = 71;
 
 /// One frame as it came: type and payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -223,6 +250,11 @@ impl ToWorker {
             ToWorker::Probe => put(out, PROBE, &[]),
             ToWorker::CloseInput { epoch } => put(out, CLOSE_INPUT, &[&epoch.to_le_bytes()]),
             ToWorker::Screen => put(out, SCREEN, &[]),
+            ToWorker::Type { epoch, form, id, bytes } => {
+                let length = u16::try_from(id.len()).unwrap_or(u16::MAX).to_le_bytes();
+                let form = [u8::from(*form == Form::Text)];
+                put(out, TYPE, &[&epoch.to_le_bytes(), &form, &length, id.as_bytes(), bytes]);
+            }
         }
     }
 
@@ -244,6 +276,12 @@ impl ToWorker {
             PROBE => ToWorker::Probe,
             CLOSE_INPUT => ToWorker::CloseInput { epoch: fields.u64()? },
             SCREEN => ToWorker::Screen,
+            TYPE => ToWorker::Type {
+                epoch: fields.u64()?,
+                form: if fields.flag()? { Form::Text } else { Form::Keys },
+                id: fields.text()?,
+                bytes: fields.remainder(),
+            },
             kind => return Err(FrameError::Unknown { kind }),
         };
         fields.end()?;
@@ -261,6 +299,7 @@ impl FromWorker {
             FromWorker::Alive(beat) => put(out, ALIVE, &[&json(beat)]),
             FromWorker::Refused(refusal) => put(out, REFUSED, &[&json(refusal)]),
             FromWorker::Screen { offset, bytes } => put(out, PICTURE, &[&offset.to_le_bytes(), bytes]),
+            FromWorker::Typed { before } => put(out, TYPED, &[&[u8::from(*before)]]),
         }
     }
 
@@ -277,6 +316,7 @@ impl FromWorker {
             ALIVE => FromWorker::Alive(Box::new(fields.json()?)),
             REFUSED => FromWorker::Refused(fields.json()?),
             PICTURE => FromWorker::Screen { offset: fields.u64()?, bytes: fields.remainder() },
+            TYPED => FromWorker::Typed { before: fields.flag()? },
             kind => return Err(FrameError::Unknown { kind }),
         };
         fields.end()?;
@@ -319,6 +359,21 @@ impl Fields<'_> {
         Ok(u64::from_le_bytes(self.take()?))
     }
 
+    fn flag(&mut self) -> Result<bool, FrameError> {
+        match self.take::<1>()? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(self.malformed()),
+        }
+    }
+
+    fn text(&mut self) -> Result<String, FrameError> {
+        let length = usize::from(u16::from_le_bytes(self.take()?));
+        let (text, rest) = self.rest.split_at_checked(length).ok_or_else(|| self.malformed())?;
+        self.rest = rest;
+        std::str::from_utf8(text).map(str::to_owned).map_err(|_| self.malformed())
+    }
+
     fn remainder(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.rest).to_vec()
     }
@@ -346,6 +401,8 @@ mod tests {
             ToWorker::Probe,
             ToWorker::CloseInput { epoch: 0 },
             ToWorker::Screen,
+            ToWorker::Type { epoch: 3, form: Form::Text, id: "r1".to_owned(), bytes: b"ls".to_vec() },
+            ToWorker::Type { epoch: 0, form: Form::Keys, id: String::new(), bytes: Vec::new() },
         ]
     }
 
@@ -355,6 +412,7 @@ mod tests {
             FromWorker::Gap { from: 1, to: 9 },
             FromWorker::Screen { offset: 9, bytes: b"\x1b[m".to_vec() },
             FromWorker::Exit(End::Exited { code: 3 }),
+            FromWorker::Typed { before: true },
             FromWorker::Refused(Refusal { kind: RefusalKind::StaleEpoch, text: "2 < 5".to_owned() }),
         ]
     }
@@ -394,6 +452,10 @@ mod tests {
         wire.clear();
         ToWorker::Resize { rows: 1, cols: 258 }.encode(&mut wire);
         assert_eq!(wire, [3, 4, 0, 0, 0, 1, 0, 2, 1]);
+        wire.clear();
+        ToWorker::Type { epoch: 1, form: Form::Text, id: "r".to_owned(), bytes: b"x".to_vec() }
+            .encode(&mut wire);
+        assert_eq!(wire, [9, 13, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, b'r', b'x']);
         wire.clear();
         FromWorker::Exit(End::Killed).encode(&mut wire);
         assert_eq!(wire, [&[67, 17, 0, 0, 0][..], br#"{"kind":"killed"}"#].concat());

@@ -16,10 +16,13 @@ pub enum End {
         /// 0..=255.
         code: i32,
     },
-    /// A signal nobody asked the worker for ended it.
+    /// A signal ended it.
     Signalled {
         /// Number of the signal.
         signal: i32,
+        /// Whether somebody had it sent, or pressed its key, shortly before: what was asked for is not taken away.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        asked: bool,
     },
     /// It was ended by a kill that somebody asked for.
     Killed,
@@ -38,7 +41,8 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             End::Exited { code } => write!(f, "exited with code {code}"),
-            End::Signalled { signal } => write!(f, "ended by signal {signal}"),
+            End::Signalled { signal, asked: false } => write!(f, "ended by signal {signal}"),
+            End::Signalled { signal, asked: true } => write!(f, "ended by signal {signal} on request"),
             End::Killed => f.write_str("killed on request"),
             End::WorkerDied => f.write_str("lost with its worker"),
             End::FailedToStart { why } => write!(f, "failed to start: {why}"),

@@ -35,6 +35,8 @@ pub const ENV_MARK: &str = netsky_disk::env::MARK;
 pub const ENV_ROOT: &str = "OSTK_SESSION_ROOT";
 /// The program's own name for its conversation, as an earlier generation reported it: what to go on with.
 pub const ENV_CONVERSATION: &str = "OSTK_CONVERSATION";
+/// The file in which an earlier generation left its handoff, until this one acknowledges it by `ostk report acknowledge`.
+pub const ENV_HANDOFF: &str = "OSTK_HANDOFF";
 /// The model asked for at spawn, handed through untouched.
 pub const ENV_MODEL: &str = "OSTK_MODEL";
 
@@ -148,6 +150,10 @@ pub struct Meta {
     pub version: String,
     /// The program's own name for its conversation, as the lineage had it when this generation was reserved.
     pub conversation: Option<String>,
+    /// Whether somebody asked for this very generation; a revival is nobody's, and nor is what the first programs wrote.
+    pub asked: bool,
+    /// Where an earlier generation left its handoff, if one waited when this generation was reserved.
+    pub handoff: Option<PathBuf>,
     /// Fields of a later program of the same format version, kept as they were.
     pub extra: Map<String, Value>,
 }
@@ -204,7 +210,10 @@ impl Meta {
     pub fn is_kept(&self) -> bool {
         let down = match &self.phase {
             Phase::Ended { started_at: None, .. } if self.generation == Generation::NONE.next() => true,
-            Phase::Ended { how: End::Exited { .. }, .. } => self.spec.keeper == Keeper::Policy,
+            Phase::Ended { how: End::FailedToStart { .. }, .. } if self.asked => true,
+            Phase::Ended { how: End::Exited { .. } | End::Signalled { asked: true, .. }, .. } => {
+                self.spec.keeper == Keeper::Policy
+            }
             Phase::Ended { how, .. } => *how == End::Killed,
             Phase::Inactive { .. } => true,
             Phase::Starting | Phase::Running { .. } => false,
@@ -244,6 +253,10 @@ struct MetaFile {
     version: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     conversation: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    asked: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    handoff: Option<PathBuf>,
     anchor_epoch: u64,
     written_at: Stamp,
     #[serde(flatten)]
@@ -278,6 +291,8 @@ impl From<Meta> for MetaFile {
             socket: meta.socket,
             version: meta.version,
             conversation: meta.conversation,
+            asked: meta.asked,
+            handoff: meta.handoff,
             anchor_epoch: meta.anchor_epoch,
             written_at: meta.written_at,
             extra: meta.extra,
@@ -320,6 +335,8 @@ impl TryFrom<MetaFile> for Meta {
             socket: file.socket,
             version: file.version,
             conversation: file.conversation,
+            asked: file.asked,
+            handoff: file.handoff,
             extra: file.extra,
         })
     }
@@ -383,6 +400,9 @@ pub struct WorkerHello {
     /// Whether it can show its screen; no worker of before could.
     #[serde(default)]
     pub screen: bool,
+    /// Whether it types at most once under a name, and texts as its terminal wants them; no worker of before could.
+    #[serde(default)]
+    pub types: bool,
     /// The highest epoch that input came with; a driver starts above it.
     pub input_epoch: u64,
 }
@@ -497,6 +517,24 @@ mod tests {
     }
 
     #[test]
+    fn what_somebody_asked_for_is_not_taken_away() {
+        let mut meta = Meta::parse(META_V1).expect("sample");
+        let at = netsky_disk::clock::stamp();
+        let signalled = |asked| End::Signalled { signal: 15, asked };
+        for (how, keeper, kept) in [
+            (signalled(false), Keeper::Policy, true),
+            (signalled(true), Keeper::Policy, false),
+            (signalled(true), Keeper::Anchor, true),
+            (End::Exited { code: 0 }, Keeper::Policy, false),
+            (End::Exited { code: 0 }, Keeper::Anchor, true),
+        ] {
+            meta.spec.keeper = keeper;
+            meta.phase = Phase::Ended { how: how.clone(), at: at.clone(), started_at: Some(at.clone()) };
+            assert_eq!(meta.is_kept(), kept, "{how:?} {keeper:?}");
+        }
+    }
+
+    #[test]
     fn a_newer_meta_is_reported_not_guessed() {
         let newer = br#"{"v":2,"anything":[]}"#;
         assert!(matches!(Meta::parse(newer), Err(MetaError::Newer { found: 2 })));
@@ -521,7 +559,7 @@ mod tests {
         let killed = serde_json::to_string(&Seen::KillAsked { grace_ms: 5000 }).expect("plain data");
         assert_eq!(killed, r#"{"kind":"kill-asked","data":{"grace_ms":5000}}"#);
         assert_eq!(
-            serde_json::to_string(&End::Signalled { signal: 9 }).expect("plain data"),
+            serde_json::to_string(&End::Signalled { signal: 9, asked: false }).expect("plain data"),
             r#"{"kind":"signalled","signal":9}"#
         );
     }

@@ -84,6 +84,7 @@ impl Settings {
     /// The first line that is not understood, or whose bound contradicts another.
     pub fn parse(text: &str, period: Duration) -> Result<Settings, BadSetting> {
         let mut settings = Settings::usual(period);
+        let mut bound_at = 0;
         for (n, line) in text.lines().enumerate() {
             let bad = |why: String| BadSetting { line: n + 1, why };
             let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
@@ -94,16 +95,20 @@ impl Settings {
                 }
                 ["LIMIT", "heartbeat_idle", bound] => {
                     settings.heartbeat.idle = beats(bound, period).map_err(bad)?;
+                    bound_at = n + 1;
                 }
                 ["LIMIT", "heartbeat_hung", bound] => {
                     settings.heartbeat.hung = beats(bound, period).map_err(bad)?;
+                    bound_at = n + 1;
                 }
                 ["LIMIT", key, _] => return Err(bad(format!("there is no limit {key}"))),
                 _ => return Err(bad("it is not LIMIT, a name and a value".to_owned())),
             }
-            if settings.heartbeat.idle >= settings.heartbeat.hung {
-                return Err(bad("heartbeat_idle must be shorter than heartbeat_hung".to_owned()));
-            }
+        }
+        // Of the whole file: whichever bound stands first, the other one may follow it.
+        if settings.heartbeat.idle >= settings.heartbeat.hung {
+            let why = "heartbeat_idle must be shorter than heartbeat_hung".to_owned();
+            return Err(BadSetting { line: bound_at, why });
         }
         Ok(settings)
     }
@@ -150,6 +155,14 @@ mod tests {
             .expect("reads");
         let heartbeat = Bounds { hung: Duration::from_secs(300), ..usual.heartbeat };
         assert_eq!(said, Settings { revival_policy: RevivalPolicy::Ask, heartbeat });
+    }
+
+    #[test]
+    fn bounds_are_judged_together_in_whatever_order_they_stand() {
+        let lines = ["LIMIT heartbeat_idle 2m", "LIMIT heartbeat_hung 10m"];
+        let said = parse(&lines.join("\n")).expect("reads").heartbeat;
+        assert_eq!((said.idle.as_secs(), said.hung.as_secs()), (120, 600));
+        assert_eq!(parse(&[lines[1], lines[0]].join("\n")).expect("reads").heartbeat, said);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use netsky_disk::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::frame::{Decoder, FrameError, FromWorker, MAX_HELLO, Refusal, ToWorker};
+use crate::frame::{Decoder, Form, FrameError, FromWorker, MAX_HELLO, Refusal, ToWorker};
 use crate::session::{End, Heartbeat, VERSION, WorkerHello};
 use crate::socket;
 
@@ -129,6 +129,34 @@ impl WorkerClient {
     /// The connection failed.
     pub fn input_whole(&mut self, epoch: u64, bytes: &[u8]) -> Result<(), WorkerError> {
         self.send(&ToWorker::Input { epoch, bytes: bytes.to_vec() })
+    }
+
+    /// Send what is to be typed, at most once under `id`, and wait until the worker has said that it is queued whole; true
+    /// if it was before. Only where the hello says that it can.
+    ///
+    /// # Errors
+    /// [`WorkerError::Refused`]: nothing was typed. Any other: it may have been.
+    pub fn type_once(
+        &mut self,
+        epoch: u64,
+        form: Form,
+        id: &str,
+        bytes: &[u8],
+        limit: Duration,
+    ) -> Result<bool, WorkerError> {
+        self.send(&ToWorker::Type { epoch, form, id: id.to_owned(), bytes: bytes.to_vec() })?;
+        let until = clock::boot() + limit;
+        let mut others = VecDeque::new();
+        let answer = loop {
+            match self.next(until.saturating_sub(clock::boot()))? {
+                Some(FromWorker::Typed { before }) => break Ok(before),
+                Some(FromWorker::Refused(refusal)) => break Err(WorkerError::Refused(refusal)),
+                Some(other) => others.push_back(other),
+                None => break Err(WorkerError::Silent(limit)),
+            }
+        };
+        self.kept.extend(others);
+        answer
     }
 
     /// End the program's input (pipes only).

@@ -88,6 +88,13 @@ enum What {
         #[arg(long, value_name = "PATH")]
         transcript: Option<String>,
     },
+    /// What the program leaves to the next generation, from `aging` on; that one finds it by $OSTK_HANDOFF
+    Handoff {
+        /// In its own words; - for standard input
+        text: String,
+    },
+    /// This generation has what an earlier one left to it
+    Acknowledge,
 }
 
 /// A turn as programs write it: messages are JSON, and stay as they were written.
@@ -130,6 +137,8 @@ impl What {
             What::Context { used } => Report::Context { used },
             What::Finalization => Report::Finalization,
             What::Phase { phase } => Report::Phase { phase },
+            What::Handoff { text } => Report::Handoff { text: reach::text(text, MAX_LINE)? },
+            What::Acknowledge => Report::Acknowledge,
             What::SessionId { session_id, transcript } => Report::SessionId { session_id, transcript },
         })
     }

@@ -1,7 +1,7 @@
 //! Lineages of the real `ostk`: what a program reports of itself, and what becomes of it once it was taken away.
 
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use netsky_disk::lock::Lock;
 use netsky_disk::process::{Signal, identify, is_alive, signal};
@@ -43,6 +43,25 @@ impl Folder {
             .collect();
         all.iter().for_each(|one| drop(signal(one, Signal::KILL)));
         self.until("everybody is gone", |_| !all.iter().any(is_alive));
+    }
+
+    /// Has an anchor serve that dies at a fault point.
+    fn serve_until(&self, fault: &str) -> Child {
+        self.ok(&["kernel", "shutdown"]);
+        // It answers before it is gone, and keeps the next one out until then.
+        let lock = self.dir.path().join(".ostk/anchor.lock");
+        self.until("the one before is gone", |_| !Lock::is_held(&lock).expect("looked"));
+        let mut serve = self.command(env!("CARGO_BIN_EXE_ostk"), &["serve"]);
+        serve.env("NETSKY_FAULT", fault).env("NETSKY_FAULT_LOG", self.dir.path().join("hits"));
+        let doomed = serve.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+        self.until("it serves", |folder| folder.json(&["status"])["pid"] == doomed.id());
+        doomed
+    }
+
+    fn has_died_at(&self, mut doomed: Child, point: &str) {
+        assert!(!doomed.wait().expect("ours").success());
+        let hits = std::fs::read_to_string(self.dir.path().join("hits")).expect("it was hit");
+        assert_eq!(hits.lines().last(), Some(point));
     }
 
     fn settings(&self, text: &str) {
@@ -232,18 +251,9 @@ fn fm_snapshot_kill_a_report_that_is_cut_anywhere_counts_once() {
         let folder = Folder::new();
         folder.spawn("agent1", &[]);
         folder.report("agent1", &["turn"]);
-        folder.ok(&["kernel", "shutdown"]);
-        // It answers before it is gone, and keeps the next one out until then.
-        let lock = folder.dir.path().join(".ostk/anchor.lock");
-        folder.until("the one before is gone", |_| !Lock::is_held(&lock).expect("looked"));
-        let log = folder.dir.path().join("hits");
-        let mut serve = folder.command(env!("CARGO_BIN_EXE_ostk"), &["serve"]);
-        serve.env("NETSKY_FAULT", format!("{point}=kill")).env("NETSKY_FAULT_LOG", &log);
-        let mut doomed = serve.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
-        folder.until("it serves", |folder| folder.json(&["status"])["pid"] == doomed.id());
+        let doomed = folder.serve_until(&format!("{point}=kill"));
         assert_eq!(folder.report("agent1", &["turn", r#"{"usage":{"input":5}}"#])["turn"], 2, "{point}");
-        assert!(!doomed.wait().expect("ours").success());
-        assert_eq!(std::fs::read_to_string(&log).expect("it was hit").trim(), point);
+        folder.has_died_at(doomed, point);
         assert_eq!(folder.json(&["lineage", "show", "agent1"])["usage"]["input"], 5, "{point}");
         assert_eq!(folder.report("agent1", &["turn"])["turn"], 3, "{point}");
     }
@@ -261,4 +271,104 @@ fn a_worker_that_hangs_is_found_and_its_lineage_comes_back() {
     folder.until("it is back", |folder| folder.session("agent1")["generation"] == 2);
     assert!(!is_alive(&worker) && !is_alive(&program));
     assert_eq!((folder.journal("hung").len(), folder.journal("died").len()), (1, 1));
+}
+
+/// Shows which generation it is, what was left to it, and each line it reads; ignores a polite end.
+const SUCCESSOR: &str = "trap '' TERM; echo generation $OSTK_GENERATION; test -n \"$OSTK_HANDOFF\" && cat $OSTK_HANDOFF; exec cat";
+
+impl Folder {
+    /// Leads generation 1 of a session to the end of its context.
+    fn use_up(&self, name: &str) {
+        self.report(name, &["turn", r#"{"messages":[1]}"#]);
+        assert_eq!(
+            self.report(name, &["context", "71"])["handoff"],
+            json!({"generation": 1, "written": false})
+        );
+        assert!(self.drain(name, "handoff.json").is_file(), "prepared");
+        self.report(name, &["intent", "call-1", "--tool", "deploy"]);
+        self.report(name, &["turn"]);
+        self.report(name, &["context", "93"]);
+        self.ok(&["prompt", name, "--finalization", "write your handoff"]);
+        self.report(name, &["handoff", "the deploy is half done"]);
+        assert_eq!(self.report(name, &["turn"])["lifecycle"], "dead");
+    }
+
+    fn is_at(&self, name: &str, generation: u64) {
+        self.until("the next generation", |folder| {
+            let session = folder.session(name);
+            session["generation"] == generation && session["state"] == "active"
+        });
+    }
+}
+
+#[test]
+fn a_dead_context_gives_way_to_the_next_generation_which_acknowledges_what_was_left_to_it() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "sh", "-c", SUCCESSOR]);
+    let (code, line) = folder.refused(&["report", "--session", "agent1", "handoff", "early"]);
+    assert!(code == 4 && line.contains("from aging on"), "{line}");
+    assert_eq!(folder.refused(&["report", "--session", "agent1", "acknowledge"]).0, 3);
+    let lineage = folder.session("agent1")["lineage"].clone();
+    let before = folder.process("agent1", "program");
+    folder.use_up("agent1");
+    folder.is_at("agent1", 2);
+    assert!(!is_alive(&before), "no two of anyone");
+    let session = folder.session("agent1");
+    assert_eq!((&session["lineage"], &session["lifecycle"]), (&lineage, &json!("healthy")));
+    assert_eq!(session["handoff"], json!({"generation": 1, "written": true}), "nobody has acknowledged it");
+    folder.until("what was left", |folder| {
+        let said = folder.ok(&["logs", "agent1"]);
+        said.contains("generation 2")
+            && said.contains("the deploy is half done")
+            && said.contains("\"call-1\": \"deploy\"")
+    });
+    let former =
+        |folder: &Folder| folder.journal("reaped").iter().filter(|row| row["generation"] == 1).count();
+    assert_eq!(former(&folder), 0, "before it was acknowledged");
+    folder.report("agent1", &["acknowledge"]);
+    assert_eq!(former(&folder), 1);
+    assert_eq!(folder.session("agent1")["handoff"], Value::Null);
+    assert!(!folder.drain("agent1", "handoff.json").exists());
+    assert!(folder.drain("agent1", "handoff.prev.json").is_file(), "kept as evidence");
+    let is: Vec<Value> = folder.journal("handoff").iter().map(|row| row["data"]["is"].clone()).collect();
+    assert_eq!(is, ["prepared", "written", "acknowledged"]);
+    assert_eq!(folder.journal("succeed").len(), 1);
+}
+
+#[test]
+fn t18_an_anchor_killed_over_a_succession_leaves_it_to_the_next_and_what_dies_before_it_acknowledged_is_told_again()
+ {
+    let folder = Folder::new();
+    // The last turn is in the log, and in no snapshot; the wish is in the journal, and nobody was ended.
+    for (name, point, hit) in [("agent2", "anchor.drain.kept", 3), ("agent1", "anchor.succeed.wished", 1)] {
+        folder.ok(&["kernel", "spawn", name, "--pipes", "--", "sh", "-c", SUCCESSOR]);
+        let doomed = folder.serve_until(&format!("{point}=kill@{hit}"));
+        folder.use_up(name);
+        folder.has_died_at(doomed, point);
+        folder.is_at(name, 2);
+    }
+    assert_eq!(folder.journal("succeed").len(), 2);
+    signal(&folder.process("agent1", "worker"), Signal::KILL).expect("sent");
+    folder.is_at("agent1", 3);
+    folder.says_within("agent1", "generation 3");
+    assert_eq!(folder.session("agent1")["handoff"]["generation"], 1, "it is pointed to the same");
+    folder.report("agent1", &["acknowledge"]);
+    assert_eq!(folder.session("agent1")["handoff"], Value::Null);
+}
+
+#[test]
+fn a_kill_ends_a_succession_and_a_keeper_above_is_only_told() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent1", "--no-revive", "--pipes", "--", "sh", "-c", SUCCESSOR]);
+    folder.use_up("agent1");
+    assert_eq!((folder.journal("succeed").len(), folder.journal("lifecycle").len()), (0, 4));
+    assert_eq!(folder.refused(&["report", "--session", "agent1", "intent", "x", "--tool", "sh"]).0, 4);
+    folder.ok(&["kernel", "kill", "agent1", "--grace", "1ms"]);
+    folder.ok(&["kernel", "spawn", "agent1", "--no-revive", "--pipes", "--", "sh", "-c", SUCCESSOR]);
+    folder
+        .until("what was left", |folder| folder.ok(&["logs", "agent1"]).contains("the deploy is half done"));
+    folder.ok(&["kernel", "spawn", "agent2", "--pipes", "--", "sh", "-c", SUCCESSOR]);
+    folder.use_up("agent2");
+    folder.ok(&["kernel", "kill", "agent2", "--grace", "1ms"]);
+    assert_eq!(folder.session("agent2")["generation"], 1, "it was stopped on purpose");
 }

@@ -32,6 +32,19 @@ fn a10_a_prompt_is_one_paste_that_nothing_in_it_ends() {
 }
 
 #[test]
+fn what_an_earlier_program_of_the_name_asked_for_is_not_what_this_one_wants() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent1", "--", "sh", "-c", SHOWS]);
+    folder.wants_brackets("agent1");
+    folder.ok(&["kernel", "kill", "agent1"]);
+    folder.ok(&["kernel", "spawn", "agent1", "--", "sh", "-c", "stty raw -echo; echo up; exec cat -v"]);
+    folder.has_printed("agent1", "up");
+    folder.ok(&["prompt", "agent1", "hello"]);
+    folder.has_printed("agent1", "hello^M");
+    assert!(!folder.ok(&["logs", "agent1"]).contains("^[[200~"));
+}
+
+#[test]
 fn a_program_that_did_not_ask_for_it_and_one_of_pipes_get_the_text_and_enter() {
     let folder = Folder::new();
     folder.ok(&["kernel", "spawn", "agent1", "--", "sh", "-c", "stty raw -echo; echo up; exec cat -v"]);
@@ -59,7 +72,7 @@ fn a_terminal_gets_another_size_and_its_program_is_told() {
 #[test]
 fn a_prompt_is_let_in_as_the_context_of_its_generation_says() {
     let folder = Folder::new();
-    folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "cat"]);
+    folder.ok(&["kernel", "spawn", "agent1", "--no-revive", "--pipes", "--", "cat"]);
     let finalization = ["prompt", "agent1", "--finalization", "write your handoff"];
     assert_eq!(folder.refused(&finalization).0, 4, "it is healthy");
     folder.ok(&["report", "--session", "agent1", "context", "92"]);

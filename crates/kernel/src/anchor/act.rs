@@ -1,31 +1,45 @@
 //! `session/input`, `prompt`, `resize` and `signal`: what somebody does to a program, through its worker.
 //!
-//! Promise: answered once the worker has taken it whole. A worker whose program does not read says `busy`; nothing waits here.
-//! A prompt is let in as the lifecycle of its generation says; of finalization prompts at most one ever.
+//! Promise: answered once the worker has taken it whole; what is refused was not begun. A worker whose program does not read
+//! says `busy`; nothing waits here. Under one `request_id` a generation is typed to once: its worker remembers, so that it
+//! holds over an anchor that dies before it has answered. Where a worker does not say what became of it, nobody says
+//! `busy`: it may have been typed.
+//!
+//! A prompt is let in as the lifecycle of its generation says; of finalization prompts at most one ever, and it counts once
+//! its bytes are with the worker.
 
 use std::rc::Rc;
 use std::time::Duration;
 
+use netsky_disk::fault;
 use netsky_model::lifecycle::{LifecycleState, Prompt};
+use serde_json::{Value, json};
 
 use super::report;
-use super::state::{Anchor, internal, not_found};
+use super::state::{Anchor, about, internal, not_found};
 use super::table::Life;
 use crate::drain::Report;
-use crate::frame::{self, FromWorker};
+use crate::frame::{self, Form, FromWorker};
 use crate::output_log::LogReader;
 use crate::paste;
-use crate::rpc::{Guard, Refusal, RefusalKind, SessionView, input, prompt, resize, signal};
+use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView, input, prompt, resize, signal};
 use crate::session::{Io, Meta};
 use crate::worker_client::{WorkerClient, WorkerError};
 
 /// How long a worker may take to greet, and to say that it took what came: its loop comes round in milliseconds.
 const ROUND: Duration = Duration::from_secs(2);
+/// The name of a generation's finalization prompt with its worker; those of callers begin otherwise.
+const FINALIZATION: &str = "finalization";
 
 pub(super) async fn input(anchor: &Rc<Anchor>, params: input::Params) -> Result<SessionView, Refusal> {
     let input::Params { session, text, epoch, guard } = params;
+    no_longer_than("a text", &text, input::MAX_TEXT)?;
     let meta = living(anchor, &session, &guard)?;
-    act(anchor, meta, move |worker, _| worker.input(epoch, text.as_bytes())).await
+    let mut data = json!({"bytes": text.len()});
+    name_call(&mut data, &guard);
+    type_in(anchor, &meta, Typing { epoch, form: Form::Keys, id: id_of(&guard), text }).await?;
+    anchor.observe(EventKind::Input, Some(about(&meta)), data);
+    anchor.view(&session)
 }
 
 pub(super) async fn resize(anchor: &Rc<Anchor>, params: resize::Params) -> Result<SessionView, Refusal> {
@@ -34,45 +48,120 @@ pub(super) async fn resize(anchor: &Rc<Anchor>, params: resize::Params) -> Resul
         return Err(Refusal::new(RefusalKind::BadParams, "a terminal has at least one line and one column"));
     }
     let meta = living(anchor, &session, &guard)?;
-    act(anchor, meta, move |worker, _| worker.resize(rows, cols)).await
+    act(&meta, move |worker| worker.resize(rows, cols)).await?;
+    anchor.observe(EventKind::Resize, Some(about(&meta)), json!({"rows": rows, "cols": cols}));
+    anchor.view(&session)
 }
 
 pub(super) async fn signal(anchor: &Rc<Anchor>, params: signal::Params) -> Result<SessionView, Refusal> {
     let signal::Params { session, signal, guard } = params;
     let meta = living(anchor, &session, &guard)?;
-    act(anchor, meta, move |worker, _| worker.signal(signal)).await
+    act(&meta, move |worker| worker.signal(signal)).await?;
+    anchor.observe(EventKind::Signal, Some(about(&meta)), json!({"signal": signal}));
+    anchor.view(&session)
 }
 
 pub(super) async fn prompt(anchor: &Rc<Anchor>, params: prompt::Params) -> Result<SessionView, Refusal> {
     let prompt::Params { session, text, finalization, epoch, guard } = params;
-    if text.len() > prompt::MAX_TEXT {
-        let message = format!("a prompt of {} bytes; the limit is {}", text.len(), prompt::MAX_TEXT);
-        return Err(Refusal::new(RefusalKind::TooLarge, message));
-    }
+    no_longer_than("a prompt", &text, prompt::MAX_TEXT)?;
     let meta = living(anchor, &session, &guard)?;
+    let begins = if finalization { Report::Finalization } else { Report::Begun };
+    if let Some(id) = &guard.request_id
+        && let Ok(Ok(true)) =
+            anchor.drain(&meta.lineage, |drain| drain.state().has_told(id, meta.generation, &begins))
+    {
+        // Its answer was lost with an anchor; where the context stands since is no concern of a repeat.
+        return anchor.view(&session);
+    }
     let lifecycle = anchor.view(&session)?.progress.lifecycle;
     let kind = if finalization { Prompt::Finalization } else { Prompt::Ordinary };
     if !lifecycle.admits(kind) || (finalization && lifecycle != LifecycleState::Dying) {
         return Err(Refusal::new(RefusalKind::Refused, fenced(&meta, lifecycle, finalization)));
     }
-    if finalization {
-        // Before it is typed: a second one is never let in, whoever dies meanwhile.
-        let guard = Guard::if_generation(meta.generation);
-        report::report(anchor, &crate::rpc::report::Params { session, report: Report::Finalization, guard })?;
+    let mut data = json!({"bytes": text.len(), "finalization": finalization});
+    name_call(&mut data, &guard);
+    // One name for all of them: a second one is never typed, whoever dies before the first is written down.
+    let id = if finalization { FINALIZATION.to_owned() } else { id_of(&guard) };
+    type_in(anchor, &meta, Typing { epoch, form: Form::Text, id, text }).await?;
+    fault::point("anchor.prompt.typed").map_err(internal)?;
+    anchor.observe(EventKind::Prompt, Some(about(&meta)), data);
+    let guard = Guard { if_generation: Some(meta.generation), ..guard };
+    let begun = crate::rpc::report::Params { session: session.clone(), report: begins, guard };
+    match report::report(anchor, &begun) {
+        Err(refusal) if finalization => {
+            let message = format!("{session} has its finalization prompt, and {refusal}");
+            return Err(Refusal::new(refusal.kind(), message));
+        }
+        // Of an ordinary one nothing hangs on it but how its turn is told from the last.
+        Err(refusal) => crate::log::say!("that a turn of {session} begins is not written down: {refusal}"),
+        Ok(_) => {}
     }
+    anchor.view(&session)
+}
+
+fn no_longer_than(what: &str, text: &str, limit: usize) -> Result<(), Refusal> {
+    if text.len() <= limit {
+        return Ok(());
+    }
+    let message = format!("{what} of {} bytes; the limit is {limit}", text.len());
+    Err(Refusal::new(RefusalKind::TooLarge, message))
+}
+
+fn name_call(data: &mut Value, guard: &Guard) {
+    if let Some(request_id) = &guard.request_id {
+        data["request_id"] = request_id.as_str().into();
+    }
+}
+
+/// The name of a call with a worker; empty where it has none.
+fn id_of(guard: &Guard) -> String {
+    guard.request_id.as_ref().map(|id| format!("call.{id}")).unwrap_or_default()
+}
+
+/// What is to be typed.
+struct Typing {
+    epoch: u64,
+    form: Form,
+    id: String,
+    text: String,
+}
+
+/// Types once under a name and returns when the worker has it whole.
+async fn type_in(anchor: &Rc<Anchor>, meta: &Meta, typing: Typing) -> Result<(), Refusal> {
     let log = anchor.layout.out(&meta.spec.name);
-    act(anchor, meta, move |worker, meta| {
-        let bytes = match meta.spec.io {
-            Io::Pipes => paste::piped(&text),
-            Io::Pty { .. } => {
+    let (name, meta) = (meta.spec.name.clone(), meta.clone());
+    let again = if typing.id.is_empty() { "" } else { "; a repeat under its request_id types it once" };
+    let doing = tokio::task::spawn_blocking(move || {
+        let mut worker = match reach(&meta) {
+            Ok(worker) => worker,
+            Err(error) => return Err((false, error)),
+        };
+        let Typing { epoch, form, id, text } = typing;
+        if worker.hello().types {
+            let typed = worker.type_once(epoch, form, &id, text.as_bytes(), ROUND);
+            return typed.map(drop).map_err(|error| (true, error));
+        }
+        // A worker of a program before this one: it takes keys, and remembers none.
+        let keys = match (form, meta.spec.io) {
+            (Form::Keys, _) => text,
+            (Form::Text, Io::Pipes) => paste::piped(&text),
+            (Form::Text, Io::Pty { .. }) => {
                 let bracketed = LogReader::open(&log).and_then(|log| paste::is_bracketed(&log));
                 // Output that does not read tells of no mode: the text is typed as by hand.
                 paste::typed(&text, bracketed.unwrap_or(false))
             }
         };
-        worker.input_whole(epoch, bytes.as_bytes())
-    })
-    .await
+        let typed = worker.input_whole(epoch, keys.as_bytes()).and_then(|()| obeyed(&mut worker));
+        typed.map_err(|error| (true, error))
+    });
+    match doing.await.map_err(internal)? {
+        Ok(()) => Ok(()),
+        Err((sent, error)) if sent && !matches!(error, WorkerError::Refused(_)) => {
+            let message = format!("{name}: {error}; it may have been typed{again}");
+            Err(Refusal::new(RefusalKind::Internal, message))
+        }
+        Err((_, error)) => Err(refusal(&name, &error)),
+    }
 }
 
 fn fenced(meta: &Meta, lifecycle: LifecycleState, finalization: bool) -> String {
@@ -112,27 +201,33 @@ fn living(anchor: &Anchor, session: &netsky_model::id::AgentId, guard: &Guard) -
 
 /// Does it and waits until the worker has said that it was taken.
 async fn act(
-    anchor: &Rc<Anchor>,
-    meta: Meta,
-    what: impl FnOnce(&mut WorkerClient, &Meta) -> Result<(), WorkerError> + Send + 'static,
-) -> Result<SessionView, Refusal> {
-    let name = meta.spec.name.clone();
+    meta: &Meta,
+    what: impl FnOnce(&mut WorkerClient) -> Result<(), WorkerError> + Send + 'static,
+) -> Result<(), Refusal> {
+    let (name, meta) = (meta.spec.name.clone(), meta.clone());
     let doing = tokio::task::spawn_blocking(move || {
-        let mut worker = WorkerClient::connect_within(&meta.socket, ROUND)?;
-        if worker.hello().generation != meta.generation || worker.hello().lineage != meta.lineage {
-            return Err(WorkerError::Closed);
-        }
-        what(&mut worker, &meta)?;
-        // Frames are taken in their order: whoever answers this has obeyed, or refused, what came before it.
-        worker.probe(ROUND)?;
-        match worker.buffered()? {
-            Some(FromWorker::Refused(refusal)) => Err(WorkerError::Refused(refusal)),
-            _ => Ok(()),
-        }
+        let mut worker = reach(&meta)?;
+        what(&mut worker)?;
+        obeyed(&mut worker)
     });
-    match doing.await.map_err(internal)? {
-        Ok(()) => anchor.view(&name),
-        Err(error) => Err(refusal(&name, &error)),
+    doing.await.map_err(internal)?.map_err(|error| refusal(&name, &error))
+}
+
+/// The worker of that very generation.
+fn reach(meta: &Meta) -> Result<WorkerClient, WorkerError> {
+    let worker = WorkerClient::connect_within(&meta.socket, ROUND)?;
+    if worker.hello().generation != meta.generation || worker.hello().lineage != meta.lineage {
+        return Err(WorkerError::Closed);
+    }
+    Ok(worker)
+}
+
+/// Frames are taken in their order: whoever answers a probe has obeyed, or refused, what came before it.
+fn obeyed(worker: &mut WorkerClient) -> Result<(), WorkerError> {
+    worker.probe(ROUND)?;
+    match worker.buffered()? {
+        Some(FromWorker::Refused(refusal)) => Err(WorkerError::Refused(refusal)),
+        _ => Ok(()),
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::settle::{self, Found};
 use super::state::{Anchor, about};
 use super::table::Life;
-use super::{fold, revive, watch};
+use super::{fold, revive, succeed, watch};
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
@@ -107,7 +107,8 @@ fn adopted(anchor: &Rc<Anchor>, meta: &Meta) {
     let Some(worker) = meta.worker.clone() else { return };
     let about = about(meta);
     anchor.observe(EventKind::Adopted, Some(about.clone()), json!({"pid": worker.pid}));
-    watch::start(anchor, about, worker, None);
+    watch::start(anchor, about.clone(), worker, None);
+    succeed::lives(anchor, &about);
 }
 
 /// Waits for a worker that holds its lock and is not (or no longer) running its program: it is coming up or finishing.

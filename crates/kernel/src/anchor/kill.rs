@@ -104,7 +104,12 @@ fn wish(anchor: &Anchor, about: &About, guard: &Guard, grace_ms: u32) -> Result<
 }
 
 /// Ends a live session: through its worker, else without it.
-async fn end(anchor: &Rc<Anchor>, about: &About, meta: &Meta, grace_ms: u32) -> Result<SessionView, Refusal> {
+pub(super) async fn end(
+    anchor: &Rc<Anchor>,
+    about: &About,
+    meta: &Meta,
+    grace_ms: u32,
+) -> Result<SessionView, Refusal> {
     let grace = Duration::from_millis(u64::from(grace_ms));
     let until = clock::boot() + grace;
     let (path, wanted) = (anchor.layout.worker_sock(&about.session), about.clone());

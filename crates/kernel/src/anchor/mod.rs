@@ -35,6 +35,7 @@ mod spawn;
 mod stage; // an anchor in memory, for tests of single handlers
 mod state; // the one owner of journal, table and recall
 mod subscribe; // rows of the journal on a connection
+mod succeed; // a dead context gives way to the next generation
 mod table; // sessions in memory, and as clients see them
 mod watch; // a worker's death, by pidfd
 mod whoami; // below which session a caller runs

@@ -3,8 +3,13 @@
 //! Promise: ages count on a clock that stands still in suspend, from the beat this anchor saw itself: a machine that slept
 //! wakes to healthy sessions. Silence is reported once, and its end too. What is still silent at the next look is ended and
 //! revived where the anchor is its keeper; what to do about another's is that keeper's business.
+//!
+//! Silent is who beats neither in the file nor, asked, over the socket: a file that was removed, cannot be written or does
+//! not read is damage, and no worker is ended for it.
 
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use netsky_disk::process::{Signal, signal};
 use netsky_model::id::AgentId;
@@ -14,12 +19,16 @@ use tokio::time::Instant;
 use super::fold;
 use super::state::{Anchor, about};
 use super::table::Life;
+use crate::journal::About;
 use crate::log::say;
 use crate::rpc::{EventKind, SessionState};
 use crate::session::{Heartbeat, Keeper, Meta};
+use crate::worker_client::{WorkerClient, WorkerError};
 
 /// Looks in a row that find no heartbeat in the file before it counts as damaged: one may meet it half rewritten.
 const DAMAGED: u32 = 2;
+/// How long a worker may take to greet, and then to answer: its loop comes round in milliseconds.
+const ROUND: Duration = Duration::from_secs(2);
 
 /// Looks at every worker once a period, and at the root: an anchor whose root was removed or moved serves nobody.
 pub(super) fn start(anchor: &Rc<Anchor>) {
@@ -32,8 +41,14 @@ pub(super) fn start(anchor: &Rc<Anchor>) {
                 say!("the root {} was removed or moved", anchor.layout.root().display());
                 return anchor.stop();
             }
-            for name in anchor.names() {
-                look(&anchor, &name);
+            let looks = anchor.names().into_iter().map(|name| {
+                let anchor = Rc::clone(&anchor);
+                tokio::task::spawn_local(async move { look(&anchor, &name).await })
+            });
+            // All at once: those that are asked over their sockets may each take as long as is waited for one.
+            for look in looks.collect::<Vec<_>>() {
+                // A look that panicked has said so on standard error.
+                let _ = look.await;
             }
             if let Err(error) = anchor.journal(|journal| journal.flush()) {
                 say!("rows of the journal wait: {error}");
@@ -42,7 +57,7 @@ pub(super) fn start(anchor: &Rc<Anchor>) {
     });
 }
 
-fn look(anchor: &Anchor, name: &AgentId) {
+async fn look(anchor: &Anchor, name: &AgentId) {
     if anchor.entry(name, |entry| entry.life) != Some(Life::Live) {
         return;
     }
@@ -58,6 +73,52 @@ fn look(anchor: &Anchor, name: &AgentId) {
         // Adopted before its worker had written the row of its start.
         fold::catch_up(anchor, name);
     }
+    // A beat that is due may be on its way; one and a half are late, and still far from the shortest bound.
+    if anchor.entry(name, |entry| entry.silence(Instant::now()) >= anchor.period * 3 / 2) == Some(true) {
+        listen(anchor, name).await;
+    }
+    judge(anchor, name);
+}
+
+/// Asks a worker whose file is silent over its socket; an answer is a beat.
+async fn listen(anchor: &Anchor, name: &AgentId) {
+    let Some(about) = anchor.entry(name, |entry| about(&entry.meta)) else { return };
+    let (path, wanted) = (anchor.layout.worker_sock(name), about.clone());
+    let asking = tokio::task::spawn_blocking(move || ask(path, &wanted));
+    let Ok(Ok(answer)) = asking.await else { return };
+    // Read after the answer: who has beaten n times had n in the file before it answered.
+    let _ = anchor.refresh(name);
+    let told = anchor.entry(name, |entry| {
+        if entry.life != Life::Live || entry.meta.generation != about.generation {
+            return false;
+        }
+        let behind = match (&answer, &entry.beat) {
+            (Some(answer), Some(beat)) => beat.liveness < answer.liveness,
+            (answer, beat) => answer.is_none() || beat.is_none(),
+        };
+        entry.take_answer(answer.as_ref(), Instant::now());
+        behind
+    });
+    if told == Some(true) {
+        anchor.damaged(
+            format!(".heartbeat.{name}"),
+            "its worker lives and beats, and the file does not say so",
+        );
+    }
+}
+
+/// What the worker of that very generation answers: its heartbeat; none where it greets and has no time for more.
+fn ask(path: PathBuf, wanted: &About) -> Result<Option<Heartbeat>, WorkerError> {
+    let mut worker = WorkerClient::connect_within(&path, ROUND)?;
+    let hello = worker.hello();
+    if hello.generation != wanted.generation || hello.lineage != wanted.lineage {
+        return Err(WorkerError::Closed);
+    }
+    // The greeting came from its main loop as well.
+    Ok(worker.probe(ROUND).ok())
+}
+
+fn judge(anchor: &Anchor, name: &AgentId) {
     let bounds = anchor.settings().heartbeat;
     let seen = anchor.entry(name, |entry| {
         let now = Instant::now();
@@ -114,9 +175,11 @@ mod tests {
             let name = &meta.spec.name;
             std::fs::write(anchor.layout.heartbeat(name), "half a be").expect("written");
             anchor.put(meta.clone(), Life::Live);
-            look(&anchor, name);
+            look(&anchor, name).await;
             assert_eq!(rows(&anchor), [], "the first look may meet a beat that is being written");
-            (0..3).for_each(|_| look(&anchor, name));
+            for _ in 0..3 {
+                look(&anchor, name).await;
+            }
             assert_eq!(rows(&anchor), [EventKind::Damaged]);
         });
     }
@@ -130,7 +193,9 @@ mod tests {
             std::fs::write(anchor.layout.events(name), "no row\n").expect("written");
             for (life, told) in [(Life::Gone, 1), (Life::Live, 2)] {
                 anchor.put(meta.clone(), life);
-                (0..3).for_each(|_| look(&anchor, name));
+                for _ in 0..3 {
+                    look(&anchor, name).await;
+                }
                 assert_eq!(rows(&anchor).len(), told, "{:?}", rows(&anchor));
             }
         });

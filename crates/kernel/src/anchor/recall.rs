@@ -37,6 +37,8 @@ pub(super) struct Remembered {
     pub(super) ended: bool,
     /// Somebody wanted it down: it is not revived.
     pub(super) kill_asked: bool,
+    /// Its context is dead, and the next generation takes over from it.
+    pub(super) succeeded: bool,
     /// The newest row of a worker that was taken over: whose, and its number.
     pub(super) folded: Option<(ProcessId, u64)>,
 }
@@ -105,7 +107,10 @@ impl Recall {
                 known.request_id = event.data["request_id"].as_str().map(str::to_owned);
             }
             EventKind::Started => known.started = true,
-            EventKind::Kill | EventKind::KillAsked => known.kill_asked = true,
+            // Who wants it down wants no successor either; what the worker tells may be the end that we asked for.
+            EventKind::Kill => (known.kill_asked, known.succeeded) = (true, false),
+            EventKind::KillAsked => known.kill_asked |= !known.succeeded,
+            EventKind::Succeed => known.succeeded = !known.kill_asked,
             EventKind::Exited | EventKind::Died | EventKind::Orphaned | EventKind::Failed => {
                 known.ended = true
             }
@@ -137,6 +142,7 @@ impl Remembered {
             started: false,
             ended: false,
             kill_asked: false,
+            succeeded: false,
             folded: None,
         }
     }

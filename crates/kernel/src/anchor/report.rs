@@ -1,18 +1,21 @@
 //! `session/report`: what a session says about itself.
 //!
-//! Promise: a turn or an intent that was answered is on the disk. Said twice under one `request_id` is said once; that name
-//! is kept where the report is, so that there is no moment between the two. A report of a generation that is over changes nothing.
+//! Promise: a turn or an intent that was answered is on the disk. Said twice under one `request_id` by one generation is
+//! said once; that name is kept where the report is, so that there is no moment between the two. A report of a generation that is over changes nothing.
+
+use std::rc::Rc;
 
 use serde_json::json;
 
 use super::answers;
 use super::state::{Anchor, about, internal, not_found};
+use super::succeed;
 use super::table::Life;
 use crate::drain::{DrainError, Misfit, Report, Taken};
 use crate::rpc::report::{Answer, Params};
 use crate::rpc::{EventKind, Refusal, RefusalKind};
 
-pub(super) fn report(anchor: &Anchor, params: &Params) -> Result<Answer, Refusal> {
+pub(super) fn report(anchor: &Rc<Anchor>, params: &Params) -> Result<Answer, Refusal> {
     let Params { session, report, guard } = params;
     let found = anchor.entry(session, |entry| (entry.meta.clone(), entry.life));
     let (meta, life) = found.ok_or_else(|| not_found(session))?;
@@ -52,6 +55,7 @@ pub(super) fn report(anchor: &Anchor, params: &Params) -> Result<Answer, Refusal
             json!({"from": before.lifecycle, "to": progress.lifecycle, "context_pct": progress.context_pct});
         anchor.observe(EventKind::Lifecycle, Some(about(&meta)), data);
     }
+    succeed::told(anchor, &about(&meta), report, &before, &progress);
     let unsnapped = match taken {
         Taken::Whole | Taken::Before => None,
         Taken::Unsnapped(why) => {
@@ -79,7 +83,9 @@ fn row(report: &Report, turn: u64) -> Option<(EventKind, serde_json::Value)> {
             Some((EventKind::SessionId, json!({"session_id": session_id})))
         }
         // They come by the second and say nothing about the past, or are told as a lifecycle.
-        Report::Context { .. } | Report::Finalization | Report::Phase { .. } => None,
+        Report::Begun | Report::Context { .. } | Report::Finalization | Report::Phase { .. } => None,
+        // Told where their effect is.
+        Report::Handoff { .. } | Report::Acknowledge => None,
     }
 }
 
@@ -88,12 +94,19 @@ fn refusal(error: &DrainError) -> Refusal {
         DrainError::Disk(_) => RefusalKind::Internal,
         DrainError::Damaged { .. } => RefusalKind::Damaged,
         DrainError::Misfit(Misfit::Stale { .. }) => RefusalKind::StaleGeneration,
-        DrainError::Misfit(Misfit::NoIntent { .. }) => RefusalKind::NotFound,
-        DrainError::Misfit(Misfit::TooManyIntents) => RefusalKind::Busy,
-        DrainError::Misfit(Misfit::BadWord { .. }) => RefusalKind::BadParams,
-        DrainError::Misfit(Misfit::OldTurn { .. } | Misfit::OpenIntent { .. } | Misfit::NotDying) => {
-            RefusalKind::Refused
+        DrainError::Misfit(Misfit::NoIntent { .. } | Misfit::NoHandoff) => RefusalKind::NotFound,
+        DrainError::Misfit(Misfit::TooManyIntents | Misfit::IntentsTooLarge { .. }) => RefusalKind::Busy,
+        DrainError::Full { .. } => RefusalKind::TooLarge,
+        DrainError::Misfit(Misfit::BadWord { .. } | Misfit::OtherCall { .. } | Misfit::LongHandoff) => {
+            RefusalKind::BadParams
         }
+        DrainError::Misfit(
+            Misfit::OldTurn { .. }
+            | Misfit::OpenIntent { .. }
+            | Misfit::NotDying
+            | Misfit::NotAging
+            | Misfit::Dead,
+        ) => RefusalKind::Refused,
     };
     Refusal::new(kind, error.to_string())
 }

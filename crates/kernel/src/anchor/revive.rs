@@ -1,8 +1,8 @@
 //! Sessions this anchor brings back itself; those of a keeper above (`keeper = "watchdog"`) are only reported.
 //!
 //! Promise: the first revival comes at once, then 1 s, doubled up to 60 s, counted anew after a minute of life. A session
-//! that was stopped on purpose stays down, and so does one whose very first start came to nothing: whoever asked for it was
-//! told so, or repeats. Many at once start a few at a time.
+//! that was stopped on purpose stays down, and so does one whose very first start, or one that somebody asked for, came to
+//! nothing: whoever asked for it was told so, or repeats. Many at once start a few at a time.
 //!
 //! `keeper = "anchor"` is kept whatever happens. `keeper = "policy"` was taken away and is treated as the root's settings
 //! say: revived (and tried once an hour where [`INTENSITY`] revivals in a row came to nothing), put aside, or left until
@@ -15,8 +15,8 @@ use serde_json::json;
 
 use super::settle::Found;
 use super::state::Anchor;
-use super::table::Life;
-use super::{reap, spawn};
+use super::table::{Entry, Life};
+use super::{reap, spawn, succeed};
 use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
@@ -56,7 +56,7 @@ pub(super) fn consider(anchor: &Rc<Anchor>, about: &About, found: Found) {
     // What the disk only refuses is tried again by the revival itself.
     let damaged = match anchor.drain(&about.lineage, |_| ()) {
         Err(error @ DrainError::Damaged { .. }) => Some(error.to_string()),
-        Err(DrainError::Disk(_) | DrainError::Misfit(_)) | Ok(()) => None,
+        Err(DrainError::Disk(_) | DrainError::Misfit(_) | DrainError::Full { .. }) | Ok(()) => None,
     };
     match policy(anchor, about) {
         _ if damaged.is_some() => ask(anchor, about, damaged),
@@ -81,7 +81,7 @@ fn ask(anchor: &Anchor, about: &About, why: Option<String>) {
 
 fn policy(anchor: &Anchor, about: &About) -> RevivalPolicy {
     match anchor.entry(&about.session, |entry| entry.meta.spec.keeper) {
-        Some(Keeper::Policy) => anchor.settings().revival_policy,
+        Some(Keeper::Policy) if !succeed::is_due(anchor, about) => anchor.settings().revival_policy,
         _ => RevivalPolicy::Revive,
     }
 }
@@ -141,7 +141,17 @@ fn is_ours(anchor: &Anchor, about: &About) -> bool {
             .session(&about.session)
             .is_some_and(|known| known.kill_asked && known.generation == about.generation)
     });
-    anchor.entry(&about.session, |entry| entry.meta.is_kept()).unwrap_or(false) && !asked_down
+    let due = succeed::is_due(anchor, about);
+    let kept = |entry: &mut Entry| {
+        entry.meta.is_kept()
+            || due && entry.meta.spec.keeper != Keeper::Watchdog && may_follow(&entry.meta.phase)
+    };
+    anchor.entry(&about.session, kept).unwrap_or(false) && !asked_down
+}
+
+/// Whether a generation that gives way to the next one still stands in its way or has only ended.
+fn may_follow(phase: &Phase) -> bool {
+    !matches!(phase, Phase::Inactive { .. })
 }
 
 fn lived(phase: &Phase) -> Duration {
@@ -169,12 +179,22 @@ mod tests {
             let Phase::Ended { started_at, .. } = &mut failed.phase else { panic!("it has ended") };
             *started_at = None;
             let later = Meta { generation: Generation(2), ..failed.clone() };
-            for (meta, told) in [(failed, vec![EventKind::Reaped]), (later, vec![EventKind::Revive])] {
+            let mut mistyped = Meta { generation: Generation(3), asked: true, ..failed.clone() };
+            let Phase::Ended { how, .. } = &mut mistyped.phase else { panic!("it has ended") };
+            *how = End::FailedToStart { why: "no such file".to_owned() };
+            let revival = Meta { generation: Generation(4), asked: false, ..mistyped.clone() };
+            for (meta, told) in [
+                (failed, vec![EventKind::Reaped]),
+                (later, vec![EventKind::Revive]),
+                (mistyped, vec![EventKind::Reaped]),
+                (revival, vec![EventKind::Revive]),
+            ] {
                 let before = rows(&anchor).len();
                 anchor.put(meta.clone(), Life::Gone);
                 consider(&anchor, &about(&meta), Found::AtStart);
                 let reaped = reap(&anchor).expect("answers").reaped.len();
-                assert_eq!((rows(&anchor).split_off(before), reaped), (told, usize::from(before == 0)));
+                let put_aside = usize::from(told == [EventKind::Reaped]);
+                assert_eq!((rows(&anchor).split_off(before), reaped), (told, put_aside));
             }
         });
     }

@@ -50,17 +50,53 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
     answer
 }
 
-/// What this anchor keeps is part of everything, also what dies just now or waits for its revival: the next anchor leaves
-/// it down.
+/// What this anchor brings back is part of everything, also what dies just now or waits for its revival: the next anchor
+/// leaves it down. What waits to be told goes on waiting: nothing starts before somebody has said so.
 fn stay_down(anchor: &Anchor) {
     for name in anchor.names() {
         let kept = anchor.entry(&name, |entry| {
             let over = matches!(entry.meta.phase, Phase::Inactive { .. });
-            (entry.meta.spec.keeper == Keeper::Anchor && !over).then(|| about(&entry.meta))
+            let comes_back = match entry.meta.spec.keeper {
+                Keeper::Anchor => !over,
+                Keeper::Policy => entry.life == Life::Gone && entry.meta.is_kept() && !entry.asking,
+                Keeper::Watchdog => false,
+            };
+            comes_back.then(|| about(&entry.meta))
         });
         let Some(about) = kept.flatten().filter(|about| !kill::asked_before(anchor, about)) else { continue };
         if let Err(error) = anchor.commit(EventKind::Kill, Some(about), serde_json::json!({})) {
             say!("{name} may come back: {error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anchor::revive;
+    use crate::anchor::settle::Found;
+    use crate::anchor::stage::{on_stage, rows, session};
+    use crate::session::End;
+
+    #[test]
+    fn a_shutdown_of_everything_keeps_down_what_its_policy_would_bring_back() {
+        on_stage(async |anchor| {
+            let taken = |name| {
+                let mut meta = session(name, Keeper::Policy);
+                let Phase::Ended { how, .. } = &mut meta.phase else { panic!("it has ended") };
+                *how = End::WorkerDied;
+                meta
+            };
+            let (waits, asks, returned) =
+                (taken("agent1"), taken("agent2"), session("agent3", Keeper::Policy));
+            for meta in [&waits, &asks, &returned] {
+                anchor.put(meta.clone(), Life::Gone);
+            }
+            anchor.entry(&asks.spec.name, |entry| entry.asking = true);
+            revive::consider(&anchor, &about(&waits), Found::Watched);
+            shutdown(&anchor, Params { all: true, grace_ms: None }).await;
+            let down = [&waits, &asks, &returned].map(|meta| kill::asked_before(&anchor, &about(meta)));
+            assert_eq!(down, [true, false, false], "{:?}", rows(&anchor));
+        });
     }
 }

@@ -5,6 +5,7 @@
 //! An anchor that dies in between leaves a reservation that its successor settles like any other session.
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::Child;
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use serde_json::json;
 use super::settle::{self, sweep_lineage};
 use super::state::{Anchor, about, internal};
 use super::table::Life;
-use super::{fold, watch};
+use super::{fold, succeed, watch};
 use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
@@ -41,7 +42,7 @@ pub(super) async fn spawn(anchor: &Rc<Anchor>, params: Params) -> Result<Session
     if let Some(view) = done_before(anchor, &spec, &guard) {
         return Ok(view);
     }
-    let meta = reserve(anchor, spec, &guard)?;
+    let meta = reserve(anchor, spec, &guard, true)?;
     // Somebody wants it anew: the pauses of the revivals before are no concern of this start.
     anchor.entry(&meta.spec.name, |entry| entry.revivals = 0);
     start(anchor, meta).await
@@ -59,7 +60,7 @@ pub(super) async fn revived(
         known.and_then(|known| known.request_id.clone())
     });
     let guard = Guard { if_generation: Some(dead), request_id: unanswered };
-    let meta = reserve(anchor, spec, &guard)?;
+    let meta = reserve(anchor, spec, &guard, false)?;
     start(anchor, meta).await
 }
 
@@ -109,8 +110,9 @@ fn done_before(anchor: &Anchor, spec: &Spec, guard: &Guard) -> Option<SessionVie
     (done && known.request_id.as_ref() == Some(request_id)).then(|| anchor.view(&spec.name).ok())?
 }
 
-/// Takes the next generation, in the journal and in the meta; from here on the name is busy.
-fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> {
+/// Takes the next generation, in the journal and in the meta; from here on the name is busy. `asked`: by somebody, who is
+/// told when nothing comes of it.
+fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<Meta, Refusal> {
     let name = spec.name.clone();
     let busy = |why: &str| Refusal::new(RefusalKind::Busy, format!("{name} {why}"));
     if anchor.is_stopping() {
@@ -144,7 +146,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
         let message = format!("{name} is at generation {newest}, not {believed}");
         return Err(Refusal::new(RefusalKind::StaleGeneration, message));
     }
-    let conversation = conversation(anchor, &lineage)?;
+    let (conversation, handoff) = carried(anchor, &lineage, newest.next())?;
     let meta = Meta {
         generation: newest.next(),
         anchor_epoch: anchor.epoch,
@@ -155,6 +157,8 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard) -> Result<Meta, Refusal> 
         socket: anchor.layout.worker_sock(&name),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         conversation,
+        asked,
+        handoff,
         extra: former.map(|meta| meta.extra).unwrap_or_default(),
         lineage,
         spec,
@@ -193,11 +197,19 @@ fn free(anchor: &Anchor, name: &AgentId) -> Result<(), Refusal> {
     }
 }
 
-/// The program's own name for its conversation.
-fn conversation(anchor: &Anchor, lineage: &LineageId) -> Result<Option<String>, Refusal> {
-    match anchor.drain(lineage, |drain| drain.state().session_id.clone()) {
+/// What the next generation is told: the program's own name for its conversation, and where a handoff waits for it.
+fn carried(
+    anchor: &Anchor,
+    lineage: &LineageId,
+    next: Generation,
+) -> Result<(Option<String>, Option<PathBuf>), Refusal> {
+    let carried = anchor.drain(lineage, |drain| {
+        let handoff = drain.state().waiting(next).map(|_| drain.handoff_path());
+        (drain.state().session_id.clone(), handoff)
+    });
+    match carried {
         // What does not read was said so; the program begins a conversation of its own.
-        Err(DrainError::Damaged { .. }) => Ok(None),
+        Err(DrainError::Damaged { .. }) => Ok((None, None)),
         read => read.map_err(internal),
     }
 }
@@ -243,6 +255,7 @@ async fn start(anchor: &Rc<Anchor>, meta: Meta) -> Result<SessionView, Refusal> 
             anchor.put(running.unwrap_or(meta), Life::Live);
             fold::catch_up(anchor, &about.session);
             watch::start(anchor, about.clone(), worker, Some(child));
+            succeed::lives(anchor, &about);
             anchor.view(&about.session)
         }
         Err(why) => Err(failed(anchor, &about, meta, Some(child), why).await),
@@ -323,7 +336,7 @@ mod tests {
                 // Of a later program, whose keys are kept.
                 former.extra.insert("later".to_owned(), "x".repeat(bytes as usize).into());
                 meta_file::write(&anchor.layout, &former).expect("written");
-                let reserved = reserve(&anchor, former.spec.clone(), &Guard::none());
+                let reserved = reserve(&anchor, former.spec.clone(), &Guard::none(), true);
                 assert_eq!(
                     reserved.err().map(|refusal| refusal.kind()),
                     refused.then_some(RefusalKind::TooLarge)

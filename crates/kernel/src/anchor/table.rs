@@ -65,11 +65,24 @@ impl Entry {
             return;
         }
         let changed = match &self.beat {
+            // A worker's count only rises: less than it has said over its socket is a file that stands still.
+            Some(beat) if beat.liveness > seen.liveness => return,
             Some(beat) if beat.liveness == seen.liveness => beat.changed,
             _ => now,
         };
         self.beat =
             Some(Beat { liveness: seen.liveness, progress: seen.progress, phase: seen.phase, changed });
+    }
+
+    /// Takes what a worker of this generation answered just now: that it did is a beat, whatever its count.
+    pub(super) fn take_answer(&mut self, answer: Option<&Heartbeat>, now: Instant) {
+        if let Some(answer) = answer {
+            self.take_beat(answer, now);
+        }
+        match &mut self.beat {
+            Some(beat) => beat.changed = now,
+            none => *none = Some(Beat { liveness: 0, progress: 0, phase: Pulse::Running, changed: now }),
+        }
     }
 
     /// How long the worker has been silent.

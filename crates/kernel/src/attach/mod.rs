@@ -366,7 +366,7 @@ impl<'a> Attached<'a> {
                 self.client.follow(self.at)?;
                 Ok(None)
             }
-            FromWorker::Refused(_) | FromWorker::Alive(_) => Ok(None),
+            FromWorker::Refused(_) | FromWorker::Alive(_) | FromWorker::Typed { .. } => Ok(None),
         }
     }
 

@@ -17,18 +17,24 @@ use netsky_model::lifecycle::{ContextPct, LifecycleState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod handoff;
 mod report;
 pub mod snapshot;
 mod store;
+mod told;
 
+pub use handoff::{Handoff, LONGEST as LONGEST_HANDOFF};
 pub use report::{JsonText, LoopConfig, Model, Report, Turn, Usage};
 pub(crate) use store::Taken;
 pub use store::{Drain, DrainError, Whole, read};
+pub use told::Told;
 
 /// Version of a row.
 pub(crate) const ROW_VERSION: u64 = 1;
 /// Tool calls that may be open at once; what is reported beyond that is refused.
 pub const OPEN_INTENTS: usize = 256;
+/// Most bytes of what all open calls together were given; a report beyond that is refused. A snapshot holds them.
+pub const OPEN_BYTES: usize = 1 << 20;
 /// Calls whose names are remembered: whoever reports does so one after the other, and repeats at once.
 pub const RECENT: usize = 64;
 /// Longest id, tool name, phase word or conversation id, in bytes.
@@ -95,6 +101,10 @@ pub struct State {
     pub generation: Generation,
     /// Where the context of that generation stands.
     pub lifecycle: LifecycleState,
+    /// Whether a turn of it is under way, as far as its reports and prompts say; never at a turn boundary.
+    pub under_way: bool,
+    /// Whether the turn that was under way when its finalization was asked for still is: the next end is not its last.
+    pub one_before: bool,
     /// Its last word about it.
     pub context_pct: Option<ContextPct>,
     /// Its last word about what it does.
@@ -113,8 +123,10 @@ pub struct State {
     pub messages: Messages,
     /// Tool calls without a result, by their ids.
     pub intents: BTreeMap<String, Intent>,
-    /// The names of the newest calls that told something, oldest first, at most [`RECENT`].
-    pub recent: VecDeque<String>,
+    /// What a generation leaves to the next one; none once that has acknowledged it.
+    pub handoff: Option<Handoff>,
+    /// The newest named calls that told something, oldest first, at most [`RECENT`].
+    pub recent: VecDeque<Told>,
 }
 
 /// What a session says about itself, as clients see it beside what the kernel knows.
@@ -138,6 +150,18 @@ pub struct Progress {
     /// Tool calls of generations that are over, whose outcome nobody knows.
     #[serde(default, skip_serializing_if = "is_none")]
     pub unknown: usize,
+    /// What a generation leaves to the next one, until that has acknowledged it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff: Option<HandoffView>,
+}
+
+/// A handoff, without what is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandoffView {
+    /// Whose it is.
+    pub generation: Generation,
+    /// Whether its program has written its part.
+    pub written: bool,
 }
 
 fn is_none(count: &usize) -> bool {
@@ -178,9 +202,41 @@ pub enum Misfit {
     /// [`OPEN_INTENTS`] are open.
     #[error("{OPEN_INTENTS} intents are open already")]
     TooManyIntents,
+    /// With it the open ones hold more than [`OPEN_BYTES`].
+    #[error("the open intents were given {open} bytes, this one {bytes}; the limit is {OPEN_BYTES}")]
+    IntentsTooLarge {
+        /// Of those that are open.
+        open: usize,
+        /// Of this one.
+        bytes: usize,
+    },
     /// A finalization turn begins only where a context is nearly used, and once.
     #[error("a finalization turn begins when a generation is dying, and once")]
     NotDying,
+    /// A handoff is written where a context nears its end.
+    #[error("a handoff is written from aging on, at 70 % of a context")]
+    NotAging,
+    /// A handoff of no bytes, or of more than [`LONGEST_HANDOFF`].
+    #[error("a handoff has 1 to {LONGEST_HANDOFF} bytes")]
+    LongHandoff,
+    /// No earlier generation left anything that waits.
+    #[error("no handoff of an earlier generation waits to be acknowledged")]
+    NoHandoff,
+    /// The finalization turn is over.
+    #[error("the context of this generation is dead: nothing begins in it any more")]
+    Dead,
+    /// That name was used for a report of this kind that said something else.
+    #[error(
+        "request_id {request_id} was used for another {kind} of generation {generation}: nothing was told"
+    )]
+    OtherCall {
+        /// The name.
+        request_id: String,
+        /// The kind's word.
+        kind: &'static str,
+        /// Whose reports both are.
+        generation: Generation,
+    },
     /// A word that is empty, too long or not printable.
     #[error("{what} must have 1 to {LONGEST_WORD} bytes and no control characters")]
     BadWord {
@@ -199,6 +255,7 @@ impl State {
         if generation > self.generation {
             // Its context, its phase and its lifecycle begin anew; what the lineage has behind it stays.
             (self.lifecycle, self.context_pct, self.phase) = (LifecycleState::default(), None, None);
+            (self.under_way, self.one_before) = (false, false);
             self.generation = generation;
         }
         match report {
@@ -206,21 +263,31 @@ impl State {
             Report::Intent { id, tool, input } => {
                 let (tool, input) = (tool.clone(), input.clone());
                 self.intents.insert(id.clone(), Intent { tool, input, generation, turn: self.turn });
+                self.under_way = true;
             }
             Report::Result { id, .. } => {
                 self.intents.remove(id);
+                self.under_way = true;
             }
+            Report::Begun => self.under_way = true,
             Report::Context { used } => {
                 self.context_pct = Some(*used);
                 self.lifecycle = self.lifecycle.evaluate(*used);
             }
-            Report::Finalization => self.lifecycle = LifecycleState::Draining,
+            Report::Finalization => {
+                // Said again while a turn of before is under way: that one is over now.
+                self.one_before = self.under_way && self.lifecycle == LifecycleState::Dying;
+                self.lifecycle = LifecycleState::Draining;
+            }
             Report::Phase { phase } => self.phase = Some(phase.clone()),
             Report::SessionId { session_id, transcript } => {
                 self.session_id = Some(session_id.clone());
                 self.transcript.clone_from(transcript);
             }
+            Report::Handoff { .. } => {}
+            Report::Acknowledge => self.handoff = None,
         }
+        self.prepare(report);
         Ok(())
     }
 
@@ -232,11 +299,24 @@ impl State {
             1..=LONGEST_WORD if !text.chars().any(char::is_control) => Ok(()),
             _ => Err(Misfit::BadWord { what }),
         };
+        let dead = generation == self.generation && self.lifecycle == LifecycleState::Dead;
         match report {
+            Report::Intent { .. } | Report::Handoff { .. } if dead => Err(Misfit::Dead),
+            Report::Handoff { .. }
+                if generation > self.generation || self.lifecycle == LifecycleState::Healthy =>
+            {
+                Err(Misfit::NotAging)
+            }
+            Report::Handoff { text } if !(1..=LONGEST_HANDOFF).contains(&text.len()) => {
+                Err(Misfit::LongHandoff)
+            }
+            Report::Handoff { .. } => Ok(()),
+            Report::Acknowledge if self.waiting(generation).is_some() => Ok(()),
+            Report::Acknowledge => Err(Misfit::NoHandoff),
             Report::Turn(turn) if turn.turn.is_some_and(|said| said <= self.turn) => {
                 Err(Misfit::OldTurn { said: turn.turn.unwrap_or_default(), done: self.turn })
             }
-            Report::Turn(_) | Report::Context { .. } => Ok(()),
+            Report::Turn(_) | Report::Begun | Report::Context { .. } => Ok(()),
             Report::Intent { id, tool, .. } => {
                 word("an intent's id", id)?;
                 word("a tool's name", tool)?;
@@ -253,7 +333,8 @@ impl State {
                 Err(Misfit::NoIntent { id: id.clone() })
             }
             Report::Finalization
-                if generation == self.generation && self.lifecycle == LifecycleState::Dying =>
+                if generation == self.generation
+                    && (self.lifecycle == LifecycleState::Dying || self.one_before) =>
             {
                 Ok(())
             }
@@ -266,9 +347,19 @@ impl State {
         }
     }
 
+    /// Whether there is room for an intent beside those that are open. What is in the log already had it.
+    fn check_room(&self, report: &Report) -> Result<(), Misfit> {
+        let Report::Intent { id, input, .. } = report else { return Ok(()) };
+        let size = |input: &Value| input.to_string().len();
+        let others = self.intents.iter().filter(|(open, _)| *open != id);
+        let (open, bytes) = (others.map(|(_, intent)| size(&intent.input)).sum::<usize>(), size(input));
+        if open + bytes > OPEN_BYTES { Err(Misfit::IntentsTooLarge { open, bytes }) } else { Ok(()) }
+    }
+
     fn take_turn(&mut self, generation: Generation, turn: &Turn) {
         self.turn = turn.turn.unwrap_or(self.turn + 1);
-        if self.lifecycle == LifecycleState::Draining {
+        self.under_way = false;
+        if !std::mem::take(&mut self.one_before) && self.lifecycle == LifecycleState::Draining {
             // That was the finalization turn.
             self.lifecycle = LifecycleState::Dead;
         }
@@ -284,19 +375,43 @@ impl State {
         self.intents.retain(|_, intent| intent.generation == generation);
     }
 
+    /// Whether that call has told this before.
+    ///
+    /// # Errors
+    /// [`Misfit::OtherCall`]: it told something else.
+    pub(crate) fn has_told(
+        &self,
+        request_id: &str,
+        generation: Generation,
+        report: &Report,
+    ) -> Result<bool, Misfit> {
+        let call = Told::new(request_id, generation, report);
+        match self.recent.iter().rev().find(|told| told.is_call(&call)) {
+            Some(told) if told.digest == call.digest || told.kind.is_empty() => Ok(true),
+            Some(_) => {
+                Err(Misfit::OtherCall { request_id: call.request_id, kind: report.word(), generation })
+            }
+            None => Ok(false),
+        }
+    }
+
     /// Remembers a call that told something.
-    pub(crate) fn remember(&mut self, request_id: String) {
+    pub(crate) fn remember(&mut self, told: Told) {
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
-        self.recent.push_back(request_id);
+        self.recent.push_back(told);
     }
 
     /// As clients of that generation see it: of an earlier one only what the lineage has behind it.
     pub fn progress(&self, newest: Generation) -> Progress {
         let (turn, session_id) = (self.turn, self.session_id.clone());
-        let kept =
-            Progress { turn, session_id, unknown: self.unknown(newest).count(), ..Progress::default() };
+        let handoff = self
+            .handoff
+            .as_ref()
+            .map(|handoff| HandoffView { generation: handoff.generation, written: handoff.text.is_some() });
+        let unknown = self.unknown(newest).count();
+        let kept = Progress { turn, session_id, unknown, handoff, ..Progress::default() };
         if self.generation < newest {
             return kept;
         }
@@ -404,6 +519,23 @@ mod tests {
         assert_eq!(state.take(Generation(2), &Report::Finalization), Err(Misfit::NotDying), "of a new one");
         state.take(Generation(1), &Report::Finalization).expect("it fits");
         assert_eq!(state.lifecycle, LifecycleState::Draining);
+        assert_eq!(state.take(Generation(1), &Report::Finalization), Err(Misfit::NotDying));
+        state.take(Generation(1), &Report::Turn(Box::default())).expect("it fits");
+        assert_eq!(state.lifecycle, LifecycleState::Dead);
+    }
+
+    #[test]
+    fn a_turn_that_had_begun_before_its_finalization_is_not_the_last() {
+        for begun in [Report::Begun, intent("a")] {
+            let mut state = after(&[(1, context(92)), (1, begun), (1, Report::Finalization)]);
+            state.take(Generation(1), &Report::Turn(Box::default())).expect("it fits");
+            assert_eq!(state.lifecycle, LifecycleState::Draining, "the turn of before");
+            state.take(Generation(1), &Report::Turn(Box::default())).expect("it fits");
+            assert_eq!(state.lifecycle, LifecycleState::Dead);
+        }
+        // Whose program says that its last turn begins has none before it under way.
+        let mut state = after(&[(1, context(92)), (1, Report::Begun), (1, Report::Finalization)]);
+        state.take(Generation(1), &Report::Finalization).expect("it begins");
         assert_eq!(state.take(Generation(1), &Report::Finalization), Err(Misfit::NotDying));
         state.take(Generation(1), &Report::Turn(Box::default())).expect("it fits");
         assert_eq!(state.lifecycle, LifecycleState::Dead);

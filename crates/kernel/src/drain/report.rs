@@ -145,6 +145,8 @@ pub enum Report {
         #[serde(default, skip_serializing_if = "Value::is_null")]
         output: Value,
     },
+    /// A turn begins: something was put before the program. Told by the kernel itself for what comes through it.
+    Begun,
     /// How much of its context is used.
     Context {
         /// That share.
@@ -165,6 +167,13 @@ pub enum Report {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         transcript: Option<String>,
     },
+    /// What the program leaves to the next generation of its lineage.
+    Handoff {
+        /// In its own words.
+        text: String,
+    },
+    /// The program has what an earlier generation left to it.
+    Acknowledge,
 }
 
 impl Report {
@@ -174,16 +183,26 @@ impl Report {
             Report::Turn(_) => "turn",
             Report::Intent { .. } => "intent",
             Report::Result { .. } => "result",
+            Report::Begun => "begun",
             Report::Context { .. } => "context",
             Report::Finalization => "finalization",
             Report::Phase { .. } => "phase",
             Report::SessionId { .. } => "session-id",
+            Report::Handoff { .. } => "handoff",
+            Report::Acknowledge => "acknowledge",
         }
     }
 
     /// Whether it is synced before it is answered: a turn is what a lineage comes back from, an intent must be known before
     /// its effect. What the others say is less harmful lost than late: a lost result is an outcome that nobody knows.
     pub(super) fn durable(&self) -> bool {
-        matches!(self, Report::Turn(_) | Report::Intent { .. } | Report::Finalization)
+        matches!(
+            self,
+            Report::Turn(_)
+                | Report::Intent { .. }
+                | Report::Finalization
+                | Report::Handoff { .. }
+                | Report::Acknowledge
+        )
     }
 }

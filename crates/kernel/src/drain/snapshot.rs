@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Intent, JsonText, LoopConfig, Messages, Model, State, Turn, Usage};
+use super::{Handoff, Intent, JsonText, LoopConfig, Messages, Model, State, Told, Turn, Usage};
 
 /// Version of the format.
 pub const VERSION: u64 = 2;
@@ -94,9 +94,12 @@ pub struct Snapshot {
     /// Tool calls without a result.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub intents: BTreeMap<String, Intent>,
-    /// The names of the newest calls that told something.
+    /// What its generation leaves to the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff: Option<Handoff>,
+    /// The newest named calls that told something.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    pub recent: VecDeque<String>,
+    pub recent: VecDeque<Told>,
     /// Up to where the turns log is in here.
     pub log: Place,
     /// blake3 of the rest in canonical form, hex.
@@ -137,6 +140,9 @@ impl Snapshot {
             turn: self.turn,
             generation: self.generation,
             lifecycle: self.lifecycle,
+            // At a boundary no turn is.
+            under_way: false,
+            one_before: false,
             context_pct: self.context_pct,
             phase: self.phase.clone(),
             session_id: self.runtime.session_id.clone(),
@@ -146,6 +152,7 @@ impl Snapshot {
             loop_config: self.loop_config.clone(),
             messages: self.messages.clone(),
             intents: self.intents.clone(),
+            handoff: self.handoff.clone(),
             recent: self.recent.clone(),
         }
     }

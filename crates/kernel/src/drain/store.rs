@@ -17,7 +17,7 @@ use netsky_model::chain;
 use netsky_model::id::{Generation, LineageId};
 
 use super::snapshot::{self, Place, Read, Runtime, Snapshot, SnapshotError};
-use super::{JsonText, Misfit, ROW_VERSION, Report, Row, State, Turn};
+use super::{JsonText, Misfit, ROW_VERSION, Report, Row, State, Told, Turn, handoff};
 use crate::session::Meta;
 
 /// Why a lineage's files cannot be used, or a report was not taken.
@@ -29,6 +29,14 @@ pub enum DrainError {
     /// The report does not fit.
     #[error(transparent)]
     Misfit(#[from] Misfit),
+    /// The log has no room for it; nothing was taken.
+    #[error("{} holds {bytes} bytes, the limit is {MAX_LOG}: a session of another name begins a new one", path.display())]
+    Full {
+        /// The log.
+        path: PathBuf,
+        /// What is in it.
+        bytes: u64,
+    },
     /// A file says something that cannot have been written, or was written by a later program.
     #[error("{} cannot be used: {why}", path.display())]
     Damaged {
@@ -38,6 +46,9 @@ pub enum DrainError {
         why: String,
     },
 }
+
+/// Most bytes of a turns log: ten thousand turns of 100 KiB. At the limit nothing more is taken, and nothing is dropped.
+pub(super) const MAX_LOG: u64 = 1 << 30;
 
 /// What a lineage has behind it, and where that is written down.
 #[derive(Debug)]
@@ -92,7 +103,7 @@ impl Drain {
 
     /// Moves a lineage's files out of the way, where they stay as evidence.
     pub(crate) fn set_aside(layout: &KernelLayout, lineage: &LineageId) -> netsky_disk::Result<()> {
-        for name in [current(lineage), previous(lineage), log(lineage)] {
+        for name in [current(lineage), previous(lineage), log(lineage), handoff::name(lineage)] {
             let path = layout.drain().join(name);
             if netsky_disk::state::exists(&path)? {
                 netsky_disk::state::set_aside(path)?;
@@ -158,7 +169,9 @@ impl Drain {
             });
             let n = self.place.rows + 1;
             let (row, hash) = taken.map_err(|why| self.damaged(&name, format!("row {n}: {why}")))?;
-            row.request_id.iter().for_each(|id| self.state.remember(id.clone()));
+            if let Some(id) = &row.request_id {
+                self.state.remember(Told::new(id, row.generation, &row.report));
+            }
             self.place = Place { rows: n, bytes: rows.at(), hash };
             visit(&row);
         }
@@ -189,19 +202,30 @@ impl Drain {
         report: &Report,
         request_id: Option<&str>,
     ) -> Result<Taken, DrainError> {
-        if request_id.is_some_and(|id| self.state.recent.iter().any(|told| told == id)) {
+        if let Some(id) = request_id
+            && self.state.has_told(id, meta.generation, report)?
+        {
             return Ok(Taken::Before);
         }
+        self.state.check_room(report)?;
+        let before = self.state.lifecycle;
         self.append(meta.generation, report, request_id)?;
         // Only a kill can be asked for here, and below.
         let _ = fault::point("anchor.drain.logged");
-        match report {
-            Report::Turn(_) => match self.snap(anchor_id, meta) {
-                Ok(()) => Ok(Taken::Whole),
-                Err(error) => Ok(Taken::Unsnapped(error.to_string())),
-            },
-            _ => Ok(Taken::Whole),
-        }
+        let snapped = match report {
+            Report::Turn(_) => self.snap(anchor_id, meta),
+            _ => Ok(()),
+        };
+        // A share of a context comes by the second; only the one that moved the lifecycle is worth a file.
+        let moved = report.durable() || self.state.lifecycle != before;
+        let handoff = self.state.handoff.as_ref();
+        let handed = if moved { handoff::keep(&self.folder, &self.lineage, handoff) } else { Ok(()) };
+        Ok(snapped.and(handed).map_or_else(|error| Taken::Unsnapped(error.to_string()), |()| Taken::Whole))
+    }
+
+    /// Where a program finds what was left to it.
+    pub(crate) fn handoff_path(&self) -> PathBuf {
+        self.folder.join(handoff::name(&self.lineage))
     }
 
     fn append(
@@ -212,7 +236,7 @@ impl Drain {
     ) -> Result<(), DrainError> {
         let mut state = self.state.clone();
         state.take(generation, report)?;
-        request_id.into_iter().for_each(|id| state.remember(id.to_owned()));
+        request_id.into_iter().for_each(|id| state.remember(Told::new(id, generation, report)));
         let row = Row {
             request_id: request_id.map(str::to_owned),
             v: ROW_VERSION,
@@ -223,11 +247,15 @@ impl Drain {
         };
         let object = serde_json::to_string(&row).expect("plain data with string keys becomes JSON");
         let (line, hash) = chain::link(&object, &self.place.hash);
+        if self.place.bytes + line.len() as u64 >= MAX_LOG {
+            let path = self.folder.join(log(&self.lineage));
+            return Err(DrainError::Full { path, bytes: self.place.bytes });
+        }
         let log = match &mut self.log {
             Some(log) => log,
             none => none.insert(open_log(&self.folder, &log(&self.lineage))?),
         };
-        let written = log.append(&line).and_then(|()| if report.durable() { log.sync() } else { Ok(()) });
+        let written = log.append(&line).and_then(|()| if report.durable() { synced(log) } else { Ok(()) });
         if let Err(error) = written {
             // What could not be synced may be there and may not: it is taken back, and the next append opens anew.
             let cut = log.cut_to(self.place.bytes);
@@ -244,6 +272,10 @@ impl Drain {
         let dir = Dir::make(&self.folder)?;
         let tmp = Dir::make(self.folder.join("tmp"))?;
         let bytes = self.snapshot(anchor_id, meta).to_bytes();
+        if bytes.len() as u64 > snapshot::MAX_BYTES {
+            let why = format!("it would take {} bytes; the limit is {}", bytes.len(), snapshot::MAX_BYTES);
+            return Err(netsky_disk::Error::because("write", self.folder.join(current(&self.lineage)), why));
+        }
         let (current, previous) = (current(&self.lineage), previous(&self.lineage));
         match dir.read(&current, snapshot::MAX_BYTES).map(|bytes| snapshot::parse(&bytes).is_ok()) {
             Ok(true) => dir.rename_over(&current, &dir, previous)?,
@@ -281,11 +313,17 @@ impl Drain {
             context_pct: state.context_pct,
             phase: state.phase,
             intents: state.intents,
+            handoff: state.handoff,
             recent: state.recent,
             log: self.place.clone(),
             digest: String::new(),
         }
     }
+}
+
+fn synced(log: &Lines) -> netsky_disk::Result<()> {
+    fault::point("anchor.drain.sync").map_err(|e| netsky_disk::Error::new("sync", "the turns log", e))?;
+    log.sync()
 }
 
 /// Opens the log, whose name is durable before anything is in it.
@@ -377,206 +415,4 @@ fn log(lineage: &LineageId) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::drain::Usage;
-
-    struct Stage {
-        _folder: tempfile::TempDir,
-        layout: KernelLayout,
-        meta: Meta,
-    }
-
-    impl Stage {
-        fn new() -> Stage {
-            let folder = tempfile::tempdir().expect("a folder");
-            let layout = KernelLayout::new(folder.path().join("root"));
-            Dir::make(layout.root()).expect("made");
-            let meta = Meta::parse(include_bytes!("../../samples/meta.v1.json")).expect("the sample loads");
-            Stage { _folder: folder, layout, meta }
-        }
-
-        fn open(&self) -> Drain {
-            self.opened().expect("reads").0
-        }
-
-        fn opened(&self) -> Result<(Drain, Vec<String>), DrainError> {
-            Drain::open(&self.layout, &self.meta.lineage)
-        }
-
-        fn turn(&self, drain: &mut Drain, text: &str) -> Taken {
-            let messages = vec![JsonText::try_from(format!("\"{text}\"")).expect("it is JSON")];
-            let usage = Usage { input: 10, ..Usage::default() };
-            let turn = Turn { messages, usage, ..Turn::default() };
-            drain.take("anchor", &self.meta, &Report::Turn(Box::new(turn)), None).expect("taken")
-        }
-
-        fn file(&self, name: fn(&LineageId) -> String) -> PathBuf {
-            self.layout.drain().join(name(&self.meta.lineage))
-        }
-
-        fn messages(&self) -> Vec<String> {
-            let whole = read(&self.layout, &self.meta.lineage, true).expect("reads").expect("there");
-            whole.messages.into_iter().map(String::from).collect()
-        }
-    }
-
-    #[test]
-    fn i8_what_was_reported_reads_back_the_same_live_and_from_the_files() {
-        let stage = Stage::new();
-        let mut drain = stage.open();
-        for text in ["a", "b", "c"] {
-            assert_eq!(stage.turn(&mut drain, text), Taken::Whole);
-        }
-        let intent = Report::Intent { id: "t1".to_owned(), tool: "sh".to_owned(), input: "ls".into() };
-        drain.take("anchor", &stage.meta, &intent, None).expect("taken");
-        assert_eq!(stage.open().state(), drain.state());
-        assert_eq!((drain.state().turn, drain.state().usage.input), (3, 30));
-        assert_eq!(stage.messages(), [r#""a""#, r#""b""#, r#""c""#]);
-        let whole = read(&stage.layout, &stage.meta.lineage, false).expect("reads").expect("there");
-        assert_eq!(&whole.state, drain.state());
-        assert_eq!(whole.snapshot.expect("one").turn, 3);
-    }
-
-    #[test]
-    fn t15_a_snapshot_that_does_not_read_gives_way_to_the_one_before_and_nothing_is_lost() {
-        let stage = Stage::new();
-        let mut drain = stage.open();
-        ["a", "b"].iter().for_each(|text| drop(stage.turn(&mut drain, text)));
-        let whole = std::fs::read(stage.file(current)).expect("reads");
-        let changed =
-            String::from_utf8(whole.clone()).expect("text").replace(r#""input": 20"#, r#""input": 2"#);
-        for damage in [&b""[..], &whole[..whole.len() / 2], &[0; 64], changed.as_bytes()] {
-            std::fs::write(stage.file(current), damage).expect("writes");
-            let (opened, notes) = stage.opened().expect("reads");
-            assert_eq!((opened.state(), notes.len()), (drain.state(), 1));
-        }
-        // Both: the log alone says it.
-        std::fs::write(stage.file(previous), "half").expect("writes");
-        let (mut opened, notes) = stage.opened().expect("reads");
-        assert_eq!((opened.state(), notes.len()), (drain.state(), 2));
-        // The next one keeps the damage as evidence, not as the one before.
-        assert_eq!(stage.turn(&mut opened, "c"), Taken::Whole);
-        assert_eq!(std::fs::read(stage.file(previous)).expect("reads"), b"half");
-        let aside = std::fs::read_dir(stage.layout.drain()).expect("a folder");
-        let aside = aside.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        assert_eq!(aside.filter(|name| name.contains(".json.damaged-")).count(), 1);
-        assert_eq!(stage.open().state().turn, 3);
-    }
-
-    #[test]
-    fn t14_a_torn_row_is_cut_and_a_changed_one_closes_the_log() {
-        use std::io::Write;
-        let stage = Stage::new();
-        let mut drain = stage.open();
-        ["a", "b"].iter().for_each(|text| drop(stage.turn(&mut drain, text)));
-        let mut file = std::fs::OpenOptions::new().append(true).open(stage.file(log)).expect("opens");
-        file.write_all(br#"{"v":1,"n":3,"#).expect("writes");
-        let mut opened = stage.open();
-        assert_eq!(opened.state(), drain.state());
-        stage.turn(&mut opened, "c");
-        assert_eq!(stage.messages().len(), 3);
-
-        // Behind the snapshot, where it would be believed.
-        let report = Report::Phase { phase: "busy".to_owned() };
-        opened.take("anchor", &stage.meta, &report, None).expect("taken");
-        let text = std::fs::read_to_string(stage.file(log)).expect("reads");
-        for changed in [text.replace("busy", "idle"), text.replace(r#"{"v":1,"n":4"#, r#"{"v":1,"n":5"#)] {
-            std::fs::write(stage.file(log), &changed).expect("writes");
-            assert!(matches!(stage.opened(), Err(DrainError::Damaged { .. })));
-            assert_eq!(std::fs::read_to_string(stage.file(log)).expect("reads"), changed);
-        }
-        std::fs::write(stage.file(log), &text[..100]).expect("writes");
-        assert!(matches!(stage.opened(), Err(DrainError::Damaged { .. })), "shorter than its snapshot says");
-        std::fs::remove_file(stage.file(log)).expect("removed");
-        assert!(matches!(stage.opened(), Err(DrainError::Damaged { .. })), "gone");
-    }
-
-    #[test]
-    fn fm_snapshot_kill_n_or_the_one_before_is_whole_and_the_row_leads_from_one_to_the_other() {
-        let stage = Stage::new();
-        let mut drain = stage.open();
-        ["a", "b"].iter().for_each(|text| drop(stage.turn(&mut drain, text)));
-        let turn = |name| match snapshot::parse(&std::fs::read(stage.file(name)).expect("reads")) {
-            Ok(Read::Whole(snapshot)) => snapshot.turn,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!((turn(current), turn(previous)), (2, 1));
-        // Killed after the row; killed after the one before was kept.
-        std::fs::rename(stage.file(previous), stage.file(current)).expect("moved");
-        assert_eq!(stage.open().state(), drain.state());
-        std::fs::rename(stage.file(current), stage.file(previous)).expect("moved");
-        let mut opened = stage.open();
-        assert_eq!(opened.state(), drain.state());
-        assert_eq!(stage.turn(&mut opened, "c"), Taken::Whole);
-    }
-
-    #[test]
-    fn fm_snapshot_enospc_the_turn_counts_and_the_one_before_is_kept() {
-        let stage = Stage::new();
-        let mut drain = stage.open();
-        stage.turn(&mut drain, "a");
-        std::fs::remove_dir_all(stage.layout.drain().join("tmp")).expect("removed");
-        std::fs::write(stage.layout.drain().join("tmp"), "no folder").expect("writes");
-        assert!(matches!(stage.turn(&mut drain, "b"), Taken::Unsnapped(_)));
-        assert_eq!(stage.open().state(), drain.state());
-        assert_eq!(drain.state().turn, 2);
-    }
-
-    #[test]
-    fn a_snapshot_of_the_first_version_still_loads_and_moves_into_the_log_once() {
-        let stage = Stage::new();
-        netsky_disk::fs::Dir::make(stage.layout.drain()).expect("made");
-        std::fs::write(stage.file(current), include_bytes!("../../samples/drain.v1.json")).expect("writes");
-        assert_eq!(stage.messages().len(), 2);
-        let drain = stage.open();
-        let state = drain.state().clone();
-        assert_eq!((state.turn, state.messages.count, state.usage.input), (4, 2, 1200));
-        assert_eq!(state.session_id.as_deref(), Some("0c1f"));
-        assert_eq!(stage.messages()[0], r#"{"role":"user","content":"hello  there"}"#);
-        let mut again = stage.open();
-        assert_eq!(again.state(), &state);
-        stage.turn(&mut again, "c");
-        assert_eq!((again.state().turn, stage.messages().len()), (5, 3));
-    }
-
-    #[test]
-    fn fm_snapshot_kill_a_report_told_again_under_its_name_counts_once_also_in_a_restarted_anchor() {
-        let stage = Stage::new();
-        let mut drain = stage.open();
-        let report = Report::Turn(Box::default());
-        let tell = |drain: &mut Drain, id: &str| {
-            drain.take("anchor", &stage.meta, &report, Some(id)).expect("taken")
-        };
-        assert_eq!((tell(&mut drain, "r1"), tell(&mut drain, "r1")), (Taken::Whole, Taken::Before));
-        let mut drain = stage.open();
-        assert_eq!((tell(&mut drain, "r1"), tell(&mut drain, "r2")), (Taken::Before, Taken::Whole));
-        // Killed before the snapshot: the row is what is left of it.
-        std::fs::rename(stage.file(previous), stage.file(current)).expect("moved");
-        assert_eq!(tell(&mut stage.open(), "r2"), Taken::Before);
-        assert_eq!(drain.state().turn, 2);
-        for n in 0..crate::drain::RECENT {
-            tell(&mut drain, &n.to_string());
-        }
-        assert_eq!(drain.state().recent.len(), crate::drain::RECENT);
-    }
-
-    #[test]
-    fn a_later_version_is_left_alone() {
-        let stage = Stage::new();
-        let mut drain = stage.open();
-        stage.turn(&mut drain, "a");
-        let bytes = r#"{"version":3,"anything":1}"#;
-        std::fs::write(stage.file(current), bytes).expect("writes");
-        assert!(matches!(stage.opened(), Err(DrainError::Damaged { .. })));
-        assert_eq!(std::fs::read_to_string(stage.file(current)).expect("reads"), bytes);
-    }
-
-    #[test]
-    fn the_sample_of_the_second_version_loads() {
-        let read = snapshot::parse(include_bytes!("../../samples/drain.v2.json")).expect("the sample loads");
-        let Read::Whole(snapshot) = read else { panic!("it is of version 2") };
-        assert_eq!((snapshot.turn, snapshot.intents.len()), (12, 1));
-        assert_eq!(snapshot.to_bytes(), include_bytes!("../../samples/drain.v2.json"));
-    }
-}
+mod tests;

@@ -48,8 +48,21 @@ pub enum EventKind {
     Result,
     /// The program named its conversation: `{session_id}`.
     SessionId,
+    /// Keys were typed: `{bytes, request_id?}`. Which, stands nowhere.
+    Input,
+    /// A text was put before the program: `{bytes, finalization, request_id?}`. Which, stands nowhere.
+    Prompt,
+    /// A terminal got another size: `{rows, cols}`.
+    Resize,
+    /// A signal was sent on request: `{signal}`.
+    Signal,
     /// The context of a generation moved on: `{from, to, context_pct}`.
     Lifecycle,
+    /// What a generation leaves to the next one: `{of, is}`, which is `prepared`, `written`, `acknowledged` or
+    /// `unacknowledged`.
+    Handoff,
+    /// The context of a generation is dead: it is ended, and the next one starts with its handoff. Synced before its effect.
+    Succeed,
     /// A turn is in the turns log and could not be written into a snapshot; the one before stands: `{turn, why}`.
     Unsnapped,
     /// Revivals in a row came to nothing: one in an hour is tried from here on: `{revivals}`.
@@ -73,7 +86,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind that stands in a journal, in the order of a life.
-    pub const ALL: [EventKind; 26] = [
+    pub const ALL: [EventKind; 32] = [
         EventKind::AnchorStarted,
         EventKind::AnchorStopped,
         EventKind::Spawn,
@@ -92,7 +105,13 @@ impl EventKind {
         EventKind::Intent,
         EventKind::Result,
         EventKind::SessionId,
+        EventKind::Input,
+        EventKind::Prompt,
+        EventKind::Resize,
+        EventKind::Signal,
         EventKind::Lifecycle,
+        EventKind::Handoff,
+        EventKind::Succeed,
         EventKind::Unsnapped,
         EventKind::Crashloop,
         EventKind::Asking,
@@ -123,7 +142,13 @@ impl EventKind {
             EventKind::Intent => "intent",
             EventKind::Result => "result",
             EventKind::SessionId => "session-id",
+            EventKind::Input => "input",
+            EventKind::Prompt => "prompt",
+            EventKind::Resize => "resize",
+            EventKind::Signal => "signal",
             EventKind::Lifecycle => "lifecycle",
+            EventKind::Handoff => "handoff",
+            EventKind::Succeed => "succeed",
             EventKind::Unsnapped => "unsnapped",
             EventKind::Crashloop => "crashloop",
             EventKind::Asking => "asking",
@@ -138,7 +163,7 @@ impl EventKind {
 
     /// Whether a row of this kind is synced before its effect.
     pub fn durable(self) -> bool {
-        matches!(self, EventKind::Spawn | EventKind::Kill | EventKind::Answer)
+        matches!(self, EventKind::Spawn | EventKind::Kill | EventKind::Succeed | EventKind::Answer)
     }
 }
 

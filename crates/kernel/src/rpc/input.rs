@@ -9,6 +9,9 @@ use super::{Guard, SessionView};
 #[derive(Debug)]
 pub struct Input;
 
+/// Longest text, in bytes; with all that JSON may add to it a line still holds it. A longer one is refused whole.
+pub const MAX_TEXT: usize = 128 * 1024;
+
 /// Which, and what.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Params {

@@ -5,7 +5,7 @@
 //! What cannot be ended within [`SWEEP`] is named in the report, and so is
 //! why nobody could look, if nobody could.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use netsky_disk::process::{self, PidFd};
@@ -26,6 +26,9 @@ const LOOK: Duration = Duration::from_millis(5);
 const QUICK_LOOKS: u32 = 20;
 /// … the next ones come this far apart: each reads all of `/proc`.
 const SLOW_LOOK: Duration = Duration::from_millis(50);
+
+/// How long after a signal that somebody asked for a program may take to die of it.
+const ASKED_FOR: Duration = Duration::from_secs(60);
 
 /// Where the ending stands; each stage has its limit on the boot clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +69,8 @@ pub(super) struct Ending {
     stage: Stage,
     asked: Option<Asked>,
     status: Option<End>,
+    /// When somebody asked for which signal last.
+    signals: BTreeMap<i32, Duration>,
     swept: BTreeSet<(u32, u64)>,
     looks: u32,
 }
@@ -79,6 +84,7 @@ impl Ending {
             stage: Stage::Running,
             asked: None,
             status: None,
+            signals: BTreeMap::new(),
             swept: BTreeSet::new(),
             looks: 0,
         }
@@ -101,8 +107,13 @@ impl Ending {
                 continue;
             }
             let code = status.exit_status().map(|code| End::Exited { code });
-            let signal = || End::Signalled { signal: status.terminating_signal().unwrap_or(0) };
-            self.status = Some(code.unwrap_or_else(signal));
+            let signalled = || {
+                let signal = status.terminating_signal().unwrap_or(0);
+                let asked_at = self.signals.get(&signal);
+                let asked = asked_at.is_some_and(|at| clock::boot().saturating_sub(*at) < ASKED_FOR);
+                End::Signalled { signal, asked }
+            };
+            self.status = Some(code.unwrap_or_else(signalled));
         }
     }
 
@@ -144,6 +155,11 @@ impl Ending {
     /// A signal for the program's process group, as long as the program holds that number.
     pub(super) fn signal(&self, signal: Signal) -> bool {
         process::signal_group_of_child(&self.program, signal).unwrap_or(false)
+    }
+
+    /// Somebody asks for this signal, or presses its key.
+    pub(super) fn asked_for(&mut self, signal: Signal, now: Duration) {
+        self.signals.insert(signal.as_raw(), now);
     }
 
     /// When to look again, if not woken before.
@@ -210,11 +226,12 @@ impl Ending {
     }
 
     fn verdict(&self, looked: Result<Vec<ProcessId>, String>) -> Verdict {
-        let ended = self.status.clone().unwrap_or(End::Signalled { signal: Signal::KILL.as_raw() });
+        let ended =
+            self.status.clone().unwrap_or(End::Signalled { signal: Signal::KILL.as_raw(), asked: false });
         Verdict {
             how: match self.asked {
                 Some(Asked::Client) => End::Killed,
-                Some(Asked::System) => End::Signalled { signal: Signal::TERM.as_raw() },
+                Some(Asked::System) => End::Signalled { signal: Signal::TERM.as_raw(), asked: false },
                 None => ended,
             },
             swept: self.swept.len() as u64,

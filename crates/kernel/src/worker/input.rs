@@ -1,7 +1,8 @@
 //! The way into the program: one bounded queue, from the newest driver or an attached person.
 //!
 //! Promise: a frame is taken whole or refused whole, in the order it came; input of an older driver than one
-//! seen before is refused (fencing), so that what a paused driver says late changes nothing.
+//! seen before is refused (fencing), so that what a paused driver says late changes nothing. What came under a name is
+//! taken once, however often it comes: of the last [`NAMES`] of them.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -12,12 +13,16 @@ use crate::frame::{Refusal, RefusalKind};
 
 /// Most bytes that wait for a program which does not read; as much as the largest frame carries.
 const QUEUE: usize = 1 << 20;
+/// How many names of what was typed are remembered: a caller repeats within seconds, not hundreds of calls later.
+const NAMES: usize = 256;
 
 /// What waits for the program.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     queue: VecDeque<u8>,
     epoch: u64,
+    /// Names of what was taken, oldest first.
+    names: VecDeque<String>,
     closing: bool,
     closed: bool,
 }
@@ -38,6 +43,21 @@ impl Input {
         }
         self.queue.extend(bytes);
         Ok(())
+    }
+
+    /// Take bytes for the program once under a name; true if they were taken before.
+    pub(super) fn offer_once(&mut self, epoch: u64, id: String, bytes: &[u8]) -> Result<bool, Refusal> {
+        if self.names.contains(&id) {
+            return Ok(true);
+        }
+        self.offer(epoch, bytes)?;
+        if !id.is_empty() {
+            if self.names.len() == NAMES {
+                self.names.pop_front();
+            }
+            self.names.push_back(id);
+        }
+        Ok(false)
     }
 
     /// End the program's input after what is queued.
@@ -115,6 +135,20 @@ mod tests {
         input.offer(6, b"e").expect("its successor");
         assert_eq!(kind(input.close(5)), RefusalKind::StaleEpoch);
         assert_eq!(Vec::from(input.queue), b"acde");
+    }
+
+    #[test]
+    fn what_has_a_name_is_taken_once_and_only_if_it_was_taken() {
+        let mut input = Input::default();
+        let once = |input: &mut Input, id: &str, bytes: &[u8]| input.offer_once(0, id.to_owned(), bytes);
+        assert_eq!(kind(once(&mut input, "r1", &vec![0; QUEUE + 1]).map(drop)), RefusalKind::Full);
+        assert_eq!([once(&mut input, "r1", b"a"), once(&mut input, "r1", b"a")], [Ok(false), Ok(true)]);
+        assert_eq!([once(&mut input, "", b"b"), once(&mut input, "", b"b")], [Ok(false), Ok(false)]);
+        for n in 0..2 * NAMES {
+            assert_eq!(once(&mut input, &format!("n{n}"), b""), Ok(false));
+        }
+        assert_eq!(input.names.len(), NAMES);
+        assert_eq!(Vec::from(input.queue), b"abb");
     }
 
     #[test]

@@ -22,8 +22,9 @@ use super::pty;
 use super::record::Record;
 use super::screen::Screen;
 use super::wires::{Source, Wires};
-use crate::frame::{FromWorker, Refusal, RefusalKind, ToWorker};
+use crate::frame::{Form, FromWorker, Refusal, RefusalKind, ToWorker};
 use crate::output_log::OutputLog;
+use crate::paste;
 use crate::session::{Pulse, WorkerHello};
 
 /// Bytes of output read in one round; a terminal gives at most 4 KiB at once, a pipe 64 KiB.
@@ -225,10 +226,17 @@ impl Worker {
                 Ok(())
             }
             Ok(ToWorker::Screen) => self.show_screen(request.client),
-            Ok(ToWorker::Input { epoch, bytes }) => self.input.offer(epoch, &bytes),
+            Ok(ToWorker::Input { epoch, bytes }) => {
+                self.input.offer(epoch, &bytes).map(|()| self.press(&bytes, now))
+            }
+            Ok(ToWorker::Type { epoch, form, id, bytes }) => {
+                self.type_in(epoch, form, id, bytes, now).map(|before| {
+                    self.clients.answer(request.client, &FromWorker::Typed { before });
+                })
+            }
             Ok(ToWorker::CloseInput { epoch }) => self.close_input(epoch),
             Ok(ToWorker::Resize { rows, cols }) => self.resize(rows, cols),
-            Ok(ToWorker::Signal { signal }) => self.signal(signal),
+            Ok(ToWorker::Signal { signal }) => self.signal(signal, now),
             Ok(ToWorker::Kill { grace_ms }) => {
                 self.kill(now, Duration::from_millis(grace_ms.into()));
                 Ok(())
@@ -248,6 +256,42 @@ impl Worker {
         if self.ending.kill(now, grace) {
             self.record.kill_asked(u32::try_from(grace.as_millis()).unwrap_or(u32::MAX));
         }
+    }
+
+    /// What these keys send was asked for by whoever pressed them.
+    fn press(&mut self, keys: &[u8], now: Duration) {
+        if let Wires::Terminal(master) = &self.wires {
+            for signal in pty::signals_of(master, keys) {
+                self.ending.asked_for(signal, now);
+            }
+        }
+    }
+
+    /// True if it was typed before under that name.
+    fn type_in(
+        &mut self,
+        epoch: u64,
+        form: Form,
+        id: String,
+        bytes: Vec<u8>,
+        now: Duration,
+    ) -> Result<bool, Refusal> {
+        if form == Form::Keys {
+            let before = self.input.offer_once(epoch, id, &bytes)?;
+            if !before {
+                self.press(&bytes, now);
+            }
+            return Ok(before);
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|e| Refusal { kind: RefusalKind::BadFrame, text: format!("the text is none: {e}") })?;
+        let keys = if self.wires.is_terminal() {
+            // Of a screen that broke nobody knows its mode: the text is typed as by hand.
+            paste::typed(&text, self.screen.as_ref().is_some_and(Screen::is_bracketed))
+        } else {
+            paste::piped(&text)
+        };
+        self.input.offer_once(epoch, id, keys.as_bytes())
     }
 
     fn close_input(&mut self, epoch: u64) -> Result<(), Refusal> {
@@ -278,12 +322,13 @@ impl Worker {
         Ok(())
     }
 
-    fn signal(&mut self, number: i32) -> Result<(), Refusal> {
+    fn signal(&mut self, number: i32, now: Duration) -> Result<(), Refusal> {
         let Some(signal) = Signal::from_named_raw(number) else {
             let text = format!("there is no signal {number}");
             return Err(Refusal { kind: RefusalKind::BadSignal, text });
         };
         if self.ending.signal(signal) {
+            self.ending.asked_for(signal, now);
             return Ok(());
         }
         Err(Refusal { kind: RefusalKind::Closed, text: "the program is gone".to_owned() })

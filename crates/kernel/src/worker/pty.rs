@@ -3,8 +3,11 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
-use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Winsize, tcgetattr, tcsetattr, tcsetwinsize,
+};
 
 /// The two ends of a terminal.
 pub(super) struct Pty {
@@ -29,6 +32,21 @@ pub(super) fn open(rows: u16, cols: u16) -> io::Result<Pty> {
     resize(&master, rows, cols)?;
     rustix::io::ioctl_fionbio(&master, true)?;
     Ok(Pty { master, slave })
+}
+
+/// The signals that these keys send, as the terminal is set now.
+pub(super) fn signals_of(master: &OwnedFd, keys: &[u8]) -> Vec<Signal> {
+    let Ok(modes) = tcgetattr(master) else { return Vec::new() };
+    if !modes.local_modes.contains(LocalModes::ISIG) {
+        return Vec::new();
+    }
+    let keyed = [(SpecialCodeIndex::VINTR, Signal::INT), (SpecialCodeIndex::VQUIT, Signal::QUIT)];
+    let pressed = keyed.into_iter().filter(|(index, _)| {
+        let key = modes.special_codes[*index];
+        // 0 stands for no key.
+        key != 0 && keys.contains(&key)
+    });
+    pressed.map(|(_, signal)| signal).collect()
 }
 
 /// Give the terminal a new size; its foreground group gets SIGWINCH from the system.

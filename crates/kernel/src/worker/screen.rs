@@ -5,15 +5,22 @@
 //!
 //! Left to others: which output comes next (`clients`), and what was printed before (the log).
 
+use std::cell::Cell;
 use std::num::NonZeroU16;
+use std::sync::Once;
 
 use netsky_disk::fault;
 use vt100::Parser;
+
+use super::counts::Counts;
+use crate::log::say;
 
 /// Most lines that are kept; a taller terminal is kept cut.
 const ROWS: u16 = 256;
 /// Most columns. With both screens in use and 32 bytes a cell, 8 MiB in all; a usual terminal has 60 KiB.
 const COLS: u16 = 512;
+/// What numbers of colours and other attributes go up to.
+const COLOURS: u16 = 255;
 /// Longest beginning of a sequence that is given to a client with its picture.
 pub(super) const UNFINISHED: usize = 4096;
 
@@ -22,17 +29,22 @@ pub(super) struct Screen {
     parser: Parser,
     /// The beginning of a character: given to the parser in two pieces, it may take what follows along (vte 0.15).
     cut: Vec<u8>,
+    counts: Counts,
 }
 
 impl Screen {
     pub(super) fn new(rows: u16, cols: u16) -> Screen {
-        Screen { parser: Parser::new(bounded(rows, ROWS), bounded(cols, COLS), 0), cut: Vec::new() }
+        Screen {
+            parser: Parser::new(bounded(rows, ROWS), bounded(cols, COLS), 0),
+            cut: Vec::new(),
+            counts: Counts::default(),
+        }
     }
 
     /// The program printed this. False when the model broke over it: it is of no use any more, and its program knows
     /// nothing of it.
     pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
-        self.cut.extend_from_slice(bytes);
+        self.counts.pass(bytes, self.widest(), &mut self.cut);
         let whole = self.cut.len() - begun_character(&self.cut).len();
         let held = unbroken(|| {
             // Only an error can be asked for here.
@@ -48,6 +60,17 @@ impl Screen {
     /// False as with [`Screen::take`].
     pub(super) fn resize(&mut self, rows: u16, cols: u16) -> bool {
         unbroken(|| self.parser.set_size(bounded(rows, ROWS), bounded(cols, COLS)))
+    }
+
+    /// More than this no count of a sequence asks for and gets: lines, columns, and the colours, which are counted too.
+    fn widest(&self) -> u16 {
+        let (rows, cols) = self.parser.screen().size();
+        rows.max(cols).get().max(COLOURS)
+    }
+
+    /// Whether the program wants what is pasted in brackets now.
+    pub(super) fn is_bracketed(&self) -> bool {
+        self.parser.screen().bracketed_paste()
     }
 
     /// What paints it. `tail` is the end of the output so far: a sequence that has only begun there goes along, so that
@@ -81,10 +104,31 @@ impl Screen {
     }
 }
 
-/// Whether it was done: whatever a program prints, a mistake in the model must not take the program along.
+thread_local! {
+    /// Whether a panic of this thread is caught and told in a line of its own.
+    static CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether it was done: whatever a program prints, a mistake in the model must not take the program along, nor fill the
+/// log with the way it went.
 fn unbroken(work: impl FnOnce()) -> bool {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !CAUGHT.get() {
+                loud(info);
+            }
+        }));
+    });
+    CAUGHT.set(true);
     // What it was about is thrown away after a panic, so nobody sees it half done.
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_ok()
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_ok();
+    CAUGHT.set(false);
+    if !done {
+        say!("the picture of a screen broke over some output; its program goes on without");
+    }
+    done
 }
 
 fn bounded(length: u16, most: u16) -> NonZeroU16 {
@@ -177,6 +221,17 @@ mod tests {
                 assert_same(&mut painted, &mut shown(bytes), &format!("{golden} cut at {cut}"));
             }
         }
+    }
+
+    #[test]
+    fn a12_a_character_that_is_to_be_repeated_for_ever_is_repeated_for_a_line() {
+        let mut screen = Screen::new(24, 80);
+        screen.take(b"x\x1b[65535b");
+        assert_eq!(screen.parser.screen().contents().matches('x').count(), 256);
+        screen.take(b"\x1b[2J\x1b[Hy\x1b[79b");
+        assert_eq!(screen.parser.screen().contents().trim_end(), "y".repeat(80));
+        screen.take(b"\x1b[999;999H");
+        assert_eq!(screen.parser.screen().cursor_position(), (23, 79));
     }
 
     /// No output and no size makes it panic (a cheap stand-in for a fuzzer), and its picture can be painted.

@@ -70,6 +70,9 @@ fn environment(meta: &Meta) -> BTreeMap<String, String> {
     if let Some(conversation) = &meta.conversation {
         env.insert(session::ENV_CONVERSATION.to_owned(), conversation.clone());
     }
+    if let Some(handoff) = meta.handoff.as_ref().and_then(|path| path.to_str()) {
+        env.insert(session::ENV_HANDOFF.to_owned(), handoff.to_owned());
+    }
     if let Some(model) = &meta.spec.model {
         env.insert(session::ENV_MODEL.to_owned(), model.clone());
     }

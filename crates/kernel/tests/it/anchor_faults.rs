@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use netsky_disk::process::is_alive;
 use netsky_kernel::client::Client;
+use netsky_kernel::drain::Report;
 use netsky_kernel::rpc::{Event, EventKind, Guard, SessionState};
 use netsky_kernel::session::{ENV_SESSION, Spec};
 use netsky_model::id::{Generation, LineageId};
@@ -151,6 +152,47 @@ fn an_anchor_that_cannot_sync_a_row_does_not_act_on_it_and_leaves() {
     assert!(rows(&world).iter().filter(|row| row.kind == EventKind::Kill).count() <= 1, "never twice");
     let audit = netsky_kernel::audit::journal(&world.layout().journal(), |_, _| {});
     assert_eq!(audit.expect("reads").expect("is there").broken, [] as [u64; 0]);
+}
+
+#[test]
+fn fm_snapshot_power_what_must_be_synced_and_is_not_was_not_told() {
+    let turn = Report::Turn(Box::default());
+    let intent =
+        Report::Intent { id: "t1".to_owned(), tool: "sh".to_owned(), input: serde_json::Value::Null };
+    let phase = Report::Phase { phase: "busy".to_owned() };
+    for (report, synced) in [(&turn, true), (&intent, true), (&phase, false)] {
+        let mut world = World::new();
+        let mut serve = world.serve();
+        serve.env("NETSKY_FAULT", "anchor.drain.sync=error");
+        let mut client = world.anchor_by(serve);
+        let session = spawn(&mut client, &sleeper("agent0"));
+        let first = client.report(&session.name, report, &Guard::none());
+        assert_eq!(first.is_err(), synced, "{report:?}: {first:?}");
+        // The fault was of one time, and nothing of what was refused is left.
+        let then = client.report(&session.name, &turn, &Guard::none());
+        assert_eq!(then.is_ok(), synced, "{report:?}: {then:?}");
+        let told = client.report(&session.name, &turn, &Guard::none()).expect("taken");
+        assert_eq!(told.progress.turn, if synced { 2 } else { 1 }, "{report:?}");
+    }
+}
+
+#[test]
+fn a_report_that_no_line_holds_is_refused_whole_with_its_size_and_limit() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent0"));
+    let long = format!("\"{}\"", "x".repeat(netsky_kernel::rpc::MAX_LINE));
+    let messages = vec![long.try_into().expect("it is JSON")];
+    let turn = Report::Turn(Box::new(netsky_kernel::drain::Turn { messages, ..Default::default() }));
+    let refused = client.report(&session.name, &turn, &Guard::none()).expect_err("too long");
+    assert_eq!(refused.kind(), Some(netsky_kernel::rpc::RefusalKind::TooLarge));
+    let line = refused.to_string();
+    assert!(
+        line.contains("session/report with 1048") && line.ends_with("over the limit of 1048576"),
+        "{line}"
+    );
+    // The connection is as good as before.
+    assert_eq!(client.show(&session.name).expect("answers").progress.turn, 0);
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use netsky_disk::clock;
 use netsky_disk::process::{Signal, is_alive};
-use netsky_kernel::rpc::{EventKind, Guard, RefusalKind, SessionState};
+use netsky_kernel::client::Client;
+use netsky_kernel::rpc::{Event, EventKind, Guard, RefusalKind, SessionState};
 use netsky_kernel::session::End;
 use netsky_model::id::Generation;
 
@@ -105,6 +106,30 @@ fn a_silent_worker_is_told_as_hung_and_as_recovered() {
     assert_eq!(client.show(&session.name).expect("known").state, SessionState::Hung);
     signal(&worker, Signal::CONT);
     events.find(LONG, |event| event.kind == EventKind::Recovered).expect("lives").expect("told");
+}
+
+#[test]
+fn a_worker_whose_heartbeat_file_is_silent_is_asked_and_not_ended() {
+    let mut world = World::new();
+    let mut serve = world.serve();
+    serve.env("OSTK_HEARTBEAT_MS", "50");
+    let mut client = world.anchor_by(serve);
+    let session = spawn(&mut client, &kept(sleeper("agentinfinity")));
+    until("it has beaten", || client.show(&session.name).ok()?.heartbeat);
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    // The worker beats on into a file that nobody finds any more, as it would into a full or read-only disk.
+    std::fs::remove_file(world.layout().heartbeat(&session.name)).expect("removed");
+    let wrong = |event: &Event| matches!(event.kind, EventKind::Hung | EventKind::Died);
+    let told = events.find(LONG, |event| event.kind == EventKind::Damaged || wrong(event));
+    assert_eq!(told.expect("lives").expect("told").data["file"], ".heartbeat.agentinfinity");
+    // Many times the silence that makes a worker hung, and twice so long to be ended for it.
+    let beats =
+        |client: &mut Client| client.show(&session.name).expect("known").heartbeat.map(|b| b.liveness);
+    let then = beats(&mut client).expect("it beats");
+    until("it is asked on", || (beats(&mut client)? > then + 40).then_some(()));
+    let view = client.show(&session.name).expect("known");
+    assert_eq!((view.generation, view.program), (session.generation, session.program));
+    assert_eq!(events.find(Duration::from_millis(100), wrong).expect("lives"), None);
 }
 
 #[test]

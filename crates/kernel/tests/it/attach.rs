@@ -116,13 +116,17 @@ fn a_screen_that_broke_costs_the_picture_and_nothing_else() {
     let inner = Bench::new();
     inner.reserve(script(TERMINAL, "echo hello; exec cat"), 1);
     let mut command = inner.command(1);
-    command.env("NETSKY_FAULT", "worker.screen=error");
+    let said = inner.layout.root().join("said");
+    command.env("NETSKY_FAULT", "worker.screen=error").env("RUST_BACKTRACE", "1");
+    command.stderr(std::fs::File::create(&said).expect("made"));
     let agent = inner.start_by(command);
     read_until(&mut agent.follower(), "hello");
     let mut scene = beside(inner, agent, "");
     read_until(&mut scene.screen, "hello");
     scene.screen.input(0, b"still\r").expect("types");
     read_until(&mut scene.screen, "still");
+    let said = std::fs::read_to_string(said).expect("reads");
+    assert!(said.lines().count() == 1 && said.contains("the picture of a screen broke"), "{said}");
 }
 
 #[test]

@@ -89,6 +89,8 @@ impl Bench {
             worker: None,
             socket: self.layout.worker_sock(&self.name),
             conversation: Some("conversation-7".to_owned()),
+            asked: true,
+            handoff: None,
             version: "0.1.0".to_owned(),
             extra: serde_json::Map::default(),
             spec,

@@ -7,6 +7,7 @@ mod anchor_life;
 mod anchor_removed;
 mod anchor_respawn;
 mod anchor_sessions;
+mod anchor_typing;
 mod anchor_world;
 mod attach;
 mod bench;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use netsky_disk::clock;
 use netsky_disk::process::{self, Signal};
+use netsky_kernel::frame::Form;
 use netsky_kernel::session::{End, Io, Phase, Seen};
+use netsky_kernel::worker_client::WorkerClient;
 
 use crate::bench::{
     Bench, LIMIT, Session, TERMINAL, gone, next, printed_pid, read_all, read_end, read_until, script,
@@ -56,7 +58,39 @@ fn a_signal_that_nobody_asked_for_is_reported_as_such() {
     let bench = Bench::new();
     let mut session = bench.start(script(TERMINAL, "kill -9 $$"));
     session.ended();
-    assert_eq!(bench.end(), End::Signalled { signal: 9 });
+    assert_eq!(bench.end(), End::Signalled { signal: 9, asked: false });
+}
+
+#[test]
+fn a_signal_that_somebody_asked_for_is_reported_as_such() {
+    type Ask = fn(&mut WorkerClient);
+    let line = "echo armed; exec sleep 1000";
+    let asked: [(Io, i32, Ask); 3] = [
+        (Io::Pipes, 15, |client| client.signal(15).expect("sends")),
+        (TERMINAL, 2, |client| client.input(0, b"\x03").expect("sends")),
+        (TERMINAL, 3, |client| {
+            assert!(!client.type_once(0, Form::Keys, "r1", b"\x1c", LIMIT).expect("typed"));
+        }),
+    ];
+    for (io, signal, ask) in asked {
+        let bench = Bench::new();
+        let mut session = bench.start(script(io, line));
+        let mut client = session.follower();
+        read_until(&mut client, "armed");
+        ask(&mut client);
+        session.ended();
+        assert_eq!(bench.end(), End::Signalled { signal, asked: true });
+    }
+    // Another one than was asked for.
+    let bench = Bench::new();
+    let mut session = bench.start(script(Io::Pipes, "trap '' HUP; echo armed; exec sleep 1000"));
+    let mut client = session.follower();
+    read_until(&mut client, "armed");
+    client.signal(1).expect("sends");
+    client.probe(LIMIT).expect("answers");
+    assert!(process::signal(&session.program, Signal::KILL).expect("signals"));
+    session.ended();
+    assert_eq!(bench.end(), End::Signalled { signal: 9, asked: false });
 }
 
 #[test]
@@ -195,7 +229,7 @@ fn a_worker_that_is_told_to_end_ends_its_program_in_order() {
     read_until(&mut client, "armed");
     session.signal_worker(Signal::TERM);
     let (seen, end) = read_all(&mut client);
-    assert_eq!((seen.trim(), end), ("bye", End::Signalled { signal: 15 }));
+    assert_eq!((seen.trim(), end), ("bye", End::Signalled { signal: 15, asked: false }));
     assert_clean(&bench, &mut session);
     let asked = |seen: &Seen| matches!(seen, Seen::KillAsked { .. });
     assert!(!bench.events().iter().any(asked), "nobody wanted this session down");

@@ -7,6 +7,7 @@ mod crash;
 mod disk;
 mod kernel;
 mod kernel_lineages;
+mod kernel_sessions;
 mod ledger;
 mod model;
 mod watchdog;
@@ -47,9 +48,10 @@ impl Safeguard {
 
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
-    let lower =
-        [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, kernel::ROWS, kernel_lineages::ROWS, ledger::ROWS];
-    lower.into_iter().chain([watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS]).flatten()
+    let lower = [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS];
+    let kernel = [kernel::ROWS, kernel_lineages::ROWS, kernel_sessions::ROWS];
+    let upper = [ledger::ROWS, watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS];
+    lower.into_iter().chain(kernel).chain(upper).flatten()
 }
 
 #[cfg(test)]

@@ -8,9 +8,6 @@ use crate::error::Error;
 use crate::ostk::{reach, table};
 use crate::run::Run;
 
-/// Longest text: a frame of the worker, less what JSON may add to it.
-const MOST: usize = 128 * 1024;
-
 /// Type into a session, as it is and without Enter; control characters are keys
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,7 +26,7 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let text = reach::text(self.text, MOST)?;
+        let text = reach::text(self.text, input::MAX_TEXT)?;
         let guard = Guard { if_generation: self.if_generation.map(Generation), request_id: self.request_id };
         let session =
             reach::anchor(cx)?.input(&input::Params { session: self.name, text, epoch: 0, guard })?;

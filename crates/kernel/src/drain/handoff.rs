@@ -1,0 +1,165 @@
+//! What a generation leaves to the next one when its context ends.
+//!
+//! Promise: from `aging` on there is a record, brought up to date by every report of that generation; it stands until a
+//! later generation has acknowledged it. It is part of the state, so of the log and of every snapshot; the file
+//! `<lineage>.handoff.json`, which the next program is pointed to, says the same for whoever only reads.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use jiff::Timestamp;
+use netsky_disk::fs::{self, Dir, Place};
+use netsky_model::id::{Generation, LineageId};
+use netsky_model::lifecycle::{ContextPct, LifecycleState};
+use serde::{Deserialize, Serialize};
+
+use super::{Report, State};
+
+/// Version of the file.
+const VERSION: u64 = 1;
+/// Longest text that a program leaves to its successor, in bytes: pages, and well within a line of the protocol.
+pub const LONGEST: usize = 64 << 10;
+
+/// The record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handoff {
+    /// Whose it is.
+    pub generation: Generation,
+    /// Turns of the lineage that were over.
+    pub turn: u64,
+    /// Where its context stood.
+    pub lifecycle: LifecycleState,
+    /// How much of it was used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_pct: Option<ContextPct>,
+    /// The program's own name for its conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Tool calls without a result: their ids, and which tool.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub intents: BTreeMap<String, String>,
+    /// What the program wrote for its successor; absent until it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// The record as a file.
+#[derive(Serialize)]
+struct File<'a> {
+    v: u64,
+    lineage_id: &'a LineageId,
+    written_at: Timestamp,
+    #[serde(flatten)]
+    handoff: &'a Handoff,
+}
+
+/// The name of the file.
+pub(super) fn name(lineage: &LineageId) -> String {
+    format!("{lineage}.handoff.json")
+}
+
+/// Writes down what waits for the next generation; what was acknowledged becomes the one before.
+pub(super) fn keep(folder: &Path, lineage: &LineageId, waits: Option<&Handoff>) -> netsky_disk::Result<()> {
+    let (dir, name) = (Dir::make(folder)?, name(lineage));
+    match waits {
+        Some(handoff) => {
+            let tmp = Dir::make(folder.join("tmp"))?;
+            fs::write_durable(&tmp, &dir, &name, &handoff.to_bytes(lineage), Place::Over)
+        }
+        None if dir.exists(&name)? => dir.rename_over(&name, &dir, format!("{lineage}.handoff.prev.json")),
+        None => Ok(()),
+    }
+}
+
+impl Handoff {
+    fn to_bytes(&self, lineage: &LineageId) -> Vec<u8> {
+        let file =
+            File { v: VERSION, lineage_id: lineage, written_at: netsky_disk::clock::wall(), handoff: self };
+        let mut bytes = serde_json::to_vec_pretty(&file).expect("plain data with string keys becomes JSON");
+        bytes.push(b'\n');
+        bytes
+    }
+}
+
+impl State {
+    /// What waits for a generation: left by an earlier one, and not acknowledged.
+    pub fn waiting(&self, generation: Generation) -> Option<&Handoff> {
+        self.handoff.as_ref().filter(|handoff| handoff.generation < generation)
+    }
+
+    /// Brings the record up to date after a report of the newest generation.
+    pub(super) fn prepare(&mut self, report: &Report) {
+        if self.lifecycle == LifecycleState::Healthy {
+            return;
+        }
+        let own = self.handoff.take().filter(|handoff| handoff.generation == self.generation);
+        let text = match report {
+            Report::Handoff { text } => Some(text.clone()),
+            _ => own.and_then(|handoff| handoff.text),
+        };
+        self.handoff = Some(Handoff {
+            generation: self.generation,
+            turn: self.turn,
+            lifecycle: self.lifecycle,
+            context_pct: self.context_pct,
+            session_id: self.session_id.clone(),
+            intents: self.intents.iter().map(|(id, intent)| (id.clone(), intent.tool.clone())).collect(),
+            text,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drain::Misfit;
+
+    fn context(used: u8) -> Report {
+        Report::Context { used: used.try_into().expect("a percentage") }
+    }
+
+    fn handoff(text: &str) -> Report {
+        Report::Handoff { text: text.to_owned() }
+    }
+
+    #[test]
+    fn a_record_is_there_from_aging_on_and_stands_until_a_later_generation_acknowledges_it() {
+        let mut state = State::default();
+        let mut take = |generation, report| {
+            let taken = state.take(Generation(generation), &report);
+            (taken, state.handoff.clone().map(|handoff| (handoff.generation.0, handoff.turn, handoff.text)))
+        };
+        let turn = || Report::Turn(Box::default());
+        assert_eq!(take(1, handoff("early")).0, Err(Misfit::NotAging));
+        assert_eq!(take(1, turn()), (Ok(()), None));
+        assert_eq!(take(1, context(60)), (Ok(()), None));
+        assert_eq!(take(1, context(70)), (Ok(()), Some((1, 1, None))), "prepared");
+        assert_eq!(take(1, turn()), (Ok(()), Some((1, 2, None))), "up to date");
+        assert_eq!(take(1, Report::Acknowledge).0, Err(Misfit::NoHandoff), "its own");
+        let written = Some((1, 2, Some("go on".to_owned())));
+        assert_eq!(take(1, handoff("go on")), (Ok(()), written.clone()));
+        assert_eq!(take(2, turn()), (Ok(()), written), "a turn of the next one acknowledges nothing");
+        assert_eq!(take(2, Report::Acknowledge), (Ok(()), None));
+        assert_eq!(take(2, Report::Acknowledge).0, Err(Misfit::NoHandoff), "once");
+        let long = "x".repeat(LONGEST + 1);
+        assert_eq!(take(2, context(75)).0, Ok(()));
+        assert_eq!(take(2, handoff(&long)).0, Err(Misfit::LongHandoff));
+        assert_eq!(take(2, handoff("")).0, Err(Misfit::LongHandoff));
+    }
+
+    #[test]
+    fn nothing_begins_in_a_dead_context() {
+        let mut state = State::default();
+        for report in [context(95), Report::Finalization, handoff("all of it"), Report::Turn(Box::default())]
+        {
+            state.take(Generation(1), &report).expect("it fits");
+        }
+        assert_eq!(state.lifecycle, LifecycleState::Dead);
+        let intent = Report::Intent { id: "a".into(), tool: "sh".into(), input: serde_json::Value::Null };
+        assert_eq!(state.take(Generation(1), &intent), Err(Misfit::Dead));
+        assert_eq!(state.take(Generation(1), &handoff("more")), Err(Misfit::Dead));
+        state.take(Generation(2), &intent).expect("the next one begins anew");
+        let waiting = state.waiting(Generation(2)).and_then(|handoff| handoff.text.as_deref());
+        assert_eq!(waiting, Some("all of it"));
+    }
+}
