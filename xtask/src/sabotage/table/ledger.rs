@@ -84,6 +84,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "ingest::fm_ingest_kill_doing_it_twice_adds_nothing",
     },
     Safeguard {
+        name: "what was read is durable before it is noted",
+        faults: "FM-ingest I3",
+        file: "crates/disk/src/lines.rs",
+        find: "self.file.get_ref().file.sync_data().map_err(|e| Error::new(\"sync\", &self.path, e))?;",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "power_cuts::i3_fm_ingest_power_on_ext4",
+    },
+    Safeguard {
         name: "a damaged database is moved aside",
         faults: "FM-ingest I3",
         file: "crates/ledger/src/ingest/mod.rs",
