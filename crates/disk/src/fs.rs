@@ -156,10 +156,21 @@ impl Dir {
     /// The folder cannot be looked at.
     pub fn version(&self) -> Result<Option<String>> {
         let version = self.handle.version().map_err(|e| self.error("look at folder", e))?;
-        let settled = (crate::clock::wall() - SETTLED).as_nanosecond();
-        Ok(version
-            .filter(|(_, written, changed)| written.max(changed) < &settled)
-            .map(|(inode, written, changed)| format!("{inode}:{written}:{changed}")))
+        Ok(version.filter(settled).map(|(inode, written, changed)| format!("{inode}:{written}:{changed}")))
+    }
+
+    /// As [`Dir::version`], of a plain file of ours in it: what changes whenever its bytes do, or another file takes its
+    /// name.
+    ///
+    /// # Errors
+    /// It is not there or no such file, or cannot be looked at.
+    pub fn file_version(&self, name: impl AsRef<OsStr>) -> Result<Option<String>> {
+        let name = name.as_ref();
+        let failed = |e| self.file_error("look at", name, e);
+        let file = self.open_handle(name, OFlags::RDONLY)?;
+        let Stat { device, size, .. } = file.stat().map_err(failed)?;
+        let version = file.version().map_err(failed)?.filter(settled);
+        Ok(version.map(|(inode, written, changed)| format!("{device}:{inode}:{size}:{written}:{changed}")))
     }
 
     /// Whether a name is there, whatever it is.
@@ -341,6 +352,11 @@ impl Dir {
         }
         Ok(file)
     }
+}
+
+/// Whether what is touched from now on gets another time than these.
+fn settled((_inode, written, changed): &(u64, i128, i128)) -> bool {
+    *written.max(changed) < (crate::clock::wall() - SETTLED).as_nanosecond()
 }
 
 /// The folder that a path is in.
