@@ -154,7 +154,11 @@ impl<'db> Batch<'db> {
     }
 
     /// Puts a row in by `put`; one that the database refuses leaves nothing and is kept by `name` for one more try.
-    pub(super) fn row(&mut self, name: Row, put: impl FnOnce() -> Result<()>) -> Result<bool> {
+    pub(super) fn row(
+        &mut self,
+        name: impl FnOnce() -> Row,
+        put: impl FnOnce() -> Result<()>,
+    ) -> Result<bool> {
         self.rows += 1;
         self.save.execute([]).map_err(sql("write to"))?;
         match put() {
@@ -164,7 +168,7 @@ impl<'db> Batch<'db> {
             }
             Err(error) if error.is_of_one_row() => {
                 self.db.execute_batch("ROLLBACK TO one; RELEASE one").map_err(sql("write to"))?;
-                self.refused(name, &error)?;
+                self.refused(name(), &error)?;
                 Ok(false)
             }
             Err(error) => Err(error),

@@ -129,10 +129,13 @@ impl<'db> Known<'db> {
 
 fn put(batch: &mut Batch<'_>, insert: &mut Statement<'_>, fact: &Fact) -> Result<()> {
     let Fact { seq, ts, kind, key, data, hash } = fact;
-    let taken = batch.row(Row::Fact { seq: *seq }, || {
-        let row = (seq, ts.to_string(), kind, key, data.to_string(), hash);
-        insert.execute(row).map(drop).map_err(sql("write to"))
-    })?;
+    let taken = batch.row(
+        || Row::Fact { seq: *seq },
+        || {
+            let row = (seq, ts.to_string(), kind, key, data.to_string(), hash);
+            insert.execute(row).map(drop).map_err(sql("write to"))
+        },
+    )?;
     batch.done.facts += u64::from(taken);
     Ok(())
 }

@@ -140,7 +140,7 @@ fn one(batch: &mut Batch<'_>, tables: &mut Tables<'_>, file: &LogFile, pos: u64,
         Ok(read) if read.v > VERSION => format!("is in format {}", read.v),
         Ok(read) => {
             let at = At { src: file.number(), pos };
-            let row = Row::Line { file: file.name.clone(), pos };
+            let row = || Row::Line { file: file.name.clone(), pos };
             let mut known = true;
             let taken = batch.row(row, || tables.put(&read, at).map(|understood| known = understood))?;
             batch.done.lines += u64::from(taken && known);
