@@ -5,6 +5,7 @@
 //! Only release builds are reported; `--here` prints what the present build gives, without
 //! the rows of the record (a million envelopes), and writes nothing.
 
+mod asked;
 mod bus;
 mod floor;
 mod mail;
@@ -63,9 +64,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             let folder = tree::root().join("target/release");
             let (mut pairs, text) = measure(&folder)?;
             let record = record_rows(&folder)?;
-            let record_text = format!("{}\n{}", report::ratios(&record), record::rates(&record));
-            let whole = report::whole(&text, &record_text, &sizes::table()?);
+            let record_text = report::ratios(&record);
             pairs.extend(record);
+            let whole = report::whole(&text, &record_text, &asked::table(&pairs), &sizes::table()?);
             report::write(&whole, &pairs)?;
             println!("{whole}");
         }
