@@ -156,10 +156,21 @@ impl Dir {
     /// The folder cannot be looked at.
     pub fn version(&self) -> Result<Option<String>> {
         let version = self.handle.version().map_err(|e| self.error("look at folder", e))?;
-        let settled = (crate::clock::wall() - SETTLED).as_nanosecond();
-        Ok(version
-            .filter(|(_, written, changed)| written.max(changed) < &settled)
-            .map(|(inode, written, changed)| format!("{inode}:{written}:{changed}")))
+        Ok(version.filter(settled).map(|(inode, written, changed)| format!("{inode}:{written}:{changed}")))
+    }
+
+    /// As [`Dir::version`], of a plain file of ours in it: what changes whenever its bytes do, or another file takes its
+    /// name.
+    ///
+    /// # Errors
+    /// It is not there or no such file, or cannot be looked at.
+    pub fn file_version(&self, name: impl AsRef<OsStr>) -> Result<Option<String>> {
+        let name = name.as_ref();
+        let failed = |e| self.file_error("look at", name, e);
+        let file = self.open_handle(name, OFlags::RDONLY)?;
+        let Stat { device, size, .. } = file.stat().map_err(failed)?;
+        let version = file.version().map_err(failed)?.filter(settled);
+        Ok(version.map(|(inode, written, changed)| format!("{device}:{inode}:{size}:{written}:{changed}")))
     }
 
     /// Whether a name is there, whatever it is.
@@ -250,10 +261,7 @@ impl Dir {
             Err(e) => return Err(self.file_error("open", name, e).into()),
         };
         let size = only_ours(&file, &self.path.join(name))?;
-        if size > cap {
-            return Err(ReadError::TooLarge { size, cap });
-        }
-        read_capped(&file, &self.path.join(name), cap)
+        read_capped(&file, &self.path.join(name), size, cap)
     }
 
     /// Move a name to another folder (or the same) without replacing; not durable until `to` is synced.
@@ -343,6 +351,11 @@ impl Dir {
     }
 }
 
+/// Whether what is touched from now on gets another time than these.
+fn settled((_inode, written, changed): &(u64, i128, i128)) -> bool {
+    *written.max(changed) < (crate::clock::wall() - SETTLED).as_nanosecond()
+}
+
 /// The folder that a path is in.
 fn holder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -410,17 +423,32 @@ pub fn read_users_file(path: &Path, cap: u64) -> std::result::Result<Vec<u8>, Re
         Err(Errno::NXIO) => return Err(ReadError::NotRegular),
         Err(e) => return Err(Error::new("open", path, e).into()),
     };
-    if file.stat().map_err(|e| Error::new("look at", path, e))?.kind != FileType::RegularFile {
+    let stat = file.stat().map_err(|e| Error::new("look at", path, e))?;
+    if stat.kind != FileType::RegularFile {
         return Err(ReadError::NotRegular);
     }
-    read_capped(&file, path, cap)
+    read_capped(&file, path, stat.size, cap)
 }
 
-/// All bytes of an opened file, but never more than `cap`.
-fn read_capped(file: &Handle, path: &Path, cap: u64) -> std::result::Result<Vec<u8>, ReadError> {
-    let mut bytes = Vec::new();
-    // One byte more than allowed shows a file that grew after it was looked at.
-    file.take(cap + 1).read_to_end(&mut bytes).map_err(|e| Error::new("read", path, e))?;
+/// All bytes of an opened file that had `size` of them, but never more than `cap`.
+fn read_capped(
+    mut file: &Handle,
+    path: &Path,
+    size: u64,
+    cap: u64,
+) -> std::result::Result<Vec<u8>, ReadError> {
+    let failed = |e| Error::new("read", path, e);
+    if size > cap {
+        return Err(ReadError::TooLarge { size, cap });
+    }
+    // Asked for one byte more than there are: who gets no more than that has met the end, by one call.
+    let mut bytes = vec![0; size as usize + 1];
+    let read = file.read(&mut bytes).map_err(failed)?;
+    bytes.truncate(read);
+    if read as u64 != size {
+        // It changed after it was looked at. One byte more than allowed shows that it grew too far.
+        file.take((cap + 1).saturating_sub(read as u64)).read_to_end(&mut bytes).map_err(failed)?;
+    }
     match bytes.len() as u64 {
         size if size > cap => Err(ReadError::TooLarge { size, cap }),
         _ => Ok(bytes),

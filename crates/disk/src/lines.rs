@@ -177,6 +177,15 @@ impl Reader {
         self.at
     }
 
+    /// Make every line that was read so far durable, whoever wrote it, and then its name: for who notes how far it read.
+    ///
+    /// # Errors
+    /// The system could not.
+    pub fn settle(&self, dir: &Dir) -> Result<()> {
+        self.file.get_ref().file.sync_data().map_err(|e| Error::new("sync", &self.path, e))?;
+        dir.sync()
+    }
+
     /// The next whole line and where it begins; none at the end, where half a line is none. Of a line that is longer
     /// than any that this program writes only the beginning comes.
     ///

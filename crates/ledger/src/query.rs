@@ -127,14 +127,22 @@ fn ask(db: &Connection, question: &str, limits: Limits) -> Result<Answer> {
     let mut answer = Answer { columns, rows: Vec::new(), more: false };
     let (mut bytes, most) = (0, limits.rows.min(MAX_ROWS));
     let mut rows = statement.query([]).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        if answer.rows.len() == most || bytes > MAX_BYTES {
+    'rows: while let Some(row) = rows.next().map_err(failed)? {
+        if answer.rows.len() == most {
             answer.more = true;
             break;
         }
-        let cell = |column| row.get_ref(column).map(Cell::from).map_err(failed);
-        let cells = (0..answer.columns.len()).map(cell).collect::<Result<Vec<Cell>>>()?;
-        bytes += cells.iter().map(Cell::bytes).sum::<usize>();
+        let mut cells = Vec::with_capacity(answer.columns.len());
+        for column in 0..answer.columns.len() {
+            let cell = Cell::from(row.get_ref(column).map_err(failed)?);
+            bytes += cell.bytes();
+            // By the cell and not by the row, which may have thousands of them, each as large as SQLite lets it be.
+            if bytes > MAX_BYTES {
+                answer.more = true;
+                break 'rows;
+            }
+            cells.push(cell);
+        }
         answer.rows.push(cells);
     }
     Ok(answer)

@@ -5,6 +5,7 @@
 //! Only release builds are reported; `--here` prints what the present build gives, without the rows of the record (a
 //! million envelopes) and of terminals, `--terminals` these alone of the last release build; both write nothing.
 
+mod asked;
 mod bus;
 mod floor;
 mod mail;
@@ -70,10 +71,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             let (mut pairs, text) = measure(&folder)?;
             let record = record_rows(&folder)?;
             let (terminals, terminals_text) = beside_tmux(&folder)?;
-            let record_text = format!("{}\n{}", report::ratios(&record), record::rates(&record));
-            let whole = report::whole(&text, &terminals_text, &record_text, &sizes::table()?);
+            let record_text = report::ratios(&record);
             pairs.extend(terminals);
             pairs.extend(record);
+            let whole =
+                report::whole(&text, &terminals_text, &record_text, &asked::table(&pairs), &sizes::table()?);
             report::write(&whole, &pairs)?;
             println!("{whole}");
         }

@@ -22,8 +22,8 @@ use super::pairs::{Pair, alternate, timed};
 use super::{Programs, floor};
 
 /// Lines and files of an ingest that is measured.
-const LINES: u64 = 200_000;
-const FILES: u64 = 100_000;
+pub(crate) const LINES: u64 = 200_000;
+pub(crate) const FILES: u64 = 100_000;
 /// Envelopes in the record that is asked.
 const MANY: u64 = 1_000_000;
 /// Lines of one file: the size at which telemetry begins the next.
@@ -43,19 +43,6 @@ pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Vec<Pair>> 
     let files = files(&scratch.join("files"), programs)?;
     let question = question(&scratch.join("many"), programs)?;
     Ok(vec![lines, files, question])
-}
-
-/// What each ingest comes to in rows a second.
-pub(crate) fn rates(pairs: &[Pair]) -> String {
-    let rate = |pair: &Pair, rows: u64| (rows as f64 / pair.ours.median.as_secs_f64()) as u64;
-    match pairs {
-        [lines, files, ..] => format!(
-            "ingest: {} lines a second, {} envelopes a second (each with its file read)\n",
-            rate(lines, LINES),
-            rate(files, FILES)
-        ),
-        _ => String::new(),
-    }
 }
 
 fn lines(folder: &Path, programs: &Programs) -> Result<Pair> {

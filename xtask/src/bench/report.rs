@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::asked;
 use super::pairs::{Pair, Spread};
 use crate::tree;
 
@@ -32,7 +33,7 @@ pub(crate) fn ratios(pairs: &[Pair]) -> String {
 }
 
 /// The whole page.
-pub(crate) fn whole(ratios: &str, terminals: &str, record: &str, sizes: &str) -> String {
+pub(crate) fn whole(ratios: &str, terminals: &str, record: &str, asked: &str, sizes: &str) -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     format!(
         "# Benchmarks
@@ -40,6 +41,11 @@ pub(crate) fn whole(ratios: &str, terminals: &str, record: &str, sizes: &str) ->
 Written by `cargo xtask bench`; do not edit. Every row is measured turn by turn with its floor, in the same run, on
 the same disk; medians are compared, so read the ratio and not the milliseconds: those are the machine's.
 Release build, {cores} cores.
+
+## What was asked
+
+{asked}
+Medians, unless it says otherwise. What stands beside Redis Streams below is reported as it is; nothing was asked of it.
 
 ## Ratios to a floor
 
@@ -80,7 +86,9 @@ fn figures(pairs: &[Pair]) -> Result<String> {
         })
     };
     let rows: Vec<serde_json::Value> = pairs.iter().map(row).collect();
-    Ok(serde_json::to_string_pretty(&serde_json::json!({ "v": 1, "pairs": rows }))? + "\n")
+    Ok(serde_json::to_string_pretty(
+        &serde_json::json!({ "v": 1, "asked": asked::data(pairs), "pairs": rows }),
+    )? + "\n")
 }
 
 fn put(path: &str, text: &str) -> Result<()> {

@@ -323,7 +323,7 @@ fn floods(scratch: &Path, tmux: &Tmux, ours: &Ours) -> Result<[Pair; 2]> {
         |_| flood(ours, false),
     )?;
     let watched = alternate(
-        "the same with a client attached, until it has shown the last word",
+        "100 MB with a client attached, until it has shown the last word",
         "the same in tmux, which skips what its client is too slow for",
         FLOODS,
         |_| flood(tmux, true),

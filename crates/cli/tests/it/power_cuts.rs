@@ -4,6 +4,8 @@
 //! seed, mounts what had reached it, and holds that against what the programs had said with exit 0. The home lives on
 //! from round to round, so that each recovery starts from what the ones before it left.
 //!
+//! Beside that: what the ingester noted of files that nobody syncs holds after a cut (I3).
+//!
 //! Only what was heard before the cut counts. A real power cut ends the programs too; here they run on for a moment
 //! against a dead disk, which may lie to them (XFS answers 0 to the sync of a folder whose log is gone).
 
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use netsky_sim::campaign::Share;
 use netsky_sim::power::{Image, Kind};
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::bus_home::{DRAIN, Home, Surfacing, repeats_are_flagged, surfacings};
@@ -26,6 +29,13 @@ const CUTS: usize = 100;
 
 /// Most finished commands before a cut: a sender's, a drainer's and an acker's together.
 const MOST_BEFORE: u64 = 24;
+
+/// Cuts beside an ingester; in every other round the cut falls into its work.
+const INGEST_CUTS: u64 = 6;
+
+/// Lines of telemetry before an ingest that is cut, and after.
+const LINES_BEFORE: usize = 3;
+const LINES_AFTER: usize = 12;
 
 /// A round in which nobody finishes anything for this long is stuck.
 const BOUND: Duration = Duration::from_secs(120);
@@ -217,18 +227,28 @@ fn first_surfacings_are_in_order(surfaced: &[Surfacing]) -> Result<()> {
     Ok(())
 }
 
-/// How many cuts it made: none where there can be no such image.
-fn power_cuts_on(kind: Kind, seed: u64) -> u64 {
-    let mut image = match Image::new(kind) {
-        Ok(image) => image,
-        Err(why) => {
-            crate::skipped::skipped(&format!("{} images: {why}", kind.word()));
-            return 0;
-        }
+/// An image, where there can be one.
+fn image(kind: Kind) -> Option<Image> {
+    let why = match Image::new(kind) {
+        Ok(image) => return Some(image),
+        Err(why) => why,
     };
+    crate::skipped::skipped(&format!("{} images: {why}", kind.word()));
+    None
+}
+
+/// A home on it with one message in it.
+fn home_on(image: &Image) -> Home {
     let home = Home::init_in(TempDir::new_in(image.place()).expect("a folder on the image"));
     let created = ["channel", "send", "agent7", "hello", "--from", "agent0", "--create", "--id", "before-0"];
     home.netsky(created).expect("sent");
+    home
+}
+
+/// How many cuts it made: none where there can be no such image.
+fn power_cuts_on(kind: Kind, seed: u64) -> u64 {
+    let Some(mut image) = image(kind) else { return 0 };
+    let home = home_on(&image);
     let (told, began) = (Mutex::new(Told::default()), Instant::now());
     for round in 0..CUTS {
         work_until_the_cut(&image, &home, round, seed, &told);
@@ -261,6 +281,64 @@ fn l3_fm_send_power_fm_claim_power_fm_deliver_power_fm_ack_power_on_ext4() {
 #[test]
 fn l3_fm_send_power_fm_claim_power_fm_deliver_power_fm_ack_power_on_xfs() {
     power_cuts_on(Kind::Xfs, mixed(1));
+}
+
+/// Leaves so many lines of telemetry, which nobody syncs.
+fn tell(home: &Home, lines: usize) {
+    for _ in 0..lines {
+        home.netsky(["channel", "list", "agent7"]).expect("listed");
+    }
+}
+
+/// Every line of telemetry that the database knows of, by where it is.
+fn known_lines(home: &Home) -> Vec<(u64, u64)> {
+    let db = Connection::open(home.path().join("meta.db")).expect("opens");
+    let lines =
+        "SELECT src, pos FROM cli_invocations UNION ALL SELECT src, pos FROM envelope_events ORDER BY 1, 2";
+    let mut asked = db.prepare(lines).expect("asked");
+    let rows = asked.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("answered");
+    rows.collect::<rusqlite::Result<_>>().expect("read")
+}
+
+/// I3: how far the ingester says that it read is still so after the cut, so that no later line is passed over.
+fn ingest_power_on(kind: Kind, seed: u64) {
+    let Some(mut image) = image(kind) else { return };
+    let home = home_on(&image);
+    for round in 0..INGEST_CUTS {
+        tell(&home, LINES_BEFORE);
+        let mut ingest = program(&home, &["ledger", "ingest"]);
+        let mut ingest = ingest.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        if round.is_multiple_of(2) {
+            assert!(ingest.wait().expect("it ends").success(), "round {round}: the ingest before the cut");
+        } else {
+            let (began, within) = (Instant::now(), Duration::from_micros(mixed(seed ^ round) & 0x3fff));
+            while began.elapsed() < within {
+                std::hint::spin_loop();
+            }
+        }
+        image.cut().expect("the file system stops");
+        ingest.wait().expect("it ends");
+        image.restore().expect("the file system comes back");
+        // A file that the cut made shorter grows past where it ended before.
+        tell(&home, LINES_AFTER);
+        home.netsky(["ledger", "ingest"]).expect("it goes on");
+        let living = known_lines(&home);
+        home.netsky(["ledger", "rebuild"]).expect("from nothing");
+        let rebuilt = known_lines(&home);
+        // The ingest itself left a line after its end.
+        assert_eq!(rebuilt.len(), living.len() + 1, "{} seed {seed} cut {round}", kind.word());
+        assert!(rebuilt.starts_with(&living), "{} seed {seed} cut {round}", kind.word());
+    }
+}
+
+#[test]
+fn i3_fm_ingest_power_on_ext4() {
+    ingest_power_on(Kind::Ext4, mixed(2));
+}
+
+#[test]
+fn i3_fm_ingest_power_on_xfs() {
+    ingest_power_on(Kind::Xfs, mixed(3));
 }
 
 /// A batch of `cargo xtask campaign power-cuts`: the two file systems in turn, each time on a new image.

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use netsky_disk::fs::{Dir, Place, write_durable};
+use netsky_disk::fs::{Dir, Place, read_users_file, write_durable};
 use netsky_disk::{ReadError, state};
 
 fn home() -> (tempfile::TempDir, Dir, Dir) {
@@ -229,4 +229,16 @@ fn what_is_no_file_of_ours_is_told_with_a_way_out() {
     let why = |name: &str| state::read(at(name)).unwrap_err().source.to_string();
     assert_eq!(why("two"), "has 2 hard links, put a copy of it in its place");
     assert_eq!(why("folder"), "not a regular file, move it away or put a plain file in its place");
+}
+
+#[test]
+fn a5_a_file_that_grows_after_it_was_looked_at_is_read_whole_and_never_past_the_cap() {
+    // Its size is said to be 0 whatever is in it.
+    let grown = std::path::Path::new("/proc/self/maps");
+    if !grown.exists() {
+        return;
+    }
+    let text = read_users_file(grown, 1024 * 1024).unwrap();
+    assert!(text.len() > 100 && text.ends_with(b"\n"), "{} bytes", text.len());
+    assert!(matches!(read_users_file(grown, 100), Err(ReadError::TooLarge { size: 101, cap: 100 })));
 }

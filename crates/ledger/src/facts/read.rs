@@ -2,7 +2,8 @@
 //!
 //! A file ends where the next one says: its first row names, by `prev`, the last row that counts. What stands beyond it
 //! was never synced (the disk refused), and its writer went on in the next file.
-//! Promise: what does not read, or does not follow from the row before, is named by its line and spoils no other.
+//! Promise: what does not read, does not have its own hash, or does not follow from the row before, is named by its line
+//! and spoils no other. What does not have its own hash is not what was recorded, and no fact.
 
 use netsky_disk::ReadError;
 use netsky_disk::fs::Dir;
@@ -93,25 +94,32 @@ pub fn facts(layout: &Layout) -> Result<Vec<Fact>> {
 
 /// One file after `before` (as it says itself, where that is none), as far as the file `next` says that it goes.
 pub(crate) fn file(record: &Dir, number: u64, before: Option<&End>, next: Option<u64>) -> Result<FactFile> {
-    let bytes = content(record, number)?;
-    let until = next.map(|next| first_prev(record, next)).transpose()?.flatten();
+    let (bytes, unread) = match content(record, number) {
+        Ok(bytes) => (bytes, None),
+        // Somebody put another thing in its place: that is damage of this file, and no other's.
+        Err(ReadError::Io(error)) if !error.is_denied() => return Err(error.into()),
+        Err(error) => (Vec::new(), Some((1, format!("cannot be read: {error}")))),
+    };
+    let until = next.and_then(|next| first_prev(record, next));
     let newer = |found| Error::Newer { path: record.path().join(file_name(number)), found };
     let mut read = FactFile {
         number,
         facts: Vec::new(),
-        broken: Vec::new(),
+        broken: unread.into_iter().collect(),
         void: 0,
         size: bytes.len() as u64,
         bytes: 0,
         end: before.cloned().unwrap_or_else(End::genesis),
     };
     let mut ended = until.as_ref().is_some_and(|until| *until == read.end.hash);
+    let mut lines = 0;
     for (at, line) in whole_lines(&bytes).enumerate() {
         if ended {
             read.void += 1;
             continue;
         }
         read.bytes += line.len() as u64 + 1;
+        lines = at + 1;
         match parse(line) {
             Ok(row) => {
                 if at == 0 && before.is_none() {
@@ -120,9 +128,11 @@ pub(crate) fn file(record: &Dir, number: u64, before: Option<&End>, next: Option
                 if let Some(why) = row.fault_after(&read.end) {
                     read.broken.push((at + 1, why));
                 }
-                read.end = row.end();
+                read.end = row.end_after(&read.end);
                 ended = until.as_ref().is_some_and(|until| *until == read.end.hash);
-                read.facts.push(row.fact);
+                if row.links.holds {
+                    read.facts.push(row.fact);
+                }
             }
             Err(BadRow::Newer(found)) => return Err(newer(found)),
             Err(BadRow::Malformed) => read.broken.push((at + 1, "is no row".to_owned())),
@@ -133,7 +143,7 @@ pub(crate) fn file(record: &Dir, number: u64, before: Option<&End>, next: Option
         read.broken.push((1, "is missing".to_owned()));
     }
     if until.is_some() && !ended {
-        read.broken.push((read.facts.len(), "is not the one that the next file follows".to_owned()));
+        read.broken.push((lines, "is not the one that the next file follows".to_owned()));
     }
     Ok(read)
 }
@@ -144,18 +154,15 @@ fn said_before(row: &Row) -> End {
 }
 
 /// What the first row of a file says it follows; none if it has no row yet or it does not read.
-fn first_prev(record: &Dir, number: u64) -> Result<Option<String>> {
-    let bytes = content(record, number)?;
-    Ok(whole_lines(&bytes).next().and_then(|line| parse(line).ok()).map(|row| row.links.prev))
+fn first_prev(record: &Dir, number: u64) -> Option<String> {
+    let bytes = content(record, number).ok()?;
+    let row = whole_lines(&bytes).next().and_then(|line| parse(line).ok())?;
+    Some(row.links.prev)
 }
 
 /// A file's bytes.
-pub(super) fn content(record: &Dir, number: u64) -> Result<Vec<u8>> {
-    let name = file_name(number);
-    record.read(&name, MAX_BYTES).map_err(|error| match error {
-        ReadError::Io(error) => error.into(),
-        other => netsky_disk::Error::because("read", record.path().join(&name), other.to_string()).into(),
-    })
+pub(super) fn content(record: &Dir, number: u64) -> std::result::Result<Vec<u8>, ReadError> {
+    record.read(file_name(number), MAX_BYTES)
 }
 
 /// The lines that have an end.

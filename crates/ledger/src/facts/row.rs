@@ -56,9 +56,11 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The chain's end once this row is its last.
-    pub(super) fn end(&self) -> End {
-        End { seq: self.fact.seq, hash: self.links.hash.clone() }
+    /// The chain's end once this row is its last. Of one that does not have its own hash only its place is believed, and
+    /// what the next row says comes before it.
+    pub(super) fn end_after(&self, before: &End) -> End {
+        let seq = if self.links.holds { self.fact.seq } else { before.seq + 1 };
+        End { seq, hash: self.links.hash.clone() }
     }
 
     /// What is wrong with it as the successor of `before`.

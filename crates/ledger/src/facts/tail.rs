@@ -1,7 +1,8 @@
 //! The end of the facts, where they are appended to: only under the lock.
 //!
-//! Promise: it was checked against its chain before anything follows it, by this append or by an earlier one of this
-//! process with nobody between; what a process has read once it does not read again for each fact.
+//! Promise: it was checked against its chain before anything of it is changed or follows it, by this append or by an
+//! earlier one of this process with nobody between; what a process has read once it does not read again for each fact.
+//! A torn end is kept in a file beside it before it is cut: it may be half of what somebody wanted to say.
 
 use std::collections::HashMap;
 
@@ -48,8 +49,15 @@ struct LastFile {
     number: u64,
     content: Vec<u8>,
     rows: usize,
-    /// Torn bytes that were cut off its end and are not noted yet.
-    cut: u64,
+    /// What was cut off its end and is not noted yet.
+    torn: Option<Torn>,
+}
+
+/// A torn end that was cut.
+struct Torn {
+    bytes: u64,
+    /// The file in `record/` that holds it; none for zeros, which a power cut leaves of what was not written yet.
+    kept: Option<String>,
 }
 
 impl Tail {
@@ -58,20 +66,25 @@ impl Tail {
         let Some(number) = numbers.last().copied() else {
             return Ok(Tail { record, numbers, last: None, end: End::genesis(), again, keys: None });
         };
+        let path = record.path().join(file_name(number));
+        let mut content = read::content(&record, number).map_err(|error| error.on("read", &path))?;
+        let torn = content.split_off(content.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1));
+        let holds = |known: &Known| known.numbers == numbers && known.content == content;
+        let (rows, end, keys) = match known.filter(holds) {
+            Some(Known { rows, end, keys, .. }) => (rows, end, keys),
+            None => {
+                let read = read::file(&record, number, None, None)?;
+                if let Some((line, why)) = read.broken.first() {
+                    return Err(Error::Broken { path, line: *line, why: why.clone() });
+                }
+                (read.facts.len(), read.end, None)
+            }
+        };
+        let kept = keep(&record, number, content.len(), &torn)?;
         let (lines, cut) = Lines::open(&record, &file_name(number))?;
-        let content = read::content(&record, number)?;
-        let holds = |known: &Known| known.numbers == numbers && known.content == content && cut == 0;
-        if let Some(Known { rows, end, keys, .. }) = known.filter(holds) {
-            let last = Some(LastFile { lines, number, content, rows, cut });
-            return Ok(Tail { record, numbers, last, end, again, keys });
-        }
-        let read = read::file(&record, number, None, None)?;
-        if let Some((line, why)) = read.broken.first() {
-            let path = record.path().join(file_name(number));
-            return Err(Error::Broken { path, line: *line, why: why.clone() });
-        }
-        let last = Some(LastFile { lines, number, content, rows: read.facts.len(), cut });
-        Ok(Tail { record, numbers, last, end: read.end, again, keys: None })
+        let torn = (cut > 0).then_some(Torn { bytes: cut, kept });
+        let last = Some(LastFile { lines, number, content, rows, torn });
+        Ok(Tail { record, numbers, last, end, again, keys })
     }
 
     /// What the next append of this process may rely on.
@@ -91,7 +104,8 @@ impl Tail {
         // Rows are written in one spelling, so a file without the key's text has no such fact and is not parsed.
         let text = serde_json::to_string(key).expect("a text is JSON");
         for (at, number) in self.numbers.iter().enumerate() {
-            let bytes = read::content(&self.record, *number)?;
+            // What cannot be read holds no fact, and is told by who asks how the record stands.
+            let Ok(bytes) = read::content(&self.record, *number) else { continue };
             if !String::from_utf8_lossy(&bytes).contains(&text) {
                 continue;
             }
@@ -124,8 +138,8 @@ impl Tail {
 
     pub(super) fn append(&mut self, kind: &str, key: &str, data: Value) -> Result<u64> {
         let mut drafts = vec![(kind, key, data)];
-        if let Some(LastFile { number, cut: cut @ 1.., .. }) = &self.last {
-            let note = json!({ "file": file_name(*number), "cut": cut });
+        if let Some(LastFile { number, torn: Some(torn), .. }) = &self.last {
+            let note = json!({ "file": file_name(*number), "cut": torn.bytes, "kept": torn.kept });
             drafts.insert(0, (OWN, "torn-tail", note));
         }
         let (bytes, end) = self.rows(&drafts)?;
@@ -167,7 +181,7 @@ impl Tail {
         // The rows are durable; without a hold on their file nothing is known of it, and the next append reads it.
         let opened = Lines::open(&self.record, &name).ok();
         let rows = drafts.len();
-        self.last = opened.map(|(lines, cut)| LastFile { lines, number, content: bytes, rows, cut });
+        self.last = opened.map(|(lines, _)| LastFile { lines, number, content: bytes, rows, torn: None });
         Ok(self.appended(&drafts, end))
     }
 
@@ -206,6 +220,30 @@ impl Tail {
             end = next;
         }
         Ok((bytes, end))
+    }
+}
+
+/// Keeps a torn end of a file, which begins at that byte; says where.
+fn keep(record: &Dir, number: u64, at: usize, torn: &[u8]) -> Result<Option<String>> {
+    if torn.iter().all(|b| *b == 0) {
+        return Ok(None);
+    }
+    let tmp = Dir::make(record.path().join("tmp"))?;
+    let mut n = 0;
+    loop {
+        n += 1;
+        let name = format!("facts-{number}.torn-{at}.{n}");
+        match write_durable(&tmp, record, &name, torn, Place::New) {
+            Ok(()) => return Ok(Some(name)),
+            Err(e) if !e.is_exists() => return Err(e.into()),
+            // Of an append that was killed before it cut.
+            Err(_) if record.read(&name, torn.len() as u64).is_ok_and(|there| there == torn) => {
+                record.sync()?;
+                return Ok(Some(name));
+            }
+            // Of an earlier end at the same place.
+            Err(_) => {}
+        }
     }
 }
 

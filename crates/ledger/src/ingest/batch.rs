@@ -85,7 +85,13 @@ impl<'db> Batch<'db> {
         self.run("INSERT OR REPLACE INTO sources (name, pos) VALUES (?1, ?2)", (source, position))
     }
 
-    /// What a folder was like when it was last listed.
+    /// As [`Batch::reached`], with what the file was like before.
+    pub(super) fn reached_as(&self, source: &str, position: u64, version: Option<&str>) -> Result<()> {
+        let text = "INSERT OR REPLACE INTO sources (name, pos, version) VALUES (?1, ?2, ?3)";
+        self.run(text, (source, position, version))
+    }
+
+    /// What a folder or a file was like when it was last read.
     pub(super) fn version(&self, source: &str) -> Result<Option<String>> {
         let mut asked = self.prepare("SELECT version FROM sources WHERE name = ?1")?;
         asked.query_row([source], |row| row.get(0)).optional().map_err(sql("read")).map(Option::flatten)
@@ -103,6 +109,21 @@ impl<'db> Batch<'db> {
         let news = list.execute((file, position, why)).map_err(sql("write to"))?;
         self.rows += news;
         self.done.errors += news as u64;
+        Ok(())
+    }
+
+    /// Lists what a file has that is not what it should be, and takes off that list what it has no more.
+    pub(super) fn list_all(&mut self, file: &str, broken: &[(usize, String)]) -> Result<()> {
+        let mut asked = self.prepare("SELECT pos, why FROM source_errors WHERE file = ?1")?;
+        let listed =
+            asked.query_map([file], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect);
+        let listed: Vec<(usize, String)> = listed.map_err(sql("read"))?;
+        for (position, _) in listed.iter().filter(|one| !broken.contains(one)) {
+            self.unlist(file, *position as u64)?;
+        }
+        for (position, why) in broken {
+            self.list(file, *position as u64, why)?;
+        }
         Ok(())
     }
 
@@ -133,7 +154,11 @@ impl<'db> Batch<'db> {
     }
 
     /// Puts a row in by `put`; one that the database refuses leaves nothing and is kept by `name` for one more try.
-    pub(super) fn row(&mut self, name: Row, put: impl FnOnce() -> Result<()>) -> Result<bool> {
+    pub(super) fn row(
+        &mut self,
+        name: impl FnOnce() -> Row,
+        put: impl FnOnce() -> Result<()>,
+    ) -> Result<bool> {
         self.rows += 1;
         self.save.execute([]).map_err(sql("write to"))?;
         match put() {
@@ -143,7 +168,7 @@ impl<'db> Batch<'db> {
             }
             Err(error) if error.is_of_one_row() => {
                 self.db.execute_batch("ROLLBACK TO one; RELEASE one").map_err(sql("write to"))?;
-                self.refused(name, &error)?;
+                self.refused(name(), &error)?;
                 Ok(false)
             }
             Err(error) => Err(error),

@@ -2,6 +2,9 @@
 //!
 //! A line about an envelope is a row of its own, and tells when the envelope came where; its state only as long as no
 //! file of it is seen. A file that retention removed takes its rows along.
+//!
+//! How far a file was read is noted only once that much of it is durable: lines are written unsynced, and a file that a
+//! power cut made shorter would grow past the place with lines that nobody reads.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +92,7 @@ pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
             from = 0;
         }
         if size > from {
-            take(batch, &mut tables, file, Reader::open(&logs, &file.name, from)?)?;
+            take(batch, &mut tables, &logs, file, from)?;
         }
     }
     Ok(())
@@ -112,17 +115,22 @@ fn source(name: &str) -> String {
     format!("logs/{name}")
 }
 
-fn take(batch: &mut Batch<'_>, tables: &mut Tables<'_>, file: &LogFile, mut reader: Reader) -> Result<()> {
+fn take(batch: &mut Batch<'_>, tables: &mut Tables<'_>, logs: &Dir, file: &LogFile, from: u64) -> Result<()> {
     let source = source(&file.name);
-    let from = reader.at();
+    let mut reader = Reader::open(logs, &file.name, from)?;
     while let Some((pos, line)) = reader.next_line()? {
         one(batch, tables, file, pos, line)?;
         if batch.is_full() {
+            reader.settle(logs)?;
             batch.reached(&source, reader.at())?;
             batch.turn_over()?;
         }
     }
-    if reader.at() > from { batch.reached(&source, reader.at()) } else { Ok(()) }
+    if reader.at() == from {
+        return Ok(());
+    }
+    reader.settle(logs)?;
+    batch.reached(&source, reader.at())
 }
 
 fn one(batch: &mut Batch<'_>, tables: &mut Tables<'_>, file: &LogFile, pos: u64, line: &[u8]) -> Result<()> {
@@ -132,7 +140,7 @@ fn one(batch: &mut Batch<'_>, tables: &mut Tables<'_>, file: &LogFile, pos: u64,
         Ok(read) if read.v > VERSION => format!("is in format {}", read.v),
         Ok(read) => {
             let at = At { src: file.number(), pos };
-            let row = Row::Line { file: file.name.clone(), pos };
+            let row = || Row::Line { file: file.name.clone(), pos };
             let mut known = true;
             let taken = batch.row(row, || tables.put(&read, at).map(|understood| known = understood))?;
             batch.done.lines += u64::from(taken && known);

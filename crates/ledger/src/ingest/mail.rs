@@ -132,6 +132,9 @@ fn envelopes_in(dir: &Dir, state: State) -> Result<Vec<String>> {
 /// What is read of an envelope's file; what it lacks is left out, and its digest is the business of `check`.
 #[derive(Default, Deserialize)]
 struct Content {
+    /// Bytes of the file; none where it was not read.
+    #[serde(skip)]
+    bytes: Option<usize>,
     from: Option<String>,
     ts: Option<String>,
     kind: Option<String>,
@@ -146,9 +149,10 @@ struct Rows<'db> {
     told: Statement<'db>,
     forget: Statement<'db>,
     silence: Statement<'db>,
+    found: Statement<'db>,
     place: Statement<'db>,
-    make: Statement<'db>,
     fill: Statement<'db>,
+    make: Statement<'db>,
     say: Statement<'db>,
 }
 
@@ -165,17 +169,19 @@ impl<'db> Rows<'db> {
             )?,
             forget: batch.prepare("DELETE FROM envelopes WHERE n = ?1")?,
             silence: batch.prepare("DELETE FROM bodies WHERE envelope = ?1")?,
+            found: batch
+                .prepare("SELECT n, bytes IS NULL FROM envelopes WHERE to_agent = ?1 AND hlc = ?2 AND id = ?3")?,
             place: batch.prepare(
-                "UPDATE envelopes SET state = ?4, attempt = ?5, generation = ?6, file = ?7, reason = ?8
-                 WHERE to_agent = ?1 AND hlc = ?2 AND id = ?3 RETURNING n, bytes IS NULL",
-            )?,
-            make: batch.prepare(
-                "INSERT INTO envelopes (to_agent, hlc, id, state, attempt, generation, file, reason)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING n, 1",
+                "UPDATE envelopes SET state = ?2, attempt = ?3, generation = ?4, file = ?5, reason = ?6 WHERE n = ?1",
             )?,
             fill: batch.prepare(
                 "UPDATE envelopes SET bytes = ?2, from_agent = coalesce(?3, from_agent), source = coalesce(?4, source),
                  ts_utc = ?5, kind = ?6, thread = ?7 WHERE n = ?1",
+            )?,
+            make: batch.prepare(
+                "INSERT INTO envelopes (to_agent, hlc, id, state, attempt, generation, file, reason,
+                 bytes, from_agent, source, ts_utc, kind, thread)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             )?,
             say: batch.prepare("INSERT OR REPLACE INTO bodies VALUES (?1, ?2)")?,
         })
@@ -231,65 +237,81 @@ impl<'db> Rows<'db> {
 
     /// Takes a file that is new in its folder.
     fn meet(&mut self, batch: &mut Batch<'_>, folder: &Folder<'_>, file: &str) -> Result<()> {
-        let path = folder.path(file);
         let Some(name) = Name::parse(file) else {
-            return batch.list(&path, 0, "is not a name of the bus");
+            return batch.list(&folder.path(file), 0, "is not a name of the bus");
         };
         let mut trouble = None;
-        let taken = batch.row(Row::Envelope { path: path.clone() }, || {
-            let (row, unread) = self.put(folder, file, &name)?;
-            if unread {
-                trouble = self.read(folder, file, row)?;
-            }
-            Ok(())
-        })?;
+        let taken = batch.row(
+            || Row::Envelope { path: folder.path(file) },
+            || self.put(folder, file, &name).map(|why| trouble = why),
+        )?;
         batch.done.envelopes += u64::from(taken);
         match trouble {
-            Some(why) => batch.list(&path, 0, &why),
+            Some(why) => batch.list(&folder.path(file), 0, &why),
             None => Ok(()),
         }
     }
 
-    /// Says where an envelope is; returns its row, and whether its file was not read yet.
-    fn put(&mut self, folder: &Folder<'_>, file: &str, name: &Name) -> Result<(i64, bool)> {
-        let state = folder.state;
-        let reason = (state == State::Poisoned).then(|| reason_beside(folder.dir, file)).flatten();
+    /// Says where an envelope is, and what it says if its file was not read yet; returns why that does not read.
+    fn put(&mut self, folder: &Folder<'_>, file: &str, name: &Name) -> Result<Option<String>> {
+        let state = folder.state.word();
+        let reason = (folder.state == State::Poisoned).then(|| reason_beside(folder.dir, file)).flatten();
         let generation = match name.stage {
             Stage::Taken(generation) => Some(generation.0),
             Stage::Waiting | Stage::Claimed(_) => None,
         };
         let hlc = i64::try_from(name.key.hlc.0).unwrap_or(i64::MAX);
         let (agent, id) = (folder.agent.as_str(), name.key.id.as_str());
-        let row = (agent, hlc, id, state.word(), name.attempt, generation, file, reason);
         let told = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        match self.place.query_row(row.clone(), told).optional().map_err(sql("write to"))? {
-            Some(known) => Ok(known),
-            None => self.make.query_row(row, told).map_err(sql("write to")),
+        let found = self.found.query_row((agent, hlc, id), told).optional().map_err(sql("read"))?;
+        if let Some((row, _)) = found {
+            let place: (i64, _, _, _, _, _) = (row, state, name.attempt, generation, file, reason.as_deref());
+            self.place.execute(place).map_err(sql("write to"))?;
         }
-    }
-
-    /// Reads what an envelope says; returns why it does not read. One that has moved on is read where it is met next.
-    fn read(&mut self, folder: &Folder<'_>, file: &str, row: i64) -> Result<Option<String>> {
-        let bytes = match folder.dir.read(file, MAX_BYTES as u64) {
-            Ok(bytes) => bytes,
-            Err(netsky_disk::ReadError::Io(error)) if error.is_not_found() => return Ok(None),
-            Err(error) => return Ok(Some(error.to_string())),
+        let (content, trouble) = match found {
+            Some((_, false)) => return Ok(None),
+            _ => read(folder, file),
         };
-        let content = match serde_json::from_slice::<Content>(&bytes) {
-            Ok(content) => content,
-            // A dead letter says itself why it is one.
-            Err(_) if folder.state == State::Poisoned => Content::default(),
-            // It is read again, and listed, where it is met next.
-            Err(error) => return Ok(Some(format!("is no envelope: {error}"))),
+        let sort = content.from.as_deref().map(sort_of);
+        let Content { bytes, from, ts, kind, thread, text } = &content;
+        let row = match found {
+            // One that has moved on is read where it is met next.
+            Some((row, _)) if bytes.is_none() => row,
+            Some((row, _)) => {
+                self.fill.execute((row, bytes, from, sort, ts, kind, thread)).map_err(sql("write to"))?;
+                row
+            }
+            None => {
+                let at = name.attempt;
+                let row = (
+                    agent, hlc, id, state, at, generation, file, reason, bytes, from, sort, ts, kind, thread,
+                );
+                self.make.insert(row).map_err(sql("write to"))?
+            }
         };
-        let Content { from, ts, kind, thread, text } = content;
-        let sort = from.as_deref().map(sort_of);
-        self.fill.execute((row, bytes.len(), from, sort, ts, kind, thread)).map_err(sql("write to"))?;
         if let Some(text) = text {
             self.say.execute((row, text)).map_err(sql("write to"))?;
         }
-        Ok(None)
+        Ok(trouble)
     }
+}
+
+/// Reads what an envelope says, nothing where it is gone, and why it does not read.
+fn read(folder: &Folder<'_>, file: &str) -> (Content, Option<String>) {
+    let nothing = |why| (Content::default(), why);
+    let bytes = match folder.dir.read(file, MAX_BYTES as u64) {
+        Ok(bytes) => bytes,
+        Err(netsky_disk::ReadError::Io(error)) if error.is_not_found() => return nothing(None),
+        Err(error) => return nothing(Some(error.to_string())),
+    };
+    let content = match serde_json::from_slice::<Content>(&bytes) {
+        Ok(content) => content,
+        // A dead letter says itself why it is one.
+        Err(_) if folder.state == State::Poisoned => Content::default(),
+        // It is read again, and listed, where it is met next.
+        Err(error) => return nothing(Some(format!("is no envelope: {error}"))),
+    };
+    (Content { bytes: Some(bytes.len()), ..content }, None)
 }
 
 /// Why a dead letter is one.

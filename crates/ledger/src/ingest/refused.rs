@@ -62,10 +62,11 @@ pub(super) fn keep(batch: &Batch<'_>, row: Row, error: &Error) -> Result<()> {
 pub(super) fn retry(batch: &mut Batch<'_>) -> Result<()> {
     for file in logs::files(batch.layout, logs::REFUSED)? {
         let source = format!("logs/{}", file.name);
-        let mut reader = match Dir::open(batch.layout.logs()) {
+        let logs = match Dir::open(batch.layout.logs()) {
             Err(e) if e.is_not_found() => return Ok(()),
-            opened => Reader::open(&opened?, &file.name, batch.position(&source)?)?,
+            opened => opened?,
         };
+        let mut reader = Reader::open(&logs, &file.name, batch.position(&source)?)?;
         let from = reader.at();
         while let Some((_, line)) = reader.next_line()? {
             // A line that does not read is no loss: what it was about is still where it was.
@@ -73,6 +74,7 @@ pub(super) fn retry(batch: &mut Batch<'_>) -> Result<()> {
             again(batch, &refusal)?;
         }
         if reader.at() > from {
+            reader.settle(&logs)?;
             batch.reached(&source, reader.at())?;
         }
     }
@@ -85,6 +87,7 @@ pub(super) fn forget(batch: &mut Batch<'_>) -> Result<()> {
         let logs = Dir::open(batch.layout.logs())?;
         let mut reader = Reader::open(&logs, &file.name, 0)?;
         while reader.next_line()?.is_some() {}
+        reader.settle(&logs)?;
         batch.reached(&format!("logs/{}", file.name), reader.at())?;
     }
     Ok(())

@@ -33,6 +33,8 @@ pub(crate) fn writable(layout: &Layout) -> Result<Connection> {
     }
     // The log is synced when it is carried over: after a power cut the newest rows may be missing, and are read again.
     db.pragma_update(None, "synchronous", "NORMAL").map_err(sql("set up"))?;
+    // What a savepoint may have to put back is kept in memory: in files it would be written for each row.
+    db.pragma_update(None, "temp_store", "MEMORY").map_err(sql("set up"))?;
     set("cache_size", -CACHE_KIB)?;
     set("wal_autocheckpoint", CHECKPOINT)?;
     schema::migrate(&db)?;

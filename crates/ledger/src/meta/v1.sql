@@ -128,7 +128,7 @@ CREATE TABLE source_errors (
 CREATE TABLE sources (
   name    TEXT PRIMARY KEY,
   pos     INTEGER NOT NULL DEFAULT 0,
-  version TEXT                    -- of a folder
+  version TEXT                    -- of a folder, or a file of facts
 );
 
 -- About this database.

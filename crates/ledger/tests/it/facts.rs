@@ -127,6 +127,57 @@ fn t14_a_torn_tail_is_cut_and_noted_before_the_next_fact() {
 }
 
 #[test]
+fn t14_a_torn_tail_is_kept_before_it_is_cut() {
+    let home = home();
+    home.append("a");
+    let torn = r#"{"v":1,"seq":2,"ts":"20"#;
+    let at = std::fs::metadata(home.file(1)).expect("there").len();
+    let [first, second] = [1, 2].map(|n| home.layout.record().join(format!("facts-1.torn-{at}.{n}")));
+    // Of an earlier end at the same place, and of an append that was killed before it cut.
+    std::fs::write(&first, "something else").expect("writes");
+    std::fs::write(&second, torn).expect("writes");
+    change(&home.file(1), |text| text + torn);
+    assert_eq!(home.append("b"), 3);
+    assert_eq!(std::fs::read_to_string(second).expect("kept"), torn);
+    assert_eq!(std::fs::read_to_string(first).expect("left"), "something else");
+    assert_eq!(facts(&home.layout).expect("reads")[1].data["kept"], format!("facts-1.torn-{at}.2"));
+    change(&home.file(1), |text| text + "new");
+    home.append("c");
+    let kept = facts(&home.layout).expect("reads")[3].data["kept"].clone();
+    let kept = home.layout.record().join(kept.as_str().expect("a name"));
+    assert_eq!(std::fs::read_to_string(kept).expect("kept"), "new");
+}
+
+#[test]
+fn fm_fact_append_corrupt_of_a_broken_chain_not_even_the_torn_tail_is_cut() {
+    let home = home();
+    home.append("a");
+    home.append("b");
+    change(&home.file(1), |text| text.replacen(r#""n":1"#, r#""n":7"#, 1) + "torn");
+    let before = std::fs::read(home.file(1)).expect("reads");
+    let refused = home.facts.append("note", "c", json!({}));
+    assert!(matches!(refused, Err(Error::Broken { line: 1, .. })), "{refused:?}");
+    assert_eq!(std::fs::read(home.file(1)).expect("reads"), before);
+}
+
+#[test]
+fn i3_a_row_that_does_not_have_its_own_hash_is_no_fact_and_its_neighbours_are() {
+    let changes: [Damage; 2] = [
+        |text| text.replacen(r#""key":"b""#, r#""key":"x""#, 1),
+        |text| text.replacen(r#""seq":2"#, r#""seq":9"#, 1),
+    ];
+    for damage in changes {
+        let home = home();
+        for key in ["a", "b", "c"] {
+            home.append(key);
+        }
+        change(&home.file(1), damage);
+        assert_eq!(home.told(), [note(1, "a"), note(3, "c")]);
+        assert_eq!(home.broken(), [(1, 2)]);
+    }
+}
+
+#[test]
 fn fm_fact_append_corrupt_a_broken_chain_is_kept_and_never_appended_to() {
     let damages: [(&str, Damage); 4] = [
         ("a changed row", |text| text.replacen(r#""n":1"#, r#""n":7"#, 1)),

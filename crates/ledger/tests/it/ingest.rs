@@ -404,6 +404,57 @@ fn i3_facts_that_were_cut_rewritten_or_restored_are_read_anew() {
     assert_eq!(house.ask("SELECT key FROM facts").len(), 0);
 }
 
+/// What is done to a file of facts.
+type Harm = fn(&Path);
+
+fn edit(file: &Path, edit: impl FnOnce(String) -> String) {
+    let text = std::fs::read_to_string(file).expect("reads");
+    std::fs::write(file, edit(text)).expect("writes");
+}
+
+#[test]
+fn i3_whatever_is_done_to_a_file_of_facts_the_living_record_is_what_a_rebuild_says() {
+    let harms: [(&str, Harm); 8] = [
+        ("a row changed in place", |file| edit(file, |text| text.replace(r#""text":"7x"#, r#""text":"8x"#))),
+        ("its first row changed", |file| edit(file, |text| text.replacen(r#""kind":""#, r#""kind":"x"#, 1))),
+        ("a row that is none", |file| edit(file, |text| text.replacen(r#"{"v":1"#, r#"{"v":?"#, 3))),
+        ("its last row gone", |file| {
+            edit(file, |text| text.lines().rev().skip(1).fold(String::new(), |t, l| format!("{l}\n{t}")))
+        }),
+        ("its end torn", |file| edit(file, |text| text + "torn")),
+        ("emptied", |file| std::fs::write(file, "").expect("writes")),
+        ("gone", |file| std::fs::remove_file(file).expect("goes")),
+        ("a folder in its place", |file| {
+            std::fs::remove_file(file).expect("goes");
+            std::fs::create_dir(file).expect("made");
+        }),
+    ];
+    let house = House::new();
+    for n in 0..40 {
+        let text = format!("{}{}", n % 10, "x".repeat(60_000));
+        house.facts.append("note", &n.to_string(), json!({ "text": text })).expect("room");
+    }
+    house.ingest();
+    let (whole, errors) = (house.record(), "SELECT * FROM source_errors ORDER BY 1, 2");
+    for number in 1..=3 {
+        let file = house.layout.record().join(format!("facts-{number}.jsonl"));
+        let before = std::fs::read(&file).expect("reads");
+        for (what, harm) in harms {
+            harm(&file);
+            house.ingest();
+            let living = (house.record(), house.ask(errors));
+            house.rebuild();
+            assert_eq!((house.record(), house.ask(errors)), living, "{what}, file {number}");
+            if file.is_dir() {
+                std::fs::remove_dir(&file).expect("goes");
+            }
+            std::fs::write(&file, &before).expect("restored");
+            house.ingest();
+            assert_eq!((house.record(), house.ask(errors)), (whole.clone(), vec![]), "{what}, file {number}");
+        }
+    }
+}
+
 #[test]
 fn a_long_record_comes_in_over_several_files_of_facts() {
     let house = House::new();

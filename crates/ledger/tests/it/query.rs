@@ -244,6 +244,9 @@ fn a15_an_answer_is_cut_and_says_so() {
     let wide = "SELECT replace(printf('%1000000d', 0), ' ', 'xxxxxxxx') FROM envelopes, facts, sources, envelope_events";
     let answer = ask(&house, &wide.replace("facts, ", "")).expect("answers").expect("there is one");
     assert!(answer.more && answer.rows.len() < 20, "{}", answer.rows.len());
+    let row = ["replace(printf('%1000000d', 0), ' ', 'xxxxxxxx')"; 12].join(", ");
+    let answer = ask(&house, &format!("SELECT {row}")).expect("answers").expect("there is one");
+    assert_eq!((answer.rows.len(), answer.more), (0, true), "one row that is larger than an answer may be");
     let huge = ask(&house, "SELECT printf('%100000000d', 0)");
     assert!(matches!(huge, Err(Error::Sql { .. })), "{huge:?}");
 }

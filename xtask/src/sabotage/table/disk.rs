@@ -4,6 +4,16 @@ use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
+        name: "a file that grows is read to its end",
+        faults: "A5",
+        file: "crates/disk/src/fs.rs",
+        find: "    if read as u64 != size {\n",
+        replace: "    if read as u64 > cap {\n",
+        package: "netsky-disk",
+        target: IT,
+        test: "files::a5_a_file_that_grows_after_it_was_looked_at_is_read_whole_and_never_past_the_cap",
+    },
+    Safeguard {
         name: "file sync",
         faults: "T1 I2",
         file: "crates/disk/src/fs.rs",
