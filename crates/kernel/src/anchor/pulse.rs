@@ -8,14 +8,13 @@ use std::rc::Rc;
 
 use netsky_disk::process::{Signal, signal};
 use netsky_model::id::AgentId;
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::fold;
 use super::state::{Anchor, about};
 use super::table::Life;
 use crate::log::say;
-use crate::rpc::{EventKind, SessionState};
+use crate::rpc::{EventKind, SessionState, event_data};
 use crate::session::{Heartbeat, Keeper, Meta};
 
 /// Looks in a row that find no heartbeat in the file before it counts as damaged: one may meet it half rewritten.
@@ -68,10 +67,10 @@ fn look(anchor: &Anchor, name: &AgentId) {
     let Some((was_hung, hung, meta, silence)) = seen else { return };
     match (was_hung, hung) {
         (false, true) => {
-            let data = json!({"age_ms": silence.as_millis() as u64});
+            let data = event_data::Hung { age_ms: silence.as_millis() as u64 };
             anchor.observe(EventKind::Hung, Some(about(&meta)), data);
         }
-        (true, false) => anchor.observe(EventKind::Recovered, Some(about(&meta)), json!({})),
+        (true, false) => anchor.observe(EventKind::Recovered, Some(about(&meta)), event_data::Nothing {}),
         (true, true) if meta.spec.keeper != Keeper::Watchdog => end(&meta),
         _ => {}
     }
@@ -126,7 +125,9 @@ mod tests {
         on_stage(async |anchor| {
             let meta = session("agent0", Keeper::Watchdog);
             let name = &meta.spec.name;
-            anchor.observe(EventKind::Spawn, Some(about(&meta)), json!({}));
+            let (runtime, keeper) = (meta.spec.runtime.clone(), meta.spec.keeper);
+            let data = event_data::Spawn { runtime, keeper, request_id: None };
+            anchor.observe(EventKind::Spawn, Some(about(&meta)), data);
             std::fs::write(anchor.layout.events(name), "no row\n").expect("written");
             for (life, told) in [(Life::Gone, 1), (Life::Live, 2)] {
                 anchor.put(meta.clone(), life);

@@ -3,14 +3,13 @@
 //! Promise: a turn or an intent that was answered is on the disk. Said twice under one `request_id` is said once; that name
 //! is kept where the report is, so that there is no moment between the two. A report of a generation that is over changes nothing.
 
-use serde_json::json;
-
 use super::answers;
 use super::state::{Anchor, about, internal, not_found};
 use super::table::Life;
 use crate::drain::{DrainError, Misfit, Report, Taken};
+use crate::journal::About;
 use crate::rpc::report::{Answer, Params};
-use crate::rpc::{EventKind, Refusal, RefusalKind};
+use crate::rpc::{EventKind, Refusal, RefusalKind, event_data};
 
 pub(super) fn report(anchor: &Anchor, params: &Params) -> Result<Answer, Refusal> {
     let Params { session, report, guard } = params;
@@ -44,22 +43,17 @@ pub(super) fn report(anchor: &Anchor, params: &Params) -> Result<Answer, Refusal
     if taken == Taken::Before {
         return Ok(Answer { progress, unsnapped: None });
     }
-    if let Some((kind, data)) = row(report, progress.turn) {
-        anchor.observe(kind, Some(about(&meta)), data);
-    }
+    row(anchor, about(&meta), report, progress.turn);
     if before.lifecycle != progress.lifecycle {
-        let data =
-            json!({"from": before.lifecycle, "to": progress.lifecycle, "context_pct": progress.context_pct});
+        let (from, to) = (before.lifecycle, progress.lifecycle);
+        let data = event_data::Lifecycle { from, to, context_pct: progress.context_pct };
         anchor.observe(EventKind::Lifecycle, Some(about(&meta)), data);
     }
     let unsnapped = match taken {
         Taken::Whole | Taken::Before => None,
         Taken::Unsnapped(why) => {
-            anchor.observe(
-                EventKind::Unsnapped,
-                Some(about(&meta)),
-                json!({"turn": progress.turn, "why": why}),
-            );
+            let data = event_data::Unsnapped { turn: progress.turn, why: why.clone() };
+            anchor.observe(EventKind::Unsnapped, Some(about(&meta)), data);
             Some(why)
         }
     };
@@ -67,19 +61,24 @@ pub(super) fn report(anchor: &Anchor, params: &Params) -> Result<Answer, Refusal
 }
 
 /// What the journal says of a report: that it came, not what was in it.
-fn row(report: &Report, turn: u64) -> Option<(EventKind, serde_json::Value)> {
-    match report {
-        Report::Turn(said) => Some((
-            EventKind::Turn,
-            json!({"turn": turn, "messages": said.messages.len(), "usage": said.usage}),
-        )),
-        Report::Intent { id, tool, .. } => Some((EventKind::Intent, json!({"id": id, "tool": tool}))),
-        Report::Result { id, failed, .. } => Some((EventKind::Result, json!({"id": id, "failed": failed}))),
+fn row(anchor: &Anchor, about: About, report: &Report, turn: u64) {
+    let about = Some(about);
+    match report.clone() {
+        Report::Turn(said) => {
+            let data = event_data::Turn { turn, messages: said.messages.len(), usage: said.usage };
+            anchor.observe(EventKind::Turn, about, data);
+        }
+        Report::Intent { id, tool, .. } => {
+            anchor.observe(EventKind::Intent, about, event_data::Intent { id, tool });
+        }
+        Report::Result { id, failed, .. } => {
+            anchor.observe(EventKind::Result, about, event_data::ToolResult { id, failed });
+        }
         Report::SessionId { session_id, .. } => {
-            Some((EventKind::SessionId, json!({"session_id": session_id})))
+            anchor.observe(EventKind::SessionId, about, event_data::SessionId { session_id });
         }
         // They come by the second and say nothing about the past, or are told as a lifecycle.
-        Report::Context { .. } | Report::Finalization | Report::Phase { .. } => None,
+        Report::Context { .. } | Report::Finalization | Report::Phase { .. } => {}
     }
 }
 

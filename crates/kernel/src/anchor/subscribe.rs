@@ -2,14 +2,13 @@
 //!
 //! Promise: a subscriber has a place in the journal, not a queue: it costs nothing while it does not read. One that falls
 //! more than [`LAG`](crate::rpc::subscribe::LAG) rows behind gets one `gap {from, to}` and goes on with what is at hand; it
-//! reads the rest by `since`. A replay asked for by `since` has no gap, however long it is.
-
-use serde_json::json;
+//! reads the rest by `since`. A replay asked for by `since` has no gap, however long it is, but for rows that are not there
+//! any more. No row comes twice, and none is passed over without a gap that names it.
 
 use super::state::Anchor;
 use crate::log::say;
 use crate::rpc::subscribe::Params;
-use crate::rpc::{Event, EventKind, Notification};
+use crate::rpc::{Event, EventKind, Notification, event_data};
 
 /// A subscriber's place.
 pub(super) struct Subscription {
@@ -45,17 +44,26 @@ impl Subscription {
                 Vec::new()
             }
         };
-        let Some(last) = rows.last() else {
+        if rows.is_empty() {
             // Rows that cannot be read are a gap like any other.
             let from = std::mem::replace(&mut self.at, head) + 1;
             return Some(line(&gap(anchor, from, head)));
-        };
-        self.at = last.seq;
-        let wanted = rows.iter().filter(|event| match &self.params.session {
-            Some(session) => event.session.as_ref() == Some(session),
-            None => true,
-        });
-        Some(wanted.flat_map(|event| line(event)).collect())
+        }
+        Some(rows.iter().flat_map(|event| self.push(anchor, event)).collect())
+    }
+
+    /// The lines of one row: itself, and before it the gap that is between it and the last one.
+    fn push(&mut self, anchor: &Anchor, event: &Event) -> Vec<u8> {
+        // A row out of its order is nobody's next one.
+        if event.seq <= self.at {
+            return Vec::new();
+        }
+        let from = std::mem::replace(&mut self.at, event.seq) + 1;
+        let mut lines = if event.seq > from { line(&gap(anchor, from, event.seq - 1)) } else { Vec::new() };
+        if self.params.session.as_ref().is_none_or(|session| event.session.as_ref() == Some(session)) {
+            lines.extend(line(event));
+        }
+        lines
     }
 }
 
@@ -68,7 +76,7 @@ fn gap(anchor: &Anchor, from: u64, to: u64) -> Event {
         session: None,
         lineage: None,
         generation: None,
-        data: json!({"from": from, "to": to}),
+        data: serde_json::to_value(event_data::Gap { from, to }).unwrap_or_default(),
     }
 }
 
@@ -82,7 +90,7 @@ fn line(event: &Event) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::journal::Draft;

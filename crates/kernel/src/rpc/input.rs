@@ -1,16 +1,17 @@
 //! `session/input`: bytes for a program, as they are.
 
 use netsky_model::id::AgentId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Guard, SessionView};
+use super::Guard;
 
 /// Type into a session.
 #[derive(Debug)]
 pub struct Input;
 
 /// Which, and what.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// Its name.
     pub session: AgentId,
@@ -22,10 +23,4 @@ pub struct Params {
     /// `if_generation` and `request_id`.
     #[serde(flatten)]
     pub guard: Guard,
-}
-
-impl super::Method for Input {
-    const NAME: &'static str = "session/input";
-    type Params = Params;
-    type Answer = SessionView;
 }
