@@ -6,6 +6,7 @@
 //! Left to others: what a method does (`anchor`), the terminal of a session (`attach`).
 
 mod events;
+mod follow;
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::net::UnixStream;
@@ -28,6 +29,7 @@ use crate::rpc::{self, Guard, Method, Refusal, Reply, SessionView};
 use crate::session::Spec;
 use crate::{socket, start};
 pub use events::Events;
+pub use follow::Follow;
 
 /// How long a call without a wait of its own may take: the anchor answers within milliseconds, a loaded machine within
 /// seconds.
@@ -384,10 +386,20 @@ impl Client {
     /// Follows the journal after row `since` (absent: from now on).
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// `bad-params` when the journal has not reached that row.
     pub fn subscribe(mut self, since: Option<u64>) -> Result<Events, ClientError> {
         let params = rpc::subscribe::Params { since, session: None };
         let head = self.call::<rpc::subscribe::Subscribe>(&params)?.head;
+        Ok(Events { connection: self.connection, hello: self.hello, head })
+    }
+
+    /// Follows one session after row `since` (absent: from now on).
+    ///
+    /// # Errors
+    /// `not-found`, and `bad-params` when the journal has not reached that row.
+    pub fn attach(mut self, session: &AgentId, since: Option<u64>) -> Result<Events, ClientError> {
+        let (session, mode) = (session.clone(), rpc::attach::Mode::Events);
+        let head = self.call::<rpc::attach::Attach>(&rpc::attach::Params { session, mode, since })?.head;
         Ok(Events { connection: self.connection, hello: self.hello, head })
     }
 

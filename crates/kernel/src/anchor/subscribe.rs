@@ -142,4 +142,20 @@ mod tests {
         assert!(taken.iter().all(|(kind, _)| kind == "adopted"), "a replay has no gap");
         assert_eq!(taken.len(), LAG + 10);
     }
+
+    #[test]
+    fn a_row_that_is_gone_is_a_gap_also_in_a_replay_and_none_comes_twice() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let claim = crate::anchor::root::claim(&folder.path().join("root")).expect("a fresh root");
+        let anchor = Anchor::new(claim);
+        write(&anchor, 6);
+        let rows = anchor.journal(|journal| journal.after(0)).expect("reads");
+        let mut replay = Subscription::new(Params { since: Some(0), session: None }, 6);
+        let mut pushed = |n: usize| String::from_utf8(replay.push(&anchor, &rows[n - 1])).expect("text");
+        assert_eq!(pushed(1).lines().count(), 1);
+        let told = pushed(4);
+        assert!(told.contains(r#"{"from":2,"to":3}"#) && told.lines().count() == 2, "{told}");
+        assert_eq!((pushed(4), pushed(2)), (String::new(), String::new()));
+        assert_eq!(pushed(5).lines().count(), 1);
+    }
 }

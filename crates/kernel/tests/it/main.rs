@@ -2,6 +2,7 @@
 
 mod anchor_clients;
 mod anchor_faults;
+mod anchor_follow;
 mod anchor_keeper;
 mod anchor_life;
 mod anchor_removed;
