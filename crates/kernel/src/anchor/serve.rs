@@ -21,13 +21,9 @@ use super::AnchorError;
 use super::dispatch::{self, Call};
 use super::state::{Anchor, internal};
 use crate::log::say;
-use crate::rpc::{MAX_LINE, Method, Refusal, RefusalKind, Reply, shutdown};
+use crate::rpc::{MAX_CLIENTS, MAX_LINE, Method, Refusal, RefusalKind, Reply, UNREAD, shutdown};
 use crate::socket;
 
-/// Connections at once: every session's driver, every tick and a few people, many times over.
-const CONNECTIONS: u32 = 256;
-/// How long a client may leave an answer unread. A subscriber may take any time: its rows wait in the journal.
-const UNREAD: Duration = Duration::from_secs(30);
 /// Pause after a connection could not be accepted, most likely for want of descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
@@ -126,9 +122,9 @@ fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
         }
         Err(error) => Some(internal(error)),
     };
-    let full = open.get() >= CONNECTIONS;
+    let full = open.get() >= MAX_CLIENTS;
     let refusal = refusal.or_else(|| {
-        full.then(|| Refusal::new(RefusalKind::Busy, format!("{CONNECTIONS} clients are connected already")))
+        full.then(|| Refusal::new(RefusalKind::Busy, format!("{MAX_CLIENTS} clients are connected already")))
     });
     let (anchor, open) = (Rc::clone(anchor), Rc::clone(open));
     open.set(open.get() + 1);

@@ -36,6 +36,8 @@ pub(crate) use methods::with_methods;
 pub use methods::{Described, Effect, METHODS};
 pub use view::{HeartbeatView, SessionState, SessionView};
 
+use std::time::Duration;
+
 use netsky_model::id::Generation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,6 +47,12 @@ use serde_json::Value;
 pub const PROTOCOL: u64 = 1;
 /// Most bytes in one line, either way; a longer one is answered with `too-large` and the connection is closed.
 pub const MAX_LINE: usize = 1 << 20;
+/// Clients at once: every session's driver, every tick and a few people, many times over.
+pub const MAX_CLIENTS: u32 = 256;
+/// How long a client may leave an answer unread. A subscriber may take any time: its rows wait in the journal.
+pub const UNREAD: Duration = Duration::from_secs(30);
+/// How many answers are remembered by their `request_id`: a caller repeats within seconds, not thousands of calls later.
+pub const ANSWERS: usize = 1_024;
 /// Longest `request_id`.
 pub const MAX_REQUEST_ID: usize = 128;
 

@@ -7,15 +7,15 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Effect, Event, EventKind, MAX_LINE, MAX_REQUEST_ID, METHODS, Notification, PROTOCOL, Refusal,
-    RefusalKind, Reply, Request, kill, prompt, spawn, subscribe,
+    ANSWERS, Effect, Event, EventKind, MAX_CLIENTS, MAX_LINE, MAX_REQUEST_ID, METHODS, Notification,
+    PROTOCOL, Refusal, RefusalKind, Reply, Request, UNREAD, kill, prompt, spawn, subscribe,
 };
 
 /// The whole reference.
 ///
-/// `{"$schema", "title", "protocol", "limits": {name: number}, "request", "response", "notification", "event", "error", "methods": {name:
-/// {"description", "effect", "params", "result"}}, "events": {kind: {"description", "synced", "data"}}, "errors": {kind:
-/// {"code", "description"}}, "$defs"}`; `params`, `result` and `data` are JSON Schemas.
+/// `{"$schema", "title", "protocol", "limits": {name: number}, "request", "response", "notification", "event", "error",
+/// "methods": {name: {"description", "effect", "params", "result"}}, "events": {kind: {"description", "synced", "data"}},
+/// "errors": {kind: {"code", "description"}}, "$defs"}`; what is not said here is a JSON Schema.
 pub fn reference() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let methods: Map<String, Value> = METHODS
@@ -77,6 +77,9 @@ fn effect(effect: Effect) -> &'static str {
 fn limits() -> Value {
     json!({
         "line_bytes": MAX_LINE,
+        "clients": MAX_CLIENTS,
+        "answer_unread_ms": UNREAD.as_millis() as u64,
+        "answers_remembered": ANSWERS,
         "request_id_bytes": MAX_REQUEST_ID,
         "spec_bytes": spawn::MAX_SPEC,
         "label_bytes": spawn::MAX_LABELS,

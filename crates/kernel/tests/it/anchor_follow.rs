@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use crate::anchor_world::*;
 
 /// A connection without a client's manners.
-struct Raw {
+pub(crate) struct Raw {
     lines: BufReader<UnixStream>,
 }
 
 impl Raw {
-    fn to(world: &World) -> Raw {
+    pub(crate) fn to(world: &World) -> Raw {
         let stream = UnixStream::connect(world.layout().sock()).expect("an anchor serves");
         stream.set_read_timeout(Some(LONG)).expect("a socket");
         Raw { lines: BufReader::new(stream) }
@@ -34,14 +34,14 @@ impl Raw {
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line:?}"))
     }
 
-    fn call(&mut self, method: &str, params: &Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
         self.say(method, params);
         self.hear()
     }
 }
 
 /// Every row of the journal, as it is on the disk.
-fn journal(world: &World) -> Vec<Value> {
+pub(crate) fn journal(world: &World) -> Vec<Value> {
     let text = std::fs::read_to_string(world.layout().journal()).expect("reads");
     text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
 }

@@ -13,6 +13,7 @@ mod attach;
 mod bench;
 #[path = "../../../disk/tests/it/bystander.rs"]
 mod bystander;
+mod rpc_schema;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;
 mod worker_ends;
