@@ -5,8 +5,10 @@
 //!
 //! Left to others: what a method does (`anchor`), the terminal of a session (`attach`).
 
+mod events;
+mod follow;
+
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,9 +25,11 @@ use serde_json::Value;
 use crate::drain::Report;
 use crate::lines::{Line, Lines};
 use crate::rpc::lineage::resolve::Action;
-use crate::rpc::{self, Event, EventKind, Guard, Method, Refusal, Reply, SessionView};
+use crate::rpc::{self, Guard, Method, Refusal, Reply, SessionView};
 use crate::session::Spec;
 use crate::{socket, start};
+pub use events::Events;
+pub use follow::Follow;
 
 /// How long a call without a wait of its own may take: the anchor answers within milliseconds, a loaded machine within
 /// seconds.
@@ -382,11 +386,35 @@ impl Client {
     /// Follows the journal after row `since` (absent: from now on).
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// `bad-params` when the journal has not reached that row.
     pub fn subscribe(mut self, since: Option<u64>) -> Result<Events, ClientError> {
         let params = rpc::subscribe::Params { since, session: None };
         let head = self.call::<rpc::subscribe::Subscribe>(&params)?.head;
         Ok(Events { connection: self.connection, hello: self.hello, head })
+    }
+
+    /// Follows one session after row `since` (absent: from now on).
+    ///
+    /// # Errors
+    /// `not-found`, and `bad-params` when the journal has not reached that row.
+    pub fn attach(mut self, session: &AgentId, since: Option<u64>) -> Result<Events, ClientError> {
+        let (session, mode) = (session.clone(), rpc::attach::Mode::Events);
+        let head = self.call::<rpc::attach::Attach>(&rpc::attach::Params { session, mode, since })?.head;
+        Ok(Events { connection: self.connection, hello: self.hello, head })
+    }
+
+    /// Calls any method, also one that this program does not know, and returns what it answers.
+    ///
+    /// # Errors
+    /// [`ClientError`]; `unknown-method`, `bad-params`.
+    pub fn call_raw(
+        &mut self,
+        method: &str,
+        params: Value,
+        patience: Duration,
+    ) -> Result<Value, ClientError> {
+        let known = rpc::METHODS.iter().find(|known| known.name == method);
+        self.connection.exchange(method, known.map_or("a call", |known| known.name), params, patience)
     }
 
     fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Answer, ClientError> {
@@ -429,35 +457,40 @@ impl Connection {
         params: &M::Params,
         patience: Duration,
     ) -> Result<M::Answer, ClientError> {
-        let gibberish = |why: String| ClientError::Gibberish { method: M::NAME, why };
+        let gibberish = |e: serde_json::Error| ClientError::Gibberish { method: M::NAME, why: e.to_string() };
+        let params = serde_json::to_value(params).map_err(gibberish)?;
+        let answer = self.exchange(M::NAME, M::NAME, params, patience)?;
+        serde_json::from_value(answer).map_err(gibberish)
+    }
+
+    /// One request and its answer; in errors it is `told`.
+    fn exchange(
+        &mut self,
+        method: &str,
+        told: &'static str,
+        params: Value,
+        patience: Duration,
+    ) -> Result<Value, ClientError> {
+        let gibberish = |why: String| ClientError::Gibberish { method: told, why };
         let id = Value::from(self.next_id);
         self.next_id += 1;
-        let request = rpc::Request {
-            jsonrpc: "2.0".to_owned(),
-            id: id.clone(),
-            method: M::NAME.to_owned(),
-            params: serde_json::to_value(params).map_err(|e| gibberish(e.to_string()))?,
-        };
+        let request =
+            rpc::Request { jsonrpc: "2.0".to_owned(), id: id.clone(), method: method.to_owned(), params };
         let mut line = serde_json::to_vec(&request).map_err(|e| gibberish(e.to_string()))?;
         line.push(b'\n');
         if line.len() > rpc::MAX_LINE {
-            let message =
-                format!("{} with {} bytes is over the limit of {}", M::NAME, line.len(), rpc::MAX_LINE);
+            let message = format!("{told} with {} bytes is over the limit of {}", line.len(), rpc::MAX_LINE);
             return Err(Refusal::new(rpc::RefusalKind::TooLarge, message).into());
         }
         let deadline = clock::boot() + patience;
-        self.stream.set_write_timeout(Some(patience)).map_err(|e| lost(&self.root, M::NAME, e))?;
+        self.stream.set_write_timeout(Some(patience)).map_err(|e| lost(&self.root, told, e))?;
         match self.stream.write_all(&line) {
             // It closed on us; why stands in what it said before.
             Err(e) if is_closed(&e) => {}
-            written => written.map_err(|e| lost(&self.root, M::NAME, e))?,
+            written => written.map_err(|e| lost(&self.root, told, e))?,
         }
         let reply = loop {
-            match self
-                .lines
-                .next(&mut self.stream, Some(deadline))
-                .map_err(|e| lost(&self.root, M::NAME, e))?
-            {
+            match self.lines.next(&mut self.stream, Some(deadline)).map_err(|e| lost(&self.root, told, e))? {
                 Line::Whole(bytes) => {
                     let reply: Reply =
                         serde_json::from_slice(&bytes).map_err(|e| gibberish(e.to_string()))?;
@@ -466,86 +499,14 @@ impl Connection {
                         break reply;
                     }
                 }
-                Line::Late => return Err(lost(&self.root, M::NAME, io::ErrorKind::TimedOut.into())),
-                Line::End => return Err(lost(&self.root, M::NAME, io::ErrorKind::UnexpectedEof.into())),
+                Line::Late => return Err(lost(&self.root, told, io::ErrorKind::TimedOut.into())),
+                Line::End => return Err(lost(&self.root, told, io::ErrorKind::UnexpectedEof.into())),
             }
         };
         match reply.outcome {
-            rpc::Outcome::Result(value) => {
-                serde_json::from_value(value).map_err(|e| gibberish(e.to_string()))
-            }
+            rpc::Outcome::Result(value) => Ok(value),
             rpc::Outcome::Error(refusal) => Err(refusal.into()),
         }
-    }
-}
-
-/// Rows of the journal as they come.
-#[derive(Debug)]
-pub struct Events {
-    connection: Connection,
-    hello: rpc::hello::Answer,
-    head: u64,
-}
-
-impl Events {
-    /// The newest row at the time of the subscription.
-    pub fn head(&self) -> u64 {
-        self.head
-    }
-
-    /// Who serves.
-    pub fn hello(&self) -> &rpc::hello::Answer {
-        &self.hello
-    }
-
-    /// The next row, or `None` when `wait` passed without one (absent: waits without end).
-    ///
-    /// An [`EventKind::Gap`] says which rows were not pushed; a new subscription `since` the row before it gets them.
-    ///
-    /// # Errors
-    /// [`ClientError::Lost`] when the anchor is gone: subscribe again `since` the last row.
-    pub fn next(&mut self, wait: Option<Duration>) -> Result<Option<Event>, ClientError> {
-        const METHOD: &str = "client/subscribe";
-        let gibberish = |why: String| ClientError::Gibberish { method: METHOD, why };
-        let deadline = wait.map(|wait| clock::boot() + wait);
-        let Connection { root, stream, lines, .. } = &mut self.connection;
-        match lines.next(stream, deadline).map_err(|e| lost(root, METHOD, e))? {
-            Line::Whole(bytes) => {
-                let notification: rpc::Notification =
-                    serde_json::from_slice(&bytes).map_err(|e| gibberish(e.to_string()))?;
-                serde_json::from_value(notification.params).map(Some).map_err(|e| gibberish(e.to_string()))
-            }
-            Line::Late => Ok(None),
-            Line::End => Err(lost(root, METHOD, io::ErrorKind::UnexpectedEof.into())),
-        }
-    }
-
-    /// Waits for a row that `wanted` accepts; `None` when `wait` passed without one.
-    ///
-    /// # Errors
-    /// As [`Events::next`]; a gap is returned like a wanted row, since the wanted one may be in it.
-    pub fn find(
-        &mut self,
-        wait: Duration,
-        mut wanted: impl FnMut(&Event) -> bool,
-    ) -> Result<Option<Event>, ClientError> {
-        let deadline = clock::boot() + wait;
-        loop {
-            let left = deadline.saturating_sub(clock::boot());
-            match self.next(Some(left))? {
-                Some(event) if event.kind == EventKind::Gap || wanted(&event) => return Ok(Some(event)),
-                Some(_) => {}
-                None => return Ok(None),
-            }
-        }
-    }
-}
-
-/// Readable when something came; a caller that polls it must then call [`Events::next`] with no wait until `None`, since a
-/// read may have taken several rows.
-impl AsFd for Events {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.connection.stream.as_fd()
     }
 }
 

@@ -5,10 +5,11 @@
 use std::fmt;
 
 use netsky_model::stamp::Stamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a program came to its end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum End {
     /// It returned this code.

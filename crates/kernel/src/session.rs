@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -46,7 +47,7 @@ pub fn mark(lineage: &LineageId, generation: Generation) -> String {
 }
 
 /// How a program is connected to its worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Io {
     /// A pseudo terminal of this size at the start.
@@ -61,7 +62,7 @@ pub enum Io {
 }
 
 /// Who revives the lineage when its program is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keeper {
     /// The anchor itself, however it ended, until it is killed.
@@ -74,7 +75,7 @@ pub enum Keeper {
 }
 
 /// What to run: everything a start needs, and nothing about any particular start.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spec {
     /// The session's name, unique under one root.
     pub name: AgentId,
@@ -439,7 +440,7 @@ pub struct Heartbeat {
 }
 
 /// What a worker is doing, as its heartbeat tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pulse {
     /// The program runs.

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Longest id in bytes: a claimed file name holds one beside 120 other bytes and must stay under 255.
@@ -36,7 +37,7 @@ fn is_word(text: &str) -> bool {
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident, $what:literal, $grammar:literal, $valid:expr) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(String);
 
@@ -241,7 +242,9 @@ impl EnvelopeId {
 }
 
 /// Which incarnation of a session; only rises. 0 stands for "outside any session".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Generation(pub u64);
 

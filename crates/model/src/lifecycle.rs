@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// From here on the handoff is prepared, per cent.
@@ -14,7 +15,7 @@ pub const AGING: u8 = 70;
 pub const DYING: u8 = 90;
 
 /// How much of its context a program uses: whole per cent, 0 to 100.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct ContextPct(u8);
 
@@ -58,7 +59,9 @@ impl fmt::Display for ContextPct {
 }
 
 /// Where the context of one generation stands.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum LifecycleState {
     /// Below [`AGING`].

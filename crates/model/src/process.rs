@@ -1,9 +1,10 @@
 //! Who a process is: a pid alone is a number that the system hands out again.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Identity of one process for ever: its pid within one pid namespace of one boot, and its start.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessId {
     /// Process id in its own pid namespace; always above 1.
     pub pid: u32,

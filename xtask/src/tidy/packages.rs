@@ -7,9 +7,10 @@ use cargo_metadata::Metadata;
 use super::Offence;
 
 /// Packages in `Cargo.lock`, ours included. The lock held 97 at the end of the first slice and 104 with SQLite (the
-/// library, its C code, and five small ones of theirs); the rest is room for one small library, so that the next one is
-/// a decision and not an accident.
-const MOST_PACKAGES: usize = 107;
+/// library, its C code, and five small ones of theirs); schemars and five that it is made of brought it to 112: the
+/// reference of the anchor's protocol is generated from its types, and tools for agents will need the same. The rest is room
+/// for one small library, so that the next one is a decision and not an accident.
+const MOST_PACKAGES: usize = 113;
 
 /// Licences that fit `MIT OR Apache-2.0`.
 const LICENCES: &[&str] = &[

@@ -14,7 +14,7 @@ use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::watch::Watch;
 use netsky_disk::{clock, state};
-use netsky_kernel::client::Client;
+use netsky_kernel::client::Follow;
 use netsky_kernel::rpc::{Event, EventKind};
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::State;
@@ -261,21 +261,17 @@ fn stir_on_events(watch: &Watch, tell: &SyncSender<Told>) {
 
 /// Every row of the journal from the first one on, over the deaths of anchors.
 fn follow_kernel(root: &Path, tell: &SyncSender<Told>) {
-    let mut last = 0;
+    let mut rows = Follow::all(root, 0);
     loop {
-        if let Ok(mut events) = Client::connect(root).and_then(|client| client.subscribe(Some(last))) {
-            while let Ok(event) = events.next(None) {
-                let Some(event) = event else { continue };
-                if event.kind == EventKind::Gap {
-                    // A new subscription reads the rest from the journal.
-                    break;
-                }
-                last = last.max(event.seq);
+        match rows.next(None) {
+            Ok(Some(event)) if event.kind == EventKind::Gap => {}
+            Ok(Some(event)) => {
                 if tell.send(Told::Kernel(Box::new(event))).is_err() {
                     return;
                 }
             }
+            // The root may only be on its way.
+            Ok(None) | Err(_) => clock::pause(RECONNECT),
         }
-        clock::pause(RECONNECT);
     }
 }

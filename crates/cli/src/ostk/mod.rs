@@ -17,6 +17,7 @@ mod prompt;
 mod reach;
 mod recall;
 mod report;
+mod rpc;
 mod serve;
 mod status;
 mod table;
@@ -50,6 +51,8 @@ verbs! {
         Prompt(prompt::Args),
         Recall(recall::Args),
         Report(report::Args),
+        #[command(subcommand)]
+        Rpc(rpc::Verb),
         Status(status::Args),
     }
 }

@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{ChildStdout, Stdio};
 
-use netsky_disk::process::is_alive;
+use netsky_disk::process::{PidFd, Signal, is_alive};
+use netsky_model::process::ProcessId;
 use serde_json::{Value, json};
 
 use crate::ostk::Folder;
@@ -107,6 +108,14 @@ fn the_newest_rows_are_printed_and_what_comes_is_followed() {
     for (line, kind) in seen.iter().zip([" anchor-started ", " spawn agent7.g1 ", " started agent7.g1 "]) {
         assert!(line.contains(kind), "{seen:?}");
     }
+    // Over an anchor's death as well.
+    let hello = folder.json(&["rpc", "call", "kernel/hello"]);
+    let anchor: ProcessId = serde_json::from_value(hello["anchor"].clone()).expect("a process");
+    let held = PidFd::open(&anchor).expect("a descriptor").expect("it lives");
+    held.signal(Signal::KILL).expect("ours to signal");
+    folder.ok(&["kernel", "ps"]);
+    let seen = [next(&mut lines), next(&mut lines)];
+    assert!(seen[0].contains(" anchor-started ") && seen[1].contains(" adopted agent7.g1 "), "{seen:?}");
     // Whoever reads goes away, and so does it.
     drop(lines);
     folder.until("it ends", |_| !is_alive(&id) || follow.try_wait().expect("ours").is_some());

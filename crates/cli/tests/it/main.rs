@@ -37,6 +37,7 @@ mod prompts;
 mod racers;
 mod record;
 mod replaced;
+mod rpc;
 mod screen;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;

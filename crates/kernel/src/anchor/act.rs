@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use netsky_disk::fault;
 use netsky_model::lifecycle::{LifecycleState, Prompt};
-use serde_json::{Value, json};
 
 use super::report;
 use super::state::{Anchor, about, internal, not_found};
@@ -22,7 +21,9 @@ use crate::drain::Report;
 use crate::frame::{self, Form, FromWorker};
 use crate::output_log::LogReader;
 use crate::paste;
-use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView, input, prompt, resize, signal};
+use crate::rpc::{
+    EventKind, Guard, Refusal, RefusalKind, SessionView, event_data, input, prompt, resize, signal,
+};
 use crate::session::{Io, Meta};
 use crate::worker_client::{WorkerClient, WorkerError};
 
@@ -35,8 +36,7 @@ pub(super) async fn input(anchor: &Rc<Anchor>, params: input::Params) -> Result<
     let input::Params { session, text, epoch, guard } = params;
     no_longer_than("a text", &text, input::MAX_TEXT)?;
     let meta = living(anchor, &session, &guard)?;
-    let mut data = json!({"bytes": text.len()});
-    name_call(&mut data, &guard);
+    let data = event_data::Input { bytes: text.len(), request_id: guard.request_id.clone() };
     type_in(anchor, &meta, Typing { epoch, form: Form::Keys, id: id_of(&guard), text }).await?;
     anchor.observe(EventKind::Input, Some(about(&meta)), data);
     anchor.view(&session)
@@ -49,7 +49,7 @@ pub(super) async fn resize(anchor: &Rc<Anchor>, params: resize::Params) -> Resul
     }
     let meta = living(anchor, &session, &guard)?;
     act(&meta, move |worker| worker.resize(rows, cols)).await?;
-    anchor.observe(EventKind::Resize, Some(about(&meta)), json!({"rows": rows, "cols": cols}));
+    anchor.observe(EventKind::Resize, Some(about(&meta)), event_data::Resize { rows, cols });
     anchor.view(&session)
 }
 
@@ -57,7 +57,7 @@ pub(super) async fn signal(anchor: &Rc<Anchor>, params: signal::Params) -> Resul
     let signal::Params { session, signal, guard } = params;
     let meta = living(anchor, &session, &guard)?;
     act(&meta, move |worker| worker.signal(signal)).await?;
-    anchor.observe(EventKind::Signal, Some(about(&meta)), json!({"signal": signal}));
+    anchor.observe(EventKind::Signal, Some(about(&meta)), event_data::Signal { signal });
     anchor.view(&session)
 }
 
@@ -78,8 +78,7 @@ pub(super) async fn prompt(anchor: &Rc<Anchor>, params: prompt::Params) -> Resul
     if !lifecycle.admits(kind) || (finalization && lifecycle != LifecycleState::Dying) {
         return Err(Refusal::new(RefusalKind::Refused, fenced(&meta, lifecycle, finalization)));
     }
-    let mut data = json!({"bytes": text.len(), "finalization": finalization});
-    name_call(&mut data, &guard);
+    let data = event_data::Prompt { bytes: text.len(), finalization, request_id: guard.request_id.clone() };
     // One name for all of them: a second one is never typed, whoever dies before the first is written down.
     let id = if finalization { FINALIZATION.to_owned() } else { id_of(&guard) };
     type_in(anchor, &meta, Typing { epoch, form: Form::Text, id, text }).await?;
@@ -105,12 +104,6 @@ fn no_longer_than(what: &str, text: &str, limit: usize) -> Result<(), Refusal> {
     }
     let message = format!("{what} of {} bytes; the limit is {limit}", text.len());
     Err(Refusal::new(RefusalKind::TooLarge, message))
-}
-
-fn name_call(data: &mut Value, guard: &Guard) {
-    if let Some(request_id) = &guard.request_id {
-        data["request_id"] = request_id.as_str().into();
-    }
 }
 
 /// The name of a call with a worker; empty where it has none.

@@ -11,7 +11,6 @@ use netsky_disk::lock::Lock;
 use netsky_disk::process::probe;
 use netsky_model::id::AgentId;
 use netsky_model::process::Life as Probed;
-use serde_json::json;
 
 use super::settle::{self, Found};
 use super::state::{Anchor, about};
@@ -20,7 +19,7 @@ use super::{fold, revive, succeed, watch};
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
-use crate::rpc::EventKind;
+use crate::rpc::{EventKind, event_data};
 use crate::session::{Meta, Phase};
 
 /// How long a worker may take to come up that a former anchor started just before it died.
@@ -106,7 +105,7 @@ fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHandle<()>> {
 fn adopted(anchor: &Rc<Anchor>, meta: &Meta) {
     let Some(worker) = meta.worker.clone() else { return };
     let about = about(meta);
-    anchor.observe(EventKind::Adopted, Some(about.clone()), json!({"pid": worker.pid}));
+    anchor.observe(EventKind::Adopted, Some(about.clone()), event_data::Adopted { pid: worker.pid });
     watch::start(anchor, about.clone(), worker, None);
     succeed::lives(anchor, &about);
 }

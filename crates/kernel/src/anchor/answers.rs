@@ -76,8 +76,7 @@ pub(super) async fn once(
             session: Some(session.clone()),
             outcome,
         };
-        let data = serde_json::to_value(answered).unwrap_or_default();
-        if let Err(error) = anchor.commit(EventKind::Answer, None, data) {
+        if let Err(error) = anchor.commit(EventKind::Answer, None, answered) {
             say!("a repeat of {method} {id} will not be known: {error}");
         }
     }

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use netsky_disk::clock;
 use netsky_model::process::ProcessId;
-use serde_json::json;
 
 use super::state::Anchor;
-use crate::rpc::EventKind;
+use crate::rpc::{EventKind, event_data};
 
 /// Rows of arrivals within a second.
 const A_SECOND: u32 = 10;
@@ -48,10 +47,14 @@ impl Anchor {
     pub(super) fn arrived(&self, client: Option<&ProcessId>) {
         let (told, before) = self.arrivals.borrow_mut().one(clock::boot());
         if before > 0 {
-            self.observe(EventKind::Arrived, None, json!({"more": before}));
+            self.observe(EventKind::Arrived, None, event_data::Arrived { pid: None, more: Some(before) });
         }
         if told {
-            self.observe(EventKind::Arrived, None, json!({"pid": client.map(|client| client.pid)}));
+            self.observe(
+                EventKind::Arrived,
+                None,
+                event_data::Arrived { pid: client.map(|client| client.pid), more: None },
+            );
         }
     }
 }

@@ -5,11 +5,10 @@
 
 use netsky_disk::lines;
 use netsky_model::id::AgentId;
-use serde_json::{Value, json};
 
 use super::state::Anchor;
 use crate::journal::About;
-use crate::rpc::EventKind;
+use crate::rpc::{EventKind, event_data};
 use crate::session::{End, Seen, VERSION, WorkerEvent};
 
 /// Folds every row of a session's workers that the journal does not have yet.
@@ -45,19 +44,23 @@ pub(super) fn catch_up(anchor: &Anchor, name: &AgentId) {
 }
 
 fn take(anchor: &Anchor, name: &AgentId, row: WorkerEvent) {
-    let kind = match &row.what {
-        Seen::Started { .. } => EventKind::Started,
-        Seen::KillAsked { .. } => EventKind::KillAsked,
-        Seen::Exited { how: End::FailedToStart { .. }, .. } => EventKind::Failed,
-        Seen::Exited { .. } => EventKind::Exited,
-    };
-    let mut data = json!({"worker": row.worker, "n": row.n, "at": row.ts});
-    let told = serde_json::to_value(&row.what).unwrap_or_default();
-    if let (Value::Object(data), Some(Value::Object(told))) = (&mut data, told.get("data")) {
-        data.extend(told.clone());
+    let WorkerEvent { n, ts: at, worker, lineage, generation, what, .. } = row;
+    let about = Some(About { session: name.clone(), lineage, generation });
+    match what {
+        Seen::Started { program } => {
+            anchor.observe(EventKind::Started, about, event_data::Started { worker, n, at, program });
+        }
+        Seen::KillAsked { grace_ms } => {
+            anchor.observe(EventKind::KillAsked, about, event_data::KillAsked { worker, n, at, grace_ms });
+        }
+        Seen::Exited { how, swept, left, unseen } => {
+            let never_ran = matches!(how, End::FailedToStart { .. });
+            let kind = if never_ran { EventKind::Failed } else { EventKind::Exited };
+            let (worker, n, at) = (Some(worker), Some(n), Some(at));
+            let ended = event_data::Ended { worker, n, at, ..event_data::Ended::by(how) };
+            anchor.observe(kind, about, event_data::Ended { swept: Some(swept), left, unseen, ..ended });
+        }
     }
-    let about = About { session: name.clone(), lineage: row.lineage, generation: row.generation };
-    anchor.observe(kind, Some(about), data);
 }
 
 fn damaged(anchor: &Anchor, name: &AgentId, why: &str) {

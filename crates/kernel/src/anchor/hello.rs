@@ -1,9 +1,8 @@
 //! `kernel/hello`: who serves this root.
 
-use super::dispatch::METHODS;
 use super::state::Anchor;
-use crate::rpc::PROTOCOL;
 use crate::rpc::hello::Answer;
+use crate::rpc::{METHODS, PROTOCOL};
 
 pub(super) fn hello(anchor: &Anchor) -> Answer {
     Answer {
@@ -12,7 +11,7 @@ pub(super) fn hello(anchor: &Anchor) -> Answer {
         epoch: anchor.epoch,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         anchor: anchor.me.clone(),
-        capabilities: METHODS.iter().map(|&method| method.to_owned()).collect(),
+        capabilities: METHODS.iter().map(|method| method.name.to_owned()).collect(),
         stopping: anchor.is_stopping(),
     }
 }

@@ -12,14 +12,13 @@ use netsky_disk::process::{PidFd, Signal, signal};
 use netsky_disk::{clock, fault};
 use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
-use serde_json::json;
 
 use super::state::{Anchor, about, internal, not_found};
 use super::table::Life;
 use crate::journal::About;
 use crate::log::say;
 use crate::rpc::kill::{MAX_GRACE_MS, Params};
-use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView};
+use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView, event_data};
 use crate::session::{End, Keeper, Meta};
 use crate::worker_client::{WorkerClient, WorkerError};
 
@@ -95,10 +94,7 @@ pub(super) fn asked_before(anchor: &Anchor, about: &About) -> bool {
 }
 
 fn wish(anchor: &Anchor, about: &About, guard: &Guard, grace_ms: u32) -> Result<(), Refusal> {
-    let mut data = json!({"grace_ms": grace_ms});
-    if let Some(request_id) = &guard.request_id {
-        data["request_id"] = request_id.as_str().into();
-    }
+    let data = event_data::Kill { grace_ms: Some(grace_ms), request_id: guard.request_id.clone() };
     anchor.commit(EventKind::Kill, Some(about.clone()), data).map_err(internal)?;
     fault::point("anchor.kill.wished").map_err(internal)
 }

@@ -13,8 +13,10 @@ mod act; // what somebody does to a program
 mod adopt; // sessions that were there before this anchor
 mod answers; // `request_id`: said twice is done once
 mod arrivals; // who came to stay
+mod attach; // what a connection follows
 mod dispatch; // from a line to a method
 mod fold; // what workers wrote down while no anchor listened
+mod handlers; // from a method to what does it
 mod hello;
 mod kill;
 mod lineage;

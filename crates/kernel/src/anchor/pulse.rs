@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use netsky_disk::process::{Signal, signal};
 use netsky_model::id::AgentId;
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::fold;
@@ -21,7 +20,7 @@ use super::state::{Anchor, about};
 use super::table::Life;
 use crate::journal::About;
 use crate::log::say;
-use crate::rpc::{EventKind, SessionState};
+use crate::rpc::{EventKind, SessionState, event_data};
 use crate::session::{Heartbeat, Keeper, Meta};
 use crate::worker_client::{WorkerClient, WorkerError};
 
@@ -129,10 +128,10 @@ fn judge(anchor: &Anchor, name: &AgentId) {
     let Some((was_hung, hung, meta, silence)) = seen else { return };
     match (was_hung, hung) {
         (false, true) => {
-            let data = json!({"age_ms": silence.as_millis() as u64});
+            let data = event_data::Hung { age_ms: silence.as_millis() as u64 };
             anchor.observe(EventKind::Hung, Some(about(&meta)), data);
         }
-        (true, false) => anchor.observe(EventKind::Recovered, Some(about(&meta)), json!({})),
+        (true, false) => anchor.observe(EventKind::Recovered, Some(about(&meta)), event_data::Nothing {}),
         (true, true) if meta.spec.keeper != Keeper::Watchdog => end(&meta),
         _ => {}
     }
@@ -189,7 +188,9 @@ mod tests {
         on_stage(async |anchor| {
             let meta = session("agent0", Keeper::Watchdog);
             let name = &meta.spec.name;
-            anchor.observe(EventKind::Spawn, Some(about(&meta)), json!({}));
+            let (runtime, keeper) = (meta.spec.runtime.clone(), meta.spec.keeper);
+            let data = event_data::Spawn { runtime, keeper, request_id: None };
+            anchor.observe(EventKind::Spawn, Some(about(&meta)), data);
             std::fs::write(anchor.layout.events(name), "no row\n").expect("written");
             for (life, told) in [(Life::Gone, 1), (Life::Live, 2)] {
                 anchor.put(meta.clone(), life);

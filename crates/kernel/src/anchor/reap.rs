@@ -3,14 +3,13 @@
 //! Promise: only what is gone is reaped, so its lineage and generation stay in its meta: a later start goes on counting.
 
 use netsky_model::id::AgentId;
-use serde_json::json;
 
 use super::state::{Anchor, about, internal};
 use super::table::Life;
 use super::{revive, settle};
 use crate::journal::About;
 use crate::rpc::reap::Answer;
-use crate::rpc::{EventKind, Refusal};
+use crate::rpc::{EventKind, Refusal, event_data};
 use crate::session::{Phase, PhaseEvent};
 
 pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
@@ -53,6 +52,6 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
         entry.meta = meta;
         entry.asking = false;
     });
-    anchor.observe(EventKind::Reaped, Some(about.clone()), json!({}));
+    anchor.observe(EventKind::Reaped, Some(about.clone()), event_data::Reaped { acknowledged_by: None });
     Ok(true)
 }

@@ -10,10 +10,7 @@ use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::rpc::{Event, EventKind, Refusal};
-
-/// How many answers are remembered: a caller repeats within seconds, not thousands of calls later.
-const ANSWERS: usize = 1_024;
+use crate::rpc::{ANSWERS, Event, EventKind, Refusal};
 
 /// What the rows so far say.
 #[derive(Debug, Default)]

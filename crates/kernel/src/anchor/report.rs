@@ -5,15 +5,14 @@
 
 use std::rc::Rc;
 
-use serde_json::json;
-
 use super::answers;
 use super::state::{Anchor, about, internal, not_found};
 use super::succeed;
 use super::table::Life;
 use crate::drain::{DrainError, Misfit, Report, Taken};
+use crate::journal::About;
 use crate::rpc::report::{Answer, Params};
-use crate::rpc::{EventKind, Refusal, RefusalKind};
+use crate::rpc::{EventKind, Refusal, RefusalKind, event_data};
 
 pub(super) fn report(anchor: &Rc<Anchor>, params: &Params) -> Result<Answer, Refusal> {
     let Params { session, report, guard } = params;
@@ -47,23 +46,18 @@ pub(super) fn report(anchor: &Rc<Anchor>, params: &Params) -> Result<Answer, Ref
     if taken == Taken::Before {
         return Ok(Answer { progress, unsnapped: None });
     }
-    if let Some((kind, data)) = row(report, progress.turn) {
-        anchor.observe(kind, Some(about(&meta)), data);
-    }
+    row(anchor, about(&meta), report, progress.turn);
     if before.lifecycle != progress.lifecycle {
-        let data =
-            json!({"from": before.lifecycle, "to": progress.lifecycle, "context_pct": progress.context_pct});
+        let (from, to) = (before.lifecycle, progress.lifecycle);
+        let data = event_data::Lifecycle { from, to, context_pct: progress.context_pct };
         anchor.observe(EventKind::Lifecycle, Some(about(&meta)), data);
     }
     succeed::told(anchor, &about(&meta), report, &before, &progress);
     let unsnapped = match taken {
         Taken::Whole | Taken::Before => None,
         Taken::Unsnapped(why) => {
-            anchor.observe(
-                EventKind::Unsnapped,
-                Some(about(&meta)),
-                json!({"turn": progress.turn, "why": why}),
-            );
+            let data = event_data::Unsnapped { turn: progress.turn, why: why.clone() };
+            anchor.observe(EventKind::Unsnapped, Some(about(&meta)), data);
             Some(why)
         }
     };
@@ -71,21 +65,26 @@ pub(super) fn report(anchor: &Rc<Anchor>, params: &Params) -> Result<Answer, Ref
 }
 
 /// What the journal says of a report: that it came, not what was in it.
-fn row(report: &Report, turn: u64) -> Option<(EventKind, serde_json::Value)> {
-    match report {
-        Report::Turn(said) => Some((
-            EventKind::Turn,
-            json!({"turn": turn, "messages": said.messages.len(), "usage": said.usage}),
-        )),
-        Report::Intent { id, tool, .. } => Some((EventKind::Intent, json!({"id": id, "tool": tool}))),
-        Report::Result { id, failed, .. } => Some((EventKind::Result, json!({"id": id, "failed": failed}))),
+fn row(anchor: &Anchor, about: About, report: &Report, turn: u64) {
+    let about = Some(about);
+    match report.clone() {
+        Report::Turn(said) => {
+            let data = event_data::Turn { turn, messages: said.messages.len(), usage: said.usage };
+            anchor.observe(EventKind::Turn, about, data);
+        }
+        Report::Intent { id, tool, .. } => {
+            anchor.observe(EventKind::Intent, about, event_data::Intent { id, tool });
+        }
+        Report::Result { id, failed, .. } => {
+            anchor.observe(EventKind::Result, about, event_data::ToolResult { id, failed });
+        }
         Report::SessionId { session_id, .. } => {
-            Some((EventKind::SessionId, json!({"session_id": session_id})))
+            anchor.observe(EventKind::SessionId, about, event_data::SessionId { session_id });
         }
         // They come by the second and say nothing about the past, or are told as a lifecycle.
-        Report::Begun | Report::Context { .. } | Report::Finalization | Report::Phase { .. } => None,
+        Report::Begun | Report::Context { .. } | Report::Finalization | Report::Phase { .. } => {}
         // Told where their effect is.
-        Report::Handoff { .. } | Report::Acknowledge => None,
+        Report::Handoff { .. } | Report::Acknowledge => {}
     }
 }
 

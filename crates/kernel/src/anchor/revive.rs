@@ -11,8 +11,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::settle::Found;
 use super::state::Anchor;
 use super::table::{Entry, Life};
@@ -20,7 +18,7 @@ use super::{reap, spawn, succeed};
 use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
-use crate::rpc::EventKind;
+use crate::rpc::{EventKind, event_data};
 use crate::session::{Keeper, Phase};
 use crate::settings::RevivalPolicy;
 
@@ -75,7 +73,7 @@ fn ask(anchor: &Anchor, about: &About, why: Option<String>) {
     let asked = anchor.entry(&about.session, |entry| std::mem::replace(&mut entry.asking, true));
     // A successor finds it again and asks again; nobody starts it meanwhile.
     if asked == Some(false) {
-        anchor.observe(EventKind::Asking, Some(about.clone()), json!({"why": why}));
+        anchor.observe(EventKind::Asking, Some(about.clone()), event_data::Asking { why });
     }
 }
 
@@ -98,9 +96,13 @@ fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
     let Some((keeper, attempt)) = attempt else { return };
     let pause = pause(keeper, attempt);
     if keeper == Keeper::Policy && attempt == INTENSITY {
-        anchor.observe(EventKind::Crashloop, Some(about.clone()), json!({"revivals": attempt}));
+        anchor.observe(
+            EventKind::Crashloop,
+            Some(about.clone()),
+            event_data::Crashloop { revivals: attempt },
+        );
     }
-    let data = json!({"after_ms": pause.as_millis() as u64, "attempt": attempt});
+    let data = event_data::Revive { after_ms: pause.as_millis() as u64, attempt };
     anchor.observe(EventKind::Revive, Some(about.clone()), data);
     let (anchor, about) = (Rc::clone(anchor), about.clone());
     tokio::task::spawn_local(async move {

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use netsky_disk::identity::FileId;
 use netsky_disk::process;
-use netsky_model::process::ProcessId;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -19,17 +18,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
 use super::AnchorError;
-use super::dispatch;
+use super::dispatch::{self, Call};
 use super::state::{Anchor, internal};
-use super::subscribe::Subscription;
 use crate::log::say;
-use crate::rpc::{MAX_LINE, Method, Refusal, RefusalKind, Reply, shutdown, subscribe, whoami};
+use crate::rpc::{MAX_CLIENTS, MAX_LINE, Method, Refusal, RefusalKind, Reply, UNREAD, shutdown};
 use crate::socket;
 
-/// Connections at once: every session's driver, every tick and a few people, many times over.
-const CONNECTIONS: u32 = 256;
-/// How long a client may leave an answer unread. A subscriber may take any time: its rows wait in the journal.
-const UNREAD: Duration = Duration::from_secs(30);
 /// Pause after a connection could not be accepted, most likely for want of descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
@@ -128,15 +122,15 @@ fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
         }
         Err(error) => Some(internal(error)),
     };
-    let full = open.get() >= CONNECTIONS;
+    let full = open.get() >= MAX_CLIENTS;
     let refusal = refusal.or_else(|| {
-        full.then(|| Refusal::new(RefusalKind::Busy, format!("{CONNECTIONS} clients are connected already")))
+        full.then(|| Refusal::new(RefusalKind::Busy, format!("{MAX_CLIENTS} clients are connected already")))
     });
     let (anchor, open) = (Rc::clone(anchor), Rc::clone(open));
     open.set(open.get() + 1);
     tokio::task::spawn_local(async move {
         let (input, output) = stream.into_split();
-        let mut connection = Connection { anchor, output, caller, subscription: None };
+        let mut connection = Connection { call: Call { anchor, caller, seat: Rc::default() }, output };
         let ended = match refusal {
             Some(refusal) => connection.reply(Value::Null, Err(refusal)).await,
             None => connection.serve(Lines::new(input)).await,
@@ -151,23 +145,19 @@ fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
 struct Closed;
 
 struct Connection {
-    anchor: Rc<Anchor>,
+    call: Call,
     output: OwnedWriteHalf,
-    /// Who connected; none where the system does not say.
-    caller: Option<ProcessId>,
-    subscription: Option<Subscription>,
 }
 
 impl Connection {
     async fn serve(&mut self, mut lines: Lines) -> Result<(), Closed> {
-        let mut changes = self.anchor.changes();
+        let mut changes = self.call.anchor.changes();
         loop {
             changes.borrow_and_update();
-            if let Some(subscription) = &mut self.subscription {
-                while let Some(rows) = subscription.due(&self.anchor) {
-                    self.output.write_all(&rows).await.map_err(|_| Closed)?;
-                }
+            while let Some(rows) = self.due() {
+                self.output.write_all(&rows).await.map_err(|_| Closed)?;
             }
+            let follows = self.call.seat.borrow().is_some();
             tokio::select! {
                 line = lines.next() => match line {
                     Input::Line(line) => self.line(&line).await?,
@@ -179,9 +169,14 @@ impl Connection {
                     Input::End => return Ok(()),
                 },
                 // The sender is the anchor's own.
-                _ = changes.changed(), if self.subscription.is_some() => {}
+                _ = changes.changed(), if follows => {}
             }
         }
+    }
+
+    /// Lines for a client that follows, as many as are handed out at once.
+    fn due(&self) -> Option<Vec<u8>> {
+        self.call.seat.borrow_mut().as_mut()?.due(&self.call.anchor)
     }
 
     async fn line(&mut self, line: &[u8]) -> Result<(), Closed> {
@@ -193,42 +188,20 @@ impl Connection {
             Err(refusal) => return self.reply(Value::Null, Err(refusal)).await,
         };
         let (id, method) = (request.id.clone(), request.method.clone());
-        if method == subscribe::Subscribe::NAME {
-            let outcome = self.subscribe(request.params);
-            return self.reply(id, outcome).await;
-        }
-        if method == whoami::Whoami::NAME {
-            let outcome = dispatch::params_of::<whoami::Whoami>(request.params).and_then(|_| {
-                dispatch::result_of::<whoami::Whoami>(&super::whoami::whoami(
-                    &self.anchor,
-                    self.caller.as_ref(),
-                ))
-            });
-            return self.reply(id, outcome).await;
-        }
         // On a task of its own: it is finished even if this connection is not.
-        let anchor = Rc::clone(&self.anchor);
-        let working = tokio::task::spawn_local(async move { dispatch::answer(&anchor, request).await });
+        let call = self.call.clone();
+        let working = tokio::task::spawn_local(async move { dispatch::answer(&call, request).await });
         let outcome = working.await.unwrap_or_else(|error| Err(internal(error)));
         let stop = method == shutdown::Shutdown::NAME && outcome.is_ok();
         let replied = self.reply(id, outcome).await;
         if stop {
-            self.anchor.stop();
+            self.call.anchor.stop();
         }
         replied
     }
 
-    fn subscribe(&mut self, params: Value) -> Result<Value, Refusal> {
-        let params = dispatch::params_of::<subscribe::Subscribe>(params)?;
-        // Its row first: who follows from now on does not meet itself.
-        self.anchor.arrived(self.caller.as_ref());
-        let head = self.anchor.journal(|journal| journal.head());
-        self.subscription = Some(Subscription::new(params, head));
-        dispatch::result_of::<subscribe::Subscribe>(&subscribe::Answer { head })
-    }
-
     async fn reply(&mut self, id: Value, outcome: Result<Value, Refusal>) -> Result<(), Closed> {
-        let bytes = line_of(id, self.anchor.epoch, outcome).ok_or(Closed)?;
+        let bytes = line_of(id, self.call.anchor.epoch, outcome).ok_or(Closed)?;
         match tokio::time::timeout(UNREAD, self.output.write_all(&bytes)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(Closed),

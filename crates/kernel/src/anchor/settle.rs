@@ -14,7 +14,6 @@ use netsky_disk::lock::Lock;
 use netsky_disk::sweep::{Swept, sweep_marked};
 use netsky_disk::{clock, fault};
 use netsky_model::id::AgentId;
-use serde_json::json;
 
 use super::revive;
 use super::state::Anchor;
@@ -23,7 +22,7 @@ use super::{adopt, fold};
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
-use crate::rpc::EventKind;
+use crate::rpc::{EventKind, event_data};
 use crate::session::{ENV_MARK, ENV_SESSION, End, Meta, Phase, PhaseEvent, mark};
 
 /// How long a sweep looks for processes that will not end before it names them.
@@ -106,7 +105,7 @@ fn ended_by_worker(anchor: &Anchor, about: &About, meta: Meta) {
             End::FailedToStart { .. } => EventKind::Failed,
             End::Orphaned => EventKind::Orphaned,
         };
-        anchor.observe(kind, Some(about.clone()), json!({"how": how}));
+        anchor.observe(kind, Some(about.clone()), event_data::Ended::by(how));
     }
 }
 
@@ -132,11 +131,7 @@ async fn ended_without_worker(
         write_end(anchor, about, meta, how.clone(), held);
     }
     let _ = fault::point("anchor.settle.written");
-    let mut data = json!({"how": how, "swept": swept.killed, "left": swept.left});
-    if let Some(why) = unseen {
-        data["unseen"] = why.into();
-    }
-    anchor.observe(kind, Some(about.clone()), data);
+    anchor.observe(kind, Some(about.clone()), event_data::Ended::swept(Some(how), swept, unseen));
 }
 
 /// Whether the end of that generation is in the journal.

@@ -8,7 +8,7 @@ use super::table::Life;
 use crate::log::say;
 use crate::rpc::kill::DEFAULT_GRACE_MS;
 use crate::rpc::shutdown::{Answer, Params};
-use crate::rpc::{EventKind, Guard};
+use crate::rpc::{EventKind, Guard, event_data};
 use crate::session::{Keeper, Phase};
 
 /// Ends what is to be ended; the caller stops the anchor once the answer is on its way.
@@ -44,7 +44,8 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
             }
         }
     }
-    let data = serde_json::json!({"all": params.all, "ended": answer.ended, "left": answer.left});
+    let Answer { ended, left } = answer.clone();
+    let data = event_data::AnchorStopped { all: params.all, ended, left };
     anchor.observe(EventKind::AnchorStopped, None, data);
     anchor.journal(|journal| journal.keep_head(false));
     answer
@@ -64,7 +65,8 @@ fn stay_down(anchor: &Anchor) {
             comes_back.then(|| about(&entry.meta))
         });
         let Some(about) = kept.flatten().filter(|about| !kill::asked_before(anchor, about)) else { continue };
-        if let Err(error) = anchor.commit(EventKind::Kill, Some(about), serde_json::json!({})) {
+        let data = event_data::Kill { grace_ms: None, request_id: None };
+        if let Err(error) = anchor.commit(EventKind::Kill, Some(about), data) {
             say!("{name} may come back: {error}");
         }
     }

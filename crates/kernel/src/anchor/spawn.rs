@@ -13,7 +13,6 @@ use std::time::Duration;
 use netsky_disk::fault;
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
-use serde_json::json;
 
 use super::settle::{self, sweep_lineage};
 use super::state::{Anchor, about, internal};
@@ -24,7 +23,7 @@ use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
 use crate::rpc::spawn::{MAX_LABELS, MAX_SPEC, Params};
-use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView};
+use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView, event_data};
 use crate::session::{End, Meta, Phase, ReadyLine, Spec};
 use crate::start;
 
@@ -168,10 +167,11 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<Me
         let message = format!("the description of {name} would take {bytes} bytes");
         return Err(Refusal::new(RefusalKind::TooLarge, message));
     }
-    let mut data = json!({"runtime": meta.spec.runtime, "keeper": meta.spec.keeper});
-    if let Some(request_id) = &guard.request_id {
-        data["request_id"] = request_id.as_str().into();
-    }
+    let data = event_data::Spawn {
+        runtime: meta.spec.runtime.clone(),
+        keeper: meta.spec.keeper,
+        request_id: guard.request_id.clone(),
+    };
     anchor.commit(EventKind::Spawn, Some(about(&meta)), data).map_err(internal)?;
     fault::point("anchor.spawn.journalled").map_err(internal)?;
     anchor.write_meta(&meta).map_err(internal)?;
@@ -312,10 +312,8 @@ async fn failed(
         anchor.entry(&about.session, |entry| entry.meta = meta);
     }
     if !settle::row_is_there(anchor, about) {
-        let mut data = json!({"why": why, "swept": swept.killed, "left": swept.left});
-        if let Some(why) = unseen {
-            data["unseen"] = why.into();
-        }
+        let data =
+            event_data::Ended { why: Some(why.clone()), ..event_data::Ended::swept(None, swept, unseen) };
         anchor.observe(EventKind::Failed, Some(about.clone()), data);
     }
     anchor.set_life(about, Life::Gone);

@@ -14,7 +14,8 @@ use netsky_disk::lock::Lock;
 use netsky_disk::state;
 use netsky_model::id::{AgentId, LineageId};
 use netsky_model::process::ProcessId;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
@@ -24,10 +25,11 @@ use super::recall::Recall;
 use super::root::Claim;
 use super::table::{Entry, Life};
 use crate::drain::{Drain, DrainError};
+use crate::heads::Findings;
 use crate::journal::{About, Chain, Draft, Journal, JournalError};
 use crate::log::say;
 use crate::meta_file;
-use crate::rpc::{EventKind, Refusal, RefusalKind, SessionView};
+use crate::rpc::{EventKind, Refusal, RefusalKind, SessionView, event_data};
 use crate::session::Meta;
 use crate::settings::{self, Settings};
 
@@ -119,12 +121,17 @@ impl Anchor {
 
     /// The first rows of this anchor.
     pub(super) fn log_started(&self) {
-        let data = json!({"anchor_id": self.id, "version": env!("CARGO_PKG_VERSION"), "pid": self.me.pid});
+        let data = event_data::AnchorStarted {
+            anchor_id: self.id.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: self.me.pid,
+        };
         self.observe(EventKind::AnchorStarted, None, data);
         let heads = &self.chain.heads;
         if heads.is_damage() {
-            let data = json!({"file": "journal.jsonl", "why": "it is not what its heads say", "cut": heads.cut,
-                "rewritten": heads.rewritten, "unread": heads.unread});
+            let Findings { cut, rewritten, unread, .. } = heads.clone();
+            let damaged = event_data::Damaged::of("journal.jsonl", "it is not what its heads say");
+            let data = event_data::Damaged { cut, rewritten, unread, ..damaged };
             self.observe(EventKind::Damaged, None, data);
         }
         if !self.chain.broken.is_empty() {
@@ -133,11 +140,9 @@ impl Anchor {
                 self.chain.broken.len(),
                 self.chain.rows
             );
-            self.observe(
-                EventKind::Damaged,
-                None,
-                json!({"file": "journal.jsonl", "why": why, "lines": self.chain.broken}),
-            );
+            let lines = self.chain.broken.clone();
+            let data = event_data::Damaged { lines, ..event_data::Damaged::of("journal.jsonl", why) };
+            self.observe(EventKind::Damaged, None, data);
         }
     }
 
@@ -146,8 +151,9 @@ impl Anchor {
         &self,
         kind: EventKind,
         about: Option<About>,
-        data: Value,
+        data: impl Serialize,
     ) -> Result<(), JournalError> {
+        let data = held_to(kind, data);
         let written = {
             let state = &mut *self.state.borrow_mut();
             let written = state.journal.commit(Draft { kind, about, data });
@@ -160,7 +166,8 @@ impl Anchor {
     }
 
     /// Writes a row about something that has happened; without room for it, it is written later.
-    pub(super) fn observe(&self, kind: EventKind, about: Option<About>, data: Value) {
+    pub(super) fn observe(&self, kind: EventKind, about: Option<About>, data: impl Serialize) {
+        let data = held_to(kind, data);
         {
             let state = &mut *self.state.borrow_mut();
             state.journal.observe(Draft { kind, about, data });
@@ -173,7 +180,7 @@ impl Anchor {
     /// Reports a file of the root that does not read, once: it may be looked at again and again.
     pub(super) fn damaged(&self, file: String, why: &str) {
         if self.damaged.borrow_mut().insert(file.clone()) {
-            self.observe(EventKind::Damaged, None, json!({"file": file, "why": why}));
+            self.observe(EventKind::Damaged, None, event_data::Damaged::of(file, why));
         }
     }
 
@@ -330,6 +337,13 @@ impl State {
     }
 }
 
+/// What a row holds; but for a release an anchor stops at one that is not what the reference says of its kind.
+fn held_to(kind: EventKind, data: impl Serialize) -> Value {
+    let data = serde_json::to_value(data).unwrap_or_default();
+    debug_assert!(kind.fits(&data), "a row of {} says {data}", kind.word());
+    data
+}
+
 pub(super) fn about(meta: &Meta) -> About {
     About { session: meta.spec.name.clone(), lineage: meta.lineage.clone(), generation: meta.generation }
 }
@@ -340,4 +354,17 @@ pub(super) fn not_found(name: &AgentId) -> Refusal {
 
 pub(super) fn internal(error: impl std::fmt::Display) -> Refusal {
     Refusal::new(RefusalKind::Internal, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anchor::stage::on_stage;
+    use crate::rpc::event_data::Nothing;
+
+    #[test]
+    #[should_panic(expected = "a row of hung says {}")]
+    fn a_row_that_is_not_what_the_reference_says_of_its_kind_is_not_written_here() {
+        on_stage(async |anchor| anchor.observe(EventKind::Hung, None, Nothing {}));
+    }
 }

@@ -2,14 +2,13 @@
 //!
 //! Promise: a subscriber has a place in the journal, not a queue: it costs nothing while it does not read. One that falls
 //! more than [`LAG`](crate::rpc::subscribe::LAG) rows behind gets one `gap {from, to}` and goes on with what is at hand; it
-//! reads the rest by `since`. A replay asked for by `since` has no gap, however long it is.
-
-use serde_json::json;
+//! reads the rest by `since`. A replay asked for by `since` has no gap, however long it is, but for rows that are not there
+//! any more. No row comes twice, and none is passed over without a gap that names it.
 
 use super::state::Anchor;
 use crate::log::say;
 use crate::rpc::subscribe::Params;
-use crate::rpc::{Event, EventKind, Notification};
+use crate::rpc::{Event, EventKind, Notification, event_data};
 
 /// A subscriber's place.
 pub(super) struct Subscription {
@@ -45,17 +44,26 @@ impl Subscription {
                 Vec::new()
             }
         };
-        let Some(last) = rows.last() else {
+        if rows.is_empty() {
             // Rows that cannot be read are a gap like any other.
             let from = std::mem::replace(&mut self.at, head) + 1;
             return Some(line(&gap(anchor, from, head)));
-        };
-        self.at = last.seq;
-        let wanted = rows.iter().filter(|event| match &self.params.session {
-            Some(session) => event.session.as_ref() == Some(session),
-            None => true,
-        });
-        Some(wanted.flat_map(|event| line(event)).collect())
+        }
+        Some(rows.iter().flat_map(|event| self.push(anchor, event)).collect())
+    }
+
+    /// The lines of one row: itself, and before it the gap that is between it and the last one.
+    fn push(&mut self, anchor: &Anchor, event: &Event) -> Vec<u8> {
+        // A row out of its order is nobody's next one.
+        if event.seq <= self.at {
+            return Vec::new();
+        }
+        let from = std::mem::replace(&mut self.at, event.seq) + 1;
+        let mut lines = if event.seq > from { line(&gap(anchor, from, event.seq - 1)) } else { Vec::new() };
+        if self.params.session.as_ref().is_none_or(|session| event.session.as_ref() == Some(session)) {
+            lines.extend(line(event));
+        }
+        lines
     }
 }
 
@@ -68,7 +76,7 @@ fn gap(anchor: &Anchor, from: u64, to: u64) -> Event {
         session: None,
         lineage: None,
         generation: None,
-        data: json!({"from": from, "to": to}),
+        data: serde_json::to_value(event_data::Gap { from, to }).unwrap_or_default(),
     }
 }
 
@@ -82,7 +90,7 @@ fn line(event: &Event) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::journal::Draft;
@@ -133,5 +141,21 @@ mod tests {
         let taken = take(&anchor, &mut replay);
         assert!(taken.iter().all(|(kind, _)| kind == "adopted"), "a replay has no gap");
         assert_eq!(taken.len(), LAG + 10);
+    }
+
+    #[test]
+    fn a_row_that_is_gone_is_a_gap_also_in_a_replay_and_none_comes_twice() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let claim = crate::anchor::root::claim(&folder.path().join("root")).expect("a fresh root");
+        let anchor = Anchor::new(claim);
+        write(&anchor, 6);
+        let rows = anchor.journal(|journal| journal.after(0)).expect("reads");
+        let mut replay = Subscription::new(Params { since: Some(0), session: None }, 6);
+        let mut pushed = |n: usize| String::from_utf8(replay.push(&anchor, &rows[n - 1])).expect("text");
+        assert_eq!(pushed(1).lines().count(), 1);
+        let told = pushed(4);
+        assert!(told.contains(r#"{"from":2,"to":3}"#) && told.lines().count() == 2, "{told}");
+        assert_eq!((pushed(4), pushed(2)), (String::new(), String::new()));
+        assert_eq!(pushed(5).lines().count(), 1);
     }
 }

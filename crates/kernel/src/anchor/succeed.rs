@@ -13,7 +13,6 @@ use std::time::Duration;
 use netsky_disk::fault;
 use netsky_model::id::Generation;
 use netsky_model::lifecycle::LifecycleState;
-use serde_json::json;
 
 use super::state::Anchor;
 use super::table::{Entry, Life};
@@ -22,6 +21,7 @@ use crate::drain::{Drain, HandoffView, Progress, Report};
 use crate::journal::About;
 use crate::log::say;
 use crate::rpc::EventKind;
+use crate::rpc::event_data::{self, HandoffStep};
 use crate::rpc::kill::DEFAULT_GRACE_MS;
 use crate::session::Keeper;
 
@@ -30,19 +30,23 @@ const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(10 * 60);
 
 /// What a report means for the handoff of its lineage.
 pub(super) fn told(anchor: &Rc<Anchor>, about: &About, report: &Report, before: &Progress, now: &Progress) {
-    let is = |of: &HandoffView, is: &str| {
-        let data = json!({"of": of.generation, "is": is});
+    let is = |of: &HandoffView, is: HandoffStep| {
+        let data = event_data::Handoff { of: of.generation, is };
         anchor.observe(EventKind::Handoff, Some(about.clone()), data);
     };
     match (report, &before.handoff, &now.handoff) {
-        (Report::Handoff { .. }, _, Some(view)) => is(view, "written"),
+        (Report::Handoff { .. }, _, Some(view)) => is(view, HandoffStep::Written),
         (Report::Acknowledge, Some(view), None) => {
-            is(view, "acknowledged");
+            is(view, HandoffStep::Acknowledged);
             let former = About { generation: view.generation, ..about.clone() };
-            anchor.observe(EventKind::Reaped, Some(former), json!({"acknowledged_by": about.generation}));
+            anchor.observe(
+                EventKind::Reaped,
+                Some(former),
+                event_data::Reaped { acknowledged_by: Some(about.generation) },
+            );
         }
         (_, former, Some(view)) if former.as_ref().map(|of| of.generation) != Some(view.generation) => {
-            is(view, "prepared");
+            is(view, HandoffStep::Prepared);
         }
         _ => {}
     }
@@ -77,7 +81,9 @@ fn begin(anchor: &Rc<Anchor>, about: &About) {
         return;
     }
     let told = anchor.recall(|recall| recall.session(&about.session).is_some_and(|known| known.succeeded));
-    if !told && let Err(error) = anchor.commit(EventKind::Succeed, Some(about.clone()), json!({})) {
+    if !told
+        && let Err(error) = anchor.commit(EventKind::Succeed, Some(about.clone()), event_data::Nothing {})
+    {
         return say!("{} keeps its dead context: {error}", about.session);
     }
     // The end of a context is no crash: nothing is waited out.
@@ -114,7 +120,7 @@ pub(super) fn lives(anchor: &Rc<Anchor>, about: &About) {
         tokio::time::sleep(ACKNOWLEDGED_WITHIN).await;
         let same = |entry: &mut Entry| entry.life == Life::Live && entry.meta.generation == about.generation;
         if anchor.entry(&about.session, same) == Some(true) && waiting(&anchor, &about) == Some(of) {
-            let data = json!({"of": of, "is": "unacknowledged"});
+            let data = event_data::Handoff { of, is: HandoffStep::Unacknowledged };
             anchor.observe(EventKind::Handoff, Some(about), data);
         }
     });

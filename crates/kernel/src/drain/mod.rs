@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::Timestamp;
 use netsky_model::id::Generation;
 use netsky_model::lifecycle::{ContextPct, LifecycleState};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -55,7 +56,7 @@ pub(crate) struct Row {
 }
 
 /// A tool call without a result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Intent {
     /// Which tool.
     pub tool: String,
@@ -69,7 +70,7 @@ pub struct Intent {
 }
 
 /// The messages so far; themselves they are in the turns log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Messages {
     /// How many.
     pub count: u64,
@@ -130,7 +131,7 @@ pub struct State {
 }
 
 /// What a session says about itself, as clients see it beside what the kernel knows.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     /// Turns of the lineage that are over.
     #[serde(default)]
@@ -156,7 +157,7 @@ pub struct Progress {
 }
 
 /// A handoff, without what is in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HandoffView {
     /// Whose it is.
     pub generation: Generation,

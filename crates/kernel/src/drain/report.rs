@@ -1,11 +1,12 @@
 //! What a session can say about itself.
 
 use netsky_model::lifecycle::ContextPct;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A JSON value as its provider wrote it, byte for byte.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct JsonText(pub(super) String);
 
@@ -32,7 +33,7 @@ impl JsonText {
 }
 
 /// Tokens and money; sums over a lineage in a snapshot, one turn's share in a report.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// Tokens read.
     #[serde(default)]
@@ -68,7 +69,7 @@ impl Usage {
 }
 
 /// Which model answers, and how it is asked.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Model {
     /// Whose.
     #[serde(default)]
@@ -85,7 +86,7 @@ pub struct Model {
 }
 
 /// What the program's loop may do; opaque here.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoopConfig {
     /// Its tools.
     #[serde(default)]
@@ -99,7 +100,7 @@ pub struct LoopConfig {
 }
 
 /// A turn that is over.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Turn {
     /// Its number, where the program counts; else it is the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +120,7 @@ pub struct Turn {
 }
 
 /// One thing that a session says about itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
     /// A turn is over: the boundary at which a lineage can be brought back.

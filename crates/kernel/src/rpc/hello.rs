@@ -1,6 +1,7 @@
 //! `kernel/hello`: who serves this root.
 
 use netsky_model::process::ProcessId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Who serves this root.
@@ -8,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub struct Hello;
 
 /// Nothing is asked.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Params {}
 
 /// The anchor.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// Version of the protocol.
     pub protocol: u64,
@@ -29,10 +30,4 @@ pub struct Answer {
     /// Whether it is stopping: it starts nothing any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopping: bool,
-}
-
-impl super::Method for Hello {
-    const NAME: &'static str = "kernel/hello";
-    type Params = Params;
-    type Answer = Answer;
 }

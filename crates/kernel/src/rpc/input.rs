@@ -1,9 +1,10 @@
 //! `session/input`: bytes for a program, as they are.
 
 use netsky_model::id::AgentId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Guard, SessionView};
+use super::Guard;
 
 /// Type into a session.
 #[derive(Debug)]
@@ -13,7 +14,7 @@ pub struct Input;
 pub const MAX_TEXT: usize = 128 * 1024;
 
 /// Which, and what.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// Its name.
     pub session: AgentId,
@@ -25,10 +26,4 @@ pub struct Params {
     /// `if_generation` and `request_id`.
     #[serde(flatten)]
     pub guard: Guard,
-}
-
-impl super::Method for Input {
-    const NAME: &'static str = "session/input";
-    type Params = Params;
-    type Answer = SessionView;
 }

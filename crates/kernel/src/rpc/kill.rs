@@ -1,9 +1,10 @@
 //! `session/kill`: end a session's whole tree.
 
 use netsky_model::id::AgentId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Guard, SessionView};
+use super::Guard;
 
 /// End a session's whole tree; one that its anchor keeps stays down.
 #[derive(Debug)]
@@ -15,7 +16,7 @@ pub const DEFAULT_GRACE_MS: u32 = 5_000;
 pub const MAX_GRACE_MS: u32 = 600_000;
 
 /// Which, and how patiently.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// Its name.
     pub session: AgentId,
@@ -29,10 +30,4 @@ pub struct Params {
 
 fn default_grace_ms() -> u32 {
     DEFAULT_GRACE_MS
-}
-
-impl super::Method for Kill {
-    const NAME: &'static str = "session/kill";
-    type Params = Params;
-    type Answer = SessionView;
 }

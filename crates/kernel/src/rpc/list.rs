@@ -1,5 +1,6 @@
 //! `session/list`: every session the root knows, also what was put aside.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::SessionView;
@@ -9,18 +10,12 @@ use super::SessionView;
 pub struct List;
 
 /// Nothing is asked.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Params {}
 
 /// Sessions, by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// All of them.
     pub sessions: Vec<SessionView>,
-}
-
-impl super::Method for List {
-    const NAME: &'static str = "session/list";
-    type Params = Params;
-    type Answer = Answer;
 }

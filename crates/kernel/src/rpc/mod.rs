@@ -1,22 +1,28 @@
 //! The wire between a client and the anchor: JSON-RPC 2.0, one object a line, at most 1 MiB.
 //!
-//! One method, one file: its name, parameters and result. The anchor's handler of the same name is in `anchor/`,
+//! One list, `methods`, names every method with its parameters and its result; the anchor dispatches by it and the
+//! reference is made of it. One method, one file for these two; the anchor's handler of the same name is in `anchor/`,
 //! the caller's side is a method of the same name on [`Client`](crate::client::Client).
 //!
 //! Promise: every reply carries the anchor's `epoch`; every error has a stable `code` and `data.kind`; an unknown field is
 //! ignored. Left to others: the socket (`anchor/serve`, `client`), what a method does (`anchor/`).
 
-pub mod event;
+pub mod attach;
+pub mod detach;
+mod event;
+pub mod event_data;
 pub mod hello;
 pub mod input;
 pub mod kill;
 pub mod lineage;
 pub mod list;
+mod methods;
 pub mod prompt;
 pub mod ps;
 pub mod reap;
 pub mod report;
 pub mod resize;
+pub mod schema;
 pub mod show;
 pub mod shutdown;
 pub mod signal;
@@ -26,9 +32,14 @@ mod view;
 pub mod whoami;
 
 pub use event::{Event, EventKind};
+pub(crate) use methods::with_methods;
+pub use methods::{Described, Effect, METHODS};
 pub use view::{HeartbeatView, SessionState, SessionView};
 
+use std::time::Duration;
+
 use netsky_model::id::Generation;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -36,6 +47,12 @@ use serde_json::Value;
 pub const PROTOCOL: u64 = 1;
 /// Most bytes in one line, either way; a longer one is answered with `too-large` and the connection is closed.
 pub const MAX_LINE: usize = 1 << 20;
+/// Clients at once: every session's driver, every tick and a few people, many times over.
+pub const MAX_CLIENTS: u32 = 256;
+/// How long a client may leave an answer unread. A subscriber may take any time: its rows wait in the journal.
+pub const UNREAD: Duration = Duration::from_secs(30);
+/// How many answers are remembered by their `request_id`: a caller repeats within seconds, not thousands of calls later.
+pub const ANSWERS: usize = 1_024;
 /// Longest `request_id`.
 pub const MAX_REQUEST_ID: usize = 128;
 
@@ -43,14 +60,16 @@ pub const MAX_REQUEST_ID: usize = 128;
 pub trait Method {
     /// The name on the wire.
     const NAME: &'static str;
+    /// Whether it changes anything.
+    const EFFECT: Effect;
     /// What is asked.
-    type Params: Serialize + for<'de> Deserialize<'de>;
+    type Params: Serialize + for<'de> Deserialize<'de> + JsonSchema;
     /// What is answered.
-    type Answer: Serialize + for<'de> Deserialize<'de>;
+    type Answer: Serialize + for<'de> Deserialize<'de> + JsonSchema;
 }
 
 /// What every mutating call may carry.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Guard {
     /// The generation the caller believes to be the newest (0: no such session yet); stale is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,30 +99,39 @@ impl Guard {
 }
 
 /// A line from a client.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Request {
+    /// Always `2.0`.
     pub(crate) jsonrpc: String,
+    /// The caller's own: a number or a text. The answer has it again.
     pub(crate) id: Value,
+    /// One of those below.
     pub(crate) method: String,
+    /// What the method takes; nothing at all is the empty object.
     #[serde(default)]
     pub(crate) params: Value,
 }
 
 /// A line to a client that answers one of its own.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Reply {
+    /// Always `2.0`.
     pub(crate) jsonrpc: String,
+    /// That of the request; null where the line was no request.
     pub(crate) id: Value,
+    /// Of the anchor that answers; rises with every anchor of the root.
     pub(crate) epoch: u64,
     #[serde(flatten)]
     pub(crate) outcome: Outcome,
 }
 
 /// Exactly one of the two.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
+    /// What the method answers.
     Result(Value),
+    /// Why it was not done.
     Error(Refusal),
 }
 
@@ -118,14 +146,16 @@ impl Reply {
 }
 
 /// A line to a subscriber.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Notification {
+    /// Always `event`.
     pub(crate) method: String,
+    /// An event.
     pub(crate) params: Value,
 }
 
 /// Why a call was not done; the kinds are stable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RefusalKind {
     /// The line is not a request.
@@ -146,8 +176,7 @@ pub enum RefusalKind {
     FailedToStart,
     /// Not allowed.
     Refused,
-    /// What was sent, asked to be kept or would be answered is longer than its limit ([`MAX_LINE`],
-    /// [`spawn::MAX_SPEC`]).
+    /// What was sent, asked to be kept or would be answered is longer than its limit.
     TooLarge,
     /// A file of the root says something that cannot be used; it was left as it is.
     Damaged,
@@ -157,6 +186,21 @@ pub enum RefusalKind {
 }
 
 impl RefusalKind {
+    /// Every kind that this program knows.
+    pub const ALL: [RefusalKind; 11] = [
+        RefusalKind::Malformed,
+        RefusalKind::UnknownMethod,
+        RefusalKind::BadParams,
+        RefusalKind::Internal,
+        RefusalKind::StaleGeneration,
+        RefusalKind::NotFound,
+        RefusalKind::Busy,
+        RefusalKind::FailedToStart,
+        RefusalKind::Refused,
+        RefusalKind::TooLarge,
+        RefusalKind::Damaged,
+    ];
+
     /// The JSON-RPC code that goes with the kind.
     pub fn code(self) -> i64 {
         match self {
@@ -176,17 +220,21 @@ impl RefusalKind {
 }
 
 /// The error object of a reply.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
+    /// That of its kind.
     code: i64,
     /// A lower-case fragment that names the operation and its object.
     pub message: String,
+    /// For programs.
     data: RefusalData,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What a refusal says to programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 struct RefusalData {
+    /// The stable word for it.
     kind: RefusalKind,
 }
 

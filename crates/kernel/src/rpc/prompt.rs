@@ -1,9 +1,10 @@
 //! `session/prompt`: a text put before a program, and nothing but a text.
 
 use netsky_model::id::AgentId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Guard, SessionView};
+use super::Guard;
 
 /// Put a text before a program, as one paste and Enter; answered once its worker has taken it whole.
 #[derive(Debug)]
@@ -13,7 +14,7 @@ pub struct Prompt;
 pub const MAX_TEXT: usize = 256 * 1024;
 
 /// Which, and what.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// Its name.
     pub session: AgentId,
@@ -28,10 +29,4 @@ pub struct Params {
     /// `if_generation` and `request_id`.
     #[serde(flatten)]
     pub guard: Guard,
-}
-
-impl super::Method for Prompt {
-    const NAME: &'static str = "session/prompt";
-    type Params = Params;
-    type Answer = SessionView;
 }

@@ -1,5 +1,6 @@
 //! `kernel/ps`: the process table, without what was put aside.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::SessionView;
@@ -9,18 +10,12 @@ use super::SessionView;
 pub struct Ps;
 
 /// Nothing is asked.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Params {}
 
 /// Sessions, by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// Sessions that live or have ended and were not reaped.
     pub sessions: Vec<SessionView>,
-}
-
-impl super::Method for Ps {
-    const NAME: &'static str = "kernel/ps";
-    type Params = Params;
-    type Answer = Answer;
 }

@@ -1,6 +1,7 @@
 //! `session/report`: what a session says about itself; see [`drain`](crate::drain).
 
 use netsky_model::id::AgentId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Guard;
@@ -11,7 +12,7 @@ use crate::drain::{Progress, Report};
 pub struct SessionReport;
 
 /// Of whom, and what. A report of a generation that is over is refused when `if_generation` tells it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// The session.
     pub session: AgentId,
@@ -23,7 +24,7 @@ pub struct Params {
 }
 
 /// What is known now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// Where the session stands.
     #[serde(flatten)]
@@ -31,10 +32,4 @@ pub struct Answer {
     /// Why the snapshot is still the one before, where a turn could not be written into one; the turn itself is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsnapped: Option<String>,
-}
-
-impl super::Method for SessionReport {
-    const NAME: &'static str = "session/report";
-    type Params = Params;
-    type Answer = Answer;
 }

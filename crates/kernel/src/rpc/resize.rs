@@ -1,16 +1,17 @@
 //! `session/resize`: the size of a terminal.
 
 use netsky_model::id::AgentId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Guard, SessionView};
+use super::Guard;
 
 /// Give a terminal another size.
 #[derive(Debug)]
 pub struct Resize;
 
 /// Which, and what.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// Its name.
     pub session: AgentId,
@@ -21,10 +22,4 @@ pub struct Params {
     /// `if_generation` and `request_id`.
     #[serde(flatten)]
     pub guard: Guard,
-}
-
-impl super::Method for Resize {
-    const NAME: &'static str = "session/resize";
-    type Params = Params;
-    type Answer = SessionView;
 }

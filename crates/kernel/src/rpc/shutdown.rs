@@ -1,6 +1,7 @@
 //! `kernel/shutdown`: stop the anchor, or everything.
 
 use netsky_model::id::AgentId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Stop the anchor; workers live on unless `all`.
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Shutdown;
 
 /// How much of it.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// Kill every session first.
     #[serde(default)]
@@ -19,16 +20,10 @@ pub struct Params {
 }
 
 /// What was done; the anchor exits after this reply.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// Sessions that were ended.
     pub ended: Vec<AgentId>,
     /// Sessions that live on (with `all`: that would not end).
     pub left: Vec<AgentId>,
-}
-
-impl super::Method for Shutdown {
-    const NAME: &'static str = "kernel/shutdown";
-    type Params = Params;
-    type Answer = Answer;
 }

@@ -1,16 +1,17 @@
 //! `session/signal`: a signal for a program.
 
 use netsky_model::id::AgentId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Guard, SessionView};
+use super::Guard;
 
 /// Send a signal to the group of a program.
 #[derive(Debug)]
 pub struct SendSignal;
 
 /// Which, and what.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// Its name.
     pub session: AgentId,
@@ -19,10 +20,4 @@ pub struct Params {
     /// `if_generation` and `request_id`.
     #[serde(flatten)]
     pub guard: Guard,
-}
-
-impl super::Method for SendSignal {
-    const NAME: &'static str = "session/signal";
-    type Params = Params;
-    type Answer = SessionView;
 }

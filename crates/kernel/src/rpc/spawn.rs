@@ -1,8 +1,9 @@
 //! `session/spawn`: start the next generation of a session.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Guard, SessionView};
+use super::Guard;
 use crate::session::Spec;
 
 /// Start the next generation of a session.
@@ -16,17 +17,11 @@ pub const MAX_SPEC: usize = 256 << 10;
 pub const MAX_LABELS: usize = 4 << 10;
 
 /// What to run.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// All of it.
     pub spec: Spec,
     /// `if_generation` and `request_id`.
     #[serde(flatten)]
     pub guard: Guard,
-}
-
-impl super::Method for Spawn {
-    const NAME: &'static str = "session/spawn";
-    type Params = Params;
-    type Answer = SessionView;
 }

@@ -1,6 +1,7 @@
 //! `client/subscribe`: rows of the journal on this connection, as they are written.
 
 use netsky_model::id::AgentId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Follow the journal.
@@ -11,7 +12,7 @@ pub struct Subscribe;
 pub const LAG: usize = 1_024;
 
 /// From where.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// The last row the caller has; absent: only what happens from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,14 +23,8 @@ pub struct Params {
 }
 
 /// What follows are `event` notifications.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// The newest row at the time of the call.
     pub head: u64,
-}
-
-impl super::Method for Subscribe {
-    const NAME: &'static str = "client/subscribe";
-    type Params = Params;
-    type Answer = Answer;
 }

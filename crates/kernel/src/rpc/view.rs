@@ -9,6 +9,7 @@ use std::time::Duration;
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::drain::Progress;
@@ -16,7 +17,7 @@ use crate::session::{End, Keeper, Meta, Phase, Pulse};
 use crate::settings::Bounds;
 
 /// What can be said about a session in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SessionState {
     /// Its generation is reserved and the program is being started.
@@ -110,7 +111,7 @@ impl std::fmt::Display for SessionState {
 }
 
 /// The last heartbeat of a worker, as the anchor saw it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeartbeatView {
     /// Rises with each beat.
     pub liveness: u64,
@@ -123,7 +124,7 @@ pub struct HeartbeatView {
 }
 
 /// One row of the process table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionView {
     /// Unique under one root.
     pub name: AgentId,

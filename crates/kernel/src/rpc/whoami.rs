@@ -1,6 +1,7 @@
 //! `kernel/whoami`: below which session the caller runs.
 
 use netsky_model::id::{AgentId, Generation, LineageId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Below which session the caller runs.
@@ -8,18 +9,18 @@ use serde::{Deserialize, Serialize};
 pub struct Whoami;
 
 /// Nothing is asked: the socket says who calls.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Params {}
 
 /// The session, where there is one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// None for whoever runs below no session of this root.
     pub session: Option<Who>,
 }
 
 /// One incarnation of a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Who {
     /// Its name.
     pub name: AgentId,
@@ -27,10 +28,4 @@ pub struct Who {
     pub lineage: LineageId,
     /// Which incarnation.
     pub generation: Generation,
-}
-
-impl super::Method for Whoami {
-    const NAME: &'static str = "kernel/whoami";
-    type Params = Params;
-    type Answer = Answer;
 }

@@ -2,6 +2,7 @@
 
 mod anchor_clients;
 mod anchor_faults;
+mod anchor_follow;
 mod anchor_keeper;
 mod anchor_life;
 mod anchor_removed;
@@ -13,6 +14,7 @@ mod attach;
 mod bench;
 #[path = "../../../disk/tests/it/bystander.rs"]
 mod bystander;
+mod rpc_schema;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;
 mod worker_ends;

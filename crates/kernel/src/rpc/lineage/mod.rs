@@ -5,12 +5,13 @@ pub mod resolve;
 pub mod show;
 
 use netsky_model::id::{AgentId, Generation, LineageId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::SessionState;
 
 /// One lineage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LineageView {
     /// `<session name>-<8 hex>`.
     pub id: LineageId,

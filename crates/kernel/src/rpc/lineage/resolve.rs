@@ -1,16 +1,17 @@
 //! `lineage/resolve`: what becomes of a lineage that waits to be told.
 
 use netsky_model::id::LineageId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rpc::{Guard, Method, SessionView};
+use crate::rpc::Guard;
 
 /// Tell it.
 #[derive(Debug)]
 pub struct Resolve;
 
 /// One of two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// The next generation starts, from the last turn that is whole.
@@ -20,7 +21,7 @@ pub enum Action {
 }
 
 /// Which, and what.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// The lineage.
     pub id: LineageId,
@@ -29,10 +30,4 @@ pub struct Params {
     /// Which generation was looked at, and the name of this call.
     #[serde(flatten)]
     pub guard: Guard,
-}
-
-impl Method for Resolve {
-    const NAME: &'static str = "lineage/resolve";
-    type Params = Params;
-    type Answer = SessionView;
 }

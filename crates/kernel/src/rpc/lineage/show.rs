@@ -3,25 +3,25 @@
 use std::collections::BTreeMap;
 
 use netsky_model::id::LineageId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::LineageView;
 use crate::drain::{Intent, Messages, Model, Progress, Usage};
-use crate::rpc::Method;
 
 /// Look at one.
 #[derive(Debug)]
 pub struct Show;
 
 /// Which.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// Its id.
     pub id: LineageId,
 }
 
 /// What is known of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// Where it stands.
     #[serde(flatten)]
@@ -42,10 +42,4 @@ pub struct Answer {
     /// Why its files cannot be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damaged: Option<String>,
-}
-
-impl Method for Show {
-    const NAME: &'static str = "lineage/show";
-    type Params = Params;
-    type Answer = Answer;
 }
