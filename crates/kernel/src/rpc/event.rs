@@ -1,4 +1,6 @@
 //! `event` notifications: the rows of the journal as subscribers see them.
+//!
+//! A new kind is a line of the list below, with its shape in `event_data`; then `ostk rpc schema --markdown > docs/rpc.md`.
 
 use jiff::Timestamp;
 use netsky_model::id::{AgentId, Generation, LineageId};

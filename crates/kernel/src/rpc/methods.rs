@@ -2,6 +2,9 @@
 //!
 //! Promise: the anchor dispatches by this list and the reference is generated from it, so that no method is without its
 //! schema and none is described that is not there.
+//!
+//! A new method is a file with its `Params` and `Answer`, a line here, a line in `anchor/handlers`, and
+//! `ostk rpc schema --markdown > docs/rpc.md`.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -93,7 +96,6 @@ macro_rules! describe {
         $(
             impl Method for $method {
                 const NAME: &'static str = $name;
-                const EFFECT: Effect = Effect::$effect;
                 type Params = $params;
                 type Answer = $answer;
             }

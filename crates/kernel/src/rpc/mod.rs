@@ -60,8 +60,6 @@ pub const MAX_REQUEST_ID: usize = 128;
 pub trait Method {
     /// The name on the wire.
     const NAME: &'static str;
-    /// Whether it changes anything.
-    const EFFECT: Effect;
     /// What is asked.
     type Params: Serialize + for<'de> Deserialize<'de> + JsonSchema;
     /// What is answered.
