@@ -56,7 +56,7 @@ pub fn journal(path: &Path, mut visit: impl FnMut(u64, Event)) -> Result<Option<
         return Ok((heads != Findings::default()).then(|| Audit { heads, ..Audit::default() }));
     };
     let (mut audit, mut prev, mut seq) = (Audit::default(), GENESIS.to_owned(), 0);
-    let (mut lines, mut line) = (BufReader::new(file), Vec::new());
+    let (mut lines, mut line, mut unread) = (BufReader::new(file), Vec::new(), 0);
     while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 {
         let Some(text) = line.strip_suffix(b"\n") else {
             audit.torn = true;
@@ -68,12 +68,14 @@ pub fn journal(path: &Path, mut visit: impl FnMut(u64, Event)) -> Result<Option<
                 if row.prev != prev || !row.holds || row.event.seq != seq + 1 {
                     audit.broken.push(audit.rows);
                 }
-                judge.row(row.event.seq, &row.hash);
+                judge.row(&row.event, &row.hash);
                 (prev, seq) = (row.hash, row.event.seq);
                 visit(audit.rows, row.event);
             }
             Err(BadRow::Newer(_)) => {
                 audit.newer = Some(audit.rows);
+                // Nobody here knows what they say, but how many there are: a cut before them shows.
+                unread = 1 + whole_lines(&mut lines).map_err(failed)?;
                 break;
             }
             Err(BadRow::Malformed) => audit.broken.push(audit.rows),
@@ -81,11 +83,18 @@ pub fn journal(path: &Path, mut visit: impl FnMut(u64, Event)) -> Result<Option<
         line.clear();
     }
     audit.head = seq;
-    // Of a later format nobody here knows how far it goes.
-    if audit.newer.is_none() {
-        audit.heads = judge.end(seq);
-    }
+    audit.heads = judge.end(seq + unread);
     Ok(Some(audit))
+}
+
+fn whole_lines(lines: &mut impl BufRead) -> std::io::Result<u64> {
+    let mut count = 0;
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+        count += 1;
+        line.clear();
+    }
+    Ok(count)
 }
 
 /// Reads an environment mark back: whose tree, and which generation of it.
@@ -107,7 +116,7 @@ mod tests {
         let (mut journal, _) = Journal::open(&path, |_| {}).expect("opens");
         journal.begin(1, false);
         for n in 0..rows {
-            let data = serde_json::json!({ "n": n });
+            let data = serde_json::json!({ "n": n, "heads": journal.heads_key() });
             journal.commit(Draft { kind: EventKind::AnchorStarted, about: None, data }).expect("room");
         }
         journal.keep_head(false);
@@ -204,6 +213,78 @@ mod tests {
         assert!(!audit(&path).0.is_damage());
     }
 
+    #[test]
+    fn i5_a_row_of_a_later_format_hides_no_cut() {
+        let newer = || r#"{"v":2,"anything":1}"#.to_owned();
+        for (left, added, cut) in [(5, 1, None), (4, 1, None), (3, 1, Some(5)), (3, 2, None), (0, 2, Some(5))]
+        {
+            let audit =
+                after(5, |lines| lines[..left].iter().cloned().chain((0..added).map(|_| newer())).collect());
+            assert_eq!((audit.newer, audit.heads.cut), (Some(left as u64 + 1), cut), "{left} and {added}");
+        }
+    }
+
+    #[test]
+    fn i5_heads_that_are_gone_or_are_of_another_key_show_by_the_journal() {
+        let (_folder, path) = written(3);
+        let heads = path.parent().expect("it has one").join("heads");
+        let text = std::fs::read_to_string(&path).expect("reads");
+        std::fs::write(&path, text.lines().take(2).map(|line| format!("{line}\n")).collect::<String>())
+            .expect("writes");
+        let found = |path: &Path| audit(path).0.heads.unread;
+        std::fs::write(heads.join("key"), [7; 32]).expect("writes");
+        std::fs::remove_file(heads.join("last")).expect("there");
+        std::fs::remove_file(heads.join("heads.jsonl")).expect("there");
+        assert_eq!(found(&path), ["heads/key: row 2 names another"]);
+        std::fs::remove_dir_all(&heads).expect("there");
+        assert!(found(&path)[0].starts_with("heads/key, which row 2 names: "), "{:?}", found(&path));
+        // Journals of the first programs name none.
+        let unnamed: Vec<String> =
+            text.lines().map(|line| line.replace(r#""heads":""#, r#""was":""#)).collect();
+        std::fs::write(&path, forged(&unnamed).iter().map(|line| format!("{line}\n")).collect::<String>())
+            .expect("writes");
+        assert!(!audit(&path).0.is_damage());
+    }
+
+    /// `last` as an earlier boot left it: with a key that the test knows it can be written.
+    #[test]
+    fn l5_after_a_reboot_what_was_synced_must_be_there_and_what_was_not_need_not() {
+        for (left, cut, unsynced) in
+            [(5, None, None), (4, None, Some(5)), (3, None, Some(5)), (2, Some(3), None)]
+        {
+            let (_folder, path) = written(0);
+            let (mut journal, _) = Journal::open(&path, |_| {}).expect("opens");
+            journal.begin(2, false);
+            let draft = |synced: bool| {
+                let kind = if synced { EventKind::Kill } else { EventKind::Recovered };
+                Draft { kind, about: None, data: serde_json::json!({"grace_ms": 1}) }
+            };
+            for synced in [false, false, true, false, false] {
+                journal.write(&draft(synced), synced).expect("room");
+            }
+            drop(journal);
+            crate::heads::of_another_boot(path.parent().expect("it has one"));
+            let text = std::fs::read_to_string(&path).expect("reads");
+            std::fs::write(
+                &path,
+                text.lines().take(left).map(|line| format!("{line}\n")).collect::<String>(),
+            )
+            .expect("writes");
+            let heads = audit(&path).0.heads;
+            assert_eq!((heads.cut, heads.unsynced), (cut, unsynced), "{left}");
+        }
+    }
+
+    #[test]
+    fn l5_a_last_head_that_was_never_written_back_is_no_damage() {
+        let (_folder, path) = written(3);
+        let last = path.parent().expect("it has one").join("heads").join("last");
+        for bytes in [&[][..], &[0; 512]] {
+            std::fs::write(&last, bytes).expect("writes");
+            assert!(!audit(&path).0.is_damage());
+        }
+    }
+
     fn audit(path: &Path) -> (Audit, Vec<u64>) {
         let mut lines = Vec::new();
         let audit = journal(path, |line, _| lines.push(line)).expect("reads").expect("there");
@@ -253,6 +334,7 @@ mod tests {
         let mut text = std::fs::read_to_string(&path).expect("reads");
         text.push_str("{\"v\":2,\"anything\":1}\n");
         std::fs::write(&path, text).expect("writes");
-        assert_eq!(audit(&path).0, Audit { rows: 2, newer: Some(2), head: 1, ..Audit::default() });
+        let heads = Findings { heads: 2, ..Findings::default() };
+        assert_eq!(audit(&path).0, Audit { rows: 2, newer: Some(2), head: 1, heads, ..Audit::default() });
     }
 }

@@ -5,20 +5,24 @@
 //! anchor a head is appended to `heads.jsonl` and synced, behind the synced row it is about. Each bears a hash keyed with
 //! `key`.
 //!
+//! The first row of each anchor names the key, so that heads which are gone, or are another's, show by the journal.
+//!
 //! What this proves: whoever changed the journal and nothing else is found. A program of the same user can read the key too.
-//! Rows that were never synced may go with the power: `last` of an earlier boot is no proof of them.
+//! Rows that were never synced may go with the power: `last` of an earlier boot is proof only of those that it says were.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::{self, Dir, Place};
 use netsky_disk::lines::{Lines, Reader};
 use netsky_disk::{ReadError, Result};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
+
+use crate::rpc::{Event, EventKind};
 
 /// Version of a head.
 const VERSION: u64 = 1;
@@ -38,6 +42,9 @@ struct Head {
     seq: u64,
     hash: String,
     boot_id: String,
+    /// The newest row that was synced by then; heads of the first programs do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    synced: Option<u64>,
     /// What was kept before does not match any more, and was said so: from here on it counts anew.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     anew: bool,
@@ -47,12 +54,13 @@ struct Head {
 type Key = [u8; 32];
 
 impl Head {
-    fn new(key: &Key, seq: u64, hash: &str, boot_id: &str, anew: bool) -> Head {
+    fn new(key: &Key, seq: u64, hash: &str, boot_id: &str, synced: u64, anew: bool) -> Head {
         let mut head = Head {
             v: VERSION,
             seq,
             hash: hash.to_owned(),
             boot_id: boot_id.to_owned(),
+            synced: Some(synced),
             anew,
             mac: String::new(),
         };
@@ -61,8 +69,10 @@ impl Head {
     }
 
     fn mac_by(&self, key: &Key) -> String {
-        let Head { v, seq, hash, boot_id, anew, .. } = self;
-        blake3::keyed_hash(key, format!("{v} {seq} {hash} {boot_id} {anew}").as_bytes()).to_hex().to_string()
+        let Head { v, seq, hash, boot_id, synced, anew, .. } = self;
+        let synced = synced.map(|synced| format!(" {synced}")).unwrap_or_default();
+        let text = format!("{v} {seq} {hash} {boot_id} {anew}{synced}");
+        blake3::keyed_hash(key, text.as_bytes()).to_hex().to_string()
     }
 
     fn read(key: &Key, line: &[u8]) -> Option<Head> {
@@ -103,14 +113,18 @@ pub(crate) struct Judge {
     synced: BTreeMap<u64, String>,
     last: Option<Head>,
     boot_id: String,
+    folder: PathBuf,
+    /// The newest row that names a key, and which.
+    named: Option<(u64, String)>,
     findings: Findings,
 }
 
 impl Judge {
     /// Reads what is kept of the journal in `root`; before the journal itself, which may be growing.
     pub(crate) fn open(root: &Path) -> Result<Judge> {
-        let mut judge = Judge { boot_id: netsky_disk::clock::stamp().boot_id, ..Judge::default() };
-        let dir = match Dir::open(root.join(FOLDER)) {
+        let (boot_id, folder) = (netsky_disk::clock::stamp().boot_id, root.join(FOLDER));
+        let mut judge = Judge { boot_id, folder, ..Judge::default() };
+        let dir = match Dir::open(&judge.folder) {
             Err(error) if error.is_not_found() => return Ok(judge),
             Err(error) => {
                 judge.findings.unread.push(error.to_string());
@@ -140,6 +154,8 @@ impl Judge {
             }
         }
         match dir.read(NEWEST, LAST as u64) {
+            // Made, and lost with the power before it was written back: it was never synced.
+            Ok(bytes) if bytes.iter().all(|byte| *byte == 0) => {}
             Ok(bytes) => match Head::read(&key, &bytes) {
                 Some(head) => judge.last = Some(head),
                 None => judge.findings.unread.push(format!("{FOLDER}/{NEWEST}")),
@@ -152,7 +168,13 @@ impl Judge {
     }
 
     /// Holds a row against the heads.
-    pub(crate) fn row(&mut self, seq: u64, hash: &str) {
+    pub(crate) fn row(&mut self, event: &Event, hash: &str) {
+        let seq = event.seq;
+        if event.kind == EventKind::AnchorStarted
+            && let Some(key) = event.data["heads"].as_str()
+        {
+            self.named = Some((seq, key.to_owned()));
+        }
         let last = self.last.as_ref().filter(|last| last.seq == seq).map(|last| &last.hash);
         let said: Vec<&String> = self.synced.get(&seq).into_iter().chain(last).collect();
         self.findings.heads += said.len() as u64;
@@ -163,7 +185,21 @@ impl Judge {
 
     /// What was found, after the last row.
     pub(crate) fn end(mut self, newest: u64) -> Findings {
-        let synced = self.synced.keys().next_back().copied().filter(|seq| *seq > newest);
+        if let Some((row, named)) = self.named.take() {
+            // Looked at only now: an anchor may have made it while the rows were read.
+            let found = Dir::open(&self.folder).map_err(|error| error.to_string()).and_then(|dir| key(&dir));
+            match found {
+                Ok(key) if name_of(&key) == named => {}
+                Ok(_) => self.findings.unread.push(format!("{FOLDER}/{KEY}: row {row} names another")),
+                // Said already.
+                Err(_) if !self.findings.unread.is_empty() => {}
+                Err(why) => {
+                    self.findings.unread.push(format!("{FOLDER}/{KEY}, which row {row} names: {why}"))
+                }
+            }
+        }
+        let told = self.last.as_ref().and_then(|last| last.synced);
+        let synced = self.synced.keys().next_back().copied().max(told).filter(|seq| *seq > newest);
         let last = self.last.filter(|last| last.seq > newest);
         self.findings.cut = match &last {
             Some(last) if last.boot_id == self.boot_id => Some(last.seq),
@@ -174,9 +210,29 @@ impl Judge {
     }
 }
 
+/// How a row names a key: a hash that does not give it away.
+fn name_of(key: &Key) -> String {
+    blake3::derive_key("netsky journal heads, name of a key", key)
+        .iter()
+        .take(8)
+        .map(|b| format!("{b:02x}"))
+        .collect()
+}
+
 fn key(dir: &Dir) -> std::result::Result<Key, String> {
     let bytes = dir.read(KEY, 32).map_err(|error| error.to_string())?;
     Key::try_from(bytes).map_err(|bytes| format!("it has {} bytes, not 32", bytes.len()))
+}
+
+/// What a reboot leaves of the newest head: the same, said in an earlier boot.
+#[cfg(test)]
+pub(crate) fn of_another_boot(root: &Path) {
+    let dir = Dir::open(root.join(FOLDER)).expect("there");
+    let key = key(&dir).expect("reads");
+    let mut head = Head::read(&key, &dir.read(NEWEST, LAST as u64).expect("reads")).expect("a head");
+    head.boot_id = "before".to_owned();
+    head.mac = head.mac_by(&key);
+    std::fs::write(dir.path().join(NEWEST), head.to_line()).expect("written");
 }
 
 /// The heads of an anchor's own journal.
@@ -211,14 +267,19 @@ impl Heads {
         Ok(Heads { key, boot_id: netsky_disk::clock::stamp().boot_id, kept, newest })
     }
 
+    /// How a row names the key of these.
+    pub(crate) fn key_name(&self) -> String {
+        name_of(&self.key)
+    }
+
     /// Whether the row of that number is synced and gets a head that is.
     pub(crate) fn is_due(seq: u64) -> bool {
         seq.is_multiple_of(STRIDE)
     }
 
-    /// Says how far the journal is.
-    pub(crate) fn newest(&self, seq: u64, hash: &str) -> io::Result<()> {
-        let mut line = Head::new(&self.key, seq, hash, &self.boot_id, false).to_line();
+    /// Says how far the journal is, and up to where it is synced.
+    pub(crate) fn newest(&self, seq: u64, hash: &str, synced: u64) -> io::Result<()> {
+        let mut line = Head::new(&self.key, seq, hash, &self.boot_id, synced, false).to_line();
         line.resize(LAST - 1, b' ');
         line.push(b'\n');
         self.newest.write_all_at(&line, 0)
@@ -226,7 +287,7 @@ impl Heads {
 
     /// Keeps a head of a row that is synced; `anew` where what was kept before is damage that was said.
     pub(crate) fn keep(&mut self, seq: u64, hash: &str, anew: bool) -> Result<()> {
-        self.kept.append(&Head::new(&self.key, seq, hash, &self.boot_id, anew).to_line())?;
+        self.kept.append(&Head::new(&self.key, seq, hash, &self.boot_id, seq, anew).to_line())?;
         self.kept.sync()
     }
 }

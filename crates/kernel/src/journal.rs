@@ -109,6 +109,8 @@ pub(crate) struct Journal {
     torn: bool,
     /// Why the last row could not be synced; there is no other after it.
     unsynced: Option<String>,
+    /// The newest row that was synced here.
+    synced: u64,
     epoch: u64,
     seq: u64,
     hash: String,
@@ -137,6 +139,7 @@ impl Journal {
             heads: None,
             torn: false,
             unsynced: None,
+            synced: 0,
             epoch: 0,
             seq: 0,
             hash: GENESIS.to_owned(),
@@ -165,7 +168,7 @@ impl Journal {
                     if row.prev != journal.hash || !row.holds || row.event.seq <= journal.seq {
                         chain.broken.push(chain.rows);
                     }
-                    judge.row(row.event.seq, &row.hash);
+                    judge.row(&row.event, &row.hash);
                     journal.hash = row.hash;
                     journal.remember(row.event.seq.max(journal.seq), at);
                     visit(row.event);
@@ -197,8 +200,9 @@ impl Journal {
         }
         let synced = self.is_sound().map_err(|error| error.to_string());
         let synced = synced.and_then(|()| self.file.sync().map_err(|error| error.to_string()));
-        if let Err(why) = &synced {
-            self.unsynced = Some(why.clone());
+        match &synced {
+            Ok(()) => self.synced = self.seq,
+            Err(why) => self.unsynced = Some(why.clone()),
         }
         let kept = synced.and_then(|()| match &mut self.heads {
             Some(heads) => heads.keep(self.seq, &self.hash, anew).map_err(|error| error.to_string()),
@@ -207,6 +211,11 @@ impl Journal {
         if let Err(why) = kept {
             say!("a head of the journal was not kept: {why}");
         }
+    }
+
+    /// How the first row of an anchor names the key of its heads; none where they are not kept.
+    pub(crate) fn heads_key(&self) -> Option<String> {
+        self.heads.as_ref().map(Heads::key_name)
     }
 
     /// The newest row's number.
@@ -281,7 +290,11 @@ impl Journal {
         self.len += line.len() as u64 + 1;
         self.hash = hash;
         self.remember(event.seq, at);
-        if let Some(Err(error)) = self.heads.as_ref().map(|heads| heads.newest(self.seq, &self.hash)) {
+        if synced {
+            self.synced = self.seq;
+        }
+        let told = self.heads.as_ref().map(|heads| heads.newest(self.seq, &self.hash, self.synced));
+        if let Some(Err(error)) = told {
             say!("how far the journal is was not told: {error}");
         }
         if Heads::is_due(self.seq) {

@@ -125,6 +125,7 @@ impl Anchor {
             anchor_id: self.id.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: self.me.pid,
+            heads: self.journal(|journal| journal.heads_key()),
         };
         self.observe(EventKind::AnchorStarted, None, data);
         let heads = &self.chain.heads;

@@ -47,6 +47,9 @@ shapes! {
         pub version: String,
         /// Its pid.
         pub pid: u32,
+        /// The name of the key that its journal's heads are made with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub heads: Option<String>,
     }
 
     /// Of an anchor that left.
