@@ -39,6 +39,8 @@ pub(crate) struct Args {
 /// What is told.
 #[derive(clap::Subcommand)]
 enum What {
+    /// A turn begins; prompts that came through the kernel are known without
+    Begun,
     /// A turn is over: the boundary that the lineage is brought back from
     Turn {
         /// {"messages": […], "usage": {…}, "model": {…}, "loop_config": {…}, "turn": N}, each if it applies; - for standard
@@ -134,6 +136,7 @@ impl What {
             What::Result { id, failed, output } => {
                 Report::Result { id, failed, output: parsed::<Value>("--output", &output)? }
             }
+            What::Begun => Report::Begun,
             What::Context { used } => Report::Context { used },
             What::Finalization => Report::Finalization,
             What::Phase { phase } => Report::Phase { phase },

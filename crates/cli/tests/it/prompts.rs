@@ -93,6 +93,19 @@ fn a_prompt_is_let_in_as_the_context_of_its_generation_says() {
 }
 
 #[test]
+fn the_turn_that_a_finalization_finds_under_way_is_not_the_last() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "cat"]);
+    folder.ok(&["report", "--session", "agent1", "context", "92"]);
+    folder.ok(&["report", "--session", "agent1", "begun"]);
+    folder.ok(&["prompt", "agent1", "--finalization", "write your handoff"]);
+    for lifecycle in ["draining", "dead"] {
+        folder.ok(&["report", "--session", "agent1", "turn"]);
+        assert_eq!(folder.json(&["kernel", "show", "agent1"])["lifecycle"], lifecycle);
+    }
+}
+
+#[test]
 fn a_program_that_does_not_read_is_busy_and_nothing_is_typed_twice() {
     let folder = Folder::new();
     folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "sleep", "1000"]);

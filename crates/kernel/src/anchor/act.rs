@@ -83,6 +83,11 @@ pub(super) async fn prompt(anchor: &Rc<Anchor>, params: prompt::Params) -> Resul
     let id = if finalization { FINALIZATION.to_owned() } else { id_of(&guard) };
     type_in(anchor, &meta, Typing { epoch, form: Form::Text, id, text }).await?;
     fault::point("anchor.prompt.typed").map_err(internal)?;
+    let since = anchor.view(&session)?.progress.lifecycle;
+    if finalization && since != LifecycleState::Dying {
+        // Another caller's was typed and written down meanwhile; of this one nothing was.
+        return Err(Refusal::new(RefusalKind::Refused, fenced(&meta, since, finalization)));
+    }
     anchor.observe(EventKind::Prompt, Some(about(&meta)), data);
     let guard = Guard { if_generation: Some(meta.generation), ..guard };
     let begun = crate::rpc::report::Params { session: session.clone(), report: begins, guard };
