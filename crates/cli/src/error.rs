@@ -12,6 +12,10 @@ use netsky_model::envelope::Invalid;
 /// What to do about a full disk.
 pub(crate) const ROOM: &str = "nothing was lost, make room and repeat";
 
+/// What to do about a database that this user may not write.
+pub(crate) const WRITABLE: &str = "meta.db and the home must be yours and writable (`chmod u+w`), or remove meta.db: \
+    `netsky ledger rebuild` makes it anew";
+
 /// What to do with a text that no envelope holds.
 pub(crate) const TOO_LONG: &str = "nothing was sent, shorten it or send the path of a file that holds it";
 
@@ -220,8 +224,10 @@ impl From<netsky_ledger::Error> for Error {
             Ledger::Busy(_) => Self::new(Kind::Busy, what).hint("nothing was recorded, repeat"),
             Ledger::PutOff => Self::new(Kind::Busy, what).hint("the next ingest goes on"),
             Ledger::Broken { .. } => {
-                Self::new(Kind::Damaged, what).hint("it is kept as it is; nothing was recorded")
+                let way = format!("nothing was recorded; {}", netsky_ledger::WAY_OUT);
+                Self::new(Kind::Damaged, what).hint(way)
             }
+            Ledger::Inside(_) => Self::new(Kind::Usage, what).hint("name a folder outside the home"),
             Ledger::Newer { .. } | Ledger::Unsuited(_) => {
                 Self::new(Kind::Refused, what).hint("use the newer program; nothing was touched")
             }
@@ -233,6 +239,9 @@ impl From<netsky_ledger::Error> for Error {
             ref refused if refused.is_busy() => Self::new(Kind::Busy, format!("failed to {what}"))
                 .hint("another program holds it; repeat later"),
             ref full if full.is_full() => Self::new(Kind::Busy, format!("failed to {what}")).hint(ROOM),
+            ref denied if denied.is_denied() => {
+                Self::new(Kind::Refused, format!("failed to {what}")).hint(WRITABLE)
+            }
             ref damaged if damaged.is_damage() => Self::new(Kind::Damaged, format!("failed to {what}"))
                 .hint("`netsky ledger rebuild` makes it anew"),
             Ledger::Sql { .. } => Self::new(Kind::Failed, format!("failed to {what}"))

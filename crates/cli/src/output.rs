@@ -99,10 +99,10 @@ pub(crate) fn json_text(value: &impl Serialize) -> io::Result<String> {
     Ok(escape_unseen(&serde_json::to_string(value)?))
 }
 
-/// JSON escapes C0 by itself; all else that drives a terminal or hides from a reader is legal in it but no more harmless.
-fn escape_unseen(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
+/// What drives a terminal or hides from a reader, as JSON escapes it: by itself it does so with C0 alone.
+pub(crate) fn escape_unseen(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
         if render::is_visible(c) {
             out.push(c);
         } else {

@@ -6,11 +6,12 @@
 use std::path::Path;
 
 use netsky_disk::fs::{Dir, Place, write_durable};
+use netsky_disk::identity::FileId;
 use netsky_disk::layout::Layout;
 use netsky_disk::{Error as DiskError, ReadError, clock};
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::facts::{file_name, numbers};
 use crate::{logs, meta};
 
@@ -35,11 +36,14 @@ pub struct Backup {
 /// Copies the record into a folder that is not there yet.
 ///
 /// # Errors
-/// The folder is there, a file cannot be read, or the disk refuses; what was copied until then stays, without its
-/// `backup.json`.
+/// The folder is in the home, or is there already; a file cannot be read, or the disk refuses: what was copied until then
+/// stays, without its `backup.json`.
 pub fn backup(layout: &Layout, to: &Path) -> Result<Backup> {
     if netsky_disk::state::exists(to)? {
         return Err(DiskError::because("make a backup in", to, "it is there already").into());
+    }
+    if is_inside(to, layout.home())? {
+        return Err(Error::Inside(to.to_owned()));
     }
     let folder = Dir::create(to)?;
     let tmp = Dir::create(to.join("tmp"))?;
@@ -61,6 +65,27 @@ pub fn backup(layout: &Layout, to: &Path) -> Result<Backup> {
     let text = serde_json::to_vec_pretty(&backup).expect("a backup holds only plain data");
     write_durable(&tmp, &folder, "backup.json", &text, Place::New)?;
     Ok(backup)
+}
+
+/// Whether a path that is not there yet would be below a folder, by whatever links it leads there.
+fn is_inside(path: &Path, folder: &Path) -> Result<bool> {
+    // With a dot behind it, so that a link is what it leads to.
+    let itself = |path: &Path| FileId::at(path.join("."));
+    let folder = itself(folder)?;
+    for above in path.ancestors().skip(1) {
+        let Some(mut here) = itself(above)? else { continue };
+        let mut at = above.to_owned();
+        // From here on as the disk has it, not as the path is spelled.
+        while Some(here) != folder {
+            at.push("..");
+            match itself(&at)? {
+                Some(up) if up != here => here = up,
+                _ => return Ok(false),
+            }
+        }
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 /// Copies the whole lines of a file.

@@ -63,10 +63,17 @@ pub enum Error {
     /// An ingest was to end between two batches; never leaves this crate.
     #[error("put off")]
     PutOff,
+    /// A copy of the home's record that would be a part of the home itself.
+    #[error("{} is in the home that it would be a copy of", .0.display())]
+    Inside(PathBuf),
     /// A question that takes too long.
     #[error("the question takes longer than {0:?}")]
     TooSlow(Duration),
 }
+
+/// What to do about a file of facts that is damaged.
+pub const WAY_OUT: &str = "it is kept as it is, and takes no more facts until it is restored, or moved out of record/: the \
+    record goes on without it then";
 
 /// What our own statements are tried to: they fit the tables that this program makes.
 pub(crate) const PREPARE: &str = "use the tables of";
@@ -87,6 +94,15 @@ impl Error {
         }
     }
 
+    fn extended(&self) -> Option<i32> {
+        match self {
+            Error::Sql { source: rusqlite::Error::SqliteFailure(failure, _), .. } => {
+                Some(failure.extended_code)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the database does not read, or is not as this program makes it: it can be made again.
     pub fn is_damage(&self) -> bool {
         match self.code() {
@@ -102,6 +118,20 @@ impl Error {
         matches!(self, Error::Sql { .. }) && !self.is_busy() && !self.is_full()
     }
 
+    /// Whether this user may not write the database, or open it.
+    pub fn is_denied(&self) -> bool {
+        match self {
+            Error::Disk(error) => error.is_denied(),
+            _ if self.is_unfinished() => false,
+            _ => matches!(self.code(), Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied)),
+        }
+    }
+
+    /// Whether whoever made the database was killed before it was one: who only reads cannot put back what is half done.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.extended() == Some(rusqlite::ffi::SQLITE_READONLY_ROLLBACK)
+    }
+
     /// Whether somebody else holds the database.
     pub fn is_busy(&self) -> bool {
         matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
@@ -112,10 +142,7 @@ impl Error {
         use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_SHMSIZE};
         match self {
             Error::Disk(error) => error.is_full(),
-            Error::Sql { source: rusqlite::Error::SqliteFailure(failure, _), .. } => {
-                [SQLITE_FULL, SQLITE_IOERR_SHMSIZE].contains(&failure.extended_code)
-            }
-            _ => false,
+            _ => self.extended().is_some_and(|code| [SQLITE_FULL, SQLITE_IOERR_SHMSIZE].contains(&code)),
         }
     }
 

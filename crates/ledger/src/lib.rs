@@ -20,9 +20,9 @@ mod telemetry;
 mod witness;
 
 pub use backup::{Backup, backup};
-pub use error::{Error, Result};
+pub use error::{Error, Result, WAY_OUT};
 pub use facts::{Appended, Fact, FactFile, Facts, facts, files};
-pub use ingest::{Ingested, ingest, ingest_until, rebuild};
+pub use ingest::{Ingested, ingest, ingest_until, ingester, rebuild};
 pub use logs::prune;
 pub use meta::{Table, schema};
 pub use moves::{Move, Moves, What, moves};

@@ -1,6 +1,6 @@
 //! Telemetry lines read back: the moves and surfacings of envelopes, in the order of the files.
 //!
-//! Promise: a line that does not read is counted and skipped, and no other with it. Lines are unsynced, so an absent
+//! Promise: a line that does not read is counted and skipped, and no other with it; a file that cannot be read is named. Lines are unsynced, so an absent
 //! one proves nothing; one that is there was written after what it tells of, but
 //! for a `returning`, which comes before.
 
@@ -56,6 +56,8 @@ pub struct Moves {
     pub moves: Vec<Move>,
     /// Lines that do not read: a torn one of a process that was killed while it wrote.
     pub unread: usize,
+    /// Files in `logs/` that cannot be read at all, and why: something else has their name.
+    pub closed: Vec<(String, String)>,
 }
 
 /// What a line must have to be about an envelope.
@@ -75,11 +77,19 @@ struct Line {
 /// Reads every telemetry line about an envelope.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// The folder of the files cannot be read, or this process may open no more of them.
 pub fn moves(layout: &Layout) -> netsky_disk::Result<Moves> {
     let mut all = Moves::default();
     for file in logs::files(layout, logs::TELEMETRY)? {
-        for line in lines::read(layout.logs().join(&file.name))? {
+        let lines = match lines::read(layout.logs().join(&file.name)) {
+            Ok(lines) => lines,
+            Err(error) if error.is_out_of_descriptors() => return Err(error),
+            Err(error) => {
+                all.closed.push((file.name, error.source.to_string()));
+                continue;
+            }
+        };
+        for line in lines {
             match parse(&line) {
                 Ok(told) => all.moves.extend(told),
                 Err(Unread) => all.unread += 1,

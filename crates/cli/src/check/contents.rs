@@ -28,10 +28,14 @@ pub(super) fn check(seen: &Seen) -> Verdict {
         content(&file.place, &file.content, &mut verdict);
     }
     for line in &seen.broken_facts {
-        verdict.broken(format!("record/{}:{}", line.file, line.line), &line.why);
+        let what = format!("{}; {}", line.why, netsky_ledger::WAY_OUT);
+        verdict.broken(format!("record/{}:{}", line.file, line.line), what);
     }
     if let Some((place, why)) = &seen.config {
         verdict.note(place, why);
+    }
+    for (file, why) in &seen.record.closed {
+        verdict.broken(format!("logs/{file}"), format!("cannot be read: {why}"));
     }
     if seen.record.unread > 0 {
         verdict.note("logs", format!("{} lines of telemetry do not read", seen.record.unread));

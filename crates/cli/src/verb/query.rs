@@ -7,7 +7,7 @@ use netsky_model::duration;
 use serde_json::{Map, Value, json};
 
 use crate::context::Context;
-use crate::error::{Error, Kind, ROOM};
+use crate::error::{Error, Kind, ROOM, WRITABLE};
 use crate::output;
 use crate::run::Run;
 
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// One SELECT, or what describes tables
     #[arg(value_name = "SQL")]
     question: String,
-    /// Print comma-separated values
+    /// Print comma-separated values; what does not print stands there as `\u001b`, as --json has it
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     /// Most rows, at most 100000
@@ -59,6 +59,7 @@ impl Run for Args {
             Ok(None) => lacking("another ingest is at work".to_owned()),
             Err(error @ netsky_ledger::Error::Unsuited(_)) => return Err(error.into()),
             Err(error) if error.is_full() => lacking(error.to_string()).map(|lacks| lacks.hint(ROOM)),
+            Err(error) if error.is_denied() => lacking(error.to_string()).map(|lacks| lacks.hint(WRITABLE)),
             Err(error) => lacking(error.to_string()),
         };
         let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };
@@ -163,13 +164,15 @@ fn text(cell: &Cell) -> String {
     }
 }
 
-/// Comma-separated values as RFC 4180 has them, with a header.
+/// Comma-separated values as RFC 4180 has them, with a header. What drives a terminal or does not show is not left out
+/// but escaped as in JSON, so that who reads it sees that it was there.
 fn csv(answer: &Answer) -> String {
     let quoted = |text: &str| {
+        let text = output::escape_unseen(text);
         if text.contains([',', '"', '\n', '\r']) {
             format!("\"{}\"", text.replace('"', "\"\""))
         } else {
-            text.to_owned()
+            text
         }
     };
     let line = |cells: Vec<String>| cells.join(",");
@@ -200,5 +203,12 @@ mod tests {
     fn values_with_commas_quotes_and_lines_stay_one_value() {
         let cells = vec![Cell::Text("a,\"b\"\nc".to_owned()), Cell::Blob(vec![0, 255]), Cell::Real(0.5)];
         assert_eq!(csv(&answer(&["x,y", "b", "r"], cells)), "\"x,y\",b,r\n\"a,\"\"b\"\"\nc\",x'00ff',0.5");
+    }
+
+    #[test]
+    fn a10_what_does_not_print_is_escaped_in_a_value_and_not_left_out() {
+        let cells = ["a\u{1b}[31m", "b\r\n", "\u{200b}\u{e0041}"].map(|text| Cell::Text(text.to_owned()));
+        let printed = csv(&answer(&["x\u{7}", "y", "z"], cells.into()));
+        assert_eq!(printed, "x\\u0007,y,z\na\\u001b[31m,\"b\\u000d\n\",\\u200b\\udb40\\udc41");
     }
 }

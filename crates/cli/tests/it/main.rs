@@ -36,6 +36,7 @@ mod power_cuts;
 mod prompts;
 mod racers;
 mod record;
+mod record_walk;
 mod replaced;
 mod rpc;
 mod screen;

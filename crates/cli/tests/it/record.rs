@@ -181,6 +181,8 @@ fn fm_ingest_kill_every_syscall() {
     template.drain().expect("drains");
     template.netsky(send("second")).expect("sent");
     let points = break_everywhere("ingest", Fault::Kill, &template, &["ledger", "ingest"], |home, _| {
+        let status = netsky(home, &["ledger", "status"], "");
+        ensure!(status.status.success(), "status: {}", String::from_utf8_lossy(&status.stderr));
         let [facts, mail] = equals_a_rebuild(home)?;
         let counts = [&facts, &mail].map(|rows| rows.as_array().map_or(0, Vec::len));
         ensure!(counts == [1, 3], "{counts:?}");

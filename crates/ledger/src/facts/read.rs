@@ -140,7 +140,7 @@ pub(crate) fn file(record: &Dir, number: u64, before: Option<&End>, next: Option
     }
     if read.facts.is_empty() && read.broken.is_empty() && read.void == 0 {
         // A file begins with a row: what it had is lost.
-        read.broken.push((1, "is missing".to_owned()));
+        read.broken.push((1, "is missing: there is no whole row in it".to_owned()));
     }
     if until.is_some() && !ended {
         read.broken.push((lines, "is not the one that the next file follows".to_owned()));

@@ -117,7 +117,16 @@ fn source(name: &str) -> String {
 
 fn take(batch: &mut Batch<'_>, tables: &mut Tables<'_>, logs: &Dir, file: &LogFile, from: u64) -> Result<()> {
     let source = source(&file.name);
-    let mut reader = Reader::open(logs, &file.name, from)?;
+    let mut reader = match Reader::open(logs, &file.name, from) {
+        Ok(reader) => reader,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) if error.is_out_of_descriptors() => return Err(error.into()),
+        Err(error) => return closed(batch, file, &error),
+    };
+    if from == 0 {
+        // As long as it could not be opened it was listed so.
+        batch.unlist(&source, 0)?;
+    }
     while let Some((pos, line)) = reader.next_line()? {
         one(batch, tables, file, pos, line)?;
         if batch.is_full() {
@@ -131,6 +140,15 @@ fn take(batch: &mut Batch<'_>, tables: &mut Tables<'_>, logs: &Dir, file: &LogFi
     }
     reader.settle(logs)?;
     batch.reached(&source, reader.at())
+}
+
+/// Something else has the name of a file of lines: that is listed, and what was in the file is told no more.
+fn closed(batch: &mut Batch<'_>, file: &LogFile, error: &netsky_disk::Error) -> Result<()> {
+    let source = source(&file.name);
+    if batch.position(&source)? > 0 {
+        drop_rows(batch, file)?;
+    }
+    batch.list(&source, 0, &format!("cannot be read: {}", error.source))
 }
 
 fn one(batch: &mut Batch<'_>, tables: &mut Tables<'_>, file: &LogFile, pos: u64, line: &[u8]) -> Result<()> {

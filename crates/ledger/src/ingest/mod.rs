@@ -86,6 +86,18 @@ pub fn rebuild(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> 
     run(layout, patience, Bounds { rows: ROWS, until: None }, true)
 }
 
+/// Which process is at an ingest now, or was a moment ago; none where nobody is.
+///
+/// # Errors
+/// The lock cannot be looked at.
+pub fn ingester(layout: &Layout) -> Result<Option<u32>> {
+    let path = layout.ingest_lock();
+    if !Lock::is_held(&path)? {
+        return Ok(None);
+    }
+    Ok(Lock::noted(&path).filter(|last: &Last| !last.ended).map(|last| last.process))
+}
+
 fn run(layout: &Layout, patience: Duration, bounds: Bounds, from_nothing: bool) -> Result<Option<Ingested>> {
     Dir::make(layout.record())?;
     let path = layout.ingest_lock();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use netsky_disk::ReadError;
+use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use rusqlite::{Connection, OpenFlags};
 
@@ -47,8 +49,11 @@ pub(crate) fn readable(layout: &Layout) -> Result<Option<Connection>> {
         return Ok(None);
     }
     let db = connect(layout, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    schema::check(&db)?;
-    Ok(Some(db))
+    match schema::check(&db) {
+        // It is in WAL mode before it has a table: the next ingest makes it.
+        Err(error) if error.is_unfinished() => Ok(None),
+        checked => checked.map(|_| Some(db)),
+    }
 }
 
 /// Whether every page is where it should be.
@@ -67,7 +72,21 @@ fn connect(layout: &Layout, flags: OpenFlags) -> Result<Connection> {
         return Err(netsky_disk::Error::because("open", layout.meta_db(), why.to_owned()).into());
     }
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let db = Connection::open_with_flags(layout.meta_db(), flags).map_err(sql("open"))?;
+    let db = match Connection::open_with_flags(layout.meta_db(), flags) {
+        Ok(db) => db,
+        Err(error) => {
+            denied(layout)?;
+            return Err(sql("open")(error));
+        }
+    };
     db.busy_timeout(BUSY).map_err(sql("open"))?;
     Ok(db)
+}
+
+/// Fails where this user may not read the database at all: SQLite says of that only that it cannot be opened.
+fn denied(layout: &Layout) -> Result<()> {
+    match Dir::open(layout.home())?.read(name(layout), 0) {
+        Err(ReadError::Io(error)) if error.is_denied() => Err(error.into()),
+        _ => Ok(()),
+    }
 }

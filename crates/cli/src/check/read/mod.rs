@@ -65,8 +65,10 @@ impl Seen {
 pub(super) fn look(layout: &Layout) -> netsky_disk::Result<Seen> {
     let mut files = Vec::new();
     let record = netsky_ledger::moves(layout)?;
-    let broken_facts = netsky_ledger::broken_facts(layout)
-        .map_err(|error| netsky_disk::Error::because("read", layout.record(), error.to_string()))?;
+    let broken_facts = netsky_ledger::broken_facts(layout).unwrap_or_else(|error| {
+        files.push(StateFile::damaged(place(layout, layout.record()), format!("does not read: {error}")));
+        Vec::new()
+    });
     let mailboxes = mail::read(layout, &mut files)?;
     let no_mailboxes = mailboxes.is_empty() && !files.is_empty();
     files::folder(layout, layout.kernel_root(), &mut files)?;

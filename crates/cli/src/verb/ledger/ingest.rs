@@ -26,7 +26,7 @@ impl Run for Args {
             None => netsky_ledger::ingest(layout, Duration::ZERO)?,
             Some(limit) => netsky_ledger::ingest_until(layout, clock::boot() + limit)?,
         };
-        let Some(done) = done else { return Err(at_work()) };
+        let Some(done) = done else { return Err(at_work(layout)) };
         if cx.json {
             output::json(&done)?;
         } else {

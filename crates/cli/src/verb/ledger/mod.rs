@@ -1,5 +1,6 @@
 //! `netsky ledger`: the record itself.
 
+use netsky_disk::layout::Layout;
 use netsky_ledger::Ingested;
 
 use crate::error::{Error, Kind};
@@ -50,7 +51,16 @@ fn said(done: &Ingested) -> String {
     text
 }
 
+/// Which ingest is at work, in words.
+fn another(layout: &Layout) -> String {
+    match netsky_ledger::ingester(layout) {
+        Ok(Some(process)) => format!("another ingest (process {process})"),
+        _ => "another ingest".to_owned(),
+    }
+}
+
 /// Nobody waits for another ingest longer than it may sensibly take.
-fn at_work() -> Error {
-    Error::new(Kind::Busy, "another ingest is at work").hint("repeat later")
+fn at_work(layout: &Layout) -> Error {
+    let way = "repeat when it has ended; one that hangs can be killed, the next goes on where it was";
+    Error::new(Kind::Busy, format!("{} is at work", another(layout))).hint(way)
 }

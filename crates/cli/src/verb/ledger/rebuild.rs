@@ -2,22 +2,35 @@
 
 use std::time::Duration;
 
-use super::{at_work, said};
+use netsky_model::duration;
+
+use super::{another, at_work, said};
 use crate::context::Context;
 use crate::error::Error;
 use crate::output;
 use crate::run::Run;
 
-/// How long another ingest is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long another ingest is waited for, unless its caller says otherwise.
+const PATIENCE: &str = "60s";
 
 /// Make the database anew from envelopes, facts and telemetry
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Longest wait for another ingest that is at work
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = PATIENCE)]
+    wait: Duration,
+}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let Some(done) = netsky_ledger::rebuild(cx.home()?, PATIENCE)? else { return Err(at_work()) };
+        let layout = cx.home()?;
+        let mut done = netsky_ledger::rebuild(layout, Duration::ZERO)?;
+        if done.is_none() && !self.wait.is_zero() {
+            let limit = self.wait.as_secs_f64();
+            output::complain("netsky", &format!("waiting for {}, {limit} s at most", another(layout)));
+            done = netsky_ledger::rebuild(layout, self.wait)?;
+        }
+        let Some(done) = done else { return Err(at_work(layout)) };
         if cx.json { output::json(&done) } else { output::say(&format!("rebuilt from {}", said(&done))) }
     }
 }

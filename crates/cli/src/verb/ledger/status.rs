@@ -21,7 +21,7 @@ impl Run for Args {
         }
         if let Some(first) = status.broken.first() {
             let what = format!("record/{} is damaged: line {} {}", first.file, first.line, first.why);
-            return Err(Error::new(Kind::Damaged, what).hint("it is kept, and no fact is appended to it"));
+            return Err(Error::new(Kind::Damaged, what).hint(netsky_ledger::WAY_OUT));
         }
         match &status.database {
             Some(database) if !database.sound => {
@@ -42,5 +42,6 @@ fn print(status: &Status) -> Result<(), Error> {
     let when = database.ingested_at.as_deref().unwrap_or("never");
     output::say(&format!("last ingest: {when}"))?;
     let rows = database.tables.iter().map(|(name, rows)| vec![name.clone(), rows.to_string()]).collect();
-    output::table(&["table", "rows"], rows, "no tables")
+    let none = "no tables yet: the first ingest was ended early; the next `netsky query` or tick makes them";
+    output::table(&["table", "rows"], rows, none)
 }

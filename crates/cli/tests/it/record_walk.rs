@@ -1,0 +1,165 @@
+//! What a user meets who looks after the record: somebody at work in it, damage with its way out, folders where files
+//! should be.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use netsky_disk::lock::Lock;
+use serde_json::json;
+
+use crate::bus_home::{DRAIN, Home};
+
+fn command(home: &Home, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netsky"));
+    command.args(args).env_clear().env("NETSKY_HOME", home.path()).env("HOME", home.path());
+    command
+}
+
+fn netsky(home: &Home, args: &[&str]) -> Output {
+    command(home, args).output().expect("starts")
+}
+
+/// Its exit code, and all that it said.
+fn answer(home: &Home, args: &[&str]) -> (Option<i32>, String) {
+    let Output { status, stdout, stderr } = netsky(home, args);
+    (status.code(), format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
+}
+
+fn home_with_mail() -> Home {
+    let home = Home::init();
+    home.netsky(["channel", "send", "agent7", "hello", "--from", "agent0", "--create"]).expect("sent");
+    home
+}
+
+/// Puts an envelope into the inbox that is none, and has it put aside with a page.
+fn page(home: &Home, n: u32) {
+    let torn = home.channel("agent7", "inbox").join(format!("0000000000000000004{n}-torn-{n}.json"));
+    std::fs::write(torn, b"{\"from\":").expect("writes");
+    assert_eq!(netsky(home, &DRAIN).status.code(), Some(7));
+}
+
+fn facts(home: &Home) -> PathBuf {
+    home.path().join("record/facts-1.jsonl")
+}
+
+#[test]
+fn fm_ingest_late_a_rebuild_says_at_once_for_whom_it_waits_and_gives_up_in_time() {
+    let home = home_with_mail();
+    let path = home.path().join("record/ingest.lock");
+    let mut lock = Lock::try_take(&path).expect("opens").expect("free");
+    let me = std::process::id();
+    lock.note(&json!({ "process": me, "ended": false })).expect("noted");
+    let (code, said) = answer(&home, &["ledger", "rebuild", "--wait", "200ms"]);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((code, lines.len()), (Some(5), 2), "{said}");
+    assert_eq!(lines[0], format!("netsky: waiting for another ingest (process {me}), 0.2 s at most"));
+    assert!(lines[1].contains(&format!("(process {me}) is at work; repeat when it has ended")), "{said}");
+
+    let mut rebuild = command(&home, &["ledger", "rebuild"]);
+    let mut rebuild: Child = rebuild.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut first = String::new();
+    BufReader::new(rebuild.stderr.take().expect("piped")).read_line(&mut first).expect("said");
+    assert!(first.contains("60 s at most"), "{first}");
+    drop(lock);
+    assert!(rebuild.wait().expect("ends").success());
+}
+
+#[test]
+fn t14_a_file_of_facts_without_a_row_is_told_everywhere_with_the_way_out_which_works() {
+    for content in ["", "{\"v\":1,\"seq\":1,\"ts"] {
+        let home = home_with_mail();
+        page(&home, 1);
+        std::fs::write(facts(&home), content).expect("writes");
+        for verb in [&["ledger", "status"][..], &["check"]] {
+            let (code, said) = answer(&home, verb);
+            assert_eq!(code, Some(7), "{verb:?}: {said}");
+            assert!(
+                said.contains("no whole row") && said.contains("moved out of record/"),
+                "{verb:?}: {said}"
+            );
+        }
+        page(&home, 2);
+        assert_eq!(std::fs::read_to_string(facts(&home)).expect("there"), content, "it is as it was");
+        std::fs::rename(facts(&home), home.path().join("../aside")).expect("as it was told");
+        home.netsky(["watchdog", "tick"]).expect("pages again");
+        for verb in [&["ledger", "status"][..], &["check"]] {
+            let (code, said) = answer(&home, verb);
+            assert_eq!(code, Some(0), "{verb:?}: {said}");
+        }
+        let (_, pages) = answer(&home, &["query", "SELECT key FROM facts ORDER BY key", "--csv"]);
+        assert_eq!(pages, "key\npoison/agent7/torn-1\npoison/agent7/torn-2\n");
+    }
+}
+
+#[test]
+fn a5_a_folder_in_place_of_a_file_of_lines_or_facts_is_a_finding_and_the_rest_is_looked_at() {
+    let home = home_with_mail();
+    page(&home, 1);
+    home.netsky(["query", "SELECT 1"]).expect("there is a database");
+    let logs = std::fs::read_dir(home.path().join("logs")).expect("lists").flatten();
+    let lines: Vec<PathBuf> = logs.map(|file| file.path()).filter(|path| path.is_file()).collect();
+    let [lines] = lines.as_slice() else { panic!("one file of lines: {lines:?}") };
+    for file in [lines, &facts(&home)] {
+        let before = std::fs::read(file).expect("reads");
+        std::fs::remove_file(file).expect("goes");
+        std::fs::create_dir(file).expect("made");
+        let name = file.file_name().and_then(|name| name.to_str()).expect("text");
+        let (code, said) = answer(&home, &["check"]);
+        assert_eq!(code, Some(7), "{said}");
+        assert!(said.contains(name) && said.contains("cannot be read: not a regular file"), "{said}");
+        assert!(["I1", "I2", "I5", "I11"].iter().all(|id| said.contains(id)), "{said}");
+        let listed =
+            ["query", "SELECT file, pos, why FROM source_errors WHERE file NOT GLOB 'channels*'", "--csv"];
+        let (code, living) = answer(&home, &listed);
+        assert_eq!(code, Some(0), "{living}");
+        assert!(living.contains(name) && living.contains("cannot be read"), "{living}");
+        home.netsky(["ledger", "rebuild"]).expect("rebuilds");
+        assert_eq!(answer(&home, &listed), (Some(0), living));
+        std::fs::remove_dir(file).expect("goes");
+        std::fs::write(file, before).expect("restored");
+        assert_eq!(answer(&home, &listed), (Some(0), "file,pos,why\n".to_owned()));
+        assert_eq!(answer(&home, &["check"]).0, Some(0));
+    }
+}
+
+#[test]
+fn a_backup_into_its_own_home_is_refused_by_whatever_way_it_leads_there() {
+    let home = home_with_mail();
+    let outside = home.path().join("..");
+    symlink(home.path().join("channels"), outside.join("link")).expect("made");
+    let below = home.path().join("channels/agent/copy");
+    let inside = [
+        home.path().join("copy"),
+        below.clone(),
+        home.path().join("new/folders/copy"),
+        outside.join("link/agent/copy"),
+        home.path().join("channels/../logs/copy"),
+    ];
+    for to in inside {
+        let (code, said) = answer(&home, &["ledger", "backup", to.to_str().expect("text")]);
+        assert_eq!(code, Some(2), "{}: {said}", to.display());
+        assert!(said.contains("name a folder outside the home"), "{said}");
+        assert!(!to.exists() && !home.path().join("new").exists());
+    }
+    let (code, said) = answer(&home, &["ledger", "backup", outside.join("new/copy").to_str().expect("text")]);
+    assert_eq!(code, Some(0), "{said}");
+}
+
+/// Elsewhere the stepper cannot yet make a call fail.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_database_that_may_not_be_written_is_told_with_what_it_wants() {
+    use netsky_sim::{Call, Errno};
+    let home = home_with_mail();
+    home.netsky(["query", "SELECT 1"]).expect("there is a database");
+    for (verb, code) in [(&["query", "SELECT 1"][..], 6), (&["ledger", "ingest"], 4)] {
+        let is_opened = |point: &netsky_sim::Point| {
+            point.call == Call::Open && point.files.iter().any(|file| file.ends_with("meta.db"))
+        };
+        let run = home.stepper(verb.iter().copied()).fail_when(is_opened, Errno::EACCES).expect("runs").run;
+        assert_eq!(run.ended, netsky_sim::Ended::Exited(code), "{}", run.stderr);
+        assert!(run.stderr.contains("readonly") && run.stderr.contains("`chmod u+w`"), "{}", run.stderr);
+    }
+}
