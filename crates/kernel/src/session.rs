@@ -9,13 +9,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use netsky_disk::cgroup::Group;
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::log::say;
 
 pub use crate::phase::{End, IllegalPhase, Phase, PhaseEvent};
 pub use crate::start::heartbeat_period;
@@ -148,6 +151,8 @@ pub struct Meta {
     pub version: String,
     /// The program's own name for its conversation, as the lineage had it when this generation was reserved.
     pub conversation: Option<String>,
+    /// The folder of the control group that holds the program's tree; none where none is to be had.
+    pub cgroup: Option<PathBuf>,
     /// Fields of a later program of the same format version, kept as they were.
     pub extra: Map<String, Value>,
 }
@@ -199,6 +204,13 @@ impl Meta {
         mark(&self.lineage, self.generation)
     }
 
+    /// The control group of this generation, as its anchor wrote it down; none if it wrote none, or what stands there is
+    /// not this generation's.
+    pub(crate) fn group(&self, root: &Path) -> Option<Group> {
+        let of = |path: &PathBuf| Group::of(path, root, &self.mark());
+        self.cgroup.as_ref().map(of)?.map_err(|error| say!("{error}")).ok()
+    }
+
     /// Whether it is its anchor's to bring back once it is gone: what was ended on purpose stays down, and so does what
     /// never ran.
     pub fn is_kept(&self) -> bool {
@@ -244,6 +256,8 @@ struct MetaFile {
     version: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     conversation: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cgroup: Option<PathBuf>,
     anchor_epoch: u64,
     written_at: Stamp,
     #[serde(flatten)]
@@ -278,6 +292,7 @@ impl From<Meta> for MetaFile {
             socket: meta.socket,
             version: meta.version,
             conversation: meta.conversation,
+            cgroup: meta.cgroup,
             anchor_epoch: meta.anchor_epoch,
             written_at: meta.written_at,
             extra: meta.extra,
@@ -320,6 +335,7 @@ impl TryFrom<MetaFile> for Meta {
             socket: file.socket,
             version: file.version,
             conversation: file.conversation,
+            cgroup: file.cgroup,
             extra: file.extra,
         })
     }

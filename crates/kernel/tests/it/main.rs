@@ -12,6 +12,7 @@ mod attach;
 mod bench;
 #[path = "../../../disk/tests/it/bystander.rs"]
 mod bystander;
+mod cgroups;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;
 mod worker_ends;
