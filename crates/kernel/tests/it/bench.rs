@@ -30,6 +30,7 @@ pub(crate) struct Bench {
     pub(crate) name: AgentId,
     /// Its own per test: they run side by side, and none must sweep another's processes.
     lineage: LineageId,
+    grouped: bool,
     _home: TempDir,
 }
 
@@ -75,7 +76,14 @@ impl Bench {
         let layout = KernelLayout::new(home.path().join(below));
         Dir::create(layout.agents()).expect("makes the folders");
         let name: AgentId = "agent7".parse().expect("valid");
-        Bench { layout, lineage: netsky_disk::random::lineage(&name), name, _home: home }
+        Bench { layout, lineage: netsky_disk::random::lineage(&name), name, grouped: true, _home: home }
+    }
+
+    /// One whose sessions have no cgroup, as on a machine that has none for them.
+    pub(crate) fn ungrouped() -> Bench {
+        let mut bench = Bench::new();
+        bench.grouped = false;
+        bench
     }
 
     /// What an anchor does before it starts a worker.
@@ -101,6 +109,9 @@ impl Bench {
     /// Where an anchor would have its program's group.
     fn cgroup(&self, generation: u64) -> Option<PathBuf> {
         let mark = netsky_kernel::session::mark(&self.lineage, Generation(generation));
+        if !self.grouped {
+            return None;
+        }
         Some(Place::find().ok()?.of(self.layout.root(), &mark).expect("the root is there"))
     }
 

@@ -13,6 +13,7 @@ mod bench;
 #[path = "../../../disk/tests/it/bystander.rs"]
 mod bystander;
 mod cgroups;
+mod kill_trees;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;
 mod worker_ends;
