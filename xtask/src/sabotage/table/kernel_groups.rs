@@ -1,4 +1,4 @@
-//! What `disk` and `kernel` safeguard with a cgroup for each session.
+//! What `disk` and `kernel` safeguard with a cgroup for each session, and against a false end.
 
 use super::{IT, Safeguard, UNIT};
 
@@ -102,5 +102,25 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky-disk",
         target: UNIT,
         test: "cgroup::place::tests::a_session_that_is_started_from_within_another_gets_its_group_beside_it",
+    },
+    Safeguard {
+        name: "a long tool that says nothing is healthy",
+        faults: "",
+        file: "crates/kernel/src/anchor/table.rs",
+        find: "Some(beat) if beat.liveness == seen.liveness => beat.changed,",
+        replace: "Some(beat) if beat.progress == seen.progress => beat.changed,",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "anchor::table::tests::must_show_5_no_healthy_session_is_ended_in_10_000_long_tools",
+    },
+    Safeguard {
+        name: "a worker does not make up for beats that it slept",
+        faults: "",
+        file: "crates/kernel/src/worker/heartbeat.rs",
+        find: "        self.next = now + self.interval;\n",
+        replace: "        self.next += self.interval;\n",
+        package: "netsky-kernel",
+        target: IT,
+        test: "anchor_life::must_show_5_a_suspend_of_eight_hours_ends_nobody",
     },
 ];
