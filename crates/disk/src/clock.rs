@@ -23,7 +23,7 @@ pub fn wall_seconds() -> Timestamp {
 pub fn boot() -> Duration {
     simulated!(world => world.boot());
     let time = clock_gettime(ClockId::Boottime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+    crate::seam::boot(Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32))
 }
 
 /// Both clocks and the boot they belong to.

@@ -11,6 +11,7 @@
 )]
 
 pub mod adopt;
+pub mod cgroup;
 pub mod clock;
 pub mod env;
 pub mod fault;

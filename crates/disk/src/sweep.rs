@@ -104,15 +104,25 @@ fn has_variable(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> Result<bool> {
     Ok(environ(pid)?.split(|b| *b == 0).any(wanted))
 }
 
+/// Whether a process is seen to have been started to stand apart. One in the middle of an exec is not waited for: it is a
+/// daemon's start, which whoever wants the daemon tries again.
+pub(crate) fn is_apart(pid: u32) -> Result<bool> {
+    Ok(environ_in(pid, 1)?.split(|b| *b == 0).any(|entry| entry.starts_with(APART)))
+}
+
 /// The environment that a process was started with; empty for one that is gone, of another user, or closed to
 /// everybody but root (ssh-agent makes itself so): SECURITY.md says what that means.
 fn environ(pid: u32) -> Result<Vec<u8>> {
+    environ_in(pid, LOOKS)
+}
+
+fn environ_in(pid: u32, looks: u32) -> Result<Vec<u8>> {
     let place = Path::new("/proc").join(pid.to_string());
     for look in 1.. {
         match std::fs::read(place.join("environ")) {
             // Between two programs, in the middle of an exec, a process has none for a moment: it must not be spared for that.
             Ok(environ)
-                if environ.is_empty() && look < LOOKS && std::fs::read_link(place.join("exe")).is_ok() =>
+                if environ.is_empty() && look < looks && std::fs::read_link(place.join("exe")).is_ok() =>
             {
                 clock::pause(EXEC);
             }

@@ -9,14 +9,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use netsky_disk::cgroup::Group;
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::log::say;
 
 pub use crate::phase::{End, IllegalPhase, Phase, PhaseEvent};
 pub use crate::start::heartbeat_period;
@@ -155,6 +158,8 @@ pub struct Meta {
     pub asked: bool,
     /// Where an earlier generation left its handoff, if one waited when this generation was reserved.
     pub handoff: Option<PathBuf>,
+    /// The folder of the control group that holds the program's tree; none where none is to be had.
+    pub cgroup: Option<PathBuf>,
     /// Fields of a later program of the same format version, kept as they were.
     pub extra: Map<String, Value>,
 }
@@ -204,6 +209,13 @@ impl Meta {
     /// The environment mark of this generation.
     pub fn mark(&self) -> String {
         mark(&self.lineage, self.generation)
+    }
+
+    /// The control group of this generation, as its anchor wrote it down; none if it wrote none, or what stands there is
+    /// not this generation's.
+    pub(crate) fn group(&self, root: &Path) -> Option<Group> {
+        let of = |path: &PathBuf| Group::of(path, root, &self.mark());
+        self.cgroup.as_ref().map(of)?.map_err(|error| say!("{error}")).ok()
     }
 
     /// Whether it is its anchor's to bring back once it is gone: what was ended on purpose stays down, and so does what
@@ -258,6 +270,8 @@ struct MetaFile {
     asked: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     handoff: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cgroup: Option<PathBuf>,
     anchor_epoch: u64,
     written_at: Stamp,
     #[serde(flatten)]
@@ -294,6 +308,7 @@ impl From<Meta> for MetaFile {
             conversation: meta.conversation,
             asked: meta.asked,
             handoff: meta.handoff,
+            cgroup: meta.cgroup,
             anchor_epoch: meta.anchor_epoch,
             written_at: meta.written_at,
             extra: meta.extra,
@@ -338,6 +353,7 @@ impl TryFrom<MetaFile> for Meta {
             conversation: file.conversation,
             asked: file.asked,
             handoff: file.handoff,
+            cgroup: file.cgroup,
             extra: file.extra,
         })
     }

@@ -36,6 +36,9 @@ struct Level {
 const CLI: &[&str] = &["--profile", "campaign", "--package", "netsky", "--test", "it"];
 const BUS: &[&str] = &["--profile", "campaign", "--package", "netsky-bus", "--test", "it"];
 
+/// Processes are started and ended there, which is no quicker in another profile.
+const KERNEL: &[&str] = &["--package", "netsky-kernel", "--test", "it"];
+
 const LEVELS: &[Level] = &[
     Level {
         name: "crash-states",
@@ -64,6 +67,16 @@ const LEVELS: &[Level] = &[
         batch: 400_000,
         target: BUS,
         test: "contended::campaign_a_share_of_the_contended_envelopes",
+        remembers: false,
+        seeded: false,
+    },
+    Level {
+        name: "felled-trees",
+        unit: "kills of process trees with escapers, one in ten without a cgroup",
+        wanted: 10_000,
+        batch: 800,
+        target: KERNEL,
+        test: "kill_trees::campaign_a_share_of_the_felled_trees",
         remembers: false,
         seeded: false,
     },

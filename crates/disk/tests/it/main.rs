@@ -6,6 +6,9 @@ mod groups;
 mod hlc;
 mod home;
 mod locks;
+mod reuse;
+#[path = "../../../bus/tests/it/skipped.rs"]
+mod skipped;
 mod spawn;
 mod sweeps;
 mod watches;

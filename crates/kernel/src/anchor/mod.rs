@@ -95,6 +95,7 @@ pub fn main(root: &Path) -> Result<(), AnchorError> {
         let anchor = Rc::new(Anchor::new(claim));
         anchor.log_started();
         adopt::all(&anchor).await;
+        settle::remove_groups(&anchor);
         pulse::start(&anchor);
         serve::until_stopped(&anchor).await
     });

@@ -10,6 +10,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use netsky_disk::cgroup::Group;
 use netsky_disk::lock::Lock;
 use netsky_disk::sweep::{Swept, sweep_marked};
 use netsky_disk::{clock, fault};
@@ -17,7 +18,7 @@ use netsky_model::id::AgentId;
 
 use super::revive;
 use super::state::Anchor;
-use super::table::Life;
+use super::table::{Entry, Life};
 use super::{adopt, fold};
 use crate::journal::About;
 use crate::log::say;
@@ -117,7 +118,7 @@ async fn ended_without_worker(
     found: Found,
     held: &Lock,
 ) {
-    let (swept, unseen) = sweep_generation(about).await;
+    let (swept, unseen) = sweep_generation(anchor, about).await;
     // Only a kill can be asked for here: there is nobody to give an error to.
     let _ = fault::point("anchor.settle.swept");
     let asked = anchor.recall(|recall| recall.session(&about.session).is_some_and(|known| known.kill_asked));
@@ -168,15 +169,18 @@ pub(super) fn write_end(anchor: &Anchor, about: &About, mut meta: Meta, how: End
 
 /// Kills whatever bears the mark of one generation. A look that fails is not an empty one: it is repeated, and what
 /// stays unseen to the limit is said so; before another generation starts, [`sweep_lineage`] looks once more.
-pub(super) async fn sweep_generation(about: &About) -> (Swept, Option<String>) {
+pub(super) async fn sweep_generation(anchor: &Anchor, about: &About) -> (Swept, Option<String>) {
     let until = clock::boot() + SWEEP;
+    let meta = anchor.entry(&about.session, |entry| entry.meta.clone());
+    let meta = meta.filter(|meta| meta.generation == about.generation && meta.lineage == about.lineage);
+    let of_group = sweep_groups(meta.and_then(|meta| meta.group(anchor.layout.root())).into_iter()).await;
     loop {
         match sweep(ENV_MARK, mark(&about.lineage, about.generation)).await {
-            Ok(swept) => return (swept, None),
+            Ok(swept) => return (both(of_group, swept), None),
             Err(_) if clock::boot() < until => tokio::time::sleep(LOOK_AGAIN).await,
             Err(why) => {
                 say!("sweep {}: {why}", about.session);
-                return (Swept::default(), Some(why));
+                return (of_group, Some(why));
             }
         }
     }
@@ -184,8 +188,60 @@ pub(super) async fn sweep_generation(about: &About) -> (Swept, Option<String>) {
 
 /// Kills whatever is left of any generation of a lineage, before another one starts. A look that fails is not an
 /// empty one: nothing may start after it.
-pub(super) async fn sweep_lineage(about: &About) -> Result<Swept, String> {
-    sweep(ENV_SESSION, about.lineage.to_string()).await
+pub(super) async fn sweep_lineage(anchor: &Anchor, about: &About) -> Result<Swept, String> {
+    let marks = format!("{}.g", about.lineage);
+    let of_groups =
+        sweep_groups(groups(anchor).filter(|(mark, _)| mark.starts_with(&marks)).map(|(_, group)| group))
+            .await;
+    let swept = sweep(ENV_SESSION, about.lineage.to_string()).await?;
+    Ok(both(of_groups, swept))
+}
+
+/// The groups of this root, by the marks of their generations.
+fn groups(anchor: &Anchor) -> impl Iterator<Item = (String, Group)> {
+    let listed = anchor.cgroups.as_ref().map(|place| place.groups(anchor.layout.root())).transpose();
+    let listed = listed.unwrap_or_else(|error| {
+        say!("{error}");
+        None
+    });
+    listed.into_iter().flatten()
+}
+
+/// Kills and removes groups. One that cannot be is said so; what was in it is looked for by its mark.
+async fn sweep_groups(groups: impl Iterator<Item = Group>) -> Swept {
+    let mut all = Swept::default();
+    for group in groups {
+        match tokio::task::spawn_blocking(move || group.sweep(SWEEP)).await {
+            Ok(Ok(swept)) => all = both(all, swept),
+            Ok(Err(error)) => say!("{error}"),
+            Err(_) => say!("the sweep of a cgroup was cut short"),
+        }
+    }
+    all
+}
+
+/// Two sweeps as one; the second one has looked for whom the first one left.
+fn both(mut first: Swept, second: Swept) -> Swept {
+    first.killed += second.killed;
+    first.left.extend(second.left.into_iter().filter(|id| !first.left.contains(id)).collect::<Vec<_>>());
+    first
+}
+
+/// Removes the empty groups that dead sessions and dead roots left: a worker that is killed leaves its own.
+pub(super) fn remove_groups(anchor: &Anchor) {
+    for (mark, group) in groups(anchor) {
+        let lives = anchor.names().iter().any(|name| {
+            let look = |entry: &mut Entry| entry.life != Life::Gone && entry.meta.mark() == mark;
+            anchor.entry(name, look).unwrap_or(false)
+        });
+        if !lives && let Err(error) = group.remove() {
+            say!("{error}");
+        }
+    }
+    let left = anchor.cgroups.as_ref().map(|place| place.remove_left(anchor.layout.root()));
+    if let Some(Err(error)) = left {
+        say!("{error}");
+    }
 }
 
 async fn sweep(key: &'static str, value: String) -> Result<Swept, String> {

@@ -146,7 +146,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<Me
         return Err(Refusal::new(RefusalKind::StaleGeneration, message));
     }
     let (conversation, handoff) = carried(anchor, &lineage, newest.next())?;
-    let meta = Meta {
+    let mut meta = Meta {
         generation: newest.next(),
         anchor_epoch: anchor.epoch,
         written_at: netsky_disk::clock::stamp(),
@@ -158,10 +158,13 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<Me
         conversation,
         asked,
         handoff,
+        cgroup: None,
         extra: former.map(|meta| meta.extra).unwrap_or_default(),
         lineage,
         spec,
     };
+    // Written down before there is any: whoever finds the generation dead knows where to look.
+    meta.cgroup = anchor.cgroups.as_ref().and_then(|place| place.of(anchor.layout.root(), &meta.mark()).ok());
     let bytes = meta.to_bytes().len() as u64;
     if bytes > Meta::MAX_BYTES - META_GROWTH {
         let message = format!("the description of {name} would take {bytes} bytes");
@@ -230,7 +233,7 @@ fn former(anchor: &Anchor, name: &AgentId) -> Result<Option<Meta>, Refusal> {
 
 async fn start(anchor: &Rc<Anchor>, meta: Meta) -> Result<SessionView, Refusal> {
     let about = about(&meta);
-    let in_the_way = match sweep_lineage(&about).await {
+    let in_the_way = match sweep_lineage(anchor, &about).await {
         Ok(swept) if swept.left.is_empty() => None,
         Ok(swept) => Some(format!("{} processes of an earlier generation would not end", swept.left.len())),
         Err(why) => Some(format!("what is left of earlier generations cannot be seen: {why}")),
@@ -297,7 +300,7 @@ async fn failed(
         let _ = child.kill();
         watch::wait_for(Some(child)).await;
     }
-    let (swept, unseen) = settle::sweep_generation(about).await;
+    let (swept, unseen) = settle::sweep_generation(anchor, about).await;
     fold::catch_up(anchor, &about.session);
     let written = meta_file::read(&anchor.layout, &about.session).ok().flatten();
     let meta = written.filter(|written| written.generation == about.generation).unwrap_or(meta);

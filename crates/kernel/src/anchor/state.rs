@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use netsky_disk::cgroup::Place;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::lock::Lock;
@@ -44,6 +45,8 @@ pub(super) struct Anchor {
     pub(super) me: ProcessId,
     /// Time between two heartbeats of a worker.
     pub(super) period: Duration,
+    /// Where its sessions get their control groups, if anywhere.
+    pub(super) cgroups: Option<Place>,
     pub(super) in_flight: InFlight,
     /// Of clients.
     pub(super) arrivals: RefCell<Arrivals>,
@@ -87,6 +90,9 @@ impl Anchor {
             epoch,
             me,
             period: crate::start::heartbeat_period(),
+            cgroups: Place::find()
+                .map_err(|error| say!("{error}: sessions are ended by descent and by their mark alone"))
+                .ok(),
             in_flight: InFlight::default(),
             arrivals: RefCell::new(Arrivals::new()),
             reviving: Semaphore::new(super::revive::AT_ONCE),

@@ -134,4 +134,75 @@ mod tests {
         let states = [after(29), after(30), after(90)];
         assert_eq!(states, [SessionState::Active, SessionState::Idle, SessionState::Hung]);
     }
+
+    /// Chance that its seed decides (a linear congruence; the high bits are the better ones).
+    struct Rng(u64);
+
+    impl Rng {
+        fn below(&mut self, end: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % end
+        }
+    }
+
+    /// Hours of a tool that says nothing, in no time: a worker whose loop comes round, an anchor that looks, a machine that
+    /// is busy, stands still or sleeps. Answers how often the session would have been ended: found hung at two looks in a row.
+    fn kills_of_a_healthy_session(rng: &mut Rng, began: Instant) -> u32 {
+        let (bounds, secs) = (Bounds::usual(Duration::from_secs(10)), Duration::from_secs);
+        let mut entry = Entry::new(session("agent0", Keeper::Anchor), Life::Live, began);
+        let mut beat = beat(&entry);
+        let mut next_beat = began + secs(rng.below(10) as u64);
+        let mut next_look = began + secs(rng.below(10) as u64);
+        let end = began + secs(600 + rng.below(6_600) as u64);
+        let (mut kills, mut was_hung) = (0, false);
+        while next_look < end {
+            if next_beat <= next_look {
+                beat.liveness += 1;
+                // Late on a busy machine, and now and then very late.
+                let late = if rng.below(50) == 0 { rng.below(60) } else { rng.below(5) };
+                next_beat += secs(10 + late as u64);
+                continue;
+            }
+            entry.take_beat(&beat, next_look);
+            let hung = entry.state(next_look, bounds) == SessionState::Hung;
+            kills += u32::from(was_hung && hung);
+            was_hung = hung;
+            match rng.below(100) {
+                // A suspend of up to eight hours: the clocks of stamps go on, the one that silence is counted on does not.
+                0 => beat.at.boot_ms += rng.below(28_800_000) as u64,
+                // A virtual machine that stood still for up to an hour: both come late, in either order.
+                1 => {
+                    let stood = secs(rng.below(3_600) as u64);
+                    next_look += stood;
+                    next_beat = next_beat.max(next_look + secs(rng.below(5) as u64));
+                }
+                // Only the anchor stood still.
+                2 => next_look += secs(rng.below(3_600) as u64),
+                _ => {}
+            }
+            next_look += secs(10 + rng.below(2) as u64);
+        }
+        kills
+    }
+
+    /// Of a worker whose program is in the middle of a long tool call: nothing goes in or out.
+    fn beat(entry: &Entry) -> Heartbeat {
+        Heartbeat {
+            v: crate::session::VERSION,
+            name: entry.name().clone(),
+            generation: entry.meta.generation,
+            worker: netsky_disk::process::me(),
+            liveness: 0,
+            progress: 7,
+            phase: Pulse::Running,
+            at: netsky_disk::clock::stamp(),
+        }
+    }
+
+    #[test]
+    fn must_show_5_no_healthy_session_is_ended_in_10_000_long_tools() {
+        let (mut rng, began) = (Rng(1), Instant::now());
+        let kills: u32 = (0..10_000).map(|_| kills_of_a_healthy_session(&mut rng, began)).sum();
+        assert_eq!(kills, 0);
+    }
 }

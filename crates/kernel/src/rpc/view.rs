@@ -173,6 +173,9 @@ pub struct SessionView {
     pub tags: BTreeMap<String, String>,
     /// The worker's socket.
     pub socket: PathBuf,
+    /// The folder of the control group that its tree is in, while it may live; null where none is to be had.
+    #[serde(default)]
+    pub cgroup: Option<PathBuf>,
     /// Program and arguments; only in the answer to `session/show`, as they may be long.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,
@@ -210,6 +213,7 @@ impl SessionView {
             progress: Progress::default(),
             tags: meta.spec.tags.clone(),
             socket: meta.socket.clone(),
+            cgroup: meta.cgroup.clone().filter(|_| state.may_live()),
             argv: Vec::new(),
             cwd: None,
         }

@@ -8,12 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use netsky_disk::cgroup::Group;
 use netsky_disk::process::{self, PidFd};
 use netsky_disk::sweep::{descendants, marked};
 use netsky_disk::{clock, fault};
 use netsky_model::process::ProcessId;
 use rustix::process::{Pid, Signal, WaitOptions};
 
+use crate::log::say;
 use crate::session::{ENV_MARK, End};
 
 /// Longest grace between SIGTERM and SIGKILL: a kill is a kill within ten minutes.
@@ -66,6 +68,7 @@ pub(super) struct Ending {
     program: ProcessId,
     pid: Pid,
     mark: String,
+    group: Option<Group>,
     stage: Stage,
     asked: Option<Asked>,
     status: Option<End>,
@@ -76,11 +79,12 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    pub(super) fn new(program: ProcessId, pid: Pid, mark: String) -> Ending {
+    pub(super) fn new(program: ProcessId, pid: Pid, mark: String, group: Option<Group>) -> Ending {
         Ending {
             program,
             pid,
             mark,
+            group,
             stage: Stage::Running,
             asked: None,
             status: None,
@@ -198,6 +202,7 @@ impl Ending {
             let gone = looked.as_ref().is_ok_and(Vec::is_empty) && self.status.is_some();
             if gone || now >= until {
                 self.stage = Stage::Over;
+                self.leave_group();
                 return Some(self.verdict(looked));
             }
         }
@@ -207,14 +212,49 @@ impl Ending {
     /// One round: kill whatever of the tree lives; returns it. A look that failed is no empty one.
     fn sweep(&mut self) -> Result<Vec<ProcessId>, String> {
         self.looks = self.looks.saturating_add(1);
-        let living = self.look().map_err(|why| why.to_string())?;
+        // Counted before the look below, which may fail.
+        let in_group = self.kill_group();
+        self.count(in_group.as_deref().unwrap_or_default());
+        let mut living = self.look().map_err(|why| why.to_string())?;
         for id in &living {
-            let killed = PidFd::open(id).ok().flatten().is_some_and(|held| held.signal(Signal::KILL).is_ok());
-            if killed && *id != self.program {
-                self.swept.insert((id.pid, id.start_time));
+            if PidFd::open(id).ok().flatten().is_some_and(|held| held.signal(Signal::KILL).is_ok()) {
+                self.count(std::slice::from_ref(id));
+            }
+        }
+        for id in in_group? {
+            if !living.contains(&id) {
+                living.push(id);
             }
         }
         Ok(living)
+    }
+
+    fn count(&mut self, killed: &[ProcessId]) {
+        let beside = killed.iter().filter(|id| **id != self.program);
+        self.swept.extend(beside.map(|id| (id.pid, id.start_time)));
+    }
+
+    /// Kills everybody in the program's group; whoever was. A group that fails is let go of: the anchor removes it when it
+    /// starts, and what was in it is below us or bears our mark.
+    fn kill_group(&mut self) -> Result<Vec<ProcessId>, String> {
+        match self.group.as_ref().map(Group::kill) {
+            None => Ok(Vec::new()),
+            Some(Ok(round)) if round.living.is_empty() && !round.over => {
+                Err("somebody in its cgroup cannot be seen from here".to_owned())
+            }
+            Some(Ok(round)) => Ok(round.living),
+            Some(Err(error)) => {
+                say!("{error}");
+                self.group = None;
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    fn leave_group(&mut self) {
+        if let Some(Err(error)) = self.group.take().map(|group| group.remove()) {
+            say!("{error}");
+        }
     }
 
     /// What of the tree lives. Marks are looked for once nothing is below us: that reads every environment there is.

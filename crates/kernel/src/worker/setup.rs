@@ -71,11 +71,13 @@ pub(super) fn come_up(args: &Args) -> Result<Worker, Refused> {
         Ok(opened) => opened,
         Err(refused) => return Err(give_up(&mut record, refused)),
     };
-    let Started { id, pid, wires } = match start::start(&record.meta, args.files) {
+    let group = record.meta.group(&args.root);
+    let Started { id, pid, wires, group } = match start::start(&record.meta, args.files, group) {
         Ok(started) => started,
         Err(why) => return Err(give_up(&mut record, Refused { kind: StartFailure::Program, why })),
     };
-    let mut ending = Ending::new(id.clone(), pid, record.meta.mark());
+    record.meta.cgroup = group.as_ref().map(|group| group.path().to_owned());
+    let mut ending = Ending::new(id.clone(), pid, record.meta.mark(), group);
     let recorded =
         fault::point("worker.started").map_err(setup).and_then(|()| record.started(&id).map_err(setup));
     if let Err(refused) = recorded {

@@ -9,10 +9,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use netsky_disk::cgroup::Group;
 use netsky_disk::process::identify_child;
 use netsky_model::process::ProcessId;
 use rustix::fs::Mode;
@@ -23,6 +24,7 @@ use rustix::process::{
 use super::pty;
 use super::wires::Wires;
 use crate::files;
+use crate::log::say;
 use crate::session::{self, Io, Meta, Spec};
 
 /// A program that was started.
@@ -31,10 +33,13 @@ pub(super) struct Started {
     /// For its process group and for waiting: it is our child, so the pid is its own until we reap it.
     pub(super) pid: Pid,
     pub(super) wires: Wires,
+    /// Which holds all that it will start; none where none is to be had.
+    pub(super) group: Option<Group>,
 }
 
-/// Start the program of a session, which may hold so many files open; the reason as one line for a person if that fails.
-pub(super) fn start(meta: &Meta, files: Option<u64>) -> Result<Started, String> {
+/// Start the program of a session, which may hold so many files open, in that group; the reason as one line for a person
+/// if that fails. A group that cannot be had is said so and done without.
+pub(super) fn start(meta: &Meta, files: Option<u64>, group: Option<Group>) -> Result<Started, String> {
     let spec = &meta.spec;
     let program = spec.argv.first().ok_or("the command line is empty")?;
     let cwd = &spec.cwd;
@@ -44,15 +49,40 @@ pub(super) fn start(meta: &Meta, files: Option<u64>) -> Result<Started, String> 
     if let Some(key) = spec.env.keys().find(|key| key.is_empty() || key.contains(['=', '\0'])) {
         return Err(format!("the environment has the impossible name {key:?}"));
     }
-    let opened = match spec.io {
-        Io::Pty { rows, cols } => spawn_on_terminal(meta, files, rows, cols),
-        Io::Pipes => spawn_on_pipes(meta, files),
-    };
+    let (group, opened) = in_group(group, |door| {
+        let birth = Birth::new(&meta.spec, files, door);
+        match spec.io {
+            Io::Pty { rows, cols } => spawn_on_terminal(meta, birth, rows, cols),
+            Io::Pipes => spawn_on_pipes(meta, birth),
+        }
+    });
     let (pid, wires) = opened.map_err(|e| format!("cannot start {program:?} in {}: {e}", cwd.display()))?;
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or("the system gave an impossible pid")?;
     let id = identify_child(pid.as_raw_nonzero().get().unsigned_abs())
         .ok_or("the program cannot be seen in /proc; is it mounted?")?;
-    Ok(Started { id, pid, wires })
+    Ok(Started { id, pid, wires, group })
+}
+
+/// Starts a program in a group, or without one where that fails; the group if it is in there.
+fn in_group<T>(
+    group: Option<Group>,
+    start: impl Fn(Option<RawFd>) -> io::Result<T>,
+) -> (Option<Group>, io::Result<T>) {
+    let Some(group) = group else { return (None, start(None)) };
+    let why = match group.make() {
+        Ok(door) => match start(Some(door.as_raw_fd())) {
+            Ok(started) => return (Some(group), Ok(started)),
+            Err(error) => error.to_string(),
+        },
+        Err(error) => error.to_string(),
+    };
+    // The group or the program: whoever fails without the group as well is told that and nothing of groups.
+    let started = start(None);
+    if started.is_ok() {
+        say!("{} is not used: {why}", group.path().display());
+    }
+    let _ = group.remove();
+    (None, started)
 }
 
 /// The program's whole environment.
@@ -94,31 +124,37 @@ struct Birth {
     /// Its user's, where that is known.
     umask: Mode,
     files: Option<u64>,
+    /// What is written to for entering its group; open as long as it is not started.
+    door: Option<RawFd>,
 }
 
 impl Birth {
-    fn new(spec: &Spec, files: Option<u64>) -> Birth {
+    fn new(spec: &Spec, files: Option<u64>, door: Option<RawFd>) -> Birth {
         let umask = spec.umask.map_or(Mode::RWXG | Mode::RWXO, |mask| Mode::from_raw_mode(mask & 0o777));
-        Birth { worker: getpid(), umask, files }
+        Birth { worker: getpid(), umask, files, door }
     }
 
-    /// Makes the calling process what it says, with the system calls prctl, getppid, umask, getrlimit and setrlimit alone.
+    /// Makes the calling process what it says, with the system calls prctl, getppid, write, umask, getrlimit and setrlimit
+    /// alone.
     fn take_on(self) -> io::Result<()> {
         die_with(self.worker)?;
+        if let Some(door) = self.door {
+            // SAFETY: `in_group` holds the descriptor open until the program is started, and a fork has its own copy of it.
+            rustix::io::write(unsafe { BorrowedFd::borrow_raw(door) }, b"0")?;
+        }
         rustix::process::umask(self.umask);
         self.files.map_or(Ok(()), files::give_back)?;
         Ok(())
     }
 }
 
-fn spawn_on_terminal(meta: &Meta, files: Option<u64>, rows: u16, cols: u16) -> io::Result<(u32, Wires)> {
+fn spawn_on_terminal(meta: &Meta, birth: Birth, rows: u16, cols: u16) -> io::Result<(u32, Wires)> {
     let pty = pty::open(rows, cols)?;
     let mut command = command(meta);
     command
         .stdin(Stdio::from(pty.slave.try_clone()?))
         .stdout(Stdio::from(pty.slave.try_clone()?))
         .stderr(Stdio::from(pty.slave));
-    let birth = Birth::new(&meta.spec, files);
     // SAFETY: between fork and exec the closure makes only system calls that are async-signal-safe (those of
     // `take_on`, setsid, ioctl) and allocates nothing. Descriptor 0 is the terminal by then: the standard library
     // puts the three streams in place before it runs this closure.
@@ -135,10 +171,9 @@ fn spawn_on_terminal(meta: &Meta, files: Option<u64>, rows: u16, cols: u16) -> i
     Ok((child.id(), Wires::Terminal(pty.master)))
 }
 
-fn spawn_on_pipes(meta: &Meta, files: Option<u64>) -> io::Result<(u32, Wires)> {
+fn spawn_on_pipes(meta: &Meta, birth: Birth) -> io::Result<(u32, Wires)> {
     let mut command = command(meta);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let birth = Birth::new(&meta.spec, files);
     // SAFETY: as above; the closure makes only the system calls of `take_on`.
     unsafe {
         command.pre_exec(move || birth.take_on());

@@ -293,3 +293,33 @@ fn who_asks_right_after_a_shutdown_gets_a_new_anchor() {
         client.shutdown(false).expect("stops");
     }
 }
+
+#[test]
+fn must_show_5_a_suspend_of_eight_hours_ends_nobody() {
+    let mut world = World::new();
+    let slept = world.root.with_file_name("slept");
+    std::fs::write(&slept, "0").expect("writes");
+    let mut command = world.serve();
+    command.env("NETSKY_SLEPT", &slept).env("OSTK_HEARTBEAT_MS", "100");
+    let mut client = world.anchor_by(command);
+    let before = spawn(&mut client, &kept(sleeper("agent0")));
+    let mut beats = |more: u64| {
+        let liveness = |client: &mut Client| {
+            let session = client.show(&before.name).expect("it is there");
+            session.heartbeat.map_or(0, |beat| beat.liveness)
+        };
+        let begun = liveness(&mut client);
+        until("its worker beats on", || (liveness(&mut client) >= begun + more).then_some(()));
+    };
+    beats(2);
+    std::fs::write(slept.with_extension("new"), "28800000").expect("writes");
+    std::fs::rename(slept.with_extension("new"), &slept).expect("in one step");
+    // Longer than the silence that makes a session hung, at this pace.
+    beats(15);
+    let after = client.show(&before.name).expect("it is there");
+    assert_eq!((after.state, &after.worker), (SessionState::Active, &before.worker));
+    assert!(after.heartbeat.expect("it beats").liveness < 1_000, "it does not make up for what it slept");
+    let told = |event: &netsky_kernel::rpc::Event| [EventKind::Hung, EventKind::Died].contains(&event.kind);
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    assert!(events.find(Duration::ZERO, told).expect("lives").is_none());
+}

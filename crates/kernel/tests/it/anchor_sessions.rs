@@ -44,19 +44,23 @@ fn an_exit_is_told_with_its_code() {
 
 #[test]
 fn i11_a_killed_worker_is_noticed_at_once_and_its_escaped_grandchild_is_swept() {
-    let mut world = World::new();
-    let mut client = world.anchor();
-    let session = spawn(&mut client, &shell("agent2", "setsid sh -c 'sleep 1000; :' & exec sleep 1000"));
-    until("the escaped grandchild runs", || (marked(&session).len() >= 3).then_some(()));
-    let mut events = world.client().subscribe(None).expect("subscribed");
-    kill9(session.worker.as_ref().expect("it has one"));
-    let died = events.find(LONG, |event| event.kind == EventKind::Died).expect("lives").expect("told");
-    assert_eq!(died.data["how"]["kind"], "worker-died");
-    assert_eq!(marked(&session), []);
-    let session = until("it is settled", || {
-        client.show(&session.name).ok().filter(|session| !session.state.may_live())
-    });
-    assert_eq!(session.state, SessionState::Died);
+    for cgroup in ["", "off"] {
+        let mut world = World::new();
+        let mut command = world.serve();
+        command.env("NETSKY_CGROUP", cgroup);
+        let mut client = world.anchor_by(command);
+        let session = spawn(&mut client, &shell("agent2", "setsid sh -c 'sleep 1000; :' & exec sleep 1000"));
+        until("the escaped grandchild runs", || (marked(&session).len() >= 3).then_some(()));
+        let mut events = world.client().subscribe(None).expect("subscribed");
+        kill9(session.worker.as_ref().expect("it has one"));
+        let died = events.find(LONG, |event| event.kind == EventKind::Died).expect("lives").expect("told");
+        assert_eq!(died.data["how"]["kind"], "worker-died");
+        assert_eq!(marked(&session), []);
+        let session = until("it is settled", || {
+            client.show(&session.name).ok().filter(|session| !session.state.may_live())
+        });
+        assert_eq!(session.state, SessionState::Died);
+    }
 }
 
 #[test]

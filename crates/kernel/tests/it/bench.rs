@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use netsky_disk::cgroup::Place;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::process::{self, PidFd, Signal};
@@ -29,6 +30,7 @@ pub(crate) struct Bench {
     pub(crate) name: AgentId,
     /// Its own per test: they run side by side, and none must sweep another's processes.
     lineage: LineageId,
+    grouped: bool,
     _home: TempDir,
 }
 
@@ -74,7 +76,14 @@ impl Bench {
         let layout = KernelLayout::new(home.path().join(below));
         Dir::create(layout.agents()).expect("makes the folders");
         let name: AgentId = "agent7".parse().expect("valid");
-        Bench { layout, lineage: netsky_disk::random::lineage(&name), name, _home: home }
+        Bench { layout, lineage: netsky_disk::random::lineage(&name), name, grouped: true, _home: home }
+    }
+
+    /// One whose sessions have no cgroup, as on a machine that has none for them.
+    pub(crate) fn ungrouped() -> Bench {
+        let mut bench = Bench::new();
+        bench.grouped = false;
+        bench
     }
 
     /// What an anchor does before it starts a worker.
@@ -91,11 +100,21 @@ impl Bench {
             conversation: Some("conversation-7".to_owned()),
             asked: true,
             handoff: None,
+            cgroup: self.cgroup(generation),
             version: "0.1.0".to_owned(),
             extra: serde_json::Map::default(),
             spec,
         };
         state::write(self.layout.meta(&self.name), &meta.to_bytes()).expect("writes");
+    }
+
+    /// Where an anchor would have its program's group.
+    fn cgroup(&self, generation: u64) -> Option<PathBuf> {
+        let mark = netsky_kernel::session::mark(&self.lineage, Generation(generation));
+        if !self.grouped {
+            return None;
+        }
+        Some(Place::find().ok()?.of(self.layout.root(), &mark).expect("the root is there"))
     }
 
     pub(crate) fn command(&self, generation: u64) -> Command {
@@ -214,6 +233,17 @@ impl Session {
 
     pub(crate) fn lock_is_held(&self) -> bool {
         netsky_disk::lock::Lock::is_held(self.layout.worker_lock(&self.name)).expect("looks")
+    }
+}
+
+/// A worker that was killed leaves its group.
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let groups = Place::find().and_then(|place| place.groups(self.layout.root())).unwrap_or_default();
+        let marks = format!("{}.g", self.lineage);
+        for (_, group) in groups.into_iter().filter(|(mark, _)| mark.starts_with(&marks)) {
+            let _ = group.sweep(LIMIT);
+        }
     }
 }
 

@@ -14,6 +14,8 @@ mod attach;
 mod bench;
 #[path = "../../../disk/tests/it/bystander.rs"]
 mod bystander;
+mod cgroups;
+mod kill_trees;
 mod rpc_schema;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;

@@ -141,56 +141,61 @@ fn a_second_kill_shortens_the_grace_and_cannot_lengthen_it() {
 
 #[test]
 fn t12_i11_what_left_the_group_is_swept_when_the_program_exits() {
-    let bench = Bench::new();
-    let text = "setsid sh -c 'echo $$; exec sleep 300' & read go; exit 0";
-    let mut session = bench.start(script(Io::Pipes, text));
-    let mut client = session.follower();
-    let escaped = printed_pid(&mut client);
-    client.input(0, b"go\n").expect("sends");
-    assert_eq!(read_end(&mut client), End::Exited { code: 0 });
-    assert!(!process::is_alive(&escaped));
-    assert_clean(&bench, &mut session);
-    let Some(Seen::Exited { swept, .. }) = bench.events().pop() else { panic!("no end") };
-    assert_eq!(swept, 1);
+    for bench in [Bench::new(), Bench::ungrouped()] {
+        let text = "setsid sh -c 'echo $$; exec sleep 300' & read go; exit 0";
+        let mut session = bench.start(script(Io::Pipes, text));
+        let mut client = session.follower();
+        let escaped = printed_pid(&mut client);
+        client.input(0, b"go\n").expect("sends");
+        assert_eq!(read_end(&mut client), End::Exited { code: 0 });
+        assert!(!process::is_alive(&escaped));
+        assert_clean(&bench, &mut session);
+        let Some(Seen::Exited { swept, .. }) = bench.events().pop() else { panic!("no end") };
+        assert_eq!(swept, 1);
+    }
 }
 
 #[test]
 fn t12_i11_an_orphan_that_wiped_its_environment_is_swept_on_a_kill() {
-    let bench = Bench::new();
-    // Forks twice, so that nobody but the subreaper has it; no group, no terminal, no environment, deaf.
-    let text = "(env -i setsid sh -c 'trap \"\" TERM HUP; echo $$; while :; do sleep 1; done' &) ; sleep 300";
-    let mut session = bench.start(script(TERMINAL, text));
-    let mut client = session.follower();
-    let escaped = printed_pid(&mut client);
-    assert_eq!(client.kill_and_wait(GRACE, LIMIT).expect("ends"), End::Killed);
-    assert!(!process::is_alive(&escaped));
-    assert_clean(&bench, &mut session);
+    for bench in [Bench::new(), Bench::ungrouped()] {
+        // Forks twice, so that nobody but the subreaper has it; no group, no terminal, no environment, deaf.
+        let text =
+            "(env -i setsid sh -c 'trap \"\" TERM HUP; echo $$; while :; do sleep 1; done' &) ; sleep 300";
+        let mut session = bench.start(script(TERMINAL, text));
+        let mut client = session.follower();
+        let escaped = printed_pid(&mut client);
+        assert_eq!(client.kill_and_wait(GRACE, LIMIT).expect("ends"), End::Killed);
+        assert!(!process::is_alive(&escaped));
+        assert_clean(&bench, &mut session);
+    }
 }
 
 #[test]
 fn i11_a_tree_that_forks_while_it_is_swept_is_ended() {
-    let bench = Bench::new();
-    let text = "f() { while :; do sleep 0.001; done; }; f & f & f & echo armed; wait";
-    let mut session = bench.start(script(Io::Pipes, text));
-    let mut client = session.follower();
-    read_until(&mut client, "armed");
-    assert_eq!(client.kill_and_wait(Duration::ZERO, LIMIT).expect("ends"), End::Killed);
-    assert_clean(&bench, &mut session);
+    for bench in [Bench::new(), Bench::ungrouped()] {
+        let text = "f() { while :; do sleep 0.001; done; }; f & f & f & echo armed; wait";
+        let mut session = bench.start(script(Io::Pipes, text));
+        let mut client = session.follower();
+        read_until(&mut client, "armed");
+        assert_eq!(client.kill_and_wait(Duration::ZERO, LIMIT).expect("ends"), End::Killed);
+        assert_clean(&bench, &mut session);
+    }
 }
 
 #[test]
 fn what_stands_apart_outlives_the_session_it_was_started_from() {
-    let bench = Bench::new();
-    // As an anchor is started by whoever needs one: apart, and without the mark of the session around it.
-    let text =
-        "env -u OSTK_MARK OSTK_APART=1 setsid sh -c 'echo $$; exec sleep 300 >/dev/null 2>&1' & read go";
-    let mut session = bench.start(script(Io::Pipes, text));
-    let mut client = session.follower();
-    let apart = printed_pid(&mut client);
-    assert_eq!(client.kill_and_wait(GRACE, LIMIT).expect("ends"), End::Killed);
-    session.ended();
-    let survived = process::signal(&apart, Signal::KILL).expect("signals");
-    assert!(survived);
+    for bench in [Bench::new(), Bench::ungrouped()] {
+        // As an anchor is started by whoever needs one: apart, and without the mark of the session around it.
+        let text =
+            "env -u OSTK_MARK OSTK_APART=1 setsid sh -c 'echo $$; exec sleep 300 >/dev/null 2>&1' & read go";
+        let mut session = bench.start(script(Io::Pipes, text));
+        let mut client = session.follower();
+        let apart = printed_pid(&mut client);
+        assert_eq!(client.kill_and_wait(GRACE, LIMIT).expect("ends"), End::Killed);
+        session.ended();
+        let survived = process::signal(&apart, Signal::KILL).expect("signals");
+        assert!(survived);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod cli;
 mod crash;
 mod disk;
 mod kernel;
+mod kernel_groups;
 mod kernel_lineages;
 mod kernel_rpc;
 mod kernel_sessions;
@@ -50,7 +51,8 @@ impl Safeguard {
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
     let lower = [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, ledger::ROWS];
-    let kernel = [kernel::ROWS, kernel_lineages::ROWS, kernel_sessions::ROWS, kernel_rpc::ROWS];
+    let kernel =
+        [kernel::ROWS, kernel_groups::ROWS, kernel_lineages::ROWS, kernel_sessions::ROWS, kernel_rpc::ROWS];
     lower.into_iter().chain(kernel).chain([watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS]).flatten()
 }
 

@@ -1,0 +1,161 @@
+//! Trees with processes that try to get away, ended in every way there is: no survivor where a cgroup is to be had, elsewhere
+//! none that keeps its environment mark.
+
+use std::time::Duration;
+
+use netsky_disk::cgroup::Place;
+use netsky_disk::process::{self, PidFd, Signal, is_alive};
+use netsky_kernel::client::Client;
+use netsky_kernel::rpc::{EventKind, Guard, SessionView};
+use netsky_model::process::ProcessId;
+use netsky_sim::campaign::Share;
+
+use crate::anchor_world::*;
+
+/// Trees that live side by side.
+const ROUND: u64 = 8;
+
+/// Ways to get away, and whether the mark is kept. Each writes its pid as a line of the file `$0`.
+const WAYS: [(&str, bool); 6] = [
+    // A session of its own, and an orphan.
+    ("(setsid sh -c 'echo $$ >>\"$0\"; exec sleep 1000' \"$P\" &)", true),
+    // The same without an environment.
+    ("(env -i setsid sh -c 'echo $$ >>\"$0\"; exec sleep 1000' \"$P\" &)", false),
+    // Deaf to what can be refused.
+    ("(sh -c 'trap \"\" TERM HUP INT; echo $$ >>\"$0\"; while :; do sleep 1000; done' \"$P\" &)", true),
+    // Stopped.
+    ("(setsid sh -c 'echo $$ >>\"$0\"; kill -STOP $$; sleep 1000' \"$P\" &)", true),
+    // Without an environment, deaf, and below somebody who has gone.
+    (
+        "(env -i setsid sh -c '(trap \"\" TERM HUP; sh -c \"echo \\$\\$ >>\\$0; exec sleep 1000\" \"$0\") & :' \"$P\" &)",
+        false,
+    ),
+    // In the foreground, as long as the program.
+    ("sh -c 'echo $$ >>\"$0\"; exec sleep 1000' \"$P\" &", true),
+];
+
+/// How a tree is brought down.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    Kill(Duration),
+    DeathOfWorker,
+    DeathOfProgram,
+}
+
+const BY: [By; 4] =
+    [By::Kill(Duration::ZERO), By::Kill(Duration::from_millis(5)), By::DeathOfWorker, By::DeathOfProgram];
+
+struct Tree {
+    by: By,
+    session: SessionView,
+    /// Who got away, and whether it kept its mark.
+    escaped: Vec<(ProcessId, bool)>,
+}
+
+/// Some of the ways, by the bits of a number; at least one.
+fn plant(world: &World, client: &mut Client, place: usize, number: u64) -> Tree {
+    let chosen = number % 63 + 1;
+    let ways: Vec<(&str, bool)> = (0..6).filter(|bit| chosen >> bit & 1 == 1).map(|bit| WAYS[bit]).collect();
+    let mut escaped = Vec::new();
+    let name = format!("agent{place}");
+    let pids = |way: usize| world.root.with_file_name(format!("{number}.{way}"));
+    let mut line = String::new();
+    for (at, (way, _)) in ways.iter().enumerate() {
+        line += &format!("P={}; {way}\n", pids(at).display());
+    }
+    let session = spawn(client, &shell(&name, &(line + "exec sleep 1000")));
+    for (at, (_, keeps)) in ways.iter().enumerate() {
+        let found = until("it has got away", || {
+            let text = std::fs::read_to_string(pids(at)).ok()?;
+            process::identify(text.strip_suffix('\n')?.parse().ok()?)
+        });
+        escaped.push((found, *keeps));
+    }
+    Tree { by: BY[(number / 63 % 4) as usize], session, escaped }
+}
+
+impl Tree {
+    fn end(&self, world: &World, client: &mut Client) {
+        match self.by {
+            By::Kill(grace) => {
+                client.kill(&self.session.name, Some(grace), &Guard::none()).expect("killed");
+            }
+            By::DeathOfWorker => self.dies(world, self.session.worker.as_ref()),
+            By::DeathOfProgram => self.dies(world, self.session.program.as_ref()),
+        }
+    }
+
+    fn dies(&self, world: &World, of: Option<&ProcessId>) {
+        let mut events = world.client().subscribe(None).expect("subscribed");
+        kill9(of.expect("it has one"));
+        let over = [EventKind::Died, EventKind::Exited];
+        let told = |event: &netsky_kernel::rpc::Event| {
+            event.session.as_ref() == Some(&self.session.name) && over.contains(&event.kind)
+        };
+        events.find(LONG, told).expect("lives").expect("told");
+    }
+
+    /// Asserts that nobody lives who must not; ends who may.
+    fn is_gone(&self, number: u64) {
+        // Only where its worker cannot end it any more and no group has it.
+        let may_live = self.session.cgroup.is_none() && matches!(self.by, By::DeathOfWorker);
+        for (id, keeps) in &self.escaped {
+            let lives = is_alive(id);
+            if lives {
+                let _ = PidFd::open(id).expect("a descriptor").map(|held| held.signal(Signal::KILL));
+            }
+            assert!(!lives || may_live && !keeps, "tree {number}, {:?}: {id:?} lives", self.by);
+        }
+        assert_eq!(marked(&self.session), [], "tree {number}");
+    }
+}
+
+/// Plants trees and fells them, with a new anchor in between that has not seen them begin; how many.
+fn fell(cgroup: &str, numbers: impl Iterator<Item = u64>) -> u64 {
+    let mut world = World::new();
+    let anchor = |world: &mut World| {
+        let mut command = world.serve();
+        command.env("NETSKY_CGROUP", cgroup);
+        world.anchor_by(command)
+    };
+    let mut client = anchor(&mut world);
+    let trees: Vec<(u64, Tree)> = numbers
+        .enumerate()
+        .map(|(place, number)| (number, plant(&world, &mut client, place, number)))
+        .collect();
+    let grouped = cgroup != "off" && Place::find().is_ok();
+    assert!(trees.iter().all(|(_, tree)| tree.session.cgroup.is_some() == grouped));
+    world.kill_anchor();
+    let mut client = anchor(&mut world);
+    for (number, tree) in &trees {
+        tree.end(&world, &mut client);
+        tree.is_gone(*number);
+    }
+    trees.len() as u64
+}
+
+#[test]
+fn must_show_5_t12_i11_nobody_survives_a_tree_that_is_ended() {
+    for round in 0..4 {
+        // Of every way to bring one down.
+        fell("", (0..ROUND).map(|tree| round * 63 + tree * 8 + round));
+    }
+}
+
+#[test]
+fn must_show_5_t12_i11_without_a_cgroup_nobody_survives_who_keeps_the_mark() {
+    for round in 0..4 {
+        fell("off", (0..ROUND / 2).map(|tree| round * 63 + tree * 16 + 7));
+    }
+}
+
+/// A batch of `cargo xtask campaign felled-trees`: every tenth round without a cgroup.
+#[test]
+#[ignore = "a batch of a campaign, which says how much"]
+fn campaign_a_share_of_the_felled_trees() {
+    Share::asked().run(|round| {
+        let cgroup = if round % 10 == 9 { "off" } else { "" };
+        // A stride without a common factor with the 252 kinds there are.
+        fell(cgroup, (0..ROUND).map(|tree| (round * ROUND + tree) * 5))
+    });
+}
