@@ -123,7 +123,7 @@ impl Group {
     /// Kills all of it but what stands apart until nobody is left, and removes it.
     ///
     /// # Errors
-    /// It cannot be looked into, killed or removed. Survivors at the deadline are no error: they are named.
+    /// It cannot be looked into, killed or removed. Survivors at the deadline are no error where they can be named.
     pub fn sweep(&self, limit: Duration) -> Result<Swept> {
         let until = clock::boot() + limit;
         let mut killed = BTreeSet::new();
@@ -132,7 +132,15 @@ impl Group {
             if round.over {
                 self.remove()?;
             }
-            if round.over || clock::boot() >= until {
+            let late = clock::boot() >= until;
+            if late && !round.over && round.living.is_empty() {
+                return Err(Error::because(
+                    "end cgroup",
+                    &self.path,
+                    "somebody in it cannot be seen from here",
+                ));
+            }
+            if round.over || late {
                 return Ok(Swept { killed: killed.len(), left: round.living });
             }
             killed.extend(round.living.iter().map(|id| (id.pid, id.start_time)));
@@ -158,8 +166,9 @@ impl Group {
             whole = spared.iter().all(|pid| self.put_apart(*pid).is_ok());
             members = found.difference(&spared).copied().collect();
         }
-        let living = members.iter().filter_map(|pid| identify_or_fail(*pid).transpose());
-        let living: Vec<ProcessId> = living.collect::<io::Result<_>>().map_err(failed)?;
+        // Whoever cannot be named (`hidepid`) is killed with the group all the same, and counted by it.
+        let living: Vec<ProcessId> =
+            members.iter().filter_map(|pid| identify_or_fail(*pid).ok().flatten()).collect();
         if whole && at_once {
             self.write("cgroup.kill", "1").map_err(failed)?;
         } else {
@@ -203,7 +212,11 @@ impl Group {
         }
         let mut members = BTreeSet::new();
         for folder in self.folders()? {
-            let procs = read(&folder.join("cgroup.procs")).map_err(failed)?.unwrap_or_default();
+            let procs = match read(&folder.join("cgroup.procs")) {
+                // A program may make a group of threads in its own; whose they are is in the list of the one above.
+                Err(e) if e.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => continue,
+                read => read.map_err(failed)?.unwrap_or_default(),
+            };
             members.extend(procs.lines().filter_map(|pid| pid.parse().ok()).filter(|pid: &u32| *pid > 0));
         }
         Ok(Look::Populated(members))
