@@ -98,6 +98,18 @@ impl<'w> Bus<'w> {
         Ok(Channel::as_is(&self.layout, agent))
     }
 
+    /// What failed because the home was removed or moved away under this process is said to be that.
+    pub(crate) fn or_no_home<T>(&self, done: Result<T>) -> Result<T> {
+        match done {
+            Err(Error::Disk(_) | Error::NoChannel(_) | Error::Unseated(_))
+                if !state::exists(self.layout.home_json()).unwrap_or(true) =>
+            {
+                Err(Error::NoHome(self.layout.home().to_owned()))
+            }
+            done => done,
+        }
+    }
+
     fn need_channel(&self, agent: &AgentId) -> Result<()> {
         if self.knows(agent) { Ok(()) } else { Err(Error::NoChannel(agent.clone())) }
     }
