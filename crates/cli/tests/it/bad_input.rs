@@ -341,7 +341,7 @@ fn fm_claim_permissions_what_cannot_be_opened_or_moved_stops_no_neighbour() {
     let again = as_nobody(&home, &["channel", "drain", "agent0"]).expect("it ran before");
     again.fails_with(
         4,
-        &["failed to move $HOME", "-shut.json", "; 1 more failed too; it was left in the inbox"],
+        &["failed to move $HOME", "-shut.json", "; 1 more failed too; it was left where it is"],
     );
     assert_eq!(home.files("agent0", "inbox").expect("there").len(), 2);
     assert_eq!(home.files("agent0", "poison").expect("there").len(), 2, "the file and its reason");
