@@ -213,4 +213,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "record::a5_a_folder_in_place_of_the_database_is_set_aside_whole",
     },
+    Safeguard {
+        name: "a removal tells of an end whose line was lost",
+        faults: "I3",
+        file: "crates/ledger/src/ingest/told.rs",
+        find: "            \"removed\" => Some(&mut self.ends[which]),\n",
+        replace: "",
+        package: "netsky-ledger",
+        target: IT,
+        test: "ingest::i3_an_end_whose_line_was_lost_is_told_by_the_removal_and_one_that_was_not_says_more",
+    },
 ];
