@@ -17,16 +17,19 @@ use netsky_model::process::{Life, ProcessId};
 
 use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::poison::{bury, bury_copy};
+use crate::queue::Few;
 
 /// What went back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Returned {
     /// To the inbox.
     pub inbox: usize,
     /// To `poison/`: the last attempt was in vain.
     pub poisoned: usize,
+    /// What should have gone and could not be moved: it stays where it is, and a later pass tries again.
+    pub skipped: Few<netsky_disk::Error>,
 }
 
 impl Bus<'_> {
@@ -52,7 +55,7 @@ impl Bus<'_> {
         dead.sort_by(|(a, _), (b, _)| a.key.cmp(&b.key));
         for (name, pid) in dead {
             let why = format!("process {pid} died while it held it");
-            way_back.take(&claimed, State::Claimed, &name, (Cause::Died, &why))?;
+            way_back.take_or_skip(&claimed, State::Claimed, &name, (Cause::Died, &why))?;
         }
         way_back.end()
     }
@@ -87,7 +90,7 @@ impl Bus<'_> {
             // What cannot be held now returns when its reader ends.
             if let Ok(Seized::Held(_hold)) = Hold::take(&claimed, &file) {
                 let why = "a reader held it in the home that this one was";
-                way_back.take(&claimed, State::Claimed, &name, (Cause::Released, why))?;
+                way_back.take_or_skip(&claimed, State::Claimed, &name, (Cause::Released, why))?;
             }
         }
         way_back.end()
@@ -117,7 +120,7 @@ impl Bus<'_> {
             let Some(name) = Name::parse(&file) else { continue };
             let Stage::Taken(generation) = name.stage else { continue };
             if generation > Generation::NONE && is_over(generation) {
-                way_back.take(&delivered, State::Delivered, &name, (cause, &why(generation)))?;
+                way_back.take_or_skip(&delivered, State::Delivered, &name, (cause, &why(generation)))?;
             }
         }
         way_back.end()
@@ -137,6 +140,18 @@ pub(crate) struct WayBack<'a> {
 }
 
 impl WayBack<'_> {
+    /// As [`WayBack::take`], for one of many: what the system refuses of this one file is kept to be told, and the others
+    /// go on.
+    fn take_or_skip(&mut self, from: &Dir, state: State, name: &Name, cause: (Cause, &str)) -> Result<bool> {
+        match self.take(from, state, name, cause) {
+            Err(Error::Disk(error)) if error.is_of_one_file() => {
+                self.returned.skipped.push(error);
+                Ok(false)
+            }
+            taken => taken,
+        }
+    }
+
     /// Moves one file back; another process that was faster is no error. True if it went by this call.
     pub(crate) fn take(
         &mut self,

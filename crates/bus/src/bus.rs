@@ -13,7 +13,7 @@ use netsky_model::envelope::{Envelope, Key};
 use netsky_model::hlc::Hlc;
 use netsky_model::id::{AgentId, Generation, Sender};
 use netsky_model::life::{Cause, STATES, State};
-use netsky_model::name::Name;
+use netsky_model::name::{Name, Stage};
 use netsky_model::quota::Limits;
 use netsky_model::witness::{Transition, Witness};
 
@@ -98,6 +98,18 @@ impl<'w> Bus<'w> {
         Ok(Channel::as_is(&self.layout, agent))
     }
 
+    /// What failed because the home was removed or moved away under this process is said to be that.
+    pub(crate) fn or_no_home<T>(&self, done: Result<T>) -> Result<T> {
+        match done {
+            Err(Error::Disk(_) | Error::NoChannel(_) | Error::Unseated(_))
+                if !state::exists(self.layout.home_json()).unwrap_or(true) =>
+            {
+                Err(Error::NoHome(self.layout.home().to_owned()))
+            }
+            done => done,
+        }
+    }
+
     fn need_channel(&self, agent: &AgentId) -> Result<()> {
         if self.knows(agent) { Ok(()) } else { Err(Error::NoChannel(agent.clone())) }
     }
@@ -125,7 +137,14 @@ impl<'w> Bus<'w> {
         from: State,
         names: impl Iterator<Item = &'n Name>,
     ) -> io::Result<()> {
-        let gone: Vec<Transition> = names.map(|name| Told::default().transition(agent, name, from)).collect();
+        let last = |name: &Name| {
+            let generation = match name.stage {
+                Stage::Taken(generation) => Some(generation),
+                Stage::Waiting | Stage::Claimed(_) => None,
+            };
+            Told { generation, ..Told::default() }.transition(agent, name, from)
+        };
+        let gone: Vec<Transition> = names.map(last).collect();
         if gone.is_empty() { Ok(()) } else { self.witness.removed(&gone) }
     }
 

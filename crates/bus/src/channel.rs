@@ -11,7 +11,7 @@ use netsky_disk::layout::Layout;
 use netsky_model::id::AgentId;
 use netsky_model::life::{STATES, State};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// No send takes this long: what is older in `tmp/` has no living writer.
 const STRAY_AGE: Duration = Duration::from_secs(3600);
@@ -52,13 +52,8 @@ impl Channel {
         Ok(Channel { agent: agent.clone(), layout: layout.clone() })
     }
 
-    /// The folder of a state.
+    /// The folder of a state, made where a home from before it has none or somebody removed it.
     pub(crate) fn dir(&self, state: State) -> Result<Dir> {
-        Ok(Dir::open(self.layout.folder(&self.agent, state))?)
-    }
-
-    /// The folder of a state that homes from before it do not have.
-    pub(crate) fn dir_or_create(&self, state: State) -> Result<Dir> {
         Ok(Dir::make(self.layout.folder(&self.agent, state))?)
     }
 
@@ -69,9 +64,9 @@ impl Channel {
 
     /// The folder of a state; none where nothing was put there yet.
     pub(crate) fn dir_if_there(&self, state: State) -> Result<Option<Dir>> {
-        match self.dir(state) {
-            Err(Error::Disk(error)) if error.is_not_found() => Ok(None),
-            dir => dir.map(Some),
+        match Dir::open(self.layout.folder(&self.agent, state)) {
+            Err(error) if error.is_not_found() => Ok(None),
+            dir => Ok(Some(dir?)),
         }
     }
 

@@ -2,10 +2,13 @@
 //!
 //! Promise: while it runs nobody else consumes for this agent in this way; a message that its reader refuses comes again
 //! after a pause, flagged, and never faster than that; asked to end, it ends between two messages. It may die at any
-//! point: what it held returns as what any dead process held.
+//! point: what it held returns as what any dead process held. A consumer whose lock file lost its name takes nothing
+//! more: another one may run by now. Folders that were replaced or moved away under it are met at the next look.
 //!
 //! Leaves to others: how a text is shown, and what a refusal is (`put`).
 
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use netsky_disk::clock;
@@ -21,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::bus::{Bus, point};
 use crate::claim::{Claim, Drained, Put};
 use crate::error::{Error, Result};
-use crate::queue::Queue;
+use crate::queue::{Queue, Taken};
 use crate::release::end;
 
 /// Slow look for what gives no event: a claimant's death.
@@ -40,6 +43,9 @@ const GRACE: Duration = Duration::from_secs(8);
 /// How long the lock of a consumer that ended may take to be free.
 const FREE: Duration = Duration::from_secs(1);
 
+/// Files left in the inbox that are remembered as told of; what comes after is not told at all.
+const REMEMBERED: usize = 10_000;
+
 /// Who consumes, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
@@ -49,6 +55,15 @@ pub struct Terms {
     pub max: Option<usize>,
     /// Take the place of another consumer: it is asked to end, and killed if it does not.
     pub replace: bool,
+}
+
+/// What a consumer met and went on after, told when it is met.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// What could not be read or moved and stays where it is; once for as long as the consumer runs.
+    Skipped(&'a netsky_disk::Error),
+    /// Another process took the claim from it, before or after it was shown.
+    Lost(&'a Error),
 }
 
 /// The note in the consumer's lock.
@@ -62,22 +77,22 @@ impl Bus<'_> {
     /// Puts what comes before the agent, until this process is asked to end or `max` is reached.
     ///
     /// # Errors
-    /// Another consumer runs, a claim was taken from this process, no reader can be given anything, or what the file system
-    /// refuses. What was surfaced before is recorded, the rest waits.
+    /// Another consumer runs, this one lost its lock, no reader can be given anything, the home went away, or what the file
+    /// system refuses. What was surfaced before is recorded, the rest waits.
     pub fn consume(
         &self,
         agent: &AgentId,
         terms: &Terms,
         stop: &Stop,
+        tell: impl FnMut(News<'_>),
         put: impl FnMut(&Claim) -> Put,
     ) -> Result<Drained> {
-        let channel = self.channel(agent)?;
-        let inbox = channel.dir(State::Written)?;
-        let _only_one = self.only_consumer(agent, terms)?;
-        // Watching begins before the first look, so nothing can arrive between the two unseen.
-        let watch = Watch::new(&[inbox.path()])?;
-        let mut consumer = Consumer { bus: self, agent, terms, stop, watch, put, done: Drained::default() };
-        while !consumer.look()? {
+        self.channel(agent)?;
+        let seat = self.only_consumer(agent, terms)?;
+        let watch = Watch::new::<PathBuf>(&[])?;
+        let (done, told) = (Drained::default(), HashSet::new());
+        let mut consumer = Consumer { bus: self, agent, terms, stop, seat, watch, tell, put, done, told };
+        while !self.or_no_home(consumer.look())? {
             point("bus.consume.idle");
             consumer.watch.wait_or_stop(RESCAN, stop)?;
         }
@@ -134,28 +149,39 @@ fn ask_to_end(process: &ProcessId) -> Result<()> {
 }
 
 /// One consumer at work.
-struct Consumer<'a, F> {
+struct Consumer<'a, T, F> {
     bus: &'a Bus<'a>,
     agent: &'a AgentId,
     terms: &'a Terms,
     stop: &'a Stop,
+    seat: Lock,
     watch: Watch,
+    tell: T,
     put: F,
     done: Drained,
+    /// What stays in the inbox and was told of.
+    told: HashSet<PathBuf>,
 }
 
-impl<F: FnMut(&Claim) -> Put> Consumer<'_, F> {
+impl<T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'_, T, F> {
     /// Takes everything that waits. True when it is time to end.
     fn look(&mut self) -> Result<bool> {
         let channel = self.bus.channel(self.agent)?;
+        // Watching begins before the look, so nothing can arrive between the two unseen; again each time, for another
+        // folder may have the name by now.
+        self.watch.add(self.bus.layout.folder(self.agent, State::Written))?;
         let mut queue = Queue::open(self.bus, &channel, self.terms.generation)?;
         let mut failures = 0;
         loop {
             if self.is_over() {
                 return Ok(true);
             }
+            // Who has the lock of that name is the consumer, whoever has the file that was it.
+            if !self.seat.has_its_name()? {
+                return Err(Error::Unseated(self.agent.clone()));
+            }
             let Some(taken) = queue.take_next()? else { return Ok(false) };
-            let Some(claim) = self.done.aside.sort(taken) else { continue };
+            let Some(claim) = self.sort(taken) else { continue };
             self.bus.hold(self.agent, &queue.folders, std::slice::from_ref(&claim))?;
             match self.surface(claim)? {
                 Step::On => failures = 0,
@@ -172,17 +198,40 @@ impl<F: FnMut(&Claim) -> Put> Consumer<'_, F> {
         }
     }
 
+    /// Keeps what is not held, as [`crate::Aside::sort`]; what stays in the inbox is met again at each look, and kept once.
+    fn sort(&mut self, taken: Taken) -> Option<Claim> {
+        let left = match &taken {
+            Taken::Skipped(error) => Some(error.path.clone()),
+            Taken::Newer(file) => Some(PathBuf::from(file)),
+            _ => None,
+        };
+        if left.is_some_and(|left| self.told.len() >= REMEMBERED || !self.told.insert(left)) {
+            return None;
+        }
+        if let Taken::Skipped(error) = &taken {
+            (self.tell)(News::Skipped(error));
+        }
+        self.done.aside.sort(taken)
+    }
+
     fn surface(&mut self, claim: Claim) -> Result<Step> {
         let id = claim.id().clone();
-        match self.bus.put_before(claim, self.terms.generation, &mut self.put)? {
-            Put::Taken => {
+        match self.bus.put_before(claim, self.terms.generation, &mut self.put) {
+            Ok(Put::Taken) => {
                 self.done.surfaced += 1;
                 Ok(Step::On)
             }
-            Put::Refused(_) => Ok(Step::Pause),
-            Put::Stopped => Ok(Step::End),
-            Put::Broken(source) => Err(Error::Surface { id, source }),
-            Put::Unread(source) => Err(Error::Unread { id, source }),
+            Ok(Put::Refused(_)) => Ok(Step::Pause),
+            Ok(Put::Stopped) => Ok(Step::End),
+            Ok(Put::Broken(source)) => Err(Error::Surface { id, source }),
+            Ok(Put::Unread(source)) => Err(Error::Unread { id, source }),
+            // Somebody released it; those behind it are still ours to take.
+            Err(lost @ (Error::Fenced(_) | Error::ClaimLost(_))) => {
+                self.done.surfaced += usize::from(matches!(lost, Error::ClaimLost(_)));
+                (self.tell)(News::Lost(&lost));
+                Ok(Step::On)
+            }
+            Err(error) => Err(error),
         }
     }
 

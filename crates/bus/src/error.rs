@@ -1,6 +1,7 @@
 //! What can go wrong on the bus; every variant names the object and says that nothing was lost by being one.
 
 use std::io;
+use std::path::PathBuf;
 
 use netsky_model::envelope::Invalid;
 use netsky_model::id::{AgentId, EnvelopeId, Sender};
@@ -98,6 +99,12 @@ pub enum Error {
         /// Its place was asked for, and went to another, or could not be taken.
         asked: bool,
     },
+    /// The lock file of this consumer lost its name: whoever takes the name is the consumer.
+    #[error("this process is no longer the consumer of {0}: its lock file was removed or replaced")]
+    Unseated(AgentId),
+    /// The home went away while somebody worked in it.
+    #[error("there is no home at {}", .0.display())]
+    NoHome(PathBuf),
     /// Another process is placing an envelope of this id.
     #[error("another process is sending envelope {0}")]
     Sending(EnvelopeId),

@@ -129,7 +129,7 @@ impl Bus<'_> {
 
 /// The folder of what was forwarded; homes from before there were forwards have none.
 fn forwarded(channel: &Channel) -> Result<Dir> {
-    channel.dir_or_create(State::Forwarded)
+    channel.dir(State::Forwarded)
 }
 
 /// The envelope of a file; none if that moved on.

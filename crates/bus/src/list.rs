@@ -99,8 +99,8 @@ impl Bus<'_> {
     /// No such envelope, or several.
     pub fn show(&self, agent: &AgentId, id: &str) -> Result<Entry> {
         let found = self.find(agent, id)?;
-        let dir = self.channel_as_is(agent)?.dir(found.state)?;
-        look(&dir, found.state, found.file)
+        let dir = self.channel_as_is(agent)?.dir_if_there(found.state)?;
+        dir.and_then(|dir| look(&dir, found.state, found.file))
             .ok_or_else(|| Error::NoEnvelope { agent: agent.clone(), id: id.to_owned() })
     }
 

@@ -5,9 +5,9 @@
 //! nothing it claims of trust or proof counts.
 //!
 //! A file is taken out of the program's reach first (renamed within the folder): one that the program writes again under
-//! the same name is another reply. One carrier an agent, by lock. However many files are at work or wait for room, those
-//! behind them for others get their turn, and none overtakes one that waits for the same inbox; where it goes on is noted
-//! in the lock.
+//! the same name is another reply. One carrier an agent, by lock. However many files are at work or wait for room or for a
+//! mailbox that cannot be used, those behind them for others get their turn, and none overtakes one that waits for the
+//! same inbox; where it goes on is noted in the lock. What cannot be read waits for nobody: whom it is for is not known.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -54,6 +54,8 @@ pub struct Carried {
     pub quarantined: Few<Quarantined>,
     /// Files that are left for another time, and why.
     pub waiting: Few<String>,
+    /// Those of them that no drain helps: a mailbox or a file that the system refuses.
+    pub stuck: Few<String>,
 }
 
 /// Where the next go begins, as the lock notes it.
@@ -61,7 +63,7 @@ pub struct Carried {
 struct Behind {
     /// This file, which the last go ended with; from the start where none.
     file: Option<String>,
-    /// Whose inbox had no room for a reply before it: those behind go there after it.
+    /// For whose inbox a reply before it waits: those behind go there after it.
     full: BTreeSet<AgentId>,
 }
 
@@ -70,6 +72,7 @@ enum Fate {
     Sent(EnvelopeId, AgentId),
     Quarantined(Option<Quarantined>),
     Waits(String),
+    Stuck(String),
     Gone,
 }
 
@@ -113,12 +116,18 @@ impl Bus<'_> {
                     what.into_iter().for_each(|what| carried.quarantined.push(what))
                 }
                 Ok(Fate::Waits(why)) => carried.waiting.push(why),
+                Ok(Fate::Stuck(why)) => carried.leave(why),
                 Ok(Fate::Gone) => {}
                 // Trouble that is its own must not stop those behind it; the machine's ends the go.
                 Err(Error::Disk(error)) if error.is_not_found() => {}
                 // The one before it under its name still waits, and goes first.
-                Err(Error::Disk(error)) if error.is_exists() => carried.waiting.push(error.to_string()),
-                Err(Error::Disk(error)) if error.is_of_one_file() => carried.waiting.push(error.to_string()),
+                Err(Error::Disk(error)) if error.is_exists() => {
+                    carried.waiting.push(error.to_string());
+                    behind.full.extend(self.whose(&outbox, file, otherwise));
+                }
+                Err(Error::Disk(error)) if error.is_of_one_file() => {
+                    carried.leave(format!("failed to {error}"))
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -150,7 +159,10 @@ impl Bus<'_> {
         };
         let reply = match Envelope::parse(&bytes) {
             Ok(reply) => reply,
-            Err(why @ Invalid::Newer(_)) => return Ok(Fate::Waits(why.to_string())),
+            Err(why @ Invalid::Newer(_)) => {
+                full.insert(self.target(addressee(&bytes), otherwise));
+                return Ok(Fate::Waits(why.to_string()));
+            }
             Err(_) if !is_quiet(outbox, taken)? => {
                 return Ok(Fate::Waits(format!("{} may be written to still", taken.to_string_lossy())));
             }
@@ -171,7 +183,15 @@ impl Bus<'_> {
             Err(why @ Error::Full { for_good: true, .. }) => {
                 return self.aside(channel, outbox, taken, &why.to_string());
             }
-            Err(Error::Disk(error)) => return Err(error.into()),
+            // The machine's trouble, which is that of every mailbox.
+            Err(Error::Disk(error)) if error.is_full() || error.is_out_of_descriptors() => {
+                return Err(error.into());
+            }
+            Err(Error::Disk(error)) => {
+                let why = format!("{to} cannot be given {}: failed to {error}", taken.to_string_lossy());
+                full.insert(to);
+                return Ok(Fate::Stuck(why));
+            }
             // No room for it now.
             Err(why) => {
                 full.insert(to);
@@ -192,9 +212,7 @@ impl Bus<'_> {
         taken: &OsStr,
         otherwise: &AgentId,
     ) -> Draft {
-        // One whose mailbox is no folder would keep back all behind it.
-        let is_open = |to: &AgentId| self.knows(to) && !self.is_blocked(to);
-        let to = reply.to.filter(is_open).unwrap_or_else(|| otherwise.clone());
+        let to = self.target(reply.to, otherwise);
         let id = match &reply.id {
             // All who write to a target share its ids, so what one program calls "1" must not be what another does.
             Some(id) => EnvelopeId::derived(&["outbox", agent.as_str(), id.as_str()]),
@@ -215,11 +233,37 @@ impl Bus<'_> {
         draft
     }
 
+    /// To whom a reply goes that says it is for `to`.
+    fn target(&self, to: Option<AgentId>, otherwise: &AgentId) -> AgentId {
+        // One whose mailbox is no folder would keep back all behind it.
+        let is_open = |to: &AgentId| self.knows(to) && !self.is_blocked(to);
+        to.filter(is_open).unwrap_or_else(|| otherwise.clone())
+    }
+
+    /// To whom a file goes that is not looked at further now, as far as it can be read.
+    fn whose(&self, outbox: &Dir, file: &OsStr, otherwise: &AgentId) -> Option<AgentId> {
+        let bytes = outbox.read(file, MAX_BYTES as u64).ok()?;
+        Some(self.target(addressee(&bytes), otherwise))
+    }
+
     fn aside(&self, channel: &Channel, outbox: &Dir, file: &OsStr, why: &str) -> Result<Fate> {
         let plain = file.to_str().and_then(|file| file.strip_prefix(TAKEN)).map(OsStr::new);
         let why = format!("it is no reply: {why}");
         Ok(Fate::Quarantined(bury(channel, outbox, file, &fit(plain.unwrap_or(file)), &why)?))
     }
+}
+
+impl Carried {
+    fn leave(&mut self, why: String) {
+        self.waiting.push(why.clone());
+        self.stuck.push(why);
+    }
+}
+
+/// Whom a reply says it is for, of whatever format it is.
+fn addressee(bytes: &[u8]) -> Option<AgentId> {
+    let reply: serde_json::Value = serde_json::from_slice(bytes).ok()?;
+    reply.get("to")?.as_str()?.parse().ok()
 }
 
 /// Whether a file is one to carry: it was taken already, or has no dot in front and no suffix of a file at work.

@@ -90,9 +90,10 @@ impl Bus<'_> {
         why: &str,
     ) -> Result<Option<Quarantined>> {
         transition(state, Event::Reject)?;
-        // The same name however often it is tried: a burial cut short after its reason leaves no second reason.
+        // The same name however often it is tried: a burial cut short after its reason leaves no second reason. With its
+        // attempts: a retry goes on counting.
         let name = match file.to_str().and_then(Name::parse) {
-            Some(name) => Name::fresh(name.key).to_string(),
+            Some(name) => name.to(Stage::Waiting).to_string(),
             None => fit(file),
         };
         let kept = bury(channel, from, file, &name, why)?;

@@ -113,20 +113,25 @@ pub(crate) struct Queue<'a> {
     names: Names,
     next: usize,
     taker: Generation,
+    /// What could not go back to the inbox before, not told yet.
+    stuck: Vec<netsky_disk::Error>,
 }
 
 impl<'a> Queue<'a> {
     /// Everything that waits now for that generation, in order; what dead owners held is back before.
     pub(crate) fn open(bus: &'a Bus<'a>, channel: &'a Channel, taker: Generation) -> Result<Queue<'a>> {
-        bus.return_dead_claims(&channel.agent)?;
+        let stuck = bus.return_dead_claims(&channel.agent)?.skipped.first;
         channel.sweep();
         let folders = Folders::open(channel)?;
         let names = folders.inbox.settled_names(None, BATCH)?;
-        Ok(Queue { bus, channel, folders, names, next: 0, taker })
+        Ok(Queue { bus, channel, folders, names, next: 0, taker, stuck })
     }
 
     /// Takes the next file; none when there is none left.
     pub(crate) fn take_next(&mut self) -> Result<Option<Taken>> {
+        if let Some(error) = self.stuck.pop() {
+            return Ok(Some(Taken::Skipped(error)));
+        }
         let Some(file) = self.next_name()? else { return Ok(None) };
         match self.judge(&file) {
             // Trouble that is its own must not stop those behind it; the machine's ends the look.

@@ -58,10 +58,14 @@ impl Bus<'_> {
     /// Takes room for a message of so many bytes, before any of it is written.
     pub(crate) fn charge(&self, channel: &Channel, from: &Sender, bytes: usize) -> Result<()> {
         let mut open = self.usage.borrow_mut();
-        if !open.contains_key(&channel.agent) {
+        // Numbers whose file is gone or elsewhere are of no inbox any more: other senders have others.
+        if open.get(&channel.agent).is_none_or(|usage| usage.words.is_lost()) {
             // Somebody may have tidied the home: what was counted is counted anew.
             Dir::make(self.layout.state())?;
-            open.insert(channel.agent.clone(), Usage::open(&self.layout.usage(), channel)?);
+            let former = open.remove(&channel.agent);
+            let mut usage = Usage::open(&self.layout.usage(), channel)?;
+            usage.on_their_way = former.map(|former| former.on_their_way).unwrap_or_default();
+            open.insert(channel.agent.clone(), usage);
         }
         let usage = &open[&channel.agent];
         let own = usage.slot(from);

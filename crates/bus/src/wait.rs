@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use netsky_disk::clock;
@@ -28,16 +29,13 @@ impl Bus<'_> {
     /// or what the system lets nobody read or move) does not: whoever waits and drains in turn would never rest.
     ///
     /// # Errors
-    /// No such channel, or what the file system refuses.
+    /// No such channel, a home that went away meanwhile, or what the file system refuses.
     pub fn wait(&self, agent: &AgentId, taker: Generation, timeout: Option<Duration>) -> Result<bool> {
-        let inbox = self.channel(agent)?.dir(State::Written)?;
-        // Watching begins before the first look, so nothing can arrive between the two unseen.
-        let watch = Watch::new(&[inbox.path()])?;
+        let watch = Watch::new::<PathBuf>(&[])?;
         let started = clock::boot();
         let mut newer: HashSet<OsString> = HashSet::new();
         loop {
-            self.return_dead_claims(agent)?;
-            if any_takable(&inbox, taker, &mut newer)? {
+            if self.or_no_home(self.look_for_mail(agent, taker, &watch, &mut newer))? {
                 return Ok(true);
             }
             let passed = clock::boot().saturating_sub(started);
@@ -47,6 +45,21 @@ impl Bus<'_> {
             }
             watch.wait(left.min(RESCAN))?;
         }
+    }
+
+    /// One look. The folder is opened and watched anew each time: another may have its name by now.
+    fn look_for_mail(
+        &self,
+        agent: &AgentId,
+        taker: Generation,
+        watch: &Watch,
+        newer: &mut HashSet<OsString>,
+    ) -> Result<bool> {
+        let channel = self.channel(agent)?;
+        // Watching begins before the look, so nothing can arrive between the two unseen.
+        watch.add(self.layout.folder(agent, State::Written))?;
+        self.return_dead_claims(agent)?;
+        any_takable(&channel.dir(State::Written)?, taker, newer)
     }
 }
 

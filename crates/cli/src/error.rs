@@ -202,6 +202,12 @@ impl From<netsky_bus::Error> for Error {
                 Self::new(Kind::Busy, what).hint("another took the place meanwhile; repeat")
             }
             Bus::Consumed { .. } => Self::new(Kind::Busy, what).hint("take its place with --replace"),
+            Bus::Unseated(_) => {
+                Self::new(Kind::Failed, what).hint("it took nothing more; start it again where none runs")
+            }
+            Bus::NoHome(_) => {
+                Self::new(Kind::NotFound, what).hint("it was removed or moved away while this ran")
+            }
             Bus::Sending(_) => Self::new(Kind::Busy, what).hint("repeat: the same id is sent once"),
             Bus::Fenced(_) => Self::new(Kind::Failed, what).hint("nothing of it was surfaced here"),
             Bus::ClaimLost(_) => {

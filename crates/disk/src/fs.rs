@@ -118,6 +118,16 @@ impl Dir {
         Error::new(op, self.path.join(name.as_ref()), source)
     }
 
+    /// Why a name was not moved: of two folders the system does not say which one refused.
+    fn not_moved(&self, name: &OsStr, to: &Dir, source: Errno) -> Error {
+        match [self, to].into_iter().find(|dir| dir.handle.is_shut()) {
+            Some(shut) if matches!(source, Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
+                shut.error("change folder", source)
+            }
+            _ => self.file_error("move", name, source),
+        }
+    }
+
     /// Names in it, sorted as bytes. A name that is not UTF-8 comes with U+FFFD in its place.
     ///
     /// # Errors
@@ -271,7 +281,7 @@ impl Dir {
     pub fn rename(&self, name: impl AsRef<OsStr>, to: &Dir, new: impl AsRef<OsStr>) -> Result<()> {
         let (name, new) = (name.as_ref(), new.as_ref());
         sys::rename(&self.handle, name, &to.handle, new, RenameFlags::NOREPLACE)
-            .map_err(|e| self.file_error("move", name, e))
+            .map_err(|e| self.not_moved(name, to, e))
     }
 
     /// As [`Dir::rename`], but takes the place of what has the new name.
@@ -281,7 +291,7 @@ impl Dir {
     pub fn rename_over(&self, name: impl AsRef<OsStr>, to: &Dir, new: impl AsRef<OsStr>) -> Result<()> {
         let (name, new) = (name.as_ref(), new.as_ref());
         sys::rename(&self.handle, name, &to.handle, new, RenameFlags::empty())
-            .map_err(|e| self.file_error("move", name, e))
+            .map_err(|e| self.not_moved(name, to, e))
     }
 
     /// Remove a file; one that is not there is no error. Not durable until synced.

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::fs::Dir;
+use crate::identity::FileId;
 use crate::lock::Lock;
 use crate::sys::{Handle, Mapping};
 use crate::{clock, process};
@@ -92,9 +93,11 @@ impl SharedClock {
         Ok(SharedClock { file, map, path })
     }
 
-    /// Whether the file lost its name: others have another clock by now, and this one is no longer the home's.
+    /// Whether the file lost its name, removed or moved away: others have another clock by now, and this one is no longer
+    /// the home's. A look that fails says nothing.
     pub fn is_lost(&self) -> bool {
-        self.file.stat().is_ok_and(|stat| stat.links == 0)
+        let own = self.file.stat().map(|stat| FileId::of(&stat));
+        matches!((own, FileId::at(&self.path)), (Ok(own), Ok(named)) if named != Some(own))
     }
 
     fn word(&self) -> &AtomicU64 {

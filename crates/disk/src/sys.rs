@@ -209,6 +209,17 @@ impl Handle {
         )
     }
 
+    /// Whether this folder is known to let us change no names in it.
+    pub(crate) fn is_shut(&self) -> bool {
+        ask!(self,
+            dir => matches!(
+                rustix::fs::accessat(dir, ".", Access::WRITE_OK, AtFlags::EACCESS),
+                Err(Errno::ACCESS | Errno::PERM | Errno::ROFS)
+            ),
+            _node => false
+        )
+    }
+
     /// Removes a name that is no folder's from this folder.
     pub(crate) fn unlink(&self, name: &OsStr) -> Result<()> {
         ask!(self,

@@ -4,12 +4,14 @@
 //! durable and not the truth: after a boot, or when its file is damaged, it begins anew with what the caller calls
 //! unknown.
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
 use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
 use crate::fs::Dir;
+use crate::identity::FileId;
 use crate::process;
 use crate::sys::Mapping;
 
@@ -21,6 +23,8 @@ const TRIES: u32 = 8;
 #[derive(Debug)]
 pub struct Words {
     map: Mapping,
+    path: PathBuf,
+    id: FileId,
 }
 
 impl Words {
@@ -40,9 +44,10 @@ impl Words {
                 opened => opened?,
             };
             // A word beyond the end of the file would kill whoever reads it.
-            if handle.stat().map_err(|e| failed("look at", e))?.size == 8 * first.len() as u64 {
+            let stat = handle.stat().map_err(|e| failed("look at", e))?;
+            if stat.size == 8 * first.len() as u64 {
                 let map = handle.map(8 * first.len()).map_err(|e| failed("map", e))?;
-                return Ok(Words { map });
+                return Ok(Words { map, path: dir.path().join(&file), id: FileId::of(&stat) });
             }
             match dir.remove(&file) {
                 Err(e) if !e.is_not_found() => return Err(e),
@@ -50,6 +55,12 @@ impl Words {
             }
         }
         Err(Error::because("use", dir.path().join(&file), "it keeps being damaged"))
+    }
+
+    /// Whether the file lost its name, removed or moved away: what is written here no other process sees. Mapped, its
+    /// number is nobody else's. A look that fails says nothing.
+    pub fn is_lost(&self) -> bool {
+        FileId::at(&self.path).is_ok_and(|named| named != Some(self.id))
     }
 
     /// The word at a place.
@@ -113,6 +124,18 @@ mod tests {
         assert_eq!((two.at(0).load(SeqCst), two.at(1).load(SeqCst)), (7, 9));
         let names = dir.names().expect("readable");
         assert_eq!((names.len(), names[1].as_str()), (2, "agent10.00000000"), "{names:?}");
+    }
+
+    #[test]
+    fn words_whose_file_was_moved_or_removed_are_lost() {
+        let temp = tempfile::tempdir().expect("a throwaway folder");
+        let dir = Dir::create(temp.path().join("usage")).expect("a folder");
+        let one = Words::open(&dir, "agent1", &[7]).expect("made");
+        assert!(!one.is_lost());
+        dir.rename(&dir.names().expect("readable")[0], &dir, "elsewhere").expect("moved");
+        assert!(one.is_lost());
+        let two = Words::open(&dir, "agent1", &[7]).expect("made anew");
+        assert!(one.is_lost() && !two.is_lost());
     }
 
     #[test]

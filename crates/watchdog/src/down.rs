@@ -74,11 +74,13 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     fault::point("watchdog.down.ended").map_err(|e| netsky_disk::Error::new("end", cx.layout.home(), e))?;
     for desired in wishes.iter().filter(|desired| !ends.left.contains_key(&desired.agent)) {
         let agent = &desired.agent;
-        if cx.bus.knows(agent)
-            && let Err(error) = perform::return_mail(cx, desired, ends.stopped.get(agent).copied(), |_| true)
-        {
-            problems.push(format!("mail of {agent}: {error}; it is looked at again with the next `up`"));
+        if !cx.bus.knows(agent) {
+            continue;
         }
+        let left = perform::return_mail(cx, desired, ends.stopped.get(agent).copied(), |_| true)
+            .unwrap_or_else(|error| vec![error.to_string()]);
+        let again = "it is looked at again with the next `up`";
+        problems.extend(left.iter().map(|what| format!("mail of {agent}: {what}; {again}")));
     }
     let handover = hand_over(cx, &wishes, underway.as_ref(), &mut problems)?;
     // Last: until then a repeat finds whose handoff it was.

@@ -30,6 +30,15 @@ pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
 /// Replies that no event told of.
 fn carry(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
     for (agent, carried) in carry_all(&cx.bus)? {
+        if let Ok(carried) = &carried
+            && let Some(first) = carried.stuck.first()
+        {
+            let more = match carried.stuck.count() {
+                1 => String::new(),
+                count => format!("; {} more wait too", count - 1),
+            };
+            ticked.problems.push(format!("replies of {agent}: {first}{more}"));
+        }
         match carried {
             Ok(carried) if carried.sent.count() > 0 => {
                 ticked.done.push(format!("{agent}: {} replies carried", carried.sent.count()));

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use netsky_bus::Returned;
 use netsky_disk::lock::Lock;
 use netsky_disk::spawn::Program;
 use netsky_disk::{clock, process, random, state, sweep};
@@ -161,6 +162,7 @@ pub(crate) fn launch(
         return Err(Error::Restart(format!("{} is at generation {seen}, not {after}", desired.agent)));
     }
     cx.bus.create(&desired.agent)?;
+    // What had to stay where it was this tick has told already.
     return_mail(cx, desired, stopped, |generation| generation <= newest)?;
     evict(cx, &desired.agent)?;
     let launch =
@@ -188,21 +190,26 @@ pub(crate) fn stopped(session: &SessionView) -> Option<Generation> {
 }
 
 /// What dead processes and dead generations had taken goes back to the inbox, or to the dead letters; what the
-/// generation that was `stopped` on purpose had taken always goes to the inbox.
+/// generation that was `stopped` on purpose had taken always goes to the inbox. A line for each pass that had to leave
+/// something where it was.
 pub(crate) fn return_mail(
     cx: &Context<'_>,
     desired: &Desired,
     stopped: Option<Generation>,
     is_dead: impl Fn(Generation) -> bool,
-) -> Result<()> {
-    cx.bus.return_dead_claims(&desired.agent)?;
+) -> Result<Vec<String>> {
+    let mut passes = vec![cx.bus.return_dead_claims(&desired.agent)?];
     if desired.receipts == Receipts::Ack {
         if let Some(stopped) = stopped {
-            cx.bus.return_stopped(&desired.agent, stopped)?;
+            passes.push(cx.bus.return_stopped(&desired.agent, stopped)?);
         }
-        cx.bus.return_generations(&desired.agent, is_dead)?;
+        passes.push(cx.bus.return_generations(&desired.agent, is_dead)?);
     }
-    Ok(())
+    let left = |pass: &Returned| {
+        let first = pass.skipped.first()?;
+        Some(format!("{} messages could not go back: failed to {first}", pass.skipped.count()))
+    };
+    Ok(passes.iter().filter_map(left).collect())
 }
 
 fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<String> {

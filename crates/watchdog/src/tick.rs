@@ -254,11 +254,12 @@ fn return_mail(cx: &Context<'_>, seen: &Observed, problems: &mut Vec<String>) {
                 generation < s.generation || generation == s.generation && !s.state.may_live()
             })
         };
-        if cx.bus.knows(&desired.agent)
-            && let Err(error) = perform::return_mail(cx, desired, session.and_then(perform::stopped), is_dead)
-        {
-            problems.push(format!("mail of {}: {error}", desired.agent));
+        if !cx.bus.knows(&desired.agent) {
+            continue;
         }
+        let left = perform::return_mail(cx, desired, session.and_then(perform::stopped), is_dead)
+            .unwrap_or_else(|error| vec![error.to_string()]);
+        problems.extend(left.iter().map(|what| format!("mail of {}: {what}", desired.agent)));
     }
 }
 

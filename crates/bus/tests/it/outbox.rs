@@ -1,6 +1,6 @@
 //! The outbox: each reply once, from its agent whatever it says, and what is none among the dead letters.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
 use netsky_bus::Bus;
@@ -227,4 +227,61 @@ fn t18_a_reply_that_waits_is_not_written_over_by_the_next_of_its_name() {
         carry(&bus);
     }
     assert_eq!(told, ["one", "two", "three"]);
+}
+
+/// A reply to somebody.
+fn to(whom: &str, text: &str) -> String {
+    REPLY.replace("done", text).replace("\"ts\"", &format!("\"to\":\"{whom}\",\"ts\""))
+}
+
+#[test]
+fn a24_a_mailbox_that_cannot_be_used_keeps_its_replies_in_order_and_no_other_out() {
+    let home = home_of_agent7();
+    let bus = home.bus(&Nobody);
+    for name in ["agent2", "agent3"] {
+        bus.create(&agent(name)).expect("made");
+    }
+    let inbox = home.layout.folder(&agent("agent2"), State::Written);
+    let mode = |mode| std::fs::set_permissions(&inbox, std::fs::Permissions::from_mode(mode)).expect("ours");
+    mode(0o755);
+    let drops = [("r1", "agent2"), ("r2", "agent3"), ("r3", "agent2"), ("r4", "agent3")];
+    for (file, whom) in drops {
+        std::fs::write(outbox(&home).join(file), to(whom, file)).expect("written");
+    }
+    let carried = bus.carry_outbox(&agent("agent7"), &AgentId::root()).expect("the others go on");
+    assert_eq!((carried.sent.count(), carried.waiting.count(), carried.stuck.count()), (2, 2, 1));
+    assert!(
+        carried.stuck[0].contains("agent2 cannot be given .taken.r1: failed to trust"),
+        "{:?}",
+        carried.stuck
+    );
+    mode(0o700);
+    assert_eq!(carry(&bus), (2, 0, 0));
+    let texts = |whom| waiting(&bus, &agent(whom)).into_iter().map(|one| one.text).collect::<Vec<_>>();
+    assert_eq!(
+        (texts("agent2"), texts("agent3")),
+        (vec!["r1".into(), "r3".into()], vec!["r2".into(), "r4".into()])
+    );
+}
+
+#[test]
+fn a_reply_of_a_newer_format_or_behind_its_own_name_is_overtaken_by_none_for_the_same() {
+    let home = home_of_agent7();
+    let limits = Limits { inbox_envelopes: 4, share_percent: 25, burst: 100_000, ..Limits::default() };
+    let bus = home.bus(&Nobody).with_limits(limits);
+    for name in ["agent2", "agent3"] {
+        bus.create(&agent(name)).expect("made");
+    }
+    let put = |file: &str, text: String| std::fs::write(outbox(&home).join(file), text).expect("written");
+    put("r1", to("agent2", "newer").replace("{\"from\"", "{\"v\":99,\"from\""));
+    put("r2", to("agent2", "behind it"));
+    assert_eq!(carry(&bus), (0, 0, 2));
+    std::fs::remove_file(outbox(&home).join(".taken.r1")).expect("there");
+    assert_eq!(carry(&bus), (1, 0, 0));
+    // agent2 is full now: what waits for it under the name of r4 keeps back what is for another under that name.
+    put("r4", to("agent2", "full"));
+    assert_eq!(carry(&bus), (0, 0, 1));
+    put("r4", to("agent3", "behind its name"));
+    put("r5", to("agent3", "behind that"));
+    assert_eq!(carry(&bus), (0, 0, 3));
 }

@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::io;
 
-use netsky_bus::{Bus, Error};
-use netsky_model::id::AgentId;
+use netsky_bus::{Bus, Draft, Error};
+use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::{Cause, State};
+use netsky_model::name::Name;
 use netsky_model::witness::{Nobody, Transition, Witness};
 
 use crate::home::{Home, OUTSIDE, draft, drain};
@@ -27,6 +28,20 @@ impl Witness for Reasons {
     fn saw(&self, seen: &Transition) {
         self.0.borrow_mut().push((seen.cause, seen.reason.clone().unwrap_or_default()));
     }
+}
+
+#[test]
+fn a_letter_that_came_too_late_keeps_its_attempts_for_its_retry() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let sent = bus.send(Draft { for_generation: Some(Generation(2)), ..draft("x") }).expect("sent");
+    bus.drain(&AgentId::root(), 9, Generation(2), |_| Ok(())).expect("drained");
+    bus.return_generations(&AgentId::root(), |_| true).expect("returned");
+    bus.drain(&AgentId::root(), 9, Generation(3), |_| Ok(())).expect("drained");
+    assert_eq!(home.counts(), [0, 0, 0, 0, 1], "meant for a generation before");
+    bus.retry(&AgentId::root(), sent.id.as_str()).expect("retried");
+    let waits = Name::parse(&home.names(State::Written)[0]).expect("a name");
+    assert_eq!(waits.attempt, 3, "attempt 2 was what came too late");
 }
 
 #[test]

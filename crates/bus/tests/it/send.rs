@@ -157,3 +157,17 @@ fn t5_a_lost_clock_does_not_follow_a_name_from_the_far_future() {
     let first = netsky_model::name::Name::parse(&before).expect("ours").key.hlc;
     assert!(sent > first && sent.millis() < first.millis() + day, "{first} {sent}");
 }
+
+#[test]
+fn a_clock_or_usage_file_that_was_moved_under_a_running_sender_is_used_no_more() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("one")).expect("sent");
+    let usage =
+        std::fs::read_dir(home.layout.usage()).expect("there").next().expect("one").expect("readable");
+    for file in [home.layout.state().join("clock"), usage.path()] {
+        std::fs::rename(&file, home.layout.state().join("elsewhere")).expect("moved");
+        bus.send(draft("two")).expect("sent");
+        assert!(file.exists(), "{} is left to itself, and others have another", file.display());
+    }
+}

@@ -291,7 +291,7 @@ fn the_rest_of_the_channel_verbs_answer_with_their_codes() {
 }
 
 /// Runs it as a user who is not root, whom modes bind; none where that cannot be arranged.
-fn as_nobody(home: &Home, args: &[&str]) -> Option<crate::screen::Said> {
+pub(crate) fn as_nobody(home: &Home, args: &[&str]) -> Option<crate::screen::Said> {
     let mut command = program(home, args);
     // Only root can become somebody else; anybody else is not root already.
     if fs::metadata("/proc/self").expect("Linux has it").uid() == 0 {
@@ -307,7 +307,7 @@ fn as_nobody(home: &Home, args: &[&str]) -> Option<crate::screen::Said> {
 }
 
 /// Gives a home to the user of [`as_nobody`].
-fn give_to_nobody(folder: &std::path::Path) {
+pub(crate) fn give_to_nobody(folder: &std::path::Path) {
     if fs::metadata(folder).expect("there").uid() != 0 {
         return;
     }
@@ -341,7 +341,7 @@ fn fm_claim_permissions_what_cannot_be_opened_or_moved_stops_no_neighbour() {
     let again = as_nobody(&home, &["channel", "drain", "agent0"]).expect("it ran before");
     again.fails_with(
         4,
-        &["failed to move $HOME", "-shut.json", "; 1 more failed too; it was left in the inbox"],
+        &["failed to move $HOME", "-shut.json", "; 1 more failed too; it was left where it is"],
     );
     assert_eq!(home.files("agent0", "inbox").expect("there").len(), 2);
     assert_eq!(home.files("agent0", "poison").expect("there").len(), 2, "the file and its reason");

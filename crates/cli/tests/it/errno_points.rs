@@ -136,7 +136,7 @@ fn fm_claim_eio_of_one_file_stops_no_neighbour() {
     let outcome = template.stepper(DRAIN).fail_when(of_first, Errno::EIO).expect("a run");
     assert!(outcome.hit.is_some(), "first is looked at");
     assert_eq!(outcome.run.ended, Ended::Exited(1), "{}", outcome.run.stderr);
-    assert!(outcome.run.stderr.contains("left in the inbox"), "{}", outcome.run.stderr);
+    assert!(outcome.run.stderr.contains("left where it is"), "{}", outcome.run.stderr);
     assert!(surfacings(&outcome.run.stdout).iter().any(|one| one.id == "second"), "{}", outcome.run.stdout);
     let surfaced = template.drain().expect("drained");
     assert!(surfaced.iter().any(|one| one.id == "first"), "it waited: {surfaced:?}");

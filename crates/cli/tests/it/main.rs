@@ -47,6 +47,7 @@ mod tending;
 mod ticker;
 mod tidied;
 mod tries;
+mod unseated;
 mod ups_and_downs;
 mod watch;
 mod wishes;

@@ -16,36 +16,36 @@ use crate::screen::{netsky, program, refusal, said};
 /// Nothing waits this long when all is well.
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn home() -> Home {
+pub(crate) fn home() -> Home {
     let home = Home::init();
     netsky(&home, &["channel", "send", "agent7", "hello", "--from", "owner", "--create", "--id", "first"])
         .works();
     home
 }
 
-fn send(home: &Home, id: &str) {
+pub(crate) fn send(home: &Home, id: &str) {
     netsky(home, &["channel", "send", "agent7", id, "--from", "owner", "--id", id]).works();
 }
 
 /// A consumer that runs.
-struct Consumer {
-    child: Child,
+pub(crate) struct Consumer {
+    pub(crate) child: Child,
     out: BufReader<ChildStdout>,
 }
 
 impl Consumer {
-    fn start(mut command: Command) -> Consumer {
+    pub(crate) fn start(mut command: Command) -> Consumer {
         let mut child = command.spawn().expect("it starts");
         let out = BufReader::new(child.stdout.take().expect("piped"));
         Consumer { child, out }
     }
 
-    fn of(home: &Home, args: &[&str]) -> Consumer {
+    pub(crate) fn of(home: &Home, args: &[&str]) -> Consumer {
         let all = [&["channel", "watch", "agent7"], args].concat();
         Consumer::start(program(home, &all))
     }
 
-    fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.out.read_line(&mut line).expect("it prints");
         line
@@ -62,16 +62,16 @@ impl Consumer {
         identify(pid).expect("it runs")
     }
 
-    fn id(&self) -> ProcessId {
+    pub(crate) fn id(&self) -> ProcessId {
         identify(self.child.id()).expect("it runs")
     }
 
-    fn signal(&self, what: Signal) {
+    pub(crate) fn signal(&self, what: Signal) {
         assert!(signal(&self.id(), what).expect("ours"));
     }
 
     /// Its end, and what it printed that was not read yet.
-    fn end(mut self) -> (ExitStatus, String) {
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).expect("text");
         (self.child.wait().expect("it ends"), rest)
@@ -79,7 +79,7 @@ impl Consumer {
 }
 
 /// Waits until something is so, woken by what happens in the mailbox.
-fn until(home: &Home, what: &str, done: impl Fn() -> bool) {
+pub(crate) fn until(home: &Home, what: &str, done: impl Fn() -> bool) {
     let folders = ["inbox", "claimed", "delivered", "poison"].map(|folder| home.channel("agent7", folder));
     let watch = Watch::new(&folders).expect("watched");
     let started = std::time::Instant::now();
@@ -89,7 +89,7 @@ fn until(home: &Home, what: &str, done: impl Fn() -> bool) {
     }
 }
 
-fn is_in(home: &Home, folder: &str, id: &str) -> bool {
+pub(crate) fn is_in(home: &Home, folder: &str, id: &str) -> bool {
     let files = home.files("agent7", folder).expect("there");
     files.iter().any(|file| file.contains(&format!("-{id}.")))
 }

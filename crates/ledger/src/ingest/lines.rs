@@ -225,7 +225,7 @@ impl<'db> Tables<'db> {
         let At { src, pos } = at;
         let ts = line.ts;
         let put = match line.event {
-            "transition" | "surfaced" => return self.told.put(line, at),
+            "transition" | "surfaced" | "removed" => return self.told.put(line, at),
             "invocation" => {
                 let (Some(program), Some(verb)) = (line.program, line.verb) else { return Ok(false) };
                 let args = line.args.as_ref().map(|args| Value::Object(args.clone()).to_string());

@@ -14,6 +14,8 @@ pub(super) struct Told<'db> {
     event: Statement<'db>,
     /// In the order of [`STATES`].
     moves: Vec<Statement<'db>>,
+    /// The same for lines about removals.
+    ends: Vec<Statement<'db>>,
 }
 
 impl<'db> Told<'db> {
@@ -22,7 +24,8 @@ impl<'db> Told<'db> {
             "INSERT INTO envelope_events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         )?;
         let moves = STATES.into_iter().map(|state| batch.prepare(&moved(state))).collect::<Result<_>>()?;
-        Ok(Told { event, moves })
+        let ends = STATES.into_iter().map(|state| batch.prepare(&ended(state))).collect::<Result<_>>()?;
+        Ok(Told { event, moves, ends })
     }
 
     /// False for a line that lacks what it should say.
@@ -39,16 +42,23 @@ impl<'db> Told<'db> {
         }
         let Line { ts, event, boot_ms, from, generation, reason, cause, .. } = line;
         let (At { src, pos }, pid) = (at, line.pid());
-        self.event
-            .execute((
-                ts, event, agent, id, hlc, to, attempt, from, generation, reason, cause, pid, boot_ms, src,
-                pos,
-            ))
-            .map_err(sql("write to"))?;
-        if *event == "transition" {
+        // A removal is no move: it only says how the last one ended.
+        if *event != "removed" {
+            self.event
+                .execute((
+                    ts, event, agent, id, hlc, to, attempt, from, generation, reason, cause, pid, boot_ms,
+                    src, pos,
+                ))
+                .map_err(sql("write to"))?;
+        }
+        let told = match *event {
+            "transition" => Some(&mut self.moves[which]),
+            "removed" => Some(&mut self.ends[which]),
+            _ => None,
+        };
+        if let Some(told) = told {
             let sort = from.map(sort_of);
-            self.moves[which]
-                .execute((ts, agent, id, hlc, to, attempt, from, sort, generation, reason, src, pos))
+            told.execute((ts, agent, id, hlc, to, attempt, from, sort, generation, reason, src, pos))
                 .map_err(sql("write to"))?;
         }
         Ok(true)
@@ -78,6 +88,17 @@ fn moved(to: State) -> String {
              {}, {}",
         seens.join(", "),
         sets.join(", "),
+    )
+}
+
+/// What a line about a removal does: it was kept for good, and the line about the move to that end may have been lost
+/// with the power. Where that was kept too it says more.
+fn ended(end: State) -> String {
+    let at = format!("{end}_at");
+    format!(
+        "{} WHERE told_state IS NOT excluded.told_state",
+        moved(end)
+            .replace(&format!("{at} = excluded.{at}"), &format!("{at} = coalesce({at}, excluded.{at})"))
     )
 }
 

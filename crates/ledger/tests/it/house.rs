@@ -30,6 +30,22 @@ pub(crate) struct Lying {
     pub(crate) file: String,
 }
 
+impl Lying {
+    fn told(&self, from: Option<Sender>, reason: Option<&str>) -> Transition {
+        Transition {
+            agent: self.agent.clone(),
+            id: self.key.id.clone(),
+            hlc: self.key.hlc,
+            to: self.state,
+            attempt: self.attempt,
+            from,
+            generation: None,
+            reason: reason.map(str::to_owned),
+            cause: None,
+        }
+    }
+}
+
 impl House {
     pub(crate) fn new() -> House {
         let folder = tempfile::tempdir().expect("a folder");
@@ -90,6 +106,18 @@ impl House {
         moved
     }
 
+    /// Removes it as retention does, which tells for good what it removes.
+    pub(crate) fn retire(&self, lying: &Lying) {
+        let name = Name::parse(&lying.file).expect("a name");
+        let generation = match name.stage {
+            Stage::Taken(generation) => Some(generation),
+            _ => None,
+        };
+        let told = Transition { generation, ..lying.told(None, None) };
+        self.telemetry.removed(&[told]).expect("told for good");
+        self.remove(lying);
+    }
+
     pub(crate) fn remove(&self, lying: &Lying) {
         std::fs::remove_file(self.place(lying)).expect("removes");
     }
@@ -98,17 +126,7 @@ impl House {
         if !told {
             return;
         }
-        self.telemetry.saw(&Transition {
-            agent: lying.agent.clone(),
-            id: lying.key.id.clone(),
-            hlc: lying.key.hlc,
-            to: lying.state,
-            attempt: lying.attempt,
-            from,
-            generation: None,
-            reason: reason.map(str::to_owned),
-            cause: None,
-        });
+        self.telemetry.saw(&lying.told(from, reason));
     }
 
     pub(crate) fn ingest(&self) -> Ingested {

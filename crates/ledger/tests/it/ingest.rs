@@ -381,6 +381,22 @@ fn i3_what_retention_removed_is_told_by_lines_as_long_as_there_are_some() {
 }
 
 #[test]
+fn i3_an_end_whose_line_was_lost_is_told_by_the_removal_and_one_that_was_not_says_more() {
+    let house = House::new();
+    let [lost, dead] = [1, 2].map(|n| house.turn(&house.send(7, n, "agent0", true), State::Claimed, true));
+    let lost = house.turn(&lost, State::Acked, false);
+    let dead = house.turn(&dead, State::Poisoned, true);
+    let question = "SELECT id, state, generation, acked_at IS NULL, reason FROM envelopes ORDER BY id";
+    house.ingest();
+    [lost, dead].iter().for_each(|ended| house.retire(ended));
+    house.ingest();
+    let ended = [["note-1", "acked", "3", "0", "NULL"], ["note-2", "poisoned", "NULL", "1", "five in vain"]];
+    assert_eq!(house.ask(question), ended);
+    house.rebuild();
+    assert_eq!(house.ask(question), ended, "from lines alone");
+}
+
+#[test]
 fn i3_facts_that_were_cut_rewritten_or_restored_are_read_anew() {
     let house = House::new();
     let file = house.layout.record().join("facts-1.jsonl");

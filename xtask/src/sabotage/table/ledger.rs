@@ -393,4 +393,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "verb::query::tests::a10_what_does_not_print_is_escaped_in_a_value_and_not_left_out",
     },
+    Safeguard {
+        name: "a removal tells of an end whose line was lost",
+        faults: "I3",
+        file: "crates/ledger/src/ingest/told.rs",
+        find: "            \"removed\" => Some(&mut self.ends[which]),\n",
+        replace: "",
+        package: "netsky-ledger",
+        target: IT,
+        test: "ingest::i3_an_end_whose_line_was_lost_is_told_by_the_removal_and_one_that_was_not_says_more",
+    },
 ];

@@ -73,7 +73,7 @@ fn damage(agent: &AgentId, aside: &Aside) -> Result<(), Error> {
     if let Some(first) = aside.skipped.first() {
         let what = format!("failed to {first}{}", more(aside.skipped.count(), "failed"));
         return Err(
-            Error::new(Kind::of(first), what).hint("it was left in the inbox, everything else was drained")
+            Error::new(Kind::of(first), what).hint("it was left where it is, everything else was drained")
         );
     }
     match aside.newer.first() {

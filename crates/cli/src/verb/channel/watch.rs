@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use netsky_bus::{Bus, Claim, Put, Terms};
+use netsky_bus::{Bus, Claim, News, Put, Terms};
 use netsky_disk::feed::{Fed, feed};
 use netsky_disk::wake::Stop;
 use netsky_ledger::Telemetry;
@@ -58,12 +58,11 @@ impl Run for Args {
         let terms = Terms { generation, max: self.max, replace: self.replace };
         // What keeps a command from being run at all: no message can be given to it, and saying so ends this verb.
         let broken: Cell<Option<netsky_disk::Error>> = Cell::new(None);
-        let done = Bus::open(layout, &telemetry).consume(&self.agent, &terms, &stop, |claim| {
-            match self.command.is_empty() {
-                true => print(cx, claim),
-                false => self.give(cx, claim, &stop, &broken),
-            }
-        });
+        let put = |claim: &Claim| match self.command.is_empty() {
+            true => print(cx, claim),
+            false => self.give(cx, claim, &stop, &broken),
+        };
+        let done = Bus::open(layout, &telemetry).consume(&self.agent, &terms, &stop, tell, put);
         if let Some(error) = broken.take() {
             return Err(error.into());
         }
@@ -122,6 +121,16 @@ impl Args {
             }
             failed => format!("back in the inbox, attempt {} of {MAX_ATTEMPTS}", failed + 1),
         }
+    }
+}
+
+/// Says at the time what was met and passed by: a consumer may run for months.
+fn tell(news: News<'_>) {
+    match news {
+        News::Skipped(error) => {
+            output::complain("netsky", &format!("failed to {error}; it stays where it is, the others go on"));
+        }
+        News::Lost(error) => output::complain("netsky", &format!("{error}; the others go on")),
     }
 }
 

@@ -8,7 +8,7 @@ use netsky_disk::layout::Layout;
 use netsky_ledger::Telemetry;
 
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 
@@ -20,9 +20,9 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         cx.owner_only("the adoption of a home")?;
         let layout = Context::layout()?;
-        let mut returned = 0;
+        let (mut returned, mut left) = (0, Vec::new());
         let adopted = adopt(&layout, || {
-            returned = give_back(&layout)?;
+            (returned, left) = give_back(&layout)?;
             Ok::<(), Error>(())
         })?;
         // Checked as every verb does, and so that this run is recorded in it.
@@ -35,25 +35,36 @@ impl Run for Args {
             };
         };
         if cx.json {
-            return output::json(&serde_json::json!({
+            output::json(&serde_json::json!({
                 "id": home.home_id, "home": path, "adopted": true, "was": { "id": was.0, "host": was.1 },
-                "aside": aside, "returned": returned,
-            }));
+                "aside": aside, "returned": returned, "left": left,
+            }))?;
+            return all_returned(&left);
         }
         output::say(&format!(
             "adopted the home {path}, made as {}; files of its sessions are in {aside}, {returned} messages wait again",
             was.1
-        ))
+        ))?;
+        all_returned(&left)
     }
 }
 
+/// Says of mail that could not go back that it stays with readers who are none here.
+fn all_returned(left: &[String]) -> Result<(), Error> {
+    let Some(first) = left.first() else { return Ok(()) };
+    let what = format!("adopted, but {} messages could not go back: {first}", left.len());
+    Err(Error::new(Kind::Degraded, what).hint("put that right, then `netsky channel release` each of them"))
+}
+
 /// Every session and reader that took mail was one of the original.
-fn give_back(layout: &Layout) -> Result<usize, Error> {
+fn give_back(layout: &Layout) -> Result<(usize, Vec<String>), Error> {
     let telemetry = Telemetry::new(layout);
     let bus = Bus::open(layout, &telemetry);
-    let mut returned = 0;
+    let (mut returned, mut left) = (0, Vec::new());
     for agent in bus.agents()? {
-        returned += bus.return_adopted(&agent)?.inbox;
+        let back = bus.return_adopted(&agent)?;
+        returned += back.inbox;
+        left.extend(back.skipped.iter().map(|error| format!("failed to {error}")));
     }
-    Ok(returned)
+    Ok((returned, left))
 }

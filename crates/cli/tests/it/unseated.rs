@@ -1,0 +1,215 @@
+//! Running consumers and waiters whose lock, folders or home somebody removes, replaces or moves away under them.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{ChildStderr, Command, Stdio};
+
+use netsky_disk::process::{Signal, is_stopped, me};
+use netsky_model::name::{Name, Stage};
+use netsky_model::process::ProcessId;
+
+use crate::bad_input::{as_nobody, give_to_nobody};
+use crate::bus_home::Home;
+use crate::screen::{netsky, program};
+use crate::watch::{Consumer, home, is_in, send, until};
+
+/// A consumer of agent7, with the lines that it says on standard error.
+fn consumer(home: &Home, change: impl FnOnce(&mut Command)) -> (Consumer, BufReader<ChildStderr>) {
+    let mut command = program(home, &["channel", "watch", "agent7"]);
+    command.stderr(Stdio::piped());
+    change(&mut command);
+    let mut consumer = Consumer::start(command);
+    let err = consumer.child.stderr.take().expect("piped");
+    (consumer, BufReader::new(err))
+}
+
+fn line(said: &mut BufReader<ChildStderr>) -> String {
+    let mut line = String::new();
+    said.read_line(&mut line).expect("text");
+    line
+}
+
+/// Whether a process watches a folder by now.
+fn watches(pid: u32) -> bool {
+    let fds = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    fds.filter_map(|fd| fs::read_to_string(fd.path()).ok()).any(|text| text.contains("inotify wd:"))
+}
+
+#[test]
+fn t2_a_consumer_whose_lock_lost_its_name_ends_and_takes_nothing_more() {
+    for replaced in [false, true] {
+        let home = home();
+        let (mut first, mut said) = consumer(&home, |_| ());
+        assert!(first.line().contains("id=\"first\""));
+        until(&home, "the record", || is_in(&home, "delivered", "first"));
+        let lock = home.channel("agent7", "consumer.lock");
+        fs::remove_file(&lock).expect("there");
+        if replaced {
+            fs::write(&lock, "").expect("written");
+        }
+        send(&home, "second");
+        let shown = first.line();
+        if !shown.is_empty() {
+            first.signal(Signal::KILL);
+        }
+        assert_eq!((shown.as_str(), first.end().0.code()), ("", Some(1)), "it took what is not its own");
+        assert_eq!(
+            line(&mut said),
+            "netsky: this process is no longer the consumer of agent7: its lock file was removed or replaced; \
+             it took nothing more; start it again where none runs\n"
+        );
+        assert!(is_in(&home, "inbox", "second"));
+    }
+}
+
+#[test]
+fn a_consumer_and_a_waiter_see_an_inbox_that_was_replaced() {
+    let home = home();
+    let mut consumer = Consumer::of(&home, &[]);
+    assert!(consumer.line().contains("id=\"first\""));
+    let inbox = home.channel("agent7", "inbox");
+    fs::rename(&inbox, home.channel("agent7", "inbox.old")).expect("moved");
+    send(&home, "second");
+    assert!(consumer.line().contains("id=\"second\""));
+    consumer.signal(Signal::TERM);
+    consumer.end();
+    let waiter = program(&home, &["channel", "wait", "agent7", "--timeout", "60s"]).spawn().expect("starts");
+    until(&home, "its wait", || watches(waiter.id()));
+    fs::remove_dir(&inbox).expect("it is empty");
+    send(&home, "third");
+    assert!(waiter.wait_with_output().expect("it ends").status.success(), "it never saw the new inbox");
+}
+
+#[test]
+fn who_waits_or_watches_in_a_home_that_is_moved_away_ends_with_that() {
+    for verb in [&["channel", "watch", "agent7"][..], &["channel", "wait", "agent7", "--timeout", "60s"]] {
+        let home = home();
+        netsky(&home, &["channel", "drain", "agent7"]).works();
+        let mut running = program(&home, verb);
+        let running = running.stderr(Stdio::piped()).spawn().expect("it starts");
+        until(&home, "its wait", || watches(running.id()));
+        let elsewhere = home.path().join("../moved");
+        fs::rename(home.path(), &elsewhere).expect("moved");
+        let ended = running.wait_with_output().expect("it ends");
+        let said = String::from_utf8(ended.stderr).expect("text");
+        assert_eq!(ended.status.code(), Some(3), "{verb:?}: {said}");
+        let path = home.path().display().to_string();
+        assert_eq!(
+            said,
+            format!("netsky: there is no home at {path}; it was removed or moved away while this ran\n")
+        );
+        assert!(!home.path().exists(), "no ghost stands in its place");
+    }
+}
+
+#[test]
+fn t2_a_claim_that_is_released_before_it_is_shown_is_told_and_the_next_is_taken() {
+    let home = home();
+    let (mut consumer, mut said) = consumer(&home, |command| {
+        command.env("NETSKY_FAULT", "bus.claim.synced=stop");
+    });
+    let id = consumer.id();
+    until(&home, "its stop", || is_stopped(&id));
+    netsky(&home, &["channel", "release", "agent7", "first"]).works();
+    consumer.signal(Signal::CONT);
+    assert_eq!(
+        line(&mut said),
+        "netsky: envelope first was taken from this process before it was shown; the others go on\n"
+    );
+    let shown = consumer.line();
+    assert!(shown.contains("id=\"first\"") && shown.contains("attempt=\"2\""), "{shown}");
+    consumer.signal(Signal::TERM);
+    assert_eq!(consumer.end().0.code(), Some(0));
+}
+
+fn chmod(home: &Home, folder: &str, mode: u32) {
+    fs::set_permissions(home.channel("agent7", folder), Permissions::from_mode(mode)).expect("ours");
+}
+
+/// What every test here of modes needs: a home that belongs to a user whom they bind, and who may run the program.
+fn of_nobody(home: &Home) -> bool {
+    give_to_nobody(home.path().parent().expect("its throwaway folder"));
+    as_nobody(home, &["channel", "list", "agent7"]).is_some_and(|said| said.code == 0)
+}
+
+#[test]
+fn fm_claim_permissions_a_dead_claim_that_cannot_be_moved_stops_no_other_and_is_told() {
+    let home = home();
+    send(&home, "second");
+    let [first, second] = &home.files("agent7", "inbox").expect("there")[..] else { panic!("two wait") };
+    let dead = ProcessId { boot_id: "ffffffff".to_owned(), ..me() };
+    let claim = |file: &str| {
+        let name = Name::parse(file).expect("a name").to(Stage::Claimed(dead.clone()));
+        home.channel("agent7", "claimed").join(name.to_string())
+    };
+    let inbox = home.channel("agent7", "inbox");
+    fs::rename(inbox.join(second), claim(second)).expect("moved");
+    fs::remove_file(inbox.join(first)).expect("there");
+    // A folder that its owner may not write stays where it is.
+    fs::create_dir(claim(first)).expect("made");
+    fs::set_permissions(claim(first), Permissions::from_mode(0o500)).expect("ours");
+    if !of_nobody(&home) {
+        return;
+    }
+    let drained = as_nobody(&home, &["channel", "drain", "agent7"]).expect("it ran before");
+    assert!(drained.out.contains("id=\"second\""), "{}", drained.err);
+    assert_eq!(drained.code, 4, "{}", drained.err);
+    assert!(drained.err.contains("failed to move $HOME/channels/agent/agent7/claimed/"), "{}", drained.err);
+}
+
+#[test]
+fn fm_claim_permissions_a_folder_that_lets_nothing_in_is_named() {
+    let home = home();
+    chmod(&home, "claimed", 0o500);
+    if !of_nobody(&home) {
+        return;
+    }
+    let drained = as_nobody(&home, &["channel", "drain", "agent7"]).expect("it ran before");
+    drained
+        .fails_with(4, &["failed to change folder $HOME/channels/agent/agent7/claimed: Permission denied"]);
+    assert!(is_in(&home, "inbox", "first"));
+}
+
+#[test]
+fn fm_claim_permissions_a_watch_says_at_once_and_once_what_it_passes_by() {
+    let home = home();
+    chmod(&home, "inbox", 0o500);
+    if !of_nobody(&home) {
+        return;
+    }
+    let (consumer, mut said) = consumer(&home, |command| {
+        command.env("NETSKY_FAULT", "bus.consume.idle=stop@3");
+        if fs::metadata("/proc/self").expect("Linux has it").uid() == 0 {
+            command.uid(65_534).gid(65_534);
+        }
+    });
+    let inbox = home.channel("agent7", "inbox").display().to_string();
+    let passed = format!("netsky: failed to change folder {inbox}: Permission denied (os error 13)");
+    assert_eq!(line(&mut said), format!("{passed}; it stays where it is, the others go on\n"));
+    let id = consumer.id();
+    until(&home, "its third look", || is_stopped(&id));
+    consumer.signal(Signal::TERM);
+    consumer.signal(Signal::CONT);
+    assert_eq!(consumer.end().0.code(), Some(4));
+    let last = line(&mut said);
+    assert!(!last.contains("more failed too"), "one file, however often it was met: {last}");
+    assert_eq!(line(&mut said), "");
+}
+
+#[test]
+fn a_consumer_makes_the_folders_that_its_channel_lost() {
+    let verbs = [
+        &["channel", "drain", "agent7"][..],
+        &["channel", "watch", "agent7", "--max", "1"],
+        &["channel", "wait", "agent7"],
+    ];
+    for folder in ["claimed", "delivered", "tmp", "poison"] {
+        for verb in verbs {
+            let home = home();
+            fs::remove_dir(home.channel("agent7", folder)).expect("it is empty");
+            netsky(&home, verb).works();
+        }
+    }
+}
