@@ -165,11 +165,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<Me
     };
     // Written down before there is any: whoever finds the generation dead knows where to look.
     meta.cgroup = anchor.cgroups.as_ref().and_then(|place| place.of(anchor.layout.root(), &meta.mark()).ok());
-    let bytes = meta.to_bytes().len() as u64;
-    if bytes > Meta::MAX_BYTES - META_GROWTH {
-        let message = format!("the description of {name} would take {bytes} bytes");
-        return Err(Refusal::new(RefusalKind::TooLarge, message));
-    }
+    check_room(&meta)?;
     let data = event_data::Spawn {
         runtime: meta.spec.runtime.clone(),
         keeper: meta.spec.keeper,
@@ -181,6 +177,16 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<Me
     fault::point("anchor.spawn.reserved").map_err(internal)?;
     anchor.put(meta.clone(), Life::Starting);
     Ok(meta)
+}
+
+/// Whether a description may grow by all that its generation will come to.
+fn check_room(meta: &Meta) -> Result<(), Refusal> {
+    let bytes = meta.to_bytes().len() as u64;
+    if bytes > Meta::MAX_BYTES - META_GROWTH {
+        let message = format!("the description of {} would take {bytes} bytes", meta.spec.name);
+        return Err(Refusal::new(RefusalKind::TooLarge, message));
+    }
+    Ok(())
 }
 
 /// Whether another generation of a session may start.
