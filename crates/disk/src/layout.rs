@@ -384,6 +384,11 @@ impl KernelLayout {
         self.root.join("tmp")
     }
 
+    /// A line for each session, for whoever looks without an anchor.
+    pub fn registry(&self) -> PathBuf {
+        self.root.join("agents.jsonl")
+    }
+
     /// Heartbeat of a worker.
     pub fn heartbeat(&self, name: &AgentId) -> PathBuf {
         self.root.join(format!(".heartbeat.{name}"))

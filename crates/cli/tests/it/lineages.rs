@@ -372,3 +372,36 @@ fn a_kill_ends_a_succession_and_a_keeper_above_is_only_told() {
     folder.ok(&["kernel", "kill", "agent2", "--grace", "1ms"]);
     assert_eq!(folder.session("agent2")["generation"], 1, "it was stopped on purpose");
 }
+
+/// The seed's global registry: a line for what is true of each session, for whoever looks without an anchor.
+#[test]
+fn must_show_1_the_registry_follows_a_session_from_its_start_to_its_reaping_and_over_its_anchor() {
+    let folder = Folder::new();
+    let registry = folder.dir.path().join(".ostk/agents.jsonl");
+    let lines = |name: &str| {
+        let text = std::fs::read_to_string(&registry).expect("reads");
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line"));
+        lines.filter(|line| line["name"] == name).collect::<Vec<_>>()
+    };
+    let mut spawn = folder.command(env!("CARGO_BIN_EXE_ostk"), &["kernel", "spawn", "agent1", "--"]);
+    spawn.args(["sleep", "1000"]).env("OSTK_HEARTBEAT_MS", "20");
+    assert!(spawn.status().expect("it starts").success());
+    let said = lines("agent1").pop().expect("registered before it was answered");
+    assert_eq!((&said["status"], &said["pid"]), (&json!("active"), &folder.session("agent1")["pid"]));
+    folder.until("heartbeats", |_| {
+        lines("agent1").last().expect("one")["heartbeat"]["liveness"].as_u64() > Some(2)
+    });
+    let anchor = folder.anchor();
+    signal(&anchor, Signal::KILL).expect("ours");
+    folder.until("another anchor", |folder| {
+        folder.ok(&["kernel", "ps"]);
+        folder.anchor() != anchor
+    });
+    assert_eq!(lines("agent1").pop().expect("a line")["status"], "active");
+    folder.ok(&["kernel", "kill", "agent1", "--grace", "1ms"]);
+    let said = lines("agent1").pop().expect("a line");
+    assert_eq!((&said["status"], &said["pid"]), (&json!("stopped"), &Value::Null));
+    folder.ok(&["kernel", "reap"]);
+    assert_eq!(lines("agent1").pop().expect("a line")["status"], "inactive");
+    assert!(!folder.dir.path().join(".ostk/.heartbeat.agent1").exists());
+}

@@ -25,6 +25,7 @@ mod ps;
 mod pulse; // heartbeats, seen from here
 mod reap;
 mod recall; // what the journal's rows mean to the anchor, live and on a restart
+mod registry; // agents.jsonl
 mod report; // what a session says about itself
 mod revive; // sessions this anchor keeps alive itself
 mod root; // claim the folder: whose it is, the lock, the epoch
@@ -95,6 +96,7 @@ pub fn main(root: &Path) -> Result<(), AnchorError> {
         let anchor = Rc::new(Anchor::new(claim));
         anchor.log_started();
         adopt::all(&anchor).await;
+        anchor.register_all();
         settle::remove_groups(&anchor);
         pulse::start(&anchor);
         serve::until_stopped(&anchor).await

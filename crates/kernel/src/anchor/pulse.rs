@@ -49,6 +49,7 @@ pub(super) fn start(anchor: &Rc<Anchor>) {
                 // A look that panicked has said so on standard error.
                 let _ = look.await;
             }
+            anchor.register_all();
             if let Err(error) = anchor.journal(|journal| journal.flush()) {
                 say!("rows of the journal wait: {error}");
             }

@@ -52,6 +52,7 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
         entry.meta = meta;
         entry.asking = false;
     });
+    anchor.register(std::slice::from_ref(name));
     anchor.observe(EventKind::Reaped, Some(about.clone()), event_data::Reaped { acknowledged_by: None });
     Ok(true)
 }

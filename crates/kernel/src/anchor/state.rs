@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use super::answers::InFlight;
 use super::arrivals::Arrivals;
 use super::recall::Recall;
+use super::registry::Registry;
 use super::root::Claim;
 use super::table::{Entry, Life};
 use crate::drain::{Drain, DrainError};
@@ -30,7 +31,7 @@ use crate::heads::Findings;
 use crate::journal::{About, Chain, Draft, Journal, JournalError};
 use crate::log::say;
 use crate::meta_file;
-use crate::rpc::{EventKind, Refusal, RefusalKind, SessionView, event_data};
+use crate::rpc::{EventKind, Refusal, RefusalKind, SessionState, SessionView, event_data};
 use crate::session::Meta;
 use crate::settings::{self, Settings};
 
@@ -57,6 +58,8 @@ pub(super) struct Anchor {
     settings: Cell<Settings>,
     /// What lineages have behind them, as far as somebody asked.
     drains: RefCell<BTreeMap<LineageId, Drain>>,
+    /// `agents.jsonl`.
+    pub(super) registry: Registry,
     /// Files that were reported as damaged: each is, once.
     damaged: RefCell<BTreeSet<String>>,
     /// Rises with every row and every change of a session's life.
@@ -99,6 +102,7 @@ impl Anchor {
             state: RefCell::new(State { journal, recall, table: BTreeMap::new() }),
             settings: Cell::new(Settings::usual(crate::start::heartbeat_period())),
             drains: RefCell::default(),
+            registry: Registry::default(),
             damaged: RefCell::default(),
             changed: watch::Sender::new(0),
             stopping: Cell::new(false),
@@ -216,12 +220,14 @@ impl Anchor {
 
     /// Puts a session into the table in place of what was there.
     pub(super) fn put(&self, meta: Meta, life: Life) {
+        let name = meta.spec.name.clone();
         {
             let table = &mut self.state.borrow_mut().table;
             let revivals = table.get(&meta.spec.name).map_or(0, |entry| entry.revivals);
             let entry = Entry { revivals, ..Entry::new(meta, life, Instant::now()) };
             table.insert(entry.name().clone(), entry);
         }
+        self.register(&[name]);
         self.touch();
     }
 
@@ -239,6 +245,7 @@ impl Anchor {
             }
             same
         });
+        self.register(std::slice::from_ref(&about.session));
         self.touch();
         moved.unwrap_or(false)
     }
@@ -255,6 +262,12 @@ impl Anchor {
             view.progress = progress;
         }
         Ok(view)
+    }
+
+    /// The word for a session, by the bounds of a silence as they were read last.
+    pub(super) fn state_of(&self, name: &AgentId) -> Option<SessionState> {
+        let bounds = self.settings.get().heartbeat;
+        self.entry(name, |entry| entry.state(Instant::now(), bounds))
     }
 
     /// What the root's user wants, as the file says now; while that does not read, as it said last.
