@@ -2,7 +2,7 @@
 //!
 //! `ids/<id>` is created exclusively, locked from its creation until the envelope is placed, and holds the envelope's
 //! final file name, durable before the envelope is. `ids/<id>.done`, made durable after the envelope, always means
-//! *duplicate*. Neither is ever removed by a sender; what retention forgets it removes under the same lock, and whoever
+//! *duplicate*; where it could not be written, the envelope itself is looked for. Neither is ever removed by a sender; what retention forgets it removes under the same lock, and whoever
 //! waited for that takes the entry anew.
 
 use std::time::Duration;
@@ -64,13 +64,14 @@ impl Reservation {
         let was_interrupted = former.is_some();
         let name = match former {
             Some(name) => {
-                // It may have died before its syncs: without its entry the envelope would be placed again under another name.
-                lock.sync()?;
+                // It may have died before its syncs, or they failed, of which no second one makes good: without its entry
+                // the envelope would be placed again under another name. So it is written anew.
+                lock.renew(&channel.tmp()?, &ids, entry(&name).as_bytes())?;
                 name
             }
             None => {
                 let name = Name::fresh(Key { hlc: bus.next_hlc()?, id: id.clone() });
-                lock.keep(format!("{name}\n").as_bytes())?;
+                lock.keep(entry(&name).as_bytes())?;
                 name
             }
         };
@@ -79,13 +80,20 @@ impl Reservation {
         Ok(Reserved::Open(Reservation { name, was_interrupted, id: id.clone(), _lock: lock }))
     }
 
-    /// Says for ever that the envelope of this id is placed.
-    pub(crate) fn finish(self, channel: &Channel) -> Result<()> {
-        let ids = channel.ids()?;
-        write_durable(&channel.tmp()?, &ids, &done(&self.id), b"", Place::Over)?;
+    /// Says for ever that the envelope of this id is placed. Where that cannot be written a repeat has to look for it.
+    pub(crate) fn finish(self, channel: &Channel) {
+        let write = || -> Result<()> {
+            Ok(write_durable(&channel.tmp()?, &channel.ids()?, &done(&self.id), b"", Place::Over)?)
+        };
+        // The envelope is durable, whatever becomes of this.
+        let _ = write();
         point("bus.ids.done");
-        Ok(())
     }
+}
+
+/// What an id's entry says: the name that its envelope has, or gets.
+fn entry(name: &Name) -> String {
+    format!("{name}\n")
 }
 
 pub(crate) fn done(id: &EnvelopeId) -> String {

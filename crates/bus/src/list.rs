@@ -104,6 +104,32 @@ impl Bus<'_> {
             .ok_or_else(|| Error::NoEnvelope { agent: agent.clone(), id: id.to_owned() })
     }
 
+    /// The file that a list shows by this name because it bears none of the bus's; the one of a list's first state.
+    ///
+    /// # Errors
+    /// No such channel, or what the file system refuses.
+    pub fn stranger(&self, agent: &AgentId, shown: &str) -> Result<Option<Entry>> {
+        let channel = self.channel_as_is(agent)?;
+        for state in STATES {
+            let Some(dir) = channel.dir_if_there(state)? else { continue };
+            let mut found = None;
+            dir.each_name(|file| {
+                let is_it = || {
+                    let name = file.to_string_lossy();
+                    (*name == *shown || render::text(&render::line(&name)) == shown)
+                        && Name::parse(&name).is_none()
+                };
+                if found.is_none() && !(state == State::Poisoned && is_reason(file)) && is_it() {
+                    found = Some(file.to_string_lossy().into_owned());
+                }
+            })?;
+            if let Some(entry) = found.and_then(|file| look(&dir, state, file)) {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
     /// The dead letter whose file a list shows by this name, whether that is one of the bus's or not.
     ///
     /// # Errors

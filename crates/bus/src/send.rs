@@ -133,11 +133,21 @@ impl Bus<'_> {
     /// A message that was placed before needs no room: it is said to be a duplicate also where none is left.
     fn duplicate_or(&self, ready: &Ready, full: Error) -> Result<Sent> {
         match &ready.chosen {
-            Some(id) if Reservation::is_done(&ready.channel, id)? || self.was_made(&ready.channel, id)? => {
+            Some(id) if Reservation::is_done(&ready.channel, id)? || self.is_there(&ready.channel, id)? => {
                 Ok(Sent::again(id.clone()))
             }
             _ => Err(full),
         }
+    }
+
+    /// Whether an envelope of an id that a sender chose, or that was made here, is there and durable.
+    fn is_there(&self, channel: &Channel, id: &EnvelopeId) -> Result<bool> {
+        if !channel.ids()?.exists(id.as_str())? {
+            return self.was_made(channel, id);
+        }
+        let Some(state) = self.whereabouts(channel, id)? else { return Ok(false) };
+        channel.dir(state)?.sync()?;
+        Ok(true)
     }
 
     /// Everything of a send that writes no message.
@@ -195,7 +205,7 @@ impl Bus<'_> {
                     },
                 };
                 point("bus.ids.placed");
-                reservation.finish(channel)?;
+                reservation.finish(channel);
                 Ok(sent)
             }
         }

@@ -27,6 +27,7 @@ use std::process::ExitCode;
 /// file is enough to run everything.
 #[must_use]
 pub fn netsky() -> ExitCode {
+    netsky_disk::wake::outlive_large_files();
     let called = std::env::args_os().next().map(PathBuf::from);
     if called.is_some_and(|called| called.file_name() == Some("ostk".as_ref())) {
         return ostk();
@@ -37,6 +38,7 @@ pub fn netsky() -> ExitCode {
 /// Runs the `ostk` program on the process's own arguments.
 #[must_use]
 pub fn ostk() -> ExitCode {
+    netsky_disk::wake::outlive_large_files();
     let mut words = std::env::args_os().skip(1);
     // Before the command tree: how a worker is started is frozen, whatever becomes of the verbs.
     if words.next().is_some_and(|verb| verb == "__worker") {

@@ -116,7 +116,7 @@ impl Lock {
         Ok(bytes)
     }
 
-    /// Make what the file says durable, whoever wrote it; not its name.
+    /// Make what the file says durable, whoever wrote it; not its name. Of one whose sync failed before it proves nothing.
     ///
     /// # Errors
     /// The system could not.
@@ -134,6 +134,36 @@ impl Lock {
         self.file.set_len(0).map_err(|e| failed(e.into()))?;
         self.file.write_all_at(bytes, 0).map_err(failed)?;
         self.sync()
+    }
+
+    /// Put another file with these bytes in the place of the one that is locked, and hold that: of a file whose sync may
+    /// have failed a second sync proves nothing, nor of its name. Durable once the folder is synced. Whoever waits for the
+    /// former file finds that it has its name no more.
+    ///
+    /// # Errors
+    /// The step that failed; the former file then has its name still, and is held.
+    pub fn renew(&mut self, tmp: &Dir, folder: &Dir, bytes: &[u8]) -> Result<()> {
+        let name = self.path.file_name().unwrap_or_default().to_owned();
+        let scratch = crate::fs::scratch_name(&name.to_string_lossy());
+        let renewed = tmp
+            .open_handle(scratch.as_ref(), OFlags::CREATE | OFlags::EXCL | OFlags::RDWR)
+            .and_then(|file| {
+                let failed = |e: std::io::Error| Error::new("write", tmp.path().join(&scratch), e);
+                file.write_all_at(bytes, 0).map_err(failed)?;
+                file.sync().map_err(|e| failed(e.into()))?;
+                // Held before anybody can find it.
+                file.lock(FlockOperation::NonBlockingLockExclusive).map_err(|e| failed(e.into()))?;
+                tmp.rename_over(&scratch, folder, &name)?;
+                Ok(file)
+            });
+        match renewed {
+            Ok(file) => self.file = file,
+            Err(error) => {
+                let _ = tmp.remove(&scratch);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// The note that is in the file, held or not; none if there is none that reads.

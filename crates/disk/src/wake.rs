@@ -26,6 +26,14 @@ pub fn ignored() -> Vec<Signal> {
         .collect()
 }
 
+/// Outlive a write over the shell's limit on the size of a file (`ulimit -f`): it fails, as on a full disk, and its signal
+/// does nothing. Caught and not ignored, so that it is at its default in every program that we start. Where it cannot be
+/// caught such a write kills, as it would have.
+pub fn outlive_large_files() {
+    // SAFETY: the handler does nothing at all.
+    let _ = unsafe { signal_hook_registry::register(Signal::XFSZ.as_raw(), || ()) };
+}
+
 /// The reading end; dropping it leaves the handlers in place, which then write into nothing.
 #[derive(Debug)]
 pub struct Wake {

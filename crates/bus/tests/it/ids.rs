@@ -121,3 +121,16 @@ fn fm_send_two_racers_of_one_id_place_one_envelope() {
     }
     assert_eq!(home.counts(), [20, 0, 0, 0, 0]);
 }
+
+#[test]
+fn t18_a_duplicate_without_its_mark_needs_no_room() {
+    let home = Home::new();
+    let limits = Limits { inbox_envelopes: 4, share_percent: 25, burst: 100_000, ..Limits::default() };
+    let send = || {
+        let draft = Draft { id: Some("job-1".parse().expect("valid")), ..draft("x") };
+        home.bus(&Nobody).with_limits(limits).send(draft).expect("sent").duplicate
+    };
+    assert!(!send());
+    std::fs::remove_file(home.layout.channel_ids(&AgentId::root()).join("job-1.done")).expect("there");
+    assert!(send(), "its sender's share is used up");
+}

@@ -47,8 +47,11 @@ fn every_line_has_its_answer_in_order_and_the_worst_is_the_exit_code() {
     let answers = answers(&said);
     let exits: Vec<u64> = answers.iter().map(|answer| answer["exit"].as_u64().unwrap_or(0)).collect();
     assert_eq!(exits, [0, 0, 0, 4, 2, 4, 2, 2, 0], "{answers:#?}");
-    assert_eq!(answers[0], json!({"id": "job-1", "to": "agent7", "sent": true}));
-    assert_eq!(answers[2], json!({"id": "job-1", "to": "agent7", "sent": false, "duplicate": true}));
+    assert_eq!(answers[0], json!({"line": 1, "id": "job-1", "to": "agent7", "sent": true}));
+    assert_eq!(
+        answers[2],
+        json!({"line": 3, "id": "job-1", "to": "agent7", "sent": false, "duplicate": true})
+    );
     assert_eq!(answers[3]["line"], 4);
     let audit = home.audit("agent7").expect("whole");
     let texts: Vec<&str> =
@@ -248,4 +251,28 @@ fn the_owner_sets_the_limits() {
     fs::write(home.path().join("config.toml"), "[bus]\ninbox_bytes = 0\n").expect("ours");
     let never = "nothing was sent, for [bus] in config.toml has no room for it in an empty inbox either";
     netsky(&home, &send).fails_with(4, &["of at most 0 bytes; ", never]);
+}
+
+#[test]
+fn a_line_that_is_no_message_is_told_in_the_words_of_who_wrote_it() {
+    let home = Home::init();
+    let lines = [
+        ("", "it is empty"),
+        ("[1]", "it is no JSON object"),
+        ("{\"text\":", "it is no JSON, from byte"),
+        (r#"{"to":"agent0"}"#, "it has no \"text\""),
+        (r#"{"text":5}"#, "its \"text\" is not a text"),
+        (r#"{"text":"x","requires_ack":"yes"}"#, "its \"requires_ack\" is not true or false"),
+        (r#"{"text":"x","txet":"x"}"#, "it has \"txet\", which is none of to, text"),
+        (r#"{"text":"x","text":"x"}"#, "it has `text` twice"),
+    ];
+    let text: String = lines.iter().map(|(line, _)| format!("{line}\n")).collect();
+    let args = ["channel", "send", "agent0", "--batch", "--from", "owner"];
+    let said = fed(&home, &args, text.as_bytes());
+    for ((line, why), answer) in lines.iter().zip(said.out.lines()) {
+        let answer: Value = serde_json::from_str(answer).expect("JSON");
+        let error = answer["error"].as_str().expect("an error");
+        assert!(error.starts_with(&format!("the line is no message: {why}")), "{line}: {error}");
+    }
+    assert_eq!(said.out.lines().count(), lines.len());
 }

@@ -273,3 +273,20 @@ fn t3_a_sender_whose_id_is_forgotten_before_it_has_the_lock_takes_it_anew() {
     let name = std::fs::read_to_string(&entry).expect("the entry of a message that is there");
     assert_eq!(home.files("agent0", "inbox").expect("there"), [name.trim_end()]);
 }
+
+#[test]
+fn what_a_list_names_can_be_shown_whatever_its_name() {
+    let home = Home::init();
+    netsky(&home, &["channel", "send", "agent7", "x", "--from", "owner", "--create"]).works();
+    for name in ["notes.txt", "my notes", ".hidden"] {
+        std::fs::write(home.channel("agent7", "inbox").join(name), "mine").expect("written");
+    }
+    let list = netsky(&home, &["--json", "channel", "list", "agent7"]);
+    let list: serde_json::Value = serde_json::from_str(list.works()).expect("JSON");
+    let rows = list["envelopes"].as_array().expect("a list");
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let id = row["id"].as_str().or(row["file"].as_str()).expect("a name");
+        netsky(&home, &["channel", "show", "agent7", id]).works();
+    }
+}

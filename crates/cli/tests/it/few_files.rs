@@ -1,7 +1,9 @@
-//! A shell that allows itself few open files: what it starts lives longer than it, and is not held to that.
+//! A shell that allows itself few open files, or no large ones: what it starts lives longer than it, and is not held to that.
 
 use std::process::{Command, Output, Stdio};
 
+use crate::bus_home::Home;
+use crate::screen::{netsky, program, said};
 use crate::stage::Stage;
 
 /// Says its limit once it is up.
@@ -53,4 +55,27 @@ fn an_anchor_that_may_never_have_enough_files_is_refused_in_one_line() {
     assert_eq!(told.lines().count(), 1, "{told}");
     assert!(told.contains("the hard limit of open files is 32 and it needs 64"), "{told}");
     assert!(!stage.home().join(".ostk/journal.jsonl").exists(), "nothing was begun");
+}
+
+/// Runs a verb after a shell took all room in files away from itself.
+fn without_room(home: &Home, args: &[&str]) -> crate::screen::Said {
+    let verb = program(home, args);
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "ulimit -f 0 && exec \"$@\"", "sh"]).arg(verb.get_program()).args(verb.get_args());
+    command.env_clear().envs(verb.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    said(home, command.stdin(Stdio::null()).output().expect("a shell starts"))
+}
+
+#[test]
+fn enospc_a_limit_on_the_size_of_files_is_no_room_and_kills_no_verb() {
+    let home = Home::init();
+    let send = ["channel", "send", "agent7", "x", "--from", "owner", "--create", "--id", "job-1"];
+    without_room(&home, &send).fails_with(5, &["File too large", "nothing was lost, make room and repeat"]);
+    netsky(&home, &send).works();
+    // A command that it starts has the signal as it was.
+    let status = ["channel", "watch", "agent7", "--max", "1", "--", "grep", "SigIgn", "/proc/self/status"];
+    let told = netsky(&home, &status).out;
+    let ignored = told.trim().rsplit('\t').next().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    let xfsz = netsky_disk::process::Signal::XFSZ.as_raw();
+    assert_eq!(ignored.expect("a mask") & 1 << (xfsz - 1), 0, "{told}");
 }

@@ -18,4 +18,4 @@ pub use disk::Disk;
 pub use event::Event;
 pub use image::Image;
 pub use rng::Rng;
-pub use world::{Era, Memory};
+pub use world::{Call, Era, Memory, Refusal};

@@ -1,7 +1,7 @@
 //! The machine around the disk: opened files, locks, clocks, chance, and the one process that acts.
 
 use std::cell::{RefCell, RefMut};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::rc::Rc;
@@ -42,6 +42,10 @@ struct Machine {
     opened: BTreeMap<u64, Opened>,
     mapped: BTreeMap<Ino, Mapped>,
     next: u64,
+    /// Calls that are refused.
+    refused: Vec<Refusal>,
+    /// Files whose sync was refused.
+    spoiled: BTreeSet<Ino>,
     era: Era,
     /// When it began: what was written before is taken to be of that second.
     began: i64,
@@ -53,6 +57,30 @@ struct Opened {
     offset: usize,
     append: bool,
     lock: Option<FlockOperation>,
+    /// The name by which it was opened.
+    name: OsString,
+}
+
+/// Calls that the machine refuses: of one kind, on a name with something in it.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// Which.
+    pub call: Call,
+    /// What is in the name by which it was opened.
+    pub part: &'static str,
+    /// With what.
+    pub errno: Errno,
+    /// How often; then they work again.
+    pub times: usize,
+}
+
+/// A kind of call that can be refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Opening what is there, or making it.
+    Open,
+    /// A sync. What it was of may be called clean from then on: no later sync of the same file makes any of it durable.
+    Sync,
 }
 
 /// A mapped file.
@@ -85,8 +113,18 @@ impl Memory {
     fn with(disk: Disk, era: Era) -> Rc<Memory> {
         let (opened, mapped) = (BTreeMap::new(), BTreeMap::new());
         let began = era.wall().as_second();
-        let machine =
-            Machine { disk, log: Vec::new(), points: Vec::new(), opened, mapped, next: 1, era, began };
+        let machine = Machine {
+            disk,
+            log: Vec::new(),
+            points: Vec::new(),
+            opened,
+            mapped,
+            next: 1,
+            refused: Vec::new(),
+            spoiled: BTreeSet::new(),
+            era,
+            began,
+        };
         Rc::new(Memory { machine: RefCell::new(machine) })
     }
 
@@ -138,6 +176,11 @@ impl Memory {
         machine.era.pid += 1;
     }
 
+    /// Has calls refused from here on.
+    pub fn refuse(&self, refusal: Refusal) {
+        self.look().refused.push(refusal);
+    }
+
     /// Lets time pass.
     pub fn pass(&self, time: Duration) {
         self.look().era.now += time;
@@ -156,6 +199,19 @@ impl Memory {
 }
 
 impl Machine {
+    fn may(&mut self, call: Call, name: &OsStr) -> Answer<()> {
+        let name = name.to_string_lossy();
+        let is_it =
+            |refusal: &&mut Refusal| refusal.times > 0 && refusal.call == call && name.contains(refusal.part);
+        match self.refused.iter_mut().find(is_it) {
+            Some(refusal) => {
+                refusal.times -= 1;
+                Err(refusal.errno)
+            }
+            None => Ok(()),
+        }
+    }
+
     fn do_it(&mut self, event: Event) {
         self.absorb();
         self.push(event);
@@ -271,6 +327,8 @@ impl World for Memory {
     fn open(&self, base: Option<u64>, path: &Path, flags: OFlags) -> Answer<u64> {
         let mut machine = self.look();
         let base = machine.base(base)?;
+        let name = path.file_name().unwrap_or_default().to_owned();
+        machine.may(Call::Open, &name)?;
         let ino = match machine.disk.live.find(base, path) {
             Some(_) if flags.contains(OFlags::CREATE | OFlags::EXCL) => return Err(Errno::EXIST),
             Some(ino) => ino,
@@ -286,7 +344,7 @@ impl World for Memory {
         let number = machine.next;
         machine.next += 1;
         let append = flags.contains(OFlags::APPEND);
-        machine.opened.insert(number, Opened { ino, offset: 0, append, lock: None });
+        machine.opened.insert(number, Opened { ino, offset: 0, append, lock: None, name });
         Ok(number)
     }
 
@@ -383,8 +441,15 @@ impl World for Memory {
 
     fn sync(&self, number: u64) -> Answer<()> {
         let mut machine = self.look();
-        let ino = machine.ino(number)?;
-        machine.do_it(Event::Sync(ino));
+        let Opened { ino, name, .. } = machine.opened(number)?;
+        let (ino, name) = (*ino, name.clone());
+        if let Err(refused) = machine.may(Call::Sync, &name) {
+            machine.spoiled.insert(ino);
+            return Err(refused);
+        }
+        if !machine.spoiled.contains(&ino) {
+            machine.do_it(Event::Sync(ino));
+        }
         Ok(())
     }
 

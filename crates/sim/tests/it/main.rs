@@ -7,5 +7,7 @@ mod crash;
 mod fuzz;
 #[cfg(feature = "memory")]
 mod memory;
+#[cfg(feature = "memory")]
+mod refusals;
 mod render;
 mod stepper;

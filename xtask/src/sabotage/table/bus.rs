@@ -397,7 +397,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a duplicate of an id that was made here needs no room",
         faults: "T18",
         file: "crates/bus/src/send.rs",
-        find: " || self.was_made(&ready.channel, id)? => {",
+        find: " || self.is_there(&ready.channel, id)? => {",
         replace: " => {",
         package: "netsky-bus",
         target: IT,

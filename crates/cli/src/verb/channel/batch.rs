@@ -16,7 +16,7 @@ use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::provenance::Trust;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::{Error, Kind};
 use crate::output;
@@ -25,6 +25,22 @@ use crate::output;
 const MAX_LINE: usize = 6 * MAX_BYTES;
 /// Most text in a group: it is held until it is durable.
 const MAX_GROUP_BYTES: usize = 8 << 20;
+
+/// What a line may say.
+const KEYS: [&str; 12] = [
+    "to",
+    "text",
+    "from",
+    "kind",
+    "thread",
+    "reply_to",
+    "requires_ack",
+    "ack_within",
+    "for_generation",
+    "trust",
+    "id",
+    "create",
+];
 
 /// A text of a message, which is not empty.
 fn some_text<'de, D: Deserializer<'de>>(given: D) -> Result<String, D::Error> {
@@ -63,6 +79,39 @@ pub(super) struct Batch<'a> {
     pub(super) to: Option<AgentId>,
     pub(super) from: Option<Sender>,
     pub(super) create: bool,
+}
+
+/// Why a line is no message, in words of who wrote it and not of who reads it.
+fn why(bytes: &[u8], error: &serde_json::Error) -> String {
+    if bytes.trim_ascii().is_empty() {
+        return "it is empty".to_owned();
+    }
+    let keys = match serde_json::from_slice(bytes) {
+        Ok(Value::Object(keys)) => keys,
+        Ok(_) => return "it is no JSON object".to_owned(),
+        Err(error) => return format!("it is no JSON, from byte {} on", error.column()),
+    };
+    if let Some(key) = keys.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        return format!("it has {key:?}, which is none of {}", KEYS.join(", "));
+    }
+    if !keys.contains_key("text") {
+        return "it has no \"text\"".to_owned();
+    }
+    let of_wrong_kind = keys.iter().find_map(|(key, value)| {
+        let (fits, what) = match key.as_str() {
+            "requires_ack" | "create" => (value.is_boolean(), "true or false"),
+            "for_generation" => (value.is_u64() || value.is_null(), "a number"),
+            "text" => (value.is_string(), "a text"),
+            _ => (value.is_string() || value.is_null(), "a text"),
+        };
+        (!fits).then(|| format!("its {key:?} is not {what}"))
+    });
+    // What is left are words of ours, with the place at their end; or a key that is there twice.
+    let said = error.to_string();
+    let said = said.split(" at line ").next().unwrap_or_default();
+    let said =
+        said.strip_prefix("duplicate field").map_or(said.to_owned(), |key| format!("it has{key} twice"));
+    of_wrong_kind.unwrap_or(said)
 }
 
 /// A file of lines, or a pipe that somebody named.
@@ -125,8 +174,8 @@ impl Batch<'_> {
 
     fn draft(&self, bytes: &[u8]) -> Result<Draft, Error> {
         let usage = |why: String| Error::new(Kind::Usage, why);
-        let wish: Wish =
-            serde_json::from_slice(bytes).map_err(|e| usage(format!("the line is no message: {e}")))?;
+        let wish: Wish = serde_json::from_slice(bytes)
+            .map_err(|e| usage(format!("the line is no message: {}", why(bytes, &e))))?;
         let to = wish.to.as_deref().map(super::agent).transpose().map_err(usage)?;
         let to = to.or_else(|| self.to.clone()).ok_or_else(|| usage("the line has no \"to\"".to_owned()))?;
         let from = wish.from.as_deref().map(super::sender).transpose().map_err(usage)?;
@@ -172,8 +221,12 @@ impl Tally {
 
     fn answer(&mut self, line: u64, to: Option<&AgentId>, outcome: Result<Sent, Error>) -> Result<(), Error> {
         let answer = match &outcome {
-            Ok(Sent { id, duplicate: false, .. }) => json!({ "id": id, "to": to, "sent": true }),
-            Ok(Sent { id, .. }) => json!({ "id": id, "to": to, "sent": false, "duplicate": true }),
+            Ok(Sent { id, duplicate: false, .. }) => {
+                json!({ "line": line, "id": id, "to": to, "sent": true })
+            }
+            Ok(Sent { id, .. }) => {
+                json!({ "line": line, "id": id, "to": to, "sent": false, "duplicate": true })
+            }
             Err(error) => {
                 self.failed += 1;
                 self.worst = self.worst.into_iter().chain([error.kind]).max_by_key(|kind| *kind as u8);

@@ -6,7 +6,7 @@ use netsky_model::witness::Nobody;
 use serde_json::Value;
 
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 
@@ -16,13 +16,24 @@ pub(crate) struct Args {
     /// Whose message
     #[arg(value_parser = super::agent)]
     agent: AgentId,
-    /// Its id, which may be shortened where unambiguous
-    id: EnvelopeId,
+    /// Its id, which may be shortened where unambiguous, or the name of its file
+    id: String,
 }
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let entry = Bus::open(cx.home()?, &Nobody).show(&self.agent, self.id.as_str())?;
+        let bus = Bus::open(cx.home()?, &Nobody);
+        let shown = match self.id.parse::<EnvelopeId>() {
+            Ok(id) => bus.show(&self.agent, id.as_str()).map_err(Error::from),
+            Err(why) => Err(Error::new(Kind::Usage, why.to_string()).hint("see --help")),
+        };
+        let entry = match shown {
+            // A list names what bears none of the bus's names by its file.
+            Err(error) if matches!(error.kind, Kind::Usage | Kind::NotFound) => {
+                bus.stranger(&self.agent, &self.id)?.ok_or(error)?
+            }
+            shown => shown?,
+        };
         self::entry(cx, &entry)
     }
 }
