@@ -177,13 +177,14 @@ impl Reader {
         self.at
     }
 
-    /// Make every line that was read so far durable, whoever wrote it, and then its name: for who notes how far it read.
+    /// Make every line that was read so far durable, whoever wrote it: for who notes how far it read. Where nobody has
+    /// noted anything of the file before (`from` 0), its name in `dir` too.
     ///
     /// # Errors
     /// The system could not.
-    pub fn settle(&self, dir: &Dir) -> Result<()> {
+    pub fn settle(&self, dir: &Dir, from: u64) -> Result<()> {
         self.file.get_ref().file.sync_data().map_err(|e| Error::new("sync", &self.path, e))?;
-        dir.sync()
+        if from == 0 { dir.sync() } else { Ok(()) }
     }
 
     /// The next whole line and where it begins; none at the end, where half a line is none. Of a line that is longer

@@ -12,7 +12,7 @@ use netsky_disk::{Error as DiskError, ReadError, clock};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::facts::{file_name, numbers};
+use crate::facts::{file_name, numbers, torn};
 use crate::{logs, meta};
 
 /// Most bytes of a file that is copied.
@@ -49,8 +49,9 @@ pub fn backup(layout: &Layout, to: &Path) -> Result<Backup> {
     let tmp = Dir::create(to.join("tmp"))?;
     let mut files = 0;
     let record = Dir::make(layout.record())?;
-    for number in numbers(&record)? {
-        copy(&record, &tmp, &folder, &file_name(number))?;
+    let facts = numbers(&record)?.into_iter().map(file_name);
+    for name in facts.chain(torn(&record)?) {
+        copy(&record, &tmp, &folder, &name)?;
         files += 1;
     }
     for stem in [logs::TELEMETRY, logs::REFUSED] {
@@ -88,13 +89,15 @@ fn is_inside(path: &Path, folder: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Copies the whole lines of a file.
+/// Copies the whole lines of a file of lines, and any other as it is.
 fn copy(from: &Dir, tmp: &Dir, to: &Dir, name: &str) -> Result<()> {
     let mut bytes = from.read(name, MAX_BYTES).map_err(|error| match error {
         ReadError::Io(error) => error,
         other => DiskError::because("read", from.path().join(name), other.to_string()),
     })?;
-    let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
-    bytes.truncate(whole);
+    if name.ends_with(".jsonl") {
+        let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
+        bytes.truncate(whole);
+    }
     Ok(write_durable(tmp, to, name, &bytes, Place::New)?)
 }

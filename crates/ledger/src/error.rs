@@ -71,7 +71,7 @@ pub enum Error {
     TooSlow(Duration),
 }
 
-/// What to do about a file of facts that is damaged.
+/// What to do about damage in the file that facts are appended to.
 pub const WAY_OUT: &str = "it is kept as it is, and takes no more facts until it is restored, or moved out of record/: the \
     record goes on without it then";
 

@@ -5,7 +5,7 @@ use netsky_disk::state;
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 
-use crate::error::{Result, sql};
+use crate::error::{Result, WAY_OUT, sql};
 use crate::{facts, meta};
 
 /// How the record stands.
@@ -30,13 +30,31 @@ pub struct Broken {
     pub line: usize,
     /// What is wrong with it.
     pub why: String,
+    /// Facts are appended to that file, or would be.
+    #[serde(skip)]
+    last: bool,
 }
 
 impl Broken {
     fn of(file: &facts::FactFile) -> impl Iterator<Item = Broken> {
-        let broken =
-            |(line, why): &(usize, String)| Broken { file: file.name(), line: *line, why: why.clone() };
+        let broken = |(line, why): &(usize, String)| Broken {
+            file: file.name(),
+            line: *line,
+            why: why.clone(),
+            last: false,
+        };
         file.broken.iter().map(broken)
+    }
+
+    /// Marks what is in the last of the files.
+    fn mark(mut broken: Vec<Broken>, last: &str) -> Vec<Broken> {
+        broken.iter_mut().for_each(|one| one.last = one.file == last);
+        broken
+    }
+
+    /// What to do about it.
+    pub fn way_out(&self) -> &'static str {
+        if self.last { WAY_OUT } else { "it is kept as it is; a backup may have it whole" }
     }
 }
 
@@ -45,11 +63,13 @@ impl Broken {
 /// # Errors
 /// A file that cannot be read.
 pub fn broken_facts(layout: &Layout) -> Result<Vec<Broken>> {
-    let mut broken = Vec::new();
+    let (mut broken, mut last) = (Vec::new(), String::new());
     for file in facts::files(layout)? {
-        broken.extend(Broken::of(&file?));
+        let file = file?;
+        broken.extend(Broken::of(&file));
+        last = file.name();
     }
-    Ok(broken)
+    Ok(Broken::mark(broken, &last))
 }
 
 /// What the database holds.
@@ -69,12 +89,15 @@ pub struct Database {
 /// A file cannot be read, or the database is held by somebody else or belongs to a later program.
 pub fn status(layout: &Layout) -> Result<Status> {
     let mut status = Status { fact_files: 0, facts: 0, broken: Vec::new(), database: None };
+    let mut last = String::new();
     for file in facts::files(layout)? {
         let file = file?;
         status.fact_files += 1;
         status.facts += file.facts.len();
         status.broken.extend(Broken::of(&file));
+        last = file.name();
     }
+    status.broken = Broken::mark(status.broken, &last);
     if state::exists(layout.meta_db())? {
         status.database = match meta::readable(layout).and_then(|db| db.map(look).transpose()) {
             Err(error) if error.is_damage() => Some(Database::damaged()),

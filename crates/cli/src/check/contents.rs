@@ -28,7 +28,7 @@ pub(super) fn check(seen: &Seen) -> Verdict {
         content(&file.place, &file.content, &mut verdict);
     }
     for line in &seen.broken_facts {
-        let what = format!("{}; {}", line.why, netsky_ledger::WAY_OUT);
+        let what = format!("{}; {}", line.why, line.way_out());
         verdict.broken(format!("record/{}:{}", line.file, line.line), what);
     }
     if let Some((place, why)) = &seen.config {

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use tail::{Known, Tail};
 
 pub use read::{FactFile, facts, files};
-pub(crate) use read::{file, file_name, numbers};
+pub(crate) use read::{file, file_name, numbers, torn};
 pub(crate) use row::End;
 pub use row::Fact;
 

@@ -15,6 +15,9 @@ use crate::error::{Error, Result};
 /// Most bytes of a file that are read: rotation keeps it far below.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
+/// What stands in the name of a file that holds a torn end, between whose end it is and where it was.
+pub(super) const TORN: &str = ".torn-";
+
 /// What one file of facts holds.
 #[derive(Debug)]
 pub struct FactFile {
@@ -49,6 +52,13 @@ pub(crate) fn numbers(record: &Dir) -> Result<Vec<u64>> {
     let mut numbers: Vec<u64> = record.names()?.iter().filter_map(number).collect();
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// The files that hold torn ends, which were cut.
+pub(crate) fn torn(record: &Dir) -> Result<Vec<String>> {
+    let mut names = record.names()?;
+    names.retain(|name| name.starts_with("facts-") && name.contains(TORN));
+    Ok(names)
 }
 
 pub(crate) fn file_name(number: u64) -> String {

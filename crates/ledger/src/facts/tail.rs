@@ -11,7 +11,7 @@ use netsky_disk::lines::Lines;
 use netsky_disk::{clock, fault};
 use serde_json::{Value, json};
 
-use super::read::{self, file_name};
+use super::read::{self, TORN, file_name};
 use super::row::{self, End, Fact, MAX_ROW};
 use super::{FILE_BYTES, OWN};
 use crate::error::{Error, Result};
@@ -232,7 +232,7 @@ fn keep(record: &Dir, number: u64, at: usize, torn: &[u8]) -> Result<Option<Stri
     let mut n = 0;
     loop {
         n += 1;
-        let name = format!("facts-{number}.torn-{at}.{n}");
+        let name = format!("facts-{number}{TORN}{at}.{n}");
         match write_durable(&tmp, record, &name, torn, Place::New) {
             Ok(()) => return Ok(Some(name)),
             Err(e) if !e.is_exists() => return Err(e.into()),

@@ -130,7 +130,7 @@ fn take(batch: &mut Batch<'_>, tables: &mut Tables<'_>, logs: &Dir, file: &LogFi
     while let Some((pos, line)) = reader.next_line()? {
         one(batch, tables, file, pos, line)?;
         if batch.is_full() {
-            reader.settle(logs)?;
+            reader.settle(logs, from)?;
             batch.reached(&source, reader.at())?;
             batch.turn_over()?;
         }
@@ -138,7 +138,7 @@ fn take(batch: &mut Batch<'_>, tables: &mut Tables<'_>, logs: &Dir, file: &LogFi
     if reader.at() == from {
         return Ok(());
     }
-    reader.settle(logs)?;
+    reader.settle(logs, from)?;
     batch.reached(&source, reader.at())
 }
 

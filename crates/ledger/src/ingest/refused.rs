@@ -74,7 +74,7 @@ pub(super) fn retry(batch: &mut Batch<'_>) -> Result<()> {
             again(batch, &refusal)?;
         }
         if reader.at() > from {
-            reader.settle(&logs)?;
+            reader.settle(&logs, from)?;
             batch.reached(&source, reader.at())?;
         }
     }
@@ -87,7 +87,7 @@ pub(super) fn forget(batch: &mut Batch<'_>) -> Result<()> {
         let logs = Dir::open(batch.layout.logs())?;
         let mut reader = Reader::open(&logs, &file.name, 0)?;
         while reader.next_line()?.is_some() {}
-        reader.settle(&logs)?;
+        reader.settle(&logs, 0)?;
         batch.reached(&format!("logs/{}", file.name), reader.at())?;
     }
     Ok(())

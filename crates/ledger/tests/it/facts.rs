@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
-use netsky_ledger::{Appended, Error, Facts, facts, files};
+use netsky_ledger::{Appended, Error, Facts, backup, facts, files};
 use serde_json::json;
 
 struct Home {
@@ -144,8 +144,11 @@ fn t14_a_torn_tail_is_kept_before_it_is_cut() {
     change(&home.file(1), |text| text + "new");
     home.append("c");
     let kept = facts(&home.layout).expect("reads")[3].data["kept"].clone();
-    let kept = home.layout.record().join(kept.as_str().expect("a name"));
-    assert_eq!(std::fs::read_to_string(kept).expect("kept"), "new");
+    let kept = kept.as_str().expect("a name");
+    assert_eq!(std::fs::read_to_string(home.layout.record().join(kept)).expect("kept"), "new");
+    let copy = home.layout.home().join("../copy");
+    backup(&home.layout, &copy).expect("copied");
+    assert_eq!(std::fs::read_to_string(copy.join(kept)).expect("copied"), "new");
 }
 
 #[test]

@@ -21,7 +21,7 @@ impl Run for Args {
         }
         if let Some(first) = status.broken.first() {
             let what = format!("record/{} is damaged: line {} {}", first.file, first.line, first.why);
-            return Err(Error::new(Kind::Damaged, what).hint(netsky_ledger::WAY_OUT));
+            return Err(Error::new(Kind::Damaged, what).hint(first.way_out()));
         }
         match &status.database {
             Some(database) if !database.sound => {
