@@ -405,3 +405,42 @@ fn must_show_1_the_registry_follows_a_session_from_its_start_to_its_reaping_and_
     assert_eq!(lines("agent1").pop().expect("a line")["status"], "inactive");
     assert!(!folder.dir.path().join(".ostk/.heartbeat.agent1").exists());
 }
+
+/// The journal is the truth: what an anchor shows is what the rows alone give, also where no description is left.
+#[test]
+fn i5_the_process_table_is_the_fold_of_the_journal_also_without_descriptions() {
+    let folder = Folder::new();
+    let table = |folder: &Folder, from: &[&str]| {
+        let sessions = folder.json(from)["sessions"].clone();
+        let rows = sessions.as_array().expect("sessions").iter();
+        rows.map(|row| ["name", "lineage", "generation", "state"].map(|key| row[key].clone()))
+            .collect::<Vec<_>>()
+    };
+    for name in ["agent1", "agent2", "agent3", "agent4", "agent5"] {
+        folder.spawn(name, &[]);
+    }
+    folder.ok(&["kernel", "kill", "agent2", "--grace", "1ms"]);
+    folder.spawn("agent2", &[]);
+    folder.ok(&["kernel", "kill", "agent3", "--grace", "1ms"]);
+    folder.ok(&["kernel", "reap"]);
+    folder.settings("LIMIT revival_policy ask\n");
+    signal(&folder.process("agent4", "worker"), Signal::KILL).expect("ours");
+    folder.until("it is asked about", |folder| folder.session("agent4")["state"] == "asking");
+    let folder_refused = folder.run(&["kernel", "spawn", "agent6", "--no-revive", "--", "/nonexistent"]);
+    assert!(!folder_refused.status.success());
+    let anchor = folder.anchor();
+    signal(&anchor, Signal::KILL).expect("ours");
+    folder.until("another anchor", |folder| {
+        folder.ok(&["kernel", "ps"]);
+        folder.anchor() != anchor
+    });
+    let shown = table(&folder, &["kernel", "ps", "--all"]);
+    let states: Vec<&Value> = shown.iter().map(|row| &row[3]).collect();
+    assert_eq!(states, ["active", "active", "inactive", "asking", "active", "failed"]);
+    assert_eq!(table(&folder, &["journal", "sessions"]), shown);
+    folder.ok(&["kernel", "shutdown", "--all"]);
+    std::fs::remove_dir_all(folder.dir.path().join(".ostk/agents")).expect("there");
+    let left = table(&folder, &["journal", "sessions"]);
+    let known = |rows: &[[Value; 4]]| rows.iter().map(|row| row[..3].to_vec()).collect::<Vec<_>>();
+    assert_eq!(known(&left), known(&shown));
+}

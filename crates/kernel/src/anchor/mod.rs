@@ -16,6 +16,7 @@ mod arrivals; // who came to stay
 mod attach; // what a connection follows
 mod dispatch; // from a line to a method
 mod fold; // what workers wrote down while no anchor listened
+mod folded; // the process table as the journal alone has it
 mod handlers; // from a method to what does it
 mod hello;
 mod kill;
@@ -78,6 +79,8 @@ pub enum AnchorError {
         source: std::io::Error,
     },
 }
+
+pub use folded::{Folded, sessions as folded};
 
 /// Serves `root` until asked to stop (`kernel/shutdown`, SIGTERM, SIGINT).
 ///

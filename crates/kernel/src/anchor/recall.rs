@@ -10,7 +10,8 @@ use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::rpc::{ANSWERS, Event, EventKind, Refusal};
+use crate::rpc::{ANSWERS, Event, EventKind, Refusal, SessionState};
+use crate::session::End;
 
 /// What the rows so far say.
 #[derive(Debug, Default)]
@@ -36,6 +37,8 @@ pub(super) struct Remembered {
     pub(super) kill_asked: bool,
     /// Its context is dead, and the next generation takes over from it.
     pub(super) succeeded: bool,
+    /// What the rows make of it, in a word.
+    pub(super) state: SessionState,
     /// The newest row of a worker that was taken over: whose, and its number.
     pub(super) folded: Option<(ProcessId, u64)>,
 }
@@ -99,6 +102,9 @@ impl Recall {
         if generation < known.generation {
             return;
         }
+        if let Some(state) = state_after(event) {
+            known.state = state;
+        }
         match event.kind {
             EventKind::Spawn => {
                 known.request_id = event.data["request_id"].as_str().map(str::to_owned);
@@ -140,8 +146,25 @@ impl Remembered {
             ended: false,
             kill_asked: false,
             succeeded: false,
+            state: SessionState::Starting,
             folded: None,
         }
+    }
+}
+
+/// What a row makes of its session; none where it says nothing of its life. Idle is nothing that rows tell.
+fn state_after(event: &Event) -> Option<SessionState> {
+    match event.kind {
+        EventKind::Spawn => Some(SessionState::Starting),
+        EventKind::Started | EventKind::Adopted | EventKind::Recovered => Some(SessionState::Active),
+        EventKind::Hung => Some(SessionState::Hung),
+        EventKind::Exited | EventKind::Died | EventKind::Orphaned => {
+            End::deserialize(&event.data["how"]).ok().map(|how| SessionState::from(&how))
+        }
+        EventKind::Failed => Some(SessionState::Failed),
+        EventKind::Asking => Some(SessionState::Asking),
+        EventKind::Reaped => Some(SessionState::Inactive),
+        _ => None,
     }
 }
 

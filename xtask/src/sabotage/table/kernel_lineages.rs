@@ -363,4 +363,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "audit::tests::l5_a_last_head_that_was_never_written_back_is_no_damage",
     },
+    Safeguard {
+        name: "the process table is what the rows say",
+        faults: "I5",
+        file: "crates/kernel/src/anchor/recall.rs",
+        find: "EventKind::Asking => Some(SessionState::Asking),",
+        replace: "EventKind::Asking => None,",
+        package: "netsky",
+        target: IT,
+        test: "lineages::i5_the_process_table_is_the_fold_of_the_journal_also_without_descriptions",
+    },
 ];

@@ -9,6 +9,7 @@ use crate::error::{Error, Kind};
 use crate::run::verbs;
 use tail::Rows;
 
+mod sessions;
 mod tail;
 mod verify;
 
@@ -17,6 +18,7 @@ verbs! {
     Verb {
         Tail(tail::Args),
         Verify(verify::Args),
+        Sessions(sessions::Args),
     }
 }
 

@@ -1,0 +1,40 @@
+//! The process table as the journal alone has it: what is left to know where descriptions are gone or no anchor serves.
+
+use std::path::Path;
+
+use netsky_disk::Error;
+use netsky_model::id::{AgentId, Generation, LineageId};
+use serde::{Deserialize, Serialize};
+
+use super::recall::Recall;
+use crate::audit;
+use crate::rpc::SessionState;
+
+/// A session as the rows have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Folded {
+    /// Its name.
+    pub name: AgentId,
+    /// Its lineage.
+    pub lineage: LineageId,
+    /// The newest generation that was reserved.
+    pub generation: Generation,
+    /// What its last row made of it; a worker that died with its anchor is still as it was then.
+    pub state: SessionState,
+}
+
+/// Folds the journal at `path` through the code that an anchor goes through; by name.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn sessions(path: &Path) -> Result<Vec<Folded>, Error> {
+    let mut recall = Recall::default();
+    audit::journal(path, |_, event| recall.fold(&event))?;
+    let folded = recall.sessions().map(|(name, known)| Folded {
+        name: name.clone(),
+        lineage: known.lineage.clone(),
+        generation: known.generation,
+        state: known.state,
+    });
+    Ok(folded.collect())
+}
