@@ -198,7 +198,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         faults: "T5",
         file: "crates/disk/src/hlc.rs",
         find: "if named != Some(own))",
-        replace: "if named.is_some() && named != Some(own))",
+        replace: "if named.is_none() && named == Some(own))",
         package: "netsky-bus",
         target: IT,
         test: "clocks::t5_a_sender_that_runs_on_leaves_a_clock_that_was_taken_away",
