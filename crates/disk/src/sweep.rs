@@ -122,7 +122,10 @@ fn environ_in(pid: u32, looks: u32) -> Result<Vec<u8>> {
         match std::fs::read(place.join("environ")) {
             // Between two programs, in the middle of an exec, a process has none for a moment: it must not be spared for that.
             Ok(environ)
-                if environ.is_empty() && look < looks && std::fs::read_link(place.join("exe")).is_ok() =>
+                if environ.is_empty()
+                    && look < looks
+                    && !is_known_to_have_none(&place)
+                    && std::fs::read_link(place.join("exe")).is_ok() =>
             {
                 clock::pause(EXEC);
             }
@@ -132,6 +135,15 @@ fn environ_in(pid: u32, looks: u32) -> Result<Vec<u8>> {
         }
     }
     Ok(Vec::new())
+}
+
+/// Whether a process was started with an empty environment: it has a place for one, which one in the middle of an exec has
+/// not yet, and which the system tells only of processes that we may trace.
+fn is_known_to_have_none(place: &Path) -> bool {
+    let stat = std::fs::read_to_string(place.join("stat")).unwrap_or_default();
+    // The name in brackets may hold anything; `env_end` is the 49th field behind it.
+    let end = stat.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().nth(48));
+    end.is_some_and(|end| end != "0")
 }
 
 /// A look that failed must not pass for a process that is not there: somebody would be spared. Only what the system hides
@@ -235,6 +247,26 @@ fn sweep(limit: Duration, look: impl Fn() -> Result<Vec<ProcessId>>) -> Result<S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_was_started_with_an_empty_environment_is_known_as_that() {
+        let place = |pid: u32| Path::new("/proc").join(pid.to_string());
+        let mut bare = std::process::Command::new("/bin/sleep");
+        let mut child = bare.arg("1000").env_clear().spawn().expect("it starts");
+        let pid = child.id();
+        let becomes = |known: bool| {
+            let until = clock::boot() + Duration::from_secs(20);
+            while is_known_to_have_none(&place(pid)) != known && clock::boot() < until {
+                clock::pause(EXEC);
+            }
+            is_known_to_have_none(&place(pid)) == known
+        };
+        assert!(becomes(true));
+        child.kill().expect("ours");
+        // A zombie has no memory, and so no place for one: it looks as one in the middle of an exec does.
+        assert!(becomes(false));
+        child.wait().expect("ours");
+    }
 
     #[test]
     fn what_is_hidden_is_another_users_and_every_other_failure_is_one() {

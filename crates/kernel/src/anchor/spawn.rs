@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use netsky_disk::fault;
+use netsky_disk::sweep::Swept;
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
 
@@ -239,7 +240,10 @@ fn former(anchor: &Anchor, name: &AgentId) -> Result<Option<Meta>, Refusal> {
 
 async fn start(anchor: &Rc<Anchor>, meta: Meta) -> Result<SessionView, Refusal> {
     let about = about(&meta);
-    let in_the_way = match sweep_lineage(anchor, &about).await {
+    // A lineage that has just been made up has no processes: nobody can bear its mark.
+    let is_first = about.generation == Generation::NONE.next();
+    let swept = if is_first { Ok(Swept::default()) } else { sweep_lineage(anchor, &about).await };
+    let in_the_way = match swept {
         Ok(swept) if swept.left.is_empty() => None,
         Ok(swept) => Some(format!("{} processes of an earlier generation would not end", swept.left.len())),
         Err(why) => Some(format!("what is left of earlier generations cannot be seen: {why}")),
