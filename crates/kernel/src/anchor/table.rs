@@ -127,6 +127,23 @@ mod tests {
     use crate::session::Keeper;
 
     #[test]
+    fn a_file_that_stands_still_is_no_beat_behind_what_its_worker_answered() {
+        let known = Instant::now();
+        let mut entry = Entry::new(session("agent0", Keeper::Watchdog), Life::Live, known);
+        let sample: Heartbeat =
+            serde_json::from_slice(include_bytes!("../../samples/heartbeat.v1.json")).expect("loads");
+        let beat = |liveness| Heartbeat { liveness, generation: entry.meta.generation, ..sample.clone() };
+        let (still, answered) = (beat(17), beat(19));
+        let at = |secs| known + Duration::from_secs(secs);
+        entry.take_beat(&still, at(0));
+        entry.take_answer(Some(&answered), at(20));
+        entry.take_beat(&still, at(30));
+        assert_eq!(entry.silence(at(40)), Duration::from_secs(20));
+        entry.take_answer(None, at(50));
+        assert_eq!(entry.silence(at(50)), Duration::ZERO, "whoever greets lives");
+    }
+
+    #[test]
     fn a_worker_that_never_beats_is_idle_and_then_hung() {
         let (known, bounds) = (Instant::now(), Bounds::usual(Duration::from_secs(10)));
         let entry = Entry::new(session("agent0", Keeper::Watchdog), Life::Live, known);
