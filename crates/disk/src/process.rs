@@ -167,13 +167,16 @@ pub(crate) struct Stat {
     pub(crate) stopped: bool,
     pub(crate) parent: u32,
     pub(crate) start_time: u64,
+    /// Whether there is a place for its environment: not so in the middle of an exec, nor where we may not trace it.
+    pub(crate) has_environment: bool,
 }
 
 impl Stat {
     /// The process that has a pid now; an error when that cannot be known.
     pub(crate) fn look(pid: u32) -> std::io::Result<Option<Stat>> {
         simulated!(world => {
-            let stat = |start_time| Stat { zombie: false, stopped: false, parent: 1, start_time };
+            let (zombie, stopped, parent, has_environment) = (false, false, 1, true);
+            let stat = |start_time| Stat { zombie, stopped, parent, start_time, has_environment };
             Ok(world.started(pid).map(stat))
         });
         let text = match std::fs::read(stat_path(pid)) {
@@ -194,6 +197,8 @@ impl Stat {
             stopped: matches!(*fields.first()?, "T" | "t"),
             parent: fields.get(1)?.parse().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
+            // `env_end`.
+            has_environment: fields.get(48).is_some_and(|end| *end != "0"),
         })
     }
 }

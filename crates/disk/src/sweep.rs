@@ -124,7 +124,7 @@ fn environ_in(pid: u32, looks: u32) -> Result<Vec<u8>> {
             Ok(environ)
                 if environ.is_empty()
                     && look < looks
-                    && !is_known_to_have_none(&place)
+                    && !is_known_to_have_none(pid)
                     && std::fs::read_link(place.join("exe")).is_ok() =>
             {
                 clock::pause(EXEC);
@@ -137,13 +137,9 @@ fn environ_in(pid: u32, looks: u32) -> Result<Vec<u8>> {
     Ok(Vec::new())
 }
 
-/// Whether a process was started with an empty environment: it has a place for one, which one in the middle of an exec has
-/// not yet, and which the system tells only of processes that we may trace.
-fn is_known_to_have_none(place: &Path) -> bool {
-    let stat = std::fs::read_to_string(place.join("stat")).unwrap_or_default();
-    // The name in brackets may hold anything; `env_end` is the 49th field behind it.
-    let end = stat.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().nth(48));
-    end.is_some_and(|end| end != "0")
+/// Whether a process whose environment reads as empty was started with none.
+fn is_known_to_have_none(pid: u32) -> bool {
+    matches!(Stat::look(pid), Ok(Some(stat)) if stat.has_environment)
 }
 
 /// A look that failed must not pass for a process that is not there: somebody would be spared. Only what the system hides
@@ -250,16 +246,15 @@ mod tests {
 
     #[test]
     fn a_process_that_was_started_with_an_empty_environment_is_known_as_that() {
-        let place = |pid: u32| Path::new("/proc").join(pid.to_string());
         let mut bare = std::process::Command::new("/bin/sleep");
         let mut child = bare.arg("1000").env_clear().spawn().expect("it starts");
         let pid = child.id();
         let becomes = |known: bool| {
             let until = clock::boot() + Duration::from_secs(20);
-            while is_known_to_have_none(&place(pid)) != known && clock::boot() < until {
+            while is_known_to_have_none(pid) != known && clock::boot() < until {
                 clock::pause(EXEC);
             }
-            is_known_to_have_none(&place(pid)) == known
+            is_known_to_have_none(pid) == known
         };
         assert!(becomes(true));
         child.kill().expect("ours");

@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::frame::{Decoder, Form, FrameError, FromWorker, MAX_HELLO, Refusal, ToWorker};
+use crate::journal::About;
 use crate::session::{End, Heartbeat, VERSION, WorkerHello};
 use crate::socket;
 
@@ -92,6 +93,19 @@ impl WorkerClient {
         let mut decoder = Decoder::default();
         decoder.push(&rest);
         Ok(WorkerClient { stream, decoder, hello, kept: VecDeque::new(), closed: false })
+    }
+
+    /// As [`WorkerClient::connect_within`], to the worker of that very generation.
+    ///
+    /// # Errors
+    /// As there; [`WorkerError::Closed`] where another generation answers: the one that was meant is gone.
+    pub(crate) fn of(path: &Path, wanted: &About, limit: Duration) -> Result<WorkerClient, WorkerError> {
+        let worker = WorkerClient::connect_within(path, limit)?;
+        let hello = worker.hello();
+        if hello.generation != wanted.generation || hello.lineage != wanted.lineage {
+            return Err(WorkerError::Closed);
+        }
+        Ok(worker)
     }
 
     /// What the worker said of itself when we came.

@@ -107,9 +107,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 
 fn measure(folder: &Path) -> Result<(Vec<Pair>, String)> {
     let programs = Programs { netsky: folder.join("netsky"), ostk: folder.join("ostk") };
-    let scratch = tree::root().join(SCRATCH);
-    std::fs::create_dir_all(&scratch)?;
-    let scratch = tempfile::tempdir_in(&scratch).context("make a throwaway folder")?;
+    let scratch = scratch()?;
     let mut pairs = mail::measure(scratch.path(), &programs)?;
     pairs.extend(bus::measure(scratch.path(), &programs)?);
     pairs.extend(wake::measure(scratch.path(), &programs)?);
@@ -122,9 +120,7 @@ fn measure(folder: &Path) -> Result<(Vec<Pair>, String)> {
 /// Terminals beside tmux, which take minutes and 100 MB of memory: not part of `--here`.
 fn beside_tmux(folder: &Path) -> Result<(Vec<Pair>, String)> {
     let programs = Programs { netsky: folder.join("netsky"), ostk: folder.join("ostk") };
-    let scratch = tree::root().join(SCRATCH);
-    std::fs::create_dir_all(&scratch)?;
-    let scratch = tempfile::tempdir_in(&scratch).context("make a throwaway folder")?;
+    let scratch = scratch()?;
     Ok(match terminals::measure(scratch.path(), &programs)? {
         Some((pairs, idle)) => {
             let text = format!("{}\n{idle}", report::ratios(&pairs));
@@ -132,6 +128,13 @@ fn beside_tmux(folder: &Path) -> Result<(Vec<Pair>, String)> {
         }
         None => (Vec::new(), "Not measured: this machine has no tmux.\n".to_owned()),
     })
+}
+
+/// A throwaway folder on the disk that holds the tree.
+fn scratch() -> Result<tempfile::TempDir> {
+    let scratch = tree::root().join(SCRATCH);
+    std::fs::create_dir_all(&scratch)?;
+    tempfile::tempdir_in(&scratch).context("make a throwaway folder")
 }
 
 /// The rows of the record, which need a gigabyte of memory: not part of `--here`.

@@ -278,43 +278,7 @@ fn floods(scratch: &Path, tmux: &Tmux, ours: &Ours) -> Result<[Pair; 2]> {
     let memory = tempfile::tempdir_in(record::MEMORY).context("make a throwaway folder in memory")?;
     let text = memory.path().join("mixed");
     mixed(&text)?;
-    let go = scratch.join("go");
-    let script = format!(
-        "mkfifo {go}; printf ready; read x <{go}; rm {go}; cat {text}; printf '\\n{LAST}'; echo > {said}; exec sleep 1000",
-        go = go.display(),
-        said = scratch.join("said").display(),
-        text = text.display(),
-    );
-    let program = shell(&script);
-    let flood = |holder: &dyn Holder, watched: bool| {
-        let said = scratch.join("said");
-        Command::new("mkfifo").arg(&said).status()?;
-        holder.begin("flood", &program)?;
-        let mut viewer = Viewer::start(holder.attach("flood"))?;
-        viewer.until("ready")?;
-        let viewer = Some(viewer).filter(|_| watched);
-        let took = timed(|| {
-            std::fs::write(&go, "go\n")?;
-            match viewer {
-                Some(mut viewer) => {
-                    // The program waits for us to hear that all is said; whoever watches it sees so.
-                    let heard = std::thread::spawn({
-                        let said = said.clone();
-                        move || File::open(said).and_then(|mut said| said.read_to_end(&mut Vec::new()))
-                    });
-                    viewer.until(LAST)?;
-                    heard.join().expect("a reader does not panic")?;
-                }
-                None => {
-                    File::open(&said)?.read_to_end(&mut Vec::new())?;
-                }
-            }
-            Ok(())
-        })?;
-        holder.end()?;
-        std::fs::remove_file(&said)?;
-        Ok(took)
-    };
+    let flood = |holder: &dyn Holder, watched| flood(scratch, &text, holder, watched);
     let alone = alternate(
         "100 MB of mixed output (colours, UTF-8, erased lines), nobody attached",
         "the same in tmux",
@@ -330,6 +294,34 @@ fn floods(scratch: &Path, tmux: &Tmux, ours: &Ours) -> Result<[Pair; 2]> {
         |_| flood(ours, true),
     )?;
     Ok([alone, watched])
+}
+
+/// One flood, until the program has said all, or who watches has shown it.
+fn flood(scratch: &Path, text: &Path, holder: &dyn Holder, watched: bool) -> Result<Duration> {
+    let (go, said) = (scratch.join("go"), scratch.join("said"));
+    Command::new("mkfifo").args([&go, &said]).status()?;
+    let script = format!(
+        "printf ready; read x <{go}; cat {text}; printf '\\n{LAST}'; echo > {said}; exec sleep 1000",
+        go = go.display(),
+        said = said.display(),
+        text = text.display(),
+    );
+    holder.begin("flood", &shell(&script))?;
+    let mut viewer = Viewer::start(holder.attach("flood"))?;
+    viewer.until("ready")?;
+    let viewer = Some(viewer).filter(|_| watched);
+    let took = timed(|| {
+        std::fs::write(&go, "go\n")?;
+        match viewer {
+            Some(mut viewer) => viewer.until(LAST),
+            None => Ok(File::open(&said)?.read_to_end(&mut Vec::new()).map(drop)?),
+        }
+    })?;
+    holder.end()?;
+    for pipe in [go, said] {
+        std::fs::remove_file(pipe)?;
+    }
+    Ok(took)
 }
 
 fn shell(script: &str) -> [&OsStr; 3] {

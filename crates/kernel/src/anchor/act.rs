@@ -211,13 +211,8 @@ async fn act(
     doing.await.map_err(internal)?.map_err(|error| refusal(&name, &error))
 }
 
-/// The worker of that very generation.
 fn reach(meta: &Meta) -> Result<WorkerClient, WorkerError> {
-    let worker = WorkerClient::connect_within(&meta.socket, ROUND)?;
-    if worker.hello().generation != meta.generation || worker.hello().lineage != meta.lineage {
-        return Err(WorkerError::Closed);
-    }
-    Ok(worker)
+    WorkerClient::of(&meta.socket, &about(meta), ROUND)
 }
 
 /// Frames are taken in their order: whoever answers a probe has obeyed, or refused, what came before it.

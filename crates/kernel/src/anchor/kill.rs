@@ -129,13 +129,7 @@ pub(super) async fn end(
 
 /// Has the worker of that very generation kill, and waits for it.
 fn ask(path: &Path, wanted: &About, grace: Duration) -> Result<End, WorkerError> {
-    let mut worker = WorkerClient::connect_within(path, HELLO)?;
-    let hello = worker.hello();
-    if hello.generation != wanted.generation || hello.lineage != wanted.lineage {
-        // The one that was meant is gone, and its death is being settled.
-        return Err(WorkerError::Closed);
-    }
-    worker.kill_and_wait(grace, MARGIN)
+    WorkerClient::of(path, wanted, HELLO)?.kill_and_wait(grace, MARGIN)
 }
 
 /// What is left of the grace that a stuck worker did not give.

@@ -109,11 +109,7 @@ async fn listen(anchor: &Anchor, name: &AgentId) {
 
 /// What the worker of that very generation answers: its heartbeat; none where it greets and has no time for more.
 fn ask(path: PathBuf, wanted: &About) -> Result<Option<Heartbeat>, WorkerError> {
-    let mut worker = WorkerClient::connect_within(&path, ROUND)?;
-    let hello = worker.hello();
-    if hello.generation != wanted.generation || hello.lineage != wanted.lineage {
-        return Err(WorkerError::Closed);
-    }
+    let mut worker = WorkerClient::of(&path, wanted, ROUND)?;
     // The greeting came from its main loop as well.
     Ok(worker.probe(ROUND).ok())
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::settle::Found;
 use super::state::Anchor;
 use super::table::{Entry, Life};
-use super::{reap, spawn, succeed};
+use super::{kill, reap, spawn, succeed};
 use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
@@ -138,22 +138,16 @@ pub(super) fn wanted(anchor: &Anchor, about: &About) -> bool {
 
 /// Whether it is ours to decide about a session that is gone.
 fn is_ours(anchor: &Anchor, about: &About) -> bool {
-    let asked_down = anchor.recall(|recall| {
-        recall
-            .session(&about.session)
-            .is_some_and(|known| known.kill_asked && known.generation == about.generation)
+    if kill::asked_before(anchor, about) {
+        return false;
+    }
+    let seen = anchor.entry(&about.session, |Entry { meta, .. }| {
+        // A generation that gives way is followed by the next one, unless it was put aside.
+        let may_be_due =
+            meta.spec.keeper != Keeper::Watchdog && !matches!(meta.phase, Phase::Inactive { .. });
+        (meta.is_kept(), may_be_due)
     });
-    let due = succeed::is_due(anchor, about);
-    let kept = |entry: &mut Entry| {
-        entry.meta.is_kept()
-            || due && entry.meta.spec.keeper != Keeper::Watchdog && may_follow(&entry.meta.phase)
-    };
-    anchor.entry(&about.session, kept).unwrap_or(false) && !asked_down
-}
-
-/// Whether a generation that gives way to the next one still stands in its way or has only ended.
-fn may_follow(phase: &Phase) -> bool {
-    !matches!(phase, Phase::Inactive { .. })
+    seen.is_some_and(|(kept, may_be_due)| kept || may_be_due && succeed::is_due(anchor, about))
 }
 
 fn lived(phase: &Phase) -> Duration {
