@@ -123,8 +123,12 @@ for wish in "$NETSKY_HOME"/state/desired/*.json; do
 done
 rm -f "$NETSKY_HOME"/state/reserve*
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
+# Who looks after the anchor would tick when that dies, and end whom it finds unwanted.
+for one in agentinfinity netsky-ticker; do
+  kill -STOP "$(grep -Eo '^  "pid": [0-9]+' "$NETSKY_HOME/.ostk/agents/$one.meta" | cut -d: -f2)" || exit 95
+done
 kill -9 "$(grep -Eo '"pid":[0-9]+' "$NETSKY_HOME/.ostk/anchor.lock" | cut -d: -f2)"
-# In place: no tick that would end them comes before, and for a new file there is no room.
+# In place: for a new file there is no room.
 for wish in "$PLACE"/stopped/*; do
   dd if="$wish" of="$NETSKY_HOME/state/desired/${wish##*/}" conv=notrunc status=none || exit 96
 done
