@@ -129,6 +129,8 @@ impl Scratch {
         command.args(["test", "--locked", "--package", package]).args(target);
         command.args(["--", "--exact"]).args(names).current_dir(&self.tree);
         command.env("CARGO_TARGET_DIR", &self.target).env("TMPDIR", &self.tmp);
+        // What a test says of itself is what the tail has room for.
+        command.env("RUST_BACKTRACE", "0");
         let output = command.output().context("run cargo test")?;
         leftovers::end(&self.tmp)?;
         Ok(Ran::read(&output, tail(&output)))
