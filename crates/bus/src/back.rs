@@ -38,6 +38,18 @@ impl Bus<'_> {
     /// # Errors
     /// What the file system refuses; what was moved before is whole.
     pub fn return_dead_claims(&self, agent: &AgentId) -> Result<Returned> {
+        self.return_claims(agent, Cause::Died)
+    }
+
+    /// The same where the agent's generation was ended on purpose, and its readers with it: no dead letter comes of that.
+    ///
+    /// # Errors
+    /// As [`Bus::return_dead_claims`].
+    pub fn return_stopped_claims(&self, agent: &AgentId) -> Result<Returned> {
+        self.return_claims(agent, Cause::Stopped)
+    }
+
+    fn return_claims(&self, agent: &AgentId, cause: Cause) -> Result<Returned> {
         let channel = self.channel(agent)?;
         let claimed = channel.dir(State::Claimed)?;
         let mut way_back = self.way_back(&channel)?;
@@ -55,7 +67,7 @@ impl Bus<'_> {
         dead.sort_by(|(a, _), (b, _)| a.key.cmp(&b.key));
         for (name, pid) in dead {
             let why = format!("process {pid} died while it held it");
-            way_back.take_or_skip(&claimed, State::Claimed, &name, (Cause::Died, &why))?;
+            way_back.take_or_skip(&claimed, State::Claimed, &name, (cause, &why))?;
         }
         way_back.end()
     }

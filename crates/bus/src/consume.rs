@@ -15,7 +15,7 @@ use netsky_disk::clock;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::{self, PidFd, Signal};
 use netsky_disk::wake::Stop;
-use netsky_disk::watch::{Wake, Watch};
+use netsky_disk::watch::Watch;
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
 use netsky_model::process::ProcessId;
@@ -244,12 +244,11 @@ impl<T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'_, T, F> {
         let until = clock::boot() + LONGEST.min(PAUSE * 2_u32.saturating_pow(failures - 1));
         loop {
             let left = until.saturating_sub(clock::boot());
-            if left.is_zero() {
+            // Before the wait: whoever heard of the end while a reader was at work has emptied what would wake us.
+            if left.is_zero() || self.is_over() {
                 return Ok(self.is_over());
             }
-            if self.watch.wait_or_stop(left, self.stop)? == Wake::Timeout && self.is_over() {
-                return Ok(true);
-            }
+            self.watch.wait_or_stop(left, self.stop)?;
         }
     }
 }

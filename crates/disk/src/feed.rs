@@ -31,7 +31,8 @@ use crate::wake::Stop;
 pub enum Fed {
     /// By itself, with this code; none if a signal ended it.
     Exited(Option<i32>),
-    /// It was killed, because we were asked to end and it went on past its grace.
+    /// We were asked to end, and it did not succeed: it failed meanwhile, most likely of the same signal, or it went on past
+    /// its grace and was killed.
     Stopped,
     /// It was killed, because its end could not be waited for.
     Lost(Error),
@@ -66,6 +67,8 @@ pub fn feed(
         return Ok(Fed::Lost(error));
     }
     Ok(match (ended, waited) {
+        // Asked last: a signal to the whole group may reach the command a moment before it reaches us.
+        (Ok(true), Ok(status)) if !status.success() && stop.came() => Fed::Stopped,
         (Ok(true), Ok(status)) => Fed::Exited(status.code()),
         (Ok(false), _) => Fed::Stopped,
         (Err(error), _) | (_, Err(error)) => Fed::Lost(error),

@@ -198,7 +198,11 @@ pub(crate) fn return_mail(
     stopped: Option<Generation>,
     is_dead: impl Fn(Generation) -> bool,
 ) -> Result<Vec<String>> {
-    let mut passes = vec![cx.bus.return_dead_claims(&desired.agent)?];
+    let claims = match stopped {
+        Some(_) => cx.bus.return_stopped_claims(&desired.agent)?,
+        None => cx.bus.return_dead_claims(&desired.agent)?,
+    };
+    let mut passes = vec![claims];
     if desired.receipts == Receipts::Ack {
         if let Some(stopped) = stopped {
             passes.push(cx.bus.return_stopped(&desired.agent, stopped)?);

@@ -179,6 +179,20 @@ fn t2_mail_that_outlives_five_generations_is_a_dead_letter() {
 }
 
 #[test]
+fn t2_a_claim_of_a_reader_that_was_ended_on_purpose_is_no_dead_letter() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("x")).expect("sent");
+    let gone = ProcessId { start_time: process::me().start_time + 1, ..process::me() };
+    for _ in 1..=7 {
+        claimed_by(&home, gone.clone());
+        assert_eq!(went(bus.return_stopped_claims(&AgentId::root())), (1, 0));
+    }
+    claimed_by(&home, gone);
+    assert_eq!(returned(&bus), (0, 1));
+}
+
+#[test]
 fn t2_no_end_on_purpose_makes_a_dead_letter_and_the_next_death_does() {
     let home = Home::new();
     let bus = home.bus(&Nobody);

@@ -4,6 +4,7 @@ mod ack;
 mod back;
 mod claim;
 mod clocks;
+mod consume;
 mod contended;
 mod forward;
 mod home;

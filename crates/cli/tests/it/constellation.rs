@@ -278,6 +278,32 @@ fn t2_no_down_and_no_planned_restart_makes_a_dead_letter() {
 }
 
 #[test]
+fn t2_what_a_session_that_was_ended_on_purpose_had_claimed_is_no_dead_letter() {
+    let stage = Stage::up(
+        0,
+        "netsky session up; until netsky channel wait agent0; do :; done; \
+        NETSKY_FAULT=bus.claim.synced=stop netsky channel drain agent0; exec sleep 100000",
+        "10m",
+    );
+    // Made elsewhere and moved in, so that it is at its last attempt when it is first seen.
+    stage.ok(&["channel", "send", "agent8", "do it", "--id", "it", "--from", "owner", "--create"]);
+    let folder = |agent: &str, folder: &str| stage.home().join(format!("channels/agent/{agent}/{folder}"));
+    let only = |folder: &std::path::Path| {
+        let file = std::fs::read_dir(folder).expect("there").next()?;
+        Some(file.expect("reads").file_name().into_string().expect("text"))
+    };
+    let made = only(&folder("agent8", "inbox")).expect("it is there");
+    let last = made.replace("-it.json", &format!("-it.{}.json", netsky_model::life::MAX_ATTEMPTS));
+    std::fs::rename(folder("agent8", "inbox").join(made), folder("agent0", "inbox").join(last))
+        .expect("moved");
+    stage.until("a claim", |_| only(&folder("agent0", "claimed")));
+    stage.ok(&["down"]);
+    let waits = only(&folder("agent0", "inbox"));
+    assert!(waits.as_ref().is_some_and(|file| file.ends_with("-it.6.json")), "{waits:?}");
+    assert_eq!(stage.agent("agent0")["poison"], 0);
+}
+
+#[test]
 fn owner_verbs_are_refused_inside_a_session_and_session_verbs_outside() {
     let stage = Stage::new();
     stage.ok(&["init"]);

@@ -1,6 +1,7 @@
 //! `channel watch`: a running consumer, by itself and with a command, stopped, replaced and killed.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus};
 use std::time::Duration;
 
@@ -227,6 +228,26 @@ fn a_command_that_outlives_its_grace_is_killed_and_its_message_is_no_dead_letter
     let everywhere = ["inbox", "claimed", "delivered", "poison"].map(|folder| home.files("agent7", folder));
     let waits = home.files("agent7", "inbox").expect("there").pop().unwrap_or_default();
     assert!(waits.ends_with(&format!("-first.{}.json", MAX_ATTEMPTS + 1)), "{waits:?}: {everywhere:?}");
+}
+
+#[test]
+fn t2_a_signal_to_the_whole_group_makes_no_dead_letter_of_what_is_at_work() {
+    for (kind, script) in [
+        (Signal::INT, "echo begun; exec sleep 1000"),
+        (Signal::TERM, "trap 'exit 143' TERM; echo begun; sleep 1000 & wait"),
+    ] {
+        let home = home();
+        at_its_last_attempt(&home);
+        let mut command = program(&home, &["channel", "watch", "agent7", "--", "/bin/sh", "-c", script]);
+        command.process_group(0);
+        let mut consumer = Consumer::start(command);
+        assert_eq!(consumer.line(), "begun\n");
+        rustix::process::kill_process_group(rustix::process::Pid::from_child(&consumer.child), kind)
+            .expect("ours");
+        assert_eq!(consumer.end().0.code(), Some(0));
+        let waits = home.files("agent7", "inbox").expect("there").pop().unwrap_or_default();
+        assert!(waits.ends_with(&format!("-first.{}.json", MAX_ATTEMPTS + 1)), "{kind:?}: {waits:?}");
+    }
 }
 
 #[test]

@@ -4,6 +4,16 @@ use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
+        name: "what a stopped session had claimed is forgiven",
+        faults: "T2",
+        file: "crates/watchdog/src/perform.rs",
+        find: "Some(_) => cx.bus.return_stopped_claims(&desired.agent)?,",
+        replace: "Some(_) => cx.bus.return_dead_claims(&desired.agent)?,",
+        package: "netsky",
+        target: IT,
+        test: "constellation::t2_what_a_session_that_was_ended_on_purpose_had_claimed_is_no_dead_letter",
+    },
+    Safeguard {
         name: "the archive comes after the inbox",
         faults: "T18",
         file: "crates/watchdog/src/handoff.rs",

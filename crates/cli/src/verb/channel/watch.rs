@@ -10,6 +10,7 @@ use std::time::Duration;
 use netsky_bus::{Bus, Claim, News, Put, Terms};
 use netsky_disk::feed::{Fed, feed};
 use netsky_disk::wake::Stop;
+use netsky_kernel::rpc::kill::DEFAULT_GRACE_MS;
 use netsky_ledger::Telemetry;
 use netsky_model::id::AgentId;
 use netsky_model::life::MAX_ATTEMPTS;
@@ -20,8 +21,9 @@ use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 
-/// How long a command may go on when this verb is asked to end; a supervisor kills after ten seconds or later.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long a command may go on when this verb is asked to end: what is left until the kernel kills is for the record of it.
+const GRACE: Duration = Duration::from_secs(3);
+const _: () = assert!(GRACE.as_millis() < DEFAULT_GRACE_MS as u128);
 
 /// Take what comes for an agent, one message at a time, until told to end
 #[derive(clap::Args)]
