@@ -16,6 +16,7 @@ use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::list::Found;
+use crate::poison::bury_copy;
 use crate::queue::{Folders, Taken, hold, read_as};
 
 /// What a forward did.
@@ -46,8 +47,9 @@ impl Bus<'_> {
             let found = self.find(agent, id)?;
             let copy = EnvelopeId::derived(&["forward", found.name.key.id.as_str(), to.as_str()]);
             match found.state {
-                State::Forwarded if self.has(to, &copy)? => {
-                    forwarded(&channel)?.sync()?;
+                // Also what somebody finished here while its copy went out: the copy is what was asked for.
+                state @ (State::Forwarded | State::Acked | State::Poisoned) if self.has(to, &copy)? => {
+                    channel.dir(state)?.sync()?;
                     return Ok(Forwarded { id: found.name.key.id, copy, already: true });
                 }
                 State::Written => {
@@ -112,10 +114,12 @@ impl Bus<'_> {
             Stage::Waiting | Stage::Claimed(_) => Generation::NONE,
         };
         let done = name.to(Stage::Taken(generation));
-        let folder = forwarded(channel)?;
+        // Homes from before there were forwards have none.
+        let folder = channel.dir(State::Forwarded)?;
         match from.rename(&file, &folder, done.to_string()) {
             Ok(()) => {}
             Err(error) if error.is_not_found() => return Ok(false),
+            Err(error) if error.is_exists() => return Ok(bury_copy(channel, &from, name)?.is_some()),
             Err(error) => return Err(error.into()),
         }
         point("bus.forward.renamed");
@@ -125,11 +129,6 @@ impl Bus<'_> {
         self.moved(&channel.agent, &done, next, told);
         Ok(true)
     }
-}
-
-/// The folder of what was forwarded; homes from before there were forwards have none.
-fn forwarded(channel: &Channel) -> Result<Dir> {
-    channel.dir(State::Forwarded)
 }
 
 /// The envelope of a file; none if that moved on.

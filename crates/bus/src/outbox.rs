@@ -212,6 +212,7 @@ impl Bus<'_> {
         taken: &OsStr,
         otherwise: &AgentId,
     ) -> Draft {
+        let meant = reply.to.clone();
         let to = self.target(reply.to, otherwise);
         let id = match &reply.id {
             // All who write to a target share its ids, so what one program calls "1" must not be what another does.
@@ -229,6 +230,10 @@ impl Bus<'_> {
         draft.thread = reply.thread;
         draft.reply_to = reply.reply_to;
         draft.requires_ack = reply.requires_ack == Some(true);
+        draft.ack_within = reply.ack_within_secs.map(Duration::from_secs).filter(|_| draft.requires_ack);
+        // It only narrows; of another agent than it was said of it is another number.
+        draft.for_generation =
+            reply.for_generation.filter(|_| meant.as_ref().is_none_or(|meant| *meant == draft.to));
         draft.trust = reply.trust;
         draft
     }

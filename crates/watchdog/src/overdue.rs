@@ -69,7 +69,9 @@ fn look_for_unacked(
         let mail = awaiting.mail.entry(agent.clone()).or_default();
         mail.retain(|name, _| !found.gone.contains(name));
         for (name, within) in found.new.into_iter().take(room) {
-            let within_ms = within.unwrap_or(terms.ack_within).as_millis() as u64;
+            let within = within.unwrap_or(terms.ack_within).as_millis();
+            // Whoever wrote the file may have written any number.
+            let within_ms = within.try_into().unwrap_or(u64::MAX);
             mail.insert(name, Waited { ms: 0, within_ms });
         }
         match found.after {

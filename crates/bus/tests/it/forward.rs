@@ -2,10 +2,10 @@
 
 use netsky_bus::{Bus, Error};
 use netsky_model::envelope::Envelope;
-use netsky_model::id::{AgentId, Generation, Sender};
+use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::life::State;
 use netsky_model::provenance::{MAX_HOPS, Trust};
-use netsky_model::witness::Nobody;
+use netsky_model::witness::{Nobody, Transition, Witness};
 
 use crate::home::{Home, OUTSIDE, agent, draft, drain};
 
@@ -55,6 +55,50 @@ fn fm_forward_what_waits_and_what_was_delivered_goes_on_once() {
     assert_eq!(home.counts(), [0, 0, 0, 0, 0]);
     assert_eq!(home.names(State::Forwarded).len(), 2);
     assert!(home.names(State::Forwarded)[1].ends_with(".1.g3.json"));
+}
+
+/// Acks the original at the moment its copy is durable.
+struct Hasty<'a>(&'a Home, EnvelopeId);
+
+impl Witness for Hasty<'_> {
+    fn saw(&self, seen: &Transition) {
+        if seen.agent == agent("agent2") && seen.to == State::Written {
+            self.0.bus(&Nobody).ack(&AgentId::root(), self.1.as_str()).expect("acked");
+        }
+    }
+}
+
+#[test]
+fn fm_forward_what_is_acked_while_its_copy_goes_out_was_forwarded() {
+    let (home, target) = home_with_a_target();
+    let bus = home.bus(&Nobody);
+    let id = bus.send(draft("x")).expect("sent").id;
+    bus.drain(&AgentId::root(), 9, OUTSIDE, |_| Ok(())).expect("drained");
+    let hasty = Hasty(&home, id.clone());
+    let gone = home.bus(&hasty).forward(&AgentId::root(), id.as_str(), &target, &by()).expect("it went out");
+    assert_eq!(waiting(&bus, &target)[0].id, Some(gone.copy));
+    assert_eq!(home.counts(), [0, 0, 0, 1, 0]);
+    // What is finished here and never went out is refused.
+    let id = bus.send(draft("y")).expect("sent").id;
+    bus.ack(&AgentId::root(), id.as_str()).expect("acked");
+    let refused = bus.forward(&AgentId::root(), id.as_str(), &target, &by());
+    assert!(matches!(refused, Err(Error::Illegal(_))), "{refused:?}");
+}
+
+#[test]
+fn fm_forward_of_a_copy_of_what_was_forwarded_leaves_it_with_the_dead_letters() {
+    let (home, target) = home_with_a_target();
+    let bus = home.bus(&Nobody);
+    let id = bus.send(draft("x")).expect("sent").id;
+    bus.drain(&AgentId::root(), 9, OUTSIDE, |_| Ok(())).expect("drained");
+    let file = home.names(State::Delivered).remove(0);
+    let bytes =
+        std::fs::read(home.layout.folder(&AgentId::root(), State::Delivered).join(&file)).expect("reads");
+    std::fs::write(home.layout.folder(&AgentId::root(), State::Forwarded).join(&file), bytes)
+        .expect("a copy");
+    bus.forward(&AgentId::root(), id.as_str(), &target, &by()).expect("forwarded");
+    assert_eq!((home.names(State::Delivered).len(), home.names(State::Forwarded).len()), (0, 1));
+    assert_eq!((waiting(&bus, &target).len(), home.counts()[4]), (1, 1));
 }
 
 #[test]
