@@ -8,7 +8,8 @@
 //! Leaves to others: how a text is shown, and what a refusal is (`put`).
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netsky_disk::clock;
@@ -43,7 +44,7 @@ const GRACE: Duration = Duration::from_secs(8);
 /// How long the lock of a consumer that ended may take to be free.
 const FREE: Duration = Duration::from_secs(1);
 
-/// Files left in the inbox that are remembered as told of; what comes after is not told at all.
+/// Files left in the inbox that are remembered; of what comes after nothing is told, and it is read at each look.
 const REMEMBERED: usize = 10_000;
 
 /// Who consumes, and how.
@@ -159,7 +160,7 @@ struct Consumer<'a, T, F> {
     tell: T,
     put: F,
     done: Drained,
-    /// What stays in the inbox and was told of.
+    /// What stays in the inbox: paths that were told of, and bare names of what is not for this taker.
     told: HashSet<PathBuf>,
 }
 
@@ -180,7 +181,9 @@ impl<T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'_, T, F> {
             if !self.seat.has_its_name()? {
                 return Err(Error::Unseated(self.agent.clone()));
             }
-            let Some(taken) = queue.take_next()? else { return Ok(false) };
+            // Of a newer format, or for a generation to come: nobody changes a file, and this taker stays who it is.
+            let is_known = |file: &OsStr| self.told.contains(Path::new(file));
+            let Some(taken) = queue.take_next_but(is_known)? else { return Ok(false) };
             let Some(claim) = self.sort(taken) else { continue };
             self.bus.hold(self.agent, &queue.folders, std::slice::from_ref(&claim))?;
             match self.surface(claim)? {
@@ -202,7 +205,7 @@ impl<T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'_, T, F> {
     fn sort(&mut self, taken: Taken) -> Option<Claim> {
         let left = match &taken {
             Taken::Skipped(error) => Some(error.path.clone()),
-            Taken::Newer(file) => Some(PathBuf::from(file)),
+            Taken::Newer(file) | Taken::Early(file) => Some(PathBuf::from(file)),
             _ => None,
         };
         if left.is_some_and(|left| self.told.len() >= REMEMBERED || !self.told.insert(left)) {

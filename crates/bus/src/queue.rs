@@ -81,9 +81,11 @@ pub(crate) enum Taken {
     Claim(Claim),
     Quarantined(Quarantined),
     Newer(String),
+    /// It waits for a generation to come.
+    Early(String),
     /// The system refuses this one file.
     Skipped(netsky_disk::Error),
-    /// Another process was faster; or it is not for who takes: it waits for a generation to come, or went aside.
+    /// Another process was faster; or its generation has ended, and it went aside.
     Gone,
 }
 
@@ -129,10 +131,21 @@ impl<'a> Queue<'a> {
 
     /// Takes the next file; none when there is none left.
     pub(crate) fn take_next(&mut self) -> Result<Option<Taken>> {
+        self.take_next_but(|_| false)
+    }
+
+    /// The same, passing by what is known to be not for this taker: it is not read again.
+    pub(crate) fn take_next_but(&mut self, is_known: impl Fn(&OsStr) -> bool) -> Result<Option<Taken>> {
         if let Some(error) = self.stuck.pop() {
             return Ok(Some(Taken::Skipped(error)));
         }
-        let Some(file) = self.next_name()? else { return Ok(None) };
+        let file = loop {
+            match self.next_name()? {
+                Some(file) if is_known(&file) => {}
+                Some(file) => break file,
+                None => return Ok(None),
+            }
+        };
         match self.judge(&file) {
             // Trouble that is its own must not stop those behind it; the machine's ends the look.
             Err(Error::Disk(error)) if error.is_of_one_file() => Ok(Some(Taken::Skipped(error))),
@@ -168,7 +181,7 @@ impl<'a> Queue<'a> {
         match read {
             Ok((name, envelope)) => match fit(envelope.for_generation, self.taker) {
                 Fit::Now => hold(self.bus, self.channel, &self.folders, name, envelope),
-                Fit::Early => Ok(Taken::Gone),
+                Fit::Early => Ok(Taken::Early(file.to_string_lossy().into_owned())),
                 Fit::Late => {
                     // A dead letter with its page, but no damage.
                     let why = format!("meant for a generation before {}", self.taker);
@@ -196,7 +209,7 @@ impl Aside {
             Taken::Quarantined(what) => self.quarantined.push(what),
             Taken::Newer(file) => self.newer.push(file),
             Taken::Skipped(error) => self.skipped.push(error),
-            Taken::Gone => {}
+            Taken::Early(_) | Taken::Gone => {}
         }
         None
     }

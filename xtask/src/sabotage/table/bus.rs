@@ -374,6 +374,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "forward::fm_forward_what_is_acked_while_its_copy_goes_out_was_forwarded",
     },
     Safeguard {
+        name: "a consumer reads once what is not for it",
+        faults: "A12",
+        file: "crates/bus/src/consume.rs",
+        find: "self.told.contains(Path::new(file))",
+        replace: "Path::new(file).is_absolute()",
+        package: "netsky-bus",
+        target: IT,
+        test: "consume::what_waits_for_a_generation_to_come_is_read_once",
+    },
+    Safeguard {
         name: "a claim of who was ended on purpose makes no dead letter",
         faults: "T2",
         file: "crates/bus/src/back.rs",
