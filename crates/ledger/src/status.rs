@@ -123,10 +123,6 @@ fn look(db: Connection) -> Result<Database> {
         let rows = db.query_row(&count, [], |row| row.get(0)).map_err(sql("count the rows of"))?;
         tables.push((table.name, rows));
     }
-    // None are there yet where the first ingest was killed before it had made them.
-    if tables.is_empty() {
-        return Ok(Database { sound: true, ingested_at: None, tables });
-    }
     let ingested = "SELECT value FROM about WHERE key = 'ingested_at'";
     let ingested_at = db.query_row(ingested, [], |row| row.get(0)).optional().map_err(sql("read"))?;
     Ok(Database { sound: true, ingested_at, tables })

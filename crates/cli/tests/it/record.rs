@@ -5,11 +5,12 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use netsky_sim::{Call, Ended, Moment};
+use netsky_sim::{Call, Ended, Errno, Moment};
 use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::bus_home::{DRAIN, Home};
+use crate::errno_points::clear_answer;
 use crate::everywhere::{Fault, break_everywhere, hit};
 use crate::racers::is_output;
 
@@ -191,6 +192,68 @@ fn fm_ingest_kill_every_syscall() {
         Ok(())
     });
     hit(&points, Call::Write, "meta.db", 4);
+}
+
+#[test]
+fn fm_rebuild_kill_every_syscall() {
+    let template = home_with_damage();
+    template.drain().expect("drains");
+    let before = record(&template).expect("answers");
+    let rebuild = ["ledger", "rebuild"];
+    let points = break_everywhere("rebuild", Fault::Kill, &template, &rebuild, |home, _| {
+        // Read without an ingest, as others may at this moment.
+        let db = Connection::open(home.path().join("meta.db"))?;
+        let there: i64 = db.query_row("SELECT count(*) FROM envelopes", [], |row| row.get(0))?;
+        drop(db);
+        ensure!(there == before[1].as_array().map_or(0, Vec::len) as i64, "{there} envelopes are left");
+        ensure!(record(home)? == before, "it is another record");
+        let left = std::fs::read_dir(home.path())?.filter_map(Result::ok).map(|entry| entry.file_name());
+        let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains(".new")).collect();
+        ensure!(left.is_empty(), "left behind: {left:?}");
+        Ok(())
+    });
+    hit(&points, Call::Rename, "meta.db.new", 2);
+}
+
+#[test]
+fn fm_ingest_enospc_a_database_without_tables_is_none_yet() {
+    let home = Home::init();
+    home.netsky(send("first")).expect("sent");
+    let db = Connection::open(home.path().join("meta.db")).expect("opens");
+    // As an ingest leaves it that had room for this and no more.
+    db.pragma_update(None, "journal_mode", "WAL").expect("set");
+    drop(db);
+    let status = netsky(&home, &["ledger", "status"], "");
+    let said = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(status.status.success() && said.contains("no database yet"), "{said}");
+    let full = |point: &netsky_sim::Point| {
+        point.call == Call::Write && point.files.iter().any(|file| file.to_string_lossy().contains("meta.db"))
+    };
+    let query = home.stepper(["query", COUNT]).fail_when(full, Errno::ENOSPC).expect("a run");
+    assert_eq!(query.run.ended, Ended::Exited(5), "{}", query.run.stderr);
+    assert!(
+        query.run.stderr.contains("there is no database yet, and none could be made"),
+        "{}",
+        query.run.stderr
+    );
+    equals_a_rebuild(&home).expect("equal");
+}
+
+#[test]
+fn fm_rebuild_enospc_every_syscall() {
+    let template = home_with_damage();
+    template.drain().expect("drains");
+    let before = record(&template).expect("answers");
+    let rebuild = ["ledger", "rebuild"];
+    break_everywhere("rebuild, ENOSPC", Fault::Fail(Errno::ENOSPC), &template, &rebuild, |home, outcome| {
+        let done = clear_answer(outcome)?;
+        let query = netsky(home, &["query", "SELECT count(*) AS n FROM envelopes", "--csv"], "");
+        ensure!(query.status.success(), "done {done}: {}", String::from_utf8_lossy(&query.stderr));
+        // What could not be read is not in the record, which says so.
+        let unread = answered(home, "SELECT why FROM source_errors WHERE why LIKE '%No space left%'")?;
+        ensure!(record(home)? == before || unread != serde_json::json!([]), "it is another record");
+        Ok(())
+    });
 }
 
 #[test]

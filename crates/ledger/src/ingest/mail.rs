@@ -255,7 +255,10 @@ impl<'db> Rows<'db> {
     /// Says where an envelope is, and what it says if its file was not read yet; returns why that does not read.
     fn put(&mut self, folder: &Folder<'_>, file: &str, name: &Name) -> Result<Option<String>> {
         let state = folder.state.word();
-        let reason = (folder.state == State::Poisoned).then(|| reason_beside(folder.dir, file)).flatten();
+        let (reason, unread) = match folder.state {
+            State::Poisoned => reason_beside(folder.dir, file),
+            _ => (None, None),
+        };
         let generation = match name.stage {
             Stage::Taken(generation) => Some(generation.0),
             Stage::Waiting | Stage::Claimed(_) => None,
@@ -269,7 +272,7 @@ impl<'db> Rows<'db> {
             self.place.execute(place).map_err(sql("write to"))?;
         }
         let (content, trouble) = match found {
-            Some((_, false)) => return Ok(None),
+            Some((_, false)) => return Ok(unread),
             _ => read(folder, file),
         };
         let sort = content.from.as_deref().map(sort_of);
@@ -292,7 +295,7 @@ impl<'db> Rows<'db> {
         if let Some(text) = text {
             self.say.execute((row, text)).map_err(sql("write to"))?;
         }
-        Ok(trouble)
+        Ok(trouble.or(unread))
     }
 }
 
@@ -314,8 +317,11 @@ fn read(folder: &Folder<'_>, file: &str) -> (Content, Option<String>) {
     (Content { bytes: Some(bytes.len()), ..content }, None)
 }
 
-/// Why a dead letter is one.
-fn reason_beside(dir: &Dir, file: &str) -> Option<String> {
-    let bytes = dir.read(format!("{file}{REASON}"), REASON_BYTES).ok()?;
-    Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+/// Why a dead letter is one, or why that does not read.
+fn reason_beside(dir: &Dir, file: &str) -> (Option<String>, Option<String>) {
+    match dir.read(format!("{file}{REASON}"), REASON_BYTES) {
+        Ok(bytes) => (Some(String::from_utf8_lossy(&bytes).trim_end().to_owned()), None),
+        Err(netsky_disk::ReadError::Io(error)) if error.is_not_found() => (None, None),
+        Err(error) => (None, Some(format!("its reason does not read: {error}"))),
+    }
 }

@@ -23,6 +23,7 @@ use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, fault, process};
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -78,10 +79,10 @@ pub fn ingest_until(layout: &Layout, until: Duration) -> Result<Option<Ingested>
     run(layout, Duration::ZERO, Bounds { rows: ROWS, until: Some(until) }, false)
 }
 
-/// As [`ingest`], but from nothing.
+/// As [`ingest`], but from nothing; the database that is there answers until the new one is whole.
 ///
 /// # Errors
-/// As [`ingest`].
+/// As [`ingest`]; what was there is there still.
 pub fn rebuild(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> {
     run(layout, patience, Bounds { rows: ROWS, until: None }, true)
 }
@@ -107,11 +108,15 @@ fn run(layout: &Layout, patience: Duration, bounds: Bounds, from_nothing: bool) 
     let me = process::identity()?.pid;
     lock.note(&Last { process: me, ended: false })?;
     let _ = fault::point("ledger.ingest.begun");
-    if from_nothing {
-        meta::remove(layout)?;
+    if doubtful {
+        // Most likely nothing; of a rebuild that was killed, its whole size.
+        meta::remove_fresh(layout)?;
     }
-    let mut done = pass(layout, bounds, &mut doubtful);
-    if done.as_ref().is_err_and(Error::is_damage) {
+    let mut done = match from_nothing {
+        true => anew(layout, bounds, &mut doubtful),
+        false => pass(layout, bounds, &mut doubtful),
+    };
+    if !from_nothing && done.as_ref().is_err_and(Error::is_damage) {
         doubtful = true;
         done = meta::set_aside(layout)
             .and_then(|aside| Ok(Ingested { rebuilt: true, aside, ..pass(layout, bounds, &mut doubtful)? }));
@@ -125,8 +130,25 @@ fn run(layout: &Layout, patience: Duration, bounds: Bounds, from_nothing: bool) 
 
 /// One look at every source; a database that was looked at is not `doubtful` any more.
 fn pass(layout: &Layout, bounds: Bounds, doubtful: &mut bool) -> Result<Ingested> {
-    let db = meta::writable(layout)?;
-    let mut batch = Batch::begin(layout, &db, bounds)?;
+    fill(&meta::writable(&layout.meta_db())?, layout, bounds, doubtful)
+}
+
+/// The same into a database that takes the place of the present one when it is whole.
+fn anew(layout: &Layout, bounds: Bounds, doubtful: &mut bool) -> Result<Ingested> {
+    let filled = meta::fresh(layout).and_then(|db| {
+        let done = fill(&db, layout, bounds, doubtful)?;
+        meta::replace(layout, db)?;
+        Ok(done)
+    });
+    if filled.is_err() {
+        // Where even that fails, the next rebuild does it.
+        let _ = meta::remove_fresh(layout);
+    }
+    filled
+}
+
+fn fill(db: &Connection, layout: &Layout, bounds: Bounds, doubtful: &mut bool) -> Result<Ingested> {
+    let mut batch = Batch::begin(layout, db, bounds)?;
     match look(&mut batch, doubtful) {
         Err(Error::PutOff) => Ok(Ingested { put_off: true, ..batch.done }),
         looked => looked.and_then(|()| batch.end()),

@@ -35,7 +35,7 @@ fn home(facts: usize, mark: &str) -> (tempfile::TempDir, Layout) {
 
 /// Facts and mail, as they are in the database.
 fn record(layout: &Layout) -> BTreeMap<&'static str, Vec<String>> {
-    let db = meta::writable(layout).expect("opens");
+    let db = meta::writable(&layout.meta_db()).expect("opens");
     let all = [
         ("facts", "SELECT seq || key || hash FROM facts ORDER BY seq"),
         ("mail", "SELECT to_agent || id || state FROM envelopes ORDER BY hlc"),

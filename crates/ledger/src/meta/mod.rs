@@ -12,7 +12,9 @@ use std::path::PathBuf;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 
-use crate::error::{Result, sql};
+use rusqlite::Connection;
+
+use crate::error::{Error, Result, sql};
 
 pub(crate) use open::{readable, sound, writable};
 pub(crate) use schema::tables;
@@ -20,7 +22,7 @@ pub use schema::{Table, schema};
 
 /// A database, and what SQLite keeps beside it. The database first wherever they go: what is opened in between is then
 /// none, and not one without its log.
-const FILES: [&str; 3] = ["", "-wal", "-shm"];
+const FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Damaged databases that are kept as evidence; a disk that damages more of them must not be filled with them.
 const KEPT: u32 = 3;
@@ -47,8 +49,49 @@ pub(crate) fn set_aside(layout: &Layout) -> Result<Option<PathBuf>> {
 
 /// Removes the database, so that the next ingest makes it from nothing.
 pub(crate) fn remove(layout: &Layout) -> Result<()> {
-    let (home, name) = (Dir::open(layout.home())?, open::name(layout));
-    for suffix in FILES {
+    remove_files(&Dir::open(layout.home())?, &open::name(layout), &FILES)
+}
+
+/// Another database beside the present one, of which nobody knows until [`replace`]; what is left of one that never came to
+/// that goes.
+pub(crate) fn fresh(layout: &Layout) -> Result<Connection> {
+    remove_fresh(layout)?;
+    writable(&layout.home().join(fresh_name(layout)))
+}
+
+/// Removes what is left of one that was not finished.
+pub(crate) fn remove_fresh(layout: &Layout) -> Result<()> {
+    remove_files(&Dir::open(layout.home())?, &fresh_name(layout), &FILES)
+}
+
+/// Puts the fresh database, whole and durable, in the place of the present one.
+pub(crate) fn replace(layout: &Layout, fresh: Connection) -> Result<()> {
+    // A close that cannot carry its log over says nothing of it.
+    let carried: i64 = fresh
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+        .map_err(sql("carry over the log of"))?;
+    if carried != 0 {
+        return Err(Error::Unsuited("another process reads it before it is whole".to_owned()));
+    }
+    fresh.close().map_err(|(_, error)| sql("close")(error))?;
+    let (home, name, fresh) = (Dir::open(layout.home())?, open::name(layout), fresh_name(layout));
+    home.sync_file(&fresh)?;
+    // The log first: one of another database would be read as its own. Without it the present one is as it was a while ago.
+    let [database, logs @ ..] = &FILES;
+    remove_files(&home, &name, logs)?;
+    if home.is_folder(&name)? {
+        remove_files(&home, &name, &[database])?;
+    }
+    home.rename_over(&fresh, &home, &name)?;
+    Ok(home.sync()?)
+}
+
+fn fresh_name(layout: &Layout) -> String {
+    format!("{}.new", open::name(layout))
+}
+
+fn remove_files(home: &Dir, name: &str, suffixes: &[&str]) -> Result<()> {
+    for suffix in suffixes {
         let file = format!("{name}{suffix}");
         if home.is_folder(&file)? {
             // Somebody's, with who knows what in it.

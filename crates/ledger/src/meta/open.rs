@@ -1,5 +1,6 @@
 //! Opening the database: for the ingester, and for whoever only looks.
 
+use std::path::Path;
 use std::time::Duration;
 
 use netsky_disk::ReadError;
@@ -24,9 +25,9 @@ pub(super) fn name(layout: &Layout) -> String {
     layout.meta_db().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Opens it for the ingester, made and brought to the present version where it is not.
-pub(crate) fn writable(layout: &Layout) -> Result<Connection> {
-    let db = connect(layout, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+/// Opens one for the ingester, made and brought to the present version where it is not.
+pub(crate) fn writable(path: &Path) -> Result<Connection> {
+    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     let set = |name, value| db.pragma_update(None, name, value).map_err(sql("set up"));
     let mode: String =
         db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(sql("set up"))?;
@@ -48,11 +49,11 @@ pub(crate) fn readable(layout: &Layout) -> Result<Option<Connection>> {
     if !netsky_disk::state::exists(layout.meta_db())? {
         return Ok(None);
     }
-    let db = connect(layout, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let db = connect(&layout.meta_db(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     match schema::check(&db) {
         // It is in WAL mode before it has a table: the next ingest makes it.
         Err(error) if error.is_unfinished() => Ok(None),
-        checked => checked.map(|_| Some(db)),
+        checked => Ok((checked? > 0).then_some(db)),
     }
 }
 
@@ -66,16 +67,16 @@ pub(crate) fn sound(db: &Connection) -> Result<bool> {
     }
 }
 
-fn connect(layout: &Layout, flags: OpenFlags) -> Result<Connection> {
-    if !netsky_disk::fs::is_plain_or_free(layout.meta_db())? {
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
+    if !netsky_disk::fs::is_plain_or_free(path)? {
         let why = "no plain file; `netsky ledger rebuild` makes it anew";
-        return Err(netsky_disk::Error::because("open", layout.meta_db(), why.to_owned()).into());
+        return Err(netsky_disk::Error::because("open", path, why.to_owned()).into());
     }
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let db = match Connection::open_with_flags(layout.meta_db(), flags) {
+    let db = match Connection::open_with_flags(path, flags) {
         Ok(db) => db,
         Err(error) => {
-            denied(layout)?;
+            denied(path)?;
             return Err(sql("open")(error));
         }
     };
@@ -84,8 +85,9 @@ fn connect(layout: &Layout, flags: OpenFlags) -> Result<Connection> {
 }
 
 /// Fails where this user may not read the database at all: SQLite says of that only that it cannot be opened.
-fn denied(layout: &Layout) -> Result<()> {
-    match Dir::open(layout.home())?.read(name(layout), 0) {
+fn denied(path: &Path) -> Result<()> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    match Dir::open(folder)?.read(name, 0) {
         Err(ReadError::Io(error)) if error.is_denied() => Err(error.into()),
         _ => Ok(()),
     }

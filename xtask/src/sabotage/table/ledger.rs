@@ -4,6 +4,36 @@ use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
+        name: "a rebuild leaves what answers until it is whole",
+        faults: "FM-rebuild",
+        file: "crates/ledger/src/ingest/mod.rs",
+        find: "    let filled = meta::fresh(layout)",
+        replace: "    meta::remove(layout)?;\n    let filled = meta::fresh(layout)",
+        package: "netsky",
+        target: IT,
+        test: "record::fm_rebuild_kill_every_syscall",
+    },
+    Safeguard {
+        name: "a database without tables is none yet",
+        faults: "FM-rebuild",
+        file: "crates/ledger/src/meta/open.rs",
+        find: "checked => Ok((checked? > 0).then_some(db)),",
+        replace: "checked => checked.map(|_| Some(db)),",
+        package: "netsky",
+        target: IT,
+        test: "record::fm_ingest_enospc_a_database_without_tables_is_none_yet",
+    },
+    Safeguard {
+        name: "what a killed rebuild left goes",
+        faults: "FM-rebuild",
+        file: "crates/ledger/src/ingest/mod.rs",
+        find: "        meta::remove_fresh(layout)?;\n    }\n",
+        replace: "    }\n",
+        package: "netsky",
+        target: IT,
+        test: "record::fm_rebuild_kill_every_syscall",
+    },
+    Safeguard {
         name: "a fact is synced before it is said",
         faults: "FM-fact append T1",
         file: "crates/ledger/src/facts/tail.rs",

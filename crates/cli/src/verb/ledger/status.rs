@@ -42,6 +42,5 @@ fn print(status: &Status) -> Result<(), Error> {
     let when = database.ingested_at.as_deref().unwrap_or("never");
     output::say(&format!("last ingest: {when}"))?;
     let rows = database.tables.iter().map(|(name, rows)| vec![name.clone(), rows.to_string()]).collect();
-    let none = "no tables yet: the first ingest was ended early; the next `netsky query` or tick makes them";
-    output::table(&["table", "rows"], rows, none)
+    output::table(&["table", "rows"], rows, "no tables")
 }
