@@ -234,6 +234,7 @@ impl From<netsky_ledger::Error> for Error {
                 Self::new(Kind::Damaged, what).hint(way)
             }
             Ledger::Inside(_) => Self::new(Kind::Usage, what).hint("name a folder outside the home"),
+            Ledger::Occupied(_) => Self::new(Kind::Usage, what).hint("name one that is not there yet"),
             Ledger::Newer { .. } | Ledger::Unsuited(_) => {
                 Self::new(Kind::Refused, what).hint("use the newer program; nothing was touched")
             }

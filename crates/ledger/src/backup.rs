@@ -40,7 +40,7 @@ pub struct Backup {
 /// stays, without its `backup.json`.
 pub fn backup(layout: &Layout, to: &Path) -> Result<Backup> {
     if netsky_disk::state::exists(to)? {
-        return Err(DiskError::because("make a backup in", to, "it is there already").into());
+        return Err(Error::Occupied(to.to_owned()));
     }
     if is_inside(to, layout.home())? {
         return Err(Error::Inside(to.to_owned()));

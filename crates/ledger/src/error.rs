@@ -66,6 +66,9 @@ pub enum Error {
     /// A copy of the home's record that would be a part of the home itself.
     #[error("{} is in the home that it would be a copy of", .0.display())]
     Inside(PathBuf),
+    /// A backup goes into a folder of its own.
+    #[error("make a backup in {}: it is there already", .0.display())]
+    Occupied(PathBuf),
     /// A question that takes too long.
     #[error("the question takes longer than {0:?}")]
     TooSlow(Duration),

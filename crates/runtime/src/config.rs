@@ -130,9 +130,17 @@ impl Config {
 
     /// The settings for whoever must go on: those that read, else the last copy that did, else the empty ones.
     pub fn last_good(layout: &Layout) -> Config {
+        Config::last_good_or_tell(layout, drop)
+    }
+
+    /// The same; `tell` hears of it where there is a file and neither it nor a copy reads.
+    pub fn last_good_or_tell(layout: &Layout, tell: impl FnOnce(Trouble)) -> Config {
         match state::exists(layout.config()) {
             Ok(false) => Config::default(),
-            _ => read(layout.config()).or_else(|| read(layout.good_config())).unwrap_or_default(),
+            _ => read(layout.config()).or_else(|| read(layout.good_config())).unwrap_or_else(|| {
+                Config::trouble(layout).map(tell);
+                Config::default()
+            }),
         }
     }
 

@@ -62,6 +62,9 @@ impl Run for Args {
             Err(error) if error.is_denied() => lacking(error.to_string()).map(|lacks| lacks.hint(WRITABLE)),
             Err(error) => lacking(error.to_string()),
         };
+        if self.question.trim_matches(|c: char| c.is_whitespace() || c == ';').is_empty() {
+            return Err(Error::new(Kind::Usage, "the question is empty").hint("see `netsky query --help`"));
+        }
         let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };
         let answer = match netsky_ledger::query(layout, &self.question, limits) {
             Ok(Some(answer)) => answer,

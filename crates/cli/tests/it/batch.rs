@@ -254,6 +254,16 @@ fn the_owner_sets_the_limits() {
 }
 
 #[test]
+fn limits_that_do_not_read_are_told_by_whoever_sends_past_them() {
+    let home = Home::init();
+    fs::write(home.path().join("config.toml"), "[bus]\ninbox_envelopes = \"x\"\n").expect("ours");
+    let sent = netsky(&home, &["channel", "send", "agent0", "x", "--from", "agent7"]);
+    assert!(sent.code == 0 && sent.err.lines().count() == 1, "{}", sent.err);
+    assert!(sent.err.starts_with("netsky: config.toml: ") && sent.err.contains("line 2"), "{}", sent.err);
+    assert!(sent.err.ends_with("; the defaults are used\n"), "{}", sent.err);
+}
+
+#[test]
 fn a_line_that_is_no_message_is_told_in_the_words_of_who_wrote_it() {
     let home = Home::init();
     let lines = [

@@ -145,6 +145,8 @@ fn a_backup_into_its_own_home_is_refused_by_whatever_way_it_leads_there() {
     }
     let (code, said) = answer(&home, &["ledger", "backup", outside.join("new/copy").to_str().expect("text")]);
     assert_eq!(code, Some(0), "{said}");
+    let (code, said) = answer(&home, &["ledger", "backup", outside.join("new/copy").to_str().expect("text")]);
+    assert!(code == Some(2) && said.contains("name one that is not there yet"), "{code:?}: {said}");
 }
 
 /// Elsewhere the stepper cannot yet make a call fail.

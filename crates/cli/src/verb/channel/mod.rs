@@ -4,9 +4,10 @@ use netsky_bus::{Aside, Bus};
 use netsky_disk::layout::Layout;
 use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, Sender};
-use netsky_runtime::Config;
+use netsky_runtime::{Config, Trouble};
 
 use crate::error::{Error, Kind};
+use crate::output;
 use crate::run::verbs;
 
 mod ack;
@@ -40,7 +41,8 @@ verbs! {
 
 /// The bus with this home's limits, for verbs that place messages.
 fn bus<'w>(layout: &Layout, telemetry: &'w Telemetry) -> Bus<'w> {
-    Bus::open(layout, telemetry).with_limits(Config::last_good(layout).bus)
+    let tell = |trouble: Trouble| output::complain("netsky", &trouble.to_string());
+    Bus::open(layout, telemetry).with_limits(Config::last_good_or_tell(layout, tell).bus)
 }
 
 /// An agent as people type it: its name, or `7` for `agent7`.
