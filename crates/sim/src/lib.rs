@@ -1,6 +1,6 @@
 //! Fault steppers: run a real program and break it at one exact system call.
 //!
-//! A [`Stepper`] runs a single-threaded program under ptrace, sees each of its file-system calls twice (entry and
+//! A [`Stepper`] runs a single-threaded program, or one that serves, under ptrace, sees each of its file-system calls twice (entry and
 //! exit), and at the point the caller names kills it, pauses it or makes the call fail. Every run has a hard time
 //! bound, and no traced process outlives its tracer.
 //!
@@ -27,7 +27,7 @@ mod tracee;
 
 pub use call::Call;
 pub use nix::errno::Errno;
-pub use stepper::{Ended, Moment, Outcome, Paused, Point, Run, Stepper, Trace};
+pub use stepper::{Ended, Fault, Moment, Outcome, Paused, Point, Run, Served, Stepper, Trace, Watched};
 
 use std::io;
 use std::time::Duration;

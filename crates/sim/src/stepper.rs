@@ -4,13 +4,23 @@
 //! exit it has and the program never learned of it. The same program on the same files passes the same points, so
 //! `points()` on one copy and `kill_at(k)` on others visits every one. Only the program's own thread is seen; a
 //! second thread is an error, child processes run on unseen.
+//!
+//! A program that serves others has no end of its own and may have threads: [`Stepper::serve`] watches it from beside
+//! while the caller asks it for something. Its points come in an order that the scheduler has a say in.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::sys::wait::WaitStatus;
+use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use crate::call::{Call, known};
 use crate::tracee::{Program, Stop, Tracee, starts_thread};
@@ -91,12 +101,20 @@ pub struct Outcome {
     pub run: Run,
 }
 
+/// What is done to a program at a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// SIGKILL, before or after the call.
+    Kill,
+    /// The call is not made and answers this.
+    Fail(Errno),
+}
+
 /// What to do at a point.
 enum Order {
     Go,
-    Kill,
     Pause,
-    Fail(Errno),
+    Break(Fault),
 }
 
 /// How driving a program ended.
@@ -111,6 +129,10 @@ pub struct Stepper {
     program: Program,
     calls: Vec<Call>,
     touching: Option<PathBuf>,
+    within: Option<PathBuf>,
+    threads: bool,
+    /// Whether points count now.
+    counting: Arc<AtomicBool>,
     limit: Duration,
 }
 
@@ -118,7 +140,15 @@ impl Stepper {
     /// A run of `program` with an empty environment, in `/`, that counts [`Call::CHANGES`].
     pub fn new(program: impl Into<PathBuf>) -> Self {
         let program = Program { path: program.into(), args: Vec::new(), env: Vec::new(), cwd: "/".into() };
-        Stepper { program, calls: Call::CHANGES.to_vec(), touching: None, limit: LIMIT }
+        Stepper {
+            program,
+            calls: Call::CHANGES.to_vec(),
+            touching: None,
+            within: None,
+            threads: false,
+            counting: Arc::new(AtomicBool::new(true)),
+            limit: LIMIT,
+        }
     }
 
     /// Adds arguments.
@@ -156,6 +186,20 @@ impl Stepper {
         self
     }
 
+    /// Counts only calls that name something at or below `path`.
+    #[must_use]
+    pub fn within(mut self, path: impl Into<PathBuf>) -> Self {
+        self.within = Some(path.into());
+        self
+    }
+
+    /// Counts nothing before [`Served::count`].
+    #[must_use]
+    pub fn silent(mut self) -> Self {
+        self.counting = Arc::new(AtomicBool::new(false));
+        self
+    }
+
     /// Sets the bound after which a run is killed and an error.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
@@ -165,7 +209,7 @@ impl Stepper {
 
     /// Runs to the end without looking, only bounded.
     pub fn run(&self) -> Result<Run> {
-        let mut tracee = Tracee::start(&self.program, self.limit, false)?;
+        let mut tracee = Tracee::start(&self.program, self.limit, false, false)?;
         let driven = self.drive(&mut tracee, |_| Order::Go)?;
         Ok(run(&tracee, driven))
     }
@@ -173,7 +217,7 @@ impl Stepper {
     /// Runs to the end and lists every point.
     pub fn points(&self) -> Result<Trace> {
         let mut points = Vec::new();
-        let mut tracee = Tracee::start(&self.program, self.limit, true)?;
+        let mut tracee = self.start()?;
         let driven = self.drive(&mut tracee, |point| {
             points.push(point.clone());
             Order::Go
@@ -188,26 +232,67 @@ impl Stepper {
 
     /// Runs to the first point that `here` accepts and kills the program there.
     pub fn kill_when(&self, here: impl FnMut(&Point) -> bool) -> Result<Outcome> {
-        let mut tracee = Tracee::start(&self.program, self.limit, true)?;
-        let (hit, driven) = self.break_at(&mut tracee, here, Order::Kill)?;
-        Ok(Outcome { hit, run: run(&tracee, driven) })
+        self.break_when(here, Fault::Kill)
     }
 
     /// Runs to the end, but at the first point that `here` accepts the call is not made and answers `errno`.
     ///
     /// `here` is asked at entries only. A run that never comes there has no `hit`.
     pub fn fail_when(&self, mut here: impl FnMut(&Point) -> bool, errno: Errno) -> Result<Outcome> {
-        let mut tracee = Tracee::start(&self.program, self.limit, true)?;
-        let here = |point: &Point| point.moment == Moment::Entry && here(point);
-        let (hit, driven) = self.break_at(&mut tracee, here, Order::Fail(errno))?;
+        self.break_when(|point| point.moment == Moment::Entry && here(point), Fault::Fail(errno))
+    }
+
+    fn break_when(&self, here: impl FnMut(&Point) -> bool, fault: Fault) -> Result<Outcome> {
+        let mut tracee = self.start()?;
+        let (hit, driven) = self.break_at(&mut tracee, here, Order::Break(fault))?;
         Ok(Outcome { hit, run: run(&tracee, driven) })
+    }
+
+    /// Starts a program that serves, threads and all, and breaks it at the first point that `here` accepts (entries only
+    /// for [`Fault::Fail`]). Points count from its start on, unless [`Stepper::silent`].
+    pub fn serve(
+        &self,
+        mut here: impl FnMut(&Point) -> bool + Send + 'static,
+        fault: Fault,
+    ) -> Result<Served> {
+        let counting = Arc::new(AtomicBool::new(self.counting.load(Ordering::SeqCst)));
+        let stepper = Stepper { threads: true, counting: Arc::clone(&counting), ..self.clone() };
+        let (started, starts) = mpsc::channel();
+        let mut points = Vec::new();
+        let may_break = move |point: &Point| fault == Fault::Kill || point.moment == Moment::Entry;
+        // A thread that starts nothing else: it waits for whatever child of its own comes next.
+        let watching = std::thread::spawn(move || {
+            let tracee = stepper.start().and_then(|tracee| Ok((handle(&tracee)?, tracee)));
+            let mut tracee = match tracee {
+                Ok((held, tracee)) => {
+                    let _ = started.send(Ok(held));
+                    tracee
+                }
+                Err(error) => {
+                    let _ = started.send(Err(error));
+                    return Err(Error::Tracer { op: "start", source: std::io::ErrorKind::NotFound.into() });
+                }
+            };
+            let here = |point: &Point| {
+                points.push(point.clone());
+                may_break(point) && here(point)
+            };
+            let (hit, driven) = stepper.break_at(&mut tracee, here, Order::Break(fault))?;
+            Ok(Watched { points, outcome: Outcome { hit, run: run(&tracee, driven) } })
+        });
+        let held = starts.recv().expect("the thread says what came of the start")?;
+        Ok(Served { held, counting, watching: Some(watching) })
+    }
+
+    fn start(&self) -> Result<Tracee> {
+        Tracee::start(&self.program, self.limit, true, self.threads)
     }
 
     /// Runs until the first exit that `here` accepts and leaves the program there under SIGSTOP, untraced.
     ///
     /// `None` when the run ended before. The time bound goes on counting.
     pub fn pause_when(&self, mut here: impl FnMut(&Point) -> bool) -> Result<Option<Paused>> {
-        let mut tracee = Tracee::start(&self.program, self.limit, true)?;
+        let mut tracee = self.start()?;
         let here = |point: &Point| point.moment == Moment::Exit && here(point);
         match self.break_at(&mut tracee, here, Order::Pause)? {
             (Some(point), Driven::Paused) => Ok(Some(Paused { tracee, limit: self.limit, point })),
@@ -222,42 +307,48 @@ impl Stepper {
         order: Order,
     ) -> Result<(Option<Point>, Driven)> {
         let (mut hit, mut order) = (None, Some(order));
-        let driven = self.drive(tracee, |point| match order.take_if(|_| here(point)) {
-            Some(order) => {
-                hit = Some(point.clone());
-                order
+        let driven = self.drive(tracee, |point| {
+            // Asked at every point, also behind the hit: who only looks sees them all.
+            let is_here = here(point);
+            match order.take_if(|_| is_here) {
+                Some(order) => {
+                    hit = Some(point.clone());
+                    order
+                }
+                None => Order::Go,
             }
-            None => Order::Go,
         })?;
         Ok((hit, driven))
     }
 
     fn drive(&self, tracee: &mut Tracee, mut order: impl FnMut(&Point) -> Order) -> Result<Driven> {
         let (mut index, mut touched) = (0, self.touching.is_none());
-        let mut open: Option<Point> = None;
-        let mut answer = None;
+        let (mut open, mut answers) = (HashMap::new(), HashMap::new());
         let mut last = String::from("no counted call");
         loop {
             let point = match tracee.next()? {
                 Stop::Gone(status) => return finished(tracee, status, self.limit, &last),
                 Stop::Entry(number) => {
-                    if starts_thread(&number) {
+                    if !self.threads && starts_thread(&number) {
                         return Err(Error::Threads { program: tracee.name() });
                     }
                     let Some(known) = known(number.nr) else { continue };
                     let files = tracee.names(known, &number);
-                    touched = touched || self.touches(&files);
-                    if !touched || !self.calls.contains(&known.call) {
+                    touched = touched || below(self.touching.as_deref(), &files);
+                    let counts = touched && below(self.within.as_deref(), &files);
+                    if !counts || !self.calls.contains(&known.call) || !self.counting.load(Ordering::SeqCst) {
                         continue;
                     }
                     let (call, name) = (known.call, known.name);
-                    open.insert(Point { index, call, name, files, moment: Moment::Entry }).clone()
+                    let point = Point { index, call, name, files, moment: Moment::Entry };
+                    open.insert(tracee.thread(), point.clone());
+                    point
                 }
                 Stop::Exit => {
-                    if let Some(errno) = answer.take() {
+                    if let Some(errno) = answers.remove(&tracee.thread()) {
                         tracee.answer(errno)?;
                     }
-                    let Some(point) = open.take() else { continue };
+                    let Some(point) = open.remove(&tracee.thread()) else { continue };
                     Point { index, moment: Moment::Exit, ..point }
                 }
             };
@@ -265,7 +356,7 @@ impl Stepper {
             last = point.to_string();
             match order(&point) {
                 Order::Go => {}
-                Order::Kill => {
+                Order::Break(Fault::Kill) => {
                     tracee.kill()?;
                     return Ok(Driven::Gone(Ended::Killed));
                 }
@@ -273,18 +364,73 @@ impl Stepper {
                     tracee.stop_and_detach()?;
                     return Ok(Driven::Paused);
                 }
-                Order::Fail(errno) => {
+                Order::Break(Fault::Fail(errno)) => {
                     tracee.skip_call()?;
-                    answer = Some(errno);
+                    answers.insert(tracee.thread(), errno);
                 }
             }
         }
     }
+}
 
-    fn touches(&self, files: &[PathBuf]) -> bool {
-        let below = |root: &Path| files.iter().any(|file| file.starts_with(root));
-        self.touching.as_deref().is_none_or(below)
+/// Whether one of `files` is at or below `root`, if there is one.
+fn below(root: Option<&Path>, files: &[PathBuf]) -> bool {
+    root.is_none_or(|root| files.iter().any(|file| file.starts_with(root)))
+}
+
+/// A program that serves and is watched; dropping it kills it.
+pub struct Served {
+    held: OwnedFd,
+    counting: Arc<AtomicBool>,
+    watching: Option<JoinHandle<Result<Watched>>>,
+}
+
+/// A run that was watched from beside.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// What counted.
+    pub points: Vec<Point>,
+    /// Where it was broken, and what it left behind.
+    pub outcome: Outcome,
+}
+
+impl Served {
+    /// From now on points count, or not.
+    pub fn count(&self, on: bool) {
+        self.counting.store(on, Ordering::SeqCst);
     }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.watching.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Kills it if it still lives; the points that counted, and what became of it.
+    pub fn end(mut self) -> Result<Watched> {
+        self.kill();
+        let watching = self.watching.take().expect("it is ended once");
+        watching.join().expect("the tracer does not panic")
+    }
+
+    fn kill(&self) {
+        // Gone already is as good.
+        let _ = pidfd_send_signal(&self.held, rustix::process::Signal::KILL);
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some(watching) = self.watching.take() {
+            let _ = watching.join();
+        }
+    }
+}
+
+fn handle(tracee: &Tracee) -> Result<OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(tracee.pid().cast_signed()).expect("a child's pid is positive");
+    pidfd_open(pid, PidfdFlags::empty())
+        .map_err(|errno| Error::Tracer { op: "open a pidfd", source: errno.into() })
 }
 
 /// A program under SIGSTOP right after one of its calls; dropping it kills it.

@@ -1,7 +1,7 @@
-//! One traced child: its start, its stops, its registers and its certain end.
+//! One traced child: its start, its stops, its registers and its certain end; with its threads, where they are wanted.
 //!
 //! The child stops itself before it becomes the program, is seized there, and from then on is either stopped under
-//! this thread's eyes or running between two stops. A guard thread kills it at the time bound; dropping it kills it.
+//! this thread's eyes or running between two stops; so is each of its threads. A guard thread kills it at the time bound; dropping it kills it.
 //! All calls must come from the thread that started it (ptrace belongs to a thread).
 
 use std::ffi::{OsStr, OsString};
@@ -51,6 +51,10 @@ pub(crate) struct Number {
 
 pub(crate) struct Tracee {
     pid: Pid,
+    /// The thread that stands at its last stop; the others run, or wait to be looked at.
+    standing: Option<Pid>,
+    /// Follows the threads that it starts. Then the tracing thread may have no other child.
+    threads: bool,
     program: Program,
     memory: Option<File>,
     stdout: File,
@@ -64,8 +68,8 @@ pub(crate) struct Tracee {
 impl Tracee {
     /// Starts `program` and stops it right after its exec; kills it `limit` from now.
     ///
-    /// Without `stepping` the program then runs through its calls unseen.
-    pub(crate) fn start(program: &Program, limit: Duration, stepping: bool) -> Result<Tracee> {
+    /// Without `stepping` the program then runs through its calls unseen; with `threads` theirs are seen too.
+    pub(crate) fn start(program: &Program, limit: Duration, stepping: bool, threads: bool) -> Result<Tracee> {
         let (stdout, stderr) = (memory_file()?, memory_file()?);
         // The text is constant: the program and its arguments reach the shell as arguments, never as words to parse.
         let child = Command::new("/bin/sh")
@@ -83,6 +87,8 @@ impl Tracee {
         let pid = Pid::from_raw(child.id().cast_signed());
         let mut tracee = Tracee {
             pid,
+            standing: Some(pid),
+            threads,
             program: program.clone(),
             memory: None,
             stdout,
@@ -104,8 +110,10 @@ impl Tracee {
             self.gone = Some(status);
             return Err(self.not_started());
         }
-        let options =
+        let mut options =
             Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACEEXEC;
+        // A child process is told as a fork and stays unseen.
+        options.set(Options::PTRACE_O_TRACECLONE, self.threads);
         ptrace::seize(self.pid, options).map_err(tracer("seize"))?;
         kill(self.pid, Signal::SIGCONT).map_err(tracer("continue the shell"))?;
         loop {
@@ -126,22 +134,24 @@ impl Tracee {
         let mut signal = None;
         loop {
             self.resume(signal.take())?;
-            match self.wait()? {
-                WaitStatus::PtraceSyscall(_) => return self.at_call(),
-                status @ (WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => {
-                    return Ok(Stop::Gone(status));
-                }
+            let status = self.wait()?;
+            if let Some(gone) = self.gone {
+                return Ok(Stop::Gone(gone));
+            }
+            match status {
+                WaitStatus::PtraceSyscall(thread) => match at_call(thread) {
+                    // Killed while it stood: its end is what comes next.
+                    Err(Error::Tracer { source, .. }) if is_gone(&source) => {}
+                    stop => return stop,
+                },
                 status => signal = passed_on(status),
             }
         }
     }
 
-    fn at_call(&self) -> Result<Stop> {
-        let info = ptrace::syscall_info(self.pid).map_err(tracer("ask about a call"))?;
-        if info.op != nix::libc::PTRACE_SYSCALL_INFO_ENTRY {
-            return Ok(Stop::Exit);
-        }
-        Ok(Stop::Entry(registers::number(self.pid)?))
+    /// The thread that [`Tracee::next`] told of.
+    pub(crate) fn thread(&self) -> Pid {
+        self.standing.unwrap_or(self.pid)
     }
 
     /// Kills the program where it stands and reaps it.
@@ -184,12 +194,12 @@ impl Tracee {
 
     /// At an entry: makes the call do nothing.
     pub(crate) fn skip_call(&self) -> Result<()> {
-        registers::skip(self.pid)
+        registers::skip(self.thread())
     }
 
     /// At the exit of a skipped call: makes it answer `errno`.
     pub(crate) fn answer(&self, errno: crate::Errno) -> Result<()> {
-        registers::answer(self.pid, errno)
+        registers::answer(self.thread(), errno)
     }
 
     /// The files that `number` names, as people write them.
@@ -226,8 +236,9 @@ impl Tracee {
     }
 
     fn resume(&mut self, signal: Option<Signal>) -> Result<()> {
+        let Some(thread) = self.standing.take() else { return Ok(()) };
         let resumed =
-            if self.stepping { ptrace::syscall(self.pid, signal) } else { ptrace::cont(self.pid, signal) };
+            if self.stepping { ptrace::syscall(thread, signal) } else { ptrace::cont(thread, signal) };
         match resumed {
             // Killed from outside while it stood: the next wait says so.
             Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
@@ -236,8 +247,14 @@ impl Tracee {
     }
 
     fn wait(&mut self) -> Result<WaitStatus> {
-        let status = waitpid(self.pid, Some(WaitPidFlag::__WALL)).map_err(tracer("wait"))?;
-        if matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
+        let (whom, flags) = match self.threads {
+            true => (None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD),
+            false => (Some(self.pid), WaitPidFlag::__WALL),
+        };
+        let status = waitpid(whom, Some(flags)).map_err(tracer("wait"))?;
+        self.standing = status.pid();
+        let ended = matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..));
+        if ended && self.standing.take() == Some(self.pid) {
             self.gone = Some(status);
         }
         Ok(status)
@@ -293,6 +310,18 @@ impl Drop for Tracee {
         }
         self.timed_out();
     }
+}
+
+fn at_call(thread: Pid) -> Result<Stop> {
+    let info = ptrace::syscall_info(thread).map_err(tracer("ask about a call"))?;
+    if info.op != nix::libc::PTRACE_SYSCALL_INFO_ENTRY {
+        return Ok(Stop::Exit);
+    }
+    Ok(Stop::Entry(registers::number(thread)?))
+}
+
+fn is_gone(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(crate::Errno::ESRCH as i32)
 }
 
 /// The signal that a stop must hand on to the program for it to be as if nobody watched.

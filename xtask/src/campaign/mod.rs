@@ -81,6 +81,16 @@ const LEVELS: &[Level] = &[
         seeded: false,
     },
     Level {
+        name: "kernel-steps",
+        unit: "kills and refused calls of anchors and workers, each at a step of what was asked of them",
+        wanted: 5_000,
+        batch: 150,
+        target: KERNEL,
+        test: "steps::campaign_a_share_of_the_kernel_steps",
+        remembers: false,
+        seeded: false,
+    },
+    Level {
         name: "power-cuts",
         unit: "power cuts, on ext4 and XFS in turn",
         wanted: 2_000,

@@ -44,10 +44,11 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
     let now = netsky_disk::clock::stamp();
     meta.phase = meta.phase.next(PhaseEvent::Reaped(now.clone())).map_err(internal)?;
     meta.written_at = now;
-    anchor.write_meta(&meta).map_err(internal)?;
+    // Before it counts as put aside: then nobody looks for them any more.
     for left in [anchor.layout.heartbeat(name), anchor.layout.worker_sock(name)] {
         netsky_disk::state::remove(left).map_err(internal)?;
     }
+    anchor.write_meta(&meta).map_err(internal)?;
     anchor.entry(name, |entry| {
         entry.meta = meta;
         entry.asking = false;

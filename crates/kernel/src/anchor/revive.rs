@@ -122,7 +122,7 @@ async fn again(anchor: &Rc<Anchor>, about: &About) {
     if anchor.is_stopping() || !wanted(anchor, about) {
         return;
     }
-    if let Err(refusal) = spawn::revived(anchor, spec, about.generation).await {
+    if let Err(refusal) = spawn::revived(anchor, spec, about.generation, None).await {
         say!("failed to revive {}: {refusal}", about.session);
         let newest = anchor.entry(&about.session, |entry| super::state::about(&entry.meta));
         if let Some(newest) = newest {

@@ -132,7 +132,10 @@ async fn ended_without_worker(
         write_end(anchor, about, meta, how.clone(), held);
     }
     let _ = fault::point("anchor.settle.written");
-    anchor.observe(kind, Some(about.clone()), event_data::Ended::swept(Some(how), swept, unseen));
+    // It is where an anchor told of it and could not write it down.
+    if !row_is_there(anchor, about) {
+        anchor.observe(kind, Some(about.clone()), event_data::Ended::swept(Some(how), swept, unseen));
+    }
 }
 
 /// Whether the end of that generation is in the journal.

@@ -48,18 +48,25 @@ pub(super) async fn spawn(anchor: &Rc<Anchor>, params: Params) -> Result<Session
     start(anchor, meta).await
 }
 
-/// Starts the generation after `dead` of a session this anchor keeps.
+/// Starts the generation after `dead` of a session this anchor keeps, or that somebody asked for by `request_id`.
 pub(super) async fn revived(
     anchor: &Rc<Anchor>,
     spec: Spec,
     dead: Generation,
+    request_id: Option<String>,
 ) -> Result<SessionView, Refusal> {
     // A caller whose start never came to its program, and was never answered, finds this one when it repeats.
     let unanswered = anchor.recall(|recall| {
         let known = recall.session(&spec.name).filter(|known| !known.started);
         known.and_then(|known| known.request_id.clone())
     });
-    let guard = Guard { if_generation: Some(dead), request_id: unanswered };
+    let newest = anchor.entry(&spec.name, |entry| entry.meta.generation);
+    if newest != Some(dead) {
+        let message = format!("{} is not at generation {dead} any more", spec.name);
+        return Err(Refusal::new(RefusalKind::StaleGeneration, message));
+    }
+    // Not by what the journal has: an anchor that died right after its row of a start took a generation that nobody ran.
+    let guard = Guard { if_generation: None, request_id: request_id.or(unanswered) };
     let meta = reserve(anchor, spec, &guard, false)?;
     start(anchor, meta).await
 }
@@ -96,7 +103,7 @@ fn check(spec: &Spec) -> Result<(), Refusal> {
 }
 
 /// A call whose effect is there although its answer was never written: the anchor died in between.
-fn done_before(anchor: &Anchor, spec: &Spec, guard: &Guard) -> Option<SessionView> {
+pub(super) fn done_before(anchor: &Anchor, spec: &Spec, guard: &Guard) -> Option<SessionView> {
     let request_id = guard.request_id.as_ref()?;
     let known = anchor.recall(|recall| recall.session(&spec.name).cloned())?;
     let life = anchor.entry(&spec.name, |entry| entry.life)?;

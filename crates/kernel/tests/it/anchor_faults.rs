@@ -68,6 +68,25 @@ fn a_start_that_is_cut_anywhere_is_done_once_when_it_is_repeated() {
 }
 
 #[test]
+fn a_revival_that_is_cut_right_after_its_row_is_made_by_the_next_anchor() {
+    let mut world = World::new();
+    let mut serve = world.serve();
+    serve.env("NETSKY_FAULT", "anchor.spawn.journalled=kill@2");
+    let mut client = world.anchor_by(serve);
+    let first = spawn(&mut client, &kept(sleeper("agentinfinity")));
+    let anchor = client.hello().anchor.clone();
+    kill9(first.worker.as_ref().expect("it has one"));
+    until("the anchor dies of it", || (!is_alive(&anchor)).then_some(()));
+    world.kill_anchor();
+    let mut client = world.anchor();
+    let back = until("it is back", || {
+        client.show(&first.name).ok().filter(|session| session.state == SessionState::Active)
+    });
+    // Nobody ran the second, which the row had taken.
+    assert_eq!((back.generation, &back.lineage), (Generation(3), &first.lineage));
+}
+
+#[test]
 fn a_kill_that_is_cut_anywhere_is_done_when_it_is_repeated_and_nobody_revives() {
     for point in ["anchor.kill.wished", "anchor.answer.known", "anchor.answer.kept"] {
         let mut world = World::new();

@@ -35,6 +35,13 @@ impl World {
         World { root: folder.path().join(root), anchors: Vec::new(), _folder: folder }
     }
 
+    /// Of a root that somebody else made and removes.
+    pub(crate) fn around(root: &Path) -> World {
+        let mut world = World::new();
+        root.clone_into(&mut world.root);
+        world
+    }
+
     pub(crate) fn layout(&self) -> KernelLayout {
         KernelLayout::new(&self.root)
     }

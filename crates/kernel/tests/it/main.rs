@@ -19,6 +19,7 @@ mod kill_trees;
 mod rpc_schema;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;
+mod steps;
 mod worker_ends;
 mod worker_output;
 mod worker_reach;

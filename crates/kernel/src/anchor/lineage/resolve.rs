@@ -17,6 +17,10 @@ use crate::rpc::{Refusal, RefusalKind, SessionState, SessionView};
 pub(in crate::anchor) async fn resolve(anchor: &Rc<Anchor>, params: Params) -> Result<SessionView, Refusal> {
     let Params { id, action, guard } = params;
     let name = carrier(anchor, &id)?;
+    let meta = anchor.entry(&name, |entry| entry.meta.clone()).ok_or_else(|| not_found(&name))?;
+    if let Some(revived) = spawn::done_before(anchor, &meta.spec, &guard) {
+        return Ok(revived);
+    }
     let session = anchor.view(&name)?;
     if guard.if_generation.is_some_and(|said| said != session.generation) {
         let message = format!("{id} is at generation {}", session.generation);
@@ -26,7 +30,6 @@ pub(in crate::anchor) async fn resolve(anchor: &Rc<Anchor>, params: Params) -> R
         let message = format!("{id} does not wait to be told: {name} is {}", session.state);
         return Err(Refusal::new(RefusalKind::Refused, message));
     }
-    let meta = anchor.entry(&name, |entry| entry.meta.clone()).ok_or_else(|| not_found(&name))?;
     if action == Action::Reap {
         reap::put_aside(anchor, &about(&meta))?;
         return anchor.view(&name);
@@ -35,7 +38,7 @@ pub(in crate::anchor) async fn resolve(anchor: &Rc<Anchor>, params: Params) -> R
         Drain::set_aside(&anchor.layout, &id).map_err(internal)?;
     }
     asking(anchor, &name, false);
-    let started = spawn::revived(anchor, meta.spec, meta.generation).await;
+    let started = spawn::revived(anchor, meta.spec, meta.generation, guard.request_id).await;
     // What did not start waits again: nobody else brings it back.
     started.inspect_err(|_| asking(anchor, &name, true))
 }
