@@ -18,6 +18,9 @@ use crate::racers::is_output;
 const HELD: Duration = Duration::from_secs(60);
 const ROUNDS: u32 = 20;
 
+/// A question that may take a second has ended by then, on however busy a machine; it is killed then (124).
+const SOON: &str = "30s";
+
 const COUNT: &str = "SELECT source, COUNT(*) AS n FROM messages GROUP BY source";
 const FACTS: &str = "SELECT seq, kind, key, data FROM facts ORDER BY seq";
 const MAIL: &str =
@@ -129,8 +132,8 @@ fn fm_owner_page_a_repeat_is_as_durable_as_the_first() {
     let home = home_with_damage();
     home.drain().expect("drains");
     torn(&home, "00000000000000000042-torn-1.json");
-    // The page is there: it may be a dead drain's, who was killed before its sync.
-    assert_eq!(netsky(&home, &DRAIN, "ledger.facts.sync=error").status.code(), Some(7));
+    // The page is there: it may be a dead drain's, who was killed before its sync, or after one that failed.
+    assert_eq!(netsky(&home, &DRAIN, "ledger.facts.renew=error").status.code(), Some(7));
     let logs = std::fs::read_dir(home.path().join("logs")).expect("lists").flatten();
     let texts: String = logs.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect();
     assert!(texts.contains("\"unrecorded\""), "a page that may be lost is said to be there");
@@ -163,17 +166,32 @@ fn fm_fact_append_eio_a_file_that_cannot_be_synced_is_left_for_a_new_one() {
 #[test]
 fn fm_fact_append_kill_every_syscall_of_a_drain_that_pages() {
     let template = home_with_damage();
-    let points = break_everywhere("fact append", Fault::Kill, &template, &DRAIN, |home, _| {
-        home.drain()?;
-        home.netsky(["watchdog", "tick"])?;
-        let status = netsky(home, &["ledger", "status"], "");
-        ensure!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
-        let [facts, _] = equals_a_rebuild(home)?;
-        let pages = facts.as_array().context("rows")?.iter().filter(|fact| fact["kind"] == "page");
-        ensure!(pages.count() == 1, "a dead letter has one page: {facts}");
-        Ok(())
-    });
+    let points =
+        break_everywhere("fact append", Fault::Kill, &template, &DRAIN, |home, _| has_pages(home, 1));
     hit(&points, Call::Sync, "/record", 4);
+}
+
+#[test]
+fn fm_fact_append_kill_every_syscall_of_a_drain_that_pages_behind_another() {
+    let template = home_with_damage();
+    template.drain().expect("drains");
+    torn(&template, "00000000000000000043-torn-2.json");
+    let points =
+        break_everywhere("later fact append", Fault::Kill, &template, &DRAIN, |home, _| has_pages(home, 2));
+    hit(&points, Call::Rename, "facts-1.jsonl", 2);
+    hit(&points, Call::Sync, "/record", 4);
+}
+
+/// Every dead letter has one page once a drain and a tick came after a drain that was killed.
+fn has_pages(home: &Home, count: usize) -> Result<()> {
+    home.drain()?;
+    home.netsky(["watchdog", "tick"])?;
+    let status = netsky(home, &["ledger", "status"], "");
+    ensure!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+    let [facts, _] = equals_a_rebuild(home)?;
+    let pages = facts.as_array().context("rows")?.iter().filter(|fact| fact["kind"] == "page");
+    ensure!(pages.count() == count, "a dead letter has one page: {facts}");
+    Ok(())
 }
 
 #[test]
@@ -393,6 +411,33 @@ fn a15_a10_an_answer_drives_no_terminal_and_a_refusal_names_what_may_be_asked() 
     assert_eq!((cut.status.code(), cut.stdout.as_slice()), (Some(6), &b"X\n1\n2\n"[..]));
     let endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";
     assert_eq!(netsky(&home, &["query", endless, "--timeout", "1s"], "").status.code(), Some(5));
+}
+
+#[test]
+fn a15_a_question_that_is_at_work_in_one_function_is_ended_too() {
+    let home = Home::init();
+    home.netsky(["query", COUNT]).expect("there is a database");
+    // Each takes minutes, in calls between which SQLite does not look whether it is to end.
+    let find = "(printf('%.*c', 4000000, 'a'), printf('%.*c', 2000000, 'a') || 'b'";
+    let like = format!("printf('%.*c', 16000000, 'a') LIKE '%{}b'", "a".repeat(990));
+    let short =
+        |n| format!("instr(printf('%.*c', {}, 'a'), printf('%.*c', 250000, 'a') || 'b')", 500_000 + n);
+    let row = (0..200).map(short).collect::<Vec<String>>().join(", ");
+    for (what, question) in [
+        ("instr", format!("SELECT instr{find})")),
+        ("replace", format!("SELECT length(replace{find}, 'x'))")),
+        ("LIKE", format!("SELECT {}", [like.as_str(); 6].join(", "))),
+        ("a row of short ones", format!("SELECT {row}")),
+    ] {
+        let refused = Command::new("timeout")
+            .args([SOON, env!("CARGO_BIN_EXE_netsky"), "query", &question, "--timeout", "1s"])
+            .env("NETSKY_HOME", home.path())
+            .output()
+            .expect("starts");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(5), "{what}: {said}");
+        assert!(said.contains("takes longer than 1s") && said.lines().count() == 1, "{what}: {said}");
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! Promise: it was checked against its chain before anything of it is changed or follows it, by this append or by an
 //! earlier one of this process with nobody between; what a process has read once it does not read again for each fact.
-//! A torn end is kept in a file beside it before it is cut: it may be half of what somebody wanted to say.
+//! What another process wrote is written anew, and synced, before anything relies on it: whether it ever was nobody can
+//! tell. A torn end is kept in a file beside it before it is cut: it may be half of what somebody wanted to say.
 
 use std::collections::HashMap;
 
@@ -16,8 +17,8 @@ use super::row::{self, End, Fact, MAX_ROW};
 use super::{FILE_BYTES, OWN};
 use crate::error::{Error, Result};
 
-/// The record as this process left it. It holds for as long as the last file is still the last, and byte for byte what it
-/// was: to compare is much less than to parse and to hash.
+/// The record as this process left it, the last file written and synced by itself. It holds for as long as that is still
+/// the last, and byte for byte what it was: to compare is much less than to parse and to hash.
 #[derive(Debug)]
 pub(super) struct Known {
     numbers: Vec<u64>,
@@ -70,7 +71,9 @@ impl Tail {
         let mut content = read::content(&record, number).map_err(|error| error.on("read", &path))?;
         let torn = content.split_off(content.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1));
         let holds = |known: &Known| known.numbers == numbers && known.content == content;
-        let (rows, end, keys) = match known.filter(holds) {
+        let known = known.filter(holds);
+        let ours = known.is_some();
+        let (rows, end, keys) = match known {
             Some(Known { rows, end, keys, .. }) => (rows, end, keys),
             None => {
                 let read = read::file(&record, number, None, None)?;
@@ -82,6 +85,7 @@ impl Tail {
         };
         let kept = keep(&record, number, content.len(), &torn)?;
         let (lines, cut) = Lines::open(&record, &file_name(number))?;
+        let lines = if ours { lines } else { renewed(&record, number, &content)? };
         let torn = (cut > 0).then_some(Torn { bytes: cut, kept });
         let last = Some(LastFile { lines, number, content, rows, torn });
         Ok(Tail { record, numbers, last, end, again, keys })
@@ -126,14 +130,6 @@ impl Tail {
             }
         }
         Ok(keys)
-    }
-
-    /// Makes what is there as durable as what is appended now.
-    pub(super) fn settle(&self) -> Result<()> {
-        match &self.last {
-            Some(last) => sync(&last.lines),
-            None => Ok(()),
-        }
     }
 
     pub(super) fn append(&mut self, kind: &str, key: &str, data: Value) -> Result<u64> {
@@ -221,6 +217,15 @@ impl Tail {
         }
         Ok((bytes, end))
     }
+}
+
+/// A file written anew. Who wrote it may have been killed before its sync, or after one that failed: the system calls
+/// such pages clean, and a second sync would find nothing to write.
+fn renewed(record: &Dir, number: u64, content: &[u8]) -> Result<Lines> {
+    fault::point("ledger.facts.renew").map_err(|e| netsky_disk::Error::new("write anew", "facts", e))?;
+    let (tmp, name) = (Dir::make(record.path().join("tmp"))?, file_name(number));
+    write_durable(&tmp, record, &name, content, Place::Over)?;
+    Ok(Lines::open(record, &name)?.0)
 }
 
 /// Keeps a torn end of a file, which begins at that byte; says where.

@@ -114,12 +114,43 @@ fn fm_fact_append_racers_what_another_process_appended_is_seen_by_one_that_was_t
 }
 
 #[test]
+fn fm_fact_append_eio_what_another_process_may_have_failed_to_sync_is_written_anew() {
+    let home = home();
+    let file = || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(home.file(1)).expect("there"));
+    let once = |facts: &Facts, key: &str| {
+        facts.append_once("page", key, json!({})).map(|Appended { seq, repeated }| (seq, repeated))
+    };
+    let other = || Facts::new(&home.layout);
+    assert_eq!(once(&home.facts, "a").expect("room"), (1, false));
+    let first = file();
+    assert_eq!(once(&home.facts, "a").expect("room"), (1, true));
+    assert_eq!(once(&home.facts, "b").expect("room"), (2, false));
+    assert_eq!(file(), first, "its own, which it has synced");
+    // To another process the one before it may have been killed before its sync, or after one that failed.
+    assert_eq!(once(&other(), "b").expect("room"), (2, true));
+    let second = file();
+    assert_ne!(second, first, "a repeat");
+    assert_eq!(once(&other(), "c").expect("room"), (3, false));
+    assert_ne!(file(), second, "an append");
+    assert_eq!((home.told().len(), home.broken()), (3, vec![]));
+    // Nor does one know after an error what it left there.
+    assert_eq!(once(&home.facts, "d").expect("room"), (4, false));
+    let third = file();
+    home.facts.append("note", "e", json!({ "text": "x".repeat(70_000) })).expect_err("too long");
+    assert_eq!(once(&home.facts, "d").expect("room"), (4, true));
+    assert_ne!(file(), third, "after an error");
+    assert_eq!((home.told().len(), home.broken()), (4, vec![]));
+}
+
+#[test]
 fn t14_a_torn_tail_is_cut_and_noted_before_the_next_fact() {
     let home = home();
     home.append("a");
     change(&home.file(1), |text| text + r#"{"v":1,"seq":2,"ts":"20"#);
     assert_eq!(home.told(), [note(1, "a")], "whoever only reads repairs nothing");
     assert_eq!(home.append("b"), 3);
+    change(&home.file(1), |text| text + r#"{"v":1,"seq":4,"ts":"20"#);
+    assert_eq!(Facts::new(&home.layout).append("note", "c", json!({})).expect("room"), 5, "another's");
     let all = facts(&home.layout).expect("reads");
     assert_eq!((all[1].kind.as_str(), all[1].key.as_str()), ("record", "torn-tail"));
     assert_eq!(all[1].data["cut"], 23);
