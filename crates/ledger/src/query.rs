@@ -3,20 +3,18 @@
 //! Promise: a connection of its own, opened for reading, that refuses what is no question before it runs: an authorizer
 //! lets pass reads, a list of functions that only compute, and the pragmas that describe tables. One statement, in
 //! bounded time, memory and rows; what was left out is said.
-//! Leaves to others: bringing the record up to date first (`ingest`), printing, and ending the process soon after a
-//! question that was too slow: nothing else ends a function of SQLite that is at work.
+//! Leaves to others: bringing the record up to date first (`ingest`), and printing.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
+use netsky_disk::clock;
 use netsky_disk::layout::Layout;
-use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode};
 
 use crate::error::{ASK, Error, Result, sql};
 use crate::meta;
@@ -33,8 +31,8 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Most bytes that SQLite may use for a question: sorting is done in memory, nothing is written.
 const MAX_HEAP: i64 = 256 * 1024 * 1024;
 
-/// Stack of the thread that asks: what a program's first thread has, which the depths below were tried on.
-const STACK: usize = 8 * 1024 * 1024;
+/// Steps of SQLite's machine between two looks at the clock: well under a millisecond.
+const STEPS: i32 = 1_000;
 
 /// Sizes and depths that no honest question comes near.
 const LIMITS: [(Limit, i32); 9] = [
@@ -100,41 +98,26 @@ pub struct Answer {
 
 /// Asks the record. None where there is no database yet.
 ///
-/// The question is asked by a thread of its own. SQLite can be interrupted between two steps of its machine, and one call
-/// of `instr` is one step that may take half an hour; so at the end of the time the answer is no longer waited for, and a
-/// call that is at work goes on until the process ends or it is through.
-///
 /// # Errors
 /// It is no question, or not one that may be asked; it took too long; somebody else holds the database.
 pub fn query(layout: &Layout, question: &str, limits: Limits) -> Result<Option<Answer>> {
     let Some(mut db) = meta::readable(layout)? else { return Ok(None) };
-    let denied = guard(&mut db)?;
-    let (interrupt, question) = (db.get_interrupt_handle(), question.to_owned());
-    let (tell, told) = mpsc::sync_channel(1);
-    let asks = move || {
-        // Nobody waits for it after its time.
-        let _ = tell.send(ask(&db, &question, limits.rows));
-    };
-    let asker = thread::Builder::new().name("netsky-question".to_owned()).stack_size(STACK).spawn(asks);
-    let asker = asker.map_err(|e| netsky_disk::Error::new("start a thread for", "the question", e))?;
-    let told = told.recv_timeout(limits.time);
-    if matches!(told, Err(RecvTimeoutError::Timeout)) {
-        interrupt.interrupt();
-        return Err(Error::TooSlow(limits.time));
-    }
-    if let Err(panic) = asker.join() {
-        std::panic::resume_unwind(panic);
-    }
-    match told.expect("it told before it ended") {
-        Ok(answer) => Ok(Some(answer)),
+    let denied = guard(&mut db, limits.time)?;
+    match ask(&db, question, limits) {
+        Err(Error::Sql { source, .. })
+            if source.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) =>
+        {
+            Err(Error::TooSlow(limits.time))
+        }
         Err(error) => {
             let what = denied.lock().unwrap_or_else(PoisonError::into_inner).take();
             Err(what.map_or(error, Error::Denied))
         }
+        Ok(answer) => Ok(Some(answer)),
     }
 }
 
-fn ask(db: &Connection, question: &str, rows: usize) -> Result<Answer> {
+fn ask(db: &Connection, question: &str, limits: Limits) -> Result<Answer> {
     let failed = sql(ASK);
     let mut statement = db.prepare(question).map_err(failed)?;
     if statement.column_count() == 0 || !statement.readonly() {
@@ -142,7 +125,7 @@ fn ask(db: &Connection, question: &str, rows: usize) -> Result<Answer> {
     }
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut answer = Answer { columns, rows: Vec::new(), more: false };
-    let (mut bytes, most) = (0, rows.min(MAX_ROWS));
+    let (mut bytes, most) = (0, limits.rows.min(MAX_ROWS));
     let mut rows = statement.query([]).map_err(failed)?;
     'rows: while let Some(row) = rows.next().map_err(failed)? {
         if answer.rows.len() == most {
@@ -169,7 +152,7 @@ fn ask(db: &Connection, question: &str, rows: usize) -> Result<Answer> {
 type Denied = Arc<Mutex<Option<String>>>;
 
 /// Takes from a connection everything but answering.
-fn guard(db: &mut Connection) -> Result<Denied> {
+fn guard(db: &mut Connection, time: Duration) -> Result<Denied> {
     let failed = sql("guard");
     for (name, value) in [("query_only", 1), ("temp_store", 2), ("hard_heap_limit", MAX_HEAP)] {
         db.pragma_update(None, name, value).or_else(has_answered).map_err(failed)?;
@@ -179,6 +162,8 @@ fn guard(db: &mut Connection) -> Result<Denied> {
     for (limit, most) in LIMITS {
         db.set_limit(limit, most).map_err(failed)?;
     }
+    let until = clock::boot() + time;
+    db.progress_handler(STEPS, Some(move || clock::boot() > until)).map_err(failed)?;
     let denied = Denied::default();
     let told = Arc::clone(&denied);
     db.authorizer(Some(move |asked: AuthContext<'_>| match refusal(&asked.action) {
