@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use netsky_sim::campaign::Share;
 use netsky_sim::{Ended, Errno, Outcome, Point};
 
-use crate::bus_home::{Home, repeats_are_flagged};
+use crate::bus_home::{Deaths, Home, repeats_are_flagged};
 use crate::everywhere::{Fault, break_everywhere};
 use crate::kill_points::{enough, scattered};
 
@@ -45,7 +45,7 @@ impl Cell {
         seen.sort_unstable();
         wanted.sort_unstable();
         ensure!(seen == wanted, "surfaced {seen:?}");
-        repeats_are_flagged(&surfaced, 0)
+        repeats_are_flagged(&surfaced, Deaths::NONE)
     }
 
     fn killed(&self) {

@@ -1,7 +1,8 @@
 //! The safeguards, as data: what to take out, and which named test must notice.
-//! By where the safeguard stands: a file for each crate, more for `kernel` and `watchdog`.
+//! By where the safeguard stands: a file for each crate, more for `bus`, `kernel` and `watchdog`.
 
 mod bus;
+mod bus_many;
 mod cli;
 mod crash;
 mod disk;
@@ -50,7 +51,7 @@ impl Safeguard {
 
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
-    let lower = [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, ledger::ROWS];
+    let lower = [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, bus_many::ROWS, ledger::ROWS];
     let kernel =
         [kernel::ROWS, kernel_groups::ROWS, kernel_lineages::ROWS, kernel_sessions::ROWS, kernel_rpc::ROWS];
     lower.into_iter().chain(kernel).chain([watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS]).flatten()
