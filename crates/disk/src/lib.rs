@@ -11,6 +11,7 @@
 )]
 
 pub mod adopt;
+pub mod bound;
 pub mod cgroup;
 pub mod clock;
 pub mod env;

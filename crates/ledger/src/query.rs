@@ -26,7 +26,7 @@ pub const MAX_ROWS: usize = 100_000;
 pub const TIME: Duration = Duration::from_secs(5);
 
 /// Most bytes of all cells of an answer: it is held in memory until it is printed.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Most bytes that SQLite may use for a question: sorting is done in memory, nothing is written.
 const MAX_HEAP: i64 = 256 * 1024 * 1024;

@@ -92,13 +92,18 @@ pub struct Account {
     pub surfaced: usize,
     /// Surfacings after the first of their message.
     pub repeats: usize,
+    /// Attempts that came to nothing: those of each message before its last surfacing, seen or not.
+    pub spent: usize,
 }
 
 /// Holds all notes against the promises of a queue whose readers died at most `deaths` times.
 ///
+/// A reader takes one message at a time: its death costs that one an attempt, and none behind it. So over all messages
+/// together no more attempts are spent than readers died; a repeat is one of these.
+///
 /// # Errors
-/// The first broken promise, in words: lost, forged, surfaced before it was sent, surfaced again unflagged or more often
-/// than deaths explain, out of its sender's order.
+/// The first broken promise, in words: lost, forged, surfaced before it was sent, surfaced again unflagged, more attempts
+/// spent than deaths explain, out of its sender's order.
 pub fn check(mut events: Vec<Event>, deaths: usize) -> Result<Account, String> {
     events.sort_by_key(|event| event.at);
     let mut seen: BTreeMap<Message, Seen> = BTreeMap::new();
@@ -117,7 +122,7 @@ pub fn check(mut events: Vec<Event>, deaths: usize) -> Result<Account, String> {
                 if !one.invoked {
                     return Err(format!("{message:?} surfaced before anybody sent it"));
                 }
-                one.surfaced(message, attempt, deaths)?;
+                one.surfaced(message, attempt)?;
             }
             What::DrainBegan | What::DrainEnded => {}
         }
@@ -130,7 +135,12 @@ pub fn check(mut events: Vec<Event>, deaths: usize) -> Result<Account, String> {
             return Err(format!("{message:?} was refused and surfaced"));
         }
     }
-    account.repeats = account.surfaced - seen.values().filter(|one| one.times > 0).count();
+    account.repeats = seen.values().map(|one| one.times.saturating_sub(1)).sum();
+    account.spent = seen.values().map(|one| one.attempt.saturating_sub(1) as usize).sum();
+    if account.spent > deaths {
+        let Account { repeats, spent, .. } = account;
+        return Err(format!("{spent} attempts were spent, {repeats} of them seen, by {deaths} deaths"));
+    }
     in_order(&events)?;
     Ok(account)
 }
@@ -146,12 +156,9 @@ struct Seen {
 }
 
 impl Seen {
-    fn surfaced(&mut self, message: Message, attempt: u32, deaths: usize) -> Result<(), String> {
+    fn surfaced(&mut self, message: Message, attempt: u32) -> Result<(), String> {
         if attempt <= self.attempt {
             return Err(format!("{message:?} surfaced as attempt {attempt} after {}", self.attempt));
-        }
-        if self.times > deaths {
-            return Err(format!("{message:?} surfaced {} times after {deaths} deaths", self.times + 1));
         }
         self.times += 1;
         self.attempt = attempt;
@@ -231,7 +238,23 @@ mod tests {
             (2, What::Surfaced(B, 1)),
             (2, What::DrainEnded),
         ];
-        assert_eq!(with(&told, 0), Ok(Account { sent: 2, surfaced: 2, repeats: 0 }));
+        assert_eq!(with(&told, 0), Ok(Account { sent: 2, surfaced: 2, repeats: 0, spent: 0 }));
+    }
+
+    #[test]
+    fn i2_one_death_explains_one_attempt_of_all_messages_together() {
+        let told = |a: &[u32], b: &[u32], deaths| {
+            let of = |message, attempts: &[u32]| -> Vec<(u32, What)> {
+                attempts.iter().map(|attempt| (2, What::Surfaced(message, *attempt))).collect()
+            };
+            with(&[vec![(2, What::DrainBegan)], of(A, a), of(B, b)].concat(), deaths)
+        };
+        let both = told(&[1, 2], &[1, 2], 1).expect_err("each once, two in all");
+        assert!(both.contains("2 attempts were spent, 2 of them seen, by 1 deaths"), "{both}");
+        let unseen = told(&[2], &[2], 1).expect_err("both were held by the one that died");
+        assert!(unseen.contains("2 attempts were spent, 0 of them seen, by 1 deaths"), "{unseen}");
+        assert_eq!(told(&[1, 3], &[1], 2), Ok(Account { sent: 2, surfaced: 3, repeats: 1, spent: 2 }));
+        assert!(told(&[1, 2], &[1, 2], 2).is_ok(), "one each");
     }
 
     #[test]
@@ -242,7 +265,7 @@ mod tests {
         let twice = [(2, began), (2, What::Surfaced(A, 1)), (2, What::Surfaced(B, 1)), (2, ended)];
         let again = |attempt| [&twice[..], &[(3, began), (3, What::Surfaced(A, attempt))]].concat();
         assert!(of(&again(1), 1).contains("as attempt 1 after 1"));
-        assert!(of(&again(2), 0).contains("2 times after 0 deaths"));
+        assert!(of(&again(2), 0).contains("1 attempts were spent, 1 of them seen, by 0 deaths"));
         assert!(with(&again(2), 1).is_ok());
         let swapped = [(2, began), (2, What::Surfaced(B, 1)), (2, What::Surfaced(A, 1))];
         assert!(of(&swapped, 0).contains("sender 1: 1 surfaced after"));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use netsky_disk::bound::Bound;
 use netsky_ledger::{Answer, Cell, Limits, MAX_ROWS, TIME};
 use netsky_model::duration;
 use serde_json::{Map, Value, json};
@@ -16,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longest time that a question may ask for.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
+
+/// How much later than its time a question is ended that cannot be interrupted.
+const LATE: Duration = Duration::from_millis(200);
 
 /// Ask the record a question in SQL
 ///
@@ -66,7 +70,11 @@ impl Run for Args {
             return Err(Error::new(Kind::Usage, "the question is empty").hint("see `netsky query --help`"));
         }
         let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };
-        let answer = match netsky_ledger::query(layout, &self.question, limits) {
+        let asked = {
+            let _bound = bound(limits.time)?;
+            netsky_ledger::query(layout, &self.question, limits)
+        };
+        let answer = match asked {
             Ok(Some(answer)) => answer,
             Ok(None) => {
                 let what = format!("there is no database yet, and none could be made: {unmade}");
@@ -91,6 +99,15 @@ impl Run for Args {
             None => Ok(()),
         }
     }
+}
+
+/// Ends the program where a question goes on past its time: SQLite looks at the clock between two steps of its machine, and
+/// one call of `instr` is one step, which may take half an hour. Nothing is held then but what the system takes back.
+fn bound(time: Duration) -> Result<Bound, Error> {
+    let late = Error::from(netsky_ledger::Error::TooSlow(time));
+    let (code, line) = (late.kind as i32, format!("netsky: {late}\n"));
+    Bound::set(time.saturating_add(LATE), &line, code)
+        .map_err(|e| Error::new(Kind::Failed, format!("failed to set a timer: {e}")))
 }
 
 /// The answer is from what is there.

@@ -115,6 +115,22 @@ impl Home {
         Ok(Audit { found })
     }
 
+    /// I2: whatever waits, is held, was taken or is a dead letter has lost no more attempts in all than deaths explain,
+    /// also where nobody saw the text.
+    pub(crate) fn attempts_are_explained(&self, agent: &str, deaths: Deaths) -> Result<()> {
+        let Deaths { readers, held } = deaths;
+        let mut spent = BTreeMap::new();
+        for folder in FOLDERS {
+            for name in self.files(agent, folder)?.iter().filter_map(|file| Name::parse(file)) {
+                spent.insert(name.key.id.as_str().to_owned(), name.attempt as usize - 1);
+            }
+        }
+        spent.retain(|_, attempts| *attempts > 0);
+        let all: usize = spent.values().sum();
+        ensure!(all <= held, "I2: {all} attempts spent by {readers} crashes of readers of {held}: {spent:?}");
+        Ok(())
+    }
+
     /// The names in one folder of `agent`.
     pub(crate) fn files(&self, agent: &str, folder: &str) -> Result<Vec<String>> {
         names(&self.channel(agent, folder))
@@ -181,16 +197,40 @@ pub(crate) fn surfacings(stdout: &str) -> Vec<Surfacing> {
         .collect()
 }
 
-/// I2: every repeat is flagged with a higher attempt, and none has more surfacings than crashes explain.
-pub(crate) fn repeats_are_flagged(surfaced: &[Surfacing], crashes: usize) -> Result<()> {
+/// What readers that died can have cost: each no more than what it held.
+#[derive(Clone, Copy)]
+pub(crate) struct Deaths {
+    readers: usize,
+    held: usize,
+}
+
+impl Deaths {
+    pub(crate) const NONE: Deaths = Deaths::one_at_a_time(0);
+
+    /// Readers that take one message at a time, as every `drain` into text does: those behind it pay nothing.
+    pub(crate) const fn one_at_a_time(readers: usize) -> Deaths {
+        Deaths { readers, held: readers }
+    }
+
+    /// And one more, of a `drain` into JSON, which holds up to so many at once.
+    pub(crate) const fn and_one_of_a_batch(self, batch: usize) -> Deaths {
+        Deaths { readers: self.readers + 1, held: self.held + batch }
+    }
+}
+
+/// I2: every repeat is flagged with a higher attempt; none comes more often, and not more come in all, than deaths explain.
+pub(crate) fn repeats_are_flagged(surfaced: &[Surfacing], deaths: Deaths) -> Result<()> {
+    let Deaths { readers, held } = deaths;
     let mut last: BTreeMap<&str, (usize, u32)> = BTreeMap::new();
     for one in surfaced {
         ensure!(one.redelivered == (one.attempt >= 2), "flag and attempt disagree: {one:?}");
         let (count, attempt) = last.get(&*one.id).copied().unwrap_or_default();
         ensure!(one.attempt > attempt, "I2: {} surfaced again as attempt {}", one.id, one.attempt);
-        ensure!(count <= crashes, "I2: {} surfaced {} times after {crashes} crashes", one.id, count + 1);
+        ensure!(count <= readers, "I2: {} surfaced {} times after {readers} crashes", one.id, count + 1);
         last.insert(&one.id, (count + 1, one.attempt));
     }
+    let repeats = surfaced.len() - last.len();
+    ensure!(repeats <= held, "I2: {repeats} repeats in all after {readers} crashes of readers of {held}");
     Ok(())
 }
 

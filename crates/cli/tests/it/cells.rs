@@ -8,49 +8,60 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use netsky_sim::campaign::Share;
-use netsky_sim::{Ended, Errno, Outcome, Point};
+use netsky_sim::{Ended, Errno, Outcome, Point, Run};
 
-use crate::bus_home::{Home, repeats_are_flagged};
+use crate::bus_home::{Deaths, Home, repeats_are_flagged};
 use crate::everywhere::{Fault, break_everywhere};
+use crate::group_cell::GROUP;
 use crate::kill_points::{enough, scattered};
 
 /// A verb on a home in which there is something to do.
-struct Cell {
-    name: &'static str,
-    home: fn() -> Home,
-    args: &'static [&'static str],
-    /// Whether it was done; an error if the home is not whole, or not as the verb's output says.
-    done: fn(&Home, &str) -> Result<bool>,
+pub(crate) struct Cell {
+    pub(crate) name: &'static str,
+    pub(crate) home: fn() -> Home,
+    pub(crate) args: &'static [&'static str],
     /// Repeats that are killed for each kill of a first run, each somewhere else.
-    stacked: usize,
-    /// Attempts under which the messages of agent7 surface afterwards, by id.
-    surface: &'static [(&'static str, u32)],
+    pub(crate) stacked: usize,
+    pub(crate) judge: Judge,
+}
+
+/// What must be so after runs that were broken, and after a repeat that is not.
+pub(crate) enum Judge {
+    /// What was said is so, and with the repeat it was done once.
+    Once {
+        /// Whether it was done; an error if the home is not whole, or not as the verb's output says.
+        done: fn(&Home, &str) -> Result<bool>,
+        /// Attempts under which the messages of agent7 surface afterwards, by id.
+        surface: &'static [(&'static str, u32)],
+    },
+    /// Each run does it again: what all of them answered is what is there. It makes the repeat itself.
+    Answers(fn(&Home, &[&Outcome]) -> Result<()>),
 }
 
 impl Cell {
-    /// After a run that was broken: what it said is so, and a repeat makes everything whole.
-    fn judge(&self, home: &Home, outcome: &Outcome) -> Result<()> {
-        let done = (self.done)(home, &outcome.run.stdout)?;
-        ensure!(done || outcome.run.ended != Ended::Exited(0), "exit 0, is not done");
+    /// After runs that were broken, one after the other: what they said is so, and a repeat makes everything whole.
+    fn judge(&self, home: &Home, broken: &[&Outcome]) -> Result<()> {
+        let (done, surface) = match self.judge {
+            Judge::Once { done, surface } => (done, surface),
+            Judge::Answers(judge) => return judge(home, broken),
+        };
+        let Run { stdout, ended, .. } = &broken[broken.len() - 1].run;
+        ensure!(done(home, stdout)? || *ended != Ended::Exited(0), "exit 0, is not done");
         home.netsky(self.args.iter().copied())?;
-        self.is_done_once(home)
-    }
-
-    fn is_done_once(&self, home: &Home) -> Result<()> {
-        ensure!((self.done)(home, "")?, "the repeat did not do it");
+        ensure!(done(home, "")?, "the repeat did not do it");
         let surfaced = home.drain()?;
         // In any order: of a batch some lines may have been sent by the first run and some by its repeat.
         let mut seen: Vec<(&str, u32)> = surfaced.iter().map(|one| (&*one.id, one.attempt)).collect();
-        let mut wanted = self.surface.to_vec();
+        let mut wanted = surface.to_vec();
         seen.sort_unstable();
         wanted.sort_unstable();
         ensure!(seen == wanted, "surfaced {seen:?}");
-        repeats_are_flagged(&surfaced, 0)
+        repeats_are_flagged(&surfaced, Deaths::NONE)
     }
 
     fn killed(&self) {
         break_everywhere(self.name, Fault::Kill, &(self.home)(), self.args, |home, outcome| {
-            self.judge(home, outcome)
+            self.judge(home, &[outcome])
         });
     }
 
@@ -79,7 +90,7 @@ impl Cell {
             let at = (scattered(outcome, calls) + further) % calls;
             let second = home.stepper(self.args.iter().copied()).kill_at(at)?;
             hits.fetch_add(usize::from(second.hit.is_some()), Ordering::Relaxed);
-            self.judge(home, &second)
+            self.judge(home, &[outcome, &second])
         });
         (points, hits.into_inner())
     }
@@ -88,7 +99,7 @@ impl Cell {
         let name = format!("{}, {errno}", self.name);
         break_everywhere(&name, Fault::Fail(errno), &(self.home)(), self.args, |home, outcome| {
             crate::errno_points::clear_answer(outcome)?;
-            self.judge(home, outcome)
+            self.judge(home, &[outcome])
         });
     }
 }
@@ -134,7 +145,8 @@ macro_rules! cells {
 }
 
 cells! {
-    fm_send_batch: BATCH;
+    fm_send_batch: GROUP;
+    fm_send_batch_of_chosen_ids: CHOSEN;
     fm_forward: FORWARD;
     fm_release: RELEASE;
     fm_poison_retry: RETRY;
@@ -164,7 +176,7 @@ fn campaign_a_share_of_the_kill_points() {
 }
 
 /// agent7 has `one` delivered and `two` waiting; agent8 has a channel.
-fn two() -> Home {
+pub(crate) fn two() -> Home {
     let home = Home::init();
     send(&home, "agent8", "other");
     send(&home, "agent7", "one");
@@ -178,8 +190,9 @@ fn send(home: &Home, agent: &str, id: &str) {
     home.netsky(words).expect("sent");
 }
 
-const BATCH: Cell = Cell {
-    name: "send --batch",
+/// Each line is a send of its own, which is known again by its id; lines without ids are [`GROUP`].
+const CHOSEN: Cell = Cell {
+    name: "send --batch of chosen ids",
     home: || {
         let home = two();
         let line =
@@ -188,52 +201,58 @@ const BATCH: Cell = Cell {
         home
     },
     args: &["channel", "send", "--batch", "--file", "home/lines"],
-    done: |home, said| {
-        let audit = home.audit("agent7")?;
-        for line in said.lines().filter(|line| line.ends_with('}')) {
-            let answer: serde_json::Value = serde_json::from_str(line)?;
-            let id = answer["id"].as_str().unwrap_or_default();
-            let is_sent = answer["sent"] == true || answer["duplicate"] == true;
-            ensure!(!is_sent || audit.folder_of(id) == Some("inbox"), "said sent, is absent: {line}");
-        }
-        Ok((1..=4).all(|n| audit.folder_of(&format!("b{n}")) == Some("inbox")))
-    },
     stacked: 2,
-    surface: &[("two", 1), ("b1", 1), ("b2", 1), ("b3", 1), ("b4", 1)],
+    judge: Judge::Once {
+        done: |home, said| {
+            let audit = home.audit("agent7")?;
+            for line in said.lines().filter(|line| line.ends_with('}')) {
+                let answer: serde_json::Value = serde_json::from_str(line)?;
+                let id = answer["id"].as_str().unwrap_or_default();
+                let is_sent = answer["sent"] == true || answer["duplicate"] == true;
+                ensure!(!is_sent || audit.folder_of(id) == Some("inbox"), "said sent, is absent: {line}");
+            }
+            Ok((1..=4).all(|n| audit.folder_of(&format!("b{n}")) == Some("inbox")))
+        },
+        surface: &[("two", 1), ("b1", 1), ("b2", 1), ("b3", 1), ("b4", 1)],
+    },
 };
 
 const FORWARD: Cell = Cell {
     name: "forward",
     home: two,
     args: &["channel", "forward", "agent7", "one", "--to", "agent8"],
-    done: |home, said| {
-        let (here, there) = (home.audit("agent7")?, home.audit("agent8")?);
-        let copies = there.found.len() - 1;
-        ensure!(copies <= 1, "{copies} copies");
-        let done = here.folder_of("one") == Some("forwarded");
-        ensure!(!done || copies == 1, "forwarded, and no copy is there");
-        ensure!(done || here.folder_of("one") == Some("delivered"), "is in {:?}", here.folder_of("one"));
-        ensure!(done || said.is_empty(), "said {said}");
-        Ok(done)
-    },
     stacked: 2,
-    surface: &[("two", 1)],
+    judge: Judge::Once {
+        done: |home, said| {
+            let (here, there) = (home.audit("agent7")?, home.audit("agent8")?);
+            let copies = there.found.len() - 1;
+            ensure!(copies <= 1, "{copies} copies");
+            let done = here.folder_of("one") == Some("forwarded");
+            ensure!(!done || copies == 1, "forwarded, and no copy is there");
+            ensure!(done || here.folder_of("one") == Some("delivered"), "is in {:?}", here.folder_of("one"));
+            ensure!(done || said.is_empty(), "said {said}");
+            Ok(done)
+        },
+        surface: &[("two", 1)],
+    },
 };
 
 const RELEASE: Cell = Cell {
     name: "release",
     home: two,
     args: &["channel", "release", "agent7", "one"],
-    done: |home, said| {
-        let audit = home.audit("agent7")?;
-        let one = audit.found.get("one").context("lost")?;
-        let done = one.folder == "inbox";
-        ensure!(one.attempt == if done { 2 } else { 1 }, "attempt {}", one.attempt);
-        ensure!(done || (one.folder == "delivered" && said.is_empty()), "said {said}, is {}", one.folder);
-        Ok(done)
-    },
     stacked: 2,
-    surface: &[("one", 2), ("two", 1)],
+    judge: Judge::Once {
+        done: |home, said| {
+            let audit = home.audit("agent7")?;
+            let one = audit.found.get("one").context("lost")?;
+            let done = one.folder == "inbox";
+            ensure!(one.attempt == if done { 2 } else { 1 }, "attempt {}", one.attempt);
+            ensure!(done || (one.folder == "delivered" && said.is_empty()), "said {said}, is {}", one.folder);
+            Ok(done)
+        },
+        surface: &[("one", 2), ("two", 1)],
+    },
 };
 
 const RETRY: Cell = Cell {
@@ -247,15 +266,17 @@ const RETRY: Cell = Cell {
         home
     },
     args: &["channel", "poison", "retry", "agent7", "two"],
-    done: |home, said| {
-        let done = home.audit("agent7")?.folder_of("two") == Some("inbox");
-        let dead = home.files("agent7", "poison")?.iter().filter(|file| file.ends_with(".json")).count();
-        ensure!(dead == usize::from(!done), "{dead} dead letters");
-        ensure!(done || said.is_empty(), "said {said}");
-        Ok(done)
-    },
     stacked: 2,
-    surface: &[("two", 2)],
+    judge: Judge::Once {
+        done: |home, said| {
+            let done = home.audit("agent7")?.folder_of("two") == Some("inbox");
+            let dead = home.files("agent7", "poison")?.iter().filter(|file| file.ends_with(".json")).count();
+            ensure!(dead == usize::from(!done), "{dead} dead letters");
+            ensure!(done || said.is_empty(), "said {said}");
+            Ok(done)
+        },
+        surface: &[("two", 2)],
+    },
 };
 
 const ADOPT: Cell = Cell {
@@ -269,15 +290,17 @@ const ADOPT: Cell = Cell {
         home
     },
     args: &["home", "adopt"],
-    done: |home, said| {
-        let ended = home.stepper(["channel", "show", "agent7", "two"]).run()?.ended;
-        ensure!(matches!(ended, Ended::Exited(0 | 4)), "a look ended with {ended:?}");
-        let done = ended == Ended::Exited(0);
-        ensure!(done || said.is_empty(), "said {said}");
-        Ok(done)
-    },
     stacked: 2,
-    surface: &[("two", 1)],
+    judge: Judge::Once {
+        done: |home, said| {
+            let ended = home.stepper(["channel", "show", "agent7", "two"]).run()?.ended;
+            ensure!(matches!(ended, Ended::Exited(0 | 4)), "a look ended with {ended:?}");
+            let done = ended == Ended::Exited(0);
+            ensure!(done || said.is_empty(), "said {said}");
+            Ok(done)
+        },
+        surface: &[("two", 1)],
+    },
 };
 
 const COUNT: &[&str] = &["query", "SELECT count(*) FROM envelopes", "--csv"];
@@ -293,33 +316,36 @@ const REBUILD: Cell = Cell {
     name: "ledger rebuild",
     home: two,
     args: &["ledger", "rebuild"],
-    done: counted,
     stacked: 1,
-    surface: &[("two", 1)],
+    judge: Judge::Once { done: counted, surface: &[("two", 1)] },
 };
 
 const QUERY: Cell = Cell {
     name: "query",
     home: two,
     args: COUNT,
-    done: |home, said| {
-        // What it could not read it does not count, and says so: that is not exit 0.
-        Ok(counted(home, said)? && (said.is_empty() || said.ends_with("\n3\n")))
-    },
     stacked: 1,
-    surface: &[("two", 1)],
+    judge: Judge::Once {
+        done: |home, said| {
+            // What it could not read it does not count, and says so: that is not exit 0.
+            Ok(counted(home, said)? && (said.is_empty() || said.ends_with("\n3\n")))
+        },
+        surface: &[("two", 1)],
+    },
 };
 
 const LIST: Cell = Cell {
     name: "list",
     home: two,
     args: &["--json", "channel", "list", "agent7"],
-    done: |home, _| {
-        let audit = home.audit("agent7")?;
-        ensure!(audit.folder_of("one") == Some("delivered"), "a look changed something");
-        ensure!(audit.folder_of("two") == Some("inbox"), "a look changed something");
-        Ok(true)
-    },
     stacked: 1,
-    surface: &[("two", 1)],
+    judge: Judge::Once {
+        done: |home, _| {
+            let audit = home.audit("agent7")?;
+            ensure!(audit.folder_of("one") == Some("delivered"), "a look changed something");
+            ensure!(audit.folder_of("two") == Some("inbox"), "a look changed something");
+            Ok(true)
+        },
+        surface: &[("two", 1)],
+    },
 };

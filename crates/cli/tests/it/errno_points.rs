@@ -6,7 +6,7 @@
 use anyhow::{Result, ensure};
 use netsky_sim::{Call, Ended, Errno, Outcome, Point};
 
-use crate::bus_home::{DRAIN, Home, repeats_are_flagged, surfacings};
+use crate::bus_home::{DRAIN, Deaths, Home, repeats_are_flagged, surfacings};
 use crate::everywhere::{Fault, break_everywhere};
 use crate::racers::stopped_with_a_claim;
 
@@ -44,7 +44,7 @@ fn send_under(errno: Errno) {
         ensure!(audit.folder_of("first") == Some("inbox"), "a neighbour was touched");
         home.netsky(SEND)?;
         let surfaced = home.drain()?;
-        repeats_are_flagged(&surfaced, 0)?;
+        repeats_are_flagged(&surfaced, Deaths::NONE)?;
         ensure!(surfaced.len() == 2, "surfaced {surfaced:?}");
         home.audit("agent7")?;
         Ok(())
@@ -58,7 +58,9 @@ fn drain_under(errno: Errno) {
         home.audit("agent7")?;
         let mut surfaced = surfacings(&outcome.run.stdout);
         surfaced.extend(home.drain()?);
-        repeats_are_flagged(&surfaced, 1)?;
+        // What failed was one message's, or the reader's while it held one.
+        repeats_are_flagged(&surfaced, Deaths::one_at_a_time(1))?;
+        home.attempts_are_explained("agent7", Deaths::one_at_a_time(1))?;
         ensure!(surfaced.iter().any(|one| one.id == "first"), "lost");
         ensure!(home.audit("agent7")?.folder_of("first") == Some("delivered"), "not recorded");
         Ok(())

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context, Result, ensure};
 use netsky_sim::{Call, Moment, Outcome, Point, Run};
 
-use crate::bus_home::{DRAIN, Home, repeats_are_flagged, surfacings};
+use crate::bus_home::{DRAIN, Deaths, Home, repeats_are_flagged, surfacings};
 use crate::everywhere::{Fault, break_everywhere, hit};
 
 fn send<'a>(text: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -37,7 +37,7 @@ fn fm_send_kill_every_syscall() {
         ensure!(there == 1 || outcome.run.stdout.is_empty(), "said sent, is absent");
         home.netsky(send("third", &[]))?;
         let surfaced = home.drain()?;
-        repeats_are_flagged(&surfaced, 0)?;
+        repeats_are_flagged(&surfaced, Deaths::NONE)?;
         ensure!(surfaced.len() == 2 + there, "surfaced {surfaced:?}");
         let audit = home.audit("agent7")?;
         ensure!(audit.found.values().all(|placed| placed.folder == "delivered"), "left over: {audit:?}");
@@ -58,7 +58,7 @@ fn one_envelope_however_often(home: &Home, repeat: &[&str]) -> Result<()> {
     ensure!(count == 1, "surfaced {count} times");
     home.netsky(repeat.iter().copied())?;
     ensure!(home.drain()?.is_empty(), "a repeat after the surfacing was sent");
-    repeats_are_flagged(&surfaced, 0)?;
+    repeats_are_flagged(&surfaced, Deaths::NONE)?;
     ensure!(home.audit("agent7")?.folder_of("again") == Some("delivered"), "not delivered");
     Ok(())
 }
@@ -156,12 +156,22 @@ fn home_to_drain() -> Home {
     home
 }
 
+/// How many of the runs were killed.
+fn kills(killed: &[&Outcome]) -> usize {
+    killed.iter().filter(|outcome| outcome.hit.is_some()).count()
+}
+
 /// Drains to the end and holds all surfacings, those of the killed runs before it included, against I1 and I2.
 fn all_surface(home: &Home, killed: &[&Outcome]) -> Result<()> {
-    let crashes = killed.iter().filter(|outcome| outcome.hit.is_some()).count();
+    all_surface_after(home, killed, Deaths::one_at_a_time(kills(killed)))
+}
+
+/// The same where one of the readers that were killed held more than one message.
+fn all_surface_after(home: &Home, killed: &[&Outcome], deaths: Deaths) -> Result<()> {
     let mut surfaced: Vec<_> = killed.iter().flat_map(|outcome| surfacings(&outcome.run.stdout)).collect();
     surfaced.extend(home.drain()?);
-    repeats_are_flagged(&surfaced, crashes)?;
+    repeats_are_flagged(&surfaced, deaths)?;
+    home.attempts_are_explained("agent7", deaths)?;
     let ids: BTreeSet<_> = surfaced.iter().map(|one| &*one.id).collect();
     ensure!(ids == BTreeSet::from(IDS), "surfaced {surfaced:?}");
     let first: Vec<_> = surfaced.iter().filter(|one| !one.redelivered).map(|one| &*one.id).collect();
@@ -241,7 +251,7 @@ fn fm_claim_kill_every_syscall_of_a_drain_that_reclaims() {
     let (template, dead) = home_of_dead_claims();
     let points = break_everywhere("drain of dead claims", Fault::Kill, &template, &DRAIN, |home, outcome| {
         ensure!(home.audit("agent7")?.found.len() == IDS.len(), "I1");
-        all_surface(home, &[&dead, outcome])
+        all_surface_after(home, &[&dead, outcome], Deaths::one_at_a_time(1).and_one_of_a_batch(IDS.len()))
     });
     hit(&points, Call::Rename, "/inbox/", 6);
 }
@@ -252,7 +262,8 @@ fn fm_claim_kill_every_syscall_of_a_wait_that_reclaims() {
     let wait = ["channel", "wait", "agent7", "--timeout", "10s"];
     let points = break_everywhere("wait for dead claims", Fault::Kill, &template, &wait, |home, outcome| {
         ensure!(home.audit("agent7")?.found.len() == IDS.len(), "I1");
-        all_surface(home, &[&dead, outcome])
+        // A wait holds nothing.
+        all_surface_after(home, &[&dead, outcome], Deaths::NONE.and_one_of_a_batch(IDS.len()))
     });
     hit(&points, Call::Rename, "/inbox/", 6);
 }
@@ -266,7 +277,7 @@ fn fm_claim_kill_and_fm_deliver_kill_every_syscall_of_a_drain_into_json() {
         // Each element stands in the one object too, with its quotes escaped.
         let plain = outcome.run.stdout.replace("\\\"", "\"");
         let shown = Outcome { run: Run { stdout: plain, ..outcome.run.clone() }, ..outcome.clone() };
-        all_surface(home, &[&shown])
+        all_surface_after(home, &[&shown], Deaths::NONE.and_one_of_a_batch(IDS.len()))
     });
     hit(&points, Call::Rename, "/claimed/", 6);
     hit(&points, Call::Rename, "/delivered/", 6);

@@ -25,6 +25,9 @@ mod errno_points;
 mod everywhere;
 mod few_files;
 mod full_disk;
+// As `errno_points`.
+#[cfg(target_arch = "x86_64")]
+mod group_cell;
 mod hostile;
 mod identity;
 mod journal;

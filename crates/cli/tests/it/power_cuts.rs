@@ -22,7 +22,7 @@ use netsky_sim::power::{Image, Kind};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::bus_home::{DRAIN, Home, Surfacing, repeats_are_flagged, surfacings};
+use crate::bus_home::{DRAIN, Deaths, Home, Surfacing, repeats_are_flagged, surfacings};
 
 /// Cuts of one run.
 const CUTS: usize = 100;
@@ -201,7 +201,10 @@ fn what_was_said_holds(home: &Home, told: &mut Told) -> Result<()> {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "a drain after the cut: {}: {said}", output.status);
     told.surfaced.extend(surfacings(&String::from_utf8_lossy(&output.stdout)));
-    repeats_are_flagged(&told.surfaced, told.cuts)?;
+    // One drainer runs at a time.
+    let deaths = Deaths::one_at_a_time(told.cuts);
+    repeats_are_flagged(&told.surfaced, deaths)?;
+    home.attempts_are_explained("agent7", deaths)?;
     let seen: BTreeSet<_> = told.surfaced.iter().map(|one| &one.id).chain(&told.perhaps).collect();
     for id in &told.sent {
         ensure!(seen.contains(id), "{id} was sent with exit 0 and never surfaced");

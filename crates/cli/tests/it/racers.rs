@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use netsky_disk::clock;
 use netsky_sim::{Call, Ended, Moment, Paused, Point};
 
-use crate::bus_home::{DRAIN, Home, Surfacing, repeats_are_flagged, surfacings};
+use crate::bus_home::{DRAIN, Deaths, Home, Surfacing, repeats_are_flagged, surfacings};
 
 const SENDERS: usize = 8;
 const DRAINERS: usize = 3;
@@ -196,7 +196,8 @@ fn l6_racers_with_drainers_that_die_lose_nothing() {
     surfaced.extend(drains.iter().flat_map(|drained| drained.surfaced.clone()));
     // Two threads saw them, so only the attempts tell the order.
     surfaced.sort_by_key(|one| one.attempt);
-    repeats_are_flagged(&surfaced, kills).expect("I2");
+    repeats_are_flagged(&surfaced, Deaths::one_at_a_time(kills)).expect("I2");
+    home.attempts_are_explained("agent7", Deaths::one_at_a_time(kills)).expect("I2");
     let mut ids: BTreeSet<_> = surfaced.iter().map(|one| one.id.clone()).collect();
     let audit = home.audit("agent7").expect("I1, I4");
     // One that five of the dead happened to hold, one after the other, is a dead letter and not lost.

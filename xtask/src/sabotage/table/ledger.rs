@@ -4,6 +4,16 @@ use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
+        name: "a question ends in the middle of a function",
+        faults: "A15",
+        file: "crates/cli/src/verb/query.rs",
+        find: "            let _bound = bound(limits.time)?;\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "record::a15_a_question_that_is_at_work_in_one_function_is_ended_too",
+    },
+    Safeguard {
         name: "a rebuild leaves what answers until it is whole",
         faults: "FM-rebuild",
         file: "crates/ledger/src/ingest/mod.rs",

@@ -1,5 +1,5 @@
 //! The safeguards, as data: what to take out, and which named test must notice.
-//! By where the safeguard stands: a file for each crate, more for `kernel` and `watchdog`.
+//! By where the safeguard stands: a file for each crate, more for `bus`, `kernel` and `watchdog`.
 
 mod bus;
 mod bus_taken;

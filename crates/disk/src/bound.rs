@@ -1,0 +1,53 @@
+//! A bound on work that nothing can interrupt: at its end the process says one line and ends.
+//!
+//! Promise: who is bounded ends at its time wherever it is, in a library's code too; nothing of it runs on. Only for
+//! work that holds nothing which has to be put back.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+/// Ends the process unless it is dropped before. One at a time.
+#[derive(Debug)]
+pub struct Bound {
+    _one: (),
+}
+
+impl Bound {
+    /// From now on: `after` that time by the clock `line` goes to standard error, and the process ends with `code`.
+    ///
+    /// # Errors
+    /// The signal cannot be caught, or no timer be set.
+    pub fn set(after: Duration, line: &str, code: i32) -> io::Result<Bound> {
+        let line: &'static [u8] = Box::leak(line.as_bytes().to_vec().into_boxed_slice());
+        // SAFETY: the handler makes one write and ends the process; it takes no lock, allocates nothing and cannot panic.
+        unsafe {
+            signal_hook_registry::register(Signal::ALARM.as_raw(), move || {
+                let _ = rustix::io::write(rustix::stdio::stderr(), line);
+                libc::_exit(code);
+            })?;
+        }
+        timer(after)?;
+        Ok(Bound { _one: () })
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        // A timer that could be set can be taken back.
+        let _ = timer(Duration::ZERO);
+    }
+}
+
+/// Sets the timer of the process; zero takes it back.
+fn timer(after: Duration) -> io::Result<()> {
+    let seconds = libc::time_t::try_from(after.as_secs()).unwrap_or(libc::time_t::MAX);
+    let value = libc::timeval { tv_sec: seconds, tv_usec: after.subsec_micros().into() };
+    let once = libc::itimerval { it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 }, it_value: value };
+    // SAFETY: both pointers are good for the call, and the second may be null.
+    match unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const once, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
