@@ -8,13 +8,13 @@ use netsky_disk::{clock, process};
 use netsky_model::envelope::{Envelope, MAX_BYTES};
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::{Event, State, transition};
-use netsky_model::name::{Name, Stage};
+use netsky_model::name::{Name, Stage, reason_of};
 use netsky_model::process::Life;
 
 use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::poison::{bury_copy, reason_of};
+use crate::poison::bury_copy;
 
 /// How long an ack waits for a live reader that has shown the text and is about to record it.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -74,10 +74,7 @@ impl Bus<'_> {
         if state == State::Poisoned && !is_envelope(&from, file) {
             return Err(Error::Damaged { agent: channel.agent.clone(), id: name.key.id.clone() });
         }
-        let generation = match name.stage {
-            Stage::Taken(generation) => generation,
-            Stage::Waiting | Stage::Claimed(_) => Generation::NONE,
-        };
+        let generation = name.stage.generation().unwrap_or(Generation::NONE);
         let done = name.to(Stage::Taken(generation));
         match from.rename(file, acked, done.to_string()) {
             Ok(()) => {}

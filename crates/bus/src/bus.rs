@@ -13,7 +13,7 @@ use netsky_model::envelope::{Envelope, Key};
 use netsky_model::hlc::Hlc;
 use netsky_model::id::{AgentId, Generation, Sender};
 use netsky_model::life::{Cause, STATES, State};
-use netsky_model::name::{Name, Stage};
+use netsky_model::name::Name;
 use netsky_model::quota::Limits;
 use netsky_model::witness::{Transition, Witness};
 
@@ -138,11 +138,7 @@ impl<'w> Bus<'w> {
         names: impl Iterator<Item = &'n Name>,
     ) -> io::Result<()> {
         let last = |name: &Name| {
-            let generation = match name.stage {
-                Stage::Taken(generation) => Some(generation),
-                Stage::Waiting | Stage::Claimed(_) => None,
-            };
-            Told { generation, ..Told::default() }.transition(agent, name, from)
+            Told { generation: name.stage.generation(), ..Told::default() }.transition(agent, name, from)
         };
         let gone: Vec<Transition> = names.map(last).collect();
         if gone.is_empty() { Ok(()) } else { self.witness.removed(&gone) }

@@ -16,6 +16,7 @@ use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::{Cause, Event, State, transition};
 use netsky_model::name::{Name, Stage};
 use netsky_model::render;
+use serde_json::Map;
 
 use crate::bus::{Bus, Told, point};
 use crate::error::{Error, Result};
@@ -67,6 +68,12 @@ impl Claim {
         render::channel(&self.envelope, self.name.attempt, self.vouched)
     }
 
+    /// Lets go of what it says; who sent it and where it is stay.
+    fn forget_content(&mut self) {
+        self.envelope.text = String::new();
+        self.envelope.extra = Map::new();
+    }
+
     fn told(&self, generation: Generation) -> Told<'_> {
         Told { from: Some(&self.envelope.from), generation: Some(generation), ..Told::default() }
     }
@@ -90,6 +97,8 @@ pub struct Batch {
     pub claims: Vec<Claim>,
     /// What was met and is not held.
     pub aside: Aside,
+    /// How many files of the inbox were not looked at.
+    pub left_out: usize,
 }
 
 /// What one drain did.
@@ -131,13 +140,49 @@ impl Bus<'_> {
     /// # Errors
     /// What the file system refuses; what was taken up to then was put back as it was.
     pub fn claim(&self, agent: &AgentId, max: usize, taker: Generation) -> Result<Batch> {
+        self.claim_while(agent, max, taker, |_| true)
+    }
+
+    /// As [`Bus::claim`], of messages of any size: each is given to `keep` once, which says whether there is room for one
+    /// more, and the claims that are returned hold neither texts nor unknown keys. What `keep` made of them may be shown
+    /// after [`Bus::fence`].
+    ///
+    /// # Errors
+    /// As [`Bus::claim`].
+    pub fn claim_into(
+        &self,
+        agent: &AgentId,
+        max: usize,
+        taker: Generation,
+        mut keep: impl FnMut(&Claim) -> bool,
+    ) -> Result<Batch> {
+        self.claim_while(agent, max, taker, |claim| {
+            let has_room = keep(claim);
+            claim.forget_content();
+            has_room
+        })
+    }
+
+    fn claim_while(
+        &self,
+        agent: &AgentId,
+        max: usize,
+        taker: Generation,
+        mut goes_on: impl FnMut(&mut Claim) -> bool,
+    ) -> Result<Batch> {
         let channel = self.channel(agent)?;
         let mut queue = Queue::open(self, &channel, taker)?;
         let mut batch = Batch::default();
-        while batch.claims.len() < max {
+        let mut has_room = true;
+        while has_room && batch.claims.len() < max {
             match queue.take_next() {
                 Ok(None) => break,
-                Ok(Some(taken)) => batch.claims.extend(batch.aside.sort(taken)),
+                Ok(Some(taken)) => {
+                    if let Some(mut claim) = batch.aside.sort(taken) {
+                        has_room = goes_on(&mut claim);
+                        batch.claims.push(claim);
+                    }
+                }
                 // What was taken before is good; the same trouble meets the next look.
                 Err(error) if batch.claims.is_empty() => return Err(error),
                 Err(_) => break,
@@ -146,6 +191,7 @@ impl Bus<'_> {
         if !batch.claims.is_empty() {
             self.hold(agent, &queue.folders, &batch.claims)?;
         }
+        batch.left_out = queue.left();
         Ok(batch)
     }
 

@@ -109,10 +109,7 @@ impl Bus<'_> {
         let Some(original) = read(channel, &from, name, &file)? else { return Ok(false) };
         self.send_once(&passed_on(&original, copy, to, by)?, copy.clone(), to)?;
         point("bus.forward.copied");
-        let generation = match name.stage {
-            Stage::Taken(generation) => generation,
-            Stage::Waiting | Stage::Claimed(_) => Generation::NONE,
-        };
+        let generation = name.stage.generation().unwrap_or(Generation::NONE);
         let done = name.to(Stage::Taken(generation));
         // Homes from before there were forwards have none.
         let folder = channel.dir(State::Forwarded)?;

@@ -40,7 +40,7 @@ pub use claim::{Batch, Claim, Drained, Put};
 pub use consume::{News, Terms};
 pub use error::{Error, Result};
 pub use forward::Forwarded;
-pub use list::Entry;
+pub use list::{Entry, Listing};
 pub use outbox::Carried;
 pub use overdue::Unacked;
 pub use poison::Quarantined;

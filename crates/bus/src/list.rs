@@ -1,20 +1,21 @@
 //! `list` and `find`: what is in a channel, changing nothing.
 //!
-//! A file that is not one of the bus's is shown as such and left where it is.
+//! A file that is not one of the bus's is shown as such and left where it is. A list holds names, and one message at a
+//! time: folders without a quota may hold any number of large ones.
 
 use std::ffi::OsStr;
 
 use netsky_disk::ReadError;
 use netsky_disk::fs::Dir;
+use netsky_disk::names::Names;
 use netsky_model::envelope::{Envelope, MAX_BYTES};
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{STATES, State};
-use netsky_model::name::Name;
+use netsky_model::name::{self, Name, REASON_BYTES, is_reason, reason_of};
 use netsky_model::render;
 
 use crate::bus::Bus;
 use crate::error::{Error, Result};
-use crate::poison::{REASON_BYTES, is_reason, reason_of};
 use crate::queue::{MISNAMED, waiting};
 
 /// What a bounded list leaves out first: what is furthest in its life.
@@ -39,6 +40,28 @@ pub struct Entry {
     pub problem: Option<String>,
 }
 
+/// The files that a list shows; each is read when its turn comes.
+pub struct Listing {
+    /// In the order of a life, each with its lowest names that are left out.
+    folders: Vec<(State, Dir, Names, usize)>,
+    left_out: usize,
+}
+
+impl Listing {
+    /// How many files were left out.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// The files in the order of their lives, then of their names; what has moved on meanwhile is passed by.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        self.folders.iter().flat_map(|(state, dir, files, cut)| {
+            let files = files.iter().skip(*cut);
+            files.filter_map(|file| look(dir, *state, file.to_string_lossy().into_owned()))
+        })
+    }
+}
+
 /// Where an envelope is.
 pub(crate) struct Found {
     pub(crate) state: State,
@@ -47,25 +70,20 @@ pub(crate) struct Found {
 }
 
 impl Bus<'_> {
-    /// The files of a channel in the order of their lives, then of their names; one state only where it is given.
+    /// All that [`Bus::listing`] shows, held at once: for channels that are known to be small.
     ///
     /// # Errors
     /// No such channel, or what the file system refuses.
     pub fn list(&self, agent: &AgentId, only: Option<State>) -> Result<Vec<Entry>> {
-        Ok(self.list_at_most(agent, only, usize::MAX)?.0)
+        Ok(self.listing(agent, only, usize::MAX)?.entries().collect())
     }
 
-    /// As [`Bus::list`] with at most `limit` entries, and how many were left out: the oldest of those that are
-    /// furthest in their lives, so that what still waits is seen. What is left out is not read.
+    /// At most `limit` files of a channel, of one state only where it is given. Left out are the oldest of those that are
+    /// furthest in their lives, so that what still waits is seen; they are not read.
     ///
     /// # Errors
     /// No such channel, or what the file system refuses.
-    pub fn list_at_most(
-        &self,
-        agent: &AgentId,
-        only: Option<State>,
-        limit: usize,
-    ) -> Result<(Vec<Entry>, usize)> {
+    pub fn listing(&self, agent: &AgentId, only: Option<State>, limit: usize) -> Result<Listing> {
         let channel = self.channel_as_is(agent)?;
         let mut folders = Vec::new();
         for state in STATES.into_iter().filter(|state| only.is_none_or(|only| only == *state)) {
@@ -85,12 +103,7 @@ impl Bus<'_> {
                 excess -= gone;
             }
         }
-        let mut entries = Vec::new();
-        for (state, dir, files, cut) in &folders {
-            let shown = files.iter().skip(*cut).map(|file| file.to_string_lossy().into_owned());
-            entries.extend(shown.filter_map(|file| look(dir, *state, file)));
-        }
-        Ok((entries, left_out))
+        Ok(Listing { folders, left_out })
     }
 
     /// One envelope by its id, which may be shortened where unambiguous.
@@ -215,7 +228,7 @@ fn look(dir: &Dir, state: State, file: String) -> Option<Entry> {
     let (envelope, problem) = match dir.read(&file, MAX_BYTES as u64) {
         Ok(bytes) => match Envelope::parse(&bytes) {
             Ok(envelope) => (Some(envelope), None),
-            Err(invalid) => (None, Some(invalid.to_string())),
+            Err(invalid) => (None, Some(name::reason(&invalid.to_string()))),
         },
         Err(ReadError::Io(error)) if error.is_not_found() => return None,
         Err(error) => (None, Some(error.to_string())),

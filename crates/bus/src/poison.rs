@@ -9,7 +9,7 @@ use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::random;
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{Event, MAX_ATTEMPTS, State, transition};
-use netsky_model::name::{Name, Stage};
+use netsky_model::name::{self, Name, REASON_BYTES, Stage, is_reason, reason_of};
 use netsky_model::render;
 
 use crate::bus::{Bus, Told, point};
@@ -18,9 +18,6 @@ use crate::error::Result;
 
 /// Longest file name kept as it is: a reason's name must fit beside it.
 const LONGEST_NAME: usize = 200;
-
-/// Most bytes of a reason that are read.
-pub(crate) const REASON_BYTES: u64 = 4096;
 
 /// A file that was put aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +124,7 @@ pub(crate) fn bury(
 ) -> Result<Option<Quarantined>> {
     let poison = channel.dir(State::Poisoned)?;
     let name = if poison.exists(name)? { format!("{name}~{}", random::short()) } else { name.to_owned() };
-    let reason = render::line(why);
+    let reason = name::reason(why);
     let note = format!("{reason}\n");
     // Without its reason a dead letter is poorer; left in the inbox it would stop its neighbours.
     let written = write_durable(&channel.tmp()?, &poison, &reason_of(&name), note.as_bytes(), Place::Over);
@@ -150,16 +147,6 @@ pub(crate) fn bury(
     point("bus.poison.renamed");
     poison.sync()?;
     Ok(Some(Quarantined { name, reason, unwritten: written.err().map(|error| error.to_string()) }))
-}
-
-/// The name of the reason beside a dead letter.
-pub(crate) fn reason_of(name: &str) -> String {
-    format!("{name}.reason")
-}
-
-/// Whether a file of `poison/` is a reason and not a dead letter.
-pub(crate) fn is_reason(file: &OsStr) -> bool {
-    file.as_encoded_bytes().ends_with(b".reason")
 }
 
 /// A name that can be printed, has room for a suffix, and is no reason's.

@@ -153,6 +153,11 @@ impl<'a> Queue<'a> {
         }
     }
 
+    /// How many files it has not looked at.
+    pub(crate) fn left(&self) -> usize {
+        self.names.len() - self.next + self.names.left_out()
+    }
+
     fn next_name(&mut self) -> Result<Option<OsString>> {
         if self.next == self.names.len() && self.names.left_out() > 0 {
             let after = self.names.last().map(OsStr::to_owned);

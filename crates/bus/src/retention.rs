@@ -11,13 +11,12 @@ use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::lock::Lock;
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{RETIRED, STATES, State};
-use netsky_model::name::Name;
+use netsky_model::name::{Name, is_reason, reason_of};
 
 use crate::bus::{Bus, point};
 use crate::channel::Channel;
 use crate::error::Result;
 use crate::ids::done;
-use crate::poison::reason_of;
 use crate::queue::Few;
 
 /// Names of a folder that one pass looks at: so many of those that stay must be there to hide what may go.
@@ -69,7 +68,7 @@ impl Bus<'_> {
             }
             // A folder is no message, whatever it is called, and the one thing that need not go when it may.
             let name = if dir.is_folder(file)? { None } else { Name::parse(file) };
-            let ours = name.is_some() || state == State::Poisoned && !file.ends_with(".reason");
+            let ours = name.is_some() || state == State::Poisoned && !is_reason(OsStr::new(file));
             Ok(ours.then_some((file, name)))
         };
         let files = names.iter().filter_map(OsStr::to_str);

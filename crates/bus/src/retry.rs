@@ -3,10 +3,10 @@
 use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{Cause, Event, State, transition};
+use netsky_model::name::{REASON_BYTES, reason_of};
 
 use crate::bus::{Bus, Told, point};
 use crate::error::{Error, Result};
-use crate::poison::{REASON_BYTES, reason_of};
 use crate::queue::read_as;
 
 /// What became of a dead letter that was retried.

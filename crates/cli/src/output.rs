@@ -42,9 +42,70 @@ pub(crate) fn complain(program: &str, what: &str) {
     let _ = writeln!(io::stderr(), "{program}: {line}");
 }
 
-/// As [`json_or_fail`], for messages.
-pub(crate) fn json_messages(value: &impl Serialize) -> Put {
-    json_text(value).map_or_else(Put::Unread, |text| shown(&text))
+/// As [`json_or_fail`], for a message.
+pub(crate) fn json_message(value: &impl Serialize) -> Put {
+    json_text(value).map_or_else(Put::Unread, |text| shown(text.into_bytes()))
+}
+
+/// `{"envelopes":[…],"left_out":N}` on one line, each row written as it is made: of what is listed, one message is held.
+pub(crate) struct Envelopes<W> {
+    out: W,
+    count: usize,
+    written: io::Result<()>,
+}
+
+impl Envelopes<io::BufWriter<io::StdoutLock<'static>>> {
+    /// To standard output.
+    pub(crate) fn printed() -> Self {
+        Envelopes::begin(io::BufWriter::new(io::stdout().lock()))
+    }
+}
+
+impl Envelopes<Vec<u8>> {
+    /// Kept until [`put`][Self::put]: what is shown before it is recorded is shown as a whole.
+    pub(crate) fn kept() -> Self {
+        Envelopes::begin(Vec::new())
+    }
+
+    /// How long it is so far, in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Prints it.
+    pub(crate) fn put(self, left_out: usize) -> Put {
+        self.ended(left_out).map_or_else(Put::Unread, shown)
+    }
+}
+
+impl<W: Write> Envelopes<W> {
+    fn begin(mut out: W) -> Self {
+        let written = out.write_all(b"{\"envelopes\":[");
+        Envelopes { out, count: 0, written }
+    }
+
+    /// One more message. Nothing more is written after a failure, which is told at the end.
+    pub(crate) fn row(&mut self, value: &impl Serialize) {
+        let comma = if self.count == 0 { "" } else { "," };
+        self.count += 1;
+        if self.written.is_ok() {
+            self.written = json_text(value).and_then(|row| write!(self.out, "{comma}{row}"));
+        }
+    }
+
+    /// The end of a list.
+    pub(crate) fn end(self, left_out: usize) -> Result<(), Error> {
+        answered(self.ended(left_out).and_then(|mut out| {
+            out.write_all(b"\n")?;
+            out.flush()
+        }))
+    }
+
+    fn ended(mut self, left_out: usize) -> io::Result<W> {
+        self.written?;
+        write!(self.out, "],\"left_out\":{left_out}}}")?;
+        Ok(self.out)
+    }
 }
 
 /// Prints a table without borders; an empty one is the sentence given for it.
@@ -82,7 +143,7 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// Puts a rendered element before whoever reads our standard output; flushed when this returns.
 pub(crate) fn element(rendered: &str) -> Put {
-    shown(&render::plain(rendered))
+    shown(render::plain(rendered).into_bytes())
 }
 
 /// Prints a piece of a program's output, which is not a line of its own; control characters are dropped. Whether anybody
@@ -119,9 +180,10 @@ fn put(text: &str) -> io::Result<()> {
 }
 
 /// Prints a message, or several. An output that takes not a byte has shown nobody anything.
-fn shown(text: &str) -> Put {
+fn shown(mut line: Vec<u8>) -> Put {
+    line.push(b'\n');
     let mut out = Counted { out: io::stdout().lock(), taken: 0 };
-    match out.write_all(format!("{text}\n").as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(&line).and_then(|()| out.flush()) {
         Ok(()) => Put::Taken,
         Err(error) if out.taken == 0 => Put::Unread(error),
         Err(error) => Put::Broken(error),

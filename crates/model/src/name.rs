@@ -3,12 +3,40 @@
 //! `inbox/`: `<hlc>-<id>.json`, `<hlc>-<id>.<attempt>.json` once it was given back.
 //! `claimed/`: `<hlc>-<id>.<attempt>.<pid>.<start time>.<boot id>.<ns>.json`.
 //! `delivered/`, `acked/`: `<hlc>-<id>.<attempt>.g<generation>.json`.
+//! `poison/`: any name, and `<name>.reason` beside it, which says in a line why it is there.
 
+use std::ffi::OsStr;
 use std::fmt;
 
 use crate::hlc::{self, Hlc};
 use crate::id::{EnvelopeId, Generation};
 use crate::process::ProcessId;
+use crate::render;
+
+/// Most bytes of a reason's file.
+pub const REASON_BYTES: u64 = 4096;
+
+/// What ends the name of a reason's file.
+const REASON: &str = ".reason";
+
+/// The name of the reason beside a dead letter.
+pub fn reason_of(file: &str) -> String {
+    format!("{file}{REASON}")
+}
+
+/// Whether a file of `poison/` is a reason and not a dead letter.
+pub fn is_reason(file: &OsStr) -> bool {
+    file.as_encoded_bytes().ends_with(REASON.as_bytes())
+}
+
+/// What a reason says: one line, which with its end fits into the file. It may quote what a stranger wrote, of any length.
+pub fn reason(why: &str) -> String {
+    let mut line = render::line(why);
+    line.truncate(line.floor_char_boundary(REASON_BYTES as usize - 1));
+    // Reasons are kept by the hundred: what was cut off is not held either.
+    line.shrink_to_fit();
+    line
+}
 
 /// Where and what an envelope is among its siblings; the same in every folder of its life.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +73,16 @@ pub enum Stage {
     Claimed(ProcessId),
     /// In `delivered/` or `acked/`, taken by this generation.
     Taken(Generation),
+}
+
+impl Stage {
+    /// Which generation took it, where one did.
+    pub fn generation(&self) -> Option<Generation> {
+        match self {
+            Stage::Taken(generation) => Some(*generation),
+            Stage::Waiting | Stage::Claimed(_) => None,
+        }
+    }
 }
 
 impl Name {
@@ -141,6 +179,14 @@ mod tests {
         }
         assert_eq!(fresh.to_string(), "00000000000000000042-note-1.json");
         assert_eq!(fresh.given_back().to_string(), "00000000000000000042-note-1.2.json");
+    }
+
+    #[test]
+    fn a12_a_reason_is_one_line_that_fits_into_its_file_however_long_it_was() {
+        assert_eq!(reason("key\n\u{1b}[31m \"x\""), "key [31m \"x\"");
+        let cut = reason(&"é".repeat(100_000));
+        assert_eq!((cut.len(), cut.capacity()), (4_094, 4_094));
+        assert!(is_reason(OsStr::new(&reason_of("x.json"))) && !is_reason(OsStr::new("x.json")));
     }
 
     #[test]

@@ -222,10 +222,12 @@ fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<Str
     // A claimed request that outlived its agent0 is a better handoff than anything that can be made up.
     if !state::exists(cx.layout.restart_processing())? {
         let generation = seen.sessions.get(&agent0).map_or(0, |session| session.generation.0);
-        let waiting = cx.bus.list(&agent0, Some(State::Written))?;
-        let again =
-            waiting.iter().filter(|entry| entry.name.as_ref().is_some_and(|name| name.attempt > 1)).count();
-        let draft = handoff::crash_draft(why, generation, waiting.len(), again);
+        let (mut waiting, mut again) = (0, 0);
+        for entry in cx.bus.listing(&agent0, Some(State::Written), usize::MAX)?.entries() {
+            waiting += 1;
+            again += usize::from(entry.name.is_some_and(|name| name.attempt > 1));
+        }
+        let draft = handoff::crash_draft(why, generation, waiting, again);
         state::write(cx.layout.crash_handoff(&id), draft.as_bytes())?;
     }
     // One that somebody asked for is held against agent0 only if it fails.

@@ -96,7 +96,7 @@ fn read_mail(cx: &Context<'_>, said: &impl Fn(&str)) {
 /// What an earlier look could not be done with waits again: this process lives, so nobody else gives it back.
 fn let_go(cx: &Context<'_>, me: &AgentId) -> Result<()> {
     let mine = Stage::Claimed(process::identity()?);
-    for entry in cx.bus.list(me, Some(State::Claimed))? {
+    for entry in cx.bus.listing(me, Some(State::Claimed), usize::MAX)?.entries() {
         if let Some(name) = entry.name.filter(|name| name.stage == mine) {
             cx.bus.take_back(me, name.key.id.as_str(), Owner::Spared)?;
         }

@@ -4,11 +4,13 @@
 //! meanwhile is met again; what is met nowhere is looked for a second time before it counts as gone. What is gone was
 //! removed by retention: the last line about it says how it ended, and without a line it is forgotten.
 
+use std::ffi::OsStr;
+
 use netsky_disk::fs::Dir;
 use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::AgentId;
 use netsky_model::life::{STATES, State};
-use netsky_model::name::{Name, Stage};
+use netsky_model::name::{Name, REASON_BYTES, is_reason, reason_of};
 use rusqlite::{OptionalExtension, Statement};
 use serde::Deserialize;
 
@@ -16,12 +18,6 @@ use super::batch::Batch;
 use super::refused::Row;
 use super::told::sort_of;
 use crate::error::{Result, sql};
-
-/// Most bytes of a reason.
-const REASON_BYTES: u64 = 4096;
-
-/// What ends the name of a reason.
-const REASON: &str = ".reason";
 
 /// Takes what is new or has moved.
 pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
@@ -124,7 +120,7 @@ fn look(
 fn envelopes_in(dir: &Dir, state: State) -> Result<Vec<String>> {
     let mut names = dir.names()?;
     if state == State::Poisoned {
-        names.retain(|name| !name.ends_with(REASON));
+        names.retain(|name| !is_reason(OsStr::new(name)));
     }
     Ok(names)
 }
@@ -259,10 +255,7 @@ impl<'db> Rows<'db> {
             State::Poisoned => reason_beside(folder.dir, file),
             _ => (None, None),
         };
-        let generation = match name.stage {
-            Stage::Taken(generation) => Some(generation.0),
-            Stage::Waiting | Stage::Claimed(_) => None,
-        };
+        let generation = name.stage.generation().map(|generation| generation.0);
         let hlc = i64::try_from(name.key.hlc.0).unwrap_or(i64::MAX);
         let (agent, id) = (folder.agent.as_str(), name.key.id.as_str());
         let told = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
@@ -319,7 +312,7 @@ fn read(folder: &Folder<'_>, file: &str) -> (Content, Option<String>) {
 
 /// Why a dead letter is one, or why that does not read.
 fn reason_beside(dir: &Dir, file: &str) -> (Option<String>, Option<String>) {
-    match dir.read(format!("{file}{REASON}"), REASON_BYTES) {
+    match dir.read(reason_of(file), REASON_BYTES) {
         Ok(bytes) => (Some(String::from_utf8_lossy(&bytes).trim_end().to_owned()), None),
         Err(netsky_disk::ReadError::Io(error)) if error.is_not_found() => (None, None),
         Err(error) => (None, Some(format!("its reason does not read: {error}"))),

@@ -174,8 +174,7 @@ impl Actor {
 
     /// Finishes the first message in one state; false if there is none.
     pub(super) fn ack_first(&mut self, agent: &AgentId, state: State) -> Done<bool> {
-        let (entries, _) =
-            self.bus.list_at_most(agent, Some(state), usize::MAX).map_err(|e| format!("list: {e}"))?;
+        let entries = self.bus.list(agent, Some(state)).map_err(|e| format!("list: {e}"))?;
         let Some(envelope) = entries.into_iter().find_map(|entry| entry.envelope) else { return Ok(false) };
         let id = envelope.id.expect("every envelope here has one");
         self.ack(agent, &first_word(&envelope.text), &id)?;

@@ -8,7 +8,7 @@ use netsky_disk::layout::Layout;
 use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{RETIRED, STATES, State};
-use netsky_model::name::{Key, Name};
+use netsky_model::name::{Key, Name, is_reason, reason_of};
 
 use super::files::{self, Content, StateFile};
 use super::place;
@@ -96,12 +96,10 @@ fn piece(
     let place = place(layout, dir.path().join(file));
     let name = text.and_then(|text| if state == State::Poisoned { named(text) } else { Name::parse(text) });
     if state == State::Poisoned {
-        if text.is_some_and(|text| text.ends_with(".reason")) {
+        if is_reason(file) {
             return Ok(None);
         }
-        let mut reason = file.to_owned();
-        reason.push(".reason");
-        let has_reason = all.contains(reason.as_os_str());
+        let has_reason = text.is_some_and(|text| all.contains(OsStr::new(&reason_of(text))));
         return Ok(Some(Piece { place, state, name, content: Content::Whole, has_reason }));
     }
     let Some(read) = files::bytes(dir, file, MAX_BYTES as u64)? else { return Ok(None) };

@@ -5,7 +5,7 @@
 use netsky_bus::{Bus, Claim, Put};
 use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, Generation};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
@@ -14,6 +14,8 @@ use crate::run::Run;
 
 /// Most messages of one JSON answer, whatever was asked for: it is printed whole before any of them is recorded.
 const MAX_JSON: usize = 100;
+/// Bytes of a JSON answer to which no further message is added: it is held whole.
+const MAX_JSON_BYTES: usize = 8 << 20;
 
 /// Print and take everything that waits for an agent
 #[derive(clap::Args)]
@@ -21,7 +23,7 @@ pub(crate) struct Args {
     /// Whose inbox
     #[arg(value_parser = super::agent)]
     agent: AgentId,
-    /// At most this many messages [default: all; with --json 100, and never more]
+    /// At most this many messages [default: all; with --json 100, and never more, nor much more than 8 MiB of them]
     #[arg(long, value_name = "N")]
     max: Option<usize>,
 }
@@ -50,7 +52,11 @@ impl Args {
     /// One object: all of it is printed before any message counts as surfaced.
     fn as_json(&self, generation: Generation, bus: &Bus<'_>) -> Result<(), Error> {
         let max = self.max.unwrap_or(MAX_JSON).min(MAX_JSON);
-        let mut batch = bus.claim(&self.agent, max, generation)?;
+        let mut answer = output::Envelopes::kept();
+        let mut batch = bus.claim_into(&self.agent, max, generation, |claim| {
+            answer.row(&as_value(claim));
+            answer.len() < MAX_JSON_BYTES
+        })?;
         if let Err(lost) = bus.fence(&mut batch.claims) {
             for claim in batch.claims {
                 // The one that was lost is not there to be put back.
@@ -58,8 +64,7 @@ impl Args {
             }
             return Err(lost.into());
         }
-        let envelopes: Vec<Value> = batch.claims.iter().map(as_value).collect();
-        let put = output::json_messages(&json!({ "envelopes": envelopes }));
+        let put = answer.put(batch.left_out);
         let count = batch.claims.len();
         for claim in batch.claims {
             match put {

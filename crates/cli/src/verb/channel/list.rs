@@ -42,15 +42,16 @@ fn state(text: &str) -> Result<State, String> {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let bus = Bus::open(cx.home()?, &Nobody);
-        let (entries, left_out) = bus.list_at_most(&self.agent, self.state, self.limit.get())?;
+        let listing = bus.listing(&self.agent, self.state, self.limit.get())?;
         if cx.json {
-            let rows: Vec<Value> = entries.iter().map(as_value).collect();
-            return output::json(&json!({ "envelopes": rows, "left_out": left_out }));
+            let mut answer = output::Envelopes::printed();
+            listing.entries().for_each(|entry| answer.row(&as_value(&entry)));
+            return answer.end(listing.left_out());
         }
-        let rows = entries.iter().map(as_row).collect();
+        let rows = listing.entries().map(|entry| as_row(&entry)).collect();
         let headers = ["state", "id", "from", "kind", "attempt", "ts", "age", "note"];
         output::table(&headers, rows, &format!("{} has no messages", self.agent))?;
-        say_left_out(left_out)
+        say_left_out(listing.left_out())
     }
 }
 

@@ -138,7 +138,7 @@ fn tell(news: News<'_>) {
 
 fn print(cx: &Context, claim: &Claim) -> Put {
     match cx.json {
-        true => output::json_messages(&super::drain::as_value(claim)),
+        true => output::json_message(&super::drain::as_value(claim)),
         false => output::element(&claim.rendered()),
     }
 }

@@ -6,6 +6,7 @@ mod bombs;
 mod copies;
 mod files;
 mod ids;
+mod many;
 mod render;
 mod senders;
 mod things;

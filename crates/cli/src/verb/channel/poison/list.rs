@@ -6,7 +6,6 @@ use netsky_bus::{Bus, Entry};
 use netsky_model::id::AgentId;
 use netsky_model::life::State;
 use netsky_model::witness::Nobody;
-use serde_json::json;
 
 use crate::context::Context;
 use crate::error::Error;
@@ -28,35 +27,48 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let bus = Bus::open(cx.home()?, &Nobody);
-        let agents = match self.agent {
-            Some(agent) => vec![agent],
+        let agents = match &self.agent {
+            Some(agent) => vec![agent.clone()],
             None => bus.agents()?,
         };
-        let (mut found, mut left_out): (Vec<(AgentId, Entry)>, usize) = (Vec::new(), 0);
-        for agent in agents {
-            let room = self.limit.get().saturating_sub(found.len());
-            let (entries, more) = bus.list_at_most(&agent, Some(State::Poisoned), room)?;
-            left_out += more;
-            found.extend(entries.into_iter().map(|entry| (agent.clone(), entry)));
-        }
         if cx.json {
-            let rows: Vec<_> = found
-                .iter()
-                .map(|(agent, entry)| {
-                    let mut value = list::as_value(entry);
-                    value["agent"] = agent.as_str().into();
-                    value
-                })
-                .collect();
-            return output::json(&json!({ "envelopes": rows, "left_out": left_out }));
+            let mut answer = output::Envelopes::printed();
+            let left_out = self.each(&bus, &agents, |agent, entry| {
+                let mut value = list::as_value(entry);
+                value["agent"] = agent.as_str().into();
+                answer.row(&value);
+            })?;
+            return answer.end(left_out);
         }
-        let rows = found.iter().map(as_row).collect();
+        let mut rows = Vec::new();
+        let left_out = self.each(&bus, &agents, |agent, entry| rows.push(as_row(agent, entry)))?;
         output::table(&["agent", "id", "from", "attempt", "reason"], rows, "there are no dead letters")?;
         list::say_left_out(left_out)
     }
 }
 
-fn as_row((agent, entry): &(AgentId, Entry)) -> Vec<String> {
+impl Args {
+    /// Shows every dead letter within the limit, one after the other; how many are left out.
+    fn each(
+        &self,
+        bus: &Bus<'_>,
+        agents: &[AgentId],
+        mut show: impl FnMut(&AgentId, &Entry),
+    ) -> Result<usize, Error> {
+        let (mut room, mut left_out) = (self.limit.get(), 0);
+        for agent in agents {
+            let listing = bus.listing(agent, Some(State::Poisoned), room)?;
+            left_out += listing.left_out();
+            for entry in listing.entries() {
+                show(agent, &entry);
+                room -= 1;
+            }
+        }
+        Ok(left_out)
+    }
+}
+
+fn as_row(agent: &AgentId, entry: &Entry) -> Vec<String> {
     let dash = || "-".to_owned();
     vec![
         agent.to_string(),
