@@ -126,17 +126,20 @@ fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
     let refusal = refusal.or_else(|| {
         full.then(|| Refusal::new(RefusalKind::Busy, format!("{MAX_CLIENTS} clients are connected already")))
     });
+    if let Some(refusal) = refusal {
+        // At once: a flood of those that are refused must not wait in memory for its turn. A new socket has room for it.
+        if let Some(bytes) = line_of(Value::Null, anchor.epoch, Err(refusal)) {
+            let _ = stream.try_write(&bytes);
+        }
+        return;
+    }
     let (anchor, open) = (Rc::clone(anchor), Rc::clone(open));
     open.set(open.get() + 1);
     tokio::task::spawn_local(async move {
         let (input, output) = stream.into_split();
         let mut connection = Connection { call: Call { anchor, caller, seat: Rc::default() }, output };
-        let ended = match refusal {
-            Some(refusal) => connection.reply(Value::Null, Err(refusal)).await,
-            None => connection.serve(Lines::new(input)).await,
-        };
         // A client that went away in the middle of a line is no news.
-        let _ = ended;
+        let _ = connection.serve(Lines::new(input)).await;
         open.set(open.get() - 1);
     });
 }

@@ -16,6 +16,7 @@ mod bench;
 mod bystander;
 mod cgroups;
 mod kill_trees;
+mod must_shows;
 mod rpc_schema;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;

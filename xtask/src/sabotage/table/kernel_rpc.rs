@@ -11,6 +11,16 @@ const GONE: &str =
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
+        name: "a crowd of clients takes bounded memory",
+        faults: "A12",
+        file: "crates/kernel/src/anchor/serve.rs",
+        find: "full.then(|| Refusal",
+        replace: "(full && MAX_CLIENTS == 0).then(|| Refusal",
+        package: "netsky-kernel",
+        target: IT,
+        test: "must_shows::must_show_9_ten_thousand_connections_leave_an_anchor_as_it_was",
+    },
+    Safeguard {
         name: "a row is what the reference says of its kind",
         faults: "",
         file: "crates/kernel/src/anchor/state.rs",
