@@ -15,6 +15,7 @@
 mod args;
 mod clients;
 mod counts;
+mod drawing;
 mod ending;
 mod heartbeat;
 mod input;

@@ -1,7 +1,8 @@
 //! The terminal as a person would see it now, so that whoever attaches sees it whole, whatever the log has lost.
 //!
 //! Promise: any output and any size are taken; what is held is bounded by [`ROWS`] and [`COLS`]. A [`picture`](Screen::picture)
-//! paints both screens, the scroll region, the cursor and the modes of keys, paste and mouse on a terminal as it is at first.
+//! paints both screens, the scroll region, the cursor and the saved one, the title, the set of lines, and the modes of keys,
+//! paste, mouse and focus on a terminal as it is at first.
 //!
 //! Left to others: which output comes next (`clients`), and what was printed before (the log).
 
@@ -13,6 +14,7 @@ use netsky_disk::fault;
 use vt100::Parser;
 
 use super::counts::Counts;
+use super::drawing::Drawing;
 use crate::log::say;
 
 /// Most lines that are kept; a taller terminal is kept cut.
@@ -21,21 +23,53 @@ const ROWS: u16 = 256;
 const COLS: u16 = 512;
 /// What numbers of colours and other attributes go up to.
 const COLOURS: u16 = 255;
+/// Most bytes of a title.
+const TITLE: usize = 1024;
 /// Longest beginning of a sequence that is given to a client with its picture.
 pub(super) const UNFINISHED: usize = 4096;
 
 /// What the program's terminal shows.
 pub(super) struct Screen {
-    parser: Parser,
+    parser: Parser<Told>,
+    drawing: Drawing,
     /// The beginning of a character: given to the parser in two pieces, it may take what follows along (vte 0.15).
     cut: Vec<u8>,
     counts: Counts,
 }
 
+/// What the model tells of and does not keep.
+#[derive(Default)]
+struct Told {
+    title: Vec<u8>,
+    /// Whether the program is told when its terminal gets and loses the focus.
+    focus: bool,
+}
+
+impl vt100::Callbacks for Told {
+    fn set_window_title(&mut self, _: &mut vt100::Screen, title: &[u8]) {
+        self.title = title[..title.len().min(TITLE)].to_vec();
+    }
+
+    fn unhandled_csi(
+        &mut self,
+        _: &mut vt100::Screen,
+        mark: Option<u8>,
+        _: Option<u8>,
+        params: &[&[u16]],
+        last: char,
+    ) {
+        if mark == Some(b'?') && matches!(last, 'h' | 'l') && params.contains(&[1004].as_slice()) {
+            self.focus = last == 'h';
+        }
+    }
+}
+
 impl Screen {
     pub(super) fn new(rows: u16, cols: u16) -> Screen {
+        let (rows, cols) = (bounded(rows, ROWS), bounded(cols, COLS));
         Screen {
-            parser: Parser::new(bounded(rows, ROWS), bounded(cols, COLS), 0),
+            parser: Parser::new_with_callbacks(rows, cols, 0, Told::default()),
+            drawing: Drawing::default(),
             cut: Vec::new(),
             counts: Counts::default(),
         }
@@ -44,7 +78,9 @@ impl Screen {
     /// The program printed this. False when the model broke over it: it is of no use any more, and its program knows
     /// nothing of it.
     pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
-        self.counts.pass(bytes, self.widest(), &mut self.cut);
+        let mut counted = Vec::with_capacity(bytes.len());
+        self.counts.pass(bytes, self.widest(), &mut counted);
+        self.drawing.pass(&counted, &mut self.cut);
         let whole = self.cut.len() - begun_character(&self.cut).len();
         let held = unbroken(|| {
             // Only an error can be asked for here.
@@ -78,11 +114,21 @@ impl Screen {
     pub(super) fn picture(&self, tail: &[u8]) -> Vec<u8> {
         let screen = self.parser.screen();
         let mut out = String::new();
+        let told = self.parser.callbacks();
+        if !told.title.is_empty() {
+            out.push_str(&format!(
+                "\x1b]2;{}\x07",
+                netsky_model::render::line(&String::from_utf8_lossy(&told.title))
+            ));
+        }
         if screen.alternate_screen() {
-            out.push_str(&probe(screen, b"\x1b[?47l").contents_formatted());
+            let main = probe(screen, b"\x1b[?47l");
+            out.push_str(&main.contents_formatted());
+            out.push_str(&saved(&main));
             out.push_str("\x1b[?1049h");
         }
         out.push_str(&screen.contents_formatted());
+        out.push_str(&saved(screen));
         let (rows, _) = screen.size();
         let top = probe(screen, b"\x1b[?6h\x1b[1;1H").cursor_position().0;
         let bottom = probe(screen, b"\x1b[?6h\x1b[65535;1H").cursor_position().0;
@@ -98,6 +144,10 @@ impl Screen {
             out.push_str(&screen.attributes_formatted());
         }
         out.push_str(&screen.input_mode_formatted());
+        if told.focus {
+            out.push_str("\x1b[?1004h");
+        }
+        out.push_str(&self.drawing.state());
         let mut out = out.into_bytes();
         out.extend_from_slice(unfinished(tail));
         out
@@ -141,6 +191,14 @@ fn probe(screen: &vt100::Screen, bytes: &[u8]) -> vt100::Screen {
     *parser.screen_mut() = screen.clone();
     parser.process(bytes);
     parser.screen().clone()
+}
+
+/// What saves the cursor where and as the program has saved it, and puts the present one back.
+fn saved(screen: &vt100::Screen) -> String {
+    let restored = probe(screen, b"\x1b8");
+    let there = format!("{}{}", restored.cursor_state_formatted(), restored.attributes_formatted());
+    let here = format!("{}{}", screen.cursor_state_formatted(), screen.attributes_formatted());
+    format!("{there}\x1b7{here}")
 }
 
 /// The sequence or character at the end of the output that has begun and not ended.
@@ -189,7 +247,7 @@ mod tests {
 
     /// Everything a program can tell apart: what is shown, and what more output makes of it.
     fn assert_same(left: &mut Screen, right: &mut Screen, why: &str) {
-        for more in ["", "x", "\r\n\n\n\n\n\nend", "\x1b[?1049lback"] {
+        for more in ["", "x", "\x1b8saved", "\r\n\n\n\n\n\nend", "\x1b[?1049lback"] {
             left.take(more.as_bytes());
             right.take(more.as_bytes());
             let [left, right] = [left.parser.screen(), right.parser.screen()];
@@ -212,6 +270,8 @@ mod tests {
             "12345678901234567890",
             "\x1b]0;a title\x07after \x1bP+q544e\x1b\\strings",
             "\x1b[31mred to the end of \x1b[Kline",
+            "\x1b[2;3H\x1b[32m\x1b7\x1b[0m\x1b[4;1Hsaved",
+            "\x1b(0lqqk\r\nx  x\x1b(B plain",
         ] {
             let bytes = golden.as_bytes();
             for cut in 0..=bytes.len() {
@@ -221,6 +281,19 @@ mod tests {
                 assert_same(&mut painted, &mut shown(bytes), &format!("{golden} cut at {cut}"));
             }
         }
+    }
+
+    #[test]
+    fn a_picture_has_the_title_the_set_of_lines_and_whether_the_focus_is_told() {
+        let mut screen = shown(b"\x1b]2;a \x9btitle\x07\x1b[?1000;1004h\x1b(0q");
+        let picture = |screen: &Screen| String::from_utf8(screen.picture(b"")).expect("text");
+        assert!(picture(&screen).starts_with("\x1b]2;a "), "{:?}", picture(&screen));
+        assert!(picture(&screen).contains("title\x07") && picture(&screen).contains('─'));
+        assert!(picture(&screen).ends_with("\x1b[?1004h\x1b(0"), "{:?}", picture(&screen));
+        screen.take(b"\x1b[?1004l\x1b(B");
+        assert!(!picture(&screen).contains("1004") && !picture(&screen).contains("\x1b(0"));
+        screen.take(&[&b"\x1b]0;"[..], &[b'x'; 4 * TITLE], b"\x07"].concat());
+        assert!(picture(&screen).len() < 2 * TITLE);
     }
 
     #[test]

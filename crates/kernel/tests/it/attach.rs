@@ -110,6 +110,70 @@ fn a_frozen_full_screen_program_is_shown_whole_and_the_same_each_time() {
     assert_eq!(picture(&scene.agent), before);
 }
 
+/// Of a picture what a full-screen program painted: from the other screen on.
+fn painted(session: &Session) -> Option<String> {
+    let picture = picture(session);
+    picture.split_once("\x1b[?1049h").map(|(_, other)| other.to_owned())
+}
+
+/// Waits until a person's terminal shows what the agent's does, and that holds; what it is.
+fn shows_the_same(scene: &Scene, text: &str) -> String {
+    until(|| {
+        let agent = painted(&scene.agent).filter(|shown| shown.contains(text))?;
+        // Once more a moment later: an editor paints in several pieces.
+        netsky_disk::clock::pause(std::time::Duration::from_millis(50));
+        let same = painted(&scene.person)? == agent && painted(&scene.agent)? == agent;
+        same.then_some(agent)
+    })
+}
+
+fn detached(scene: &mut Scene) {
+    scene.screen.input(0, DETACH).expect("types");
+    let seen = read_until(&mut scene.screen, "terminal=");
+    read_until_same(&mut scene.screen, &seen);
+}
+
+/// A real editor, attached to, typed in, resized, left alone and attached to again: the person's terminal shows what the
+/// editor's own does, each time.
+fn an_editor_is_the_same_on_both_screens(editor: &str, insert: &str) {
+    let program = editor.split(' ').next().expect("a word");
+    if !["/usr/bin", "/bin"].iter().any(|folder| std::path::Path::new(folder).join(program).exists()) {
+        return crate::skipped::skipped(&format!("the editor {program}"));
+    }
+    let inner = Bench::new();
+    let file = inner.layout.root().join("text");
+    let lines: String = (1..60).map(|n| format!("line {n} 日本 e\u{301} {}\n", "=".repeat(n))).collect();
+    std::fs::write(&file, lines).expect("ours");
+    let text = format!("export TERM=xterm-256color LANG=C.UTF-8; exec {editor} {}", file.display());
+    let agent = inner.start(script(TERMINAL, &text));
+
+    until(|| painted(&agent).filter(|shown| shown.contains("line 3")));
+    let mut scene = beside(inner, agent, "");
+    shows_the_same(&scene, "line 3");
+    scene.screen.input(0, insert.as_bytes()).expect("types");
+    let large = shows_the_same(&scene, "typed here");
+    scene.person.client().resize(17, 61).expect("asked");
+    until(|| painted(&scene.agent).filter(|small| *small != large));
+    let before = shows_the_same(&scene, "typed here");
+    detached(&mut scene);
+    let Scene { inner, agent, .. } = scene;
+    assert_eq!(painted(&agent).as_ref(), Some(&before), "nobody looks, and it is as it was");
+    let mut scene = beside(inner, agent, "");
+    scene.person.client().resize(17, 61).expect("asked");
+    assert_eq!(shows_the_same(&scene, "typed here"), before);
+    detached(&mut scene);
+}
+
+#[test]
+fn must_show_8_vim_is_the_same_on_both_screens() {
+    an_editor_is_the_same_on_both_screens("vim.tiny -u NONE -i NONE -n", "ggOtyped here\x1b");
+}
+
+#[test]
+fn must_show_8_nano_is_the_same_on_both_screens() {
+    an_editor_is_the_same_on_both_screens("nano --ignorercfiles", "typed here");
+}
+
 /// A mistake in the model of the screen takes no program along.
 #[test]
 fn a_screen_that_broke_costs_the_picture_and_nothing_else() {
