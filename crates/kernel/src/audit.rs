@@ -171,8 +171,8 @@ mod tests {
         let whole = std::fs::read_to_string(&path).expect("reads");
         let (mut journal, _) = Journal::open(&path, |_| {}).expect("opens");
         journal.begin(2, false);
-        let data = serde_json::json!({});
-        journal.commit(Draft { kind: EventKind::AnchorStarted, about: None, data }).expect("room");
+        // A row that is not synced either: only what this boot was told of it is left.
+        journal.observe(Draft { kind: EventKind::AnchorStarted, about: None, data: serde_json::json!({}) });
         drop(journal);
         std::fs::write(&path, whole).expect("writes");
         assert_eq!(audit(&path).0.heads.cut, Some(4));
