@@ -268,6 +268,54 @@ fn racing_starters_all_reach_one_anchor() {
 }
 
 #[test]
+fn an_anchors_program_is_replaced_while_its_sessions_run() {
+    let mut world = World::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("kernel");
+    let install = || {
+        let new = folder.path().join("new");
+        std::fs::copy(PROGRAM, &new).expect("copied");
+        std::fs::rename(&new, &program).expect("in its place");
+    };
+    let root = world.root.clone();
+    let serve = || {
+        let mut serve = std::process::Command::new(&program);
+        serve.arg("serve").arg("--root").arg(&root);
+        serve
+    };
+    install();
+    let mut client = world.anchor_by(serve());
+    let first = spawn(&mut client, &sleeper("agent0"));
+    install();
+    // Of the program that was replaced, like its anchor.
+    let second = spawn(&mut client, &shell("agent1", "read line; echo \"<$line>\"; exec sleep 1000"));
+    client.shutdown(false).expect("stops");
+    world.anchor_stops();
+    let mut client = world.anchor_by(serve());
+    for session in [&first, &second] {
+        let found = client.show(&session.name).expect("known");
+        assert_eq!((&found.program, found.state), (&session.program, SessionState::Active));
+        let worker = session.worker.as_ref().expect("it has one").pid;
+        let runs = std::fs::read_link(format!("/proc/{worker}/exe")).expect("ours to read");
+        assert!(runs.to_string_lossy().ends_with("(deleted)"), "a worker of the program of before: {runs:?}");
+    }
+    let typed = netsky_kernel::rpc::input::Params {
+        session: second.name.clone(),
+        text: "over\n".to_owned(),
+        epoch: 0,
+        guard: Guard::none(),
+    };
+    client.input(&typed).expect("its worker understands");
+    until("it reads", || {
+        let out = std::fs::read(world.layout().out(&second.name)).ok()?;
+        String::from_utf8_lossy(&out).contains("<over>").then_some(())
+    });
+    let ended = client.kill(&first.name, Some(Duration::ZERO), &Guard::none()).expect("killed");
+    assert_eq!(ended.state, SessionState::Stopped);
+    assert_eq!(spawn(&mut client, &sleeper("agent0")).generation, Generation(2));
+}
+
+#[test]
 fn an_anchor_started_inside_a_session_outlives_it_with_its_own_sessions() {
     let mut outer = World::new();
     let mut client = outer.anchor();
