@@ -113,7 +113,7 @@ fn run(layout: &Layout, patience: Duration, bounds: Bounds, from_nothing: bool) 
         meta::remove_fresh(layout)?;
     }
     let mut done = match from_nothing {
-        true => anew(layout, bounds, &mut doubtful),
+        true => anew(layout, bounds).inspect(|_| doubtful = false),
         false => pass(layout, bounds, &mut doubtful),
     };
     if !from_nothing && done.as_ref().is_err_and(Error::is_damage) {
@@ -134,9 +134,10 @@ fn pass(layout: &Layout, bounds: Bounds, doubtful: &mut bool) -> Result<Ingested
 }
 
 /// The same into a database that takes the place of the present one when it is whole.
-fn anew(layout: &Layout, bounds: Bounds, doubtful: &mut bool) -> Result<Ingested> {
+fn anew(layout: &Layout, bounds: Bounds) -> Result<Ingested> {
     let filled = meta::fresh(layout).and_then(|db| {
-        let done = fill(&db, layout, bounds, doubtful)?;
+        // Nothing is told of the present one by what was seen of this.
+        let done = fill(&db, layout, bounds, &mut false)?;
         meta::replace(layout, db)?;
         Ok(done)
     });

@@ -79,6 +79,7 @@ pub(crate) fn replace(layout: &Layout, fresh: Connection) -> Result<()> {
     // The log first: one of another database would be read as its own. Without it the present one is as it was a while ago.
     let [database, logs @ ..] = &FILES;
     remove_files(&home, &name, logs)?;
+    home.sync()?;
     if home.is_folder(&name)? {
         remove_files(&home, &name, &[database])?;
     }
