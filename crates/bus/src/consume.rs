@@ -8,8 +8,8 @@
 //! Leaves to others: how a text is shown, and what a refusal is (`put`).
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use netsky_disk::clock;
@@ -44,7 +44,7 @@ const GRACE: Duration = Duration::from_secs(8);
 /// How long the lock of a consumer that ended may take to be free.
 const FREE: Duration = Duration::from_secs(1);
 
-/// Files left in the inbox that are remembered; of what comes after nothing is told, and it is read at each look.
+/// Files left in the inbox that are remembered; of what else cannot be read nothing is told.
 const REMEMBERED: usize = 10_000;
 
 /// Who consumes, and how.
@@ -91,8 +91,9 @@ impl Bus<'_> {
         self.channel(agent)?;
         let seat = self.only_consumer(agent, terms)?;
         let watch = Watch::new::<PathBuf>(&[])?;
-        let (done, told) = (Drained::default(), HashSet::new());
-        let mut consumer = Consumer { bus: self, agent, terms, stop, seat, watch, tell, put, done, told };
+        let (done, passed, told) = (Drained::default(), HashSet::new(), HashSet::new());
+        let mut consumer =
+            Consumer { bus: self, agent, terms, stop, seat, watch, tell, put, done, passed, told };
         while !self.or_no_home(consumer.look())? {
             point("bus.consume.idle");
             consumer.watch.wait_or_stop(RESCAN, stop)?;
@@ -160,7 +161,9 @@ struct Consumer<'a, T, F> {
     tell: T,
     put: F,
     done: Drained,
-    /// What stays in the inbox: paths that were told of, and bare names of what is not for this taker.
+    /// What is not for this taker.
+    passed: HashSet<OsString>,
+    /// What stays in the inbox and was told of.
     told: HashSet<PathBuf>,
 }
 
@@ -182,7 +185,7 @@ impl<T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'_, T, F> {
                 return Err(Error::Unseated(self.agent.clone()));
             }
             // Of a newer format, or for a generation to come: nobody changes a file, and this taker stays who it is.
-            let is_known = |file: &OsStr| self.told.contains(Path::new(file));
+            let is_known = |file: &OsStr| self.passed.contains(file);
             let Some(taken) = queue.take_next_but(is_known)? else { return Ok(false) };
             let Some(claim) = self.sort(taken) else { continue };
             self.bus.hold(self.agent, &queue.folders, std::slice::from_ref(&claim))?;
@@ -203,9 +206,16 @@ impl<T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'_, T, F> {
 
     /// Keeps what is not held, as [`crate::Aside::sort`]; what stays in the inbox is met again at each look, and kept once.
     fn sort(&mut self, taken: Taken) -> Option<Claim> {
+        if let Taken::Newer(file) | Taken::Early(file) = &taken {
+            // Most that were met so long ago are gone; the others are read once more.
+            if self.passed.len() >= REMEMBERED {
+                self.passed.clear();
+            }
+            self.passed.insert(file.into());
+        }
         let left = match &taken {
             Taken::Skipped(error) => Some(error.path.clone()),
-            Taken::Newer(file) | Taken::Early(file) => Some(PathBuf::from(file)),
+            Taken::Newer(file) => Some(PathBuf::from(file)),
             _ => None,
         };
         if left.is_some_and(|left| self.told.len() >= REMEMBERED || !self.told.insert(left)) {

@@ -28,6 +28,7 @@ impl Bound {
                 libc::_exit(code);
             })?;
         }
+        hear_alarms()?;
         timer(after)?;
         Ok(Bound { _one: () })
     }
@@ -37,6 +38,21 @@ impl Drop for Bound {
     fn drop(&mut self) {
         // A timer that could be set can be taken back.
         let _ = timer(Duration::ZERO);
+    }
+}
+
+/// A signal that whoever started us had blocked stays blocked over an exec, and would never come.
+fn hear_alarms() -> io::Result<()> {
+    let mut alarms = std::mem::MaybeUninit::uninit();
+    // SAFETY: the set is made empty before anything else is done with it, and the former mask is not asked for.
+    let failed = unsafe {
+        libc::sigemptyset(alarms.as_mut_ptr());
+        libc::sigaddset(alarms.as_mut_ptr(), libc::SIGALRM);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, alarms.as_ptr(), std::ptr::null_mut())
+    };
+    match failed {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
     }
 }
 

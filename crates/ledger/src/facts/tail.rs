@@ -73,6 +73,10 @@ impl Tail {
         let holds = |known: &Known| known.numbers == numbers && known.content == content;
         let known = known.filter(holds);
         let ours = known.is_some();
+        if ours {
+            // The same bytes, and maybe another file: one who wrote it anew may have been killed before its name was durable.
+            record.sync()?;
+        }
         let (rows, end, keys) = match known {
             Some(Known { rows, end, keys, .. }) => (rows, end, keys),
             None => {
