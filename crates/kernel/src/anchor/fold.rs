@@ -53,6 +53,8 @@ fn take(anchor: &Anchor, name: &AgentId, row: WorkerEvent) {
         Seen::KillAsked { grace_ms } => {
             anchor.observe(EventKind::KillAsked, about, event_data::KillAsked { worker, n, at, grace_ms });
         }
+        // Told from the description, while this could not be read.
+        Seen::Exited { .. } if about.as_ref().is_some_and(|about| is_told(anchor, about)) => {}
         Seen::Exited { how, swept, left, unseen } => {
             let never_ran = matches!(how, End::FailedToStart { .. });
             let kind = if never_ran { EventKind::Failed } else { EventKind::Exited };
@@ -61,6 +63,17 @@ fn take(anchor: &Anchor, name: &AgentId, row: WorkerEvent) {
             anchor.observe(kind, about, event_data::Ended { swept: Some(swept), left, unseen, ..ended });
         }
     }
+}
+
+/// Whether the end of a generation is in the journal; it is before the next one has a row.
+fn is_told(anchor: &Anchor, about: &About) -> bool {
+    anchor.recall(|recall| {
+        recall.session(&about.session).is_some_and(|known| {
+            known.lineage == about.lineage
+                && (known.generation > about.generation
+                    || known.generation == about.generation && known.ended)
+        })
+    })
 }
 
 fn damaged(anchor: &Anchor, name: &AgentId, why: &str) {
