@@ -212,8 +212,7 @@ impl Bus<'_> {
         taken: &OsStr,
         otherwise: &AgentId,
     ) -> Draft {
-        let meant = reply.to.clone();
-        let to = self.target(reply.to, otherwise);
+        let to = self.target(reply.to.clone(), otherwise);
         let id = match &reply.id {
             // All who write to a target share its ids, so what one program calls "1" must not be what another does.
             Some(id) => EnvelopeId::derived(&["outbox", agent.as_str(), id.as_str()]),
@@ -233,7 +232,7 @@ impl Bus<'_> {
         draft.ack_within = reply.ack_within_secs.map(Duration::from_secs).filter(|_| draft.requires_ack);
         // It only narrows; of another agent than it was said of it is another number.
         draft.for_generation =
-            reply.for_generation.filter(|_| meant.as_ref().is_none_or(|meant| *meant == draft.to));
+            reply.for_generation.filter(|_| reply.to.as_ref().is_none_or(|meant| *meant == draft.to));
         draft.trust = reply.trust;
         draft
     }

@@ -1,8 +1,8 @@
 //! Fault steppers: run a real program and break it at one exact system call.
 //!
-//! A [`Stepper`] runs a single-threaded program, or one that serves, under ptrace, sees each of its file-system calls twice (entry and
-//! exit), and at the point the caller names kills it, pauses it or makes the call fail. Every run has a hard time
-//! bound, and no traced process outlives its tracer.
+//! A [`Stepper`] runs a single-threaded program, or one that serves, under ptrace, sees each of its file-system calls
+//! twice (entry and exit), and at the point the caller names kills it, pauses it or makes the call fail. Every run has a
+//! hard time bound, and no traced process outlives its tracer.
 //!
 //! It knows nothing of netsky: what must hold after a kill is said by the tests that use it. Never shipped.
 //!

@@ -13,8 +13,6 @@ use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -110,6 +108,13 @@ pub enum Fault {
     Fail(Errno),
 }
 
+impl Fault {
+    /// A call that has happened cannot be refused any more.
+    fn fits(self, point: &Point) -> bool {
+        self == Fault::Kill || point.moment == Moment::Entry
+    }
+}
+
 /// What to do at a point.
 enum Order {
     Go,
@@ -131,8 +136,6 @@ pub struct Stepper {
     touching: Option<PathBuf>,
     within: Option<PathBuf>,
     threads: bool,
-    /// Whether points count now.
-    counting: Arc<AtomicBool>,
     limit: Duration,
 }
 
@@ -146,7 +149,6 @@ impl Stepper {
             touching: None,
             within: None,
             threads: false,
-            counting: Arc::new(AtomicBool::new(true)),
             limit: LIMIT,
         }
     }
@@ -193,13 +195,6 @@ impl Stepper {
         self
     }
 
-    /// Counts nothing before [`Served::count`].
-    #[must_use]
-    pub fn silent(mut self) -> Self {
-        self.counting = Arc::new(AtomicBool::new(false));
-        self
-    }
-
     /// Sets the bound after which a run is killed and an error.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
@@ -238,28 +233,28 @@ impl Stepper {
     /// Runs to the end, but at the first point that `here` accepts the call is not made and answers `errno`.
     ///
     /// `here` is asked at entries only. A run that never comes there has no `hit`.
-    pub fn fail_when(&self, mut here: impl FnMut(&Point) -> bool, errno: Errno) -> Result<Outcome> {
-        self.break_when(|point| point.moment == Moment::Entry && here(point), Fault::Fail(errno))
+    pub fn fail_when(&self, here: impl FnMut(&Point) -> bool, errno: Errno) -> Result<Outcome> {
+        self.break_when(here, Fault::Fail(errno))
     }
 
-    fn break_when(&self, here: impl FnMut(&Point) -> bool, fault: Fault) -> Result<Outcome> {
+    /// Runs to the first point that `here` accepts, entries only for [`Fault::Fail`], and breaks the program there.
+    pub fn break_when(&self, mut here: impl FnMut(&Point) -> bool, fault: Fault) -> Result<Outcome> {
         let mut tracee = self.start()?;
+        let here = |point: &Point| fault.fits(point) && here(point);
         let (hit, driven) = self.break_at(&mut tracee, here, Order::Break(fault))?;
         Ok(Outcome { hit, run: run(&tracee, driven) })
     }
 
     /// Starts a program that serves, threads and all, and breaks it at the first point that `here` accepts (entries only
-    /// for [`Fault::Fail`]). Points count from its start on, unless [`Stepper::silent`].
+    /// for [`Fault::Fail`]).
     pub fn serve(
         &self,
         mut here: impl FnMut(&Point) -> bool + Send + 'static,
         fault: Fault,
     ) -> Result<Served> {
-        let counting = Arc::new(AtomicBool::new(self.counting.load(Ordering::SeqCst)));
-        let stepper = Stepper { threads: true, counting: Arc::clone(&counting), ..self.clone() };
+        let stepper = Stepper { threads: true, ..self.clone() };
         let (started, starts) = mpsc::channel();
         let mut points = Vec::new();
-        let may_break = move |point: &Point| fault == Fault::Kill || point.moment == Moment::Entry;
         // A thread that starts nothing else: it waits for whatever child of its own comes next.
         let watching = std::thread::spawn(move || {
             let tracee = stepper.start().and_then(|tracee| Ok((handle(&tracee)?, tracee)));
@@ -275,13 +270,13 @@ impl Stepper {
             };
             let here = |point: &Point| {
                 points.push(point.clone());
-                may_break(point) && here(point)
+                fault.fits(point) && here(point)
             };
             let (hit, driven) = stepper.break_at(&mut tracee, here, Order::Break(fault))?;
             Ok(Watched { points, outcome: Outcome { hit, run: run(&tracee, driven) } })
         });
         let held = starts.recv().expect("the thread says what came of the start")?;
-        Ok(Served { held, counting, watching: Some(watching) })
+        Ok(Served { held, watching: Some(watching) })
     }
 
     fn start(&self) -> Result<Tracee> {
@@ -336,7 +331,7 @@ impl Stepper {
                     let files = tracee.names(known, &number);
                     touched = touched || below(self.touching.as_deref(), &files);
                     let counts = touched && below(self.within.as_deref(), &files);
-                    if !counts || !self.calls.contains(&known.call) || !self.counting.load(Ordering::SeqCst) {
+                    if !counts || !self.calls.contains(&known.call) {
                         continue;
                     }
                     let (call, name) = (known.call, known.name);
@@ -381,7 +376,6 @@ fn below(root: Option<&Path>, files: &[PathBuf]) -> bool {
 /// A program that serves and is watched; dropping it kills it.
 pub struct Served {
     held: OwnedFd,
-    counting: Arc<AtomicBool>,
     watching: Option<JoinHandle<Result<Watched>>>,
 }
 
@@ -395,11 +389,6 @@ pub struct Watched {
 }
 
 impl Served {
-    /// From now on points count, or not.
-    pub fn count(&self, on: bool) {
-        self.counting.store(on, Ordering::SeqCst);
-    }
-
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         self.watching.as_ref().is_none_or(JoinHandle::is_finished)

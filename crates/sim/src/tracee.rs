@@ -1,7 +1,8 @@
 //! One traced child: its start, its stops, its registers and its certain end; with its threads, where they are wanted.
 //!
 //! The child stops itself before it becomes the program, is seized there, and from then on is either stopped under
-//! this thread's eyes or running between two stops; so is each of its threads. A guard thread kills it at the time bound; dropping it kills it.
+//! this thread's eyes or running between two stops; so is each of its threads. A guard thread kills it at the time
+//! bound; dropping it kills it.
 //! All calls must come from the thread that started it (ptrace belongs to a thread).
 
 use std::ffi::{OsStr, OsString};

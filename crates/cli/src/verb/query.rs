@@ -52,6 +52,9 @@ fn patience(text: &str) -> Result<Duration, String> {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
+        if self.question.trim_matches(|c: char| c.is_whitespace() || c == ';').is_empty() {
+            return Err(Error::new(Kind::Usage, "the question is empty").hint("see `netsky query --help`"));
+        }
         let layout = cx.home()?;
         let mut unmade = "nobody made one".to_owned();
         let mut lacking = |why: String| {
@@ -66,9 +69,6 @@ impl Run for Args {
             Err(error) if error.is_denied() => lacking(error.to_string()).map(|lacks| lacks.hint(WRITABLE)),
             Err(error) => lacking(error.to_string()),
         };
-        if self.question.trim_matches(|c: char| c.is_whitespace() || c == ';').is_empty() {
-            return Err(Error::new(Kind::Usage, "the question is empty").hint("see `netsky query --help`"));
-        }
         let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };
         let asked = {
             let _bound = bound(limits.time)?;

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use netsky_sim::campaign::Share;
-use netsky_sim::{Ended, Errno, Outcome, Point, Run};
+use netsky_sim::{Ended, Errno, Fault, Outcome, Point, Run};
 
 use crate::bus_home::{Deaths, Home, repeats_are_flagged};
-use crate::everywhere::{Fault, break_everywhere};
+use crate::everywhere::break_everywhere;
 use crate::group_cell::GROUP;
 use crate::kill_points::{enough, scattered};
 

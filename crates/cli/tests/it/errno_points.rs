@@ -4,10 +4,10 @@
 //! was promised, leave halves, or keep the next try from succeeding.
 
 use anyhow::{Result, ensure};
-use netsky_sim::{Call, Ended, Errno, Outcome, Point};
+use netsky_sim::{Call, Ended, Errno, Fault, Outcome, Point};
 
 use crate::bus_home::{DRAIN, Deaths, Home, repeats_are_flagged, surfacings};
-use crate::everywhere::{Fault, break_everywhere};
+use crate::everywhere::break_everywhere;
 use crate::racers::stopped_with_a_claim;
 
 const SEND: [&str; 8] = ["channel", "send", "agent7", "second", "--from", "agent0", "--id", "second"];

@@ -7,21 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use netsky_sim::{Call, Ended, Errno, Moment, Outcome, Point};
+use netsky_sim::{Call, Ended, Fault, Moment, Outcome, Point};
 
 use crate::bus_home::Home;
 
 /// A run with fewer points never came to what it is about.
 const FEWEST: usize = 20;
-
-/// What is done at each point.
-#[derive(Clone, Copy)]
-pub(crate) enum Fault {
-    /// SIGKILL, before and after each call.
-    Kill,
-    /// The call is not made and answers this.
-    Fail(Errno),
-}
 
 /// Breaks `args` at each of its points on copies of `template`, two at a time; `after` judges and recovers.
 ///
@@ -65,10 +56,7 @@ pub(crate) fn break_everywhere(
 
 fn break_once(fault: Fault, home: &Home, args: &[&str], point: &Point) -> Result<Outcome> {
     let stepper = home.stepper(args.iter().copied());
-    let outcome = match fault {
-        Fault::Kill => stepper.kill_at(point.index)?,
-        Fault::Fail(errno) => stepper.fail_when(|here| here.index == point.index, errno)?,
-    };
+    let outcome = stepper.break_when(|here| here.index == point.index, fault)?;
     let hit = outcome.hit.as_ref().context("ended before the point")?;
     ensure!(hit.name == point.name && hit.moment == point.moment, "hit {hit} instead");
     Ok(outcome)

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use netsky_sim::{Call, Moment, Outcome, Point, Run};
+use netsky_sim::{Call, Fault, Moment, Outcome, Point, Run};
 
 use crate::bus_home::{DRAIN, Deaths, Home, repeats_are_flagged, surfacings};
-use crate::everywhere::{Fault, break_everywhere, hit};
+use crate::everywhere::{break_everywhere, hit};
 
 fn send<'a>(text: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["channel", "send", "agent7", text, "--from", "agent0"], more].concat()

@@ -5,13 +5,13 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use netsky_sim::{Call, Ended, Errno, Moment};
+use netsky_sim::{Call, Ended, Errno, Fault, Moment};
 use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::bus_home::{DRAIN, Home};
 use crate::errno_points::clear_answer;
-use crate::everywhere::{Fault, break_everywhere, hit};
+use crate::everywhere::{break_everywhere, hit};
 use crate::racers::is_output;
 
 /// How long another process holds the database, and how many sends and drains that sees.

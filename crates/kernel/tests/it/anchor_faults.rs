@@ -5,10 +5,9 @@ use std::time::Duration;
 use netsky_disk::process::is_alive;
 use netsky_kernel::client::Client;
 use netsky_kernel::drain::Report;
-use netsky_kernel::rpc::{Event, EventKind, Guard, SessionState};
-use netsky_kernel::session::{ENV_SESSION, Spec};
-use netsky_model::id::{Generation, LineageId};
-use netsky_model::process::ProcessId;
+use netsky_kernel::rpc::{EventKind, Guard, SessionState};
+use netsky_kernel::session::Spec;
+use netsky_model::id::Generation;
 
 use crate::anchor_world::*;
 
@@ -17,19 +16,6 @@ fn doomed(world: &mut World, point: &str) -> Client {
     let mut serve = world.serve();
     serve.env("NETSKY_FAULT", format!("{point}=kill"));
     world.anchor_by(serve)
-}
-
-fn of_lineage(lineage: &LineageId) -> Vec<ProcessId> {
-    netsky_disk::sweep::marked(ENV_SESSION, lineage.as_str()).expect("/proc reads")
-}
-
-fn rows(world: &World) -> Vec<Event> {
-    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
-    let mut rows: Vec<Event> = Vec::new();
-    while rows.last().is_none_or(|row| row.seq < events.head()) {
-        rows.push(events.next(Some(LONG)).expect("lives").expect("told"));
-    }
-    rows
 }
 
 fn cut_spawn(point: &str, spec: &Spec) {

@@ -11,8 +11,8 @@ use netsky_disk::process::{PidFd, Signal};
 use netsky_disk::{clock, sweep};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::{Event, EventKind, Guard, SessionView};
-use netsky_kernel::session::{ENV_MARK, Io, Keeper, Spec, mark};
-use netsky_model::id::AgentId;
+use netsky_kernel::session::{ENV_MARK, ENV_SESSION, Io, Keeper, Spec, mark};
+use netsky_model::id::{AgentId, LineageId};
 use netsky_model::process::ProcessId;
 
 /// Longest wait for anything here; reached only by a failure.
@@ -171,6 +171,21 @@ pub(crate) fn kill9(process: &ProcessId) {
 /// Everything that bears the mark of a session's generation.
 pub(crate) fn marked(session: &SessionView) -> Vec<ProcessId> {
     sweep::marked(ENV_MARK, &mark(&session.lineage, session.generation)).expect("/proc reads")
+}
+
+/// Everything that bears a lineage's mark.
+pub(crate) fn of_lineage(lineage: &LineageId) -> Vec<ProcessId> {
+    sweep::marked(ENV_SESSION, lineage.as_str()).expect("/proc reads")
+}
+
+/// Every row of the journal up to now, as an anchor tells it.
+pub(crate) fn rows(world: &World) -> Vec<Event> {
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    let mut rows: Vec<Event> = Vec::new();
+    while rows.last().is_none_or(|row| row.seq < events.head()) {
+        rows.push(events.next(Some(LONG)).expect("lives").expect("told"));
+    }
+    rows
 }
 
 /// The next row of that kind about that session, after row `since`.

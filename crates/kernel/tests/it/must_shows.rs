@@ -226,21 +226,16 @@ fn must_show_3_after_a_reboot_each_policy_does_what_it_says_under_a_bare_environ
                 });
             }
             "ask" => {
-                assert_eq!(marked_lineage(&first), [], "nothing starts");
+                assert_eq!(of_lineage(&first.lineage), [], "nothing starts");
                 let refused = client.spawn(&asked, &Guard::none()).expect_err("it waits to be told");
                 assert!(refused.to_string().contains("ostk lineage resolve"), "{refused}");
                 let revive = netsky_kernel::rpc::lineage::resolve::Action::Revive;
                 let back = client.resolve(&first.lineage, revive, &Guard::none()).expect("revived");
                 assert_eq!((back.state, back.generation), (SessionState::Active, Generation(2)));
             }
-            _ => assert_eq!(marked_lineage(&first), [], "nothing starts"),
+            _ => assert_eq!(of_lineage(&first.lineage), [], "nothing starts"),
         }
     }
-}
-
-fn marked_lineage(session: &SessionView) -> Vec<ProcessId> {
-    netsky_disk::sweep::marked(netsky_kernel::session::ENV_SESSION, session.lineage.as_str())
-        .expect("/proc reads")
 }
 
 /// The last turn of a lineage and its messages, as its files say.

@@ -11,10 +11,9 @@ use std::time::Duration;
 use netsky_disk::process::is_alive;
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::drain::{Report, Turn};
-use netsky_kernel::rpc::{Event, EventKind, Guard, RefusalKind, SessionState, SessionView};
-use netsky_kernel::session::{ENV_SESSION, Io, Keeper, Spec};
-use netsky_model::id::{Generation, LineageId};
-use netsky_model::process::ProcessId;
+use netsky_kernel::rpc::{EventKind, Guard, RefusalKind, SessionState, SessionView};
+use netsky_kernel::session::{Io, Keeper, Spec};
+use netsky_model::id::Generation;
 use netsky_sim::campaign::Share;
 use netsky_sim::{Call, Errno, Fault, Moment, Point, Served, Stepper};
 
@@ -197,19 +196,6 @@ fn break_each(whom: Whom) {
     println!("{name}: {hits} of {} steps were broken", all.len());
     // A step of a timer may stay away from one run.
     assert!(hits * 10 >= all.len() * 9, "{name}: only {hits} of {} were broken", all.len());
-}
-
-fn of_lineage(lineage: &LineageId) -> Vec<ProcessId> {
-    netsky_disk::sweep::marked(ENV_SESSION, lineage.as_str()).expect("/proc reads")
-}
-
-fn rows(world: &World) -> Vec<Event> {
-    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
-    let mut rows: Vec<Event> = Vec::new();
-    while rows.last().is_none_or(|row| row.seq < events.head()) {
-        rows.push(events.next(Some(LONG)).expect("lives").expect("told"));
-    }
-    rows
 }
 
 fn ends(world: &World) -> usize {
