@@ -1,6 +1,6 @@
 //! `cargo xtask sabotage`: counts of tests prove nothing, so each safeguard is taken out in turn.
 //!
-//! In a scratch copy of the tree, one change at a time, the named test must turn red by failing, not by failing
+//! In scratch copies of the tree, one change at a time in each, the named test must turn red by failing, not by failing
 //! to build. A safeguard whose removal no test notices is the finding this verb exists for. The working tree is
 //! never touched, and what the tests leave running is ended with the run, however that ends.
 
@@ -11,18 +11,23 @@ mod table;
 mod verdict;
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
 use crate::tree;
 pub(crate) use leftovers::{JANITOR, janitor};
-use scratch::Scratch;
+use scratch::{Scratch, Scratches};
 use table::{Safeguard, safeguards};
 use verdict::Verdict;
 
 /// Where the report lands, from the root.
 const REPORT: &str = "reports/sabotage.json";
+
+/// Copies that are at work at a time: a test without its safeguard often waits until its patience is over, and two cores
+/// have something to do meanwhile.
+const LANES: usize = 3;
 
 /// What became of one safeguard.
 struct Outcome {
@@ -43,8 +48,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 
     // A part is asked for to be seen; a whole run goes on where one of the same tree was cut off.
     let whole = arguments.is_empty();
-    let scratch = Scratch::prepare()?;
-    let mut progress = scratch.progress();
+    let scratches = Scratches::prepare(LANES.min(chosen.len()))?;
+    let mut progress = scratches.progress();
     let known = |row: &Safeguard| progress.seconds(row.name).filter(|_| whole);
     let mut outcomes: Vec<Outcome> = Vec::new();
     let mut todo = Vec::new();
@@ -57,17 +62,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if !outcomes.is_empty() {
         println!("{:<18}        {} removals, seen in this very tree", "red already", outcomes.len());
     }
-    healthy(&scratch, &todo)?;
-    for safeguard in todo {
-        let began = Instant::now();
-        let verdict = remove(&scratch, safeguard)?;
-        let seconds = began.elapsed().as_secs();
+    let groups = groups(&todo);
+    in_lanes(&scratches, groups, |scratch, group| healthy(scratch, &group))?;
+    let seen = Mutex::new((&mut outcomes, &mut progress));
+    in_lanes(&scratches, todo, |scratch, safeguard| {
+        let outcome = remove(scratch, safeguard)?;
+        let Outcome { verdict, seconds, .. } = outcome;
         println!("{:<18} {:>4}s  {:<32} {}", verdict.word(), seconds, safeguard.name, safeguard.test);
-        if verdict == Verdict::Red {
-            progress.add(safeguard.name, seconds)?;
-        }
-        outcomes.push(Outcome { safeguard, verdict, seconds });
-    }
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.0.push(outcome);
+        if verdict == Verdict::Red { seen.1.add(safeguard.name, seconds) } else { Ok(()) }
+    })?;
     let red = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Red).count();
     println!("sabotage: {red} of {} removals turned their test red", outcomes.len());
     // A part says nothing about the whole, so only a full run is reported.
@@ -99,8 +104,41 @@ fn list() {
     }
 }
 
-/// Demands that the named tests exist and pass while nothing is removed.
-fn healthy(scratch: &Scratch, chosen: &[&Safeguard]) -> Result<()> {
+/// Hands the items out to the copies, in their order, until none is left or one of them failed.
+fn in_lanes<T: Send>(
+    scratches: &Scratches,
+    items: Vec<T>,
+    work: impl Fn(&Scratch, T) -> Result<()> + Sync,
+) -> Result<()> {
+    let left = Mutex::new((items.into_iter(), Ok(())));
+    let next = || {
+        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+        if left.1.is_ok() { left.0.next() } else { None }
+    };
+    let lane = |scratch: &Scratch| {
+        while let Some(item) = next() {
+            if let Err(error) = work(scratch, item) {
+                left.lock().unwrap_or_else(PoisonError::into_inner).1 = Err(error);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for scratch in &scratches.lanes {
+            scope.spawn(|| lane(scratch));
+        }
+    });
+    left.into_inner().unwrap_or_else(PoisonError::into_inner).1
+}
+
+/// Named tests of one test binary.
+struct Group {
+    package: &'static str,
+    target: &'static [&'static str],
+    tests: Vec<&'static str>,
+}
+
+/// The tests of the safeguards, each once.
+fn groups(chosen: &[&'static Safeguard]) -> Vec<Group> {
     let mut groups: BTreeMap<(&str, &[&str]), Vec<&str>> = BTreeMap::new();
     for safeguard in chosen {
         let names = groups.entry((safeguard.package, safeguard.target)).or_default();
@@ -108,35 +146,37 @@ fn healthy(scratch: &Scratch, chosen: &[&Safeguard]) -> Result<()> {
             names.push(safeguard.test);
         }
     }
-    for ((package, target), names) in groups {
-        if let Some(trouble) = scratch.build(package, target)? {
-            bail!("{package} does not build unsabotaged:\n{trouble}");
-        }
-        let ran = scratch.test(package, target, &names)?;
-        if ran.passed != names.len() || ran.failed != 0 {
-            bail!(
-                "unsabotaged, {package} passed {} of {}: {}\n{}",
-                ran.passed,
-                names.len(),
-                names.join(" "),
-                ran.tail
-            );
-        }
-        println!("{:<18}        {package}: {} named tests", "green unsabotaged", names.len());
+    groups.into_iter().map(|((package, target), tests)| Group { package, target, tests }).collect()
+}
+
+/// Demands that the named tests exist and pass while nothing is removed.
+fn healthy(scratch: &Scratch, Group { package, target, tests }: &Group) -> Result<()> {
+    if let Some(trouble) = scratch.build(package, target)? {
+        bail!("{package} does not build unsabotaged:\n{trouble}");
     }
+    let ran = scratch.test(package, target, tests)?;
+    if ran.passed != tests.len() || ran.failed != 0 {
+        let all = tests.len();
+        bail!("unsabotaged, {package} passed {} of {all}: {}\n{}", ran.passed, tests.join(" "), ran.tail);
+    }
+    println!("{:<18}        {package}: {} named tests", "green unsabotaged", tests.len());
     Ok(())
 }
 
 /// Takes one safeguard out, looks at its test, and puts it back.
-fn remove(scratch: &Scratch, safeguard: &Safeguard) -> Result<Verdict> {
+fn remove(scratch: &Scratch, safeguard: &'static Safeguard) -> Result<Outcome> {
+    let began = Instant::now();
     let healthy = scratch.read(safeguard.file)?;
-    let Some(broken) = safeguard.applied(&healthy) else {
-        return Ok(Verdict::NotFoundOnce);
+    let verdict = match safeguard.applied(&healthy) {
+        None => Verdict::NotFoundOnce,
+        Some(broken) => {
+            scratch.write(safeguard.file, &broken)?;
+            let verdict = judge(scratch, safeguard);
+            scratch.write(safeguard.file, &healthy)?;
+            verdict?
+        }
     };
-    scratch.write(safeguard.file, &broken)?;
-    let verdict = judge(scratch, safeguard);
-    scratch.write(safeguard.file, &healthy)?;
-    verdict
+    Ok(Outcome { safeguard, verdict, seconds: began.elapsed().as_secs() })
 }
 
 fn judge(scratch: &Scratch, safeguard: &Safeguard) -> Result<Verdict> {

@@ -1,4 +1,4 @@
-//! The scratch copy: the tree as git sees it, with a target folder of its own that is kept between runs.
+//! The scratch copies, one a lane: the tree as git sees it, with a target folder of its own that is kept between runs.
 //!
 //! Files that did not change keep their times, so that a second run builds little.
 
@@ -23,65 +23,83 @@ const TAIL_LINES: usize = 25;
 /// How long a janitor of the run before may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The folder of the copy and of all that belongs to it.
+/// The folder of the copies and of all that belongs to them.
 pub(super) fn base() -> PathBuf {
     tree::root().join("target/sabotage")
 }
 
-pub(crate) struct Scratch {
-    tree: PathBuf,
-    target: PathBuf,
-    /// Where its tests put their homes, so that what they leave running can be told from everything else.
-    tmp: PathBuf,
+/// All copies of one run.
+pub(crate) struct Scratches {
+    pub(crate) lanes: Vec<Scratch>,
     /// Digest of the copied files, but for the reports.
     digest: String,
     /// Two runs in one copy would put back what the other has just taken out.
     _alone: Lock,
 }
 
-impl Scratch {
-    /// Brings the copy up to date, and takes out what a former run may have left in it.
-    pub(crate) fn prepare() -> Result<Scratch> {
+/// One copy, in which one safeguard at a time is taken out.
+pub(crate) struct Scratch {
+    tree: PathBuf,
+    target: PathBuf,
+    /// Where its tests put their homes, so that what they leave running can be told from everything else.
+    tmp: PathBuf,
+}
+
+impl Scratches {
+    /// Brings `lanes` copies up to date, and takes out what a former run may have left in them.
+    pub(crate) fn prepare(lanes: usize) -> Result<Scratches> {
         let base = base();
         std::fs::create_dir_all(&base)?;
         let Some(alone) = Lock::take_within(base.join("lock"), PATIENCE)? else {
             bail!("another sabotage is at work in {}", base.display());
         };
-        let (tree, target, tmp) = (base.join("tree"), base.join("target"), base.join("tmp"));
+        let tmp = base.join("tmp");
         leftovers::hire_janitor()?;
         leftovers::end(&tmp)?;
         if tmp.exists() {
             std::fs::remove_dir_all(&tmp).with_context(|| format!("remove {}", tmp.display()))?;
         }
-        std::fs::create_dir(&tmp)?;
-        let mut scratch = Scratch { tree, target, tmp, digest: String::new(), _alone: alone };
         let wanted = tree::files()?;
-        for path in scratch.present(&scratch.tree)? {
-            if !wanted.contains(&path) {
-                std::fs::remove_file(scratch.tree.join(&path)).with_context(|| format!("remove {path}"))?;
+        let mut digest = blake3::Hasher::new();
+        for path in wanted.iter().filter(|path| !path.starts_with("reports/")) {
+            let bytes = std::fs::read(tree::root().join(path)).with_context(|| format!("read {path}"))?;
+            digest.update(format!("{path}\n{}\n", bytes.len()).as_bytes());
+            digest.update(&bytes);
+        }
+        let copy = |lane: usize| {
+            let (lane, tmp) = (base.join(format!("lane-{lane}")), tmp.join(lane.to_string()));
+            std::fs::create_dir_all(&tmp)?;
+            let scratch = Scratch { tree: lane.join("tree"), target: lane.join("target"), tmp };
+            scratch.update(&wanted).map(|()| scratch)
+        };
+        let lanes = (0..lanes).map(copy).collect::<Result<_>>()?;
+        Ok(Scratches { lanes, digest: digest.finalize().to_hex().to_string(), _alone: alone })
+    }
+
+    /// What is known of this tree from runs that were cut off.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress::of(&self.digest, base().join("progress.json"))
+    }
+}
+
+impl Scratch {
+    /// Makes the copy the tree's, file by file.
+    fn update(&self, wanted: &[String]) -> Result<()> {
+        for path in self.present(&self.tree)? {
+            if wanted.binary_search(&path).is_err() {
+                std::fs::remove_file(self.tree.join(&path)).with_context(|| format!("remove {path}"))?;
             }
         }
-        let mut digest = blake3::Hasher::new();
-        for path in &wanted {
+        for path in wanted {
             let bytes = std::fs::read(tree::root().join(path)).with_context(|| format!("read {path}"))?;
-            if !path.starts_with("reports/") {
-                digest.update(format!("{path}\n{}\n", bytes.len()).as_bytes());
-                digest.update(&bytes);
-            }
-            let copy = scratch.tree.join(path);
+            let copy = self.tree.join(path);
             if std::fs::read(&copy).is_ok_and(|present| present == bytes) {
                 continue;
             }
             std::fs::create_dir_all(copy.parent().expect("a file stands in a folder"))?;
             std::fs::write(&copy, bytes).with_context(|| format!("write {}", copy.display()))?;
         }
-        scratch.digest = digest.finalize().to_hex().to_string();
-        Ok(scratch)
-    }
-
-    /// What is known of this tree from runs that were cut off.
-    pub(crate) fn progress(&self) -> Progress {
-        Progress::of(&self.digest, base().join("progress.json"))
+        Ok(())
     }
 
     fn present(&self, folder: &Path) -> Result<Vec<String>> {
@@ -127,8 +145,8 @@ impl Scratch {
         let seconds = (SECONDS_PER_TEST * names.len()).to_string();
         command.args(["--kill-after=5", &seconds]).arg(cargo.get_program());
         command.args(["test", "--locked", "--package", package]).args(target);
-        command.args(["--", "--exact"]).args(names).current_dir(&self.tree);
-        command.env("CARGO_TARGET_DIR", &self.target).env("TMPDIR", &self.tmp);
+        command.args(["--", "--exact"]).args(names).env("TMPDIR", &self.tmp);
+        self.place(&mut command);
         // What a test says of itself is what the tail has room for.
         command.env("RUST_BACKTRACE", "0");
         let output = command.output().context("run cargo test")?;
@@ -139,8 +157,14 @@ impl Scratch {
     fn cargo(&self) -> Command {
         let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(program);
-        command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
+        self.place(&mut command);
         command
+    }
+
+    /// In the copy, for its own target folder. Nobody debugs a sabotaged test: without symbols it is built sooner.
+    fn place(&self, command: &mut Command) {
+        command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
+        command.env("CARGO_PROFILE_DEV_DEBUG", "false");
     }
 }
 
