@@ -41,7 +41,8 @@ impl Bus<'_> {
         self.return_claims(agent, Cause::Died)
     }
 
-    /// The same where the agent's generation was ended on purpose, and its readers with it: no dead letter comes of that.
+    /// The same where the agent's generation was ended on purpose, and its readers with it: they did not die of what they
+    /// held. A reader outside of the session that died meanwhile is taken for one of them.
     ///
     /// # Errors
     /// As [`Bus::return_dead_claims`].
@@ -108,8 +109,8 @@ impl Bus<'_> {
         way_back.end()
     }
 
-    /// Gives back what a generation that was ended on purpose had not finished. Flagged like any repeat, and never a
-    /// dead letter: nobody died of it.
+    /// Gives back what a generation that was ended on purpose had not finished. Flagged like any repeat, and no dead letter
+    /// before [`netsky_model::life::MAX_HANDED_BACK`]: nobody died of it.
     ///
     /// # Errors
     /// What the file system refuses; what was moved before is whole.
@@ -176,7 +177,7 @@ impl WayBack<'_> {
         self.end_command(name)?;
         let told = Told { reason: Some(why), cause: Some(cause), ..Told::default() };
         let event = match cause {
-            Cause::Stopped => Event::HandBack,
+            Cause::Stopped => Event::HandBack { attempt: name.attempt },
             _ => Event::GiveBack { attempt: name.attempt },
         };
         if transition(state, event)? == State::Poisoned {
@@ -213,8 +214,8 @@ impl WayBack<'_> {
     /// Ends what a dead consumer's command left at work on a claim.
     fn end_command(&self, name: &Name) -> Result<()> {
         if let Stage::Claimed(owner) = &name.stage
-            && self.bus.was_consumer(&self.channel.agent, owner)
             && process::probe(owner) == Life::Dead
+            && self.bus.last_consumer(&self.channel.agent)?.is_some_and(|last| last.process == *owner)
         {
             end_work(&name.to_string())?;
         }

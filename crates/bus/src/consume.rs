@@ -8,7 +8,7 @@
 //! Leaves to others: how a text is shown, and what a refusal is (`put`).
 
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,11 +25,9 @@ use serde::{Deserialize, Serialize};
 use crate::bus::{Bus, point};
 use crate::claim::{Claim, Drained, Put};
 use crate::error::{Error, Result};
-use crate::queue::{Queue, Taken};
+use crate::queue::{Passed, Queue, REMEMBERED, Taken};
 use crate::release::end;
-
-/// Slow look for what gives no event: a claimant's death.
-const RESCAN: Duration = Duration::from_secs(2);
+use crate::wait::RESCAN;
 
 /// Pause after a reader that failed; doubled for each further one in a row, up to [`LONGEST`].
 const PAUSE: Duration = Duration::from_secs(1);
@@ -43,9 +41,6 @@ const GRACE: Duration = Duration::from_secs(8);
 
 /// How long the lock of a consumer that ended may take to be free.
 const FREE: Duration = Duration::from_secs(1);
-
-/// Files left in the inbox that are remembered; of what else cannot be read nothing is told.
-const REMEMBERED: usize = 10_000;
 
 /// Who consumes, and how.
 #[derive(Debug, Clone, Copy)]
@@ -63,15 +58,17 @@ pub struct Terms {
 pub enum News<'a> {
     /// What could not be read or moved and stays where it is; once for as long as the consumer runs.
     Skipped(&'a netsky_disk::Error),
+    /// A file of a newer format, which stays where it is; once too.
+    Newer(&'a str),
     /// Another process took the claim from it, before or after it was shown.
     Lost(&'a Error),
 }
 
 /// The note in the consumer's lock.
 #[derive(Debug, Serialize, Deserialize)]
-struct Holder {
-    process: ProcessId,
-    generation: Generation,
+pub(crate) struct Holder {
+    pub(crate) process: ProcessId,
+    pub(crate) generation: Generation,
 }
 
 impl Bus<'_> {
@@ -91,7 +88,7 @@ impl Bus<'_> {
         self.channel(agent)?;
         let seat = self.only_consumer(agent, terms)?;
         let watch = Watch::new::<PathBuf>(&[])?;
-        let (done, passed, told) = (Drained::default(), HashSet::new(), HashSet::new());
+        let (done, passed, told) = (Drained::default(), Passed::default(), HashSet::new());
         let mut consumer =
             Consumer { bus: self, agent, terms, stop, seat, watch, tell, put, done, passed, told };
         while !self.or_no_home(consumer.look())? {
@@ -132,10 +129,9 @@ impl Bus<'_> {
         Ok(lock)
     }
 
-    /// Whether a process was the last consumer of an agent: then a command of it may be at work.
-    pub(crate) fn was_consumer(&self, agent: &AgentId, process: &ProcessId) -> bool {
-        let last: Option<Holder> = Lock::noted(self.layout.consumer_lock(agent));
-        last.is_some_and(|last| last.process == *process)
+    /// The last consumer of an agent: a command of it may be at work.
+    pub(crate) fn last_consumer(&self, agent: &AgentId) -> Result<Option<Holder>> {
+        Ok(Lock::read_note(self.layout.consumer_lock(agent))?)
     }
 }
 
@@ -162,7 +158,7 @@ struct Consumer<'a, T, F> {
     put: F,
     done: Drained,
     /// What is not for this taker.
-    passed: HashSet<OsString>,
+    passed: Passed,
     /// What stays in the inbox and was told of.
     told: HashSet<PathBuf>,
 }
@@ -207,10 +203,6 @@ impl<T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'_, T, F> {
     /// Keeps what is not held, as [`crate::Aside::sort`]; what stays in the inbox is met again at each look, and kept once.
     fn sort(&mut self, taken: Taken) -> Option<Claim> {
         if let Taken::Newer(file) | Taken::Early(file) = &taken {
-            // Most that were met so long ago are gone; the others are read once more.
-            if self.passed.len() >= REMEMBERED {
-                self.passed.clear();
-            }
             self.passed.insert(file.into());
         }
         let left = match &taken {
@@ -221,8 +213,10 @@ impl<T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'_, T, F> {
         if left.is_some_and(|left| self.told.len() >= REMEMBERED || !self.told.insert(left)) {
             return None;
         }
-        if let Taken::Skipped(error) = &taken {
-            (self.tell)(News::Skipped(error));
+        match &taken {
+            Taken::Skipped(error) => (self.tell)(News::Skipped(error)),
+            Taken::Newer(file) => (self.tell)(News::Newer(file)),
+            _ => {}
         }
         self.done.aside.sort(taken)
     }

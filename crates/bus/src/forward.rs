@@ -89,9 +89,14 @@ impl Bus<'_> {
             return Ok(None);
         };
         self.hold(&channel.agent, &folders, std::slice::from_ref(&claim))?;
-        match Hold::take(&folders.claimed, &claim.name.to_string())? {
-            Seized::Held(hold) => Ok(Some((claim.name, hold))),
-            Seized::Busy | Seized::Gone => Ok(None),
+        match Hold::take(&folders.claimed, &claim.name.to_string()) {
+            Ok(Seized::Held(hold)) => Ok(Some((claim.name, hold))),
+            Ok(Seized::Busy | Seized::Gone) => Ok(None),
+            Err(error) => {
+                // Nobody has seen it: the same attempt.
+                folders.put_back(&claim.name)?;
+                Err(error.into())
+            }
         }
     }
 

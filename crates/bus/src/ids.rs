@@ -2,8 +2,8 @@
 //!
 //! `ids/<id>` is created exclusively, locked from its creation until the envelope is placed, and holds the envelope's
 //! final file name, durable before the envelope is. `ids/<id>.done`, made durable after the envelope, always means
-//! *duplicate*; where it could not be written, the envelope itself is looked for. Neither is ever removed by a sender; what retention forgets it removes under the same lock, and whoever
-//! waited for that takes the entry anew.
+//! *duplicate*; where it could not be written, the envelope itself is looked for. Neither is ever removed by a sender; what
+//! retention forgets it removes under the same lock, and whoever waited for that takes the entry anew.
 
 use std::time::Duration;
 

@@ -42,9 +42,17 @@ pub struct Entry {
 
 /// The files that a list shows; each is read when its turn comes.
 pub struct Listing {
-    /// In the order of a life, each with its lowest names that are left out.
-    folders: Vec<(State, Dir, Names, usize)>,
+    /// In the order of a life.
+    folders: Vec<Folder>,
     left_out: usize,
+}
+
+struct Folder {
+    state: State,
+    dir: Dir,
+    files: Names,
+    /// How many of its lowest names are left out.
+    cut: usize,
 }
 
 impl Listing {
@@ -55,7 +63,7 @@ impl Listing {
 
     /// The files in the order of their lives, then of their names; what has moved on meanwhile is passed by.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
-        self.folders.iter().flat_map(|(state, dir, files, cut)| {
+        self.folders.iter().flat_map(|Folder { state, dir, files, cut }| {
             let files = files.iter().skip(*cut);
             files.filter_map(|file| look(dir, *state, file.to_string_lossy().into_owned()))
         })
@@ -91,13 +99,13 @@ impl Bus<'_> {
             let is_listed = |file: &OsStr| state != State::Poisoned || !is_reason(file);
             // The newest as far as the limit may need them: what is left out anyway is not held either.
             let files = dir.highest_names(limit, is_listed)?;
-            folders.push((state, dir, files, 0));
+            folders.push(Folder { state, dir, files, cut: 0 });
         }
-        let all: usize = folders.iter().map(|(_, _, files, _)| files.len() + files.left_out()).sum();
+        let all: usize = folders.iter().map(|folder| folder.files.len() + folder.files.left_out()).sum();
         let left_out = all.saturating_sub(limit);
         let mut excess = left_out;
         for state in FIRST_LEFT_OUT {
-            for (_, _, files, cut) in folders.iter_mut().filter(|(of, ..)| *of == state) {
+            for Folder { files, cut, .. } in folders.iter_mut().filter(|folder| folder.state == state) {
                 let gone = excess.min(files.len() + files.left_out());
                 *cut = gone.saturating_sub(files.left_out());
                 excess -= gone;
@@ -171,6 +179,22 @@ impl Bus<'_> {
         };
         dir.each_name(|file| count += usize::from(counts(file)))?;
         Ok(count)
+    }
+
+    /// How many envelopes wait for an agent, and how many of them were surfaced before; by their names alone.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn count_waiting(&self, agent: &AgentId) -> Result<(usize, usize)> {
+        let Some(dir) = self.channel_as_is(agent)?.dir_if_there(State::Written)? else { return Ok((0, 0)) };
+        let (mut all, mut again) = (0, 0);
+        dir.each_name(|file| {
+            if let Some(name) = waiting(file) {
+                all += 1;
+                again += usize::from(name.attempt > 1);
+            }
+        })?;
+        Ok((all, again))
     }
 
     /// Whether an envelope of exactly this id is in the agent's mailbox, in whatever state.

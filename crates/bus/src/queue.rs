@@ -3,6 +3,7 @@
 //! A look costs what it takes and not what waits: names are read a bounded number at once, contents one at a time. A file
 //! is read before it is claimed: what is no envelope, or not ours to judge, is never held, and stops none behind it.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::ops::Deref;
 
@@ -28,6 +29,27 @@ pub(crate) const MISNAMED: &str = "its name is not one of the bus";
 
 /// What a look keeps to tell of; the rest is counted. A million bombs must not fill the memory of who clears them away.
 const TOLD: usize = 100;
+
+/// Files left in an inbox that a reader remembers.
+pub(crate) const REMEMBERED: usize = 10_000;
+
+/// What is not for this taker: nobody changes a file, so it need not be read again.
+#[derive(Default)]
+pub(crate) struct Passed(HashSet<OsString>);
+
+impl Passed {
+    pub(crate) fn contains(&self, file: &OsStr) -> bool {
+        self.0.contains(file)
+    }
+
+    pub(crate) fn insert(&mut self, file: OsString) {
+        // Most that were met so long ago are gone; the others are read once more.
+        if self.0.len() >= REMEMBERED {
+            self.0.clear();
+        }
+        self.0.insert(file);
+    }
+}
 
 /// The first few of many, and how many there were.
 #[derive(Debug)]
@@ -250,7 +272,7 @@ pub(crate) enum Sight {
     /// Take it out of the inbox: to its agent, or aside.
     Takable,
     /// Leave it to a newer program, or to a generation to come.
-    Newer,
+    Left,
     /// Pass it by, or not find it.
     Stuck,
 }
@@ -262,8 +284,8 @@ pub(crate) fn sight(inbox: &Dir, file: &OsStr, taker: Generation) -> Result<Sigh
     };
     match inbox.read(file, MAX_BYTES as u64) {
         Ok(bytes) => match read_as(&name, &bytes) {
-            Err(Refused::Newer) => Ok(Sight::Newer),
-            Ok(envelope) if fit(envelope.for_generation, taker) == Fit::Early => Ok(Sight::Newer),
+            Err(Refused::Newer) => Ok(Sight::Left),
+            Ok(envelope) if fit(envelope.for_generation, taker) == Fit::Early => Ok(Sight::Left),
             _ => Ok(Sight::Takable),
         },
         Err(ReadError::Io(error)) if error.is_not_found() => Ok(Sight::Stuck),

@@ -1,7 +1,5 @@
 //! `wait`: until there is something to claim.
 
-use std::collections::HashSet;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,13 +11,10 @@ use netsky_model::life::State;
 
 use crate::bus::Bus;
 use crate::error::Result;
-use crate::queue::{Sight, sight};
-
-/// Files of a newer format that are remembered as such; any more are read again at each look.
-const REMEMBERED: usize = 10_000;
+use crate::queue::{Passed, Sight, sight};
 
 /// How often the inbox is looked at without a wake-up: a claimant's death makes no event in our folders.
-const RESCAN: Duration = Duration::from_secs(2);
+pub(crate) const RESCAN: Duration = Duration::from_secs(2);
 
 impl Bus<'_> {
     /// Waits until the agent's inbox holds something that a drain by the generation `taker` would take out of it; true
@@ -33,13 +28,13 @@ impl Bus<'_> {
     pub fn wait(&self, agent: &AgentId, taker: Generation, timeout: Option<Duration>) -> Result<bool> {
         let watch = Watch::new::<PathBuf>(&[])?;
         let started = clock::boot();
-        let mut newer: HashSet<OsString> = HashSet::new();
+        let mut passed = Passed::default();
         loop {
-            if self.or_no_home(self.look_for_mail(agent, taker, &watch, &mut newer))? {
+            if self.or_no_home(self.look_for_mail(agent, taker, &watch, &mut passed))? {
                 return Ok(true);
             }
-            let passed = clock::boot().saturating_sub(started);
-            let left = timeout.map_or(RESCAN, |timeout| timeout.saturating_sub(passed));
+            let waited = clock::boot().saturating_sub(started);
+            let left = timeout.map_or(RESCAN, |timeout| timeout.saturating_sub(waited));
             if left.is_zero() {
                 return Ok(false);
             }
@@ -53,25 +48,25 @@ impl Bus<'_> {
         agent: &AgentId,
         taker: Generation,
         watch: &Watch,
-        newer: &mut HashSet<OsString>,
+        passed: &mut Passed,
     ) -> Result<bool> {
         let channel = self.channel(agent)?;
         // Watching begins before the look, so nothing can arrive between the two unseen.
         watch.add(self.layout.folder(agent, State::Written))?;
         self.return_dead_claims(agent)?;
-        any_takable(&channel.dir(State::Written)?, taker, newer)
+        any_takable(&channel.dir(State::Written)?, taker, passed)
     }
 }
 
-fn any_takable(inbox: &Dir, taker: Generation, newer: &mut HashSet<OsString>) -> Result<bool> {
+fn any_takable(inbox: &Dir, taker: Generation, passed: &mut Passed) -> Result<bool> {
     let mut found = Ok(false);
     inbox.each_name(|file| {
-        if !matches!(found, Ok(false)) || newer.contains(file) {
+        if !matches!(found, Ok(false)) || passed.contains(file) {
             return;
         }
         found = sight(inbox, file, taker).map(|sight| {
-            if sight == Sight::Newer && newer.len() < REMEMBERED {
-                newer.insert(file.to_owned());
+            if sight == Sight::Left {
+                passed.insert(file.to_owned());
             }
             sight == Sight::Takable
         });

@@ -168,10 +168,22 @@ impl Lock {
 
     /// The note that is in the file, held or not; none if there is none that reads.
     pub fn noted<T: DeserializeOwned>(path: impl AsRef<Path>) -> Option<T> {
-        let file = open(path.as_ref(), OFlags::RDONLY).ok()?;
+        Lock::read_note(path).ok().flatten()
+    }
+
+    /// The same for who must not take trouble for "nobody": none if there is no file, or none whose text is a note.
+    ///
+    /// # Errors
+    /// The file cannot be opened or read.
+    pub fn read_note<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<Option<T>> {
+        let path = path.as_ref();
+        let file = match open(path, OFlags::RDONLY) {
+            Err(e) if e.is_not_found() => return Ok(None),
+            opened => opened?,
+        };
         let mut text = Vec::new();
-        (&file).take(NOTE_CAP).read_to_end(&mut text).ok()?;
-        serde_json::from_slice(&text).ok()
+        (&file).take(NOTE_CAP).read_to_end(&mut text).map_err(|e| Error::new("read lock", path, e))?;
+        Ok(serde_json::from_slice(&text).ok())
     }
 
     /// Whether somebody holds it now.

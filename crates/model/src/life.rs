@@ -10,6 +10,12 @@ use crate::id::Generation;
 /// reader cannot do so all day.
 pub const MAX_ATTEMPTS: u32 = 5;
 
+/// Surfacings after which an envelope is a dead letter though its readers were ended on purpose: a reader that ends its own
+/// reader, again and again, is no end on purpose.
+///
+/// Far more restarts than one message lives through, few enough that no such pair goes on for a day.
+pub const MAX_HANDED_BACK: u32 = 50;
+
 /// Where an envelope is: each state is a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
@@ -80,8 +86,11 @@ pub enum Event {
         /// The attempt that ended.
         attempt: u32,
     },
-    /// Who had it was ended on purpose: however often that happens, nothing was in vain.
-    HandBack,
+    /// Who had it was ended on purpose: nothing was in vain, until it has happened too often to be believed.
+    HandBack {
+        /// The attempt that ended.
+        attempt: u32,
+    },
     /// Its bytes or its file are not what an envelope is, or the generation it was meant for has ended.
     Reject,
     /// A durable copy of it is in another agent's inbox.
@@ -142,7 +151,7 @@ impl Event {
             Event::Claim => "claimed",
             Event::Surface => "surfaced",
             Event::Ack => "acknowledged",
-            Event::GiveBack { .. } | Event::HandBack => "given back",
+            Event::GiveBack { .. } | Event::HandBack { .. } => "given back",
             Event::Reject => "put aside",
             Event::Forward => "forwarded",
             Event::Retry => "retried",
@@ -173,7 +182,8 @@ pub fn transition(state: State, event: Event) -> Result<State, Illegal> {
         (Written | Claimed | Delivered | Poisoned, Event::Ack) => Ok(Acked),
         (Claimed | Delivered, Event::GiveBack { attempt }) if attempt < MAX_ATTEMPTS => Ok(Written),
         (Claimed | Delivered, Event::GiveBack { .. }) => Ok(Poisoned),
-        (Claimed | Delivered, Event::HandBack) => Ok(Written),
+        (Claimed | Delivered, Event::HandBack { attempt }) if attempt < MAX_HANDED_BACK => Ok(Written),
+        (Claimed | Delivered, Event::HandBack { .. }) => Ok(Poisoned),
         (Written | Claimed, Event::Reject) => Ok(Poisoned),
         (Claimed | Delivered, Event::Forward) => Ok(Forwarded),
         (Poisoned, Event::Retry) => Ok(Written),
@@ -214,7 +224,8 @@ mod tests {
             Event::Ack,
             Event::GiveBack { attempt: 1 },
             Event::GiveBack { attempt: MAX_ATTEMPTS },
-            Event::HandBack,
+            Event::HandBack { attempt: MAX_ATTEMPTS },
+            Event::HandBack { attempt: MAX_HANDED_BACK },
             Event::Reject,
             Event::Forward,
             Event::Retry,
@@ -231,12 +242,12 @@ mod tests {
         assert_eq!(
             table,
             [
-                "claimed   -         acked     -         -         -         poisoned  -         -",
-                "-         delivered acked     written   poisoned  written   poisoned  forwarded -",
-                "-         -         acked     written   poisoned  written   -         forwarded -",
-                "-         -         -         -         -         -         -         -         -",
-                "-         -         -         -         -         -         -         -         -",
-                "-         -         acked     -         -         -         -         -         written",
+                "claimed   -         acked     -         -         -         -         poisoned  -         -",
+                "-         delivered acked     written   poisoned  written   poisoned  poisoned  forwarded -",
+                "-         -         acked     written   poisoned  written   poisoned  -         forwarded -",
+                "-         -         -         -         -         -         -         -         -         -",
+                "-         -         -         -         -         -         -         -         -         -",
+                "-         -         acked     -         -         -         -         -         -         written",
             ]
         );
     }

@@ -14,7 +14,6 @@ use netsky_kernel::session::End;
 use netsky_model::backoff::Attempts;
 use netsky_model::desired::{Desired, Receipts};
 use netsky_model::id::{AgentId, Generation, RestartId};
-use netsky_model::life::State;
 use netsky_model::process::ProcessId;
 use netsky_model::restart::{Inflight, Kind, VERSION};
 use netsky_model::stamp::Stamp;
@@ -222,11 +221,7 @@ fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<Str
     // A claimed request that outlived its agent0 is a better handoff than anything that can be made up.
     if !state::exists(cx.layout.restart_processing())? {
         let generation = seen.sessions.get(&agent0).map_or(0, |session| session.generation.0);
-        let (mut waiting, mut again) = (0, 0);
-        for entry in cx.bus.listing(&agent0, Some(State::Written), usize::MAX)?.entries() {
-            waiting += 1;
-            again += usize::from(entry.name.is_some_and(|name| name.attempt > 1));
-        }
+        let (waiting, again) = cx.bus.count_waiting(&agent0)?;
         let draft = handoff::crash_draft(why, generation, waiting, again);
         state::write(cx.layout.crash_handoff(&id), draft.as_bytes())?;
     }

@@ -3,7 +3,7 @@
 use netsky_bus::{Bus, Returned};
 use netsky_disk::process;
 use netsky_model::id::{AgentId, Generation};
-use netsky_model::life::State;
+use netsky_model::life::{MAX_HANDED_BACK, State};
 use netsky_model::name::{Name, Stage};
 use netsky_model::process::ProcessId;
 use netsky_model::witness::Nobody;
@@ -190,6 +190,24 @@ fn t2_a_claim_of_a_reader_that_was_ended_on_purpose_is_no_dead_letter() {
     }
     claimed_by(&home, gone);
     assert_eq!(returned(&bus), (0, 1));
+}
+
+#[test]
+fn t2_a_message_whose_readers_are_ended_on_purpose_for_ever_is_a_dead_letter_in_the_end() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("kill 0")).expect("sent");
+    let gone = ProcessId { start_time: process::me().start_time + 1, ..process::me() };
+    let mut returns = 0;
+    while home.counts()[0] == 1 {
+        claimed_by(&home, gone.clone());
+        bus.return_stopped_claims(&AgentId::root()).expect("returned");
+        returns += 1;
+        assert!(returns <= MAX_HANDED_BACK, "it goes on");
+    }
+    assert_eq!((returns, home.counts()), (MAX_HANDED_BACK, [0, 0, 0, 0, 1]));
+    let reason = home.reason(&home.names(State::Poisoned)[0]);
+    assert!(reason.contains("surfaced 50 times in vain"), "{reason}");
 }
 
 #[test]

@@ -105,6 +105,24 @@ fn who_waits_or_watches_in_a_home_that_is_moved_away_ends_with_that() {
 }
 
 #[test]
+fn what_a_newer_program_must_read_is_told_when_a_consumer_meets_it() {
+    let home = home();
+    let (mut consumer, mut said) = consumer(&home, |_| ());
+    assert!(consumer.line().contains("id=\"first\""));
+    let newer = r#"{"v":2,"from":"a","text":"t","ts":"2026-04-19T17:22:57Z"}"#;
+    fs::write(home.channel("agent7", "inbox").join("00000000000000000042-x.json"), newer).expect("written");
+    assert_eq!(
+        line(&mut said),
+        "netsky: 00000000000000000042-x.json is of a newer format and stays in the inbox; drain it with the newer \
+         program\n"
+    );
+    send(&home, "second");
+    assert!(consumer.line().contains("id=\"second\""), "the others go on");
+    consumer.signal(Signal::TERM);
+    consumer.end();
+}
+
+#[test]
 fn t2_a_claim_that_is_released_before_it_is_shown_is_told_and_the_next_is_taken() {
     let home = home();
     let (mut consumer, mut said) = consumer(&home, |command| {

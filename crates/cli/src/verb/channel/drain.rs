@@ -70,7 +70,7 @@ impl Args {
             match put {
                 Put::Taken => bus.deliver(claim, generation)?,
                 Put::Unread(_) => bus.put_back(claim)?,
-                _ => bus.release(claim)?,
+                Put::Broken(_) | Put::Refused(_) | Put::Stopped => bus.release(claim)?,
             }
         }
         let (error, became) = match put {

@@ -14,6 +14,7 @@ use netsky_kernel::rpc::kill::DEFAULT_GRACE_MS;
 use netsky_ledger::Telemetry;
 use netsky_model::id::AgentId;
 use netsky_model::life::MAX_ATTEMPTS;
+use netsky_model::render;
 use serde_json::json;
 
 use crate::context::Context;
@@ -131,6 +132,10 @@ fn tell(news: News<'_>) {
     match news {
         News::Skipped(error) => {
             output::complain("netsky", &format!("failed to {error}; it stays where it is, the others go on"));
+        }
+        News::Newer(file) => {
+            let what = format!("{} is of a newer format and stays in the inbox", render::line(file));
+            output::complain("netsky", &format!("{what}; drain it with the newer program"));
         }
         News::Lost(error) => output::complain("netsky", &format!("{error}; the others go on")),
     }
