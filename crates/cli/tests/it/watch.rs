@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, ExitStatus};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use netsky_disk::process::{Signal, identify, is_alive, is_stopped, signal};
@@ -239,11 +239,14 @@ fn t2_a_signal_to_the_whole_group_makes_no_dead_letter_of_what_is_at_work() {
         let home = home();
         at_its_last_attempt(&home);
         let mut command = program(&home, &["channel", "watch", "agent7", "--", "/bin/sh", "-c", script]);
-        command.process_group(0);
+        command.process_group(0).stderr(Stdio::piped());
         let mut consumer = Consumer::start(command);
         assert_eq!(consumer.line(), "begun\n");
         rustix::process::kill_process_group(rustix::process::Pid::from_child(&consumer.child), kind)
             .expect("ours");
+        let mut said = String::new();
+        consumer.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+        assert_eq!(said, "netsky: first: was not taken before this was asked to end, and is given back\n");
         assert_eq!(consumer.end().0.code(), Some(0));
         let waits = home.files("agent7", "inbox").expect("there").pop().unwrap_or_default();
         assert!(waits.ends_with(&format!("-first.{}.json", MAX_ATTEMPTS + 1)), "{kind:?}: {waits:?}");

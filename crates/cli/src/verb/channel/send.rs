@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// Ask for an explicit `channel ack`
     #[arg(long)]
     requires_ack: bool,
-    /// How long to wait for that ack before the message comes again (such as 15m) [default: as config.toml says]
+    /// How long to wait for that ack before a tick gives the message back (such as 15m) [default: as config.toml says]
     #[arg(long, value_name = "DURATION", value_parser = netsky_model::duration::parse)]
     ack_within: Option<Duration>,
     /// Only for this generation of the target: a later one never sees it

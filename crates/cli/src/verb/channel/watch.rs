@@ -98,9 +98,14 @@ impl Args {
             Ok(Fed::Lost(error)) => Put::Broken(keep(error)),
             Err(error) => Put::Unread(keep(error)),
         };
-        if let Put::Refused(why) = &put {
-            let line = format!("{}: the command {why}; {}", claim.id(), self.comes_back(claim));
-            output::complain("netsky", &line);
+        let said = match &put {
+            Put::Refused(why) => Some(format!("the command {why}; {}", self.comes_back(claim))),
+            // Where it goes the bus decides: an end on purpose counts differently.
+            Put::Stopped => Some("was not taken before this was asked to end, and is given back".to_owned()),
+            _ => None,
+        };
+        if let Some(said) = said {
+            output::complain("netsky", &format!("{}: {said}", claim.id()));
         }
         if cx.json {
             let (id, attempt) = (claim.id(), claim.attempt());
