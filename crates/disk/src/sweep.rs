@@ -271,6 +271,8 @@ fn sweep(limit: Duration, look: impl Fn() -> Result<Vec<ProcessId>>) -> Result<S
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use super::*;
 
     #[test]
@@ -296,8 +298,13 @@ mod tests {
     fn who_has_an_entry_is_never_seen_without_it_wherever_it_stands_nor_who_shows_none() {
         let started = |entries: &[(&str, &str)]| {
             let mut command = std::process::Command::new("/bin/cat");
-            command.env_clear().envs(entries.iter().copied()).stdin(std::process::Stdio::piped());
-            command.spawn().expect("it starts")
+            command.env_clear().envs(entries.iter().copied());
+            command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+            let mut child = command.spawn().expect("it starts");
+            // What it gives back shows that it is past its exec.
+            child.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
+            child.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("it is back");
+            child
         };
         let long = "x".repeat(3 * ENVIRON);
         for (entries, without) in [
