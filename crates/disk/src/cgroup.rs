@@ -26,8 +26,10 @@ use crate::process::{PidFd, Signal, Stat, identify_or_fail};
 use crate::seam;
 use crate::sweep::{Swept, is_apart};
 
+pub use door::Door;
 pub use place::Place;
 
+mod door;
 mod place;
 
 /// What the names of our groups begin with.
@@ -97,11 +99,11 @@ impl Group {
         &self.path
     }
 
-    /// Makes it; returns where a process writes `0` to enter it. A group that is there and empty is as good as a new one.
+    /// Makes it; returns the way into it. A group that is there and empty is as good as a new one.
     ///
     /// # Errors
-    /// It cannot be made or written to, is no control group, or somebody is in it already.
-    pub fn make(&self) -> Result<OwnedFd> {
+    /// It cannot be made or opened, is no control group, or somebody is in it already.
+    pub fn make(&self) -> Result<Door> {
         let failed = |op, e: io::Error| Error::new(op, &self.path, e);
         seam::cgroup_fails("make").map_err(|e| failed("make cgroup", e))?;
         if !self.path.parent().is_some_and(is_cgroup2) {
@@ -112,12 +114,14 @@ impl Group {
             Err(Errno::EXIST) if matches!(self.look()?, Look::Empty) => {}
             Err(e) => return Err(failed("make cgroup", e.into())),
         }
-        let door = self.open("cgroup.procs").map_err(|e| failed("enter cgroup", e))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let folder = rustix::fs::open(&self.path, flags, Mode::empty());
+        let folder = folder.map_err(|e| failed("enter cgroup", e.into()))?;
         // What a test takes away between the two.
         if seam::cgroup_fails("enter").is_err() {
             rustix::fs::rmdir(&self.path).map_err(|e| failed("remove cgroup", e.into()))?;
         }
-        Ok(door)
+        Ok(Door::new(folder))
     }
 
     /// Kills all of it but what stands apart until nobody is left, and removes it.

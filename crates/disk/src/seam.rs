@@ -3,8 +3,8 @@
 //! `NETSKY_WALL_OFFSET=FILE` names a file with milliseconds that are added to the wall clock; it is read at each look at
 //! the clock, so that the clock steps while the program runs. `NETSKY_BOOT_ID=0a1b2c3d` stands for a reboot that no test
 //! can make. `NETSKY_SLEPT=FILE` names milliseconds that the machine has slept: added to the wall and the boot clock, and not
-//! to the one that stands still in a suspend. `NETSKY_CGROUP` is `off` (none is to be had), `old` (the kernel has no `cgroup.kill`), or `make=28`, `enter=19`,
-//! `kill=5`, `remove=16`: that step fails with that number. Absent from release builds.
+//! to the one that stands still in a suspend. `NETSKY_CGROUP` is `off` (none is to be had), `old` (the kernel has no `cgroup.kill`,
+//! and nobody is born into a group), or `make=28`, `enter=19`, `kill=5`, `remove=16`: that step fails with that number. Absent from release builds.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub(crate) fn cgroup_is_off() -> bool {
     cgroup().is_some_and(|asked| asked == "off")
 }
 
-/// Whether the test wants a kernel without `cgroup.kill`.
+/// Whether the test wants a kernel without `cgroup.kill` and `CLONE_INTO_CGROUP`.
 pub(crate) fn cgroup_is_old() -> bool {
     cgroup().is_some_and(|asked| asked == "old")
 }

@@ -3,7 +3,7 @@
 //! Promise: neither is part of whoever starts it. Both stand apart ([`env::APART`]), with no descriptors of ours and no
 //! environment mark of the session that happens to surround us, so that no sweep takes them for a part of it.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -54,10 +54,33 @@ pub(crate) fn anchor(root: &Path, program: &Path) -> Result<ProcessId> {
     .detach()
 }
 
-/// Starts the worker of a reserved generation; its standard output is the pipe it says on whether it is ready.
+/// A worker that gets ready and touches nothing before it is let in; dropped, it ends.
+pub(crate) struct Waiting(Option<Child>);
+
+impl Waiting {
+    /// Lets it in: its generation is reserved and nothing is left of those before.
+    pub(crate) fn let_in(mut self) -> Child {
+        let mut child = self.0.take().expect("it is taken by who has it, once");
+        // One that has ended does not say that it is ready.
+        let _ = child.stdin.take().map(|mut gate| gate.write_all(b"\n"));
+        child
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            // It has started nothing and holds nothing; it is our own unreaped child, so its pid is its own.
+            let _ = child.kill().and_then(|()| child.wait());
+        }
+    }
+}
+
+/// Starts the worker of a generation that is about to be reserved, while that is made durable; its standard output is the
+/// pipe it says on whether it is ready.
 ///
 /// It is this very program, also when the file has been replaced since: a worker and the anchor that starts it agree.
-pub(crate) fn worker(layout: &KernelLayout, name: &AgentId, generation: Generation) -> io::Result<Child> {
+pub(crate) fn worker(layout: &KernelLayout, name: &AgentId, generation: Generation) -> io::Result<Waiting> {
     #[expect(
         clippy::disallowed_methods,
         reason = "the readiness line needs a pipe and the child must be waited for; std opens everything close-on-exec"
@@ -72,10 +95,12 @@ pub(crate) fn worker(layout: &KernelLayout, name: &AgentId, generation: Generati
     command
         .arg0(NAME)
         .args(crate::worker::command_line(layout.root(), name, generation, files::inherited()))
+        .args(crate::worker::GATE)
         .env(env::APART, "1")
         .current_dir("/")
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()
+        .map(|child| Waiting(Some(child)))
 }

@@ -129,8 +129,19 @@ pub(crate) fn known(nr: i64) -> Option<Known> {
     EVERYWHERE.iter().chain(OLDER).find(|(number, _)| *number == nr).map(|(_, known)| *known)
 }
 
-/// Whether call `nr` with first argument `flags` starts a second thread in this process.
-pub(crate) fn starts_thread(nr: i64, flags: u64) -> bool {
-    // `clone3` takes a pointer; the C library uses it for threads and falls back to `clone` elsewhere.
-    nr == libc::SYS_clone3 || (nr == libc::SYS_clone && flags & libc::CLONE_THREAD as u64 != 0)
+/// What call `nr` with that first argument starts: a process or a second thread by these flags, or by those that stand at
+/// this address; nothing.
+pub(crate) enum Starts {
+    By(u64),
+    At(u64),
+    Nothing,
+}
+
+/// See [`Starts`].
+pub(crate) fn starts(nr: i64, first: u64) -> Starts {
+    match nr {
+        libc::SYS_clone => Starts::By(first),
+        libc::SYS_clone3 => Starts::At(first),
+        _ => Starts::Nothing,
+    }
 }

@@ -21,7 +21,7 @@ use nix::sys::wait::WaitStatus;
 use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use crate::call::{Call, known};
-use crate::tracee::{Program, Stop, Tracee, starts_thread};
+use crate::tracee::{Program, Stop, Tracee};
 use crate::{Errno, Error, Result};
 
 /// The bound on one run unless the caller says otherwise: far more than a run takes on the busiest machine.
@@ -324,7 +324,7 @@ impl Stepper {
             let point = match tracee.next()? {
                 Stop::Gone(status) => return finished(tracee, status, self.limit, &last),
                 Stop::Entry(number) => {
-                    if !self.threads && starts_thread(&number) {
+                    if !self.threads && tracee.starts_thread(&number) {
                         return Err(Error::Threads { program: tracee.name() });
                     }
                     let Some(known) = known(number.nr) else { continue };

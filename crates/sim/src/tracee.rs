@@ -21,7 +21,7 @@ use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
-use crate::call::{self, Known, Names};
+use crate::call::{self, Known, Names, Starts};
 use crate::{Error, Result, tracer};
 
 /// What to run: the environment is `env` and what the shell cannot help adding.
@@ -148,6 +148,21 @@ impl Tracee {
                 status => signal = passed_on(status),
             }
         }
+    }
+
+    /// Whether the call about to run starts a second thread.
+    pub(crate) fn starts_thread(&self, number: &Number) -> bool {
+        let flags = match call::starts(number.nr, number.args[0]) {
+            Starts::Nothing => return false,
+            Starts::By(flags) => flags,
+            Starts::At(address) => {
+                let mut flags = [0; size_of::<u64>()];
+                let read = self.memory.as_ref().map(|memory| memory.read_exact_at(&mut flags, address));
+                // The C library's are threads.
+                if read.is_some_and(|read| read.is_ok()) { u64::from_ne_bytes(flags) } else { u64::MAX }
+            }
+        };
+        flags & nix::libc::CLONE_THREAD as u64 != 0
     }
 
     /// The thread that [`Tracee::next`] told of.
@@ -404,9 +419,4 @@ mod registers {
     pub(super) fn answer(_: Pid, _: crate::Errno) -> Result<()> {
         Err(crate::Error::Unsupported)
     }
-}
-
-/// Whether the call about to run starts a thread.
-pub(crate) fn starts_thread(number: &Number) -> bool {
-    call::starts_thread(number.nr, number.args[0])
 }

@@ -41,8 +41,8 @@ const LAST: &str = "@all-is-said@";
 /// Rows beside tmux, and what its sessions and ours need while they idle; nothing where this machine has no tmux.
 pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Option<(Vec<Pair>, String)>> {
     let Some(tmux) = Tmux::find(scratch)? else { return Ok(None) };
-    let ours = Ours::new(scratch, programs);
-    let mut pairs = vec![create(&tmux, &ours)?];
+    let ours = Ours::new(scratch, programs, "terminals");
+    let mut pairs = Vec::from(create(scratch, programs, &tmux)?);
     pairs.extend(look(&tmux, &ours)?);
     pairs.push(keys(&tmux, &ours)?);
     pairs.extend(floods(scratch, &tmux, &ours)?);
@@ -134,8 +134,8 @@ struct Ours {
 }
 
 impl Ours {
-    fn new(scratch: &Path, programs: &Programs) -> Ours {
-        Ours { ostk: programs.ostk.clone(), root: scratch.join("terminals") }
+    fn new(scratch: &Path, programs: &Programs, root: &str) -> Ours {
+        Ours { ostk: programs.ostk.clone(), root: scratch.join(root) }
     }
 
     fn command(&self) -> Command {
@@ -198,19 +198,29 @@ fn sleeper() -> [&'static OsStr; 2] {
     [OsStr::new("/bin/sleep"), OsStr::new("1000")]
 }
 
-fn create(tmux: &Tmux, ours: &Ours) -> Result<Pair> {
+/// Sessions of names that never were, as all are to tmux; and of names whose generation before is looked for first.
+fn create(scratch: &Path, programs: &Programs, tmux: &Tmux) -> Result<[Pair; 2]> {
     let all = |holder: &dyn Holder| {
         let took = timed(|| (0..SESSIONS).try_for_each(|n| holder.begin(&format!("s{n}"), &sleeper())))?;
         holder.end()?;
         Ok(took)
     };
-    alternate(
+    let anew = alternate(
         "200 sessions started by `ostk kernel spawn`, one after another, each durable",
         "200 times `tmux new-session -d`",
         CREATES,
         |_| all(tmux),
-        |_| all(ours),
-    )
+        |round| all(&Ours::new(scratch, programs, &format!("created-{round}"))),
+    )?;
+    let ours = Ours::new(scratch, programs, "created");
+    let again = alternate(
+        "200 sessions started again under the names of 200 that have ended, of which nobody is left",
+        "200 times `tmux new-session -d`",
+        CREATES,
+        |_| all(tmux),
+        |_| all(&ours),
+    )?;
+    Ok([anew, again])
 }
 
 /// From the start of the client to a whole screen of a program that has printed, and of one that prints no more.

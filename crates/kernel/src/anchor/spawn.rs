@@ -1,19 +1,24 @@
 //! `session/spawn`: start the next generation of a session.
 //!
 //! Order, each step durable before the next: the generation is reserved (journal, then meta); whatever is left of any
-//! earlier generation is swept until empty; the worker starts and says whether its program runs; the caller is answered.
+//! earlier generation is swept until empty; the worker is let in and says whether its program runs; the caller is answered.
+//! Its process comes up beside the first two and touches nothing until then; where they fail, or the anchor dies, it ends.
 //! An anchor that dies in between leaves a reservation that its successor settles like any other session.
 
-use std::io::Read;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
 use std::rc::Rc;
 use std::time::Duration;
 
 use netsky_disk::fault;
+use netsky_disk::lock::Lock;
 use netsky_disk::sweep::Swept;
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
 
 use super::settle::{self, sweep_lineage};
 use super::state::{Anchor, about, internal};
@@ -26,7 +31,7 @@ use crate::meta_file;
 use crate::rpc::spawn::{MAX_LABELS, MAX_SPEC, Params};
 use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView, event_data};
 use crate::session::{End, Meta, Phase, ReadyLine, Spec};
-use crate::start;
+use crate::start::{self, Waiting};
 
 /// How long a worker may take to say that its program runs: it only forks and writes two small files.
 const READY: Duration = Duration::from_secs(10);
@@ -42,10 +47,10 @@ pub(super) async fn spawn(anchor: &Rc<Anchor>, params: Params) -> Result<Session
     if let Some(view) = done_before(anchor, &spec, &guard) {
         return Ok(view);
     }
-    let meta = reserve(anchor, spec, &guard, true)?;
+    let (meta, worker) = reserved(anchor, spec, &guard, true)?;
     // Somebody wants it anew: the pauses of the revivals before are no concern of this start.
     anchor.entry(&meta.spec.name, |entry| entry.revivals = 0);
-    start(anchor, meta).await
+    start(anchor, meta, worker).await
 }
 
 /// Starts the generation after `dead` of a session this anchor keeps, or that somebody asked for by `request_id`.
@@ -67,8 +72,22 @@ pub(super) async fn revived(
     }
     // Not by what the journal has: an anchor that died right after its row of a start took a generation that nobody ran.
     let guard = Guard { if_generation: None, request_id: request_id.or(unanswered) };
-    let meta = reserve(anchor, spec, &guard, false)?;
-    start(anchor, meta).await
+    let (meta, worker) = reserved(anchor, spec, &guard, false)?;
+    start(anchor, meta, worker).await
+}
+
+/// Takes the next generation while its worker comes up, which waits for that.
+fn reserved(
+    anchor: &Anchor,
+    spec: Spec,
+    guard: &Guard,
+    asked: bool,
+) -> Result<(Meta, io::Result<Waiting>), Refusal> {
+    let (meta, _held) = plan(anchor, spec, guard, asked)?;
+    let worker = start::worker(&anchor.layout, &meta.spec.name, meta.generation);
+    // One that cannot be started is a start that failed, of a generation that is taken.
+    reserve(anchor, &meta, guard)?;
+    Ok((meta, worker))
 }
 
 fn check(spec: &Spec) -> Result<(), Refusal> {
@@ -117,17 +136,17 @@ pub(super) fn done_before(anchor: &Anchor, spec: &Spec, guard: &Guard) -> Option
     (done && known.request_id.as_ref() == Some(request_id)).then(|| anchor.view(&spec.name).ok())?
 }
 
-/// Takes the next generation, in the journal and in the meta; from here on the name is busy. `asked`: by somebody, who is
-/// told when nothing comes of it.
-fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<Meta, Refusal> {
+/// What describes the next generation, and what keeps every other worker of the name away until it is taken. `asked`: by
+/// somebody, who is told when nothing comes of it.
+fn plan(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<(Meta, Lock), Refusal> {
     let name = spec.name.clone();
     let busy = |why: &str| Refusal::new(RefusalKind::Busy, format!("{name} {why}"));
     if anchor.is_stopping() {
         return Err(busy("cannot start: its anchor is stopping"));
     }
     free(anchor, &name)?;
-    // Held while the meta is written: a worker of an earlier generation, known or not, excludes us.
-    let Some(_held) = settle::hold(anchor, &name) else {
+    // Held until the meta is written: a worker of an earlier generation, known or not, excludes us.
+    let Some(held) = settle::hold(anchor, &name) else {
         return Err(busy("has a worker that ends or cannot be read"));
     };
     let former = former(anchor, &name)?;
@@ -174,17 +193,22 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<Me
     // Written down before there is any: whoever finds the generation dead knows where to look.
     meta.cgroup = anchor.cgroups.as_ref().and_then(|place| place.of(anchor.layout.root(), &meta.mark()).ok());
     check_room(&meta)?;
+    Ok((meta, held))
+}
+
+/// Takes a generation, in the journal and in the meta; from here on the name is busy.
+fn reserve(anchor: &Anchor, meta: &Meta, guard: &Guard) -> Result<(), Refusal> {
     let data = event_data::Spawn {
         runtime: meta.spec.runtime.clone(),
         keeper: meta.spec.keeper,
         request_id: guard.request_id.clone(),
     };
-    anchor.commit(EventKind::Spawn, Some(about(&meta)), data).map_err(internal)?;
+    anchor.commit(EventKind::Spawn, Some(about(meta)), data).map_err(internal)?;
     fault::point("anchor.spawn.journalled").map_err(internal)?;
-    anchor.write_meta(&meta).map_err(internal)?;
+    anchor.write_meta(meta).map_err(internal)?;
     fault::point("anchor.spawn.reserved").map_err(internal)?;
     anchor.put(meta.clone(), Life::Starting);
-    Ok(meta)
+    Ok(())
 }
 
 /// Whether a description may grow by all that its generation will come to.
@@ -245,7 +269,7 @@ fn former(anchor: &Anchor, name: &AgentId) -> Result<Option<Meta>, Refusal> {
     }
 }
 
-async fn start(anchor: &Rc<Anchor>, meta: Meta) -> Result<SessionView, Refusal> {
+async fn start(anchor: &Rc<Anchor>, meta: Meta, worker: io::Result<Waiting>) -> Result<SessionView, Refusal> {
     let about = about(&meta);
     // A lineage that has just been made up has no processes: nobody can bear its mark.
     let is_first = about.generation == Generation::NONE.next();
@@ -258,7 +282,7 @@ async fn start(anchor: &Rc<Anchor>, meta: Meta) -> Result<SessionView, Refusal> 
     if let Some(why) = in_the_way {
         return Err(failed(anchor, &about, meta, None, why).await);
     }
-    let mut child = match start::worker(&anchor.layout, &about.session, about.generation) {
+    let mut child = match worker.map(Waiting::let_in) {
         Ok(child) => child,
         Err(error) => {
             return Err(failed(anchor, &about, meta, None, format!("start its worker: {error}")).await);
@@ -285,16 +309,16 @@ async fn start(anchor: &Rc<Anchor>, meta: Meta) -> Result<SessionView, Refusal> 
 /// What the worker says about its program.
 async fn ready(child: &mut Child) -> Result<ProcessId, String> {
     let Some(pipe) = child.stdout.take() else { return Err("its worker has no pipe".to_owned()) };
-    // A blocking read on a thread beside: it ends with the line, with the worker, or with its kill below.
-    let reading = tokio::task::spawn_blocking(move || {
+    // It ends with the line, or with the worker.
+    let read = async {
         let mut line = Vec::new();
-        pipe.take(READY_LINE).read_to_end(&mut line).map(|_| line)
-    });
-    let line = match tokio::time::timeout(READY, reading).await {
+        let pipe = Receiver::from_owned_fd(OwnedFd::from(pipe))?;
+        pipe.take(READY_LINE).read_to_end(&mut line).await.map(|_| line)
+    };
+    let line = match tokio::time::timeout(READY, read).await {
         Err(_) => return Err(format!("its worker said nothing within {} s", READY.as_secs())),
-        Ok(Err(_)) => return Err("reading from its worker was cut short".to_owned()),
-        Ok(Ok(Err(error))) => return Err(format!("read from its worker: {error}")),
-        Ok(Ok(Ok(line))) => line,
+        Ok(Err(error)) => return Err(format!("read from its worker: {error}")),
+        Ok(Ok(line)) => line,
     };
     match serde_json::from_slice(line.trim_ascii_end()) {
         Ok(ReadyLine::Ready { worker, .. }) => Ok(worker),
@@ -354,7 +378,9 @@ mod tests {
                 // Of a later program, whose keys are kept.
                 former.extra.insert("later".to_owned(), "x".repeat(bytes as usize).into());
                 meta_file::write(&anchor.layout, &former).expect("written");
-                let reserved = reserve(&anchor, former.spec.clone(), &Guard::none(), true);
+                let guard = Guard::none();
+                let planned = plan(&anchor, former.spec.clone(), &guard, true);
+                let reserved = planned.and_then(|(meta, _held)| reserve(&anchor, &meta, &guard));
                 assert_eq!(
                     reserved.err().map(|refusal| refusal.kind()),
                     refused.then_some(RefusalKind::TooLarge)

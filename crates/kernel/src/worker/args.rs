@@ -16,7 +16,13 @@ pub struct Args {
     pub generation: Generation,
     /// How many files its program may hold open; none: as many as the worker.
     pub files: Option<u64>,
+    /// Does nothing before it is let in ([`GATE`]).
+    pub gate: bool,
 }
+
+/// What follows where the worker is started before its generation is reserved: it gets ready, and then reads one byte from
+/// its standard input before it touches anything. Where that ends without one, so does the worker.
+pub(crate) const GATE: [&str; 2] = ["--gate", "stdin"];
 
 /// The words that follow the program's name: `__worker --root R --name N --generation G [--files F]`.
 pub fn command_line(
@@ -42,7 +48,7 @@ impl Args {
     /// Read the words after `__worker`. Unknown options are skipped with their value: a later anchor may say more
     /// than this worker knows.
     pub(super) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Args, String> {
-        let (mut root, mut name, mut generation, mut files) = (None, None, None, None);
+        let (mut root, mut name, mut generation, mut files, mut gate) = (None, None, None, None, false);
         let mut words = words.into_iter();
         while let Some(option) = words.next() {
             let value = words.next().ok_or_else(|| format!("{} without a value", option.display()))?;
@@ -57,6 +63,7 @@ impl Args {
                 Some("--files") => {
                     files = Some(text()?.parse().map_err(|_| "--files is not a number".to_owned())?);
                 }
+                Some("--gate") => gate = true,
                 _ => {}
             }
         }
@@ -66,6 +73,7 @@ impl Args {
             name: name.ok_or_else(|| missing("name"))?,
             generation: generation.ok_or_else(|| missing("generation"))?,
             files,
+            gate,
         })
     }
 }
@@ -82,8 +90,10 @@ mod tests {
             assert_eq!(words[0], "__worker");
             let mut later: Vec<OsString> = words[1..].to_vec();
             later.extend(["--of-a-later-version".into(), "x".into()]);
-            let wanted = Args { root: "/r".into(), name: name.clone(), generation: Generation(3), files };
-            for words in [words[1..].to_vec(), later] {
+            let gated = [words[1..].to_vec(), GATE.map(OsString::from).to_vec()].concat();
+            for (words, gate) in [(words[1..].to_vec(), false), (later, false), (gated, true)] {
+                let (root, name) = ("/r".into(), name.clone());
+                let wanted = Args { root, name, generation: Generation(3), files, gate };
                 assert_eq!(Args::parse(words).expect("understood"), wanted);
             }
         }

@@ -27,6 +27,7 @@ mod setup;
 mod start;
 mod wires;
 
+pub(crate) use args::GATE;
 pub use args::{Args, command_line};
 pub use ending::MAX_GRACE;
 

@@ -15,6 +15,7 @@ use netsky_disk::wake::{Wake, ignored};
 use netsky_disk::{fault, process};
 use netsky_model::process::ProcessId;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::retry_on_intr;
 use rustix::process::{Signal, set_child_subreaper, setsid};
 
 use super::args::Args;
@@ -46,13 +47,16 @@ fn setup(what: impl std::fmt::Display) -> Refused {
 /// Take hold of the session and start its program.
 pub(super) fn come_up(args: &Args) -> Result<Worker, Refused> {
     let wake = detach().map_err(setup)?;
+    let me = process::identity().map_err(setup)?;
+    if args.gate {
+        let_in()?;
+    }
     let layout = KernelLayout::new(&args.root);
     let lock = Lock::take_within(layout.worker_lock(&args.name), LOCK_WAIT).map_err(setup)?;
     let Some(mut lock) = lock else {
         let why = format!("session {} is held by another worker", args.name);
         return Err(Refused { kind: StartFailure::Busy, why });
     };
-    let me = process::identity().map_err(setup)?;
     // Advice for people; the lock itself is the truth.
     let _ = lock.note(&me);
     let meta = reserved(&layout, args)?;
@@ -171,6 +175,19 @@ fn detach() -> std::io::Result<Wake> {
     let mut signals = vec![Signal::CHILD, Signal::TERM, Signal::HUP, Signal::INT];
     signals.extend(ignored());
     Wake::catch(&signals)
+}
+
+/// Wait until the generation that we were started for is reserved, and let go of standard input. Whoever started us and
+/// ends before has reserved none, or not told us: then nothing may come of it here.
+fn let_in() -> Result<(), Refused> {
+    let mut byte = [0];
+    let read = retry_on_intr(|| rustix::io::read(rustix::stdio::stdin(), &mut byte));
+    if read.map_err(setup)? == 0 {
+        let why = "whoever started it did not let it in".to_owned();
+        return Err(Refused { kind: StartFailure::Stale, why });
+    }
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(setup)?;
+    rustix::stdio::dup2_stdin(&null).map_err(setup)
 }
 
 /// Tell whoever started us, once, and let go of standard output.

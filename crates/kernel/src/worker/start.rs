@@ -9,14 +9,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use netsky_disk::cgroup::Group;
+use netsky_disk::cgroup::{Door, Group};
 use netsky_disk::process::identify_child;
 use netsky_model::process::ProcessId;
 use rustix::fs::Mode;
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, Signal, getpid, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
 };
@@ -50,10 +51,10 @@ pub(super) fn start(meta: &Meta, files: Option<u64>, group: Option<Group>) -> Re
         return Err(format!("the environment has the impossible name {key:?}"));
     }
     let (group, opened) = in_group(group, |door| {
-        let birth = Birth::new(&meta.spec, files, door);
+        let birth = Birth::new(&meta.spec, files);
         match spec.io {
-            Io::Pty { rows, cols } => spawn_on_terminal(meta, birth, rows, cols),
-            Io::Pipes => spawn_on_pipes(meta, birth),
+            Io::Pty { rows, cols } => spawn_on_terminal(meta, birth, door, rows, cols),
+            Io::Pipes => spawn_on_pipes(meta, birth, door),
         }
     });
     let (pid, wires) = opened.map_err(|e| format!("cannot start {program:?} in {}: {e}", cwd.display()))?;
@@ -66,11 +67,11 @@ pub(super) fn start(meta: &Meta, files: Option<u64>, group: Option<Group>) -> Re
 /// Starts a program in a group, or without one where that fails; the group if it is in there.
 fn in_group<T>(
     group: Option<Group>,
-    start: impl Fn(Option<RawFd>) -> io::Result<T>,
+    start: impl Fn(Option<&Door>) -> io::Result<T>,
 ) -> (Option<Group>, io::Result<T>) {
     let Some(group) = group else { return (None, start(None)) };
     let why = match group.make() {
-        Ok(door) => match start(Some(door.as_raw_fd())) {
+        Ok(door) => match start(Some(&door)) {
             Ok(started) => return (Some(group), Ok(started)),
             Err(error) => error.to_string(),
         },
@@ -124,31 +125,39 @@ struct Birth {
     /// Its user's, where that is known.
     umask: Mode,
     files: Option<u64>,
-    /// What is written to for entering its group; open as long as it is not started.
-    door: Option<RawFd>,
 }
 
 impl Birth {
-    fn new(spec: &Spec, files: Option<u64>, door: Option<RawFd>) -> Birth {
+    fn new(spec: &Spec, files: Option<u64>) -> Birth {
         let umask = spec.umask.map_or(Mode::RWXG | Mode::RWXO, |mask| Mode::from_raw_mode(mask & 0o777));
-        Birth { worker: getpid(), umask, files, door }
+        Birth { worker: getpid(), umask, files }
     }
 
-    /// Makes the calling process what it says, with the system calls prctl, getppid, write, umask, getrlimit and setrlimit
-    /// alone.
+    /// Makes the calling process what it says, with the system calls prctl, getppid, umask, getrlimit and setrlimit alone.
     fn take_on(self) -> io::Result<()> {
         die_with(self.worker)?;
-        if let Some(door) = self.door {
-            // SAFETY: `in_group` holds the descriptor open until the program is started, and a fork has its own copy of it.
-            rustix::io::write(unsafe { BorrowedFd::borrow_raw(door) }, b"0")?;
-        }
         rustix::process::umask(self.umask);
         self.files.map_or(Ok(()), files::give_back)?;
         Ok(())
     }
 }
 
-fn spawn_on_terminal(meta: &Meta, birth: Birth, rows: u16, cols: u16) -> io::Result<(u32, Wires)> {
+/// Starts it in a group, or in that of the worker; its pid.
+fn launch(command: &mut Command, door: Option<&Door>) -> io::Result<u32> {
+    match door {
+        // SAFETY: a worker has one thread.
+        Some(door) => unsafe { door.start(command) },
+        None => command.spawn().map(|child| child.id()),
+    }
+}
+
+fn spawn_on_terminal(
+    meta: &Meta,
+    birth: Birth,
+    door: Option<&Door>,
+    rows: u16,
+    cols: u16,
+) -> io::Result<(u32, Wires)> {
     let pty = pty::open(rows, cols)?;
     let mut command = command(meta);
     command
@@ -166,26 +175,25 @@ fn spawn_on_terminal(meta: &Meta, birth: Birth, rows: u16, cols: u16) -> io::Res
             Ok(())
         });
     }
-    let child = command.spawn()?;
+    let pid = launch(&mut command, door)?;
     // The command still holds the program's end of the terminal: it goes here, so that an end of output shows.
-    Ok((child.id(), Wires::Terminal(pty.master)))
+    Ok((pid, Wires::Terminal(pty.master)))
 }
 
-fn spawn_on_pipes(meta: &Meta, birth: Birth) -> io::Result<(u32, Wires)> {
+fn spawn_on_pipes(meta: &Meta, birth: Birth, door: Option<&Door>) -> io::Result<(u32, Wires)> {
     let mut command = command(meta);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let pipe = || pipe_with(PipeFlags::CLOEXEC);
+    let ((its_stdin, stdin), (stdout, its_stdout), (stderr, its_stderr)) = (pipe()?, pipe()?, pipe()?);
+    command.stdin(its_stdin).stdout(its_stdout).stderr(its_stderr).process_group(0);
     // SAFETY: as above; the closure makes only the system calls of `take_on`.
     unsafe {
         command.pre_exec(move || birth.take_on());
     }
-    let mut child = command.spawn()?;
-    let stdin = child.stdin.take().map(OwnedFd::from);
-    let stdout = child.stdout.take().map(OwnedFd::from);
-    let stderr = child.stderr.take().map(OwnedFd::from);
-    for end in [&stdin, &stdout, &stderr].into_iter().flatten() {
+    for end in [&stdin, &stdout, &stderr] {
         rustix::io::ioctl_fionbio(end, true)?;
     }
-    Ok((child.id(), Wires::Pipes { stdin, stdout, stderr }))
+    let pid = launch(&mut command, door)?;
+    Ok((pid, Wires::Pipes { stdin: Some(stdin), stdout: Some(stdout), stderr: Some(stderr) }))
 }
 
 /// Ask for SIGKILL when the worker ends; refuse to go on if it already has.

@@ -53,6 +53,31 @@ fn a_worker_of_another_generation_or_of_one_that_ran_is_refused() {
 }
 
 #[test]
+fn a_worker_that_waits_for_its_reservation_touches_nothing_without_it() {
+    let bench = Bench::new();
+    bench.reserve(script(TERMINAL, "read go"), 1);
+    let gated = |stdin: &str| {
+        let mut command = bench.command(1);
+        command.args(["--gate", "stdin"]).stdin(std::fs::File::open(stdin).expect("there"));
+        command
+    };
+    let found = || {
+        let in_folder = |folder| std::fs::read_dir(folder).expect("there").flatten().map(|file| file.path());
+        let mut found: Vec<_> =
+            in_folder(bench.layout.root()).chain(in_folder(&bench.layout.agents())).collect();
+        found.sort();
+        found
+    };
+    let before = (found(), bench.meta());
+    // Whoever started it has gone before there was a reservation.
+    let (kind, why) = failed(gated("/dev/null"));
+    assert_eq!(kind, StartFailure::Stale, "{why}");
+    assert_eq!((found(), bench.meta()), before);
+    let session = bench.start_by(gated("/dev/zero"));
+    session.client().probe(LIMIT).expect("it was let in");
+}
+
+#[test]
 fn a_program_has_the_umask_of_its_user_or_one_that_lets_nobody_in() {
     for io in [TERMINAL, Io::Pipes] {
         for (asked, found) in [(Some(0o022), "0022"), (None, "0077")] {

@@ -14,6 +14,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "worker_ends::fm_worker_kill_the_program_dies_with_its_worker",
     },
     Safeguard {
+        name: "a worker touches nothing before its generation is reserved",
+        faults: "I11 FM-spawn-kill",
+        file: "crates/kernel/src/worker/setup.rs",
+        find: "    if read.map_err(setup)? == 0 {\n",
+        replace: "    if read.map_err(setup)? > 1 {\n",
+        package: "netsky-kernel",
+        target: IT,
+        test: "worker_start::a_worker_that_waits_for_its_reservation_touches_nothing_without_it",
+    },
+    Safeguard {
         name: "orphans of a session come to its worker",
         faults: "T12 I11",
         file: "crates/kernel/src/worker/setup.rs",
