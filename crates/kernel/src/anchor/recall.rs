@@ -1,15 +1,16 @@
 //! What the rows of the journal mean to an anchor.
 //!
 //! Promise: a row goes through [`Recall::fold`] once, whether it was just written or is read by a successor, so both know
-//! the same.
+//! the same; what goes into a checkpoint comes out of it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::journal::Fold;
 use crate::rpc::{ANSWERS, Event, EventKind, Refusal, SessionState};
 use crate::session::End;
 
@@ -23,7 +24,7 @@ pub(super) struct Recall {
 }
 
 /// What the rows say about the newest generation of one session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Remembered {
     pub(super) lineage: LineageId,
     pub(super) generation: Generation,
@@ -80,8 +81,28 @@ impl Recall {
         self.answers.get(request_id)
     }
 
-    /// Takes one row in.
-    pub(super) fn fold(&mut self, event: &Event) {
+    fn fold_answer(&mut self, data: &Value) {
+        // A row of a later shape: the repeat of that call is then judged by the state of its session.
+        if let Ok(answered) = Answered::deserialize(data) {
+            self.keep(answered);
+        }
+    }
+
+    fn keep(&mut self, answered: Answered) {
+        let id = answered.request_id.clone();
+        if self.answers.insert(id.clone(), answered).is_none() {
+            self.order.push_back(id);
+        }
+        if self.order.len() > ANSWERS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.answers.remove(&oldest);
+        }
+    }
+}
+
+impl Fold for Recall {
+    fn fold(&mut self, event: &Event) {
         self.epoch = self.epoch.max(event.epoch);
         if event.kind == EventKind::Answer {
             self.fold_answer(&event.data);
@@ -121,18 +142,22 @@ impl Recall {
         }
     }
 
-    fn fold_answer(&mut self, data: &Value) {
-        // A row of a later shape: the repeat of that call is then judged by the state of its session.
-        let Ok(answered) = serde_json::from_value::<Answered>(data.clone()) else { return };
-        let id = answered.request_id.clone();
-        if self.answers.insert(id.clone(), answered).is_none() {
-            self.order.push_back(id);
+    fn checkpoint(&self) -> Value {
+        let answers: Vec<_> = self.order.iter().filter_map(|id| self.answers.get(id)).collect();
+        json!({"epoch": self.epoch, "sessions": self.sessions, "answers": answers})
+    }
+
+    fn restored(checkpoint: Value) -> Option<Recall> {
+        #[derive(Deserialize)]
+        struct Kept {
+            epoch: u64,
+            sessions: BTreeMap<AgentId, Remembered>,
+            answers: Vec<Answered>,
         }
-        if self.order.len() > ANSWERS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.answers.remove(&oldest);
-        }
+        let Kept { epoch, sessions, answers } = serde_json::from_value(checkpoint).ok()?;
+        let mut recall = Recall { epoch, sessions, ..Recall::default() };
+        answers.into_iter().for_each(|answered| recall.keep(answered));
+        Some(recall)
     }
 }
 
