@@ -218,7 +218,11 @@ mod tests {
 
     /// The same rows, chained anew: what somebody writes who knows the format.
     fn forged(lines: &[String]) -> Vec<String> {
-        let mut prev = GENESIS.to_owned();
+        forged_behind(GENESIS, lines)
+    }
+
+    fn forged_behind(prev: &str, lines: &[String]) -> Vec<String> {
+        let mut prev = prev.to_owned();
         let forge = |line: &String| {
             let (object, _) = line.split_once(r#","prev":"#).expect("a row");
             let (line, hash) = netsky_model::chain::link(&format!("{object}}}"), &prev);
@@ -400,6 +404,115 @@ mod tests {
         assert_eq!(broken(&[rows[0], &rows[1].replace(r#""n":1"#, r#""n":7"#), rows[2]]), [2]);
         assert_eq!(broken(&[rows[0], rows[2], rows[3]]), [2]);
         assert_eq!(broken(&[rows[0], "x", rows[1]]), [2]);
+    }
+
+    /// A journal of three files, two of them sealed; where they are, and their names.
+    fn in_three_files() -> (tempfile::TempDir, std::path::PathBuf, Vec<String>) {
+        let (folder, path) = written(4);
+        for _ in 0..2 {
+            let (mut journal, ..) = Journal::open::<()>(&path).expect("opens");
+            journal.begin(2, false);
+            journal.rotate(&()).expect("room");
+            for n in 0..4 {
+                let data = serde_json::json!({ "n": n });
+                journal.commit(Draft { kind: EventKind::Kill, about: None, data }).expect("room");
+            }
+        }
+        let sealed = Sealed::all(&Dir::open(path.parent().expect("a root")).expect("opens")).expect("reads");
+        (folder, path, sealed.into_iter().map(Sealed::name).collect())
+    }
+
+    /// What is found after something was done to three files.
+    fn files_after(change: impl FnOnce(&Path, &[String])) -> Audit {
+        let (_folder, path, names) = in_three_files();
+        change(path.parent().expect("a root"), &names);
+        audit(&path).0
+    }
+
+    const FIRST: &str = "journal-000000000001-000000000004.jsonl";
+    const SECOND: &str = "journal-000000000005-000000000009.jsonl";
+
+    #[test]
+    fn i5_the_rows_of_sealed_files_are_held_against_the_chain_like_all_others() {
+        let whole = files_after(|_, names| assert_eq!(names, [FIRST, SECOND]));
+        assert!(!whole.is_damage() && (whole.rows, whole.head) == (14, 14), "{whole:?}");
+        let changed = |name: &'static str, n: &'static str| {
+            files_after(move |root, _| {
+                let text = std::fs::read_to_string(root.join(name)).expect("reads");
+                assert!(text.contains(n));
+                std::fs::write(root.join(name), text.replace(n, r#""n":7"#)).expect("writes");
+            })
+        };
+        assert_eq!(changed(FIRST, r#""n":2"#).broken, [3]);
+        assert_eq!(changed(SECOND, r#""n":2"#).broken, [8]);
+        let checkpoint = changed(SECOND, r#""v":2"#);
+        assert!(checkpoint.is_damage(), "{checkpoint:?}");
+        let fold = files_after(|root, _| {
+            let text = std::fs::read_to_string(root.join(JOURNAL)).expect("reads");
+            std::fs::write(root.join(JOURNAL), text.replace(r#""fold":null"#, r#""fold":[]"#))
+                .expect("writes");
+        });
+        assert_eq!(fold.files, [format!("{JOURNAL} does not begin as it was written")]);
+        // With everything behind it chained anew the heads say so.
+        let forged = files_after(|root, _| {
+            let lines = std::fs::read_to_string(root.join(JOURNAL)).expect("reads");
+            let lines: Vec<String> =
+                lines.lines().map(|line| line.replace(r#""fold":null"#, r#""fold":[]"#)).collect();
+            let text = std::fs::read_to_string(root.join(SECOND)).expect("reads");
+            let last =
+                netsky_model::chain::links(text.lines().last().expect("rows").as_bytes()).expect("a row");
+            let forged = forged_behind(&last.hash, &lines);
+            std::fs::write(root.join(JOURNAL), forged.join("\n") + "\n").expect("writes");
+        });
+        assert_eq!((forged.files, forged.broken, forged.heads.rewritten), (vec![], vec![], vec![10, 14]));
+    }
+
+    #[test]
+    fn i5_a_sealed_file_that_is_gone_shows() {
+        let gone = |name: &'static str| {
+            files_after(move |root, _| std::fs::remove_file(root.join(name)).expect("there"))
+        };
+        assert_eq!(gone(FIRST).files, [format!("{SECOND} has no rows 1 to 4 before it")]);
+        assert_eq!(gone(SECOND).files, [format!("{JOURNAL} has no rows 5 to 9 before it")]);
+        let newest = gone(JOURNAL);
+        assert_eq!((newest.files, newest.heads.cut), (vec![], Some(14)));
+        let all = files_after(|root, names| {
+            names.iter().for_each(|name| std::fs::remove_file(root.join(name)).expect("there"))
+        });
+        assert_eq!(all.files, [format!("{JOURNAL} has no rows 1 to 9 before it")]);
+    }
+
+    #[test]
+    fn i5_two_sealed_files_that_were_exchanged_show() {
+        let exchanged = files_after(|root, _| {
+            for (from, to) in [(FIRST, "kept"), (SECOND, FIRST), ("kept", SECOND)] {
+                std::fs::rename(root.join(from), root.join(to)).expect("moved");
+            }
+        });
+        assert!(exchanged.files.contains(&format!("{FIRST} holds rows 5 to 9")), "{exchanged:?}");
+        assert!(exchanged.files.contains(&format!("{SECOND} holds rows 1 to 4")), "{exchanged:?}");
+    }
+
+    #[test]
+    fn i5_an_end_that_a_sealed_file_lost_shows() {
+        let cut = |name: &'static str, left: usize| {
+            files_after(move |root, _| {
+                let text = std::fs::read_to_string(root.join(name)).expect("reads");
+                let lines: String = text.lines().take(left).map(|line| format!("{line}\n")).collect();
+                std::fs::write(root.join(name), lines).expect("writes");
+            })
+        };
+        let first = cut(FIRST, 3);
+        assert_eq!(
+            first.files,
+            [format!("{FIRST} holds rows 1 to 3"), format!("{SECOND} has no rows 4 to 4 before it")]
+        );
+        let second = cut(SECOND, 3);
+        assert_eq!(
+            second.files,
+            [format!("{SECOND} holds rows 5 to 6"), format!("{JOURNAL} has no rows 7 to 9 before it")]
+        );
+        assert!(cut(FIRST, 0).is_damage() && cut(JOURNAL, 3).heads.cut == Some(14));
     }
 
     #[test]

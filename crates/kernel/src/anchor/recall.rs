@@ -202,3 +202,57 @@ fn worker_row(data: &Value) -> Option<(ProcessId, u64)> {
     let row = WorkerRow::deserialize(data).ok()?;
     Some((row.worker, row.n))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Row `n` of a journal in which everything happens to four sessions, more or less at random.
+    fn row(n: u64) -> Event {
+        let chance = |salt: u64, of: u64| {
+            let hash = blake3::hash(&(n * 16 + salt).to_le_bytes());
+            u64::from(hash.as_bytes()[0]) % of
+        };
+        let kind = EventKind::ALL[chance(0, EventKind::ALL.len() as u64) as usize];
+        let answer = json!({
+            "request_id": format!("r{}", chance(1, 200)), "method": "session/kill", "session": "agent0", "result": {"n": n},
+        });
+        let worker = netsky_disk::process::identity().expect("known");
+        let data = match kind {
+            EventKind::Answer => answer,
+            EventKind::Spawn => json!({"request_id": format!("r{n}")}),
+            EventKind::Exited => json!({"how": {"exited": {"code": 1}}, "worker": worker, "n": n}),
+            _ => json!({"worker": worker, "n": n}),
+        };
+        Event {
+            seq: n,
+            ts: jiff::Timestamp::UNIX_EPOCH,
+            epoch: n / 50,
+            kind,
+            session: Some(format!("agent{}", chance(2, 4)).parse().expect("a name")),
+            lineage: Some(format!("agent0-0000000{}", chance(3, 2)).parse().expect("a lineage")),
+            generation: Some(Generation(n / 60 + chance(4, 2))),
+            data,
+        }
+    }
+
+    #[test]
+    fn what_goes_into_a_checkpoint_comes_out_of_it_wherever_it_is_made() {
+        let rows: Vec<Event> = (1..=1_500).map(row).collect();
+        let mut whole = Recall::default();
+        let mut other = Recall::default();
+        for (n, event) in rows.iter().enumerate() {
+            whole.fold(event);
+            other.fold(event);
+            if n % 7 == 0 {
+                let written = serde_json::to_string(&other.checkpoint()).expect("plain");
+                let read = serde_json::from_str(&written).expect("JSON");
+                other = Recall::restored(read).expect("it reads back");
+            }
+            assert_eq!(format!("{:?}", other.sessions), format!("{:?}", whole.sessions), "row {n}");
+        }
+        assert_eq!(other.checkpoint(), whole.checkpoint());
+        assert_eq!((other.order.len(), other.answers.len()), (whole.order.len(), whole.answers.len()));
+        assert!(whole.sessions.len() == 4 && whole.order.len() > 20);
+    }
+}

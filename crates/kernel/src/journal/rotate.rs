@@ -41,7 +41,7 @@ impl Journal {
         }
     }
 
-    fn rotate(&mut self, fold: &impl Fold) -> Result<(), JournalError> {
+    pub(crate) fn rotate(&mut self, fold: &impl Fold) -> Result<(), JournalError> {
         if !self.folder.exists(JOURNAL)? {
             let why = "this root was removed";
             return Err(netsky_disk::Error::because("seal", &self.path, why).into());

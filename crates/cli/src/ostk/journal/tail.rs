@@ -114,7 +114,8 @@ impl Rows {
     /// The next row; none when there is no other yet.
     pub(in crate::ostk) fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
-            let Some(mut reader) = self.reader.take().map_or_else(|| self.reopened(), |open| Ok(Some(open)))?
+            let Some(mut reader) =
+                self.reader.take().map_or_else(|| self.reopened(), |open| Ok(Some(open)))?
             else {
                 return Ok(None);
             };
