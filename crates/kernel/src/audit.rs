@@ -79,7 +79,7 @@ pub fn journal(path: &Path, visit: impl FnMut(u64, Event)) -> Result<Option<Audi
 
 /// The sealed files, and the one that goes on behind them; between two names it has none for a moment.
 fn files(root: &Path) -> Result<(Vec<Sealed>, Option<File>), Error> {
-    let dir = match Dir::open(root) {
+    let dir = match Dir::look_into(root) {
         Err(error) if error.is_not_found() => return Ok((Vec::new(), None)),
         opened => opened?,
     };
