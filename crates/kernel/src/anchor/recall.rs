@@ -255,4 +255,17 @@ mod tests {
         assert_eq!((other.order.len(), other.answers.len()), (whole.order.len(), whole.answers.len()));
         assert!(whole.sessions.len() == 4 && whole.order.len() > 20);
     }
+
+    #[test]
+    fn the_sample_of_a_continued_journal_loads() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("root/journal.jsonl");
+        netsky_disk::fs::Dir::create(path.parent().expect("a root")).expect("made");
+        std::fs::write(&path, include_bytes!("../../samples/journal.v2.jsonl")).expect("writes");
+        let (journal, chain, recall) = crate::journal::Journal::open::<Recall>(&path).expect("opens");
+        assert_eq!((journal.head(), chain.broken), (4, vec![]));
+        let known = recall.session(&"agent0".parse().expect("a name")).expect("known");
+        assert_eq!((known.generation, known.state, recall.epoch()), (Generation(3), SessionState::Active, 7));
+        assert_eq!(recall.answer("r1").map(|answered| answered.method.as_str()), Some("session/spawn"));
+    }
 }

@@ -250,3 +250,14 @@ fn f5_a_journal_that_cannot_be_sealed_goes_on_in_its_file_and_is_not_tried_with_
     journal.rotate_if_full(&());
     assert_eq!((journal.commit(draft(3)).expect("room").seq, files(&path).len()), (4, 1));
 }
+
+/// Programs of before know no checkpoint: to them it is a row of a later format, before which they stop.
+#[test]
+fn a_program_that_knows_no_sealed_files_leaves_a_continued_journal_alone() {
+    let (line, _) = Checkpoint::line(7, &Value::Null, GENESIS);
+    assert!(matches!(parse(&line), Err(BadRow::Newer(2))));
+    assert!(
+        Checkpoint::of(br#"{"v":2,"anything":1}"#).is_none()
+            && Checkpoint::of(br#"{"v":1,"seq":1}"#).is_none()
+    );
+}

@@ -1,14 +1,17 @@
 //! A journal that goes on in new files, by real anchors: nobody who reads it notices, whatever becomes of them.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::{JOURNAL, Sealed};
 use netsky_kernel::client::{Client, Follow};
 use netsky_kernel::drain::Report;
 use netsky_kernel::rpc::{EventKind, Guard};
+use netsky_sim::{Call, Fault, Moment};
 
 use crate::anchor_world::*;
+use crate::steps::{connected, stepper};
 
 /// The names of the sealed files, the oldest first.
 pub(crate) fn sealed(world: &World) -> Vec<Sealed> {
@@ -147,13 +150,71 @@ fn l2_an_anchor_killed_between_two_names_loses_no_row_and_the_next_one_seals_it(
     }
     assert!(!world.root.join(JOURNAL).exists(), "it has no name");
     is_whole(&world);
-    let rows_before = netsky_kernel::audit::journal(&world.layout().journal(), |_, _| {}).expect("reads");
+    let before = rows_on_disk(&world);
     let mut client = sealing(&mut world);
     say(&mut client, 99, &Guard::none());
     assert!(!sealed(&world).is_empty());
     is_whole(&world);
     tables_agree(&world);
     let seqs: Vec<u64> = rows(&world).iter().map(|row| row.seq).collect();
-    assert!(seqs.len() as u64 > rows_before.expect("there").head);
+    assert!(seqs.len() as u64 > before);
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+}
+
+/// What an anchor does to the names of its journal and to what makes them durable, in its order, up to its end.
+fn namings(world: &World, journal_bytes: &str) -> Vec<String> {
+    let serve: [&OsStr; 3] = ["serve".as_ref(), "--root".as_ref(), world.root.as_os_str()];
+    let stepper = stepper(&world.root).env("OSTK_JOURNAL_BYTES", journal_bytes);
+    let served = stepper.args(serve).serve(|_| false, Fault::Kill).expect("it is watched");
+    drop(connected(world, &served).expect("it greets"));
+    let points = served.end().expect("it was watched to its end").points;
+    let calls = points.iter().filter(|point| point.moment == Moment::Exit);
+    let named = calls.filter_map(|point| {
+        let below = |file: &std::path::PathBuf| {
+            let name = file.strip_prefix(&world.root).unwrap_or(file).to_string_lossy().into_owned();
+            // Of a file on its way to its name only that it is one.
+            if name.starts_with("tmp/journal") { "scratch".to_owned() } else { name }
+        };
+        let files: Vec<String> = point.files.iter().map(below).collect();
+        let is_ours =
+            files.iter().all(|name| name.is_empty() || name == "scratch" || name.starts_with("journal"));
+        let kind = if point.call == Call::Rename { "rename" } else { "sync" };
+        let wanted = [Call::Rename, Call::Sync].contains(&point.call) && is_ours;
+        wanted.then(|| format!("{kind} {}", files.join(" -> ")))
+    });
+    named.collect()
+}
+
+#[test]
+fn l5_each_step_of_a_rotation_is_durable_before_the_next_and_what_is_taken_back_before_the_next_row() {
+    let mut world = World::new();
+    drop(world.anchor());
+    world.kill_anchor();
+    let last = rows_on_disk(&world);
+    let steps = namings(&world, "1");
+    let first = Sealed { first: 1, last: last + 1 }.name();
+    let wanted = [
+        "sync ".to_owned(),
+        "sync journal.jsonl".to_owned(),
+        "sync scratch".to_owned(),
+        "rename scratch -> journal.next.jsonl".to_owned(),
+        "sync ".to_owned(),
+        format!("rename journal.jsonl -> {first}"),
+        "sync ".to_owned(),
+        "rename journal.next.jsonl -> journal.jsonl".to_owned(),
+        "sync ".to_owned(),
+    ];
+    let begins = steps.iter().position(|step| *step == wanted[2]).expect("it seals one");
+    assert_eq!(steps[begins - 1..begins + 7], wanted[1..], "{steps:#?}");
+    assert_eq!(steps[0], wanted[0], "its name is durable before its rows: {steps:#?}");
+
+    let newest = sealed(&world).pop().expect("sealed").name();
+    std::fs::remove_file(world.layout().journal()).expect("there");
+    let steps = namings(&world, "100000");
+    assert_eq!(steps[..2], [format!("rename {newest} -> {JOURNAL}"), "sync ".to_owned()], "{steps:#?}");
+}
+
+fn rows_on_disk(world: &World) -> u64 {
+    let audit = netsky_kernel::audit::journal(&world.layout().journal(), |_, _| {}).expect("reads");
+    audit.expect("there").head
 }

@@ -83,7 +83,7 @@ impl Namer {
     }
 }
 
-fn stepper(root: &Path) -> Stepper {
+pub(crate) fn stepper(root: &Path) -> Stepper {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let calls =
         [Call::Open, Call::Write, Call::Rename, Call::Sync, Call::Unlink, Call::Mkdir, Call::Truncate];
@@ -91,7 +91,7 @@ fn stepper(root: &Path) -> Stepper {
 }
 
 /// Waits for the watched anchor; none where it ended before it served.
-fn connected(world: &World, served: &Served) -> Option<Client> {
+pub(crate) fn connected(world: &World, served: &Served) -> Option<Client> {
     until("the watched anchor greets or ends", || match Client::connect(&world.root) {
         Ok(client) => Some(Some(client)),
         Err(_) if served.has_ended() => Some(None),
