@@ -234,7 +234,7 @@ fn l5_a_rotation_that_ended_between_two_names_is_taken_back_and_done_again() {
 }
 
 #[test]
-fn f5_a_journal_that_cannot_be_sealed_goes_on_in_its_file_and_is_not_tried_with_each_row() {
+fn l5_a_journal_that_cannot_be_sealed_goes_on_in_its_file_and_is_not_tried_with_each_row() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = in_own_folder(&folder);
     let (mut journal, ..) = open(&path);
