@@ -46,10 +46,8 @@ impl Dir {
     /// # Errors
     /// It is no folder, a link, not ours, or open to others; nothing is changed to make it fit.
     pub fn open(path: impl AsRef<Path>) -> Result<Dir> {
+        let dir = Dir::look_into(&path)?;
         let path = path.as_ref();
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-        let handle = sys::open(None, path, flags, 0).map_err(|e| no_folder(path, e))?;
-        let dir = Dir { handle, path: path.to_owned() };
         let Stat { uid, mode, .. } = dir.handle.stat().map_err(|e| dir.error("look at folder", e))?;
         if uid != rustix::process::geteuid().as_raw() {
             return Err(Error::because(
@@ -63,6 +61,17 @@ impl Dir {
             return Err(Error::because("trust folder", path, why));
         }
         Ok(dir)
+    }
+
+    /// Open a folder to look at the names in it, whoever else may write there.
+    ///
+    /// # Errors
+    /// It is no folder, or a link.
+    pub fn look_into(path: impl AsRef<Path>) -> Result<Dir> {
+        let path = path.as_ref();
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let handle = sys::open(None, path, flags, 0).map_err(|e| no_folder(path, e))?;
+        Ok(Dir { handle, path: path.to_owned() })
     }
 
     /// Open a folder, made first if it is missing, its missing parents too.

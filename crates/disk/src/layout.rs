@@ -342,6 +342,11 @@ impl Layout {
     }
 }
 
+/// The journal of a kernel root, as far as it is written to.
+pub const JOURNAL: &str = "journal.jsonl";
+/// What takes its name when it is sealed, until then.
+pub const NEXT_JOURNAL: &str = "journal.next.jsonl";
+
 /// A kernel root: the `.ostk/` folder of one anchor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelLayout {
@@ -374,9 +379,9 @@ impl KernelLayout {
         self.root.join("anchor.log")
     }
 
-    /// The journal.
+    /// The journal, as far as it is written to; [`Sealed`] files go before it.
     pub fn journal(&self) -> PathBuf {
-        self.root.join("journal.jsonl")
+        self.root.join(JOURNAL)
     }
 
     /// Scratch of durable writes.
@@ -445,6 +450,40 @@ impl KernelLayout {
     /// The rising number of a role.
     pub fn epoch(&self, role: &str) -> PathBuf {
         self.root.join("epochs").join(role)
+    }
+}
+
+/// A file of a kernel's journal that nothing is added to any more, named by the numbers of its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sealed {
+    /// Its first row.
+    pub first: u64,
+    /// Its last row.
+    pub last: u64,
+}
+
+impl Sealed {
+    /// Its name in the root.
+    pub fn name(self) -> String {
+        format!("journal-{:012}-{:012}.jsonl", self.first, self.last)
+    }
+
+    /// Reads a name back; none if it is another file's.
+    pub fn of(name: &str) -> Option<Sealed> {
+        let (first, last) = name.strip_prefix("journal-")?.strip_suffix(".jsonl")?.split_once('-')?;
+        let sealed = Sealed { first: first.parse().ok()?, last: last.parse().ok()? };
+        (sealed.name() == name).then_some(sealed)
+    }
+
+    /// Those in a root, the oldest first.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn all(root: &crate::fs::Dir) -> crate::Result<Vec<Sealed>> {
+        let mut sealed = Vec::new();
+        root.each_name(|name| sealed.extend(name.to_str().and_then(Sealed::of)))?;
+        sealed.sort_unstable();
+        Ok(sealed)
     }
 }
 

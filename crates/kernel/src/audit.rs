@@ -1,30 +1,35 @@
 //! A root read by somebody who is not its anchor: nothing is repaired, and an anchor may be appending meanwhile.
 //!
-//! Promise: every whole row is shown with its line number, rows outside the chain too; what does not follow from the
-//! row before is named by its line. A last line without its end is being written or torn, which is not damage.
+//! Promise: every whole row is shown with its number, rows outside the chain too, those of the sealed files first; what
+//! does not follow from the row before is named. A last line without its end is being written or torn, which is not damage.
 
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use netsky_disk::Error;
+use netsky_disk::fs::{Dir, open_to_read};
+use netsky_disk::layout::{JOURNAL, Sealed};
 use netsky_model::chain::GENESIS;
 use netsky_model::id::{Generation, LineageId};
 
 pub use crate::heads::Findings;
 use crate::heads::Judge;
-use crate::journal::{BadRow, parse};
+use crate::journal::{BadRow, Checkpoint, parse};
 use crate::rpc::Event;
 
 /// What reading a whole journal showed about its chain.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Audit {
-    /// Whole lines.
+    /// Whole lines, over all its files; a checkpoint is none.
     pub rows: u64,
-    /// Lines, counted from 1, that do not parse or do not follow from the line before.
+    /// Lines, counted like that from 1, that do not parse or do not follow from the line before.
     pub broken: Vec<u64>,
+    /// What is wrong with a file as a whole, in words.
+    pub files: Vec<String>,
     /// The last line has no end.
     pub torn: bool,
-    /// A line of a later format: it and what follows it were left alone.
+    /// A line of a later format: it and what follows it in its file were left alone.
     pub newer: Option<u64>,
     /// The newest row's number.
     pub head: u64,
@@ -35,59 +40,137 @@ pub struct Audit {
 impl Audit {
     /// Whether a row was changed, dropped, added or moved.
     pub fn is_damage(&self) -> bool {
-        !self.broken.is_empty() || self.heads.is_damage()
+        !self.broken.is_empty() || !self.files.is_empty() || self.heads.is_damage()
     }
 }
 
-/// Reads the journal at `path`, showing each row with its line; none if there is no journal.
+/// Reads the journal at `path` and the sealed files before it, showing each row with its line; none if there is no journal.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn journal(path: &Path, mut visit: impl FnMut(u64, Event)) -> Result<Option<Audit>, Error> {
-    let failed = |e| Error::new("read", path, e);
+pub fn journal(path: &Path, visit: impl FnMut(u64, Event)) -> Result<Option<Audit>, Error> {
+    let root = path.parent().unwrap_or(path);
     // Before the rows, which may be growing.
-    let mut judge = Judge::open(path.parent().unwrap_or(path))?;
-    let file = match netsky_disk::fs::open_to_read(path) {
-        Err(e) if e.is_not_found() => None,
-        opened => Some(opened?),
-    };
-    let Some(file) = file else {
+    let judge = Judge::open(root)?;
+    let (sealed, live) = files(root)?;
+    if sealed.is_empty() && live.is_none() {
         let heads = judge.end(0);
         return Ok((heads != Findings::default()).then(|| Audit { heads, ..Audit::default() }));
-    };
-    let (mut audit, mut prev, mut seq) = (Audit::default(), GENESIS.to_owned(), 0);
-    let (mut lines, mut line, mut unread) = (BufReader::new(file), Vec::new(), 0);
-    while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 {
-        let Some(text) = line.strip_suffix(b"\n") else {
-            audit.torn = true;
-            break;
-        };
-        audit.rows += 1;
-        match parse(text) {
-            Ok(row) => {
-                if row.prev != prev || !row.holds || row.event.seq != seq + 1 {
-                    audit.broken.push(audit.rows);
-                }
-                judge.row(&row.event, &row.hash);
-                (prev, seq) = (row.hash, row.event.seq);
-                visit(audit.rows, row.event);
-            }
-            Err(BadRow::Newer(_)) => {
-                audit.newer = Some(audit.rows);
-                // Nobody here knows what they say, but how many there are: a cut before them shows.
-                unread = 1 + whole_lines(&mut lines).map_err(failed)?;
-                break;
-            }
-            Err(BadRow::Malformed) => audit.broken.push(audit.rows),
-        }
-        line.clear();
     }
-    audit.head = seq;
-    audit.heads = judge.end(seq + unread);
+    let audit = Audit::default();
+    let mut reading = Reading { audit, judge, visit, prev: Some(GENESIS.to_owned()), seq: 0 };
+    for sealed in sealed {
+        let path = root.join(sealed.name());
+        let read = open_to_read(&path).and_then(|file| {
+            reading.file(Some(sealed), file).map_err(|error| Error::new("read", &path, error))
+        });
+        if let Err(error) = read {
+            reading.audit.files.push(error.to_string());
+            (reading.seq, reading.prev) = (sealed.last, None);
+        }
+    }
+    if let Some(live) = live {
+        reading.file(None, live).map_err(|error| Error::new("read", path, error))?;
+    }
+    let Reading { mut audit, judge, seq, .. } = reading;
+    audit.heads = judge.end(seq);
     Ok(Some(audit))
 }
 
-fn whole_lines(lines: &mut impl BufRead) -> std::io::Result<u64> {
+/// The sealed files, and the one that goes on behind them; between two names it has none for a moment.
+fn files(root: &Path) -> Result<(Vec<Sealed>, Option<File>), Error> {
+    let dir = match Dir::look_into(root) {
+        Err(error) if error.is_not_found() => return Ok((Vec::new(), None)),
+        opened => opened?,
+    };
+    let mut sealed = Sealed::all(&dir)?;
+    loop {
+        let live = match open_to_read(&root.join(JOURNAL)) {
+            Err(error) if error.is_not_found() => None,
+            opened => Some(opened?),
+        };
+        // What was opened may have been sealed since, and would be read twice.
+        let now = Sealed::all(&dir)?;
+        if std::mem::replace(&mut sealed, now.clone()) == now {
+            return Ok((sealed, live));
+        }
+    }
+}
+
+/// A journal, as far as it was read.
+struct Reading<F> {
+    audit: Audit,
+    judge: Judge,
+    visit: F,
+    /// The hash that the next line must name; none behind lines that were not read.
+    prev: Option<String>,
+    seq: u64,
+}
+
+impl<F: FnMut(u64, Event)> Reading<F> {
+    fn file(&mut self, part: Option<Sealed>, file: File) -> io::Result<()> {
+        let (mut lines, mut line) = (BufReader::new(file), Vec::new());
+        let (mut at_begin, mut first, mut unread) = (true, None, 0);
+        while lines.read_until(b'\n', &mut line)? > 0 {
+            let Some(text) = line.strip_suffix(b"\n") else {
+                self.audit.torn = true;
+                break;
+            };
+            let checkpoint = if at_begin { Checkpoint::of(text) } else { None };
+            at_begin = false;
+            if let Some(checkpoint) = checkpoint {
+                self.checkpoint(part, checkpoint);
+                line.clear();
+                continue;
+            }
+            self.audit.rows += 1;
+            match parse(text) {
+                Ok(row) => {
+                    let follows = self.prev.as_ref().is_none_or(|prev| row.prev == *prev);
+                    if !follows || !row.holds || row.event.seq != self.seq + 1 {
+                        self.audit.broken.push(self.audit.rows);
+                    }
+                    self.judge.row(&row.event, &row.hash);
+                    (self.prev, self.seq) = (Some(row.hash), row.event.seq);
+                    self.audit.head = self.seq;
+                    first = first.or(Some(self.seq));
+                    (self.visit)(self.audit.rows, row.event);
+                }
+                Err(BadRow::Newer(_)) => {
+                    self.audit.newer = Some(self.audit.rows);
+                    // Nobody here knows what they say, but how many there are: a cut before them shows.
+                    unread = 1 + whole_lines(&mut lines)?;
+                    (self.prev, self.seq) = (None, self.seq + unread);
+                    break;
+                }
+                Err(BadRow::Malformed) => self.audit.broken.push(self.audit.rows),
+            }
+            line.clear();
+        }
+        if let Some(sealed) = part
+            && unread == 0
+            && (first != Some(sealed.first) || self.seq != sealed.last)
+        {
+            let held = first.map_or("no row".to_owned(), |first| format!("rows {first} to {}", self.seq));
+            self.audit.files.push(format!("{} holds {held}", sealed.name()));
+        }
+        Ok(())
+    }
+
+    /// Holds what a file begins with against the rows before it.
+    fn checkpoint(&mut self, part: Option<Sealed>, checkpoint: Checkpoint) {
+        let Checkpoint { after, prev, hash, holds, .. } = checkpoint;
+        let name = part.map_or(JOURNAL.to_owned(), Sealed::name);
+        if self.prev.as_ref().is_some_and(|last| *last != prev || after != self.seq) || !holds {
+            let gone = || format!("{name} has no rows {} to {after} before it", self.seq + 1);
+            let other = || format!("{name} does not begin as it was written");
+            self.audit.files.push(if after > self.seq { gone() } else { other() });
+        }
+        (self.prev, self.seq) = (Some(hash), after);
+    }
+}
+
+fn whole_lines(lines: &mut impl BufRead) -> io::Result<u64> {
     let mut count = 0;
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
@@ -113,7 +196,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("root").join("journal.jsonl");
         netsky_disk::fs::Dir::create(path.parent().expect("it has one")).expect("made");
-        let (mut journal, _) = Journal::open(&path, |_| {}).expect("opens");
+        let (mut journal, ..) = Journal::open::<()>(&path).expect("opens");
         journal.begin(1, false);
         for n in 0..rows {
             let data = serde_json::json!({ "n": n, "heads": journal.heads_key() });
@@ -135,7 +218,11 @@ mod tests {
 
     /// The same rows, chained anew: what somebody writes who knows the format.
     fn forged(lines: &[String]) -> Vec<String> {
-        let mut prev = GENESIS.to_owned();
+        forged_behind(GENESIS, lines)
+    }
+
+    fn forged_behind(prev: &str, lines: &[String]) -> Vec<String> {
+        let mut prev = prev.to_owned();
         let forge = |line: &String| {
             let (object, _) = line.split_once(r#","prev":"#).expect("a row");
             let (line, hash) = netsky_model::chain::link(&format!("{object}}}"), &prev);
@@ -169,7 +256,7 @@ mod tests {
     fn i5_a_dropped_end_shows_also_where_no_head_of_it_was_synced() {
         let (_folder, path) = written(3);
         let whole = std::fs::read_to_string(&path).expect("reads");
-        let (mut journal, _) = Journal::open(&path, |_| {}).expect("opens");
+        let (mut journal, ..) = Journal::open::<()>(&path).expect("opens");
         journal.begin(2, false);
         // A row that is not synced either: only what this boot was told of it is left.
         journal.observe(Draft { kind: EventKind::AnchorStarted, about: None, data: serde_json::json!({}) });
@@ -203,7 +290,7 @@ mod tests {
         std::fs::write(&path, format!("{}\n", two.join("\n"))).expect("writes");
         assert_eq!(audit(&path).0.heads.cut, Some(3));
         // The next anchor says so in a row of its own, and counts anew.
-        let (mut journal, chain) = Journal::open(&path, |_| {}).expect("opens");
+        let (mut journal, chain, ()) = Journal::open(&path).expect("opens");
         assert_eq!(chain.heads.cut, Some(3));
         journal.begin(2, chain.heads.is_damage());
         journal
@@ -253,7 +340,7 @@ mod tests {
             [(5, None, None), (4, None, Some(5)), (3, None, Some(5)), (2, Some(3), None)]
         {
             let (_folder, path) = written(0);
-            let (mut journal, _) = Journal::open(&path, |_| {}).expect("opens");
+            let (mut journal, ..) = Journal::open::<()>(&path).expect("opens");
             journal.begin(2, false);
             let draft = |synced: bool| {
                 let kind = if synced { EventKind::Kill } else { EventKind::Recovered };
@@ -319,6 +406,115 @@ mod tests {
         assert_eq!(broken(&[rows[0], "x", rows[1]]), [2]);
     }
 
+    /// A journal of three files, two of them sealed; where they are, and their names.
+    fn in_three_files() -> (tempfile::TempDir, std::path::PathBuf, Vec<String>) {
+        let (folder, path) = written(4);
+        for _ in 0..2 {
+            let (mut journal, ..) = Journal::open::<()>(&path).expect("opens");
+            journal.begin(2, false);
+            journal.rotate(&()).expect("room");
+            for n in 0..4 {
+                let data = serde_json::json!({ "n": n });
+                journal.commit(Draft { kind: EventKind::Kill, about: None, data }).expect("room");
+            }
+        }
+        let sealed = Sealed::all(&Dir::open(path.parent().expect("a root")).expect("opens")).expect("reads");
+        (folder, path, sealed.into_iter().map(Sealed::name).collect())
+    }
+
+    /// What is found after something was done to three files.
+    fn files_after(change: impl FnOnce(&Path, &[String])) -> Audit {
+        let (_folder, path, names) = in_three_files();
+        change(path.parent().expect("a root"), &names);
+        audit(&path).0
+    }
+
+    const FIRST: &str = "journal-000000000001-000000000004.jsonl";
+    const SECOND: &str = "journal-000000000005-000000000009.jsonl";
+
+    #[test]
+    fn i5_the_rows_of_sealed_files_are_held_against_the_chain_like_all_others() {
+        let whole = files_after(|_, names| assert_eq!(names, [FIRST, SECOND]));
+        assert!(!whole.is_damage() && (whole.rows, whole.head) == (14, 14), "{whole:?}");
+        let changed = |name: &'static str, n: &'static str| {
+            files_after(move |root, _| {
+                let text = std::fs::read_to_string(root.join(name)).expect("reads");
+                assert!(text.contains(n));
+                std::fs::write(root.join(name), text.replace(n, r#""n":7"#)).expect("writes");
+            })
+        };
+        assert_eq!(changed(FIRST, r#""n":2"#).broken, [3]);
+        assert_eq!(changed(SECOND, r#""n":2"#).broken, [8]);
+        let checkpoint = changed(SECOND, r#""v":2"#);
+        assert!(checkpoint.is_damage(), "{checkpoint:?}");
+        let fold = files_after(|root, _| {
+            let text = std::fs::read_to_string(root.join(JOURNAL)).expect("reads");
+            std::fs::write(root.join(JOURNAL), text.replace(r#""fold":null"#, r#""fold":[]"#))
+                .expect("writes");
+        });
+        assert_eq!(fold.files, [format!("{JOURNAL} does not begin as it was written")]);
+        // With everything behind it chained anew the heads say so.
+        let forged = files_after(|root, _| {
+            let lines = std::fs::read_to_string(root.join(JOURNAL)).expect("reads");
+            let lines: Vec<String> =
+                lines.lines().map(|line| line.replace(r#""fold":null"#, r#""fold":[]"#)).collect();
+            let text = std::fs::read_to_string(root.join(SECOND)).expect("reads");
+            let last =
+                netsky_model::chain::links(text.lines().last().expect("rows").as_bytes()).expect("a row");
+            let forged = forged_behind(&last.hash, &lines);
+            std::fs::write(root.join(JOURNAL), forged.join("\n") + "\n").expect("writes");
+        });
+        assert_eq!((forged.files, forged.broken, forged.heads.rewritten), (vec![], vec![], vec![10, 14]));
+    }
+
+    #[test]
+    fn i5_a_sealed_file_that_is_gone_shows() {
+        let gone = |name: &'static str| {
+            files_after(move |root, _| std::fs::remove_file(root.join(name)).expect("there"))
+        };
+        assert_eq!(gone(FIRST).files, [format!("{SECOND} has no rows 1 to 4 before it")]);
+        assert_eq!(gone(SECOND).files, [format!("{JOURNAL} has no rows 5 to 9 before it")]);
+        let newest = gone(JOURNAL);
+        assert_eq!((newest.files, newest.heads.cut), (vec![], Some(14)));
+        let all = files_after(|root, names| {
+            names.iter().for_each(|name| std::fs::remove_file(root.join(name)).expect("there"))
+        });
+        assert_eq!(all.files, [format!("{JOURNAL} has no rows 1 to 9 before it")]);
+    }
+
+    #[test]
+    fn i5_two_sealed_files_that_were_exchanged_show() {
+        let exchanged = files_after(|root, _| {
+            for (from, to) in [(FIRST, "kept"), (SECOND, FIRST), ("kept", SECOND)] {
+                std::fs::rename(root.join(from), root.join(to)).expect("moved");
+            }
+        });
+        assert!(exchanged.files.contains(&format!("{FIRST} holds rows 5 to 9")), "{exchanged:?}");
+        assert!(exchanged.files.contains(&format!("{SECOND} holds rows 1 to 4")), "{exchanged:?}");
+    }
+
+    #[test]
+    fn i5_an_end_that_a_sealed_file_lost_shows() {
+        let cut = |name: &'static str, left: usize| {
+            files_after(move |root, _| {
+                let text = std::fs::read_to_string(root.join(name)).expect("reads");
+                let lines: String = text.lines().take(left).map(|line| format!("{line}\n")).collect();
+                std::fs::write(root.join(name), lines).expect("writes");
+            })
+        };
+        let first = cut(FIRST, 3);
+        assert_eq!(
+            first.files,
+            [format!("{FIRST} holds rows 1 to 3"), format!("{SECOND} has no rows 4 to 4 before it")]
+        );
+        let second = cut(SECOND, 3);
+        assert_eq!(
+            second.files,
+            [format!("{SECOND} holds rows 5 to 6"), format!("{JOURNAL} has no rows 7 to 9 before it")]
+        );
+        assert!(cut(FIRST, 0).is_damage() && cut(JOURNAL, 3).heads.cut == Some(14));
+    }
+
     #[test]
     fn a_mark_reads_back() {
         let lineage: LineageId = "agent0-0badcafe".parse().expect("valid");
@@ -330,7 +526,7 @@ mod tests {
     #[test]
     fn no_journal_is_none_and_a_newer_one_is_left_alone() {
         let (folder, path) = written(1);
-        assert_eq!(journal(&folder.path().join("none"), |_, _| {}).expect("no error"), None);
+        assert_eq!(journal(&folder.path().join("none/journal.jsonl"), |_, _| {}).expect("no error"), None);
         let mut text = std::fs::read_to_string(&path).expect("reads");
         text.push_str("{\"v\":2,\"anything\":1}\n");
         std::fs::write(&path, text).expect("writes");

@@ -8,19 +8,25 @@
 //!
 //! Format of a line: `{"v":1,"seq":…,"ts":…,…,"prev":"<hash>","hash":"<hash>"}`, chained as [`netsky_model::chain`] says.
 //!
-//! Left to others: what a row means to the next anchor ([`Recall`](crate::anchor), through [`Journal::open`]'s visitor).
+//! Left to others: what a row means to the next anchor ([`Recall`](crate::anchor), through [`Fold`]).
+
+mod parts; // its files, and what each begins with
+mod rotate; // from one to the next
+
+pub(crate) use parts::{Checkpoint, Fold};
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use netsky_disk::fault;
 use netsky_disk::fs::Dir;
+use netsky_disk::layout::Sealed;
 use netsky_disk::lines::Lines;
 use netsky_model::chain::{self, GENESIS};
 use netsky_model::id::{AgentId, Generation, LineageId};
+use parts::Part;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -53,7 +59,7 @@ pub enum JournalError {
         source: io::Error,
     },
     /// A row was appended and may not survive: syncing failed, and what a second try says would prove nothing.
-    #[error("sync {}: {why}; its newest row may be lost", path.display())]
+    #[error("go on with {}: {why}; its newest row may be lost", path.display())]
     Unsynced {
         /// The journal.
         path: PathBuf,
@@ -114,10 +120,16 @@ pub(crate) struct Journal {
     epoch: u64,
     seq: u64,
     hash: String,
-    /// Bytes in the file.
+    /// The first row of the file that is written to.
+    first: u64,
+    /// Bytes in it.
     len: u64,
-    /// `(seq, offset)` of every [`STRIDE`]th row.
-    index: Vec<(u64, u64)>,
+    /// How many it may have before it is sealed.
+    full_at: u64,
+    /// The same, behind its checkpoint.
+    limit: u64,
+    /// The files it is in; that one is the last.
+    parts: Vec<Part>,
     /// The newest rows, for subscribers that keep up.
     recent: VecDeque<Rc<Event>>,
     waiting: VecDeque<Draft>,
@@ -126,12 +138,17 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal, repairs a torn tail, and shows every row to `visit` in order.
-    pub(crate) fn open(path: &Path, mut visit: impl FnMut(Event)) -> Result<(Journal, Chain), JournalError> {
+    /// Opens the journal, repairs a torn tail, and takes every row into what it returns, in order: those before the
+    /// file that is written to by its checkpoint, and one by one where that has none that holds.
+    pub(crate) fn open<F: Fold>(path: &Path) -> Result<(Journal, Chain, F), JournalError> {
         let folder = Dir::open(path.parent().unwrap_or(path))?;
         // Before the rows: what it says of them is in there by then.
         let mut judge = Judge::open(folder.path())?;
+        rotate::take_back(&folder)?;
         let file = open_lines(&folder, path)?;
+        // Names that whoever made or took them back did not live to make durable.
+        folder.sync()?;
+        let sealed = Sealed::all(&folder)?;
         let mut journal = Journal {
             path: path.to_owned(),
             folder,
@@ -143,44 +160,80 @@ impl Journal {
             epoch: 0,
             seq: 0,
             hash: GENESIS.to_owned(),
+            first: 0,
             len: 0,
-            index: Vec::new(),
+            full_at: 0,
+            limit: crate::start::journal_limit(),
+            parts: sealed.iter().copied().map(Some).chain([None]).map(Part::new).collect(),
             recent: VecDeque::new(),
             waiting: VecDeque::new(),
             unfolded: Vec::new(),
         };
-        let mut chain = Chain::default();
-        let mut line = Vec::new();
-        let mut lines = BufReader::new(journal.reader(0)?);
-        let read = |path: &Path, source| JournalError::Read { path: path.to_owned(), source };
-        loop {
-            line.clear();
-            let n = lines.read_until(b'\n', &mut line).map_err(|e| read(path, e))?;
-            if n == 0 {
-                break;
-            }
-            chain.rows += 1;
-            let at = journal.len;
-            journal.len += n as u64;
-            let text = line.strip_suffix(b"\n").unwrap_or(&line);
-            match parse(text) {
-                Ok(row) => {
-                    if row.prev != journal.hash || !row.holds || row.event.seq <= journal.seq {
-                        chain.broken.push(chain.rows);
-                    }
-                    judge.row(&row.event, &row.hash);
-                    journal.hash = row.hash;
-                    journal.remember(row.event.seq.max(journal.seq), at);
-                    visit(row.event);
-                }
-                Err(BadRow::Newer(found)) => {
-                    return Err(JournalError::Newer { path: path.to_owned(), found });
-                }
-                Err(BadRow::Malformed) => chain.broken.push(chain.rows),
+        let (mut chain, mut fold) = (Chain::default(), F::default());
+        let checkpoint = Checkpoint::at_begin_of(path)?;
+        let known = checkpoint.and_then(|Checkpoint { after, fold, prev, .. }| {
+            F::restored(fold).map(|known| (known, after, prev))
+        });
+        let mut parts = 0..journal.parts.len();
+        if let Some((known, after, prev)) = known {
+            (fold, journal.seq, journal.hash) = (known, after, prev);
+            parts = sealed.len()..parts.end;
+        }
+        for part in parts {
+            journal.begins_after(journal.seq, 0);
+            match journal.read(part, &mut chain, &mut judge, &mut fold) {
+                // What is behind it still counts; that its rows are not there shows by the numbers.
+                Err(error) if part < sealed.len() => say!("{error}"),
+                read => read?,
             }
         }
         chain.heads = judge.end(journal.seq);
-        Ok((journal, chain))
+        Ok((journal, chain, fold))
+    }
+
+    /// Takes the rows of one file in.
+    fn read(
+        &mut self,
+        part: usize,
+        chain: &mut Chain,
+        judge: &mut Judge,
+        fold: &mut impl Fold,
+    ) -> Result<(), JournalError> {
+        let path = self.parts[part].path(&self.folder);
+        let read = |source| JournalError::Read { path: path.clone(), source };
+        let mut lines = BufReader::new(netsky_disk::fs::open_to_read(&path)?);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).map_err(read)? > 0 {
+            chain.rows += 1;
+            let (at, text) = (self.len, line.strip_suffix(b"\n").unwrap_or(&line));
+            let checkpoint = if at == 0 { Checkpoint::of(text) } else { None };
+            if let Some(Checkpoint { after, prev, hash, holds, .. }) = checkpoint {
+                if prev != self.hash || !holds || after != self.seq {
+                    chain.broken.push(chain.rows);
+                }
+                (self.seq, self.hash) = (after.max(self.seq), hash);
+                self.begins_after(self.seq, line.len() as u64);
+                line.clear();
+                continue;
+            }
+            self.len += line.len() as u64;
+            match parse(text) {
+                Ok(row) => {
+                    if row.prev != self.hash || !row.holds || row.event.seq <= self.seq {
+                        chain.broken.push(chain.rows);
+                    }
+                    judge.row(&row.event, &row.hash);
+                    self.hash = row.hash;
+                    self.seq = row.event.seq.max(self.seq);
+                    self.parts[part].mark(self.seq, at);
+                    fold.fold(&row.event);
+                }
+                Err(BadRow::Newer(found)) => return Err(JournalError::Newer { path, found }),
+                Err(BadRow::Malformed) => chain.broken.push(chain.rows),
+            }
+            line.clear();
+        }
+        Ok(())
     }
 
     /// From now on rows bear this epoch, and its heads are kept; `anew` where those before do not match.
@@ -263,16 +316,7 @@ impl Journal {
 
     pub(crate) fn write(&mut self, draft: &Draft, synced: bool) -> Result<Rc<Event>, JournalError> {
         self.is_sound()?;
-        let event = Event {
-            seq: self.seq + 1,
-            ts: netsky_disk::clock::wall(),
-            epoch: self.epoch,
-            kind: draft.kind,
-            session: draft.about.as_ref().map(|about| about.session.clone()),
-            lineage: draft.about.as_ref().map(|about| about.lineage.clone()),
-            generation: draft.about.as_ref().map(|about| about.generation),
-            data: draft.data.clone(),
-        };
+        let event = self.event(draft);
         let (line, hash) = row(&event, &self.hash);
         if self.torn {
             self.file = open_lines(&self.folder, &self.path)?;
@@ -286,10 +330,34 @@ impl Journal {
             self.unsynced = Some(why);
             self.is_sound()?;
         }
-        let at = self.len;
-        self.len += line.len() as u64 + 1;
-        self.hash = hash;
-        self.remember(event.seq, at);
+        let event = self.took(event, hash, line.len(), synced);
+        if Heads::is_due(self.seq) {
+            self.keep_head(false);
+        }
+        Ok(event)
+    }
+
+    /// The next row.
+    fn event(&self, draft: &Draft) -> Event {
+        Event {
+            seq: self.seq + 1,
+            ts: netsky_disk::clock::wall(),
+            epoch: self.epoch,
+            kind: draft.kind,
+            session: draft.about.as_ref().map(|about| about.session.clone()),
+            lineage: draft.about.as_ref().map(|about| about.lineage.clone()),
+            generation: draft.about.as_ref().map(|about| about.generation),
+            data: draft.data.clone(),
+        }
+    }
+
+    /// A row of that many bytes is in the file.
+    fn took(&mut self, event: Event, hash: String, bytes: usize, synced: bool) -> Rc<Event> {
+        if let Some(part) = self.parts.last_mut() {
+            part.mark(event.seq, self.len);
+        }
+        self.len += bytes as u64 + 1;
+        (self.seq, self.hash) = (event.seq, hash);
         if synced {
             self.synced = self.seq;
         }
@@ -297,16 +365,13 @@ impl Journal {
         if let Some(Err(error)) = told {
             say!("how far the journal is was not told: {error}");
         }
-        if Heads::is_due(self.seq) {
-            self.keep_head(false);
-        }
         let event = Rc::new(event);
         if self.recent.len() == LAG {
             self.recent.pop_front();
         }
         self.recent.push_back(Rc::clone(&event));
         self.unfolded.push(Rc::clone(&event));
-        Ok(event)
+        event
     }
 
     fn sync(&self) -> Result<(), String> {
@@ -319,36 +384,26 @@ impl Journal {
         std::mem::take(&mut self.unfolded)
     }
 
-    fn remember(&mut self, seq: u64, at: u64) {
-        self.seq = seq;
-        if self.index.last().is_none_or(|(last, _)| seq >= last + STRIDE) {
-            self.index.push((seq, at));
-        }
-    }
-
-    /// Up to [`REPLAY`] rows after `since`, oldest first; empty when there is none.
-    pub(crate) fn after(&self, since: u64) -> Result<Vec<Rc<Event>>, JournalError> {
+    /// Up to [`REPLAY`] rows after `since`, oldest first; empty when there is none. Those of a sealed file that is gone,
+    /// or does not read, are passed over.
+    pub(crate) fn after(&mut self, since: u64) -> Result<Vec<Rc<Event>>, JournalError> {
         if since >= self.seq {
             return Ok(Vec::new());
         }
         if let Some(rows) = self.recent_after(since) {
             return Ok(rows);
         }
-        let read = |source| JournalError::Read { path: self.path.clone(), source };
-        let near = self.index.partition_point(|(seq, _)| *seq <= since).saturating_sub(1);
-        let start = self.index.get(near).map_or(0, |(_, at)| *at);
-        let mut rows = Vec::new();
-        for line in BufReader::new(self.reader(start)?).split(b'\n') {
-            // A row that does not parse was reported when the journal was opened.
-            let Ok(row) = parse(&line.map_err(read)?) else { continue };
-            if row.event.seq > since {
-                rows.push(Rc::new(row.event));
+        for part in &mut self.parts {
+            if part.sealed.is_some_and(|sealed| sealed.last <= since) {
+                continue;
             }
-            if rows.len() == REPLAY {
-                break;
+            match part.after(&self.folder, since) {
+                Ok(rows) if rows.is_empty() => {}
+                Err(error) if part.sealed.is_some() => say!("{error}"),
+                read => return read,
             }
         }
-        Ok(rows)
+        Ok(Vec::new())
     }
 
     /// The oldest row a subscriber can get without reading the file.
@@ -361,13 +416,6 @@ impl Journal {
             let skip = self.recent.partition_point(|event| event.seq <= since);
             self.recent.iter().skip(skip).take(REPLAY).cloned().collect()
         })
-    }
-
-    fn reader(&self, start: u64) -> Result<File, JournalError> {
-        let mut file = netsky_disk::fs::open_to_read(&self.path)?;
-        let sought = file.seek(SeekFrom::Start(start));
-        sought.map_err(|source| JournalError::Read { path: self.path.clone(), source })?;
-        Ok(file)
     }
 }
 
@@ -417,105 +465,4 @@ pub(crate) fn parse(line: &[u8]) -> Result<Row, BadRow> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn draft(n: u64) -> Draft {
-        Draft { kind: EventKind::AnchorStarted, about: None, data: serde_json::json!({ "n": n }) }
-    }
-
-    fn open(path: &Path) -> (Journal, Chain, Vec<Event>) {
-        let mut rows = Vec::new();
-        let (journal, chain) = Journal::open(path, |event| rows.push(event)).expect("opens");
-        (journal, chain, rows)
-    }
-
-    fn in_own_folder(folder: &tempfile::TempDir) -> PathBuf {
-        let root = folder.path().join("root");
-        Dir::create(&root).expect("made");
-        root.join("journal.jsonl")
-    }
-
-    fn numbers(rows: &[Rc<Event>]) -> Vec<u64> {
-        rows.iter().map(|event| event.seq).collect()
-    }
-
-    #[test]
-    fn rows_survive_a_reopening_and_go_on_in_order() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = in_own_folder(&folder);
-        let (mut journal, chain, rows) = open(&path);
-        assert_eq!((chain, rows.len()), (Chain::default(), 0));
-        journal.begin(4, false);
-        for n in 0..3 {
-            journal.commit(draft(n)).expect("room");
-        }
-        drop(journal);
-        let (mut journal, chain, rows) = open(&path);
-        assert_eq!((chain.rows, chain.broken, chain.heads.is_damage()), (3, vec![], false));
-        assert_eq!(
-            rows.iter().map(|event| (event.seq, event.epoch)).collect::<Vec<_>>(),
-            [(1, 4), (2, 4), (3, 4)]
-        );
-        assert_eq!(journal.commit(draft(9)).expect("room").seq, 4);
-        assert_eq!(numbers(&journal.after(1).expect("reads")), [2, 3, 4]);
-        assert_eq!(numbers(&journal.after(4).expect("reads")), [] as [u64; 0]);
-    }
-
-    #[test]
-    fn t14_a_torn_tail_is_cut_and_the_chain_holds() {
-        use std::io::Write;
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = in_own_folder(&folder);
-        let (mut journal, ..) = open(&path);
-        journal.commit(draft(1)).expect("room");
-        drop(journal);
-        let mut file = File::options().append(true).open(&path).expect("opens");
-        file.write_all(br#"{"v":1,"seq":2,"ts":"20"#).expect("writes");
-        let (mut journal, chain, _) = open(&path);
-        assert_eq!(chain, Chain { rows: 1, ..Chain::default() });
-        journal.commit(draft(2)).expect("room");
-        drop(journal);
-        let (_, chain, rows) = open(&path);
-        assert_eq!((chain.rows, chain.broken.len(), rows.len()), (2, 0, 2));
-    }
-
-    #[test]
-    fn a_changed_row_shows() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = in_own_folder(&folder);
-        let (mut journal, ..) = open(&path);
-        for n in 1..=3 {
-            journal.commit(draft(n)).expect("room");
-        }
-        drop(journal);
-        let text = std::fs::read_to_string(&path).expect("reads");
-        std::fs::write(&path, text.replace(r#""n":2"#, r#""n":7"#)).expect("writes");
-        assert_eq!(open(&path).1.broken, [2]);
-        std::fs::write(
-            &path,
-            text.lines().filter(|l| !l.contains(r#""n":2"#)).fold(String::new(), |t, l| t + l + "\n"),
-        )
-        .expect("writes");
-        assert_eq!(open(&path).1.broken, [2], "a dropped row in the middle");
-    }
-
-    #[test]
-    fn a_long_replay_comes_in_pieces_from_the_file() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = in_own_folder(&folder);
-        let (mut journal, ..) = open(&path);
-        for n in 0..LAG as u64 + 700 {
-            journal.write(&draft(n), false).expect("room");
-        }
-        let mut since = 3;
-        let mut seen = Vec::new();
-        loop {
-            let rows = journal.after(since).expect("reads");
-            let Some(last) = rows.last() else { break };
-            since = last.seq;
-            seen.extend(numbers(&rows));
-        }
-        assert_eq!(seen, (4..=journal.head()).collect::<Vec<_>>());
-    }
-}
+mod tests;

@@ -32,6 +32,17 @@ pub fn heartbeat_period() -> Duration {
     asked.map_or(HEARTBEAT, |ms: u64| Duration::from_millis(ms.max(1)))
 }
 
+/// Bytes of rows in one file of the journal. An anchor reads the newest file when it starts: so many take it a fifth of a
+/// second, of the two in which every session is adopted.
+const JOURNAL_LIMIT: u64 = 16 * 1024 * 1024;
+/// The same, for tests that cannot write so many.
+const ENV_JOURNAL: &str = "OSTK_JOURNAL_BYTES";
+
+/// How many bytes of rows a file of the journal has when it is sealed.
+pub(crate) fn journal_limit() -> u64 {
+    env::text(ENV_JOURNAL).and_then(|text| text.parse().ok()).unwrap_or(JOURNAL_LIMIT)
+}
+
 /// Starts `program serve` for a root, detached.
 pub(crate) fn anchor(root: &Path, program: &Path) -> Result<ProcessId> {
     let layout = KernelLayout::new(root);

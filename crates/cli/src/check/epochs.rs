@@ -32,6 +32,9 @@ fn chain(kernel: &Kernel, verdict: &mut Verdict) {
     for broken in &audit.broken {
         verdict.broken(line(*broken), "does not follow from the row before");
     }
+    for file in &audit.files {
+        verdict.broken(JOURNAL, file.clone());
+    }
     for row in &audit.heads.rewritten {
         verdict.broken(JOURNAL, format!("row {row} is not the one that its head was kept of"));
     }

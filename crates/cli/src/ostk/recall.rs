@@ -29,7 +29,7 @@ fn kind(text: &str) -> Result<EventKind, String> {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let mut rows = rows(&KernelLayout::new(cx.kernel_root()?))?;
+        let mut rows = rows(&KernelLayout::new(cx.kernel_root()?), self.since)?;
         while let Some(event) = rows.next()? {
             if self.wants(&event) {
                 if cx.json {

@@ -144,3 +144,55 @@ fn a10_what_programs_call_themselves_drives_no_terminal() {
         assert!(text.contains("red") && !text.contains(['\u{1b}', '\u{9b}']), "{text:?}");
     }
 }
+
+#[test]
+fn whoever_reads_a_journal_of_several_files_reads_one() {
+    let folder = Folder::new();
+    let sealing = |args: &[&str]| {
+        let mut ostk = folder.command(env!("CARGO_BIN_EXE_ostk"), args);
+        assert!(ostk.env("OSTK_JOURNAL_BYTES", "700").output().expect("it starts").status.success());
+    };
+    sealing(&["kernel", "spawn", "agent1", "--", "sleep", "1000"]);
+    let mut follow = folder.command(env!("CARGO_BIN_EXE_ostk"), &["journal", "tail", "-f", "--since", "0"]);
+    let mut follow = follow.stdout(Stdio::piped()).spawn().expect("it starts");
+    for n in 0..12 {
+        folder.ok(&["kernel", "resize", "agent1", &format!("{}x80", 20 + n)]);
+    }
+    folder.ok(&["kernel", "kill", "agent1"]);
+    folder.ok(&["kernel", "shutdown"]);
+    let names =
+        std::fs::read_dir(folder.file("")).expect("a root").map(|entry| entry.expect("reads").file_name());
+    let mut sealed: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+    sealed.retain(|name| name.starts_with("journal-"));
+    sealed.sort_unstable();
+    assert!(sealed.len() > 3, "{sealed:?}");
+    let all = folder.ok(&["journal", "tail", "--since", "0"]);
+    let lines = || all.lines();
+    let seqs: Vec<usize> =
+        lines().map(|line| line.split(' ').next().expect("a number").parse().expect("one")).collect();
+    assert_eq!(seqs, (1..=seqs.len()).collect::<Vec<_>>());
+    // Who followed while it was written had the same.
+    let mut followed = BufReader::new(follow.stdout.take().expect("a pipe")).lines();
+    assert!(lines().all(|line| followed.next().expect("a line").expect("reads") == line));
+    drop(followed);
+    follow.wait().expect("ours");
+    let newest = |n: usize| lines().skip(seqs.len() - n).map(|line| format!("{line}\n")).collect::<String>();
+    for n in [1, 5, seqs.len() - 2] {
+        assert_eq!(folder.ok(&["journal", "tail", "-n", &n.to_string()]), newest(n));
+        assert_eq!(folder.ok(&["journal", "tail", "--since", &(seqs.len() - n).to_string()]), newest(n));
+    }
+    assert_eq!(folder.ok(&["recall", "@resize"]).lines().count(), 12);
+    assert_eq!(folder.ok(&["recall", "@rotated"]).lines().count(), sealed.len());
+    assert_eq!(
+        folder.ok(&["recall", "@rotated", "--since", &(seqs.len() - 1).to_string()]).lines().count(),
+        0
+    );
+    assert!(folder.ok(&["journal", "sessions"]).contains("stopped"));
+    assert_eq!(folder.verify().0, Some(0));
+
+    std::fs::remove_file(folder.file(&sealed[1])).expect("there");
+    let (code, found) = folder.verify();
+    assert_eq!((code, found["files"].as_array().map(Vec::len)), (Some(7), Some(1)), "{found}");
+    let kept = folder.ok(&["journal", "tail", "--since", "0"]);
+    assert!(kept.lines().count() < seqs.len() && kept.lines().all(|line| all.contains(line)));
+}

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::recall::Recall;
 use crate::audit;
+use crate::journal::Fold;
 use crate::rpc::SessionState;
 
 /// A session as the rows have it.

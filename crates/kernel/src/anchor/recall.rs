@@ -1,15 +1,16 @@
 //! What the rows of the journal mean to an anchor.
 //!
 //! Promise: a row goes through [`Recall::fold`] once, whether it was just written or is read by a successor, so both know
-//! the same.
+//! the same; what goes into a checkpoint comes out of it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::journal::Fold;
 use crate::rpc::{ANSWERS, Event, EventKind, Refusal, SessionState};
 use crate::session::End;
 
@@ -23,7 +24,7 @@ pub(super) struct Recall {
 }
 
 /// What the rows say about the newest generation of one session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Remembered {
     pub(super) lineage: LineageId,
     pub(super) generation: Generation,
@@ -80,8 +81,28 @@ impl Recall {
         self.answers.get(request_id)
     }
 
-    /// Takes one row in.
-    pub(super) fn fold(&mut self, event: &Event) {
+    fn fold_answer(&mut self, data: &Value) {
+        // A row of a later shape: the repeat of that call is then judged by the state of its session.
+        if let Ok(answered) = Answered::deserialize(data) {
+            self.keep(answered);
+        }
+    }
+
+    fn keep(&mut self, answered: Answered) {
+        let id = answered.request_id.clone();
+        if self.answers.insert(id.clone(), answered).is_none() {
+            self.order.push_back(id);
+        }
+        if self.order.len() > ANSWERS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.answers.remove(&oldest);
+        }
+    }
+}
+
+impl Fold for Recall {
+    fn fold(&mut self, event: &Event) {
         self.epoch = self.epoch.max(event.epoch);
         if event.kind == EventKind::Answer {
             self.fold_answer(&event.data);
@@ -121,18 +142,22 @@ impl Recall {
         }
     }
 
-    fn fold_answer(&mut self, data: &Value) {
-        // A row of a later shape: the repeat of that call is then judged by the state of its session.
-        let Ok(answered) = serde_json::from_value::<Answered>(data.clone()) else { return };
-        let id = answered.request_id.clone();
-        if self.answers.insert(id.clone(), answered).is_none() {
-            self.order.push_back(id);
+    fn checkpoint(&self) -> Value {
+        let answers: Vec<_> = self.order.iter().filter_map(|id| self.answers.get(id)).collect();
+        json!({"epoch": self.epoch, "sessions": self.sessions, "answers": answers})
+    }
+
+    fn restored(checkpoint: Value) -> Option<Recall> {
+        #[derive(Deserialize)]
+        struct Kept {
+            epoch: u64,
+            sessions: BTreeMap<AgentId, Remembered>,
+            answers: Vec<Answered>,
         }
-        if self.order.len() > ANSWERS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.answers.remove(&oldest);
-        }
+        let Kept { epoch, sessions, answers } = serde_json::from_value(checkpoint).ok()?;
+        let mut recall = Recall { epoch, sessions, ..Recall::default() };
+        answers.into_iter().for_each(|answered| recall.keep(answered));
+        Some(recall)
     }
 }
 
@@ -176,4 +201,71 @@ fn worker_row(data: &Value) -> Option<(ProcessId, u64)> {
     }
     let row = WorkerRow::deserialize(data).ok()?;
     Some((row.worker, row.n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Row `n` of a journal in which everything happens to four sessions, more or less at random.
+    fn row(n: u64) -> Event {
+        let chance = |salt: u64, of: u64| {
+            let hash = blake3::hash(&(n * 16 + salt).to_le_bytes());
+            u64::from(hash.as_bytes()[0]) % of
+        };
+        let kind = EventKind::ALL[chance(0, EventKind::ALL.len() as u64) as usize];
+        let answer = json!({
+            "request_id": format!("r{}", chance(1, 200)), "method": "session/kill", "session": "agent0", "result": {"n": n},
+        });
+        let worker = netsky_disk::process::identity().expect("known");
+        let data = match kind {
+            EventKind::Answer => answer,
+            EventKind::Spawn => json!({"request_id": format!("r{n}")}),
+            EventKind::Exited => json!({"how": {"exited": {"code": 1}}, "worker": worker, "n": n}),
+            _ => json!({"worker": worker, "n": n}),
+        };
+        Event {
+            seq: n,
+            ts: jiff::Timestamp::UNIX_EPOCH,
+            epoch: n / 50,
+            kind,
+            session: Some(format!("agent{}", chance(2, 4)).parse().expect("a name")),
+            lineage: Some(format!("agent0-0000000{}", chance(3, 2)).parse().expect("a lineage")),
+            generation: Some(Generation(n / 60 + chance(4, 2))),
+            data,
+        }
+    }
+
+    #[test]
+    fn what_goes_into_a_checkpoint_comes_out_of_it_wherever_it_is_made() {
+        let rows: Vec<Event> = (1..=1_500).map(row).collect();
+        let mut whole = Recall::default();
+        let mut other = Recall::default();
+        for (n, event) in rows.iter().enumerate() {
+            whole.fold(event);
+            other.fold(event);
+            if n % 7 == 0 {
+                let written = serde_json::to_string(&other.checkpoint()).expect("plain");
+                let read = serde_json::from_str(&written).expect("JSON");
+                other = Recall::restored(read).expect("it reads back");
+            }
+            assert_eq!(format!("{:?}", other.sessions), format!("{:?}", whole.sessions), "row {n}");
+        }
+        assert_eq!(other.checkpoint(), whole.checkpoint());
+        assert_eq!((other.order.len(), other.answers.len()), (whole.order.len(), whole.answers.len()));
+        assert!(whole.sessions.len() == 4 && whole.order.len() > 20);
+    }
+
+    #[test]
+    fn the_sample_of_a_continued_journal_loads() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("root/journal.jsonl");
+        netsky_disk::fs::Dir::create(path.parent().expect("a root")).expect("made");
+        std::fs::write(&path, include_bytes!("../../samples/journal.v2.jsonl")).expect("writes");
+        let (journal, chain, recall) = crate::journal::Journal::open::<Recall>(&path).expect("opens");
+        assert_eq!((journal.head(), chain.broken), (4, vec![]));
+        let known = recall.session(&"agent0".parse().expect("a name")).expect("known");
+        assert_eq!((known.generation, known.state, recall.epoch()), (Generation(3), SessionState::Active, 7));
+        assert_eq!(recall.answer("r1").map(|answered| answered.method.as_str()), Some("session/spawn"));
+    }
 }

@@ -50,8 +50,7 @@ pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
         return Err(AnchorError::Taken { root: root.to_owned(), by: named(&layout) });
     };
     Dir::make(layout.agents())?;
-    let mut recall = Recall::default();
-    let (mut journal, chain) = Journal::open(&layout.journal(), |event| recall.fold(&event))?;
+    let (mut journal, chain, recall) = Journal::open::<Recall>(&layout.journal())?;
     let epoch = netsky_disk::state::next_epoch(layout.epoch(ROLE), recall.epoch())?;
     journal.begin(epoch, chain.heads.is_damage());
     let me = netsky_disk::process::identity()?;

@@ -28,7 +28,7 @@ use super::root::Claim;
 use super::table::{Entry, Life};
 use crate::drain::{Drain, DrainError};
 use crate::heads::Findings;
-use crate::journal::{About, Chain, Draft, Journal, JournalError};
+use crate::journal::{About, Chain, Draft, Fold, Journal, JournalError};
 use crate::log::say;
 use crate::meta_file;
 use crate::rpc::{EventKind, Refusal, RefusalKind, SessionState, SessionView, event_data};
@@ -349,8 +349,14 @@ impl Anchor {
 }
 
 impl State {
-    /// Folds rows that were written since the last time.
+    /// Folds rows that were written since the last time, and seals a file that they have filled.
     fn catch_up(&mut self) {
+        self.fold();
+        self.journal.rotate_if_full(&self.recall);
+        self.fold();
+    }
+
+    fn fold(&mut self) {
         for event in self.journal.take_unfolded() {
             self.recall.fold(&event);
         }

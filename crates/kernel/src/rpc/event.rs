@@ -98,6 +98,8 @@ kinds! {
     AnchorStarted = "anchor-started", AnchorStarted;
     /// An anchor left it on request.
     AnchorStopped = "anchor-stopped", AnchorStopped;
+    /// The journal goes on in a new file, of which this is the first row.
+    Rotated = "rotated", Rotated;
     /// A generation is about to be started.
     Spawn = "spawn", Spawn, synced;
     /// The worker saw its program start.

@@ -52,6 +52,15 @@ shapes! {
         pub heads: Option<String>,
     }
 
+    /// Of a journal that goes on in a new file.
+    Rotated {
+        /// The file that has the rows before it, back to the one before that.
+        pub sealed: String,
+        /// The name of the key that the heads are made with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub heads: Option<String>,
+    }
+
     /// Of an anchor that left.
     AnchorStopped {
         /// Every session was to end.

@@ -17,6 +17,7 @@ mod bystander;
 mod cgroups;
 mod kill_trees;
 mod must_shows;
+mod rotation;
 mod rpc_schema;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;

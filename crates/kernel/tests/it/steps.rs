@@ -19,13 +19,19 @@ use netsky_sim::{Call, Errno, Fault, Moment, Point, Served, Stepper};
 
 use crate::anchor_world::*;
 use crate::bench::{Bench, script};
+use crate::rotation;
 
 /// What a disk that is full, failing, read-only, or a program that has no descriptor left, answers.
 const ERRNOS: [Errno; 4] = [Errno::ENOSPC, Errno::EIO, Errno::EMFILE, Errno::EROFS];
 
+/// More than anybody here writes.
+const MANY: &str = "100000000";
+
 /// Something to ask of an anchor.
 struct Case {
     name: &'static str,
+    /// Of rows in one file of the journal.
+    journal_bytes: &'static str,
     /// Makes what is there before; no anchor is left running.
     stage: fn(&mut World) -> SessionView,
     /// Asks the anchor that is watched; whether it was answered well.
@@ -34,13 +40,14 @@ struct Case {
     judge: fn(&mut World, &SessionView, bool),
 }
 
-static EVERYBODY: [Whom; 7] = [
+static EVERYBODY: [Whom; 8] = [
     Whom::Anchor(&SPAWN),
     Whom::Anchor(&ADOPT),
     Whom::Anchor(&REPORT),
     Whom::Anchor(&KILL),
     Whom::Anchor(&RESOLVE),
     Whom::Anchor(&REAP),
+    Whom::Anchor(&ROTATE),
     Whom::Worker,
 ];
 
@@ -76,7 +83,7 @@ impl Namer {
     }
 }
 
-fn stepper(root: &Path) -> Stepper {
+pub(crate) fn stepper(root: &Path) -> Stepper {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let calls =
         [Call::Open, Call::Write, Call::Rename, Call::Sync, Call::Unlink, Call::Mkdir, Call::Truncate];
@@ -84,7 +91,7 @@ fn stepper(root: &Path) -> Stepper {
 }
 
 /// Waits for the watched anchor; none where it ended before it served.
-fn connected(world: &World, served: &Served) -> Option<Client> {
+pub(crate) fn connected(world: &World, served: &Served) -> Option<Client> {
     until("the watched anchor greets or ends", || match Client::connect(&world.root) {
         Ok(client) => Some(Some(client)),
         Err(_) if served.has_ended() => Some(None),
@@ -99,7 +106,8 @@ fn run(case: &Case, step: Option<&Step>, fault: Fault) -> (Vec<Step>, bool) {
     let (root, wanted, mut namer) = (world.root.clone(), step.cloned(), Namer::default());
     let here = move |point: &Point| Some(namer.name(&root, point)) == wanted;
     let serve: [&OsStr; 3] = ["serve".as_ref(), "--root".as_ref(), world.root.as_os_str()];
-    let served = stepper(&world.root).args(serve).serve(here, fault).expect("it is watched");
+    let stepper = stepper(&world.root).env("OSTK_JOURNAL_BYTES", case.journal_bytes);
+    let served = stepper.args(serve).serve(here, fault).expect("it is watched");
     let told = connected(&world, &served).is_some() && (case.ask)(&world, &before);
     let watched = served.end().expect("it was watched to its end");
     assert!(
@@ -240,6 +248,7 @@ fn by_policy(mut spec: Spec) -> Spec {
 
 static SPAWN: Case = Case {
     name: "spawn",
+    journal_bytes: MANY,
     stage: |world| {
         let mut client = world.anchor();
         let session = spawn(&mut client, &sleeper("agent0"));
@@ -262,6 +271,7 @@ static SPAWN: Case = Case {
 
 static ADOPT: Case = Case {
     name: "adopt",
+    journal_bytes: MANY,
     stage: |world| {
         let mut client = world.anchor();
         let dead = spawn(&mut client, &shell("agent1", "setsid sleep 1000 & exec sleep 1000"));
@@ -306,6 +316,7 @@ fn turn(n: u64) -> Report {
 
 static REPORT: Case = Case {
     name: "report",
+    journal_bytes: MANY,
     stage: |world| {
         let mut client = world.anchor();
         let session = spawn(&mut client, &sleeper("agent0"));
@@ -348,6 +359,7 @@ static REPORT: Case = Case {
 
 static KILL: Case = Case {
     name: "kill",
+    journal_bytes: MANY,
     stage: |world| {
         let mut client = world.anchor();
         let session = spawn(&mut client, &kept(shell("agent0", "setsid sleep 1000 & exec sleep 1000")));
@@ -374,6 +386,7 @@ static KILL: Case = Case {
 
 static RESOLVE: Case = Case {
     name: "resolve",
+    journal_bytes: MANY,
     stage: |world| {
         let mut client = world.anchor();
         std::fs::write(world.root.join("settings"), "LIMIT revival_policy ask\n").expect("ours");
@@ -410,6 +423,7 @@ static RESOLVE: Case = Case {
 
 static REAP: Case = Case {
     name: "reap",
+    journal_bytes: MANY,
     stage: |world| {
         let mut client = world.anchor();
         spawn(&mut client, &sleeper("agent1"));
@@ -434,6 +448,42 @@ static REAP: Case = Case {
         assert_eq!(lives.state, SessionState::Active);
         runs_alone(&lives);
         assert_eq!(ends(world), 1, "its end is told once");
+    },
+};
+
+static ROTATE: Case = Case {
+    name: "rotate",
+    journal_bytes: "1",
+    stage: |world| {
+        let mut client = world.anchor();
+        let session = spawn(&mut client, &sleeper("agent0"));
+        world.kill_anchor();
+        session
+    },
+    ask: |world, session| {
+        world_client(world).is_some_and(|mut client| client.report(&session.name, &turn(1), &once()).is_ok())
+    },
+    judge: |world, session, _| {
+        rotation::is_whole(world);
+        let before = rotation::sealed(world);
+        let mut client = world.anchor();
+        for _ in 0..2 {
+            let report = || client.report(&session.name, &turn(1), &once());
+            assert_eq!(repeated("the report", report).expect("taken").progress.turn, 1, "it counts once");
+        }
+        let seqs: Vec<u64> = rows(world).iter().map(|row| row.seq).collect();
+        assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "no row is lost and none comes twice");
+        rotation::is_whole(world);
+        rotation::tables_agree(world);
+        runs_alone(&client.show(&session.name).expect("known"));
+        // What was left in the middle is no hindrance to the next one.
+        drop(client);
+        world.kill_anchor();
+        let mut serve = world.serve();
+        serve.env("OSTK_JOURNAL_BYTES", "1");
+        drop(world.anchor_by(serve));
+        assert!(rotation::sealed(world).len() > before.len());
+        rotation::is_whole(world);
     },
 };
 
@@ -470,6 +520,11 @@ fn fm_resolve_kill_and_errno_at_each_step_of_the_anchor() {
 #[test]
 fn fm_reap_kill_and_errno_at_each_step_of_the_anchor() {
     break_each(Whom::Anchor(&REAP));
+}
+
+#[test]
+fn fm_rotate_kill_and_errno_at_each_step_of_the_anchor() {
+    break_each(Whom::Anchor(&ROTATE));
 }
 
 #[test]

@@ -48,9 +48,10 @@ impl Since {
     }
 }
 
-/// The rows of a root's journal.
-pub(super) fn rows(layout: &KernelLayout) -> Result<Rows, Error> {
-    Rows::open(layout)
+/// The rows of a root's journal, from the file on that has those which are asked for.
+pub(super) fn rows(layout: &KernelLayout, since: Option<Since>) -> Result<Rows, Error> {
+    let behind = if let Some(Since::Seq(seq)) = since { seq } else { 0 };
+    Rows::behind(layout, behind)
 }
 
 /// A row for people: number, time, kind, whose, and what else is known of it.

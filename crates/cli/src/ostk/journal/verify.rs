@@ -22,11 +22,11 @@ impl Run for Args {
         let audit = audit::journal(&path, |_, _| {})?;
         let none = || Error::new(Kind::NotFound, format!("no journal at {}", path.display()));
         let audit = audit.ok_or_else(none)?;
-        let Audit { rows, broken, torn, newer, head, heads } = &audit;
+        let Audit { rows, broken, files, torn, newer, head, heads } = &audit;
         if cx.json {
             let Findings { heads, rewritten, cut, unsynced, unread } = heads;
             output::json(&json!({
-                "rows": rows, "head": head, "heads": heads, "broken": broken, "rewritten": rewritten, "cut": cut,
+                "rows": rows, "head": head, "heads": heads, "broken": broken, "files": files, "rewritten": rewritten, "cut": cut,
                 "unsynced": unsynced, "unread": unread, "torn": torn, "newer": newer, "whole": !audit.is_damage(),
             }))?;
         } else {
@@ -41,7 +41,7 @@ impl Run for Args {
 }
 
 fn said(audit: &Audit) -> Vec<String> {
-    let Audit { rows, broken, torn, newer, head, heads } = audit;
+    let Audit { rows, broken, files, torn, newer, head, heads } = audit;
     let mut said = vec![format!("{rows} rows up to {head}, {} keyed heads held against them", heads.heads)];
     let named = |numbers: &[u64]| {
         let names: Vec<String> = numbers.iter().take(NAMED).map(u64::to_string).collect();
@@ -51,6 +51,7 @@ fn said(audit: &Audit) -> Vec<String> {
     if !broken.is_empty() {
         said.push(format!("lines that do not parse or do not follow from the one before: {}", named(broken)));
     }
+    said.extend(files.iter().cloned());
     if !heads.rewritten.is_empty() {
         said.push(format!("rows whose hash is another than it was: {}", named(&heads.rewritten)));
     }
