@@ -304,6 +304,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "attach::a_screen_that_broke_costs_the_picture_and_nothing_else",
     },
     Safeguard {
+        name: "what has its keeper above is not put aside before that keeper has seen it",
+        faults: "",
+        file: "crates/kernel/src/anchor/reap.rs",
+        find: "entry.meta.spec.keeper != Keeper::Watchdog && ",
+        replace: "",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "anchor::reap::tests::what_ended_a_day_ago_is_put_aside_by_itself_and_what_a_keeper_above_has_waits_for_it",
+    },
+    Safeguard {
         name: "the registry is bounded",
         faults: "A12",
         file: "crates/kernel/src/anchor/registry.rs",
