@@ -5,6 +5,7 @@
 //! LIMIT revival_policy revive|reap|ask
 //! LIMIT heartbeat_idle 30s
 //! LIMIT heartbeat_hung 90s
+//! LIMIT reap_after 24h
 //! ```
 //!
 //! Promise: a file with a line that is not understood says nothing at all: the last good one goes on.
@@ -20,6 +21,8 @@ pub const MAX_BYTES: u64 = 64 * 1024;
 const IDLE: u32 = 3;
 /// … and as hung (90 s).
 const HUNG: u32 = 9;
+/// How long what has ended stands in the process table: until somebody who comes back the next day has seen it.
+const REAP_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// A bound below so many beats would call a worker silent that has not had the time to speak.
 const FEWEST: u32 = 3;
 
@@ -60,6 +63,8 @@ pub struct Settings {
     pub revival_policy: RevivalPolicy,
     /// Of heartbeats.
     pub heartbeat: Bounds,
+    /// After how long an ended session is put aside by itself.
+    pub reap_after: Duration,
 }
 
 /// A line that is not understood.
@@ -75,7 +80,8 @@ pub struct BadSetting {
 impl Settings {
     /// What holds where nothing is said.
     pub fn usual(period: Duration) -> Settings {
-        Settings { revival_policy: RevivalPolicy::default(), heartbeat: Bounds::usual(period) }
+        let heartbeat = Bounds::usual(period);
+        Settings { revival_policy: RevivalPolicy::default(), heartbeat, reap_after: REAP_AFTER }
     }
 
     /// Reads the text of a file; `period` is the time between two heartbeats.
@@ -100,6 +106,9 @@ impl Settings {
                 ["LIMIT", "heartbeat_hung", bound] => {
                     settings.heartbeat.hung = beats(bound, period).map_err(bad)?;
                     bound_at = n + 1;
+                }
+                ["LIMIT", "reap_after", after] => {
+                    settings.reap_after = duration::parse(after).map_err(|error| bad(error.to_string()))?;
                 }
                 ["LIMIT", key, _] => return Err(bad(format!("there is no limit {key}"))),
                 _ => return Err(bad("it is not LIMIT, a name and a value".to_owned())),
@@ -151,10 +160,15 @@ mod tests {
         assert_eq!(parse(""), Ok(usual));
         assert_eq!(parse("# LIMIT revival_policy ask\n\n"), Ok(usual));
         assert_eq!((usual.heartbeat.idle.as_secs(), usual.heartbeat.hung.as_secs()), (30, 90));
-        let said = parse("LIMIT revival_policy ask # until I have looked\nLIMIT\theartbeat_hung  5m")
-            .expect("reads");
+        let said = parse(
+            "LIMIT revival_policy ask # until I have looked\nLIMIT\theartbeat_hung  5m\nLIMIT reap_after 7d",
+        )
+        .expect("reads");
         let heartbeat = Bounds { hung: Duration::from_secs(300), ..usual.heartbeat };
-        assert_eq!(said, Settings { revival_policy: RevivalPolicy::Ask, heartbeat });
+        assert_eq!(
+            said,
+            Settings { revival_policy: RevivalPolicy::Ask, heartbeat, reap_after: 7 * REAP_AFTER }
+        );
     }
 
     #[test]
@@ -179,6 +193,7 @@ mod tests {
             (1, "LIMIT heartbeat_idle 90s"),
             (2, "LIMIT heartbeat_idle 80s\nLIMIT heartbeat_hung 80s"),
             (1, "LIMIT heartbeat_hung 30s"),
+            (1, "LIMIT reap_after never"),
         ] {
             assert_eq!(parse(text).map_err(|bad| bad.line), Err(line), "{text}");
         }

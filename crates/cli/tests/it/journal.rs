@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::ostk::Folder;
 
 impl Folder {
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(".ostk").join(name)
     }
 

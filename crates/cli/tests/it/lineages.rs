@@ -14,30 +14,30 @@ use crate::ostk::Folder;
 const PROGRAM: &str = "echo $OSTK_GENERATION $OSTK_CONVERSATION $GREETING; exec sleep 1000";
 
 impl Folder {
-    fn spawn(&self, name: &str, how: &[&str]) {
+    pub(crate) fn spawn(&self, name: &str, how: &[&str]) {
         let spawn = ["kernel", "spawn", name, "--pipes", "--env", "GREETING=hello"];
         self.ok(&[&spawn[..], how, &["--", "sh", "-c", PROGRAM]].concat());
     }
 
-    fn report(&self, name: &str, what: &[&str]) -> Value {
+    pub(crate) fn report(&self, name: &str, what: &[&str]) -> Value {
         self.json(&[&["report", "--session", name], what].concat())
     }
 
-    fn session(&self, name: &str) -> Value {
+    pub(crate) fn session(&self, name: &str) -> Value {
         self.json(&["kernel", "show", name])
     }
 
-    fn process(&self, name: &str, which: &str) -> ProcessId {
+    pub(crate) fn process(&self, name: &str, which: &str) -> ProcessId {
         serde_json::from_value(self.session(name)[which].clone()).expect("a process")
     }
 
-    fn anchor(&self) -> ProcessId {
+    pub(crate) fn anchor(&self) -> ProcessId {
         let pid = self.json(&["status"])["pid"].as_u64().expect("an anchor serves");
         identify(u32::try_from(pid).expect("a pid")).expect("it lives")
     }
 
     /// What a reboot leaves: nobody.
-    fn take_away(&self, names: &[&str]) {
+    pub(crate) fn take_away(&self, names: &[&str]) {
         let all: Vec<ProcessId> = std::iter::once(self.anchor())
             .chain(names.iter().flat_map(|name| ["worker", "program"].map(|which| self.process(name, which))))
             .collect();
@@ -64,28 +64,28 @@ impl Folder {
         assert_eq!(hits.lines().last(), Some(point));
     }
 
-    fn settings(&self, text: &str) {
+    pub(crate) fn settings(&self, text: &str) {
         std::fs::write(self.dir.path().join(".ostk/settings"), text).expect("written");
     }
 
-    fn states(&self) -> Value {
+    pub(crate) fn states(&self) -> Value {
         let sessions = self.json(&["kernel", "ps", "--all"])["sessions"].clone();
         let states = sessions.as_array().expect("sessions").iter();
         states.map(|one| (one["name"].as_str().expect("a name").to_owned(), one["state"].clone())).collect()
     }
 
-    fn drain(&self, name: &str, file: &str) -> PathBuf {
+    pub(crate) fn drain(&self, name: &str, file: &str) -> PathBuf {
         let lineage = self.session(name)["lineage"].as_str().expect("one").to_owned();
         self.dir.path().join(format!(".ostk/drain/{lineage}.{file}"))
     }
 
-    fn journal(&self, kind: &str) -> Vec<Value> {
+    pub(crate) fn journal(&self, kind: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(self.dir.path().join(".ostk/journal.jsonl")).expect("reads");
         let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a row"));
         rows.filter(|row| row["kind"] == kind).collect()
     }
 
-    fn says_within(&self, name: &str, line: &str) {
+    pub(crate) fn says_within(&self, name: &str, line: &str) {
         self.until(line, |folder| folder.ok(&["logs", name]).lines().any(|said| said == line));
     }
 }

@@ -43,6 +43,7 @@ mod record_walk;
 mod replaced;
 mod rpc;
 mod screen;
+mod seed_lifecycle;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;
 mod stage;

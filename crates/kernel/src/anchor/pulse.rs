@@ -15,9 +15,9 @@ use netsky_disk::process::{Signal, signal};
 use netsky_model::id::AgentId;
 use tokio::time::Instant;
 
-use super::fold;
 use super::state::{Anchor, about};
 use super::table::Life;
+use super::{fold, reap};
 use crate::journal::About;
 use crate::log::say;
 use crate::rpc::{EventKind, SessionState, event_data};
@@ -49,6 +49,7 @@ pub(super) fn start(anchor: &Rc<Anchor>) {
                 // A look that panicked has said so on standard error.
                 let _ = look.await;
             }
+            reap::old(&anchor);
             anchor.register_all();
             if let Err(error) = anchor.journal(|journal| journal.flush()) {
                 say!("rows of the journal wait: {error}");

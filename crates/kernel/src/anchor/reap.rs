@@ -1,6 +1,8 @@
 //! `kernel/reap`: put ended sessions aside and remove what they left.
 //!
-//! Promise: only what is gone is reaped, so its lineage and generation stay in its meta: a later start goes on counting.
+//! Promise: only what is gone is reaped, and its lineage and generation stay in its meta: a later start goes on counting.
+//! Asked for, that is all of it; by itself, what ended long ago (`LIMIT reap_after`) and has no keeper above, who may not
+//! have seen it yet.
 
 use netsky_model::id::AgentId;
 
@@ -8,9 +10,10 @@ use super::state::{Anchor, about, internal};
 use super::table::Life;
 use super::{revive, settle};
 use crate::journal::About;
+use crate::log::say;
 use crate::rpc::reap::Answer;
 use crate::rpc::{EventKind, Refusal, event_data};
-use crate::session::{Phase, PhaseEvent};
+use crate::session::{Keeper, Phase, PhaseEvent};
 
 pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
     let mut reaped = Vec::new();
@@ -20,6 +23,22 @@ pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
         }
     }
     Ok(Answer { reaped })
+}
+
+/// What is done of it once a period.
+pub(super) fn old(anchor: &Anchor) {
+    let (now, after) = (netsky_disk::clock::stamp(), anchor.settings().reap_after);
+    for name in anchor.names() {
+        let is_old = anchor.entry(&name, |entry| match &entry.meta.phase {
+            Phase::Ended { at, .. } => entry.meta.spec.keeper != Keeper::Watchdog && now.since(at) >= after,
+            _ => false,
+        });
+        if is_old == Some(true)
+            && let Err(refusal) = one(anchor, &name)
+        {
+            say!("failed to put {name} aside: {refusal}");
+        }
+    }
 }
 
 fn one(anchor: &Anchor, name: &AgentId) -> Result<bool, Refusal> {
@@ -56,4 +75,41 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
     anchor.register(std::slice::from_ref(name));
     anchor.observe(EventKind::Reaped, Some(about.clone()), event_data::Reaped { acknowledged_by: None });
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::anchor::stage::{on_stage, rows, session};
+
+    #[test]
+    fn what_ended_a_day_ago_is_put_aside_by_itself_and_what_a_keeper_above_has_waits_for_it() {
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        on_stage(async |anchor| {
+            let ended = |name: &str, keeper: Keeper, before: Duration| {
+                let mut meta = session(name, keeper);
+                let Phase::Ended { at, .. } = &mut meta.phase else { panic!("it has ended") };
+                // Before this boot, where the machine runs for less than that.
+                (at.boot_id, at.wall) = ("0".to_owned(), at.wall - before);
+                anchor.put(meta, Life::Gone);
+            };
+            ended("agent1", Keeper::Policy, DAY);
+            ended("agent2", Keeper::Policy, DAY - Duration::from_secs(60));
+            ended("agent3", Keeper::Watchdog, DAY);
+            let aside = |anchor: &Anchor| {
+                let is = |name: &AgentId| {
+                    anchor.entry(name, |entry| matches!(entry.meta.phase, Phase::Inactive { .. }))
+                };
+                let names = anchor.names().into_iter().filter(|name| is(name) == Some(true));
+                names.map(|name| name.to_string()).collect::<Vec<_>>()
+            };
+            old(&anchor);
+            assert_eq!((aside(&anchor), rows(&anchor)), (vec!["agent1".to_owned()], vec![EventKind::Reaped]));
+            std::fs::write(anchor.layout.root().join("settings"), "LIMIT reap_after 23h\n").expect("written");
+            old(&anchor);
+            assert_eq!(aside(&anchor), ["agent1", "agent2"]);
+        });
+    }
 }

@@ -9,14 +9,13 @@
 //! Left to others: which sessions there are and what their ends mean (the anchor), who may type (drivers).
 //!
 //! In reading order: `args` what it is told, `setup` how it comes up, `start`, `pty` and `wires` the program, `poll_loop`
-//! its life, `clients` and `input` the two directions, `screen` and `counts` what its terminal shows, `ending` how a tree is brought down, `record` and
+//! its life, `clients` and `input` the two directions, `screen` and `filter` what its terminal shows, `ending` how a tree is brought down, `record` and
 //! `heartbeat` what it leaves on disk.
 
 mod args;
 mod clients;
-mod counts;
-mod drawing;
 mod ending;
+mod filter;
 mod heartbeat;
 mod input;
 mod poll_loop;

@@ -13,8 +13,7 @@ use std::sync::Once;
 use netsky_disk::fault;
 use vt100::Parser;
 
-use super::counts::Counts;
-use super::drawing::Drawing;
+use super::filter::Filter;
 use crate::log::say;
 
 /// Most lines that are kept; a taller terminal is kept cut.
@@ -31,10 +30,9 @@ pub(super) const UNFINISHED: usize = 4096;
 /// What the program's terminal shows.
 pub(super) struct Screen {
     parser: Parser<Told>,
-    drawing: Drawing,
+    filter: Filter,
     /// The beginning of a character: given to the parser in two pieces, it may take what follows along (vte 0.15).
     cut: Vec<u8>,
-    counts: Counts,
 }
 
 /// What the model tells of and does not keep.
@@ -69,18 +67,16 @@ impl Screen {
         let (rows, cols) = (bounded(rows, ROWS), bounded(cols, COLS));
         Screen {
             parser: Parser::new_with_callbacks(rows, cols, 0, Told::default()),
-            drawing: Drawing::default(),
+            filter: Filter::default(),
             cut: Vec::new(),
-            counts: Counts::default(),
         }
     }
 
     /// The program printed this. False when the model broke over it: it is of no use any more, and its program knows
     /// nothing of it.
     pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
-        let mut counted = Vec::with_capacity(bytes.len());
-        self.counts.pass(bytes, self.widest(), &mut counted);
-        self.drawing.pass(&counted, &mut self.cut);
+        let widest = self.widest();
+        self.filter.pass(bytes, widest, &mut self.cut);
         let whole = self.cut.len() - begun_character(&self.cut).len();
         let held = unbroken(|| {
             // Only an error can be asked for here.
@@ -147,7 +143,7 @@ impl Screen {
         if told.focus {
             out.push_str("\x1b[?1004h");
         }
-        out.push_str(&self.drawing.state());
+        out.push_str(&self.filter.state());
         let mut out = out.into_bytes();
         out.extend_from_slice(unfinished(tail));
         out

@@ -30,8 +30,22 @@ impl World {
         World::named(".ostk")
     }
 
+    /// In memory where that is there and no other place is said: for tests of what processes do, and no disk keeps.
+    pub(crate) fn in_memory() -> World {
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() && std::env::var_os("TMPDIR").is_none() {
+            tempfile::tempdir_in(memory)
+        } else {
+            tempfile::tempdir()
+        };
+        World::below(".ostk", folder.expect("a folder"))
+    }
+
     pub(crate) fn named(root: &str) -> World {
-        let folder = tempfile::tempdir().expect("a folder");
+        World::below(root, tempfile::tempdir().expect("a folder"))
+    }
+
+    fn below(root: &str, folder: tempfile::TempDir) -> World {
         World { root: folder.path().join(root), anchors: Vec::new(), _folder: folder }
     }
 

@@ -10,7 +10,7 @@ use netsky_disk::clock;
 use netsky_disk::process::is_alive;
 use netsky_kernel::client::{Client, Follow};
 use netsky_kernel::drain::{Report, Turn};
-use netsky_kernel::rpc::{EventKind, Guard, SessionState, SessionView};
+use netsky_kernel::rpc::{Guard, SessionState, SessionView};
 use netsky_kernel::session::{Keeper, Spec};
 use netsky_model::id::Generation;
 use netsky_model::process::ProcessId;
@@ -255,36 +255,45 @@ fn written(process: &ProcessId) -> u64 {
 
 #[test]
 fn must_show_6_a_turn_costs_the_same_bytes_however_long_the_conversation_is() {
-    const TURNS: u64 = 3_000;
-    let mut world = World::new();
+    const TURNS: u64 = 10_000;
+    // Bytes are counted, and those that a revival reads were just written: a disk would only be waited for.
+    let mut world = World::in_memory();
     let mut client = world.anchor();
-    let session = spawn(&mut client, &sleeper("agent0"));
+    let session = spawn(&mut client, &by(Keeper::Policy, "agent0"));
     let anchor = client.hello().anchor.clone();
-    let mut cost = |turns: u64| {
-        let before = written(&anchor);
-        for _ in 0..turns {
+    let mut told = 0;
+    let mut cost = |upto: u64| {
+        let (before, turns) = (written(&anchor), upto - told);
+        for _ in told..upto {
             let text = "x".repeat(500);
             let message = format!("{{\"role\":\"assistant\",\"content\":\"{text}\"}}");
             let messages = vec![message.try_into().expect("it is JSON")];
             let turn = Report::Turn(Box::new(Turn { messages, ..Turn::default() }));
             client.report(&session.name, &turn, &Guard::none()).expect("told");
         }
+        told = upto;
         (written(&anchor) - before) / turns
     };
     cost(10);
-    let early = cost(100);
-    cost(TURNS - 210);
-    let late = cost(100);
-    assert!(late.abs_diff(early) * 5 <= early, "a turn cost {early} bytes at first and {late} at last");
+    let early = cost(110);
+    for upto in (1_000..=TURNS).step_by(1_000) {
+        let late = cost(upto);
+        assert!(late.abs_diff(early) * 5 <= early, "a turn cost {early} bytes at first and {late} at {upto}");
+    }
     // What a revival reads does not grow with the conversation either: the last snapshot, and no row before it.
-    let before = clock::boot();
+    let begun = clock::boot();
     let whole = netsky_kernel::drain::read(&world.layout(), &session.lineage, false).expect("reads");
-    println!("{TURNS} turns: {early} and {late} bytes a turn, read in {:?}", clock::boot() - before);
+    let read = clock::boot() - begun;
     assert_eq!(whole.expect("it is there").state.turn, TURNS);
-    kill9(session.worker.as_ref().expect("it has one"));
-    event(&world.root, 0, "agent0", &[EventKind::Died]);
-    let next = spawn(&mut client, &sleeper("agent0"));
-    assert_eq!((next.generation, next.progress.turn), (Generation(2), TURNS));
+    // From the death of everything to the next generation at that turn, by an anchor that is started for it.
+    let begun = clock::boot();
+    let mut client = reboot(&mut world, &[&session]);
+    let back = |found: &SessionView| found.generation == Generation(2) && found.state == SessionState::Active;
+    let next = until("it is back", || client.show(&session.name).ok().filter(back));
+    let rehydrated = clock::boot() - begun;
+    assert_eq!(next.progress.turn, TURNS);
+    assert!(read + rehydrated < Duration::from_secs(1), "read in {read:?}, back after {rehydrated:?}");
+    println!("{TURNS} turns of {early} bytes each: read in {read:?}, rehydrated in {rehydrated:?}");
 }
 
 /// Resident pages of a process, in KiB.

@@ -144,6 +144,14 @@ impl House {
         answer.rows.iter().map(|row| row.iter().map(shown).collect()).collect()
     }
 
+    /// Asserts that a rebuild brings back what is there.
+    #[track_caller]
+    pub(crate) fn is_as_rebuilt(&self, what: &str) {
+        let living = self.record();
+        self.rebuild();
+        assert_eq!(self.record(), living, "{what}");
+    }
+
     /// What a rebuild must bring back: facts, and envelopes.
     pub(crate) fn record(&self) -> [Vec<Vec<String>>; 2] {
         let mail = "SELECT to_agent, hlc, id, state, attempt, reason, file, from_agent, source

@@ -69,9 +69,7 @@ fn i3_after_every_ingest_the_record_is_what_the_folders_say_and_what_a_rebuild_s
         }
         house.ingest();
         house.holds(&all);
-        let living = house.record();
-        house.rebuild();
-        assert_eq!(house.record(), living, "seed {seed}");
+        house.is_as_rebuilt(&format!("seed {seed}"));
     }
 }
 
@@ -290,11 +288,9 @@ fn t17_what_the_second_try_takes_is_there_once() {
     open(&house).execute_batch("DROP TRIGGER a; DROP TRIGGER b; DROP TRIGGER c").expect("gone");
     house.ingest();
     assert_eq!(house.ask("SELECT count(*) FROM source_errors"), [["0"]]);
-    let living = house.record();
-    assert_eq!(living.each_ref().map(Vec::len), [1, 1]);
+    assert_eq!(house.record().each_ref().map(Vec::len), [1, 1]);
     assert_eq!(house.ask("SELECT * FROM envelope_events").len(), 1);
-    house.rebuild();
-    assert_eq!(house.record(), living);
+    house.is_as_rebuilt("once");
 }
 
 fn truncate(db: &Path) {
@@ -329,8 +325,7 @@ fn must_show_4_a_database_that_is_damaged_is_moved_aside_and_made_again() {
         assert_eq!((done.rebuilt, done.aside.is_some_and(|aside| aside.exists())), (shows, shows), "{what}");
         let living = house.record();
         assert_eq!((living[0].len(), &living[1]), (2, &mail), "{what}");
-        house.rebuild();
-        assert_eq!(house.record(), living, "{what}");
+        house.is_as_rebuilt(what);
     }
 }
 
@@ -368,9 +363,7 @@ fn i3_what_retention_removed_is_told_by_lines_as_long_as_there_are_some() {
     house.ingest();
     let left = "SELECT id, state, attempt, path FROM envelopes";
     assert_eq!(house.ask(left), [["note-1", "acked", "1", "NULL"]]);
-    let living = house.record();
-    house.rebuild();
-    assert_eq!(house.record(), living);
+    house.is_as_rebuilt("removed");
     for file in house.logs() {
         std::fs::remove_file(file).expect("removes");
     }
@@ -420,6 +413,18 @@ fn i3_facts_that_were_cut_rewritten_or_restored_are_read_anew() {
     assert_eq!(house.ask("SELECT key FROM facts").len(), 0);
 }
 
+/// A record that is too long for two files, all of it ingested; something is done after each of its notes.
+fn with_three_files_of_facts(mut after: impl FnMut(&House, usize)) -> House {
+    let house = House::new();
+    for n in 0..40 {
+        let text = format!("{}{}", n % 10, "x".repeat(60_000));
+        house.facts.append("note", &n.to_string(), json!({ "text": text })).expect("room");
+        after(&house, n);
+    }
+    house.ingest();
+    house
+}
+
 /// What is done to a file of facts.
 type Harm = fn(&Path);
 
@@ -445,12 +450,7 @@ fn i3_whatever_is_done_to_a_file_of_facts_the_living_record_is_what_a_rebuild_sa
             std::fs::create_dir(file).expect("made");
         }),
     ];
-    let house = House::new();
-    for n in 0..40 {
-        let text = format!("{}{}", n % 10, "x".repeat(60_000));
-        house.facts.append("note", &n.to_string(), json!({ "text": text })).expect("room");
-    }
-    house.ingest();
+    let house = with_three_files_of_facts(|_, _| {});
     let (whole, errors) = (house.record(), "SELECT * FROM source_errors ORDER BY 1, 2");
     for number in 1..=3 {
         let file = house.layout.record().join(format!("facts-{number}.jsonl"));
@@ -458,9 +458,9 @@ fn i3_whatever_is_done_to_a_file_of_facts_the_living_record_is_what_a_rebuild_sa
         for (what, harm) in harms {
             harm(&file);
             house.ingest();
-            let living = (house.record(), house.ask(errors));
-            house.rebuild();
-            assert_eq!((house.record(), house.ask(errors)), living, "{what}, file {number}");
+            let living = house.ask(errors);
+            house.is_as_rebuilt(&format!("{what}, file {number}"));
+            assert_eq!(house.ask(errors), living, "{what}, file {number}");
             if file.is_dir() {
                 std::fs::remove_dir(&file).expect("goes");
             }
@@ -473,17 +473,11 @@ fn i3_whatever_is_done_to_a_file_of_facts_the_living_record_is_what_a_rebuild_sa
 
 #[test]
 fn a_long_record_comes_in_over_several_files_of_facts() {
-    let house = House::new();
-    let long = "x".repeat(60_000);
-    for n in 0..40 {
-        house.facts.append("note", &n.to_string(), json!({ "text": long })).expect("room");
+    let house = with_three_files_of_facts(|house, n| {
         if n % 7 == 0 {
             house.ingest();
         }
-    }
-    house.ingest();
+    });
     assert_eq!(house.ask("SELECT count(*) FROM facts"), [["42"]], "and two seals");
-    let living = house.record();
-    house.rebuild();
-    assert_eq!(house.record(), living);
+    house.is_as_rebuilt("long");
 }
