@@ -10,7 +10,7 @@ use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::rpc::{ANSWERS, Event, EventKind, Refusal, SessionState};
+use crate::rpc::{ANSWERS, Event, EventKind, Refusal, SessionState, event_data};
 use crate::session::End;
 
 /// What the rows so far say.
@@ -18,6 +18,7 @@ use crate::session::End;
 pub(super) struct Recall {
     epoch: u64,
     sessions: BTreeMap<AgentId, Remembered>,
+    renamed: BTreeMap<LineageId, Renamed>,
     answers: HashMap<String, Answered>,
     order: VecDeque<String>,
 }
@@ -41,6 +42,15 @@ pub(super) struct Remembered {
     pub(super) state: SessionState,
     /// The newest row of a worker that was taken over: whose, and its number.
     pub(super) folded: Option<(ProcessId, u64)>,
+}
+
+/// The newest row that gave a lineage's session another name.
+#[derive(Debug, Clone)]
+pub(super) struct Renamed {
+    pub(super) from: AgentId,
+    pub(super) to: AgentId,
+    /// The call that asked for it.
+    pub(super) request_id: Option<String>,
 }
 
 /// A remembered answer: the `data` of an `answer` row.
@@ -76,6 +86,15 @@ impl Recall {
         self.sessions.iter()
     }
 
+    /// Lineages whose session got another name.
+    pub(super) fn renames(&self) -> impl Iterator<Item = (&LineageId, &Renamed)> {
+        self.renamed.iter()
+    }
+
+    pub(super) fn renamed(&self, lineage: &LineageId) -> Option<&Renamed> {
+        self.renamed.get(lineage)
+    }
+
     pub(super) fn answer(&self, request_id: &str) -> Option<&Answered> {
         self.answers.get(request_id)
     }
@@ -91,6 +110,8 @@ impl Recall {
         else {
             return;
         };
+        // Whoever still speaks of it by the name it had speaks of it.
+        let name = self.renamed.get(lineage).map_or(name, |renamed| &renamed.to);
         let known = self.sessions.entry(name.clone()).or_insert_with(|| Remembered::new(lineage, generation));
         if generation > known.generation || known.lineage != *lineage {
             let folded = known.folded.take();
@@ -98,6 +119,9 @@ impl Recall {
         }
         if let Some(row) = worker_row(&event.data) {
             known.folded = Some(row);
+        }
+        if event.kind == EventKind::Renamed {
+            return self.fold_renamed(name.clone(), lineage, &event.data);
         }
         if generation < known.generation {
             return;
@@ -119,6 +143,16 @@ impl Recall {
             }
             _ => {}
         }
+    }
+
+    fn fold_renamed(&mut self, from: AgentId, lineage: &LineageId, data: &Value) {
+        let Ok(event_data::Renamed { to, request_id }) = event_data::Renamed::deserialize(data) else {
+            return;
+        };
+        if let Some(known) = self.sessions.remove(&from) {
+            self.sessions.insert(to.clone(), known);
+        }
+        self.renamed.insert(lineage.clone(), Renamed { from, to, request_id });
     }
 
     fn fold_answer(&mut self, data: &Value) {
@@ -176,4 +210,42 @@ fn worker_row(data: &Value) -> Option<(ProcessId, u64)> {
     }
     let row = WorkerRow::deserialize(data).ok()?;
     Some((row.worker, row.n))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn row(kind: EventKind, session: &str, lineage: &str, data: Value) -> Event {
+        Event {
+            seq: 1,
+            ts: jiff::Timestamp::UNIX_EPOCH,
+            epoch: 1,
+            kind,
+            session: Some(session.parse().expect("a name")),
+            lineage: Some(lineage.parse().expect("a lineage")),
+            generation: Some(Generation(1)),
+            data,
+        }
+    }
+
+    #[test]
+    fn a_row_under_a_name_that_its_session_had_is_that_session_s() {
+        let mut recall = Recall::default();
+        for row in [
+            row(EventKind::Spawn, "agent0", "agent0-00000000", json!({})),
+            row(EventKind::Renamed, "agent0", "agent0-00000000", json!({"to": "scout"})),
+            row(EventKind::Spawn, "agent0", "agent0-11111111", json!({})),
+            row(EventKind::Kill, "agent0", "agent0-00000000", json!({})),
+        ] {
+            recall.fold(&row);
+        }
+        let known: Vec<_> = recall
+            .sessions()
+            .map(|(name, known)| (name.as_str(), known.lineage.as_str(), known.kill_asked))
+            .collect();
+        assert_eq!(known, [("agent0", "agent0-11111111", false), ("scout", "agent0-00000000", true)]);
+    }
 }

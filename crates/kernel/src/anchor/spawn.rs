@@ -18,7 +18,7 @@ use netsky_model::process::ProcessId;
 use super::settle::{self, sweep_lineage};
 use super::state::{Anchor, about, internal};
 use super::table::Life;
-use super::{fold, succeed, watch};
+use super::{fold, rename, succeed, watch};
 use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
@@ -126,6 +126,7 @@ fn reserve(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<Me
         return Err(busy("cannot start: its anchor is stopping"));
     }
     free(anchor, &name)?;
+    rename::usable(anchor, &name)?;
     // Held while the meta is written: a worker of an earlier generation, known or not, excludes us.
     let Some(_held) = settle::hold(anchor, &name) else {
         return Err(busy("has a worker that ends or cannot be read"));
