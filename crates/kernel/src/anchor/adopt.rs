@@ -89,7 +89,7 @@ fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHandle<()>> {
             None
         }
         // Whoever wrote the end down may have died before it had told, and what it told may not have reached the disk.
-        (false, _) if may_live || !settle::row_is_there(anchor, &about) => {
+        (false, _) if may_live || !settle::is_told(anchor, &about) => {
             spawn(Life::Ending);
             let anchor = Rc::clone(anchor);
             Some(tokio::task::spawn_local(async move {

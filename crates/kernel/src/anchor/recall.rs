@@ -10,6 +10,7 @@ use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::journal::About;
 use crate::rpc::{ANSWERS, Event, EventKind, Refusal, SessionState, event_data};
 use crate::session::End;
 
@@ -84,6 +85,14 @@ impl Recall {
 
     pub(super) fn sessions(&self) -> impl Iterator<Item = (&AgentId, &Remembered)> {
         self.sessions.iter()
+    }
+
+    /// Whether the end of a generation is told; it is before the next one has a row.
+    pub(super) fn is_told(&self, about: &About) -> bool {
+        self.session(&about.session).is_some_and(|known| {
+            let since = known.generation > about.generation;
+            known.lineage == about.lineage && (since || known.generation == about.generation && known.ended)
+        })
     }
 
     /// Lineages whose session got another name.

@@ -332,7 +332,7 @@ async fn failed(
     } else {
         anchor.entry(&about.session, |entry| entry.meta = meta);
     }
-    if !settle::row_is_there(anchor, about) {
+    if !settle::is_told(anchor, about) {
         let data =
             event_data::Ended { why: Some(why.clone()), ..event_data::Ended::swept(None, swept, unseen) };
         anchor.observe(EventKind::Failed, Some(about.clone()), data);
