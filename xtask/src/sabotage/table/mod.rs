@@ -9,6 +9,7 @@ mod disk;
 mod kernel;
 mod kernel_groups;
 mod kernel_lineages;
+mod kernel_rename;
 mod kernel_rpc;
 mod kernel_sessions;
 mod ledger;
@@ -52,8 +53,14 @@ impl Safeguard {
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
     let lower = [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, bus_taken::ROWS, ledger::ROWS];
-    let kernel =
-        [kernel::ROWS, kernel_groups::ROWS, kernel_lineages::ROWS, kernel_sessions::ROWS, kernel_rpc::ROWS];
+    let kernel = [
+        kernel::ROWS,
+        kernel_groups::ROWS,
+        kernel_lineages::ROWS,
+        kernel_rename::ROWS,
+        kernel_sessions::ROWS,
+        kernel_rpc::ROWS,
+    ];
     lower.into_iter().chain(kernel).chain([watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS]).flatten()
 }
 
