@@ -289,6 +289,20 @@ impl Client {
         self.connection.call_within::<rpc::kill::Kill>(&params, patience)
     }
 
+    /// Gives a session that has ended another name.
+    ///
+    /// # Errors
+    /// `not-found`, `stale-generation`, `refused` when it lives, comes back or is a keeper's above, and for a taken name.
+    pub fn rename(
+        &mut self,
+        session: &AgentId,
+        to: &AgentId,
+        guard: &Guard,
+    ) -> Result<SessionView, ClientError> {
+        let (session, to, guard) = (session.clone(), to.clone(), guard.clone());
+        self.call::<rpc::rename::Rename>(&rpc::rename::Params { session, to, guard })
+    }
+
     /// Tells what a session says about itself.
     ///
     /// # Errors

@@ -73,8 +73,17 @@ fn anchors(kernel: &Kernel, verdict: &mut Verdict) {
 
 fn generations(kernel: &Kernel, verdict: &mut Verdict) {
     let mut newest: BTreeMap<&AgentId, Generation> = BTreeMap::new();
-    for row in kernel.rows.iter().filter(|row| row.kind == EventKind::Spawn) {
+    for row in &kernel.rows {
         let Some(about) = &row.about else { continue };
+        if let Some(to) = &row.renamed_to {
+            // Its generations go on under that name; whoever is called as it was begins anew.
+            if let Some(generation) = newest.remove(&about.session) {
+                newest.insert(to, generation);
+            }
+        }
+        if row.kind != EventKind::Spawn {
+            continue;
+        }
         let before = newest.insert(&about.session, about.generation).unwrap_or_default();
         if about.generation <= before {
             let what = format!("{} generation {} after {before}", about.session, about.generation);
@@ -88,11 +97,10 @@ fn metas(kernel: &Kernel, verdict: &mut Verdict) {
         verdict.saw(1);
         let (meta, place) = (&known.meta, &known.place);
         let spawns = kernel.rows.iter().filter(|row| row.kind == EventKind::Spawn);
-        let spawned = spawns.filter_map(|row| Some((row, row.about.as_ref()?))).find(|(_, about)| {
-            about.session == meta.spec.name
-                && about.lineage == meta.lineage
-                && about.generation == meta.generation
-        });
+        // Not by its name, which may have been another then.
+        let spawned = spawns
+            .filter_map(|row| Some((row, row.about.as_ref()?)))
+            .find(|(_, about)| about.lineage == meta.lineage && about.generation == meta.generation);
         match spawned {
             Some((row, _)) if row.epoch != meta.anchor_epoch => {
                 let what = format!("was reserved in epoch {}, and says {}", row.epoch, meta.anchor_epoch);

@@ -103,6 +103,13 @@ fn a_session_from_its_start_on_demand_to_its_end() {
     assert_eq!(folder.ok(&["kernel", "reap"]), "reaped agent7\n");
     assert_eq!(folder.ok(&["kernel", "ps"]), "no sessions\n");
     assert_eq!(folder.json(&["kernel", "ps", "--all"])["sessions"][0]["state"], "inactive");
+
+    assert_eq!(folder.ok(&["kernel", "rename", "agent7", "scout"]), "agent7 is scout from now on\n");
+    let renamed = folder.json(&["kernel", "rename", "scout", "scout"]);
+    assert_eq!((&renamed["id"], &renamed["lineage"]), (&Value::from("scout"), &session["lineage"]));
+    assert_eq!(folder.ok(&["logs", "scout"]), "hello\n");
+    let table = folder.json(&["journal", "sessions"]);
+    assert_eq!(table["sessions"][0]["name"], "scout");
 }
 
 #[test]
@@ -138,6 +145,11 @@ fn what_cannot_be_done_is_said_in_one_line_with_its_exit_code() {
     assert_eq!(busy, (5, "ostk: agent0 lives; nothing was done, repeat later".to_owned()));
     let stale = folder.refused(&["kernel", "kill", "agent0", "--if-generation", "1"]);
     assert_eq!(stale, (1, "ostk: agent0 is at generation 2, not 1; nothing was done, look again".to_owned()));
+    let lives = folder.refused(&["kernel", "rename", "agent0", "scout"]);
+    let why = "ostk: agent0 lives, and its worker writes under that name: end it first";
+    assert_eq!(lives, (4, why.to_owned()));
+    assert_eq!(folder.refused(&["kernel", "rename", "agent0", "no/name"]).0, 2);
+    assert_eq!(folder.refused(&["kernel", "rename", "agent9", "scout"]).0, 3);
     let unknown = folder.refused(&["kernel", "kill", "agent9"]);
     assert_eq!(unknown, (3, "ostk: no session agent9; see `ostk kernel ps`".to_owned()));
     assert_eq!(folder.refused(&["logs", "agent9"]).0, 3);

@@ -15,7 +15,7 @@ use netsky_model::process::Life as Probed;
 use super::settle::{self, Found};
 use super::state::{Anchor, about};
 use super::table::Life;
-use super::{fold, revive, succeed, watch};
+use super::{fold, rename, revive, succeed, watch};
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
@@ -36,12 +36,14 @@ pub(super) async fn all(anchor: &Rc<Anchor>) {
         Err(error) => return say!("{error}"),
     };
     let mut settling = Vec::new();
-    for file in names {
+    for file in &names {
         let Some(name) = file.strip_suffix(".meta").and_then(|name| name.parse::<AgentId>().ok()) else {
             continue;
         };
         match meta_file::read(&anchor.layout, &name) {
-            Ok(Some(meta)) => settling.extend(one(anchor, meta)),
+            Ok(Some(meta)) => {
+                settling.extend(rename::found(anchor, meta, &names).and_then(|meta| one(anchor, meta)));
+            }
             Ok(None) => {}
             // Left where it is: the name stays closed until somebody has looked at it.
             Err(error) => anchor.damaged(format!("agents/{file}"), &error.to_string()),
@@ -87,7 +89,7 @@ fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHandle<()>> {
             None
         }
         // Whoever wrote the end down may have died before it had told, and what it told may not have reached the disk.
-        (false, _) if may_live || !settle::row_is_there(anchor, &about) => {
+        (false, _) if may_live || !settle::is_told(anchor, &about) => {
             spawn(Life::Ending);
             let anchor = Rc::clone(anchor);
             Some(tokio::task::spawn_local(async move {

@@ -6,6 +6,7 @@
 use netsky_disk::lines;
 use netsky_model::id::AgentId;
 
+use super::settle;
 use super::state::Anchor;
 use crate::journal::About;
 use crate::rpc::{EventKind, event_data};
@@ -54,7 +55,7 @@ fn take(anchor: &Anchor, name: &AgentId, row: WorkerEvent) {
             anchor.observe(EventKind::KillAsked, about, event_data::KillAsked { worker, n, at, grace_ms });
         }
         // Told from the description, while this could not be read.
-        Seen::Exited { .. } if about.as_ref().is_some_and(|about| is_told(anchor, about)) => {}
+        Seen::Exited { .. } if about.as_ref().is_some_and(|about| settle::is_told(anchor, about)) => {}
         Seen::Exited { how, swept, left, unseen } => {
             let never_ran = matches!(how, End::FailedToStart { .. });
             let kind = if never_ran { EventKind::Failed } else { EventKind::Exited };
@@ -65,17 +66,61 @@ fn take(anchor: &Anchor, name: &AgentId, row: WorkerEvent) {
     }
 }
 
-/// Whether the end of a generation is in the journal; it is before the next one has a row.
-fn is_told(anchor: &Anchor, about: &About) -> bool {
-    anchor.recall(|recall| {
-        recall.session(&about.session).is_some_and(|known| {
-            known.lineage == about.lineage
-                && (known.generation > about.generation
-                    || known.generation == about.generation && known.ended)
-        })
-    })
-}
-
 fn damaged(anchor: &Anchor, name: &AgentId, why: &str) {
     anchor.damaged(format!("agents/{name}.events.jsonl"), why);
+}
+
+#[cfg(test)]
+mod tests {
+    use netsky_model::id::Generation;
+
+    use super::*;
+    use crate::anchor::stage::{on_stage, rows, session};
+    use crate::anchor::state::about;
+    use crate::session::{Keeper, Meta};
+
+    /// What the worker of a generation has seen, as it writes it down.
+    fn life(meta: &Meta) -> String {
+        let (worker, ts) = (netsky_disk::process::me(), netsky_disk::clock::stamp());
+        let ended = Seen::Exited { how: End::Exited { code: 1 }, swept: 0, left: Vec::new(), unseen: None };
+        let seen = [Seen::Started { program: worker.clone() }, ended];
+        let row = |(n, what): (u64, Seen)| {
+            let (worker, ts, lineage) = (worker.clone(), ts.clone(), meta.lineage.clone());
+            let row = WorkerEvent { v: VERSION, n, ts, worker, lineage, generation: meta.generation, what };
+            format!("{}\n", serde_json::to_string(&row).expect("plain"))
+        };
+        (1..).zip(seen).map(row).collect()
+    }
+
+    #[test]
+    fn an_end_that_was_told_from_the_description_is_not_told_again_when_the_rows_read() {
+        let both = vec![EventKind::Started, EventKind::Exited];
+        // Nobody told it; it was told; it was told, and the next generation is reserved.
+        for (told, followed, wanted) in [
+            (false, false, both),
+            (true, false, vec![EventKind::Started]),
+            (true, true, vec![EventKind::Started]),
+        ] {
+            on_stage(async |anchor| {
+                let meta = session("agent0", Keeper::Policy);
+                if told {
+                    let data = event_data::Ended::by(End::Exited { code: 1 });
+                    anchor.observe(EventKind::Exited, Some(about(&meta)), data);
+                }
+                if followed {
+                    let (runtime, keeper) = ("command".to_owned(), Keeper::Policy);
+                    let data = event_data::Spawn { runtime, keeper, request_id: None };
+                    let next = About { generation: Generation(2), ..about(&meta) };
+                    anchor.observe(EventKind::Spawn, Some(next), data);
+                }
+                let before = rows(&anchor).len();
+                netsky_disk::state::write(anchor.layout.events(&meta.spec.name), life(&meta).as_bytes())
+                    .expect("written");
+                for _ in 0..2 {
+                    catch_up(&anchor, &meta.spec.name);
+                }
+                assert_eq!(rows(&anchor).split_off(before), wanted);
+            });
+        }
+    }
 }

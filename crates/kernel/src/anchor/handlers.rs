@@ -1,7 +1,9 @@
 //! Which function of the anchor does what a method of the list asks.
 
 use super::dispatch::{Call, Handle};
-use super::{act, attach, hello, kill, lineage, list, ps, reap, report, show, shutdown, spawn, whoami};
+use super::{
+    act, attach, hello, kill, lineage, list, ps, reap, rename, report, show, shutdown, spawn, whoami,
+};
 use crate::rpc::{self, Method, Refusal};
 
 /// `method: |call, params| work`, and for a call whose `request_id` counts `of |anchor, params| session`.
@@ -51,6 +53,8 @@ handle!(rpc::spawn::Spawn: of |_anchor, asked| asked.spec.name.clone(),
     |call, params| spawn::spawn(&call.anchor, params).await);
 handle!(rpc::kill::Kill: of |_anchor, asked| asked.session.clone(),
     |call, params| kill::kill(&call.anchor, params).await);
+handle!(rpc::rename::Rename: of |_anchor, asked| asked.session.clone(),
+    |call, params| rename::rename(&call.anchor, params));
 handle!(rpc::input::Input: of |_anchor, asked| asked.session.clone(),
     |call, params| act::input(&call.anchor, params).await);
 handle!(rpc::prompt::Prompt: of |_anchor, asked| asked.session.clone(),

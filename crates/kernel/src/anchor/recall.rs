@@ -10,8 +10,8 @@ use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::journal::Fold;
-use crate::rpc::{ANSWERS, Event, EventKind, Refusal, SessionState};
+use crate::journal::{About, Fold};
+use crate::rpc::{ANSWERS, Event, EventKind, Refusal, SessionState, event_data};
 use crate::session::End;
 
 /// What the rows so far say.
@@ -19,6 +19,7 @@ use crate::session::End;
 pub(super) struct Recall {
     epoch: u64,
     sessions: BTreeMap<AgentId, Remembered>,
+    renamed: BTreeMap<LineageId, Renamed>,
     answers: HashMap<String, Answered>,
     order: VecDeque<String>,
 }
@@ -42,6 +43,15 @@ pub(super) struct Remembered {
     pub(super) state: SessionState,
     /// The newest row of a worker that was taken over: whose, and its number.
     pub(super) folded: Option<(ProcessId, u64)>,
+}
+
+/// The newest row that gave a lineage's session another name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Renamed {
+    pub(super) from: AgentId,
+    pub(super) to: AgentId,
+    /// The call that asked for it.
+    pub(super) request_id: Option<String>,
 }
 
 /// A remembered answer: the `data` of an `answer` row.
@@ -77,6 +87,23 @@ impl Recall {
         self.sessions.iter()
     }
 
+    /// Whether the end of a generation is told; it is before the next one has a row.
+    pub(super) fn is_told(&self, about: &About) -> bool {
+        self.session(&about.session).is_some_and(|known| {
+            let since = known.generation > about.generation;
+            known.lineage == about.lineage && (since || known.generation == about.generation && known.ended)
+        })
+    }
+
+    /// Lineages whose session got another name.
+    pub(super) fn renames(&self) -> impl Iterator<Item = (&LineageId, &Renamed)> {
+        self.renamed.iter()
+    }
+
+    pub(super) fn renamed(&self, lineage: &LineageId) -> Option<&Renamed> {
+        self.renamed.get(lineage)
+    }
+
     pub(super) fn answer(&self, request_id: &str) -> Option<&Answered> {
         self.answers.get(request_id)
     }
@@ -99,6 +126,16 @@ impl Recall {
             self.answers.remove(&oldest);
         }
     }
+
+    fn fold_renamed(&mut self, from: AgentId, lineage: &LineageId, data: &Value) {
+        let Ok(event_data::Renamed { to, request_id }) = event_data::Renamed::deserialize(data) else {
+            return;
+        };
+        if let Some(known) = self.sessions.remove(&from) {
+            self.sessions.insert(to.clone(), known);
+        }
+        self.renamed.insert(lineage.clone(), Renamed { from, to, request_id });
+    }
 }
 
 impl Fold for Recall {
@@ -112,6 +149,8 @@ impl Fold for Recall {
         else {
             return;
         };
+        // Whoever still speaks of it by the name it had speaks of it.
+        let name = self.renamed.get(lineage).map_or(name, |renamed| &renamed.to);
         let known = self.sessions.entry(name.clone()).or_insert_with(|| Remembered::new(lineage, generation));
         if generation > known.generation || known.lineage != *lineage {
             let folded = known.folded.take();
@@ -119,6 +158,9 @@ impl Fold for Recall {
         }
         if let Some(row) = worker_row(&event.data) {
             known.folded = Some(row);
+        }
+        if event.kind == EventKind::Renamed {
+            return self.fold_renamed(name.clone(), lineage, &event.data);
         }
         if generation < known.generation {
             return;
@@ -144,7 +186,7 @@ impl Fold for Recall {
 
     fn checkpoint(&self) -> Value {
         let answers: Vec<_> = self.order.iter().filter_map(|id| self.answers.get(id)).collect();
-        json!({"epoch": self.epoch, "sessions": self.sessions, "answers": answers})
+        json!({"epoch": self.epoch, "sessions": self.sessions, "renamed": self.renamed, "answers": answers})
     }
 
     fn restored(checkpoint: Value) -> Option<Recall> {
@@ -152,10 +194,11 @@ impl Fold for Recall {
         struct Kept {
             epoch: u64,
             sessions: BTreeMap<AgentId, Remembered>,
+            renamed: BTreeMap<LineageId, Renamed>,
             answers: Vec<Answered>,
         }
-        let Kept { epoch, sessions, answers } = serde_json::from_value(checkpoint).ok()?;
-        let mut recall = Recall { epoch, sessions, ..Recall::default() };
+        let Kept { epoch, sessions, renamed, answers } = serde_json::from_value(checkpoint).ok()?;
+        let mut recall = Recall { epoch, sessions, renamed, ..Recall::default() };
         answers.into_iter().for_each(|answered| recall.keep(answered));
         Some(recall)
     }
@@ -208,7 +251,7 @@ mod tests {
     use super::*;
 
     /// Row `n` of a journal in which everything happens to four sessions, more or less at random.
-    fn row(n: u64) -> Event {
+    fn nth(n: u64) -> Event {
         let chance = |salt: u64, of: u64| {
             let hash = blake3::hash(&(n * 16 + salt).to_le_bytes());
             u64::from(hash.as_bytes()[0]) % of
@@ -221,6 +264,7 @@ mod tests {
         let data = match kind {
             EventKind::Answer => answer,
             EventKind::Spawn => json!({"request_id": format!("r{n}")}),
+            EventKind::Renamed => json!({"to": format!("agent{}", chance(5, 4))}),
             EventKind::Exited => json!({"how": {"exited": {"code": 1}}, "worker": worker, "n": n}),
             _ => json!({"worker": worker, "n": n}),
         };
@@ -236,9 +280,22 @@ mod tests {
         }
     }
 
+    fn row(kind: EventKind, session: &str, lineage: &str, data: Value) -> Event {
+        Event {
+            seq: 1,
+            ts: jiff::Timestamp::UNIX_EPOCH,
+            epoch: 1,
+            kind,
+            session: Some(session.parse().expect("a name")),
+            lineage: Some(lineage.parse().expect("a lineage")),
+            generation: Some(Generation(1)),
+            data,
+        }
+    }
+
     #[test]
     fn what_goes_into_a_checkpoint_comes_out_of_it_wherever_it_is_made() {
-        let rows: Vec<Event> = (1..=1_500).map(row).collect();
+        let rows: Vec<Event> = (1..=1_500).map(nth).collect();
         let mut whole = Recall::default();
         let mut other = Recall::default();
         for (n, event) in rows.iter().enumerate() {
@@ -267,5 +324,23 @@ mod tests {
         let known = recall.session(&"agent0".parse().expect("a name")).expect("known");
         assert_eq!((known.generation, known.state, recall.epoch()), (Generation(3), SessionState::Active, 7));
         assert_eq!(recall.answer("r1").map(|answered| answered.method.as_str()), Some("session/spawn"));
+    }
+
+    #[test]
+    fn a_row_under_a_name_that_its_session_had_is_that_session_s() {
+        let mut recall = Recall::default();
+        for row in [
+            row(EventKind::Spawn, "agent0", "agent0-00000000", json!({})),
+            row(EventKind::Renamed, "agent0", "agent0-00000000", json!({"to": "scout"})),
+            row(EventKind::Spawn, "agent0", "agent0-11111111", json!({})),
+            row(EventKind::Kill, "agent0", "agent0-00000000", json!({})),
+        ] {
+            recall.fold(&row);
+        }
+        let known: Vec<_> = recall
+            .sessions()
+            .map(|(name, known)| (name.as_str(), known.lineage.as_str(), known.kill_asked))
+            .collect();
+        assert_eq!(known, [("agent0", "agent0-11111111", false), ("scout", "agent0-00000000", true)]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A registration, a change of state and each period's heartbeats are lines appended; the last line of a name is what is
 //! true of it. It says nothing that descriptions, heartbeats and the journal do not: an anchor writes it anew when it
-//! starts, when it was removed and when it has grown, and nobody reads it back. Unsynced.
+//! starts, when a session got another name, when it was removed and when it has grown, and nobody reads it back. Unsynced.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -130,6 +130,14 @@ impl Anchor {
             say!("the registry is not written: {error}");
         }
         *self.registry.open.borrow_mut() = written.ok();
+    }
+
+    /// The file anew: a name in it is nobody's any more.
+    pub(super) fn register_anew(&self) {
+        // Where it is not open the next heartbeats write it anew.
+        if self.registry.open.take().is_some() {
+            self.register_all();
+        }
     }
 
     fn row(&self, name: &AgentId) -> Option<Row> {

@@ -142,6 +142,10 @@ fn is_ours(anchor: &Anchor, about: &About) -> bool {
         return false;
     }
     let seen = anchor.entry(&about.session, |Entry { meta, .. }| {
+        // Its name may be another's by now.
+        if meta.lineage != about.lineage {
+            return (false, false);
+        }
         // A generation that gives way is followed by the next one, unless it was put aside.
         let may_be_due =
             meta.spec.keeper != Keeper::Watchdog && !matches!(meta.phase, Phase::Inactive { .. });
@@ -232,6 +236,17 @@ mod tests {
             }
             let told = rows(&anchor).split_off(before);
             assert_eq!(told, [EventKind::Damaged, EventKind::Asking, EventKind::Asking]);
+        });
+    }
+
+    #[test]
+    fn who_has_the_name_by_now_is_not_brought_back_for_another() {
+        on_stage(async |anchor| {
+            let mut taken = session("agent7", Keeper::Anchor);
+            anchor.put(taken.clone(), Life::Gone);
+            assert!(wanted(&anchor, &about(&taken)));
+            taken.lineage = "agent7-00000000".parse().expect("a lineage");
+            assert!(!wanted(&anchor, &about(&taken)));
         });
     }
 

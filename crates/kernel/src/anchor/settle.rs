@@ -99,7 +99,7 @@ fn ended_by_worker(anchor: &Anchor, about: &About, meta: Meta) {
         Phase::Starting | Phase::Running { .. } => None,
     };
     anchor.entry(&about.session, |entry| entry.meta = meta);
-    if let Some(how) = how.filter(|_| !row_is_there(anchor, about)) {
+    if let Some(how) = how.filter(|_| !is_told(anchor, about)) {
         let kind = match how {
             End::Exited { .. } | End::Signalled { .. } | End::Killed => EventKind::Exited,
             End::WorkerDied => EventKind::Died,
@@ -133,18 +133,14 @@ async fn ended_without_worker(
     }
     let _ = fault::point("anchor.settle.written");
     // It is where an anchor told of it and could not write it down.
-    if !row_is_there(anchor, about) {
+    if !is_told(anchor, about) {
         anchor.observe(kind, Some(about.clone()), event_data::Ended::swept(Some(how), swept, unseen));
     }
 }
 
 /// Whether the end of that generation is in the journal.
-pub(super) fn row_is_there(anchor: &Anchor, about: &About) -> bool {
-    anchor.recall(|recall| {
-        recall.session(&about.session).is_some_and(|known| {
-            known.ended && known.generation == about.generation && known.lineage == about.lineage
-        })
-    })
+pub(super) fn is_told(anchor: &Anchor, about: &About) -> bool {
+    anchor.recall(|recall| recall.is_told(about))
 }
 
 /// Takes the lock of a session's worker; none when a worker holds it, or the root is gone.

@@ -23,7 +23,7 @@ use tokio::net::unix::pipe::Receiver;
 use super::settle::{self, sweep_lineage};
 use super::state::{Anchor, about, internal};
 use super::table::Life;
-use super::{fold, succeed, watch};
+use super::{fold, rename, succeed, watch};
 use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
@@ -145,6 +145,7 @@ fn plan(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<(Meta
         return Err(busy("cannot start: its anchor is stopping"));
     }
     free(anchor, &name)?;
+    rename::usable(anchor, &name)?;
     // Held until the meta is written: a worker of an earlier generation, known or not, excludes us.
     let Some(held) = settle::hold(anchor, &name) else {
         return Err(busy("has a worker that ends or cannot be read"));
@@ -355,7 +356,7 @@ async fn failed(
     } else {
         anchor.entry(&about.session, |entry| entry.meta = meta);
     }
-    if !settle::row_is_there(anchor, about) {
+    if !settle::is_told(anchor, about) {
         let data =
             event_data::Ended { why: Some(why.clone()), ..event_data::Ended::swept(None, swept, unseen) };
         anchor.observe(EventKind::Failed, Some(about.clone()), data);

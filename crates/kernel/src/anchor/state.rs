@@ -231,6 +231,19 @@ impl Anchor {
         self.touch();
     }
 
+    /// Gives a session of the table another name.
+    pub(super) fn rename(&self, from: &AgentId, to: &AgentId) {
+        {
+            let table = &mut self.state.borrow_mut().table;
+            let Some(mut entry) = table.remove(from) else { return };
+            entry.meta.spec.name = to.clone();
+            entry.meta.socket = self.layout.worker_sock(to);
+            table.insert(to.clone(), entry);
+        }
+        self.register_anew();
+        self.touch();
+    }
+
     /// Every session's name.
     pub(super) fn names(&self) -> Vec<AgentId> {
         self.state.borrow().table.keys().cloned().collect()

@@ -2,7 +2,7 @@
 //!
 //! Promise: a subscriber has a place in the journal, not a queue: it costs nothing while it does not read. One that falls
 //! more than [`LAG`](crate::rpc::subscribe::LAG) rows behind gets one `gap {from, to}` and goes on with what is at hand; it
-//! reads the rest by `since`. A replay asked for by `since` has no gap, however long it is, but for rows that are not there
+//! reads the rest by `since`. Whoever follows a session goes along with it to its next name. A replay asked for by `since` has no gap, however long it is, but for rows that are not there
 //! any more. No row comes twice, and none is passed over without a gap that names it.
 
 use super::state::Anchor;
@@ -62,6 +62,9 @@ impl Subscription {
         let mut lines = if event.seq > from { line(&gap(anchor, from, event.seq - 1)) } else { Vec::new() };
         if self.params.session.as_ref().is_none_or(|session| event.session.as_ref() == Some(session)) {
             lines.extend(line(event));
+            if let (Some(session), Some(to)) = (&mut self.params.session, event.renamed_to()) {
+                *session = to;
+            }
         }
         lines
     }

@@ -80,6 +80,9 @@ impl Follow {
             // From an anchor that was asked before: it is known.
             let new = event.seq > self.last;
             self.last = self.last.max(event.seq);
+            if let (Some(session), Some(to)) = (&mut self.session, event.renamed_to()) {
+                *session = to;
+            }
             return new.then_some(event);
         }
         let from = event_data::Gap::deserialize(&event.data).map_or(event.seq, |gap| gap.from);

@@ -154,6 +154,8 @@ kinds! {
     Asking = "asking", Asking;
     /// An ended session was put aside, or what it left was acknowledged.
     Reaped = "reaped", Reaped;
+    /// A session that has ended is about to get another name; the row bears the one it had.
+    Renamed = "renamed", Renamed, synced;
     /// A file of the root does not read and was put aside or left alone.
     Damaged = "damaged", Damaged;
     /// A call with a `request_id` was answered.
@@ -191,6 +193,12 @@ impl Event {
     /// Whether a session came to its end with it.
     pub fn is_end(&self) -> bool {
         matches!(self.kind, EventKind::Exited | EventKind::Died | EventKind::Orphaned | EventKind::Failed)
+    }
+
+    /// What its session is called from here on, if it is a row that says so.
+    pub fn renamed_to(&self) -> Option<AgentId> {
+        let renamed = (self.kind == EventKind::Renamed).then(|| event_data::Renamed::deserialize(&self.data));
+        Some(renamed?.ok()?.to)
     }
 }
 

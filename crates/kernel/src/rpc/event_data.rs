@@ -245,6 +245,15 @@ shapes! {
         pub acknowledged_by: Option<Generation>,
     }
 
+    /// Of a session that gets another name.
+    Renamed {
+        /// Its name from here on.
+        pub to: AgentId,
+        /// The name of the call that asked for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub request_id: Option<String>,
+    }
+
     /// Of a context that moved on.
     Lifecycle {
         /// Where it stood.

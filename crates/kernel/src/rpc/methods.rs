@@ -52,6 +52,8 @@ macro_rules! with_methods {
             rpc::signal::SendSignal, "session/signal", Acts, rpc::signal::Params => rpc::SessionView;
             /// Ends a session's whole tree; answered once it is gone. One that its anchor keeps stays down.
             rpc::kill::Kill, "session/kill", Acts, rpc::kill::Params => rpc::SessionView;
+            /// Gives a session that has ended another name; its lineage stays, with all that belongs to it.
+            rpc::rename::Rename, "session/rename", Acts, rpc::rename::Params => rpc::SessionView;
             /// Takes what a session says about itself. A turn, an intent and a finalization are on the disk once answered.
             rpc::report::SessionReport, "session/report", Acts, rpc::report::Params => rpc::report::Answer;
             /// Follows one session on this connection: its events, or its terminal through the worker's own socket.

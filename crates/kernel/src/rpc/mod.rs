@@ -20,6 +20,7 @@ mod methods;
 pub mod prompt;
 pub mod ps;
 pub mod reap;
+pub mod rename;
 pub mod report;
 pub mod resize;
 pub mod schema;

@@ -70,6 +70,8 @@ fn a_revival_that_is_cut_right_after_its_row_is_made_by_the_next_anchor() {
     });
     // Nobody ran the second, which the row had taken.
     assert_eq!((back.generation, &back.lineage), (Generation(3), &first.lineage));
+    let ends: Vec<_> = rows(&world).iter().filter(|row| row.is_end()).map(|row| row.generation).collect();
+    assert_eq!(ends, [Some(Generation(1))], "told before there was a second, and not again");
 }
 
 #[test]

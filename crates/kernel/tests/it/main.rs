@@ -6,6 +6,7 @@ mod anchor_follow;
 mod anchor_keeper;
 mod anchor_life;
 mod anchor_removed;
+mod anchor_rename;
 mod anchor_respawn;
 mod anchor_sessions;
 mod anchor_typing;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use netsky_kernel::rpc::{EventKind, METHODS, schema};
-use netsky_kernel::session::Keeper;
+use netsky_kernel::session::{Keeper, Spec};
 use serde_json::{Value, json};
 
 use crate::anchor_follow::{Raw, journal};
@@ -80,6 +80,7 @@ fn calls() -> Vec<(&'static str, Value)> {
     let spec = |name: &str| serde_json::to_value(sleeper(name)).expect("plain");
     let mut kept = sleeper("kept");
     kept.keeper = Keeper::Policy;
+    let ended = serde_json::to_value(Spec { name: id("ended"), ..kept.clone() }).expect("plain");
     let kept = serde_json::to_value(kept).expect("plain");
     let report = |report: Value| json!({"session": "agent0", "report": report});
     vec![
@@ -106,6 +107,9 @@ fn calls() -> Vec<(&'static str, Value)> {
         ("session/signal", json!({"session": "agent0", "signal": 18, "request_id": "s2"})),
         ("session/kill", json!({"session": "agent0", "grace_ms": 0, "request_id": "k1"})),
         ("kernel/reap", json!({})),
+        ("session/spawn", json!({"spec": ended})),
+        ("session/kill", json!({"session": "ended", "grace_ms": 0})),
+        ("session/rename", json!({"session": "ended", "to": "renamed", "request_id": "r1"})),
         ("client/attach", json!({"session": "kept", "mode": "terminal"})),
         ("client/subscribe", json!({})),
         ("client/detach", json!({})),
@@ -160,7 +164,7 @@ fn every_answer_and_every_row_of_the_journal_is_what_its_schema_says() {
         assert!(kind.fits(&row["data"]), "{row}");
         kinds.insert(kind.word());
     }
-    let wanted = "anchor-started anchor-stopped adopted answer arrived died intent kill lifecycle reaped result revive session-id \
+    let wanted = "anchor-started anchor-stopped adopted answer arrived died intent kill lifecycle reaped renamed result revive session-id \
                   spawn started turn";
     let missing: Vec<&str> = wanted.split_whitespace().filter(|word| !kinds.contains(word)).collect();
     assert!(missing.is_empty(), "{missing:?} of {kinds:?}");

@@ -17,6 +17,7 @@ use netsky_model::id::Generation;
 use netsky_sim::campaign::Share;
 use netsky_sim::{Call, Errno, Fault, Moment, Point, Served, Stepper};
 
+use crate::anchor_rename::RENAME;
 use crate::anchor_world::*;
 use crate::bench::{Bench, script};
 use crate::rotation;
@@ -25,22 +26,22 @@ use crate::rotation;
 const ERRNOS: [Errno; 4] = [Errno::ENOSPC, Errno::EIO, Errno::EMFILE, Errno::EROFS];
 
 /// More than anybody here writes.
-const MANY: &str = "100000000";
+pub(crate) const MANY: &str = "100000000";
 
 /// Something to ask of an anchor.
-struct Case {
-    name: &'static str,
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
     /// Of rows in one file of the journal.
-    journal_bytes: &'static str,
+    pub(crate) journal_bytes: &'static str,
     /// Makes what is there before; no anchor is left running.
-    stage: fn(&mut World) -> SessionView,
+    pub(crate) stage: fn(&mut World) -> SessionView,
     /// Asks the anchor that is watched; whether it was answered well.
-    ask: fn(&World, &SessionView) -> bool,
+    pub(crate) ask: fn(&World, &SessionView) -> bool,
     /// Repeats it with the anchor that comes after, and says what must hold.
-    judge: fn(&mut World, &SessionView, bool),
+    pub(crate) judge: fn(&mut World, &SessionView, bool),
 }
 
-static EVERYBODY: [Whom; 8] = [
+static EVERYBODY: [Whom; 9] = [
     Whom::Anchor(&SPAWN),
     Whom::Anchor(&ADOPT),
     Whom::Anchor(&REPORT),
@@ -48,6 +49,7 @@ static EVERYBODY: [Whom; 8] = [
     Whom::Anchor(&RESOLVE),
     Whom::Anchor(&REAP),
     Whom::Anchor(&ROTATE),
+    Whom::Anchor(&RENAME),
     Whom::Worker,
 ];
 
@@ -206,12 +208,15 @@ fn break_each(whom: Whom) {
     assert!(hits * 10 >= all.len() * 9, "{name}: only {hits} of {} were broken", all.len());
 }
 
-fn ends(world: &World) -> usize {
+pub(crate) fn ends(world: &World) -> usize {
     rows(world).iter().filter(|row| row.is_end()).count()
 }
 
 /// Repeats a request for as long as what was begun before is still under way.
-fn repeated<T>(what: &str, mut ask: impl FnMut() -> Result<T, ClientError>) -> Result<T, ClientError> {
+pub(crate) fn repeated<T>(
+    what: &str,
+    mut ask: impl FnMut() -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
     until(what, || match ask() {
         Err(error) if error.kind() == Some(RefusalKind::Busy) => None,
         answered => Some(answered),
@@ -230,18 +235,18 @@ fn whatever_came(what: &str, mut ask: impl FnMut(&Guard) -> Result<SessionView, 
     .expect(what)
 }
 
-fn once() -> Guard {
+pub(crate) fn once() -> Guard {
     Guard { if_generation: None, request_id: Some("the-one".to_owned()) }
 }
 
 /// The one program of a lineage is that of its session.
-fn runs_alone(session: &SessionView) {
+pub(crate) fn runs_alone(session: &SessionView) {
     let program = session.program.as_ref().expect("it runs");
     assert!(is_alive(program));
     assert_eq!(of_lineage(&session.lineage), std::slice::from_ref(program), "one program and no other");
 }
 
-fn by_policy(mut spec: Spec) -> Spec {
+pub(crate) fn by_policy(mut spec: Spec) -> Spec {
     spec.keeper = Keeper::Policy;
     spec
 }
@@ -488,7 +493,7 @@ static ROTATE: Case = Case {
 };
 
 /// A client of the anchor that is watched, which may be gone.
-fn world_client(world: &World) -> Option<Client> {
+pub(crate) fn world_client(world: &World) -> Option<Client> {
     Client::connect(&world.root).ok()
 }
 
@@ -525,6 +530,11 @@ fn fm_reap_kill_and_errno_at_each_step_of_the_anchor() {
 #[test]
 fn fm_rotate_kill_and_errno_at_each_step_of_the_anchor() {
     break_each(Whom::Anchor(&ROTATE));
+}
+
+#[test]
+fn fm_rename_kill_and_errno_at_each_step_of_the_anchor() {
+    break_each(Whom::Anchor(&RENAME));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod kernel;
 mod kernel_groups;
 mod kernel_journal;
 mod kernel_lineages;
+mod kernel_rename;
 mod kernel_rpc;
 mod kernel_sessions;
 mod ledger;
@@ -57,6 +58,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         kernel::ROWS,
         kernel_groups::ROWS,
         kernel_lineages::ROWS,
+        kernel_rename::ROWS,
         kernel_sessions::ROWS,
         kernel_rpc::ROWS,
         kernel_journal::ROWS,

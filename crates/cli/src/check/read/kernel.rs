@@ -50,6 +50,8 @@ pub(crate) struct Row {
     pub(crate) epoch: u64,
     pub(crate) kind: EventKind,
     pub(crate) about: Option<About>,
+    /// What its session is called from here on.
+    pub(crate) renamed_to: Option<AgentId>,
     /// When the worker saw it, where a worker did.
     pub(crate) at: Option<Stamp>,
     end: bool,
@@ -86,13 +88,13 @@ impl Row {
         struct Seen {
             at: Stamp,
         }
-        let end = event.is_end();
+        let (end, renamed_to) = (event.is_end(), event.renamed_to());
         let about = match (event.session, event.lineage, event.generation) {
             (Some(session), Some(lineage), Some(generation)) => Some(About { session, lineage, generation }),
             _ => None,
         };
         let at = Seen::deserialize(&event.data).ok().map(|seen| seen.at);
-        Row { line, epoch: event.epoch, kind: event.kind, about, at, end }
+        Row { line, epoch: event.epoch, kind: event.kind, about, renamed_to, at, end }
     }
 
     /// Whether a generation came to its end with it.

@@ -6,6 +6,7 @@ mod input;
 mod kill;
 mod ps;
 mod reap;
+mod rename;
 mod resize;
 mod show;
 mod shutdown;
@@ -20,6 +21,7 @@ verbs! {
         Input(input::Args),
         Resize(resize::Args),
         Kill(kill::Args),
+        Rename(rename::Args),
         Reap(reap::Args),
         Shutdown(shutdown::Args),
     }

@@ -140,6 +140,27 @@ fn i5_generations_only_rise_and_a_meta_is_of_one_that_was_reserved() {
 }
 
 #[test]
+fn i5_generations_go_on_under_another_name_and_the_former_one_begins_anew() {
+    let home = whole();
+    home.meta(2, 1, ended());
+    // The rows from that one on are of another session.
+    let called = |mut rows: Rows, from: usize, name: &str| {
+        rows.0.iter_mut().skip(from).for_each(|row| row["session"] = json!(name));
+        rows
+    };
+    let lives = || Rows::default().anchor(1).life(1, 1, 1, 2).life(1, 2, 3, 4);
+    let renamed = |rows: Rows, to: &str| rows.row(1, "renamed", 2, json!({"to": to}));
+    home.journal(&called(renamed(called(lives(), 1, "scout"), "agent0"), 7, "scout"));
+    check(&home).hold();
+    home.journal(&called(renamed(lives(), "scout").life(1, 3, 5, 6), 8, "scout"));
+    check(&home).hold();
+    home.journal(&renamed(lives(), "scout").life(1, 1, 5, 6));
+    check(&home).hold();
+    home.journal(&called(renamed(lives(), "scout").life(1, 2, 5, 6), 8, "scout"));
+    check(&home).found_among(&format!("I5 {JOURNAL}:9: scout generation 2 after 2"));
+}
+
+#[test]
 fn i5_a_status_of_a_child_that_the_marker_does_not_know_is_found() {
     let home = whole();
     restart(&home, 1, Value::Null, 3);
