@@ -50,6 +50,7 @@ mod tending;
 mod ticker;
 mod tidied;
 mod tries;
+mod unread;
 mod unseated;
 mod ups_and_downs;
 mod watch;

@@ -5,3 +5,4 @@ mod facts;
 mod house;
 mod ingest;
 mod query;
+mod unread;

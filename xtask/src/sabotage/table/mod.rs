@@ -12,6 +12,7 @@ mod kernel_lineages;
 mod kernel_rpc;
 mod kernel_sessions;
 mod ledger;
+mod ledger_mail;
 mod model;
 mod watchdog;
 mod watchdog_verbs;
@@ -51,7 +52,8 @@ impl Safeguard {
 
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
-    let lower = [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, bus_taken::ROWS, ledger::ROWS];
+    let lower =
+        [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, bus_taken::ROWS, ledger::ROWS, ledger_mail::ROWS];
     let kernel =
         [kernel::ROWS, kernel_groups::ROWS, kernel_lineages::ROWS, kernel_sessions::ROWS, kernel_rpc::ROWS];
     lower.into_iter().chain(kernel).chain([watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS]).flatten()
