@@ -317,7 +317,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "what went is listed no more",
         faults: "FM-ingest",
         file: "crates/ledger/src/ingest/mail.rs",
-        find: "    batch.unlist_gone(&source, &names)?;\n",
+        find: "    batch.unlist_gone(&source, &names.envelopes)?;\n",
         replace: "",
         package: "netsky-ledger",
         target: IT,
