@@ -4,6 +4,7 @@
 mod asked;
 mod bad_input;
 mod batch;
+mod bounds;
 mod bus_home;
 #[path = "../../../disk/tests/it/bystander.rs"]
 mod bystander;
