@@ -110,6 +110,20 @@ fn t1_a_page_is_synced_before_the_drain_says_what_it_put_aside() {
 }
 
 #[test]
+fn t1_a_second_row_of_a_process_is_said_once_the_name_of_its_file_is_durable() {
+    let home = home_with_damage();
+    torn(&home, "00000000000000000043-torn-2.json");
+    let trace = home.stepper(DRAIN).points().expect("a traced run");
+    let points: Vec<_> = trace.points.iter().filter(|point| point.moment == Moment::Exit).collect();
+    let (file, record) = (facts_file(&home, 1), home.path().join("record"));
+    let row = points.iter().rposition(|point| point.call == Call::Write && point.files.contains(&file));
+    let named = points.iter().position(|point| point.call == Call::Rename && point.files.contains(&file));
+    let before = &points[named.expect("a file of facts")..row.expect("a second row")];
+    let syncs = before.iter().filter(|point| point.call == Call::Sync && point.files.contains(&record));
+    assert_eq!(syncs.count(), 2, "whoever wrote it anew may not have come to the first");
+}
+
+#[test]
 fn fm_owner_page_a_dead_letter_whose_burial_was_cut_short_is_paged_by_the_tick() {
     let home = home_with_damage();
     let killed = netsky(&home, &DRAIN, "bus.poison.renamed=kill");

@@ -1,4 +1,4 @@
-//! What `ledger` safeguards of mail that does not read at once.
+//! What `ledger` safeguards of mail that does not read at once, and of a database that takes another's place.
 
 use super::{IT, Safeguard};
 
@@ -72,5 +72,15 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky-ledger",
         target: IT,
         test: "unread::i3_what_is_no_envelope_is_read_once_in_each_folder",
+    },
+    Safeguard {
+        name: "the name of a file of facts is durable before a row in it is said",
+        faults: "FM-fact append T1",
+        file: "crates/ledger/src/facts/tail.rs",
+        find: "                record.sync()?;\n                (rows, end, keys, true)",
+        replace: "                (rows, end, keys, true)",
+        package: "netsky",
+        target: IT,
+        test: "record::t1_a_second_row_of_a_process_is_said_once_the_name_of_its_file_is_durable",
     },
 ];
