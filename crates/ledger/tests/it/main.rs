@@ -5,4 +5,5 @@ mod facts;
 mod house;
 mod ingest;
 mod query;
+mod rebuilt;
 mod unread;
