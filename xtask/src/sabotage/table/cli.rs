@@ -133,14 +133,4 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "hostile::many::a12_one_long_cell_makes_no_other_long",
     },
-    Safeguard {
-        name: "rows are printed as they come",
-        faults: "A12",
-        file: "crates/cli/src/output.rs",
-        find: "if held.len() >= enough {",
-        replace: "if false {",
-        package: "netsky",
-        target: IT,
-        test: "hostile::many::a12_one_long_cell_makes_no_other_long",
-    },
 ];
