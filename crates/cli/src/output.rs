@@ -9,8 +9,18 @@ use std::io::{self, Write};
 use netsky_bus::Put;
 use netsky_model::render;
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::error::{Error, Kind};
+
+/// Widest a cell of an answer is in a table, in columns of a terminal.
+const WIDEST: usize = 120;
+
+/// Blanks between two columns of a table.
+const GAP: usize = 2;
+
+/// Bytes of lines that are printed together.
+const BLOCK: usize = 64 * 1024;
 
 /// Longest error line in characters: it may quote what a stranger typed.
 const LONGEST_LINE: usize = 1_000;
@@ -110,21 +120,91 @@ impl<W: Write> Envelopes<W> {
 
 /// Prints a table without borders; an empty one is the sentence given for it.
 pub(crate) fn table(headers: &[&str], rows: Vec<Vec<String>>, empty: &str) -> Result<(), Error> {
+    aligned(headers, &rows, |cell| one_line(cell), empty)
+}
+
+/// The same of cells that are made as they are printed, twice: what is printed is not held.
+pub(crate) fn aligned<C>(
+    headers: &[&str],
+    rows: &[Vec<C>],
+    shown: impl Fn(&C) -> String,
+    empty: &str,
+) -> Result<(), Error> {
     if rows.is_empty() {
         return say(empty);
     }
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(headers.iter().map(|h| h.to_uppercase()));
+    let headers: Vec<String> = headers.iter().map(|header| header.to_uppercase()).collect();
+    let mut widths: Vec<usize> = headers.iter().map(|header| header.width()).collect();
     for row in rows {
-        table.add_row(row.iter().map(|cell| one_line(cell)));
+        for (cell, width) in row.iter().zip(&mut widths) {
+            *width = (*width).max(shown(cell).width());
+        }
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
+    let line = |cells: &mut dyn Iterator<Item = String>| {
+        let mut line = String::new();
+        for (cell, width) in cells.zip(&widths) {
+            line.push_str(&cell);
+            line.extend(std::iter::repeat_n(' ', width + GAP - cell.width()));
+        }
+        line.truncate(line.trim_end().len());
+        line
+    };
+    let rows = rows.iter().map(|row| line(&mut row.iter().map(&shown)));
+    lines(std::iter::once(line(&mut headers.iter().cloned())).chain(rows))
+}
+
+/// A cell of at most [`WIDEST`] columns, and of a text of any length no more is looked at than that may need.
+pub(crate) fn short(text: &str) -> String {
+    let begin = &text[..text.floor_char_boundary(WIDEST * 8)];
+    let mut cell = one_line(begin);
+    if begin.len() == text.len() && cell.width() <= WIDEST {
+        return cell;
     }
-    let text = table.to_string();
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    say(&lines.join("\n"))
+    while cell.width() >= WIDEST {
+        cell.pop();
+    }
+    cell.push('…');
+    cell
+}
+
+/// Prints lines as they come, cleaned as [`say`] does.
+pub(crate) fn lines(lines: impl Iterator<Item = String>) -> Result<(), Error> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let (mut held, mut enough) = (String::new(), BLOCK);
+    let print = || {
+        for line in lines {
+            held.push_str(&line);
+            held.push('\n');
+            if held.len() >= enough {
+                // An element may stand on two lines, and is seen only as a whole.
+                if render::is_open(&held) {
+                    enough = held.len() * 2;
+                    continue;
+                }
+                out.write_all(render::text(&held).as_bytes())?;
+                held.clear();
+                enough = BLOCK;
+            }
+        }
+        out.write_all(render::text(&held).as_bytes())?;
+        out.flush()
+    };
+    answered(print())
+}
+
+/// Prints `{"rows":[…]}` on one line, a row as it is made.
+pub(crate) fn json_rows(rows: impl Iterator<Item = impl Serialize>) -> Result<(), Error> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let print = || {
+        out.write_all(b"{\"rows\":[")?;
+        for (at, row) in rows.enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(out, "{comma}{}", json_text(&row)?)?;
+        }
+        out.write_all(b"]}\n")?;
+        out.flush()
+    };
+    answered(print())
 }
 
 /// Prints an object, a field a row.

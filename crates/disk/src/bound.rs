@@ -6,6 +6,7 @@
 use std::io;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
 /// Ends the process unless it is dropped before. One at a time.
@@ -15,16 +16,18 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// From now on: `after` that time by the clock `line` goes to standard error, and the process ends with `code`.
+    /// From now on: `after` that time by the clock `line` goes to standard error, if that takes it at once, and the process ends with `code`.
     ///
     /// # Errors
     /// The signal cannot be caught, or no timer be set.
     pub fn set(after: Duration, line: &str, code: i32) -> io::Result<Bound> {
         let line: &'static [u8] = Box::leak(line.as_bytes().to_vec().into_boxed_slice());
-        // SAFETY: the handler makes one write and ends the process; it takes no lock, allocates nothing and cannot panic.
+        // SAFETY: the handler makes two calls and ends the process; it takes no lock, allocates nothing and cannot panic.
         unsafe {
             signal_hook_registry::register(Signal::ALARM.as_raw(), move || {
-                let _ = rustix::io::write(rustix::stdio::stderr(), line);
+                if is_ready() {
+                    let _ = rustix::io::write(rustix::stdio::stderr(), line);
+                }
                 libc::_exit(code);
             })?;
         }
@@ -32,6 +35,14 @@ impl Bound {
         timer(after)?;
         Ok(Bound { _one: () })
     }
+}
+
+/// Whether standard error takes a line at once: a full pipe or a stopped terminal would hold us for ever.
+fn is_ready() -> bool {
+    let stderr = rustix::stdio::stderr();
+    let mut asked = [PollFd::from_borrowed_fd(stderr, PollFlags::OUT)];
+    let found = rustix::event::poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    found.is_ok() && asked[0].revents().contains(PollFlags::OUT)
 }
 
 impl Drop for Bound {

@@ -25,8 +25,12 @@ pub const MAX_ROWS: usize = 100_000;
 /// How long a question may take unless its asker says otherwise.
 pub const TIME: Duration = Duration::from_secs(5);
 
-/// Most bytes of all cells of an answer: it is held in memory until it is printed.
+/// Most bytes of all cells of an answer, each with what of its column's name is long: it is held in memory until it is
+/// printed, and printed with its names.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Bytes of a column's name that are not counted with each cell. The name of one that has none is its whole expression.
+const NAME: usize = 64;
 
 /// Most bytes that SQLite may use for a question: sorting is done in memory, nothing is written.
 const MAX_HEAP: i64 = 256 * 1024 * 1024;
@@ -135,7 +139,7 @@ fn ask(db: &Connection, question: &str, limits: Limits) -> Result<Answer> {
         let mut cells = Vec::with_capacity(answer.columns.len());
         for column in 0..answer.columns.len() {
             let cell = Cell::from(row.get_ref(column).map_err(failed)?);
-            bytes += cell.bytes();
+            bytes += cell.bytes() + answer.columns[column].len().saturating_sub(NAME);
             // By the cell and not by the row, which may have thousands of them, each as large as SQLite lets it be.
             if bytes > MAX_BYTES {
                 answer.more = true;

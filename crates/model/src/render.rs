@@ -81,6 +81,14 @@ pub fn text(text: &str) -> String {
     out
 }
 
+/// Whether a text may end within a trusted element: what follows would decide. Where not, [`text`] of it and of what follows
+/// is that of both together.
+pub fn is_open(text: &str) -> bool {
+    let text: Vec<char> = plain(text).chars().collect();
+    let mut brackets = text.iter().enumerate().filter(|(_, c)| lookalike::is_open_bracket(**c));
+    brackets.any(|(at, _)| opens(&text[at + 1..]).is_none())
+}
+
 /// [`plain`] on one line, for tables.
 pub fn line(text: &str) -> String {
     plain(text).split_whitespace().collect::<Vec<_>>().join(" ")
@@ -121,21 +129,26 @@ fn attribute(text: &str) -> String {
     out
 }
 
-/// Whether what stands behind a bracket names a trusted element, in any case, width, script or spelling.
 fn opens_trusted(rest: &[char]) -> bool {
+    opens(rest).unwrap_or(false)
+}
+
+/// Whether what stands behind a bracket names a trusted element, in any case, width, script or spelling; none where it
+/// ends before that is decided.
+fn opens(rest: &[char]) -> Option<bool> {
     // Any number of blanks, accents and slashes may stand in front of the name: they are passed over. A bracket is none
     // of them, so that all brackets of a text together look at each part of it a few times only.
     let mut name = String::new();
     for c in lookalike::read(rest).skip_while(|c| *c == '/') {
         name.push(c);
         if TRUSTED.contains(&name.as_str()) {
-            return true;
+            return Some(true);
         }
         if !TRUSTED.iter().any(|trusted| trusted.starts_with(&name)) {
-            return false;
+            return Some(false);
         }
     }
-    false
+    None
 }
 
 #[cfg(test)]
@@ -147,6 +160,16 @@ mod tests {
         let ts = "2026-04-19T19:25:00Z".parse().expect("valid");
         let id = "x1".parse().expect("valid");
         Envelope::new(id, "agent1".parse().expect("valid"), AgentId::root(), text.to_owned(), ts)
+    }
+
+    #[test]
+    fn a2_a_text_may_be_shown_in_parts_where_none_is_open() {
+        for open in ["<", "a < \n", "x </", "<ne", "<\u{200b}"] {
+            assert!(is_open(open), "{open:?}");
+        }
+        for shut in ["", "a", "a < b", "<<x", "<table>\n"] {
+            assert!(!is_open(shut), "{shut:?}");
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ const DOORS: &[(&str, &[&str], &str)] = &[
     ),
     ("nix", &[], "ptrace is for the fault steppers of sim only"),
     ("clap", &["netsky"], "only the cli knows verbs"),
-    ("comfy-table", &["netsky"], "only the cli prints"),
+    ("unicode-width", &["netsky"], "only the cli prints"),
     ("anyhow", &["netsky"], "libraries have typed errors"),
 ];
 

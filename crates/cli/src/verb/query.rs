@@ -1,11 +1,13 @@
 //! `netsky query SQL`: a question to the record, brought up to date first.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use netsky_disk::bound::Bound;
 use netsky_ledger::{Answer, Cell, Limits, MAX_ROWS, TIME};
 use netsky_model::duration;
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::{Error, Kind, ROOM, WRITABLE};
@@ -130,35 +132,44 @@ fn explained(error: netsky_ledger::Error) -> Error {
 impl Args {
     fn print(&self, cx: &Context, answer: &Answer) -> Result<(), Error> {
         if cx.json {
-            return output::json(&json!({ "rows": objects(answer) }));
+            let columns = columns(answer);
+            return output::json_rows(answer.rows.iter().map(|cells| Object { columns: &columns, cells }));
         }
         if self.csv {
-            return output::say(&csv(answer));
+            return output::lines(csv(answer));
         }
-        let named: Vec<String> = answer.columns.iter().map(|name| output::one_line(name)).collect();
+        let named: Vec<String> = answer.columns.iter().map(|name| output::short(name)).collect();
         let headers: Vec<&str> = named.iter().map(String::as_str).collect();
-        let rows = answer.rows.iter().map(|row| row.iter().map(text).collect()).collect();
-        output::table(&headers, rows, "no rows")
+        output::aligned(&headers, &answer.rows, |cell| output::short(&text(cell)), "no rows")
     }
 }
 
-/// Rows as objects; of columns that share a name the later ones get a number.
-fn objects(answer: &Answer) -> Vec<Value> {
-    let mut names: Vec<String> = Vec::new();
-    for column in &answer.columns {
+/// Where each column is and its name, by name; of columns that share a name the later ones get a number.
+fn columns(answer: &Answer) -> BTreeMap<String, usize> {
+    let mut columns = BTreeMap::new();
+    for (at, column) in answer.columns.iter().enumerate() {
         let mut name = column.clone();
         for n in 2.. {
-            if !names.contains(&name) {
+            if !columns.contains_key(&name) {
                 break;
             }
             name = format!("{column}_{n}");
         }
-        names.push(name);
+        columns.insert(name, at);
     }
-    let object = |row: &Vec<Cell>| {
-        names.iter().cloned().zip(row.iter().map(value)).collect::<Map<String, Value>>().into()
-    };
-    answer.rows.iter().map(object).collect()
+    columns
+}
+
+/// A row as an object.
+struct Object<'a> {
+    columns: &'a BTreeMap<String, usize>,
+    cells: &'a [Cell],
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.columns.iter().map(|(name, at)| (name, value(&self.cells[*at]))))
+    }
 }
 
 fn value(cell: &Cell) -> Value {
@@ -186,7 +197,7 @@ fn text(cell: &Cell) -> String {
 
 /// Comma-separated values as RFC 4180 has them, with a header. What drives a terminal or does not show is not left out
 /// but escaped as in JSON, so that who reads it sees that it was there.
-fn csv(answer: &Answer) -> String {
+fn csv(answer: &Answer) -> impl Iterator<Item = String> {
     let quoted = |text: &str| {
         let text = output::escape_unseen(text);
         if text.contains([',', '"', '\n', '\r']) {
@@ -195,10 +206,10 @@ fn csv(answer: &Answer) -> String {
             text
         }
     };
-    let line = |cells: Vec<String>| cells.join(",");
-    let header = line(answer.columns.iter().map(|name| quoted(name)).collect());
-    let rows = answer.rows.iter().map(|row| line(row.iter().map(|cell| quoted(&text(cell))).collect()));
-    std::iter::once(header).chain(rows).collect::<Vec<String>>().join("\n")
+    let header: Vec<String> = answer.columns.iter().map(|name| quoted(name)).collect();
+    let row =
+        move |row: &Vec<Cell>| row.iter().map(|cell| quoted(&text(cell))).collect::<Vec<String>>().join(",");
+    std::iter::once(header.join(",")).chain(answer.rows.iter().map(row))
 }
 
 #[cfg(test)]
@@ -216,19 +227,21 @@ mod tests {
     #[test]
     fn columns_that_share_a_name_are_all_there() {
         let answer = answer(&["n", "n", "n"], vec![Cell::Int(1), Cell::Int(2), Cell::Null]);
-        assert_eq!(objects(&answer), [json!({ "n": 1, "n_2": 2, "n_3": null })]);
+        let object = Object { columns: &columns(&answer), cells: &answer.rows[0] };
+        assert_eq!(json!(object), json!({ "n": 1, "n_2": 2, "n_3": null }));
     }
 
     #[test]
     fn values_with_commas_quotes_and_lines_stay_one_value() {
         let cells = vec![Cell::Text("a,\"b\"\nc".to_owned()), Cell::Blob(vec![0, 255]), Cell::Real(0.5)];
-        assert_eq!(csv(&answer(&["x,y", "b", "r"], cells)), "\"x,y\",b,r\n\"a,\"\"b\"\"\nc\",x'00ff',0.5");
+        let printed = csv(&answer(&["x,y", "b", "r"], cells)).collect::<Vec<_>>().join("\n");
+        assert_eq!(printed, "\"x,y\",b,r\n\"a,\"\"b\"\"\nc\",x'00ff',0.5");
     }
 
     #[test]
     fn a10_what_does_not_print_is_escaped_in_a_value_and_not_left_out() {
         let cells = ["a\u{1b}[31m", "b\r\n", "\u{200b}\u{e0041}"].map(|text| Cell::Text(text.to_owned()));
-        let printed = csv(&answer(&["x\u{7}", "y", "z"], cells.into()));
+        let printed = csv(&answer(&["x\u{7}", "y", "z"], cells.into())).collect::<Vec<_>>().join("\n");
         assert_eq!(printed, "x\\u0007,y,z\na\\u001b[31m,\"b\\u000d\n\",\\u200b\\udb40\\udc41");
     }
 }

@@ -4,6 +4,7 @@
 mod asked;
 mod bad_input;
 mod batch;
+mod bounds;
 mod bus_home;
 #[path = "../../../disk/tests/it/bystander.rs"]
 mod bystander;
@@ -51,6 +52,7 @@ mod tending;
 mod ticker;
 mod tidied;
 mod tries;
+mod unread;
 mod unseated;
 mod ups_and_downs;
 mod watch;

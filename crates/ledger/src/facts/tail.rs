@@ -72,19 +72,18 @@ impl Tail {
         let torn = content.split_off(content.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1));
         let holds = |known: &Known| known.numbers == numbers && known.content == content;
         let known = known.filter(holds);
-        let ours = known.is_some();
-        if ours {
-            // The same bytes, and maybe another file: one who wrote it anew may have been killed before its name was durable.
-            record.sync()?;
-        }
-        let (rows, end, keys) = match known {
-            Some(Known { rows, end, keys, .. }) => (rows, end, keys),
+        let (rows, end, keys, ours) = match known {
+            Some(Known { rows, end, keys, .. }) => {
+                // The same bytes, and maybe another file: one who wrote it anew may have been killed before its name was durable.
+                record.sync()?;
+                (rows, end, keys, true)
+            }
             None => {
                 let read = read::file(&record, number, None, None)?;
                 if let Some((line, why)) = read.broken.first() {
                     return Err(Error::Broken { path, line: *line, why: why.clone() });
                 }
-                (read.facts.len(), read.end, None)
+                (read.facts.len(), read.end, None, false)
             }
         };
         let kept = keep(&record, number, content.len(), &torn)?;

@@ -104,7 +104,10 @@ impl<'db> Batch<'db> {
 
     /// Lists a line or a file that is not what it should be.
     pub(super) fn list(&mut self, file: &str, position: u64, why: &str) -> Result<()> {
-        let mut list = self.prepare("INSERT OR IGNORE INTO source_errors VALUES (?1, ?2, ?3)")?;
+        let mut list = self.prepare(
+            "INSERT INTO source_errors VALUES (?1, ?2, ?3)
+             ON CONFLICT DO UPDATE SET why = excluded.why WHERE why <> excluded.why",
+        )?;
         // What is on the list already is no news, and no work that the next ingest need not do.
         let news = list.execute((file, position, why)).map_err(sql("write to"))?;
         self.rows += news;

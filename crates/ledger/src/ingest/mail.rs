@@ -3,10 +3,14 @@
 //! A folder whose times are as they were is not listed. Folders are listed in the order of a life, so that what moves
 //! meanwhile is met again; what is met nowhere is looked for a second time before it counts as gone. What is gone was
 //! removed by retention: the last line about it says how it ended, and without a line it is forgotten.
+//!
+//! What the machine would not give is asked for again: the folder does not count as seen. What lacks its content or its
+//! reason is tried whenever its folder is looked at, until too many were tried in vain: a look costs no more for them.
 
 use std::ffi::OsStr;
 
 use netsky_disk::fs::Dir;
+use netsky_disk::{ReadError, clock};
 use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::AgentId;
 use netsky_model::life::{STATES, State};
@@ -18,6 +22,9 @@ use super::batch::Batch;
 use super::refused::Row;
 use super::told::sort_of;
 use crate::error::{Result, sql};
+
+/// Files that are tried again in vain at one look at their folder; where there are more, the next look goes on.
+const IN_VAIN: usize = 100;
 
 /// Takes what is new or has moved.
 pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
@@ -59,13 +66,19 @@ pub(super) fn again(batch: &mut Batch<'_>, path: &str) -> Result<bool> {
     };
     let state = STATES.into_iter().find(|state| state.folder() == folder);
     let (Ok(agent), Some(state)) = (agent.parse::<AgentId>(), state) else { return Ok(false) };
-    let Ok(dir) = Dir::open(batch.layout.folder(&agent, state)) else { return Ok(true) };
+    let dir = match Dir::open(batch.layout.folder(&agent, state)) {
+        Err(e) if e.is_not_found() => return Ok(true),
+        opened => opened?,
+    };
     if !dir.exists(file)? {
         return Ok(true);
     }
     let mut rows = Rows::prepare(batch)?;
     let before = batch.done.envelopes;
-    rows.meet(batch, &Folder { agent: &agent, state, dir: &dir }, file)?;
+    let folder = Folder { agent: &agent, state, dir: &dir };
+    if rows.meet(batch, &folder, file)? == Met::Later {
+        batch.saw(&folder.source(), None)?;
+    }
     Ok(batch.done.envelopes > before)
 }
 
@@ -77,9 +90,18 @@ struct Folder<'a> {
 }
 
 impl Folder<'_> {
-    fn path(&self, file: &str) -> String {
-        format!("channels/agent/{}/{}/{file}", self.agent, self.state.folder())
+    /// Its name among the sources.
+    fn source(&self) -> String {
+        source(self.agent, self.state)
     }
+
+    fn path(&self, file: &str) -> String {
+        format!("{}/{file}", self.source())
+    }
+}
+
+fn source(agent: &AgentId, state: State) -> String {
+    format!("channels/agent/{agent}/{}", state.folder())
 }
 
 /// Compares a folder with what is known of it, if its times have changed or it `must` be.
@@ -91,7 +113,7 @@ fn look(
     seen: &mut Seen,
     must: bool,
 ) -> Result<()> {
-    let source = format!("channels/agent/{agent}/{}", state.folder());
+    let source = source(agent, state);
     let dir = match Dir::open(batch.layout.folder(agent, state)) {
         Err(e) if e.is_not_found() => None,
         opened => Some(opened?),
@@ -101,28 +123,68 @@ fn look(
     if !must && (version.is_some() && version == known || dir.is_none() && known.is_none()) {
         return Ok(());
     }
-    let names = dir.as_ref().map(|dir| envelopes_in(dir, state)).transpose()?.unwrap_or_default();
-    batch.unlist_gone(&source, &names)?;
-    let new = rows.compare(agent, state, names, &mut seen.lost)?;
+    let names = dir.as_ref().map(|dir| names_in(dir, state)).transpose()?.unwrap_or_default();
+    batch.unlist_gone(&source, &names.envelopes)?;
+    let lacking = rows.lacking(agent, state, &names)?;
+    let new = rows.compare(agent, state, names.envelopes, &mut seen.lost)?;
+    let mut whole = true;
     if let Some(dir) = &dir {
+        let folder = Folder { agent, state, dir };
         for file in new {
-            rows.meet(batch, &Folder { agent, state, dir }, &file)?;
+            whole &= rows.meet(batch, &folder, &file)? != Met::Later;
             if batch.is_full() {
                 batch.turn_over()?;
             }
         }
+        whole &= rows.try_again(batch, &folder, lacking)?;
     }
-    seen.versions.push((source, version));
+    seen.versions.push((source, version.filter(|_| whole)));
     Ok(())
 }
 
-/// The files of a folder that are no reasons, sorted.
-fn envelopes_in(dir: &Dir, state: State) -> Result<Vec<String>> {
-    let mut names = dir.names()?;
-    if state == State::Poisoned {
-        names.retain(|name| !is_reason(OsStr::new(name)));
+/// What a folder holds, sorted.
+#[derive(Default)]
+struct Names {
+    envelopes: Vec<String>,
+    /// Why dead letters are such.
+    reasons: Vec<String>,
+}
+
+fn names_in(dir: &Dir, state: State) -> Result<Names> {
+    let of_reason = |name: &String| state == State::Poisoned && is_reason(OsStr::new(name));
+    let (reasons, envelopes) = dir.names()?.into_iter().partition(of_reason);
+    Ok(Names { envelopes, reasons })
+}
+
+/// How a file was met.
+#[derive(PartialEq, Eq)]
+enum Met {
+    /// What it says is in.
+    Whole,
+    /// It is no envelope, or none that is read.
+    Unfit,
+    /// The machine would not give it now.
+    Later,
+}
+
+/// Why a file does not read.
+struct Unread {
+    why: String,
+    /// It is the machine that refuses, and may give it later.
+    passing: bool,
+}
+
+impl Unread {
+    /// Fails where nothing more can be opened: the next file would fare no better.
+    fn of(error: ReadError, before: &str) -> Result<Unread> {
+        match error {
+            ReadError::Io(error) if error.is_out_of_descriptors() => Err(error.into()),
+            error => {
+                let passing = matches!(error, ReadError::Io(_));
+                Ok(Unread { why: format!("{before}{error}"), passing })
+            }
+        }
     }
-    Ok(names)
 }
 
 /// What is read of an envelope's file; what it lacks is left out, and its digest is the business of `check`.
@@ -141,6 +203,7 @@ struct Content {
 /// Statements for envelopes.
 struct Rows<'db> {
     known: Statement<'db>,
+    lacking: Statement<'db>,
     lost: Statement<'db>,
     told: Statement<'db>,
     forget: Statement<'db>,
@@ -149,6 +212,7 @@ struct Rows<'db> {
     place: Statement<'db>,
     fill: Statement<'db>,
     make: Statement<'db>,
+    unlist: Statement<'db>,
     say: Statement<'db>,
 }
 
@@ -158,6 +222,11 @@ impl<'db> Rows<'db> {
             known: batch.prepare(
                 "SELECT n, file FROM envelopes WHERE to_agent = ?1 AND state = ?2 AND file IS NOT NULL ORDER BY file",
             )?,
+            lacking: batch.prepare(
+                "SELECT file, bytes IS NULL FROM envelopes INDEXED BY envelopes_lacking
+                 WHERE to_agent = ?1 AND state = ?2 AND file IS NOT NULL
+                   AND (bytes IS NULL OR state = 'poisoned' AND reason IS NULL)",
+            )?,
             lost: batch.prepare("SELECT 1 FROM envelopes WHERE n = ?1 AND state = ?2 AND file = ?3")?,
             told: batch.prepare(
                 "UPDATE envelopes SET file = NULL, state = told_state, attempt = told_attempt, reason = told_reason
@@ -165,8 +234,10 @@ impl<'db> Rows<'db> {
             )?,
             forget: batch.prepare("DELETE FROM envelopes WHERE n = ?1")?,
             silence: batch.prepare("DELETE FROM bodies WHERE envelope = ?1")?,
-            found: batch
-                .prepare("SELECT n, bytes IS NULL FROM envelopes WHERE to_agent = ?1 AND hlc = ?2 AND id = ?3")?,
+            // One that was read and is no envelope has no time either.
+            found: batch.prepare(
+                "SELECT n, bytes IS NULL OR ts_utc IS NULL FROM envelopes WHERE to_agent = ?1 AND hlc = ?2 AND id = ?3",
+            )?,
             place: batch.prepare(
                 "UPDATE envelopes SET state = ?2, attempt = ?3, generation = ?4, file = ?5, reason = ?6 WHERE n = ?1",
             )?,
@@ -179,8 +250,23 @@ impl<'db> Rows<'db> {
                  bytes, from_agent, source, ts_utc, kind, thread)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             )?,
+            unlist: batch.prepare("DELETE FROM source_errors WHERE file = ?1")?,
             say: batch.prepare("INSERT OR REPLACE INTO bodies VALUES (?1, ?2)")?,
         })
+    }
+
+    /// Files that are where they were and lack their content, or a reason that is beside them.
+    fn lacking(&mut self, agent: &AgentId, state: State, names: &Names) -> Result<Vec<String>> {
+        let mut lacking = Vec::new();
+        let mut asked = self.lacking.query((agent.as_str(), state.word())).map_err(sql("read"))?;
+        while let Some(row) = asked.next().map_err(sql("read"))? {
+            let (file, unread): (String, bool) = row.try_into().map_err(sql("read"))?;
+            let is_there = names.envelopes.binary_search(&file).is_ok();
+            if is_there && (unread || names.reasons.binary_search(&reason_of(&file)).is_ok()) {
+                lacking.push(file);
+            }
+        }
+        Ok(lacking)
     }
 
     /// Names that are new in a folder; what is there no more is added to `lost`.
@@ -231,28 +317,60 @@ impl<'db> Rows<'db> {
         Ok(())
     }
 
-    /// Takes a file that is new in its folder.
-    fn meet(&mut self, batch: &mut Batch<'_>, folder: &Folder<'_>, file: &str) -> Result<()> {
+    /// Tries files again that lack something; false where that is to go on at the next look.
+    fn try_again(
+        &mut self,
+        batch: &mut Batch<'_>,
+        folder: &Folder<'_>,
+        mut lacking: Vec<String>,
+    ) -> Result<bool> {
+        let (mut whole, mut in_vain) = (true, 0);
+        // From anywhere: what never reads is not always before the others.
+        let first = clock::boot().subsec_nanos() as usize % lacking.len().max(1);
+        lacking.rotate_left(first);
+        for file in lacking {
+            if in_vain == IN_VAIN {
+                return Ok(false);
+            }
+            let met = self.meet(batch, folder, &file)?;
+            in_vain += usize::from(met != Met::Whole);
+            whole &= met != Met::Later;
+            if batch.is_full() {
+                batch.turn_over()?;
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Takes a file that is new in its folder, or lacks something.
+    fn meet(&mut self, batch: &mut Batch<'_>, folder: &Folder<'_>, file: &str) -> Result<Met> {
         let Some(name) = Name::parse(file) else {
-            return batch.list(&folder.path(file), 0, "is not a name of the bus");
+            return batch.list(&folder.path(file), 0, "is not a name of the bus").map(|()| Met::Unfit);
         };
-        let mut trouble = None;
+        let mut unread = None;
         let taken = batch.row(
             || Row::Envelope { path: folder.path(file) },
-            || self.put(folder, file, &name).map(|why| trouble = why),
+            || self.put(folder, file, &name).map(|trouble| unread = trouble),
         )?;
         batch.done.envelopes += u64::from(taken);
-        match trouble {
-            Some(why) => batch.list(&folder.path(file), 0, &why),
-            None => Ok(()),
+        match unread {
+            Some(Unread { why, passing }) => {
+                batch.list(&folder.path(file), 0, &why)?;
+                Ok(if passing { Met::Later } else { Met::Unfit })
+            }
+            None if taken => {
+                self.unlist.execute([folder.path(file)]).map_err(sql("write to"))?;
+                Ok(Met::Whole)
+            }
+            None => Ok(Met::Unfit),
         }
     }
 
     /// Says where an envelope is, and what it says if its file was not read yet; returns why that does not read.
-    fn put(&mut self, folder: &Folder<'_>, file: &str, name: &Name) -> Result<Option<String>> {
+    fn put(&mut self, folder: &Folder<'_>, file: &str, name: &Name) -> Result<Option<Unread>> {
         let state = folder.state.word();
         let (reason, unread) = match folder.state {
-            State::Poisoned => reason_beside(folder.dir, file),
+            State::Poisoned => reason_beside(folder.dir, file)?,
             _ => (None, None),
         };
         let generation = name.stage.generation().map(|generation| generation.0);
@@ -266,13 +384,13 @@ impl<'db> Rows<'db> {
         }
         let (content, trouble) = match found {
             Some((_, false)) => return Ok(unread),
-            _ => read(folder, file),
+            _ => read(folder, file)?,
         };
         let sort = content.from.as_deref().map(sort_of);
         let Content { bytes, from, ts, kind, thread, text } = &content;
         let row = match found {
             // One that has moved on is read where it is met next.
-            Some((row, _)) if bytes.is_none() => row,
+            Some((row, _)) if bytes.is_none() && trouble.is_none() => row,
             Some((row, _)) => {
                 self.fill.execute((row, bytes, from, sort, ts, kind, thread)).map_err(sql("write to"))?;
                 row
@@ -293,28 +411,30 @@ impl<'db> Rows<'db> {
 }
 
 /// Reads what an envelope says, nothing where it is gone, and why it does not read.
-fn read(folder: &Folder<'_>, file: &str) -> (Content, Option<String>) {
-    let nothing = |why| (Content::default(), why);
+fn read(folder: &Folder<'_>, file: &str) -> Result<(Content, Option<Unread>)> {
     let bytes = match folder.dir.read(file, MAX_BYTES as u64) {
         Ok(bytes) => bytes,
-        Err(netsky_disk::ReadError::Io(error)) if error.is_not_found() => return nothing(None),
-        Err(error) => return nothing(Some(error.to_string())),
+        Err(ReadError::Io(error)) if error.is_not_found() => return Ok((Content::default(), None)),
+        Err(error) => return Ok((Content::default(), Some(Unread::of(error, "")?))),
     };
-    let content = match serde_json::from_slice::<Content>(&bytes) {
-        Ok(content) => content,
+    let (content, unread) = match serde_json::from_slice::<Content>(&bytes) {
+        Ok(content) => (content, None),
         // A dead letter says itself why it is one.
-        Err(_) if folder.state == State::Poisoned => Content::default(),
+        Err(_) if folder.state == State::Poisoned => (Content::default(), None),
         // It is read again, and listed, where it is met next.
-        Err(error) => return nothing(Some(format!("is no envelope: {error}"))),
+        Err(error) => {
+            let why = format!("is no envelope: {error}");
+            (Content::default(), Some(Unread { why, passing: false }))
+        }
     };
-    (Content { bytes: Some(bytes.len()), ..content }, None)
+    Ok((Content { bytes: Some(bytes.len()), ..content }, unread))
 }
 
 /// Why a dead letter is one, or why that does not read.
-fn reason_beside(dir: &Dir, file: &str) -> (Option<String>, Option<String>) {
+fn reason_beside(dir: &Dir, file: &str) -> Result<(Option<String>, Option<Unread>)> {
     match dir.read(reason_of(file), REASON_BYTES) {
-        Ok(bytes) => (Some(String::from_utf8_lossy(&bytes).trim_end().to_owned()), None),
-        Err(netsky_disk::ReadError::Io(error)) if error.is_not_found() => (None, None),
-        Err(error) => (None, Some(format!("its reason does not read: {error}"))),
+        Ok(bytes) => Ok((Some(String::from_utf8_lossy(&bytes).trim_end().to_owned()), None)),
+        Err(ReadError::Io(error)) if error.is_not_found() => Ok((None, None)),
+        Err(error) => Ok((None, Some(Unread::of(error, "its reason does not read: ")?))),
     }
 }

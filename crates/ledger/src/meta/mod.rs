@@ -76,12 +76,12 @@ pub(crate) fn replace(layout: &Layout, fresh: Connection) -> Result<()> {
     fresh.close().map_err(|(_, error)| sql("close")(error))?;
     let (home, name, fresh) = (Dir::open(layout.home())?, open::name(layout), fresh_name(layout));
     home.sync_file(&fresh)?;
-    // The log first: one of another database would be read as its own. Without it the present one is as it was a while ago.
+    // The database first: without its log it may be a mix of two states. None is made by the next ingest. The log before
+    // the other has the name: it would be read as its own.
     let [database, logs @ ..] = &FILES;
-    remove_files(&home, &name, logs)?;
-    home.sync()?;
-    if home.is_folder(&name)? {
-        remove_files(&home, &name, &[database])?;
+    for files in [std::slice::from_ref(database), logs] {
+        remove_files(&home, &name, files)?;
+        home.sync()?;
     }
     home.rename_over(&fresh, &home, &name)?;
     Ok(home.sync()?)

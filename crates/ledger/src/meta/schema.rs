@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use crate::error::{Error, Result, sql};
 
 /// What brings a database from one version to the next; the first makes it.
-const MIGRATIONS: [&str; 1] = [include_str!("v1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("v1.sql"), include_str!("v2.sql")];
 
 /// One table or view.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

@@ -5,3 +5,5 @@ mod facts;
 mod house;
 mod ingest;
 mod query;
+mod rebuilt;
+mod unread;

@@ -123,4 +123,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "hostile::many::a12_a_json_drain_takes_what_it_can_hold_and_leaves_the_rest",
     },
+    Safeguard {
+        name: "one long cell makes no other long",
+        faults: "A12",
+        file: "crates/cli/src/verb/query.rs",
+        find: "|cell| output::short(&text(cell))",
+        replace: "|cell| output::one_line(&text(cell))",
+        package: "netsky",
+        target: IT,
+        test: "hostile::many::a12_one_long_cell_makes_no_other_long",
+    },
 ];

@@ -14,6 +14,7 @@ mod kernel_rename;
 mod kernel_rpc;
 mod kernel_sessions;
 mod ledger;
+mod ledger_mail;
 mod model;
 mod watchdog;
 mod watchdog_verbs;
@@ -53,7 +54,8 @@ impl Safeguard {
 
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
-    let lower = [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, bus_taken::ROWS, ledger::ROWS];
+    let lower =
+        [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, bus_taken::ROWS, ledger::ROWS, ledger_mail::ROWS];
     let kernel = [
         kernel::ROWS,
         kernel_groups::ROWS,

@@ -141,3 +141,50 @@ fn a12_a_reason_that_quotes_the_damage_is_cut() {
         128
     );
 }
+
+/// What a question is answered, which needs no more memory over a short one than is allowed for any home.
+fn asked(home: &Home, question: &str, form: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let peak = |question: &str, name: &str| {
+        let mut args = vec!["query", question, "--timeout", "1m"];
+        args.extend((!form.is_empty()).then_some(form));
+        cost(home, &args, &folder.path().join(name)).0.memory
+    };
+    // Of another question: of this one a home with nothing in it has as much to say.
+    let (base, peak) = (peak("SELECT 1", "base"), peak(question, "out"));
+    let begin = &question[..question.len().min(200)];
+    println!("{begin} {form}: {peak} KiB, {base} of one number");
+    assert!(peak > 0 && peak < base + OVER_BASE, "{begin} {form}: {peak} KiB, {base} of one number");
+    fs::read_to_string(folder.path().join("out")).expect("text")
+}
+
+const NUMBERS: &str = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 100000)";
+
+#[test]
+fn a12_one_long_cell_makes_no_other_long() {
+    let home = home();
+    let long = "iif(x = 500, printf('%.*c', 60000, 'b'), 'short')";
+    let question = format!("{NUMBERS} SELECT x, {long} AS body FROM n LIMIT 20000");
+    let table = asked(&home, &question, "");
+    assert_eq!(table.lines().count(), 20_001);
+    assert!(table.lines().all(|line| line.chars().count() < 150) && table.contains("bbb…\n"));
+    for form in ["--json", "--csv"] {
+        let text = asked(&home, &question, form);
+        assert!(text.contains(&"b".repeat(60_000)) && text.len() < 2_000_000, "{form}: {}", text.len());
+    }
+    let nulls = format!("{NUMBERS} SELECT {} FROM n", vec!["NULL"; 500].join(","));
+    for form in ["", "--csv"] {
+        asked(&home, &nulls, form);
+    }
+}
+
+#[test]
+fn a12_a_long_name_of_a_column_is_counted_with_each_row() {
+    let home = home();
+    let question = format!("{NUMBERS} SELECT x AS \"{}\" FROM n", "a".repeat(90_000));
+    for form in ["", "--csv", "--json"] {
+        let text = asked(&home, &question, form);
+        // First as a table, which would not show it otherwise: as JSON it would be 9 GB.
+        assert!(text.lines().count() < 200 && text.len() < 20 << 20, "{form}: {} bytes", text.len());
+    }
+}

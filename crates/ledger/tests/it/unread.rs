@@ -1,0 +1,88 @@
+//! Mail that does not read when it is met, or not yet: what a rebuild would find comes in all the same.
+
+use netsky_model::life::State;
+use rusqlite::Connection;
+
+use crate::house::{House, Lying};
+
+const BODIES: &str = "SELECT id, bytes, body FROM envelopes LEFT JOIN bodies ON envelope = n ORDER BY id";
+const ERRORS: &str = "SELECT * FROM source_errors ORDER BY file";
+
+/// Demands that the living record is what a rebuild makes.
+#[track_caller]
+fn is_as_rebuilt(house: &House) {
+    let whole = |house: &House| (house.record(), house.ask(BODIES), house.ask(ERRORS));
+    let living = whole(house);
+    house.rebuild();
+    assert_eq!(whole(house), living);
+}
+
+fn dead(house: &House, n: u64) -> (Lying, std::path::PathBuf) {
+    let lying = house.turn(&house.send(7, n, "agent0", false), State::Poisoned, false);
+    let folder = house.layout.folder(&lying.agent, State::Poisoned);
+    let reason = folder.join(format!("{}.reason", lying.file));
+    (lying, reason)
+}
+
+#[test]
+fn i3_a_reason_that_is_written_late_comes_in() {
+    let house = House::new();
+    let (late, reason) = dead(&house, 1);
+    std::fs::remove_file(&reason).expect("as if the disk had been full");
+    house.ingest();
+    assert_eq!(house.ask("SELECT reason FROM envelopes"), [["NULL"]]);
+    std::fs::write(&reason, "five in vain\n").expect("writes");
+    house.ingest();
+    house.holds(&[late]);
+    is_as_rebuilt(&house);
+}
+
+#[test]
+fn i3_what_is_no_envelope_is_read_once_in_each_folder() {
+    let house = House::new();
+    let sent = house.send(7, 1, "agent0", false);
+    let path = house.layout.folder(&sent.agent, State::Written).join(&sent.file);
+    std::fs::write(&path, b"{\"from\":").expect("writes");
+    assert_eq!(house.ingest().envelopes, 1);
+    house.send(7, 2, "agent0", false);
+    assert_eq!(house.ingest().envelopes, 1, "the other one alone");
+    is_as_rebuilt(&house);
+    house.turn(&sent, State::Claimed, false);
+    house.ingest();
+    is_as_rebuilt(&house);
+    assert_eq!(house.ask(ERRORS).len(), 1, "where it is now");
+}
+
+#[test]
+fn i3_what_could_not_be_read_is_read_before_and_behind_what_never_can_be() {
+    let house = House::new();
+    for n in 1..=250 {
+        let (_, reason) = dead(&house, n);
+        std::fs::remove_file(&reason).expect("goes");
+        std::fs::create_dir(&reason).expect("no reason will ever be read here");
+    }
+    let (late, reason) = dead(&house, 1_000);
+    std::fs::remove_file(&reason).expect("goes");
+    house.ingest();
+    std::fs::write(&reason, "five in vain\n").expect("writes");
+    let known = format!("SELECT reason FROM envelopes WHERE file = '{}'", late.file);
+    let looks = (0..1_000).take_while(|_| {
+        let done = house.ingest();
+        assert!(done.envelopes <= 101, "{} are tried again at one look", done.envelopes);
+        house.ask(&known) == [["NULL"]]
+    });
+    assert!(looks.count() < 1_000, "its turn comes");
+    is_as_rebuilt(&house);
+}
+
+#[test]
+fn a_database_of_the_version_before_is_gone_on_with() {
+    let house = House::new();
+    house.send(7, 1, "agent0", false);
+    house.ingest();
+    let db = Connection::open(house.layout.meta_db()).expect("opens");
+    db.execute_batch("DROP INDEX envelopes_lacking; PRAGMA user_version = 1").expect("as it was");
+    drop(db);
+    assert!(!house.ingest().rebuilt);
+    is_as_rebuilt(&house);
+}
