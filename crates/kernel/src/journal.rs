@@ -326,9 +326,8 @@ impl Journal {
             self.torn = true;
             return Err(error.into());
         }
-        if synced && let Err(why) = self.sync() {
-            self.unsynced = Some(why);
-            self.is_sound()?;
+        if synced {
+            self.sync_or_end()?;
         }
         let event = self.took(event, hash, line.len(), synced);
         if Heads::is_due(self.seq) {
@@ -372,6 +371,14 @@ impl Journal {
         self.recent.push_back(Rc::clone(&event));
         self.unfolded.push(Rc::clone(&event));
         event
+    }
+
+    /// Syncs what was appended; where that fails, nothing more is written.
+    fn sync_or_end(&mut self) -> Result<(), JournalError> {
+        if let Err(why) = self.sync() {
+            self.unsynced = Some(why);
+        }
+        self.is_sound()
     }
 
     fn sync(&self) -> Result<(), String> {

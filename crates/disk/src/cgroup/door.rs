@@ -72,13 +72,7 @@ impl Door {
         }
         let (told, tells) = pipe_with(PipeFlags::CLOEXEC)?;
         // SAFETY: nobody else runs in this process.
-        let Some(child) = (unsafe { fork_into(&self.folder) })? else {
-            let why = command.exec().raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
-            // Who started it reads that; without a word it would seem to run.
-            let _ = rustix::io::write(&tells, &why.to_ne_bytes());
-            // SAFETY: ends the process without running what the one that it is a copy of has yet to do.
-            unsafe { libc::_exit(NO_PROGRAM) }
-        };
+        let Some(child) = (unsafe { fork_into(&self.folder) })? else { become_it(command, tells) };
         drop(tells);
         let mut why = [0; size_of::<i32>()];
         // The other end is closed by the program's start.
@@ -111,6 +105,29 @@ impl Door {
         }
         command.spawn().map(|child| child.id())
     }
+}
+
+/// How a child ends that did not become its program, whatever kept it from that, a panic too: the process is a copy of
+/// another, and does nothing that that one has yet to do.
+struct NoProgram {
+    tells: OwnedFd,
+    why: i32,
+}
+
+impl Drop for NoProgram {
+    fn drop(&mut self) {
+        // Who started it reads that; without a word it would seem to run.
+        let _ = rustix::io::write(&self.tells, &self.why.to_ne_bytes());
+        // SAFETY: ends the process, and runs nothing before.
+        unsafe { libc::_exit(NO_PROGRAM) }
+    }
+}
+
+fn become_it(command: &mut Command, tells: OwnedFd) -> ! {
+    let mut end = NoProgram { tells, why: Errno::INVAL.raw_os_error() };
+    end.why = command.exec().raw_os_error().unwrap_or(end.why);
+    drop(end);
+    unreachable!("the process has ended")
 }
 
 /// A fork whose child starts in the group of that folder; none in the child.

@@ -2,16 +2,20 @@
 //!
 //! Promise: whoever names the last row it has gets every row behind it, once, from whichever anchor serves by then.
 
+use netsky_model::id::AgentId;
+
 use super::dispatch::Call;
+use super::recall::Recall;
 use super::state::{Anchor, not_found};
-use super::subscribe::Subscription;
+use super::subscribe::{Followed, Subscription};
 use crate::rpc::attach::Mode;
 use crate::rpc::{Refusal, RefusalKind, attach, detach, subscribe};
 
 pub(super) fn attach(call: &Call, params: attach::Params) -> Result<attach::Answer, Refusal> {
-    let attach::Params { session, mode, since } = params;
+    let attach::Params { session: asked, mode, since } = params;
+    let session = called_now(&call.anchor, &asked);
     let meta = call.anchor.entry(&session, |entry| entry.meta.clone());
-    let meta = meta.ok_or_else(|| not_found(&session))?;
+    let meta = meta.ok_or_else(|| not_found(&asked))?;
     let (head, socket) = match mode {
         Mode::Events => {
             let of = subscribe::Params { since, session: Some(session.clone()) };
@@ -32,12 +36,28 @@ pub(super) fn attach(call: &Call, params: attach::Params) -> Result<attach::Answ
     Ok(attach::Answer { session, generation: meta.generation, head, socket })
 }
 
+/// The name of a session now: who followed it and lost its anchor knows the one it had. Whoever has that one by now is meant
+/// by it.
+fn called_now(anchor: &Anchor, name: &AgentId) -> AgentId {
+    let is_had = anchor.entry(name, |_| ()).is_some();
+    let renamed = |recall: &Recall| {
+        let mut renames = recall.renames().filter(|(_, renamed)| renamed.from == *name);
+        renames.next().map(|(_, renamed)| renamed.to.clone())
+    };
+    let to = if is_had { None } else { anchor.recall(renamed) };
+    to.unwrap_or_else(|| name.clone())
+}
+
 pub(super) fn subscribe(call: &Call, params: subscribe::Params) -> Result<subscribe::Answer, Refusal> {
     known(&call.anchor, params.since)?;
     // Its row first: who follows from now on does not meet itself.
     call.anchor.arrived(call.caller.as_ref());
     let head = head(&call.anchor);
-    *call.seat.borrow_mut() = Some(Subscription::new(params, head));
+    let of = params.session.map(|session| {
+        let known = call.anchor.recall(|recall| recall.session(&session).map(|known| known.lineage.clone()));
+        Followed { session, lineage: known }
+    });
+    *call.seat.borrow_mut() = Some(Subscription::new(params.since, of, head));
     Ok(subscribe::Answer { head })
 }
 

@@ -15,6 +15,9 @@ use crate::rpc::reap::Answer;
 use crate::rpc::{EventKind, Refusal, event_data};
 use crate::session::{Keeper, Phase, PhaseEvent};
 
+/// Sessions that are put aside by themselves at once: each is a few writes, and who asks something waits for them.
+const AT_ONCE: usize = 16;
+
 pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
     let mut reaped = Vec::new();
     for name in anchor.names() {
@@ -25,18 +28,23 @@ pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
     Ok(Answer { reaped })
 }
 
-/// What is done of it once a period.
+/// What is done of it once a period; what is more waits for the next.
 pub(super) fn old(anchor: &Anchor) {
     let (now, after) = (netsky_disk::clock::stamp(), anchor.settings().reap_after);
-    for name in anchor.names() {
-        let is_old = anchor.entry(&name, |entry| match &entry.meta.phase {
+    let is_old = |name: &AgentId| {
+        anchor.entry(name, |entry| match &entry.meta.phase {
             Phase::Ended { at, .. } => entry.meta.spec.keeper != Keeper::Watchdog && now.since(at) >= after,
             _ => false,
-        });
-        if is_old == Some(true)
-            && let Err(refusal) = one(anchor, &name)
-        {
-            say!("failed to put {name} aside: {refusal}");
+        })
+    };
+    let mut left = AT_ONCE;
+    for name in anchor.names().into_iter().filter(|name| is_old(name) == Some(true)) {
+        match one(anchor, &name) {
+            Ok(reaped) => left -= usize::from(reaped),
+            Err(refusal) => say!("failed to put {name} aside: {refusal}"),
+        }
+        if left == 0 {
+            break;
         }
     }
 }
@@ -110,6 +118,11 @@ mod tests {
             std::fs::write(anchor.layout.root().join("settings"), "LIMIT reap_after 23h\n").expect("written");
             old(&anchor);
             assert_eq!(aside(&anchor), ["agent1", "agent2"]);
+            (0..AT_ONCE + 1).for_each(|n| ended(&format!("many{n}"), Keeper::Policy, DAY));
+            old(&anchor);
+            assert_eq!(aside(&anchor).len(), 2 + AT_ONCE, "the others wait");
+            old(&anchor);
+            assert_eq!(aside(&anchor).len(), 2 + AT_ONCE + 1);
         });
     }
 }

@@ -2,27 +2,45 @@
 //!
 //! Promise: a subscriber has a place in the journal, not a queue: it costs nothing while it does not read. One that falls
 //! more than [`LAG`](crate::rpc::subscribe::LAG) rows behind gets one `gap {from, to}` and goes on with what is at hand; it
-//! reads the rest by `since`. Whoever follows a session goes along with it to its next name. A replay asked for by `since` has no gap, however long it is, but for rows that are not there
-//! any more. No row comes twice, and none is passed over without a gap that names it.
+//! reads the rest by `since`. Whoever follows a session follows its lineage, whatever name that had or gets. A replay asked
+//! for by `since` has no gap, however long it is, but for rows that are not there any more. No row comes twice, and none is
+//! passed over without a gap that names it.
+
+use netsky_model::id::{AgentId, LineageId};
 
 use super::state::Anchor;
 use crate::log::say;
-use crate::rpc::subscribe::Params;
 use crate::rpc::{Event, EventKind, Notification, event_data};
 
 /// A subscriber's place.
 pub(super) struct Subscription {
-    params: Params,
+    of: Option<Followed>,
     /// The last row it has.
     at: u64,
     /// It has had every row that was there when it was last asked.
     following: bool,
 }
 
+/// Whose rows they are.
+pub(super) struct Followed {
+    pub(super) session: AgentId,
+    /// None: nobody had the name yet.
+    pub(super) lineage: Option<LineageId>,
+}
+
+impl Followed {
+    fn is_of(&self, event: &Event) -> bool {
+        match (&self.lineage, &event.lineage) {
+            (Some(ours), Some(its)) => ours == its,
+            _ => event.session.as_ref() == Some(&self.session),
+        }
+    }
+}
+
 impl Subscription {
-    pub(super) fn new(params: Params, head: u64) -> Subscription {
-        let at = params.since.map_or(head, |since| since.min(head));
-        Subscription { following: at == head, at, params }
+    pub(super) fn new(since: Option<u64>, of: Option<Followed>, head: u64) -> Subscription {
+        let at = since.map_or(head, |since| since.min(head));
+        Subscription { following: at == head, at, of }
     }
 
     /// Lines to write now; none when it has everything.
@@ -60,11 +78,8 @@ impl Subscription {
         }
         let from = std::mem::replace(&mut self.at, event.seq) + 1;
         let mut lines = if event.seq > from { line(&gap(anchor, from, event.seq - 1)) } else { Vec::new() };
-        if self.params.session.as_ref().is_none_or(|session| event.session.as_ref() == Some(session)) {
+        if self.of.as_ref().is_none_or(|of| of.is_of(event)) {
             lines.extend(line(event));
-            if let (Some(session), Some(to)) = (&mut self.params.session, event.renamed_to()) {
-                *session = to;
-            }
         }
         lines
     }
@@ -128,7 +143,7 @@ mod tests {
         let claim = crate::anchor::root::claim(&folder.path().join("root")).expect("a fresh root");
         let anchor = Anchor::new(claim);
         write(&anchor, 3);
-        let mut live = Subscription::new(Params::default(), 3);
+        let mut live = Subscription::new(None, None, 3);
         assert_eq!(take(&anchor, &mut live), []);
         write(&anchor, 2);
         assert_eq!(take(&anchor, &mut live).iter().map(|(_, seq)| *seq).collect::<Vec<_>>(), [4, 5]);
@@ -140,7 +155,7 @@ mod tests {
         let seen: Vec<u64> = taken[1..].iter().map(|(_, seq)| *seq).collect();
         assert_eq!(seen, (16..=LAG as u64 + 15).collect::<Vec<_>>());
 
-        let mut replay = Subscription::new(Params { since: Some(5), session: None }, LAG as u64 + 15);
+        let mut replay = Subscription::new(Some(5), None, LAG as u64 + 15);
         let taken = take(&anchor, &mut replay);
         assert!(taken.iter().all(|(kind, _)| kind == "adopted"), "a replay has no gap");
         assert_eq!(taken.len(), LAG + 10);
@@ -153,7 +168,7 @@ mod tests {
         let anchor = Anchor::new(claim);
         write(&anchor, 6);
         let rows = anchor.journal(|journal| journal.after(0)).expect("reads");
-        let mut replay = Subscription::new(Params { since: Some(0), session: None }, 6);
+        let mut replay = Subscription::new(Some(0), None, 6);
         let mut pushed = |n: usize| String::from_utf8(replay.push(&anchor, &rows[n - 1])).expect("text");
         assert_eq!(pushed(1).lines().count(), 1);
         let told = pushed(4);

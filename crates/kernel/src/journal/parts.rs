@@ -17,8 +17,11 @@ use serde_json::{Value, json};
 use super::{JournalError, REPLAY, STRIDE, parse};
 use crate::rpc::Event;
 
-/// Version of a checkpoint; it rises when a fold knows more, and one of before is then not taken.
+/// Version of a checkpoint as it is written. One of before is a link of the chain as well: whether what it knows is still
+/// enough is for [`Fold::restored`] to say, and where it is not all files are read.
 const VERSION: u64 = 2;
+/// The first one; below it are rows.
+const FIRST: u64 = 2;
 
 /// What the rows so far mean to whoever goes on behind them.
 pub(crate) trait Fold: Default {
@@ -72,7 +75,7 @@ impl Checkpoint {
         }
         let Said { v, after, fold } = serde_json::from_slice(line).ok()?;
         let chain::Links { prev, hash, holds } = chain::links(line)?;
-        (v == VERSION).then_some(Checkpoint { after, fold, prev, hash, holds })
+        (FIRST..=VERSION).contains(&v).then_some(Checkpoint { after, fold, prev, hash, holds })
     }
 
     /// The one that a file begins with, if it is as it was written.

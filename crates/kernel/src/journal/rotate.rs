@@ -46,6 +46,9 @@ impl Journal {
             let why = "this root was removed";
             return Err(netsky_disk::Error::because("seal", &self.path, why).into());
         }
+        // Also where no heads are kept: nobody repairs the end of a sealed file.
+        self.sync_or_end()?;
+        self.synced = self.seq;
         self.keep_head(false);
         self.is_sound()?;
         let sealed = Sealed { first: self.first, last: self.seq };

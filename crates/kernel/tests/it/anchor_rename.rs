@@ -255,6 +255,23 @@ fn whoever_follows_a_session_goes_along_with_it() {
     assert_eq!(told, wanted.map(|(kind, name)| (kind, id(name))));
 }
 
+#[test]
+fn whoever_comes_again_by_the_former_name_gets_the_rows_of_who_is_meant() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let before = ended(&mut client, "agent0");
+    rename(&mut client, "agent0", "scout").expect("renamed");
+    let first = |since: u64| {
+        let mut events = world.client().attach(&id("agent0"), Some(since)).expect("attached");
+        let event = events.next(Some(LONG)).expect("lives").expect("told");
+        (event.kind, event.lineage.expect("of one"))
+    };
+    let (kind, lineage) = first(0);
+    assert_eq!((kind, &lineage), (EventKind::Spawn, &before.lineage), "nobody else was ever called so");
+    let other = spawn(&mut client, &speaker("agent0"));
+    assert_eq!(first(0), (EventKind::Spawn, other.lineage), "the rows of who has the name, and no others");
+}
+
 /// Nobody uses either name of a rename that was cut at `point`, and whoever may then finishes it.
 fn cut(point: &str, dies: bool) {
     let mut world = World::new();

@@ -148,6 +148,8 @@ fn l2_an_anchor_killed_between_two_names_loses_no_row_and_the_next_one_seals_it(
     while spawned.is_ok() && told(&mut client, n).is_ok() {
         n += 1;
     }
+    // Its connection went before its lock did.
+    world.kill_anchor();
     assert!(!world.root.join(JOURNAL).exists(), "it has no name");
     is_whole(&world);
     let before = rows_on_disk(&world);

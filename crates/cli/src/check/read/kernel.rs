@@ -97,6 +97,12 @@ impl Row {
         Row { line, epoch: event.epoch, kind: event.kind, about, renamed_to, at, end }
     }
 
+    /// The lineage that had this name until then.
+    fn gave_up(&self, name: &AgentId) -> Option<&LineageId> {
+        let about = self.about.as_ref().filter(|about| about.session == *name)?;
+        self.renamed_to.as_ref().map(|_| &about.lineage)
+    }
+
     /// Whether a generation came to its end with it.
     pub(crate) fn is_end(&self) -> bool {
         self.end
@@ -126,9 +132,11 @@ impl Kernel {
     pub(crate) fn has_ended(&self, agent: &AgentId, generation: Generation) -> bool {
         let metas = self.metas.iter().filter(|known| known.meta.spec.name == *agent);
         let metas = metas.map(|known| (known.meta.generation, !known.meta.phase.may_live()));
+        // One that was called so before and has another name now is somebody else.
+        let gone: Vec<&LineageId> = self.rows.iter().filter_map(|row| row.gave_up(agent)).collect();
         let rows = self.rows.iter().filter_map(|row| Some((row.about.as_ref()?, row.end)));
-        let rows =
-            rows.filter(|(about, _)| about.session == *agent).map(|(about, end)| (about.generation, end));
+        let rows = rows.filter(|(about, _)| about.session == *agent && !gone.contains(&&about.lineage));
+        let rows = rows.map(|(about, end)| (about.generation, end));
         let (mut known, mut over) = (false, false);
         for (newest, ended) in metas.chain(rows) {
             known |= newest >= generation;
