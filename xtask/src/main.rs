@@ -16,7 +16,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
 
   tidy      fail on wrong crate edges, banned calls, overlong code, debug residue, foreign licences
   sabotage  take each safeguard out in a scratch copy; its named test must turn red
-            [--list | NAME…] a part of a name chooses every row that contains it;
+            [--list | NAME…] a part of a name chooses every row that contains it, @FILE every row of that file;
             a whole run that was cut off goes on where it was, on the same tree
   bench     measure against a floor of the same run, write docs/benchmarks.md
             [--builds] also clean builds; [--here] this build as it is, print only

@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
 
 use crate::tree;
 pub(crate) use leftovers::{JANITOR, janitor};
@@ -75,24 +76,25 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     })?;
     let red = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Red).count();
     println!("sabotage: {red} of {} removals turned their test red", outcomes.len());
-    // A part says nothing about the whole, so only a full run is reported.
+    report(&outcomes)?;
     if whole {
-        report(&outcomes)?;
         // Who asks again wants to see it again.
         progress.forget()?;
     }
     Ok(red == outcomes.len())
 }
 
-/// The safeguards that are named, by the whole name or a part of it; all of them where none is.
+/// The safeguards that are named, by the whole name, a part of it, or the begin of their file; all of them where none is.
 fn choose(words: &[String]) -> Result<Vec<&'static Safeguard>> {
-    if let Some(word) = words.iter().find(|word| !safeguards().any(|row| row.name.contains(*word))) {
-        bail!("no safeguard's name contains {word:?}; usage: cargo xtask sabotage [--list | NAME…]");
-    }
     let is_name = |word: &String| safeguards().any(|row| row.name == word);
-    let means = |word: &String, row: &Safeguard| {
-        if is_name(word) { row.name == word } else { row.name.contains(word) }
+    let means = |word: &String, row: &Safeguard| match word.strip_prefix('@') {
+        Some(file) => row.file.starts_with(file),
+        None if is_name(word) => row.name == word,
+        None => row.name.contains(word),
     };
+    if let Some(word) = words.iter().find(|word| !safeguards().any(|row| means(word, row))) {
+        bail!("no safeguard is {word:?}; usage: cargo xtask sabotage [--list | NAME… | @FILE…]");
+    }
     let chosen = |row: &&Safeguard| words.is_empty() || words.iter().any(|word| means(word, row));
     Ok(safeguards().filter(chosen).collect())
 }
@@ -192,23 +194,42 @@ fn judge(scratch: &Scratch, safeguard: &Safeguard) -> Result<Verdict> {
     Ok(verdict)
 }
 
+/// Writes down what was seen, each row with the commit it was seen on; of rows that this run did not look at, what the
+/// report said before.
 fn report(outcomes: &[Outcome]) -> Result<()> {
-    let row = |outcome: &Outcome| {
-        let Safeguard { name, faults, file, package, test, .. } = outcome.safeguard;
-        serde_json::json!({
+    let path = tree::root().join(REPORT);
+    let before: Value =
+        std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let text = serde_json::to_string_pretty(&reported(outcomes, &before, &tree::commit()?))? + "\n";
+    std::fs::create_dir_all(path.parent().expect("the report stands in a folder"))?;
+    std::fs::write(&path, text).with_context(|| format!("write {REPORT}"))
+}
+
+fn reported(outcomes: &[Outcome], before: &Value, commit: &str) -> Value {
+    let seen = |Outcome { safeguard, verdict, seconds }: &Outcome| {
+        let Safeguard { name, faults, file, package, test, .. } = safeguard;
+        json!({
             "name": name, "faults": faults, "file": file, "package": package, "test": test,
-            "verdict": outcome.verdict.word(), "seconds": outcome.seconds,
+            "verdict": verdict.word(), "seconds": seconds, "commit": commit,
         })
     };
-    // In the order of the table, whichever run looked at them.
-    let of = |safeguard: &Safeguard| outcomes.iter().find(|outcome| outcome.safeguard.name == safeguard.name);
-    let rows: Vec<serde_json::Value> = safeguards().filter_map(of).map(row).collect();
-    let red = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Red).count();
-    let whole = serde_json::json!({ "v": 1, "commit": tree::commit()?, "safeguards": rows, "removed": outcomes.len(), "red": red });
-    let path = tree::root().join(REPORT);
-    std::fs::create_dir_all(path.parent().expect("the report stands in a folder"))?;
-    let text = serde_json::to_string_pretty(&whole)? + "\n";
-    std::fs::write(&path, text).with_context(|| format!("write {REPORT}"))
+    let known = |safeguard: &Safeguard| {
+        let rows = before["rows"].as_array().or_else(|| before["safeguards"].as_array())?;
+        let same = |row: &&Value| row["name"] == safeguard.name && row["test"] == safeguard.test;
+        let mut row = rows.iter().find(same)?.clone();
+        if row["commit"].is_null() {
+            row["commit"] = before["commit"].clone();
+        }
+        Some(row)
+    };
+    let row = |safeguard: &'static Safeguard| {
+        let now = outcomes.iter().find(|outcome| outcome.safeguard.name == safeguard.name);
+        now.map(seen).or_else(|| known(safeguard))
+    };
+    // In the order of the table.
+    let rows: Vec<Value> = safeguards().filter_map(row).collect();
+    let red = rows.iter().filter(|row| row["verdict"] == Verdict::Red.word()).count();
+    json!({ "v": 2, "safeguards": safeguards().count(), "seen": rows.len(), "red": red, "rows": rows })
 }
 
 #[cfg(test)]
@@ -229,6 +250,31 @@ mod tests {
     }
 
     #[test]
+    fn a_part_is_reported_beside_what_was_seen_before_each_with_its_commit() {
+        let mut rows = safeguards();
+        let (first, second) = (rows.next().expect("a row"), rows.next().expect("another"));
+        let former = json!({"commit": "a", "safeguards": [
+            {"name": first.name, "test": first.test, "verdict": "red"},
+            {"name": second.name, "test": "a test of before", "verdict": "red"},
+            {"name": "no row any more", "test": "x", "verdict": "red"},
+        ]});
+        let read = |report: &Value| {
+            let rows = report["rows"].as_array().expect("rows").iter();
+            rows.map(|row| (row["commit"].as_str().map(str::to_owned), row["verdict"].clone()))
+                .collect::<Vec<_>>()
+        };
+        let seen = [Outcome { safeguard: second, verdict: Verdict::Green, seconds: 1 }];
+        let report = reported(&seen, &former, "b");
+        assert_eq!(
+            read(&report),
+            [(Some("a".to_owned()), json!("red")), (Some("b".to_owned()), json!("GREEN"))]
+        );
+        assert_eq!((&report["seen"], &report["red"]), (&json!(2), &json!(1)));
+        let again = reported(&[Outcome { verdict: Verdict::Red, ..seen[0] }], &report, "c");
+        assert_eq!((read(&again)[1].0.as_deref(), &again["red"]), (Some("c"), &json!(2)));
+    }
+
+    #[test]
     fn a_whole_name_chooses_its_row_a_part_every_row_with_it_and_a_wrong_one_is_refused() {
         let choose = |words: &[&str]| {
             choose(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
@@ -237,6 +283,7 @@ mod tests {
         assert_eq!(choose(&["file sync", "folder sync"]).expect("rows"), ["file sync", "folder sync"]);
         assert!(choose(&["sync"]).expect("rows").len() > 2);
         assert_eq!(choose(&[]).expect("all").len(), safeguards().count());
+        assert!(choose(&["@crates/bus/"]).expect("rows").len() > 20 && choose(&["@crates/none/"]).is_err());
         assert!(choose(&["file sync", "no such row"]).is_err());
     }
 
