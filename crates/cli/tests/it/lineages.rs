@@ -117,6 +117,8 @@ fn what_a_program_reports_stands_in_ps_in_the_journal_and_in_its_snapshot() {
     }
     let lineage = folder.json(&["lineage", "show", "agent1"]);
     assert_eq!((&lineage["usage"]["input"], &lineage["messages"]["count"]), (&json!(10), &json!(2)));
+    let shown = folder.ok(&["lineage", "show", "agent1", "--json"]);
+    assert_eq!((shown.matches("\"turn\":").count(), &lineage["turn"]), (1, &json!(1)), "{shown}");
     let text = folder.ok(&["lineage", "show", "agent1", "--snapshot"]);
     assert!(
         text.contains(r#"{"role":"user","content":"a  b"},{"b":1.0,"a":[]}"#),

@@ -33,9 +33,9 @@ pub(super) fn report(anchor: &Rc<Anchor>, params: &Params) -> Result<Answer, Ref
         return Err(internal("the root was removed or moved"));
     }
     let taken = anchor.drain(&meta.lineage, |drain| {
-        let before = drain.state().progress(meta.generation);
+        let before = drain.state().progress(meta.generation, false);
         let taken = drain.take(&anchor.id, &meta, report, guard.request_id.as_deref());
-        taken.map(|taken| (taken, before, drain.state().progress(meta.generation)))
+        taken.map(|taken| (taken, before, drain.state().progress(meta.generation, false)))
     });
     let (taken, before, progress) = taken.and_then(|taken| taken).map_err(|error| {
         if matches!(error, DrainError::Disk(_)) {

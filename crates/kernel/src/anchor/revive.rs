@@ -264,6 +264,12 @@ mod tests {
             let state = |anchor: &Anchor| anchor.view(&taken.spec.name).expect("known").state;
             assert_eq!(state(&anchor), SessionState::Asking);
             assert_eq!(rows(&anchor), [EventKind::Asking, EventKind::Damaged]);
+            for text in ["LIMIT revival_policy ask\n", "other nonsense\n"] {
+                std::fs::write(&settings, text).expect("written");
+                assert_eq!(state(&anchor), SessionState::Asking);
+            }
+            let told = [EventKind::Asking, EventKind::Damaged, EventKind::Damaged];
+            assert_eq!(rows(&anchor), told, "each that does not read is told");
             let params = crate::rpc::kill::Params {
                 session: taken.spec.name.clone(),
                 grace_ms: 0,

@@ -271,7 +271,9 @@ impl Anchor {
         let bounds = self.settings().heartbeat;
         let view = self.entry(name, |entry| entry.view(Instant::now(), bounds));
         let mut view = view.ok_or_else(|| not_found(name))?;
-        if let Ok(progress) = self.drain(&view.lineage, |drain| drain.state().progress(view.generation)) {
+        let over = !view.state.may_live();
+        if let Ok(progress) = self.drain(&view.lineage, |drain| drain.state().progress(view.generation, over))
+        {
             view.progress = progress;
         }
         Ok(view)
@@ -293,7 +295,11 @@ impl Anchor {
             Settings::parse(&text, self.period).map_err(|error| error.to_string())
         });
         match read {
-            Ok(settings) => self.settings.set(settings),
+            Ok(settings) => {
+                self.settings.set(settings);
+                // The next one that does not read is another.
+                self.damaged.borrow_mut().remove(SETTINGS);
+            }
             Err(why) => self.damaged(SETTINGS.to_owned(), &why),
         }
         self.settings.get()

@@ -404,14 +404,15 @@ impl State {
         self.recent.push_back(told);
     }
 
-    /// As clients of that generation see it: of an earlier one only what the lineage has behind it.
-    pub fn progress(&self, newest: Generation) -> Progress {
+    /// As clients of that generation see it: of an earlier one only what the lineage has behind it. `over`: what it had begun
+    /// and not told of has no outcome that anybody knows.
+    pub fn progress(&self, newest: Generation, over: bool) -> Progress {
         let (turn, session_id) = (self.turn, self.session_id.clone());
         let handoff = self
             .handoff
             .as_ref()
             .map(|handoff| HandoffView { generation: handoff.generation, written: handoff.text.is_some() });
-        let unknown = self.unknown(newest).count();
+        let unknown = self.unknown(if over { newest.next() } else { newest }).count();
         let kept = Progress { turn, session_id, unknown, handoff, ..Progress::default() };
         if self.generation < newest {
             return kept;
@@ -458,6 +459,8 @@ mod tests {
     fn an_intent_without_a_result_stays_unknown_until_a_later_generation_finished_a_turn() {
         let mut state = after(&[(1, intent("a")), (1, intent("b")), (1, result("a"))]);
         assert_eq!(state.unknown(Generation(1)).count(), 0, "it may still come back");
+        let told = |over| state.progress(Generation(1), over).unknown;
+        assert_eq!((told(false), told(true)), (0, 1), "it will not, once its generation is over");
         let unknown: Vec<_> = state.unknown(Generation(2)).map(|(id, _)| id.as_str()).collect();
         assert_eq!(unknown, ["b"]);
         state.take(Generation(1), &Report::Turn(Box::default())).expect("it fits");

@@ -4,6 +4,26 @@ use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
+        name: "a tool call of a generation that is over has no known outcome",
+        faults: "T2",
+        file: "crates/kernel/src/drain/mod.rs",
+        find: "self.unknown(if over { newest.next() } else { newest })",
+        replace: "self.unknown(if over { newest } else { newest })",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "drain::tests::an_intent_without_a_result_stays_unknown_until_a_later_generation_finished_a_turn",
+    },
+    Safeguard {
+        name: "settings that do not read again are told again",
+        faults: "",
+        file: "crates/kernel/src/anchor/state.rs",
+        find: "                self.damaged.borrow_mut().remove(SETTINGS);\n",
+        replace: "",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "anchor::revive::tests::settings_that_do_not_read_keep_nobody_from_looking_and_a_kill_answers_who_asks",
+    },
+    Safeguard {
         name: "a report told again counts once",
         faults: "FM-snapshot-kill",
         file: "crates/kernel/src/drain/store.rs",
@@ -157,8 +177,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "settings that do not read change nothing",
         faults: "",
         file: "crates/kernel/src/anchor/state.rs",
-        find: "            Ok(settings) => self.settings.set(settings),\n            Err(why) =>",
-        replace: "            Ok(settings) => self.settings.set(settings),\n            Err(_) if self.settings.replace(Settings::usual(self.period)).heartbeat.idle.is_zero() => {}\n            Err(why) =>",
+        find: "            Err(why) => self.damaged(SETTINGS.to_owned(), &why),\n",
+        replace: "            Err(_) if self.settings.replace(Settings::usual(self.period)).heartbeat.idle.is_zero() => {}\n            Err(why) =>",
         package: "netsky-kernel",
         target: UNIT,
         test: "anchor::revive::tests::each_policy_does_what_it_says_with_what_was_taken_away_and_nothing_with_what_returned",

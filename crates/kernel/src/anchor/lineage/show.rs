@@ -1,11 +1,10 @@
 //! `lineage/show`: one lineage, and what it has behind it.
 
 use super::carrier;
-use super::list::view;
 use crate::anchor::state::Anchor;
 use crate::drain::State;
-use crate::rpc::Refusal;
 use crate::rpc::lineage::show::{Answer, Params};
+use crate::rpc::{Refusal, SessionView};
 
 pub(in crate::anchor) fn show(anchor: &Anchor, params: &Params) -> Result<Answer, Refusal> {
     let session = anchor.view(&carrier(anchor, &params.id)?)?;
@@ -14,6 +13,17 @@ pub(in crate::anchor) fn show(anchor: &Anchor, params: &Params) -> Result<Answer
         Err(error) => (State::default(), Some(error.to_string())),
     };
     let State { usage, messages, model, intents, .. } = state;
-    let progress = session.progress.clone();
-    Ok(Answer { lineage: view(session), progress, usage, messages, model, intents, damaged })
+    let SessionView { name, lineage, generation, state, progress, .. } = session;
+    Ok(Answer {
+        id: lineage,
+        session: name,
+        generation,
+        state,
+        progress,
+        usage,
+        messages,
+        model,
+        intents,
+        damaged,
+    })
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use netsky_model::id::LineageId;
+use netsky_model::id::{AgentId, Generation, LineageId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::LineageView;
 use crate::drain::{Intent, Messages, Model, Progress, Usage};
+use crate::rpc::SessionState;
 
 /// Look at one.
 #[derive(Debug)]
@@ -23,9 +23,14 @@ pub struct Params {
 /// What is known of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
-    /// Where it stands.
-    #[serde(flatten)]
-    pub lineage: LineageView,
+    /// `<session name>-<8 hex>`.
+    pub id: LineageId,
+    /// The session that carries it.
+    pub session: AgentId,
+    /// The newest generation.
+    pub generation: Generation,
+    /// Where that stands.
+    pub state: SessionState,
     /// What its newest generation says about itself.
     #[serde(flatten)]
     pub progress: Progress,
