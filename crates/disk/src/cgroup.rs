@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::process::{PidFd, Signal, Stat, identify_or_fail};
+use crate::process::{PidFd, Signal, Stat, look_at};
 use crate::seam;
 use crate::sweep::{Swept, is_apart};
 
@@ -162,24 +162,26 @@ impl Group {
         let Look::Populated(mut members) = self.look()? else { return Ok(Round::OVER) };
         let mut whole = apart(&members)?.is_empty();
         let at_once = self.kills_at_once();
-        let frozen = (!whole || !at_once).then(|| Frozen::new(self));
+        let mut seen = named(&members);
+        let headless = seen.iter().any(|(_, stat)| stat.is_headless());
+        let frozen = (!whole || !at_once || headless).then(|| Frozen::new(self));
         if frozen.is_some() {
             // Nobody forks or moves from here on; what is moved out goes on by that.
             let Look::Populated(found) = self.look()? else { return Ok(Round::OVER) };
             let spared = apart(&found)?;
             whole = spared.iter().all(|pid| self.put_apart(*pid).is_ok());
             members = found.difference(&spared).copied().collect();
+            seen = named(&members);
         }
-        // Whoever cannot be named (`hidepid`) is killed with the group all the same, and counted by it.
-        let living: Vec<ProcessId> =
-            members.iter().filter_map(|pid| identify_or_fail(*pid).ok().flatten()).collect();
-        if whole && at_once {
+        let all = whole && at_once;
+        if all {
             self.write("cgroup.kill", "1").map_err(failed)?;
-        } else {
-            for id in &living {
-                PidFd::open(id)?.map(|held| held.signal(Signal::KILL)).transpose()?;
-            }
         }
+        // The kernel's kill is for the main thread of each, so it does nothing to a process that has lost it (Linux 6.18).
+        for (id, _) in seen.iter().filter(|(_, stat)| !all || stat.is_headless()) {
+            PidFd::open(id)?.map(|held| held.signal(Signal::KILL)).transpose()?;
+        }
+        let living = seen.into_iter().map(|(id, _)| id).collect();
         // Of those who stand apart and could not be moved nobody asks for an end.
         Ok(Round { over: members.is_empty() && !whole, living })
     }
@@ -298,6 +300,11 @@ impl Drop for Frozen<'_> {
         // A group that is gone needs none; killed members end frozen too.
         let _ = self.0.write("cgroup.freeze", "0");
     }
+}
+
+/// Those members that can be named. Whoever cannot (`hidepid`) is killed with the group all the same, and counted by it.
+fn named(members: &BTreeSet<u32>) -> Vec<(ProcessId, Stat)> {
+    members.iter().filter_map(|pid| look_at(*pid).ok().flatten()).collect()
 }
 
 /// Those among a group's members who stand apart, and what they started.

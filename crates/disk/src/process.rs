@@ -19,6 +19,10 @@ use crate::sys::simulated;
 /// Most ancestors that are looked at: a bound where pids are handed on while we look.
 const DEEPEST: usize = 256;
 
+/// A thread that ends, and one of the kernel: `PF_EXITING` and `PF_KTHREAD` (`linux/sched.h`) in the flags of a `stat`.
+const EXITING: u64 = 0x0000_0004;
+const OF_KERNEL: u64 = 0x0020_0000;
+
 /// The umask that this process was started with.
 static INHERITED_UMASK: OnceLock<u32> = OnceLock::new();
 
@@ -91,8 +95,14 @@ pub fn identify(pid: u32) -> Option<ProcessId> {
 
 /// As [`identify`], for whoever must not take a failed look for a process that is not there.
 pub(crate) fn identify_or_fail(pid: u32) -> std::io::Result<Option<ProcessId>> {
-    let stat = seen(pid)?.filter(|stat| !stat.zombie);
-    stat.map(|stat| here(pid, stat.start_time)).transpose().map_err(std::io::Error::other)
+    Ok(look_at(pid)?.map(|(id, _)| id))
+}
+
+/// The same with what the look has shown.
+pub(crate) fn look_at(pid: u32) -> std::io::Result<Option<(ProcessId, Stat)>> {
+    let Some(stat) = seen(pid)?.filter(|stat| !stat.zombie) else { return Ok(None) };
+    let id = here(pid, stat.start_time).map_err(std::io::Error::other)?;
+    Ok(Some((id, stat)))
 }
 
 /// Our own child, also if it has ended and was not waited for yet.
@@ -163,7 +173,12 @@ pub fn lineage(pid: u32) -> Vec<ProcessId> {
 /// The fields of `/proc/<pid>/stat` that matter here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stat {
+    /// Ended as a whole. Of a process whose main thread has ended, and another one runs, the state is that of a zombie too.
     pub(crate) zombie: bool,
+    /// Whether it has other threads than the main one.
+    pub(crate) threaded: bool,
+    /// Whether this thread is one of the kernel, or on its way out: it has no program, and none will come.
+    pub(crate) without_program: bool,
     pub(crate) stopped: bool,
     pub(crate) parent: u32,
     pub(crate) start_time: u64,
@@ -175,11 +190,33 @@ impl Stat {
     /// The process that has a pid now; an error when that cannot be known.
     pub(crate) fn look(pid: u32) -> std::io::Result<Option<Stat>> {
         simulated!(world => {
-            let (zombie, stopped, parent, has_environment) = (false, false, 1, true);
-            let stat = |start_time| Stat { zombie, stopped, parent, start_time, has_environment };
+            let (zombie, threaded, without_program, stopped) = (false, false, false, false);
+            let (parent, has_environment) = (1, true);
+            let stat = |start_time| {
+                Stat { zombie, threaded, without_program, stopped, parent, start_time, has_environment }
+            };
             Ok(world.started(pid).map(stat))
         });
-        let text = match std::fs::read(stat_path(pid)) {
+        Stat::read(&stat_path(pid))
+    }
+
+    /// The same of one of its threads, by the folder that shows it.
+    pub(crate) fn of_thread(folder: &Path) -> std::io::Result<Option<Stat>> {
+        Stat::read(&folder.join("stat"))
+    }
+
+    /// Whether it is known to have no memory any more, or never had any: gone, or of the kernel.
+    pub(crate) fn is_hollow(&self) -> bool {
+        self.zombie || self.without_program && !self.threaded
+    }
+
+    /// Whether its main thread has ended, or is about to, and another one is there.
+    pub(crate) fn is_headless(&self) -> bool {
+        self.threaded && self.without_program
+    }
+
+    fn read(place: &Path) -> std::io::Result<Option<Stat>> {
+        let text = match std::fs::read(place) {
             Ok(text) => text,
             Err(e) if is_gone(&e) => return Ok(None),
             Err(e) => return Err(e),
@@ -192,8 +229,12 @@ impl Stat {
         let tail = &text[text.iter().rposition(|b| *b == b')')? + 1..];
         let tail = String::from_utf8_lossy(tail);
         let fields: Vec<&str> = tail.split_whitespace().collect();
+        // A thread that has ended is counted as long as it is listed: for the main one that is until the last has ended.
+        let threaded = fields.get(17)?.parse::<u64>().ok()? > 1;
         Some(Stat {
-            zombie: matches!(*fields.first()?, "Z" | "X" | "x"),
+            zombie: matches!(*fields.first()?, "Z" | "X" | "x") && !threaded,
+            threaded,
+            without_program: fields.get(6)?.parse::<u64>().ok()? & (EXITING | OF_KERNEL) != 0,
             stopped: matches!(*fields.first()?, "T" | "t"),
             parent: fields.get(1)?.parse().ok()?,
             start_time: fields.get(19)?.parse().ok()?,

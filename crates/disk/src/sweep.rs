@@ -101,8 +101,8 @@ fn is_seen_without(pid: u32, entry: &[u8], room: &mut Vec<u8>) -> bool {
     let place = format!("/proc/{pid}/environ");
     let file = match rustix::fs::open(place, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
         Ok(file) => file,
-        // Who is gone, and a thread of the kernel where that says so.
-        Err(e) => return is_gone(&e.into()),
+        // Who is gone, a thread of the kernel where that says so, and whose main thread alone has ended.
+        Err(e) => return is_gone(&e.into()) && is_seen_hollow(pid),
     };
     room.clear();
     loop {
@@ -115,9 +115,14 @@ fn is_seen_without(pid: u32, entry: &[u8], room: &mut Vec<u8>) -> bool {
     }
     if room.is_empty() {
         // A thread of the kernel elsewhere; what has a program may be in the middle of an exec.
-        return std::fs::read_link(format!("/proc/{pid}/exe")).is_err();
+        return std::fs::read_link(format!("/proc/{pid}/exe")).is_err() && is_seen_hollow(pid);
     }
     room.split(|b| *b == 0).all(|has| has != entry)
+}
+
+/// Whether a process that shows no memory has none indeed.
+fn is_seen_hollow(pid: u32) -> bool {
+    Stat::look(pid).is_ok_and(|stat| stat.is_none_or(|stat| stat.is_hollow()))
 }
 
 /// A variable of the environment that a process was started with; none where that cannot be seen.
@@ -146,29 +151,76 @@ fn environ(pid: u32) -> Result<Vec<u8>> {
 }
 
 fn environ_in(pid: u32, looks: u32) -> Result<Vec<u8>> {
+    let failed = |e| Error::new("look at process", pid.to_string(), e);
     let place = Path::new("/proc").join(pid.to_string());
-    for look in 1.. {
-        match std::fs::read(place.join("environ")) {
+    for look in 1..=looks {
+        match Memory::shown_at(&place).map_err(failed)? {
+            Memory::Environment(environ) => return Ok(environ),
+            Memory::Bare if is_known_to_have_none(&place) => break,
             // Between two programs, in the middle of an exec, a process has none for a moment: it must not be spared for that.
-            Ok(environ)
-                if environ.is_empty()
-                    && look < looks
-                    && !is_known_to_have_none(pid)
-                    && std::fs::read_link(place.join("exe")).is_ok() =>
-            {
-                clock::pause(EXEC);
-            }
-            Ok(environ) => return Ok(environ),
-            Err(e) if is_gone(&e) || e.kind() == std::io::ErrorKind::PermissionDenied => break,
-            Err(e) => return Err(Error::new("look at process", pid.to_string(), e)),
+            Memory::Bare => {}
+            Memory::None => match Stat::look(pid).map_err(failed)? {
+                None => break,
+                Some(stat) if stat.is_hollow() => break,
+                Some(_) => {
+                    if let Some(environ) = environ_of_threads(&place).map_err(failed)? {
+                        return Ok(environ);
+                    }
+                }
+            },
+        }
+        if look < looks {
+            clock::pause(EXEC);
         }
     }
     Ok(Vec::new())
 }
 
-/// Whether a process whose environment reads as empty was started with none.
-fn is_known_to_have_none(pid: u32) -> bool {
-    matches!(Stat::look(pid), Ok(Some(stat)) if stat.has_environment)
+/// The environment of a process whose main thread has ended: its threads have one memory together. None where no thread
+/// that is listed has it any more.
+fn environ_of_threads(place: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    let threads = match std::fs::read_dir(place.join("task")) {
+        Err(e) if is_gone(&e) => return Ok(None),
+        threads => threads?,
+    };
+    for thread in threads.flatten() {
+        match Memory::shown_at(&thread.path())? {
+            Memory::Environment(environ) => return Ok(Some(environ)),
+            Memory::Bare if is_known_to_have_none(&thread.path()) => return Ok(Some(Vec::new())),
+            Memory::Bare | Memory::None => {}
+        }
+    }
+    Ok(None)
+}
+
+/// What one look shows of the memory of a process, or of a thread.
+enum Memory {
+    /// It has one, with this in it; empty where it is closed to us.
+    Environment(Vec<u8>),
+    /// It has one, and there is no environment in it, or none yet.
+    Bare,
+    /// It has none: it is gone, in the kernel, or ended while other threads of its process may run.
+    None,
+}
+
+impl Memory {
+    /// A look into a folder below `/proc`.
+    fn shown_at(place: &Path) -> std::io::Result<Memory> {
+        match std::fs::read(place.join("environ")) {
+            Ok(environ) if !environ.is_empty() => Ok(Memory::Environment(environ)),
+            Ok(_) if std::fs::read_link(place.join("exe")).is_ok() => Ok(Memory::Bare),
+            // On older kernels that of a thread without memory opens, and is empty.
+            Ok(_) => Ok(Memory::None),
+            Err(e) if is_gone(&e) => Ok(Memory::None),
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Ok(Memory::Environment(Vec::new())),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// Whether a process or a thread whose environment reads as empty was started with none.
+fn is_known_to_have_none(place: &Path) -> bool {
+    matches!(Stat::of_thread(place), Ok(Some(stat)) if stat.has_environment)
 }
 
 /// A look that failed must not pass for a process that is not there: somebody would be spared. Only what the system hides
@@ -279,13 +331,13 @@ mod tests {
     fn a_process_that_was_started_with_an_empty_environment_is_known_as_that() {
         let mut bare = std::process::Command::new("/bin/sleep");
         let mut child = bare.arg("1000").env_clear().spawn().expect("it starts");
-        let pid = child.id();
+        let place = Path::new("/proc").join(child.id().to_string());
         let becomes = |known: bool| {
             let until = clock::boot() + Duration::from_secs(20);
-            while is_known_to_have_none(pid) != known && clock::boot() < until {
+            while is_known_to_have_none(&place) != known && clock::boot() < until {
                 clock::pause(EXEC);
             }
-            is_known_to_have_none(pid) == known
+            is_known_to_have_none(&place) == known
         };
         assert!(becomes(true));
         child.kill().expect("ours");

@@ -3,6 +3,7 @@
 mod bystander;
 mod files;
 mod groups;
+mod headless;
 mod hlc;
 mod home;
 mod locks;

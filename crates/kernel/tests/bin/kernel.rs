@@ -1,5 +1,7 @@
 //! Stands in for `ostk` in this crate's tests, which cannot see the crate that makes the real one.
 
+#![expect(unsafe_code, reason = "no safe call ends one thread alone, and the first one by itself")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,9 @@ use netsky_kernel::anchor::{self, AnchorError};
 use netsky_kernel::attach::{DetachKey, Options, attach};
 use netsky_kernel::client::Client;
 
+#[path = "../../../disk/tests/bin/headless.rs"]
+mod headless;
+
 fn main() {
     let mut words = std::env::args_os().skip(1);
     let verb = words.next().expect("a verb").into_string().expect("text");
@@ -17,6 +22,7 @@ fn main() {
         "serve" => serve(&PathBuf::from(words.nth(1).expect("--root ROOT"))),
         "attach" => attached(&words.map(|word| word.into_string().expect("text")).collect::<Vec<_>>()),
         "ensure" => ensure(&PathBuf::from(words.next().expect("ROOT"))),
+        "headless" => headless::run(Path::new(&words.next().expect("FILE"))),
         "probe" => probe(&PathBuf::from(words.next().expect("ROOT"))),
         other => panic!("no such verb: {other:?}"),
     };

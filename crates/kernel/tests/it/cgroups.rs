@@ -121,6 +121,31 @@ fn t12_i11_a_kernel_that_kills_no_group_at_once_is_helped_by_a_freeze() {
 }
 
 #[test]
+fn t12_i11_who_has_lost_its_main_thread_is_ended_with_its_group_on_every_kernel() {
+    if !to_be_had() {
+        return;
+    }
+    for kernel in ["", "old"] {
+        let mut world = World::new();
+        let mut command = world.serve();
+        command.env("NETSKY_CGROUP", kernel);
+        let mut client = world.anchor_by(command);
+        let file = world.root.with_file_name("headless");
+        // Only the group has it: it bears no mark and its ancestors die first.
+        let line =
+            format!("(env -i setsid {PROGRAM} headless {} &); exec sleep 1000", file.to_str().expect("text"));
+        let session = spawn(&mut client, &shell("agent0", &line));
+        let headless = until("it has lost it", || {
+            let text = std::fs::read_to_string(&file).ok()?;
+            process::identify(text.strip_suffix('\n')?.parse().ok()?)
+        });
+        worker_dies(&world, &session);
+        assert!(!is_alive(&headless), "{kernel:?}");
+        assert!(!is_there(&group(&session)), "{kernel:?}");
+    }
+}
+
+#[test]
 fn t12_i11_a_group_that_a_program_made_in_its_own_hides_nobody() {
     if !to_be_had() {
         return;

@@ -20,8 +20,8 @@ const ROUND: u64 = 8;
 /// Rounds at a time in a campaign, each in a root of its own: in a round most of the time somebody waits for somebody.
 const ROUNDS: u64 = 4;
 
-/// Ways to get away, and whether the mark is kept. Each writes its pid as a line of the file `$0`.
-const WAYS: [(&str, bool); 6] = [
+/// Ways to get away, and whether the mark is kept. Each writes its pid as a line of the file `$P`; `$K` is this crate's program.
+const WAYS: [(&str, bool); 7] = [
     // A session of its own, and an orphan.
     ("(setsid sh -c 'echo $$ >>\"$0\"; exec sleep 1000' \"$P\" &)", true),
     // The same without an environment.
@@ -37,7 +37,12 @@ const WAYS: [(&str, bool); 6] = [
     ),
     // In the foreground, as long as the program.
     ("sh -c 'echo $$ >>\"$0\"; exec sleep 1000' \"$P\" &", true),
+    // Its main thread has ended and another one runs: it looks like a zombie.
+    ("(setsid \"$K\" headless \"$P\" &)", true),
 ];
+
+/// Sets of ways, but for the empty one.
+const SETS: u64 = (1 << WAYS.len()) - 1;
 
 /// How a tree is brought down.
 #[derive(Debug, Clone, Copy)]
@@ -59,12 +64,13 @@ struct Tree {
 
 /// Some of the ways, by the bits of a number; at least one.
 fn plant(world: &World, client: &mut Client, place: usize, number: u64) -> Tree {
-    let chosen = number % 63 + 1;
-    let ways: Vec<(&str, bool)> = (0..6).filter(|bit| chosen >> bit & 1 == 1).map(|bit| WAYS[bit]).collect();
+    let chosen = number % SETS + 1;
+    let ways: Vec<(&str, bool)> =
+        (0..WAYS.len()).filter(|bit| chosen >> bit & 1 == 1).map(|bit| WAYS[bit]).collect();
     let mut escaped = Vec::new();
     let name = format!("agent{place}");
     let pids = |way: usize| world.root.with_file_name(format!("{number}.{way}"));
-    let mut line = String::new();
+    let mut line = format!("K={PROGRAM}\n");
     for (at, (way, _)) in ways.iter().enumerate() {
         line += &format!("P={}; {way}\n", pids(at).display());
     }
@@ -76,7 +82,7 @@ fn plant(world: &World, client: &mut Client, place: usize, number: u64) -> Tree 
         });
         escaped.push((found, *keeps));
     }
-    Tree { by: BY[(number / 63 % 4) as usize], session, escaped }
+    Tree { by: BY[(number / SETS % 4) as usize], session, escaped }
 }
 
 impl Tree {
@@ -143,14 +149,14 @@ fn fell(cgroup: &str, numbers: impl Iterator<Item = u64>) -> u64 {
 fn must_show_5_t12_i11_nobody_survives_a_tree_that_is_ended() {
     for round in 0..4 {
         // Of every way to bring one down.
-        fell("", (0..ROUND).map(|tree| round * 63 + tree * 8 + round));
+        fell("", (0..ROUND).map(|tree| round * SETS + tree * 17 + round));
     }
 }
 
 #[test]
 fn must_show_5_t12_i11_without_a_cgroup_nobody_survives_who_keeps_the_mark() {
     for round in 0..4 {
-        fell("off", (0..ROUND / 2).map(|tree| round * 63 + tree * 16 + 7));
+        fell("off", (0..ROUND / 2).map(|tree| round * SETS + tree * 31 + 7));
     }
 }
 
@@ -160,7 +166,7 @@ fn must_show_5_t12_i11_without_a_cgroup_nobody_survives_who_keeps_the_mark() {
 fn campaign_a_share_of_the_felled_trees() {
     let one = |round: u64| {
         let cgroup = if round % 10 == 9 { "off" } else { "" };
-        // A stride without a common factor with the 252 kinds there are.
+        // A stride without a common factor with the 508 kinds there are.
         fell(cgroup, (0..ROUND).map(|tree| (round * ROUND + tree) * 5))
     };
     Share::asked().run(|step| {

@@ -44,6 +44,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "cgroups::t12_i11_a_kernel_that_kills_no_group_at_once_is_helped_by_a_freeze",
     },
     Safeguard {
+        name: "cgroup.kill passes by who has lost its main thread",
+        faults: "T12 I11",
+        file: "crates/disk/src/cgroup.rs",
+        find: "!all || stat.is_headless()",
+        replace: "!all || stat.zombie",
+        package: "netsky-kernel",
+        target: IT,
+        test: "cgroups::t12_i11_who_has_lost_its_main_thread_is_ended_with_its_group_on_every_kernel",
+    },
+    Safeguard {
         name: "what stands apart leaves a cgroup before it is killed",
         faults: "T12",
         file: "crates/disk/src/cgroup.rs",
