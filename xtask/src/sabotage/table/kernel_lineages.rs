@@ -178,7 +178,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         faults: "",
         file: "crates/kernel/src/anchor/state.rs",
         find: "            Err(why) => self.damaged(SETTINGS.to_owned(), &why),\n",
-        replace: "            Err(_) if self.settings.replace(Settings::usual(self.period)).heartbeat.idle.is_zero() => {}\n            Err(why) =>",
+        replace: "            Err(_) if self.settings.replace(Settings::usual(self.period)).heartbeat.idle.is_zero() => {}\n            Err(why) => self.damaged(SETTINGS.to_owned(), &why),\n",
         package: "netsky-kernel",
         target: UNIT,
         test: "anchor::revive::tests::each_policy_does_what_it_says_with_what_was_taken_away_and_nothing_with_what_returned",
