@@ -70,8 +70,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         find: "answers.into_iter().for_each(|answered| recall.keep(answered));",
         replace: "answers.into_iter().take(0).for_each(|answered| recall.keep(answered));",
         package: "netsky-kernel",
-        target: IT,
-        test: "rotation::what_was_answered_before_files_were_sealed_is_known_to_the_next_anchor",
+        target: UNIT,
+        test: "anchor::recall::tests::what_goes_into_a_checkpoint_comes_out_of_it_wherever_it_is_made",
     },
     Safeguard {
         name: "a file that does not go on behind the one before shows",
