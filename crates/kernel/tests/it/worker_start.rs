@@ -55,7 +55,8 @@ fn a_worker_of_another_generation_or_of_one_that_ran_is_refused() {
 #[test]
 fn a_worker_that_waits_for_its_reservation_touches_nothing_without_it() {
     let bench = Bench::new();
-    bench.reserve(script(TERMINAL, "read go"), 1);
+    // One that was let in by mistake would end by itself.
+    bench.reserve(script(TERMINAL, "true"), 1);
     let gated = |stdin: &str| {
         let mut command = bench.command(1);
         command.args(["--gate", "stdin"]).stdin(std::fs::File::open(stdin).expect("there"));
@@ -73,6 +74,7 @@ fn a_worker_that_waits_for_its_reservation_touches_nothing_without_it() {
     let (kind, why) = failed(gated("/dev/null"));
     assert_eq!(kind, StartFailure::Stale, "{why}");
     assert_eq!((found(), bench.meta()), before);
+    bench.reserve(script(TERMINAL, "read go"), 1);
     let session = bench.start_by(gated("/dev/zero"));
     session.client().probe(LIMIT).expect("it was let in");
 }
