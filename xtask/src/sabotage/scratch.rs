@@ -2,6 +2,7 @@
 //!
 //! Files that did not change keep their times, so that a second run builds little.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -149,8 +150,13 @@ impl Scratch {
         self.place(&mut command);
         // What a test says of itself is what the tail has room for.
         command.env("RUST_BACKTRACE", "0");
-        let output = command.output().context("run cargo test")?;
+        // A file and no pipe: what a test left running has the other end of that, and we would wait for it.
+        let said = self.target.join("said.txt");
+        let out = File::create(&said)?;
+        command.stderr(out.try_clone()?).stdout(out);
+        let status = command.status().context("run cargo test")?;
         leftovers::end(&self.tmp)?;
+        let output = Output { status, stdout: std::fs::read(&said)?, stderr: Vec::new() };
         Ok(Ran::read(&output, tail(&output)))
     }
 
