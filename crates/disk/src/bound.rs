@@ -16,7 +16,8 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// From now on: `after` that time by the clock `line` goes to standard error, if that takes it at once, and the process ends with `code`.
+    /// From now on: `after` that time by the clock `line` goes to standard error, if that takes it at once, and the process
+    /// ends with `code`.
     ///
     /// # Errors
     /// The signal cannot be caught, or no timer be set.

@@ -5,7 +5,8 @@
 //! anchor a head is appended to `heads.jsonl` and synced, behind the synced row it is about. Each bears a hash keyed with
 //! `key`.
 //!
-//! The first row of each anchor, and of each file, names the key, so that heads which are gone, or are another's, show by the journal.
+//! The first row of each anchor, and of each file, names the key, so that heads which are gone, or are another's, show by
+//! the journal.
 //!
 //! What this proves: whoever changed the journal and nothing else is found. A program of the same user can read the key too.
 //! Rows that were never synced may go with the power: `last` of an earlier boot is proof only of those that it says were.

@@ -9,6 +9,7 @@
 
 use netsky_disk::fault;
 use netsky_disk::fs::Dir;
+use netsky_disk::lock::Lock;
 use netsky_model::id::{AgentId, LineageId};
 
 use super::recall::Renamed;
@@ -39,10 +40,8 @@ pub(super) fn rename(anchor: &Anchor, params: Params) -> Result<SessionView, Ref
     may_change(anchor, &meta)?;
     usable(anchor, &session)?;
     usable(anchor, &to)?;
-    let busy = || Refusal::new(RefusalKind::Busy, format!("somebody is at {session} or {to}"));
     is_free(anchor, &to)?;
-    let held = (hold(anchor, &session), hold(anchor, &to));
-    let (Some(_), Some(_)) = &held else { return Err(busy()) };
+    let held = hold_both(anchor, &session, &to)?;
     let data = event_data::Renamed { to: to.clone(), request_id: guard.request_id };
     anchor.commit(EventKind::Renamed, Some(about(&meta)), data).map_err(internal)?;
     // From the row on that is its name, however far its files are.
@@ -141,13 +140,17 @@ fn finish(anchor: &Anchor, lineage: &LineageId) -> Result<(), Refusal> {
     let Some(renamed) = anchor.recall(|recall| recall.renamed(lineage).cloned()) else { return Ok(()) };
     let Some(meta) = left(anchor, lineage, &renamed).map_err(internal)? else { return Ok(()) };
     let Renamed { from, to, .. } = &renamed;
-    let (Some(_from), Some(_to)) = (hold(anchor, from), hold(anchor, to)) else {
-        return Err(Refusal::new(RefusalKind::Busy, format!("somebody is at {from} or {to}")));
-    };
+    let _held = hold_both(anchor, from, to)?;
     move_files(anchor, meta, &renamed).map_err(|why| {
         let message = format!("{from} is {to}, and not all of its files are: {why}; a repeat goes on");
         Refusal::new(RefusalKind::Internal, message)
     })
+}
+
+/// Keeps everybody else away from both names.
+fn hold_both(anchor: &Anchor, from: &AgentId, to: &AgentId) -> Result<(Lock, Lock), Refusal> {
+    let busy = || Refusal::new(RefusalKind::Busy, format!("somebody is at {from} or {to}"));
+    hold(anchor, from).zip(hold(anchor, to)).ok_or_else(busy)
 }
 
 fn move_files(anchor: &Anchor, meta: Meta, renamed: &Renamed) -> Result<(), MetaFileError> {
