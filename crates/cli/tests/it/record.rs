@@ -175,6 +175,12 @@ fn fm_fact_append_eio_a_file_that_cannot_be_synced_is_left_for_a_new_one() {
         asked,
         serde_json::json!([{ "key": "poison/agent7/torn-1" }, { "key": "poison/agent7/torn-2" }])
     );
+    // Nor where what says so cannot be read at this moment.
+    let second = |point: &netsky_sim::Point| {
+        point.call == Call::Open && point.files.iter().any(|file| file.ends_with("facts-2.jsonl"))
+    };
+    let broken = home.stepper(["ledger", "status"]).fail_when(second, Errno::EIO).expect("a run");
+    assert_eq!(broken.run.ended, Ended::Exited(1), "{}{}", broken.run.stdout, broken.run.stderr);
 }
 
 #[test]
@@ -238,13 +244,15 @@ fn fm_rebuild_kill_every_syscall() {
     let before = record(&template).expect("answers");
     let rebuild = ["ledger", "rebuild"];
     let points = break_everywhere("rebuild", Fault::Kill, &template, &rebuild, |home, _| {
-        // Read without an ingest, as others may at this moment: it is whole, or there is none.
-        let path = home.path().join("meta.db");
-        if path.exists() {
-            let db = Connection::open(path)?;
-            let there: i64 = db.query_row("SELECT count(*) FROM envelopes", [], |row| row.get(0))?;
-            ensure!(there == before[1].as_array().map_or(0, Vec::len) as i64, "{there} envelopes are left");
-        }
+        // Read without an ingest, as others may at this moment. There is none for as long as it takes to give the next one
+        // its name, and that one is whole by then.
+        let [now, next] = ["meta.db", "meta.db.new"].map(|name| home.path().join(name));
+        let whole = if now.exists() { now } else { next };
+        ensure!(whole.exists(), "neither the one that answered nor another");
+        let db = Connection::open(whole)?;
+        let there: i64 = db.query_row("SELECT count(*) FROM envelopes", [], |row| row.get(0))?;
+        ensure!(there == before[1].as_array().map_or(0, Vec::len) as i64, "{there} envelopes are left");
+        drop(db);
         ensure!(record(home)? == before, "it is another record");
         let left = std::fs::read_dir(home.path())?.filter_map(Result::ok).map(|entry| entry.file_name());
         let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains(".new")).collect();

@@ -110,7 +110,7 @@ pub(crate) fn file(record: &Dir, number: u64, before: Option<&End>, next: Option
         Err(ReadError::Io(error)) if !error.is_denied() => return Err(error.into()),
         Err(error) => (Vec::new(), Some((1, format!("cannot be read: {error}")))),
     };
-    let until = next.and_then(|next| first_prev(record, next));
+    let until = next.map(|next| first_prev(record, next)).transpose()?.flatten();
     let newer = |found| Error::Newer { path: record.path().join(file_name(number)), found };
     let mut read = FactFile {
         number,
@@ -163,11 +163,16 @@ fn said_before(row: &Row) -> End {
     End { seq: row.fact.seq.saturating_sub(1), hash: row.links.prev.clone() }
 }
 
-/// What the first row of a file says it follows; none if it has no row yet or it does not read.
-fn first_prev(record: &Dir, number: u64) -> Option<String> {
-    let bytes = content(record, number).ok()?;
-    let row = whole_lines(&bytes).next().and_then(|line| parse(line).ok())?;
-    Some(row.links.prev)
+/// What the first row of a file says it follows; none if it has no row yet, or is damaged.
+fn first_prev(record: &Dir, number: u64) -> Result<Option<String>> {
+    let bytes = match content(record, number) {
+        Ok(bytes) => bytes,
+        // Without it, rows that do not count would.
+        Err(ReadError::Io(error)) if !error.is_denied() => return Err(error.into()),
+        Err(_) => return Ok(None),
+    };
+    let row = whole_lines(&bytes).next().and_then(|line| parse(line).ok());
+    Ok(row.map(|row| row.links.prev))
 }
 
 /// A file's bytes.
