@@ -130,17 +130,19 @@ impl<'w> Bus<'w> {
         self.witness.saw(&told.transition(agent, name, to));
     }
 
-    /// Tells the witness, and for good, that these, which reached their end in a state, go.
+    /// Tells the witness, and for good, that these, which reached their end in a state, go: each as it lies there, and
+    /// the reason of a dead letter.
     pub(crate) fn removal<'n>(
         &self,
         agent: &AgentId,
         from: State,
-        names: impl Iterator<Item = &'n Name>,
+        ended: impl Iterator<Item = (&'n Name, Option<String>)>,
     ) -> io::Result<()> {
-        let last = |name: &Name| {
-            Told { generation: name.stage.generation(), ..Told::default() }.transition(agent, name, from)
+        let last = |(name, reason): (&Name, Option<String>)| {
+            let generation = name.stage.generation();
+            Told { generation, reason: reason.as_deref(), ..Told::default() }.transition(agent, name, from)
         };
-        let gone: Vec<Transition> = names.map(last).collect();
+        let gone: Vec<Transition> = ended.map(last).collect();
         if gone.is_empty() { Ok(()) } else { self.witness.removed(&gone) }
     }
 

@@ -244,11 +244,16 @@ impl Bus<'_> {
     }
 }
 
+/// Why a dead letter is one, where that is said and reads.
+pub(crate) fn reason_beside(dir: &Dir, state: State, file: &str) -> Option<String> {
+    let bytes = (state == State::Poisoned).then(|| dir.read(reason_of(file), REASON_BYTES).ok()).flatten()?;
+    Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+}
+
 /// One file; none if it moved on while we looked.
 fn look(dir: &Dir, state: State, file: String) -> Option<Entry> {
     let name = Name::parse(&file);
-    let reason = (state == State::Poisoned).then(|| dir.read(reason_of(&file), REASON_BYTES).ok()).flatten();
-    let reason = reason.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned());
+    let reason = reason_beside(dir, state, &file);
     let (envelope, problem) = match dir.read(&file, MAX_BYTES as u64) {
         Ok(bytes) => match Envelope::parse(&bytes) {
             Ok(envelope) => (Some(envelope), None),

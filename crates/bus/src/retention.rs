@@ -17,6 +17,7 @@ use crate::bus::{Bus, point};
 use crate::channel::Channel;
 use crate::error::Result;
 use crate::ids::done;
+use crate::list::reason_beside;
 use crate::queue::Few;
 
 /// Names of a folder that one pass looks at: so many of those that stay must be there to hide what may go.
@@ -95,12 +96,12 @@ impl Bus<'_> {
         going: &[Going<'_>],
         removed: &mut Removed,
     ) -> Result<()> {
-        let names = || going.iter().filter_map(|(_, name)| name.as_ref());
-        for name in names() {
+        let ended = || going.iter().filter_map(|(file, name)| Some((file, name.as_ref()?)));
+        for (_, name) in ended() {
             retire(channel, &name.key.id)?;
         }
         // Told before, and kept for good, so that whoever misses one finds why: a file that stays after all is no loss.
-        self.removal(agent, state, names())
+        self.removal(agent, state, ended().map(|(file, name)| (name, reason_beside(dir, state, file))))
             .map_err(|why| netsky_disk::Error::new("tell the record what goes from", dir.path(), why))?;
         point("bus.retention.told");
         for (file, _) in going {

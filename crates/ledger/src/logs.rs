@@ -3,10 +3,9 @@
 //! Promise: a file is never larger than a line over its size, a day never more than its parts; what is beyond is not
 //! written. Files go by their date alone, oldest first, and the newest stays.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lines::Lines;
@@ -108,22 +107,24 @@ fn with_room(logs: &Dir, stem: &str, now: Timestamp) -> Result<Option<Lines>> {
     Ok(None)
 }
 
-/// Removes the files whose day ended more than `keep` ago, but for the newest; returns how many went.
+/// Removes the files of which `is_past` says that they may go, asked with the second (UTC, of the wall clock) at which
+/// their day ended, but for the newest; returns how many went.
 ///
 /// # Errors
 /// The folder cannot be read; a file that resists is tried again the next time.
-pub fn prune(layout: &Layout, now: Timestamp, keep: Duration) -> Result<usize> {
+pub fn prune(layout: &Layout, is_past: impl Fn(i64) -> bool) -> Result<usize> {
     let logs = match Dir::open(layout.logs()) {
         Err(e) if e.is_not_found() => return Ok(0),
         opened => opened?,
     };
-    // Longer ago than any time there is: everything stays.
-    let Ok(oldest) = now.checked_sub(keep) else { return Ok(0) };
-    let oldest = oldest.to_zoned(jiff::tz::TimeZone::UTC).date();
+    let ended = |file: &&LogFile| {
+        let next = file.date.tomorrow().and_then(|day| day.to_zoned(TimeZone::UTC));
+        next.is_ok_and(|next| is_past(next.timestamp().as_second()))
+    };
     let mut removed = 0;
     for stem in [TELEMETRY, REFUSED] {
         let files = files(layout, stem)?;
-        let old = files.iter().rev().skip(1).filter(|file| file.date < oldest);
+        let old = files.iter().rev().skip(1).filter(ended);
         removed += old.filter(|file| logs.remove(&file.name).unwrap_or(false)).count();
     }
     Ok(removed)
@@ -200,21 +201,13 @@ mod tests {
             "telemetry-2026-11-21.jsonl",
             "meta-db-errors-2026-01-01.jsonl",
         ]);
-        let keep = Duration::from_secs(90 * 24 * 60 * 60);
-        assert_eq!(prune(&layout, at("2026-11-22T10:00:00Z"), keep).expect("prunes"), 1);
+        let old = |from: &str| {
+            let from = at(from).as_second();
+            prune(&layout, move |ended| ended <= from).expect("prunes")
+        };
+        assert_eq!(old("2026-08-24T23:59:59Z"), 1);
         assert_eq!(names(&layout), ["telemetry-2026-08-24.jsonl", "telemetry-2026-11-21.jsonl"]);
-        assert_eq!(prune(&layout, at("2036-11-22T10:00:00Z"), keep).expect("prunes"), 1);
+        assert_eq!(old("2036-11-22T10:00:00Z"), 1);
         assert_eq!(names(&layout), ["telemetry-2026-11-21.jsonl"], "and one of what was refused");
-    }
-
-    #[test]
-    fn days_that_are_kept_longer_than_there_is_time_stay() {
-        let (_folder, layout) = home(&["telemetry-2026-08-01.jsonl", "telemetry-2026-11-21.jsonl"]);
-        let now = at("2026-11-22T10:00:00Z");
-        for text in ["5000000d", "213503982334d", "18446744073709551615ms"] {
-            let keep = netsky_model::duration::parse(text).expect("a duration");
-            assert_eq!(prune(&layout, now, keep).expect("prunes"), 0, "{text}");
-        }
-        assert_eq!(names(&layout).len(), 2);
     }
 }

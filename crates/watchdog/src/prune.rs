@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netsky_disk::fs::{Dir, sweep_tmp};
-use netsky_disk::{clock, state};
-use netsky_runtime::{Config, TAG_NONCE};
+use netsky_disk::state;
+use netsky_runtime::TAG_NONCE;
 
 use crate::context::Context;
 use crate::error::Result;
@@ -42,8 +42,6 @@ pub(crate) fn prune(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     let folder = Dir::make(cx.layout.tokens())?;
     remove(&folder, STRAY, |name| tokens.iter().any(|token| *token == folder.path().join(name)))?;
     turn_over(&cx.layout.watchdog_log())?;
-    let keep = Config::last_good(cx.layout).record.keep_telemetry;
-    netsky_ledger::prune(cx.layout, clock::wall(), keep)?;
     prune_statuses(cx, seen)
 }
 

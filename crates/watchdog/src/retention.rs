@@ -1,4 +1,5 @@
-//! What has reached its end and was kept for as long as the settings say goes; and an id that a sender chose, later.
+//! What has reached its end and was kept for as long as the settings say goes, and the telemetry of old days; and an id
+//! that a sender chose, later. None of it by a wall clock that has just stepped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use netsky_model::id::AgentId;
 use netsky_model::life::State;
 use netsky_model::stamp::Stamp;
 use netsky_model::tending::{Steady, Terms};
+use netsky_runtime::Config;
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
@@ -76,6 +78,10 @@ pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, ticked: &mut Ticked) -> Res
     let cadence = shortest.into_iter().flatten().min().map_or(CADENCE, |keep| keep.min(CADENCE));
     if known.clean.as_ref().is_some_and(|clean| now.since(clean) < cadence) {
         return Ok(());
+    }
+    let keep = Config::last_good(cx.layout).record.keep_telemetry;
+    if let Err(error) = netsky_ledger::prune(cx.layout, |ended| known.steady.is_past(ended, keep)) {
+        ticked.problems.push(format!("old telemetry: {error}"));
     }
     let agents = cx.bus.agents()?;
     known.ids.retain(|agent, _| agents.contains(agent));
@@ -193,6 +199,28 @@ mod tests {
             assert_eq!(acked(cx, &much) + acked(cx, &little), 2 * REMOVE + 1);
             tick();
             assert!(acked(cx, &little) == 0 && acked(cx, &much) > 0, "behind the others");
+        });
+    }
+
+    #[test]
+    fn t9_old_telemetry_goes_by_a_clock_that_was_steady_for_a_day() {
+        in_a_home(|cx| {
+            let now = clock::stamp();
+            let [old, new] = ["1970-01-01", "1970-01-02"].map(|day| format!("telemetry-{day}.jsonl"));
+            for name in [&old, &new] {
+                std::fs::write(cx.layout.logs().join(name), "{}\n").expect("written");
+            }
+            let look = |ms: u64| {
+                let steady = Steady { ms, ..Steady::new(&now) };
+                let known = Known { v: 1, steady, clean: None, ids: BTreeMap::new(), left: VecDeque::new() };
+                state::write_json(cx.layout.tick("retention"), &known).expect("written");
+                let mut ticked = Ticked::default();
+                clean(cx, &Terms::default(), &mut ticked).expect("cleaned");
+                assert!(ticked.problems.is_empty(), "{ticked:?}");
+                [&old, &new].map(|name| cx.layout.logs().join(name).exists())
+            };
+            assert_eq!(look(0), [true, true], "it stepped a moment ago, perhaps far ahead");
+            assert_eq!(look(24 * 60 * 60 * 1000), [false, true], "and the newest stays");
         });
     }
 }

@@ -87,6 +87,28 @@ fn i1_nothing_goes_that_is_not_told_before() {
 }
 
 #[test]
+fn i3_the_reason_of_a_dead_letter_that_goes_is_told() {
+    let home = home_with_all_states();
+    let told = RefCell::new(Vec::new());
+    let witness = Reasons(&told);
+    let removed = home.bus(&witness).remove_finished(&me(), State::Poisoned, 9, |_| true).expect("removed");
+    assert_eq!(removed.envelopes, told.borrow().len());
+    assert!(!told.borrow().is_empty() && told.borrow().iter().all(Option::is_some), "{told:?}");
+}
+
+/// Keeps why what was removed had died.
+struct Reasons<'a>(&'a RefCell<Vec<Option<String>>>);
+
+impl Witness for Reasons<'_> {
+    fn saw(&self, _: &Transition) {}
+
+    fn removed(&self, seen: &[Transition]) -> std::io::Result<()> {
+        self.0.borrow_mut().extend(seen.iter().map(|gone| gone.reason.clone()));
+        Ok(())
+    }
+}
+
+#[test]
 fn a5_folders_among_the_dead_letters_keep_nothing_that_may_go() {
     let home = home_with_all_states();
     let bus = home.bus(&Nobody);

@@ -187,16 +187,29 @@ fn drop_removed(batch: &mut Batch<'_>, files: &[LogFile]) -> Result<()> {
     Ok(())
 }
 
-/// Drops what came from one file, and the envelopes of which nothing else is left.
+/// Drops what came from one file, and the envelopes of which nothing else is left; what is left of the others says how
+/// they ended.
 fn drop_rows(batch: &mut Batch<'_>, file: &LogFile) -> Result<()> {
     let (src, source) = (file.number(), source(&file.name));
     for table in TABLES {
         batch.run(&format!("DELETE FROM {table} WHERE src = ?1"), [src])?;
     }
-    let lost = "SELECT n FROM envelopes WHERE told_src = ?1 AND file IS NULL";
-    batch.run(&format!("DELETE FROM bodies WHERE envelope IN ({lost})"), [src])?;
-    batch.run("DELETE FROM envelopes WHERE told_src = ?1 AND file IS NULL", [src])?;
-    batch.run("UPDATE envelopes SET told_src = NULL, told_pos = NULL WHERE told_src = ?1", [src])?;
+    batch.run(
+        "UPDATE envelopes SET (told_src, told_pos, told_state, told_attempt, told_reason) =
+           (SELECT e.src, e.pos, e.state, e.attempt, e.reason FROM envelope_events e
+            WHERE e.id = envelopes.id AND e.to_agent = envelopes.to_agent AND e.hlc = envelopes.hlc
+              AND e.event = 'transition' ORDER BY e.src DESC, e.pos DESC LIMIT 1)
+         WHERE told_src = ?1",
+        [src],
+    )?;
+    let lost = "FROM envelopes WHERE told_src IS NULL AND file IS NULL";
+    batch.run(&format!("DELETE FROM bodies WHERE envelope IN (SELECT n {lost})"), [])?;
+    batch.run(&format!("DELETE {lost}"), [])?;
+    batch.run(
+        "UPDATE envelopes SET state = told_state, attempt = told_attempt, reason = told_reason
+         WHERE file IS NULL AND (state, attempt, reason) IS NOT (told_state, told_attempt, told_reason)",
+        [],
+    )?;
     batch.run("DELETE FROM source_errors WHERE file = ?1", [&source])?;
     batch.run("DELETE FROM sources WHERE name = ?1", [&source])
 }

@@ -65,8 +65,8 @@ impl<'db> Told<'db> {
     }
 }
 
-/// What a line about a move does to its envelope. The newest line is the one that is furthest in the files, whatever
-/// the clock says; it decides where no file of the envelope is seen.
+/// What a line about a move does to its envelope. The newest line is the one that is furthest in the files, which are
+/// named by the day of the wall clock; it decides where no file of the envelope is seen.
 fn moved(to: State) -> String {
     let at = format!("{to}_at");
     let time = match to {
@@ -92,14 +92,10 @@ fn moved(to: State) -> String {
 }
 
 /// What a line about a removal does: it was kept for good, and the line about the move to that end may have been lost
-/// with the power. Where that was kept too it says more.
+/// with the power, or is in a file that goes before this one. Only when that move was, it says better.
 fn ended(end: State) -> String {
     let at = format!("{end}_at");
-    format!(
-        "{} WHERE told_state IS NOT excluded.told_state",
-        moved(end)
-            .replace(&format!("{at} = excluded.{at}"), &format!("{at} = coalesce({at}, excluded.{at})"))
-    )
+    moved(end).replace(&format!("{at} = excluded.{at}"), &format!("{at} = coalesce({at}, excluded.{at})"))
 }
 
 /// What sort of sender it is.

@@ -113,13 +113,26 @@ impl House {
             Stage::Taken(generation) => Some(generation),
             _ => None,
         };
-        let told = Transition { generation, ..lying.told(None, None) };
+        let reason = (lying.state == State::Poisoned).then_some("five in vain");
+        let told = Transition { generation, ..lying.told(None, reason) };
         self.telemetry.removed(&[told]).expect("told for good");
         self.remove(lying);
     }
 
     pub(crate) fn remove(&self, lying: &Lying) {
         std::fs::remove_file(self.place(lying)).expect("removes");
+    }
+
+    /// What was told until now was told `days` before today.
+    pub(crate) fn age(&self, days: i64) -> PathBuf {
+        let [now] = &self.logs()[..] else { panic!("one file of lines, of today") };
+        let name = now.file_name().and_then(|name| name.to_str()).expect("text");
+        let today = name.trim_start_matches("telemetry-").trim_end_matches(".jsonl");
+        let today: jiff::civil::Date = today.parse().expect("a day");
+        let then = today.checked_sub(jiff::Span::new().days(days)).expect("a day");
+        let aged = self.layout.logs().join(format!("telemetry-{then}.jsonl"));
+        std::fs::rename(now, &aged).expect("renamed");
+        aged
     }
 
     fn tell(&self, lying: &Lying, told: bool, from: Option<Sender>, reason: Option<&str>) {

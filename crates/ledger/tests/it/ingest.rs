@@ -374,6 +374,53 @@ fn i3_what_retention_removed_is_told_by_lines_as_long_as_there_are_some() {
 }
 
 #[test]
+fn i3_what_retention_removed_is_known_as_long_as_the_line_about_that() {
+    // The lines about the moves go before the mail does (kept for longer), or after it.
+    for mail_first in [true, false] {
+        let house = House::new();
+        let [kept, dead] =
+            [1, 2].map(|n| house.turn(&house.send(7, n, "agent0", true), State::Claimed, true));
+        let (kept, dead) = (house.turn(&kept, State::Acked, true), house.turn(&dead, State::Poisoned, true));
+        let moves = house.age(60);
+        house.ingest();
+        let go = || std::fs::remove_file(&moves).expect("goes");
+        if !mail_first {
+            go();
+            house.ingest();
+        }
+        [&kept, &dead].into_iter().for_each(|ended| house.retire(ended));
+        house.ingest();
+        if mail_first {
+            go();
+            house.ingest();
+        }
+        let question = "SELECT id, state, attempt, reason, file FROM envelopes ORDER BY id";
+        let ended =
+            [["note-1", "acked", "1", "NULL", "NULL"], ["note-2", "poisoned", "1", "five in vain", "NULL"]];
+        assert_eq!(house.ask(question), ended, "mail first: {mail_first}");
+        house.rebuild();
+        assert_eq!(house.ask(question), ended, "mail first: {mail_first}, rebuilt");
+    }
+}
+
+#[test]
+fn i3_without_a_file_of_lines_those_in_the_others_say_how_an_envelope_ended() {
+    let house = House::new();
+    let sent = house.send(7, 1, "agent0", true);
+    house.age(1);
+    let acked = house.turn(&house.turn(&sent, State::Claimed, false), State::Acked, true);
+    house.remove(&acked);
+    house.ingest();
+    let question = "SELECT id, state, attempt, reason FROM envelopes";
+    assert_eq!(house.ask(question), [["note-1", "acked", "1", "NULL"]]);
+    let newest = house.logs().into_iter().max().expect("two");
+    std::fs::remove_file(newest).expect("goes");
+    house.ingest();
+    assert_eq!(house.ask(question), [["note-1", "written", "1", "NULL"]]);
+    house.is_as_rebuilt("the newest lines gone");
+}
+
+#[test]
 fn i3_an_end_whose_line_was_lost_is_told_by_the_removal_and_one_that_was_not_says_more() {
     let house = House::new();
     let [lost, dead] = [1, 2].map(|n| house.turn(&house.send(7, n, "agent0", true), State::Claimed, true));

@@ -164,6 +164,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "retention::i1_nothing_goes_that_is_not_told_before",
     },
     Safeguard {
+        name: "what goes is told with its reason",
+        faults: "I3",
+        file: "crates/bus/src/retention.rs",
+        find: "(name, reason_beside(dir, state, file))",
+        replace: "(name, None)",
+        package: "netsky-bus",
+        target: IT,
+        test: "retention::i3_the_reason_of_a_dead_letter_that_goes_is_told",
+    },
+    Safeguard {
         name: "a folder among the dead letters keeps nothing else",
         faults: "A5",
         file: "crates/bus/src/retention.rs",

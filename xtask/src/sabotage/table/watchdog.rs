@@ -204,6 +204,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "retention::tests::one_tick_has_one_bound_for_all_and_a_backlog_keeps_nobody_from_their_turn",
     },
     Safeguard {
+        name: "old telemetry goes by a steady clock",
+        faults: "T9",
+        file: "crates/watchdog/src/retention.rs",
+        find: "|ended| known.steady.is_past(ended, keep)",
+        replace: "|ended| known.steady.looked.wall.as_second() - ended > keep.as_secs() as i64",
+        package: "netsky-watchdog",
+        target: UNIT,
+        test: "retention::tests::t9_old_telemetry_goes_by_a_clock_that_was_steady_for_a_day",
+    },
+    Safeguard {
         name: "a backlog goes behind the others",
         faults: "",
         file: "crates/watchdog/src/retention.rs",
