@@ -33,18 +33,30 @@ pub struct Backup {
     pub database: bool,
 }
 
-/// Copies the record into a folder that is not there yet.
+/// Copies the record into a folder that is not there yet, or has nothing in it.
 ///
 /// # Errors
-/// The folder is in the home, or is there already; a file cannot be read, or the disk refuses: what was copied until then
-/// stays, without its `backup.json`.
+/// The folder is in the home, or is there already; the database is damaged; a file cannot be read, or the disk refuses: what
+/// was copied until then is removed, as far as that can be done.
 pub fn backup(layout: &Layout, to: &Path) -> Result<Backup> {
-    if netsky_disk::state::exists(to)? {
+    if netsky_disk::state::exists(to)? && !is_empty(to) {
         return Err(Error::Occupied(to.to_owned()));
     }
     if is_inside(to, layout.home())? {
         return Err(Error::Inside(to.to_owned()));
     }
+    if let Some(db) = meta::readable(layout)? {
+        meta::need_sound(&db)?;
+    }
+    let made = fill(layout, to);
+    if made.is_err() {
+        // What is left has no `backup.json`.
+        let _ = undo(to);
+    }
+    made
+}
+
+fn fill(layout: &Layout, to: &Path) -> Result<Backup> {
     let folder = Dir::create(to)?;
     let tmp = Dir::create(to.join("tmp"))?;
     let mut files = 0;
@@ -66,6 +78,22 @@ pub fn backup(layout: &Layout, to: &Path) -> Result<Backup> {
     let text = serde_json::to_vec_pretty(&backup).expect("a backup holds only plain data");
     write_durable(&tmp, &folder, "backup.json", &text, Place::New)?;
     Ok(backup)
+}
+
+/// Whether it is a folder of ours with nothing in it, as a backup that failed leaves it.
+fn is_empty(folder: &Path) -> bool {
+    Dir::open(folder).and_then(|dir| dir.names()).is_ok_and(|names| names.is_empty())
+}
+
+/// Removes what was made of a backup, but for the folder itself.
+fn undo(to: &Path) -> netsky_disk::Result<()> {
+    for folder in [to.join("tmp"), to.to_owned()] {
+        let dir = Dir::open(&folder)?;
+        for name in dir.names()? {
+            dir.remove_any(name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a path that is not there yet would be below a folder, by whatever links it leads there.

@@ -81,6 +81,9 @@ pub const WAY_OUT: &str = "it is kept as it is, and takes no more facts until it
 /// What our own statements are tried to: they fit the tables that this program makes.
 pub(crate) const PREPARE: &str = "use the tables of";
 
+/// What makes a database's tables, or brings them to this program's version.
+pub(crate) const MIGRATE: &str = "make the tables of";
+
 /// What a question is tried to.
 pub(crate) const ASK: &str = "ask";
 
@@ -92,6 +95,7 @@ pub(crate) fn sql(op: &'static str) -> impl Fn(rusqlite::Error) -> Error + Copy 
 impl Error {
     fn code(&self) -> Option<ErrorCode> {
         match self {
+            Error::Sql { source: rusqlite::Error::SqlInputError { error, .. }, .. } => Some(error.code),
             Error::Sql { source, .. } => source.sqlite_error_code(),
             _ => None,
         }
@@ -110,8 +114,8 @@ impl Error {
     pub fn is_damage(&self) -> bool {
         match self.code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => true,
-            // A table of ours that is not there: its version says that it is.
-            Some(ErrorCode::Unknown) => matches!(self, Error::Sql { op: PREPARE, .. }),
+            // A table of ours that is not there, or another's in its place: its version says otherwise.
+            Some(ErrorCode::Unknown) => matches!(self, Error::Sql { op: PREPARE | MIGRATE, .. }),
             _ => false,
         }
     }

@@ -9,6 +9,8 @@ use serde::Deserialize;
 /// Everything a facts file said.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
+    /// Somebody speaks who knows of every kill, and that no line of telemetry is missing.
+    pub(super) whole: bool,
     pub(super) acknowledged: Vec<Acknowledged>,
     pub(super) surfaced: Vec<Surfaced>,
     pub(super) killed: Vec<Killed>,
@@ -69,7 +71,7 @@ impl Facts {
     }
 
     fn parse(text: &str) -> Result<Facts, BadFact> {
-        let mut facts = Facts::default();
+        let mut facts = Facts { whole: true, ..Facts::default() };
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             match serde_json::from_str(line).map_err(|e| BadFact::Line(index + 1, e))? {
                 Line::Acknowledged(fact) => facts.acknowledged.push(fact),

@@ -63,7 +63,7 @@ impl Run for Args {
             unmade.clone_from(&why);
             Some(incomplete(&why))
         };
-        let lacks = match netsky_ledger::ingest(layout, PATIENCE) {
+        let lacks = match netsky_ledger::ingest(layout, PATIENCE.min(self.timeout.unwrap_or(TIME))) {
             Ok(Some(done)) => done.rebuilt.then(|| super::ledger::made_again(&done)),
             Ok(None) => lacking("another ingest is at work".to_owned()),
             Err(error @ netsky_ledger::Error::Unsuited(_)) => return Err(error.into()),

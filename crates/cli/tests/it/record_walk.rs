@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use netsky_disk::lock::Lock;
+use netsky_sim::{Call, Ended, Errno};
+use rusqlite::Connection;
 use serde_json::json;
 
 use crate::bus_home::{DRAIN, Home};
@@ -164,4 +166,79 @@ fn a_database_that_may_not_be_written_is_told_with_what_it_wants() {
         assert_eq!(run.ended, netsky_sim::Ended::Exited(code), "{}", run.stderr);
         assert!(run.stderr.contains("readonly") && run.stderr.contains("`chmod u+w`"), "{}", run.stderr);
     }
+}
+
+/// Takes a row off a page of a table that is one page, so that nobody meets it who does not look at the page as a whole.
+fn take_a_row_off(home: &Home, table: &str) {
+    let path = home.path().join("meta.db");
+    let db = Connection::open(&path).expect("opens");
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let page: usize = db.query_row(root, [table], |row| row.get(0)).expect("a table");
+    drop(db);
+    let mut bytes = std::fs::read(&path).expect("reads");
+    let header = (page - 1) * 4096;
+    assert_eq!(bytes[header], 0x0d, "a leaf");
+    bytes[header + 4] -= 1;
+    std::fs::write(&path, bytes).expect("writes");
+}
+
+const SAYINGS: [&str; 3] = ["query", "SELECT count(*) AS n FROM bodies", "--csv"];
+
+#[test]
+fn must_show_4_damage_that_a_status_finds_is_mended_by_the_next_query() {
+    let home = home_with_mail();
+    assert_eq!(answer(&home, &SAYINGS), (Some(0), "n\n1\n".to_owned()));
+    take_a_row_off(&home, "bodies");
+    assert_eq!(answer(&home, &SAYINGS), (Some(0), "n\n0\n".to_owned()), "nobody has looked yet");
+    let copy = home.path().with_file_name("copy");
+    let (code, said) = answer(&home, &["ledger", "backup", copy.to_str().expect("text")]);
+    assert!(code == Some(7) && !copy.exists(), "no backup is made of it: {said}");
+    let (code, said) = answer(&home, &["ledger", "status"]);
+    assert!(code == Some(7) && said.contains("the next `netsky query` makes it anew"), "{said}");
+    let (code, said) = answer(&home, &SAYINGS);
+    assert!(code == Some(7) && said.starts_with("n\n1\n"), "{said}");
+    assert_eq!(answer(&home, &["ledger", "status"]).0, Some(0));
+}
+
+#[test]
+fn must_show_4_a_database_of_sqlite_that_has_other_tables_than_ours_is_made_again() {
+    for tables in [
+        "CREATE TABLE envelopes (x)",
+        "PRAGMA user_version = 1",
+        "PRAGMA user_version = 1; CREATE TABLE envelopes (x)",
+    ] {
+        let home = home_with_mail();
+        let db = Connection::open(home.path().join("meta.db")).expect("opens");
+        db.execute_batch(tables).expect("made");
+        drop(db);
+        let (code, said) = answer(&home, &SAYINGS);
+        assert!(code == Some(7) && said.starts_with("n\n1\n"), "{tables}: {code:?} {said}");
+        assert_eq!(answer(&home, &SAYINGS).0, Some(0), "{tables}");
+    }
+}
+
+#[test]
+fn a24_a_backup_that_failed_can_be_made_again() {
+    let home = home_with_mail();
+    let copy = home.path().with_file_name("copy");
+    let backup = ["ledger", "backup", copy.to_str().expect("text")];
+    let last = |point: &netsky_sim::Point| {
+        point.call == Call::Rename && point.files.iter().any(|file| file.ends_with("backup.json"))
+    };
+    let failed = home.stepper(backup).fail_when(last, Errno::ENOSPC).expect("a run");
+    assert_eq!(failed.run.ended, Ended::Exited(5), "{}", failed.run.stderr);
+    assert_eq!(std::fs::read_dir(&copy).expect("a folder").count(), 0, "what is not whole is removed");
+    assert_eq!(answer(&home, &backup).0, Some(0));
+}
+
+#[test]
+fn a5_a_pipe_in_place_of_a_file_of_lines_is_listed() {
+    let home = home_with_mail();
+    let logs = std::fs::read_dir(home.path().join("logs")).expect("lists").flatten();
+    let telemetry = logs.map(|file| file.path()).find(|path| path.to_string_lossy().contains("telemetry-"));
+    let telemetry = telemetry.expect("lines");
+    std::fs::remove_file(&telemetry).expect("there");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &telemetry, rustix::fs::Mode::RWXU).expect("made");
+    let (_, said) = answer(&home, &["query", "SELECT why FROM source_errors", "--csv"]);
+    assert!(said.contains("not a regular file"), "{said}");
 }

@@ -53,11 +53,7 @@ impl<'db> Batch<'db> {
 
     /// Fails as damage where a page is not where it should be.
     pub(super) fn check(&self) -> Result<()> {
-        if meta::sound(self.db)? {
-            return Ok(());
-        }
-        let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-        Err(sql("check")(rusqlite::Error::SqliteFailure(corrupt, None)))
+        meta::need_sound(self.db)
     }
 
     /// Says something about the database.

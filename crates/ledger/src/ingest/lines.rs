@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use netsky_disk::fs::Dir;
+use netsky_disk::fs::{Dir, is_plain_or_free};
 use netsky_disk::lines::Reader;
 use rusqlite::Statement;
 use serde::Deserialize;
@@ -91,7 +91,8 @@ pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
             drop_rows(batch, file)?;
             from = 0;
         }
-        if size > from {
+        // A pipe has no size, and is listed as what it is.
+        if size > from || !is_plain_or_free(logs.path().join(&file.name))? {
             take(batch, &mut tables, &logs, file, from)?;
         }
     }

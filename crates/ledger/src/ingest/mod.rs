@@ -99,6 +99,17 @@ pub fn ingester(layout: &Layout) -> Result<Option<u32>> {
     Ok(Lock::noted(&path).filter(|last: &Last| !last.ended).map(|last| last.process))
 }
 
+/// Has the next ingest look at the database before it uses it, and make it anew where it is damaged: for who has found it
+/// so. False where somebody is at an ingest now.
+///
+/// # Errors
+/// It cannot be written down.
+pub fn doubt(layout: &Layout) -> Result<bool> {
+    let Some(mut lock) = Lock::try_take(&layout.ingest_lock())? else { return Ok(false) };
+    lock.note(&Last { process: process::identity()?.pid, ended: false })?;
+    Ok(true)
+}
+
 fn run(layout: &Layout, patience: Duration, bounds: Bounds, from_nothing: bool) -> Result<Option<Ingested>> {
     Dir::make(layout.record())?;
     let path = layout.ingest_lock();

@@ -104,6 +104,15 @@ fn remove_files(home: &Dir, name: &str, suffixes: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Fails where the database is damaged.
+pub(crate) fn need_sound(db: &Connection) -> Result<()> {
+    if sound(db)? {
+        return Ok(());
+    }
+    let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    Err(sql("check")(rusqlite::Error::SqliteFailure(corrupt, None)))
+}
+
 /// Copies the database as it is now into a folder, durably; false if there is none.
 pub(crate) fn copy(layout: &Layout, to: &Dir) -> Result<bool> {
     let Some(db) = readable(layout)? else { return Ok(false) };

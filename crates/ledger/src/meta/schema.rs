@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use crate::error::{Error, Result, sql};
+use crate::error::{Error, MIGRATE, Result, sql};
 
 /// What brings a database from one version to the next; the first makes it.
 const MIGRATIONS: [&str; 2] = [include_str!("v1.sql"), include_str!("v2.sql")];
@@ -44,7 +44,7 @@ pub(super) fn migrate(db: &Connection) -> Result<()> {
         if let Err(error) = db.execute_batch(&steps) {
             // Already over where it was the commit that failed.
             let _ = db.execute_batch("ROLLBACK");
-            return Err(sql("make the tables of")(error));
+            return Err(sql(MIGRATE)(error));
         }
     }
     Ok(())

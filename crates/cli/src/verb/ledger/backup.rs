@@ -12,7 +12,7 @@ use crate::run::Run;
 /// Copy facts, telemetry and the database into a new folder
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where; it must not be there yet
+    /// Where; it must not be there yet, or be empty
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

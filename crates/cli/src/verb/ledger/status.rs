@@ -1,6 +1,7 @@
-//! `netsky ledger status`: how the record stands. Looking changes nothing.
+//! `netsky ledger status`: how the record stands. Looking changes nothing, but that a database which is found
+//! damaged is made anew by the next ingest.
 
-use netsky_ledger::{Status, status};
+use netsky_ledger::{Status, doubt, status};
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
@@ -25,8 +26,12 @@ impl Run for Args {
         }
         match &status.database {
             Some(database) if !database.sound => {
-                Err(Error::new(Kind::Damaged, "meta.db is damaged")
-                    .hint("the next `netsky query` makes it anew"))
+                // It says so itself only to who meets the page that is damaged.
+                let way = match doubt(cx.home()?) {
+                    Ok(true) => "the next `netsky query` makes it anew",
+                    _ => "`netsky ledger rebuild` makes it anew",
+                };
+                Err(Error::new(Kind::Damaged, "meta.db is damaged").hint(way))
             }
             _ => Ok(()),
         }
