@@ -188,8 +188,12 @@ impl Anchor {
         self.stop_if_unsound();
     }
 
-    /// Reports a file of the root that does not read, once: it may be looked at again and again.
+    /// Reports a file of the root that does not read, once: it may be looked at again and again, of a description also by
+    /// anchor after anchor.
     pub(super) fn damaged(&self, file: String, why: &str) {
+        if self.recall(|recall| recall.is_undescribed(&file)) {
+            return;
+        }
         if self.damaged.borrow_mut().insert(file.clone()) {
             self.observe(EventKind::Damaged, None, event_data::Damaged::of(file, why));
         }
