@@ -322,9 +322,7 @@ impl Anchor {
         let (drain, notes) = match Drain::open(&self.layout, lineage) {
             Ok(opened) => opened,
             Err(error) => {
-                if matches!(error, DrainError::Damaged { .. }) {
-                    self.damaged(format!("drain/{lineage}"), &error.to_string());
-                }
+                self.drain_failed(lineage, &error);
                 return Err(error);
             }
         };
@@ -332,6 +330,23 @@ impl Anchor {
             self.damaged(format!("drain/{lineage}"), &note);
         }
         Ok(look(drains.entry(lineage.clone()).or_insert(drain)))
+    }
+
+    /// Reads all of a lineage's turns log, whatever is known of it: before anything is brought back by it. What does not hold
+    /// is reported, once.
+    pub(super) fn check_drain(&self, lineage: &LineageId) -> Result<(), DrainError> {
+        let checked = self.drain(lineage, Drain::check_whole).and_then(|checked| checked);
+        if let Err(error) = &checked {
+            self.drain_failed(lineage, error);
+        }
+        checked
+    }
+
+    /// Reports a lineage's file that does not read, once.
+    pub(super) fn drain_failed(&self, lineage: &LineageId, error: &DrainError) {
+        if matches!(error, DrainError::Damaged { .. }) {
+            self.damaged(format!("drain/{lineage}"), &error.to_string());
+        }
     }
 
     /// Has a lineage's files read anew: what failed halfway may have left anything.
