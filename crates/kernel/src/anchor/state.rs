@@ -140,7 +140,8 @@ impl Anchor {
         self.observe(EventKind::AnchorStarted, None, data);
         let heads = &self.chain.heads;
         if heads.is_damage() {
-            let Findings { cut, rewritten, unread, .. } = heads.clone();
+            let Findings { cut, rewritten, mut unread, gone, .. } = heads.clone();
+            unread.extend(gone.iter().map(|file| format!("{file}: it is gone")));
             let damaged = event_data::Damaged::of("journal.jsonl", "it is not what its heads say");
             let data = event_data::Damaged { cut, rewritten, unread, ..damaged };
             self.observe(EventKind::Damaged, None, data);

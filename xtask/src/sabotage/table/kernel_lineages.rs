@@ -231,7 +231,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "                if head.anew && head.seq > 1 << 60 {\n",
         package: "netsky-kernel",
         target: UNIT,
-        test: "audit::tests::what_went_with_the_power_is_no_damage_and_what_was_said_is_not_said_for_ever",
+        test: "audit::tests::what_went_with_the_power_is_no_damage_and_what_was_said_is_said_by_no_later_anchor",
     },
     Safeguard {
         name: "arrivals are bounded",
