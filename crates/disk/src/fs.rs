@@ -184,27 +184,11 @@ impl Dir {
     /// # Errors
     /// It is not there or no such file, or cannot be looked at.
     pub fn file_version(&self, name: impl AsRef<OsStr>) -> Result<Option<String>> {
-        self.version_of_file(name.as_ref(), settled)
-    }
-
-    /// As [`Dir::file_version`], also of what was touched just now: for the file's one writer, who has no other in mind
-    /// that would write within the same tick. None where the file system does not say.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn file_version_now(&self, name: impl AsRef<OsStr>) -> Result<Option<String>> {
-        self.version_of_file(name.as_ref(), |_| true)
-    }
-
-    fn version_of_file(
-        &self,
-        name: &OsStr,
-        wanted: fn(&(u64, i128, i128)) -> bool,
-    ) -> Result<Option<String>> {
+        let name = name.as_ref();
         let failed = |e| self.file_error("look at", name, e);
         let file = self.open_handle(name, OFlags::RDONLY)?;
         let Stat { device, size, .. } = file.stat().map_err(failed)?;
-        let version = file.version().map_err(failed)?.filter(wanted);
+        let version = file.version().map_err(failed)?.filter(settled);
         Ok(version.map(|(inode, written, changed)| format!("{device}:{inode}:{size}:{written}:{changed}")))
     }
 

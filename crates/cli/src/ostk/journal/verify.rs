@@ -61,7 +61,7 @@ fn said(audit: &Audit) -> Vec<String> {
     said.extend(heads.unsynced.map(power));
     said.extend(heads.unread.iter().map(|file| format!("{file} does not read, or was changed")));
     said.extend(heads.gone.iter().map(|file| format!("{file} is gone")));
-    said.extend(heads.told.iter().map(|told| found_before(told)));
+    said.extend(heads.told.iter().map(found_before));
     // Each has a row of its own, but for one whose anchor did not live to write it.
     let anew = heads.anew.iter().filter(|_| heads.told.is_empty());
     said.extend(
