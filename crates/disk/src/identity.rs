@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
+use crate::fs::Dir;
 use crate::sys::{self, Stat};
 
 /// Which of a machine's files it is, whatever its names. Another one may get the number of one that is gone and that
@@ -32,5 +33,20 @@ impl FileId {
 
     pub(crate) fn of(stat: &Stat) -> FileId {
         FileId { device: stat.device, inode: stat.inode }
+    }
+}
+
+impl Dir {
+    /// As [`Dir::file_version`], also of what was touched just now: for the file's one writer, who expects no other within
+    /// the same tick of its clock. None where the file system does not say.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn file_version_now(&self, name: &str) -> Result<Option<String>> {
+        let failed = |e| Error::new("look at", self.path().join(name), e);
+        let file = self.open_handle(name.as_ref(), OFlags::RDONLY)?;
+        let Stat { device, size, .. } = file.stat().map_err(failed)?;
+        let version = file.version().map_err(failed)?;
+        Ok(version.map(|(inode, written, changed)| format!("{device}:{inode}:{size}:{written}:{changed}")))
     }
 }

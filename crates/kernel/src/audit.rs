@@ -13,13 +13,13 @@ use netsky_disk::layout::{JOURNAL, Sealed};
 use netsky_model::chain::GENESIS;
 use netsky_model::id::{Generation, LineageId};
 
-pub use crate::heads::Findings;
 use crate::heads::Judge;
+pub use crate::heads::{Findings, Told};
 use crate::journal::{BadRow, Checkpoint, parse};
 use crate::rpc::Event;
 
 /// What reading a whole journal showed about its chain.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq)]
 pub struct Audit {
     /// Whole lines, over all its files; a checkpoint is none.
     pub rows: u64,
@@ -38,9 +38,9 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Whether a row was changed, dropped, added or moved.
+    /// Whether a row was changed, dropped, added or moved, or an anchor found that one had been.
     pub fn is_damage(&self) -> bool {
-        !self.broken.is_empty() || !self.files.is_empty() || self.heads.is_damage()
+        !self.broken.is_empty() || !self.files.is_empty() || self.heads.was_damage()
     }
 }
 
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_with_the_power_is_no_damage_and_what_was_said_is_not_said_for_ever() {
+    fn what_went_with_the_power_is_no_damage_and_what_was_said_is_said_by_no_later_anchor() {
         let (_folder, path) = written(3);
         let text = std::fs::read_to_string(&path).expect("reads");
         let two: Vec<&str> = text.lines().take(2).collect();
@@ -297,7 +297,50 @@ mod tests {
             .commit(Draft { kind: EventKind::AnchorStarted, about: None, data: serde_json::json!({}) })
             .expect("room");
         drop(journal);
-        assert!(!audit(&path).0.is_damage());
+        // The one after it has nothing to say, and whoever looks is told by the heads, also without that row.
+        assert!(!Journal::open::<()>(&path).expect("opens").1.heads.is_damage());
+        let audit = audit(&path).0;
+        assert_eq!((&audit.heads.anew, audit.heads.cut, audit.is_damage()), (&vec![2], None, true));
+    }
+
+    #[test]
+    fn i5_damage_that_an_anchor_told_of_is_damage_for_ever() {
+        let (_folder, path) = written(3);
+        let (mut journal, ..) = Journal::open::<()>(&path).expect("opens");
+        let said = |file: &str| crate::rpc::event_data::Damaged {
+            cut: Some(9),
+            ..crate::rpc::event_data::Damaged::of(file, "it is not what its heads say")
+        };
+        journal.begin(2, false);
+        for (file, is_damage) in [("agents/agent0.meta", false), (JOURNAL, true)] {
+            let data = serde_json::to_value(said(file)).expect("plain");
+            journal.observe(Draft { kind: EventKind::Damaged, about: None, data });
+            assert_eq!(audit(&path).0.is_damage(), is_damage, "{file}");
+        }
+        let told = audit(&path).0.heads.told;
+        assert_eq!(told, [crate::heads::Told { row: 5, damage: said(JOURNAL) }]);
+        // Behind it the journal goes on, in another file too.
+        journal.rotate(&()).expect("room");
+        assert_eq!(audit(&path).0.heads.told, told);
+    }
+
+    #[test]
+    fn i5_one_file_of_the_heads_that_is_gone_shows() {
+        let (_folder, path) = written(3);
+        let heads = path.parent().expect("it has one").join("heads");
+        let names = ["last", "heads.jsonl"];
+        for name in names {
+            let before = std::fs::read(heads.join(name)).expect("reads");
+            std::fs::remove_file(heads.join(name)).expect("there");
+            assert_eq!(audit(&path).0.heads.gone, [format!("heads/{name}")]);
+            assert!(audit(&path).0.is_damage());
+            std::fs::write(heads.join(name), before).expect("writes");
+            assert!(!audit(&path).0.is_damage());
+        }
+        names.iter().for_each(|name| std::fs::remove_file(heads.join(name)).expect("there"));
+        assert_eq!(audit(&path).0.heads.gone, ["heads/heads.jsonl", "heads/last"]);
+        let chain = Journal::open::<()>(&path).expect("opens").1;
+        assert!(chain.heads.is_damage(), "an anchor tells of it");
     }
 
     #[test]

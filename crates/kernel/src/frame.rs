@@ -51,6 +51,8 @@ pub enum ToWorker {
     },
     /// Ask for one [`FromWorker::Alive`].
     Probe,
+    /// The session's description is gone or does not read: write it anew, then answer as a probe.
+    Restate,
     /// Pipes only: end of the program's input, after what is queued.
     CloseInput {
         /// As with input.
@@ -182,6 +184,7 @@ const PROBE: u8 = 6;
 const CLOSE_INPUT: u8 = 7;
 const SCREEN: u8 = 8;
 const TYPE: u8 = 9;
+const RESTATE: u8 = 10;
 const OUTPUT: u8 = 65;
 const GAP: u8 = 66;
 const EXIT: u8 = 67;
@@ -248,6 +251,7 @@ impl ToWorker {
             ToWorker::Signal { signal } => put(out, SIGNAL, &[&signal.to_le_bytes()]),
             ToWorker::Kill { grace_ms } => put(out, KILL, &[&grace_ms.to_le_bytes()]),
             ToWorker::Probe => put(out, PROBE, &[]),
+            ToWorker::Restate => put(out, RESTATE, &[]),
             ToWorker::CloseInput { epoch } => put(out, CLOSE_INPUT, &[&epoch.to_le_bytes()]),
             ToWorker::Screen => put(out, SCREEN, &[]),
             ToWorker::Type { epoch, form, id, bytes } => {
@@ -274,6 +278,7 @@ impl ToWorker {
             SIGNAL => ToWorker::Signal { signal: i32::from_le_bytes(fields.take()?) },
             KILL => ToWorker::Kill { grace_ms: u32::from_le_bytes(fields.take()?) },
             PROBE => ToWorker::Probe,
+            RESTATE => ToWorker::Restate,
             CLOSE_INPUT => ToWorker::CloseInput { epoch: fields.u64()? },
             SCREEN => ToWorker::Screen,
             TYPE => ToWorker::Type {
@@ -399,6 +404,7 @@ mod tests {
             ToWorker::Signal { signal: 2 },
             ToWorker::Kill { grace_ms: 5000 },
             ToWorker::Probe,
+            ToWorker::Restate,
             ToWorker::CloseInput { epoch: 0 },
             ToWorker::Screen,
             ToWorker::Type { epoch: 3, form: Form::Text, id: "r1".to_owned(), bytes: b"ls".to_vec() },

@@ -5,8 +5,9 @@
 //! anchor a head is appended to `heads.jsonl` and synced, behind the synced row it is about. Each bears a hash keyed with
 //! `key`.
 //!
-//! The first row of each anchor, and of each file, names the key, so that heads which are gone, or are another's, show by
-//! the journal.
+//! The first row of each anchor, and of each file, names the key, so that heads which are gone, all or one of their files, or
+//! are another's, show by the journal. An anchor that finds damage tells of it in a row and counts anew, which a head says
+//! too: it is found by either from then on.
 //!
 //! What this proves: whoever changed the journal and nothing else is found. A program of the same user can read the key too.
 //! Rows that were never synced may go with the power: `last` of an earlier boot is proof only of those that it says were.
@@ -18,11 +19,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::{self, Dir, Place};
+use netsky_disk::layout::JOURNAL;
 use netsky_disk::lines::{Lines, Reader};
 use netsky_disk::{ReadError, Result};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
+use crate::rpc::event_data::Damaged;
 use crate::rpc::{Event, EventKind};
 
 /// Version of a head.
@@ -87,7 +90,7 @@ impl Head {
 }
 
 /// What the heads say that a journal does not.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq)]
 pub struct Findings {
     /// Heads that were held against the journal.
     pub heads: u64,
@@ -99,12 +102,33 @@ pub struct Findings {
     pub unsynced: Option<u64>,
     /// Files of the heads that do not read, and why.
     pub unread: Vec<String>,
+    /// Files of the heads that must be there by the rows, and are not.
+    pub gone: Vec<String>,
+    /// What anchors found and told of, and may not be seen otherwise any more.
+    pub told: Vec<Told>,
+    /// Rows behind which the heads count anew: what was kept up to there did not match.
+    pub anew: Vec<u64>,
+}
+
+/// Damage of the journal as an anchor told of it in a row.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Told {
+    /// That row.
+    pub row: u64,
+    /// What it says.
+    #[serde(flatten)]
+    pub damage: Damaged,
 }
 
 impl Findings {
-    /// Whether somebody touched the journal, or its heads.
+    /// Whether somebody touched the journal, or its heads, since that was told last.
     pub fn is_damage(&self) -> bool {
-        !self.rewritten.is_empty() || self.cut.is_some() || !self.unread.is_empty()
+        !self.rewritten.is_empty() || self.cut.is_some() || !self.unread.is_empty() || !self.gone.is_empty()
+    }
+
+    /// Whether somebody ever did: what an anchor has told of does not become whole by what follows it.
+    pub fn was_damage(&self) -> bool {
+        self.is_damage() || !self.told.is_empty() || !self.anew.is_empty()
     }
 }
 
@@ -150,6 +174,7 @@ impl Judge {
                 };
                 if head.anew {
                     judge.synced.clear();
+                    judge.findings.anew.push(head.seq);
                 }
                 judge.synced.insert(head.seq, head.hash);
             }
@@ -176,6 +201,12 @@ impl Judge {
         {
             self.named = Some((seq, key.to_owned()));
         }
+        if event.kind == EventKind::Damaged
+            && let Ok(damage) = Damaged::deserialize(&event.data)
+            && damage.file == JOURNAL
+        {
+            self.findings.told.push(Told { row: seq, damage });
+        }
         let last = self.last.as_ref().filter(|last| last.seq == seq).map(|last| &last.hash);
         let said: Vec<&String> = self.synced.get(&seq).into_iter().chain(last).collect();
         self.findings.heads += said.len() as u64;
@@ -188,9 +219,16 @@ impl Judge {
     pub(crate) fn end(mut self, newest: u64) -> Findings {
         if let Some((row, named)) = self.named.take() {
             // Looked at only now: an anchor may have made it while the rows were read.
-            let found = Dir::open(&self.folder).map_err(|error| error.to_string()).and_then(|dir| key(&dir));
-            match found {
-                Ok(key) if name_of(&key) == named => {}
+            let dir = Dir::open(&self.folder).map_err(|error| error.to_string());
+            match dir.as_ref().map_err(String::clone).and_then(key) {
+                // Both have their names before any row names the key.
+                Ok(key) if name_of(&key) == named => {
+                    let is_gone = |name: &&str| {
+                        dir.as_ref().is_ok_and(|dir| dir.exists(name).is_ok_and(|there| !there))
+                    };
+                    let gone = [KEPT, NEWEST].into_iter().filter(is_gone);
+                    self.findings.gone.extend(gone.map(|name| format!("{FOLDER}/{name}")));
+                }
                 Ok(_) => self.findings.unread.push(format!("{FOLDER}/{KEY}: row {row} names another")),
                 // Said already.
                 Err(_) if !self.findings.unread.is_empty() => {}

@@ -93,7 +93,7 @@ pub(crate) struct About {
 }
 
 /// What a reader of a whole journal noticed about the chain.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Chain {
     /// Rows read.
     pub(crate) rows: u64,

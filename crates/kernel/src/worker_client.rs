@@ -241,6 +241,23 @@ impl WorkerClient {
         answer
     }
 
+    /// Have it write its session's description anew, and wait until it is there. One of a former program refuses.
+    ///
+    /// # Errors
+    /// [`WorkerError::Refused`]: it is not there.
+    pub(crate) fn restate(&mut self, limit: Duration) -> Result<(), WorkerError> {
+        self.send(&ToWorker::Restate)?;
+        let until = clock::boot() + limit;
+        loop {
+            match self.next(until.saturating_sub(clock::boot()))? {
+                Some(FromWorker::Alive(_)) => return Ok(()),
+                Some(FromWorker::Refused(refusal)) => return Err(WorkerError::Refused(refusal)),
+                Some(_) => {}
+                None => return Err(WorkerError::Silent(limit)),
+            }
+        }
+    }
+
     /// The next frame; none if none came within `limit`.
     ///
     /// # Errors

@@ -41,6 +41,9 @@ fn chain(kernel: &Kernel, verdict: &mut Verdict) {
     if let Some(cut) = audit.heads.cut {
         verdict.broken(JOURNAL, format!("ends at row {}, and went up to row {cut}", audit.head));
     }
+    for file in &audit.heads.gone {
+        verdict.broken(JOURNAL, format!("has lost {file}"));
+    }
     for file in &audit.heads.unread {
         verdict.broken(JOURNAL, format!("has heads that do not read, or were changed: {file}"));
     }

@@ -73,10 +73,35 @@ fn i5_verify_finds_a_changed_a_dropped_a_moved_row_and_a_dropped_end() {
     }
     std::fs::remove_file(folder.file("journal.jsonl")).expect("removed");
     assert_eq!(folder.verify().1["cut"], json!(rows));
-    // The next anchor says so, once, and counts anew.
-    folder.ok(&["kernel", "spawn", "agent2", "--", "true"]);
-    assert_eq!(folder.verify().0, Some(0));
+    // The next anchor says so, once, and counts anew; it is not whole by that.
+    for _ in 0..2 {
+        folder.ok(&["kernel", "spawn", "agent2", "--", "true"]);
+        let (code, found) = folder.verify();
+        assert_eq!((code, &found["whole"], &found["cut"]), (Some(7), &json!(false), &Value::Null), "{found}");
+        assert_eq!((&found["told"][0]["row"], &found["told"][0]["cut"]), (&json!(2), &json!(rows)));
+        assert_eq!((found["told"].as_array().map(Vec::len), &found["anew"]), (Some(1), &json!([0])));
+        folder.ok(&["kernel", "shutdown", "--all"]);
+    }
+    let said = folder.run(&["journal", "verify"]);
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains(&format!("row 2 tells of damage that an anchor found, it is not what its heads say: there had been rows up to {rows}")), "{said}");
     assert!(folder.ok(&["recall", "@damaged"]).contains(&format!("\"cut\":{rows}")));
+}
+
+#[test]
+fn i5_one_file_of_the_heads_that_is_removed_shows_also_behind_the_next_anchor() {
+    for name in ["last", "heads.jsonl"] {
+        let folder = Folder::new();
+        folder.some_rows();
+        std::fs::remove_file(folder.file("heads").join(name)).expect("was there");
+        let (code, found) = folder.verify();
+        let file = format!("heads/{name}");
+        assert_eq!((code, &found["gone"]), (Some(7), &json!([file])), "{found}");
+        folder.ok(&["kernel", "spawn", "agent2", "--", "true"]);
+        let (code, found) = folder.verify();
+        assert_eq!((code, &found["gone"]), (Some(7), &json!([])), "{found}");
+        assert_eq!(found["told"][0]["unread"], json!([format!("{file}: it is gone")]));
+    }
 }
 
 #[test]

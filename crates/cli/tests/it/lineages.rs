@@ -248,6 +248,48 @@ fn fm_rehydrate_corrupt_nothing_starts_until_somebody_has_looked_and_nothing_is_
 
 /// The anchor dies in the middle of a report; whoever reports starts the next and tells it again.
 #[test]
+fn t15_a_row_changed_before_the_newest_snapshot_closes_the_log_and_a_revival_asks() {
+    let folder = Folder::new();
+    folder.spawn("agent1", &[]);
+    let turn = |text: &str| format!(r#"{{"messages":["{text}"]}}"#);
+    let told = |text: &str| folder.report("agent1", &["turn", &turn(text)]);
+    ["first", "second", "third"].iter().for_each(|text| drop(told(text)));
+    let log = folder.drain("agent1", "turns.jsonl");
+    let read = || std::fs::read_to_string(&log).expect("reads");
+    let change = || {
+        let whole = read();
+        std::fs::write(&log, whole.replacen("first", "tsrif", 1)).expect("written");
+        whole
+    };
+    let is_refused = || {
+        let changed = read();
+        let (code, why) = folder.refused(&["report", "--session", "agent1", "turn", &turn("lost")]);
+        assert!(code == 7 && why.contains("row 1: it was changed"), "{code} {why}");
+        assert_eq!(read(), changed, "nothing is appended");
+    };
+    // Under the anchor that wrote it; one that is put back goes on.
+    let whole = change();
+    is_refused();
+    std::fs::write(&log, whole).expect("written");
+    assert_eq!(told("fourth")["turn"], 4);
+    // Before the next one.
+    change();
+    signal(&folder.anchor(), Signal::KILL).expect("killed");
+    is_refused();
+    let damaged = folder.journal("damaged");
+    assert!(
+        damaged.last().is_some_and(|row| row["data"]["why"].to_string().contains("row 1")),
+        "{damaged:?}"
+    );
+    folder.take_away(&["agent1"]);
+    folder.until("somebody is asked", |folder| folder.states()["agent1"] == "asking");
+    assert!(folder.json(&["lineage", "show", "agent1"])["damaged"].to_string().contains("row 1"));
+    // What was told anew begins a log that holds.
+    folder.ok(&["lineage", "resolve", "agent1", "--revive"]);
+    assert_eq!(told("again")["turn"], 1);
+}
+
+#[test]
 fn fm_snapshot_kill_a_report_that_is_cut_anywhere_counts_once() {
     for point in ["anchor.drain.logged", "anchor.drain.kept"] {
         let folder = Folder::new();

@@ -1,8 +1,9 @@
 //! Sessions that were there before this anchor.
 //!
 //! Promise: a live worker is found by the lock it holds, and watched by its identity, never by a bare pid (faults T8); its
-//! pid does not change. A session without a worker is swept, marked `orphaned` and left to its keeper.
+//! pid does not change, also without a description ([`undescribed`]).  A session without a worker is swept, marked `orphaned` and left to its keeper.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use netsky_model::process::Life as Probed;
 use super::settle::{self, Found};
 use super::state::{Anchor, about};
 use super::table::Life;
-use super::{fold, rename, revive, succeed, watch};
+use super::{fold, rename, revive, succeed, undescribed, watch};
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
@@ -33,22 +34,27 @@ const BEFORE_SERVING: Duration = Duration::from_secs(2);
 pub(super) async fn all(anchor: &Rc<Anchor>) {
     let names = match Dir::open(anchor.layout.agents()).and_then(|agents| agents.names()) {
         Ok(names) => names,
+        // What lives all the same is in the journal.
+        Err(error) if error.is_not_found() => Vec::new(),
         Err(error) => return say!("{error}"),
     };
-    let mut settling = Vec::new();
+    let (mut settling, mut described, mut unread) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
     for file in &names {
         let Some(name) = file.strip_suffix(".meta").and_then(|name| name.parse::<AgentId>().ok()) else {
             continue;
         };
         match meta_file::read(&anchor.layout, &name) {
             Ok(Some(meta)) => {
+                described.insert(name);
                 settling.extend(rename::found(anchor, meta, &names).and_then(|meta| one(anchor, meta)));
             }
             Ok(None) => {}
-            // Left where it is: the name stays closed until somebody has looked at it.
-            Err(error) => anchor.damaged(format!("agents/{file}"), &error.to_string()),
+            Err(error) => {
+                unread.insert(name, error.to_string());
+            }
         }
     }
+    settling.extend(undescribed::all(anchor, &names, &described, unread));
     let all = async {
         for task in settling {
             // A task that panicked has said so on standard error.
@@ -59,7 +65,7 @@ pub(super) async fn all(anchor: &Rc<Anchor>) {
     let _ = tokio::time::timeout(BEFORE_SERVING, all).await;
 }
 
-fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHandle<()>> {
+pub(super) fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHandle<()>> {
     let about = about(&meta);
     let held = Lock::is_held(anchor.layout.worker_lock(&about.session)).unwrap_or(true);
     let probed = meta.worker.as_ref().map(probe);

@@ -42,6 +42,7 @@ mod state; // the one owner of journal, table and recall
 mod subscribe; // rows of the journal on a connection
 mod succeed; // a dead context gives way to the next generation
 mod table; // sessions in memory, and as clients see them
+mod undescribed; // living sessions whose description is gone or does not read
 mod watch; // a worker's death, by pidfd
 mod whoami; // below which session a caller runs
 

@@ -39,6 +39,9 @@ pub(super) struct Remembered {
     pub(super) kill_asked: bool,
     /// Its context is dead, and the next generation takes over from it.
     pub(super) succeeded: bool,
+    /// That its description is gone or does not read was told, and it was not adopted by one since.
+    #[serde(default)]
+    pub(super) undescribed: bool,
     /// What the rows make of it, in a word.
     pub(super) state: SessionState,
     /// The newest row of a worker that was taken over: whose, and its number.
@@ -85,6 +88,12 @@ impl Recall {
 
     pub(super) fn sessions(&self) -> impl Iterator<Item = (&AgentId, &Remembered)> {
         self.sessions.iter()
+    }
+
+    /// Whether that file is the description of a session of which it was told that it does not read.
+    pub(super) fn is_undescribed(&self, file: &str) -> bool {
+        let name = described(file);
+        name.and_then(|name| self.session(&name)).is_some_and(|known| known.undescribed)
     }
 
     /// Whether the end of a generation is told; it is before the next one has a row.
@@ -144,6 +153,12 @@ impl Fold for Recall {
         if event.kind == EventKind::Answer {
             self.fold_answer(&event.data);
         }
+        if event.kind == EventKind::Damaged
+            && let Some(name) = event.data["file"].as_str().and_then(described)
+            && let Some(known) = self.sessions.get_mut(&name)
+        {
+            known.undescribed = true;
+        }
         let (Some(name), Some(lineage), Some(generation)) =
             (&event.session, &event.lineage, event.generation)
         else {
@@ -173,6 +188,7 @@ impl Fold for Recall {
                 known.request_id = event.data["request_id"].as_str().map(str::to_owned);
             }
             EventKind::Started => known.started = true,
+            EventKind::Adopted => known.undescribed = false,
             // Who wants it down wants no successor either; what the worker tells may be the end that we asked for.
             EventKind::Kill => (known.kill_asked, known.succeeded) = (true, false),
             EventKind::KillAsked => known.kill_asked |= !known.succeeded,
@@ -216,6 +232,7 @@ impl Remembered {
             ended: false,
             kill_asked: false,
             succeeded: false,
+            undescribed: false,
             state: SessionState::Starting,
             folded: None,
         }
@@ -236,6 +253,11 @@ fn state_after(event: &Event) -> Option<SessionState> {
         EventKind::Reaped => Some(SessionState::Inactive),
         _ => None,
     }
+}
+
+/// Whose description a file of a root is.
+fn described(file: &str) -> Option<AgentId> {
+    file.strip_prefix("agents/")?.strip_suffix(".meta")?.parse().ok()
 }
 
 fn worker_row(data: &Value) -> Option<(ProcessId, u64)> {

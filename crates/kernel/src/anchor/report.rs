@@ -41,6 +41,7 @@ pub(super) fn report(anchor: &Rc<Anchor>, params: &Params) -> Result<Answer, Ref
         if matches!(error, DrainError::Disk(_)) {
             anchor.forget_drain(&meta.lineage);
         }
+        anchor.drain_failed(&meta.lineage, &error);
         refusal(&error)
     })?;
     if taken == Taken::Before {

@@ -52,7 +52,7 @@ pub(super) fn consider(anchor: &Rc<Anchor>, about: &About, found: Found) {
         return;
     }
     // What the disk only refuses is tried again by the revival itself.
-    let damaged = match anchor.drain(&about.lineage, |_| ()) {
+    let damaged = match anchor.check_drain(&about.lineage) {
         Err(error @ DrainError::Damaged { .. }) => Some(error.to_string()),
         Err(DrainError::Disk(_) | DrainError::Misfit(_) | DrainError::Full { .. }) | Ok(()) => None,
     };

@@ -22,7 +22,7 @@ use super::table::{Entry, Life};
 use super::{adopt, fold};
 use crate::journal::About;
 use crate::log::say;
-use crate::meta_file;
+use crate::meta_file::{self, MetaFileError};
 use crate::rpc::{EventKind, event_data};
 use crate::session::{ENV_MARK, ENV_SESSION, End, Meta, Phase, PhaseEvent, mark};
 
@@ -80,6 +80,12 @@ async fn held_session(anchor: &Rc<Anchor>, about: &About, found: Found, held: Lo
         Ok(meta) => meta.filter(|meta| meta.generation == about.generation && meta.lineage == about.lineage),
         Err(error) => {
             say!("{error}");
+            // Its end is written in its place.
+            if matches!(error, MetaFileError::Meta { .. })
+                && let Err(error) = netsky_disk::state::set_aside(anchor.layout.meta(&about.session))
+            {
+                say!("{error}");
+            }
             None
         }
     };

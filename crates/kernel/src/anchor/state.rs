@@ -140,7 +140,8 @@ impl Anchor {
         self.observe(EventKind::AnchorStarted, None, data);
         let heads = &self.chain.heads;
         if heads.is_damage() {
-            let Findings { cut, rewritten, unread, .. } = heads.clone();
+            let Findings { cut, rewritten, mut unread, gone, .. } = heads.clone();
+            unread.extend(gone.iter().map(|file| format!("{file}: it is gone")));
             let damaged = event_data::Damaged::of("journal.jsonl", "it is not what its heads say");
             let data = event_data::Damaged { cut, rewritten, unread, ..damaged };
             self.observe(EventKind::Damaged, None, data);
@@ -188,8 +189,12 @@ impl Anchor {
         self.stop_if_unsound();
     }
 
-    /// Reports a file of the root that does not read, once: it may be looked at again and again.
+    /// Reports a file of the root that does not read, once: it may be looked at again and again, of a description also by
+    /// anchor after anchor.
     pub(super) fn damaged(&self, file: String, why: &str) {
+        if self.recall(|recall| recall.is_undescribed(&file)) {
+            return;
+        }
         if self.damaged.borrow_mut().insert(file.clone()) {
             self.observe(EventKind::Damaged, None, event_data::Damaged::of(file, why));
         }
@@ -318,9 +323,7 @@ impl Anchor {
         let (drain, notes) = match Drain::open(&self.layout, lineage) {
             Ok(opened) => opened,
             Err(error) => {
-                if matches!(error, DrainError::Damaged { .. }) {
-                    self.damaged(format!("drain/{lineage}"), &error.to_string());
-                }
+                self.drain_failed(lineage, &error);
                 return Err(error);
             }
         };
@@ -328,6 +331,23 @@ impl Anchor {
             self.damaged(format!("drain/{lineage}"), &note);
         }
         Ok(look(drains.entry(lineage.clone()).or_insert(drain)))
+    }
+
+    /// Reads all of a lineage's turns log, whatever is known of it: before anything is brought back by it. What does not hold
+    /// is reported, once.
+    pub(super) fn check_drain(&self, lineage: &LineageId) -> Result<(), DrainError> {
+        let checked = self.drain(lineage, Drain::check_whole).and_then(|checked| checked);
+        if let Err(error) = &checked {
+            self.drain_failed(lineage, error);
+        }
+        checked
+    }
+
+    /// Reports a lineage's file that does not read, once.
+    pub(super) fn drain_failed(&self, lineage: &LineageId, error: &DrainError) {
+        if matches!(error, DrainError::Damaged { .. }) {
+            self.damaged(format!("drain/{lineage}"), &error.to_string());
+        }
     }
 
     /// Has a lineage's files read anew: what failed halfway may have left anything.

@@ -5,7 +5,8 @@
 //! leaves the one before, and rows that are read once more.
 //!
 //! A file that does not read is never overwritten: a snapshot is set aside in favour of the one before; behind a broken
-//! log nothing is appended.
+//! log nothing is appended. A snapshot spares reading the rows before it, not seeing that they hold: that is done before
+//! the first report that an anchor takes, whenever somebody else has touched the file since, and before a revival.
 
 use std::path::{Path, PathBuf};
 
@@ -58,6 +59,8 @@ pub struct Drain {
     state: State,
     place: Place,
     log: Option<Lines>,
+    /// The log's file as it was when every row of it held, or was appended here to such; none where nobody has looked.
+    held: Option<String>,
 }
 
 /// What became of a report.
@@ -74,7 +77,7 @@ pub(crate) enum Taken {
 impl Drain {
     fn new(layout: &KernelLayout, lineage: &LineageId) -> Drain {
         let (state, place) = (State::default(), Place::default());
-        Drain { lineage: lineage.clone(), folder: layout.drain(), state, place, log: None }
+        Drain { lineage: lineage.clone(), folder: layout.drain(), state, place, log: None, held: None }
     }
 
     /// Reads what is there; the notes name snapshots that do not read, which are
@@ -178,6 +181,52 @@ impl Drain {
         Ok(())
     }
 
+    /// Sees whether the log is what was taken in from it and appended to it: all of its rows, also those that a snapshot
+    /// speaks for, where anything but this has touched the file since.
+    fn check(&mut self) -> Result<(), DrainError> {
+        let name = log(&self.lineage);
+        let there = match self.dir()? {
+            Some(dir) if dir.exists(&name)? => Some(dir),
+            _ => None,
+        };
+        let Some(dir) = there else {
+            (self.held, self.log) = (None, None);
+            return if self.place.rows > 0 { Err(self.damaged(&name, "it is gone")) } else { Ok(()) };
+        };
+        // Before the rows: what is written while they are read is another version.
+        let version = dir.file_version_now(&name)?;
+        if version.is_some() && version == self.held {
+            return Ok(());
+        }
+        // What has the name may be another file by now.
+        (self.held, self.log) = (None, None);
+        let (mut rows, mut place) = (Reader::open(&dir, &name, 0)?, Place::default());
+        while let Some((_, line)) = rows.next_line()? {
+            let n = place.rows + 1;
+            let links = chain::links(line).filter(|links| links.holds && links.prev == place.hash);
+            let Some(links) = links else {
+                let why = format!("row {n}: it was changed, or does not follow from the one before");
+                return Err(self.damaged(&name, why));
+            };
+            place = Place { rows: n, bytes: rows.at(), hash: links.hash };
+        }
+        if place != self.place {
+            let why = format!("it has {} rows, of which {} were taken in", place.rows, self.place.rows);
+            return Err(self.damaged(&name, why));
+        }
+        self.held = version;
+        Ok(())
+    }
+
+    /// Reads every row of the log, whatever is known of it.
+    ///
+    /// # Errors
+    /// [`DrainError::Damaged`] where one does not hold.
+    pub(crate) fn check_whole(&mut self) -> Result<(), DrainError> {
+        self.held = None;
+        self.check()
+    }
+
     /// Moves what a snapshot of version 1 held into the log, once.
     fn move_in(&mut self, turn: Box<Turn>, session_id: Option<String>) -> Result<(), DrainError> {
         let done = turn.turn.is_some_and(|turn| turn <= self.state.turn) || self.state.messages.count > 0;
@@ -202,6 +251,7 @@ impl Drain {
         report: &Report,
         request_id: Option<&str>,
     ) -> Result<Taken, DrainError> {
+        self.check()?;
         if let Some(id) = request_id
             && self.state.has_told(id, meta.generation, report)?
         {
@@ -247,13 +297,14 @@ impl Drain {
         };
         let object = serde_json::to_string(&row).expect("plain data with string keys becomes JSON");
         let (line, hash) = chain::link(&object, &self.place.hash);
+        let log_name = log(&self.lineage);
         if self.place.bytes + line.len() as u64 >= MAX_LOG {
-            let path = self.folder.join(log(&self.lineage));
+            let path = self.folder.join(log_name);
             return Err(DrainError::Full { path, bytes: self.place.bytes });
         }
         let log = match &mut self.log {
             Some(log) => log,
-            none => none.insert(open_log(&self.folder, &log(&self.lineage))?),
+            none => none.insert(open_log(&self.folder, &log_name)?),
         };
         let written = log.append(&line).and_then(|()| if report.durable() { synced(log) } else { Ok(()) });
         if let Err(error) = written {
@@ -265,6 +316,9 @@ impl Drain {
         self.state = state;
         let Place { rows, bytes, .. } = self.place;
         self.place = Place { rows: rows + 1, bytes: bytes + line.len() as u64 + 1, hash };
+        // Where it is not said, the next report reads the rows again.
+        let dir = Dir::open(&self.folder);
+        self.held = dir.and_then(|dir| dir.file_version_now(&log_name)).ok().flatten();
         Ok(())
     }
 

@@ -246,6 +246,13 @@ impl Worker {
                 self.clients.answer(request.client, &alive);
                 Ok(())
             }
+            Ok(ToWorker::Restate) => {
+                let restated = self.record.restate().map_err(|error| error.to_string());
+                restated.map_err(|text| Refusal { kind: RefusalKind::Other, text }).map(|()| {
+                    let alive = FromWorker::Alive(Box::new(self.heart.answer()));
+                    self.clients.answer(request.client, &alive);
+                })
+            }
         };
         if let Err(refusal) = refused {
             self.clients.answer(request.client, &FromWorker::Refused(refusal));

@@ -5,7 +5,7 @@
 use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lines::Lines;
-use netsky_disk::{clock, fault};
+use netsky_disk::{ReadError, clock, fault};
 use netsky_model::process::ProcessId;
 use rustix::fs::OFlags;
 
@@ -80,6 +80,20 @@ impl Record {
         }
         fault::point("worker.end.told").map_err(|e| netsky_disk::Error::new("sync", &self.meta_name, e))?;
         self.events.sync()
+    }
+
+    /// Writes the description anew where what has its name is not it; that stays beside it as evidence.
+    pub(super) fn restate(&mut self) -> netsky_disk::Result<()> {
+        match self.agents.read(&self.meta_name, Meta::MAX_BYTES).map(|bytes| Meta::parse(&bytes)) {
+            Ok(Ok(meta)) if meta == self.meta => return Ok(()),
+            Err(ReadError::Io(error)) if error.is_not_found() => {}
+            Err(ReadError::Io(error)) => return Err(error),
+            Ok(_) | Err(_) => {
+                let aside = format!("{}.damaged-{}", self.meta_name, netsky_disk::random::short());
+                self.agents.rename(&self.meta_name, &self.agents, aside)?;
+            }
+        }
+        write_durable(&self.tmp, &self.agents, &self.meta_name, &self.meta.to_bytes(), Place::Over)
     }
 
     fn advance(&mut self, event: PhaseEvent) -> netsky_disk::Result<()> {

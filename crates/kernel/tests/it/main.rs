@@ -10,6 +10,7 @@ mod anchor_rename;
 mod anchor_respawn;
 mod anchor_sessions;
 mod anchor_typing;
+mod anchor_undescribed;
 mod anchor_world;
 mod attach;
 mod bench;

@@ -1,7 +1,7 @@
 //! `ostk journal verify`: whether anybody touched the journal.
 
 use netsky_disk::layout::KernelLayout;
-use netsky_kernel::audit::{self, Audit, Findings};
+use netsky_kernel::audit::{self, Audit, Findings, Told};
 use serde_json::json;
 
 use crate::context::Context;
@@ -24,10 +24,11 @@ impl Run for Args {
         let audit = audit.ok_or_else(none)?;
         let Audit { rows, broken, files, torn, newer, head, heads } = &audit;
         if cx.json {
-            let Findings { heads, rewritten, cut, unsynced, unread } = heads;
+            let Findings { heads, rewritten, cut, unsynced, unread, gone, told, anew } = heads;
             output::json(&json!({
                 "rows": rows, "head": head, "heads": heads, "broken": broken, "files": files, "rewritten": rewritten, "cut": cut,
-                "unsynced": unsynced, "unread": unread, "torn": torn, "newer": newer, "whole": !audit.is_damage(),
+                "unsynced": unsynced, "unread": unread, "gone": gone, "told": told, "anew": anew,
+                "torn": torn, "newer": newer, "whole": !audit.is_damage(),
             }))?;
         } else {
             said(&audit).iter().try_for_each(|line| output::say(line))?;
@@ -59,9 +60,24 @@ fn said(audit: &Audit) -> Vec<String> {
     let power = |cut| format!("rows behind {head}, up to {cut}, went with the power before they were synced");
     said.extend(heads.unsynced.map(power));
     said.extend(heads.unread.iter().map(|file| format!("{file} does not read, or was changed")));
+    said.extend(heads.gone.iter().map(|file| format!("{file} is gone")));
+    said.extend(heads.told.iter().map(found_before));
+    // Each has a row of its own, but for one whose anchor did not live to write it.
+    let anew = heads.anew.iter().filter(|_| heads.told.is_empty());
+    said.extend(
+        anew.map(|row| format!("what was kept of the rows up to {row} did not match, and counts anew since")),
+    );
     said.extend(torn.then(|| "the last line has no end: it is being written, or was torn".to_owned()));
     let newer =
         newer.map(|line| format!("line {line} is of a later format; it and what follows were left alone"));
     said.extend(newer);
     said
+}
+
+/// What an anchor told of.
+fn found_before(told: &Told) -> String {
+    let Told { row, damage } = told;
+    let cut = damage.cut.map(|cut| format!(": there had been rows up to {cut}")).unwrap_or_default();
+    let unread: Vec<String> = damage.unread.iter().map(|file| format!(" ({file})")).collect();
+    format!("row {row} tells of damage that an anchor found, {}{cut}{}", damage.why, unread.concat())
 }

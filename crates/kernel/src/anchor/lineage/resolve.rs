@@ -34,7 +34,8 @@ pub(in crate::anchor) async fn resolve(anchor: &Rc<Anchor>, params: Params) -> R
         reap::put_aside(anchor, &about(&meta))?;
         return anchor.view(&name);
     }
-    if let Err(DrainError::Damaged { .. }) = anchor.drain(&id, |_| ()) {
+    if let Err(DrainError::Damaged { .. }) = anchor.check_drain(&id) {
+        anchor.forget_drain(&id);
         Drain::set_aside(&anchor.layout, &id).map_err(internal)?;
     }
     asking(anchor, &name, false);

@@ -8,7 +8,10 @@ use crate::rpc::{Refusal, SessionView};
 
 pub(in crate::anchor) fn show(anchor: &Anchor, params: &Params) -> Result<Answer, Refusal> {
     let session = anchor.view(&carrier(anchor, &params.id)?)?;
-    let (state, damaged) = match anchor.drain(&params.id, |drain| drain.state().clone()) {
+    let (state, damaged) = match anchor
+        .check_drain(&params.id)
+        .and_then(|()| anchor.drain(&params.id, |drain| drain.state().clone()))
+    {
         Ok(state) => (state, None),
         Err(error) => (State::default(), Some(error.to_string())),
     };

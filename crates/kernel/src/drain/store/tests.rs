@@ -22,6 +22,14 @@ impl Stage {
         self.opened().expect("reads").0
     }
 
+    /// As a fresh anchor has it that read the whole log, of which only the damage is left.
+    fn open_as_known(&self, whole: &[u8], damage: &str) -> Drain {
+        std::fs::write(self.file(log), whole).expect("writes");
+        let drain = self.open();
+        std::fs::write(self.file(log), damage).expect("writes");
+        drain
+    }
+
     fn opened(&self) -> Result<(Drain, Vec<String>), DrainError> {
         Drain::open(&self.layout, &self.meta.lineage)
     }
@@ -111,6 +119,41 @@ fn t14_a_torn_row_is_cut_and_a_changed_one_closes_the_log() {
     assert!(matches!(stage.opened(), Err(DrainError::Damaged { .. })), "shorter than its snapshot says");
     std::fs::remove_file(stage.file(log)).expect("removed");
     assert!(matches!(stage.opened(), Err(DrainError::Damaged { .. })), "gone");
+}
+
+#[test]
+fn t15_whoever_touches_the_log_has_all_of_it_read_before_the_next_report() {
+    use std::io::Write;
+    let stage = Stage::new();
+    let mut drain = stage.open();
+    ["a", "b"].iter().for_each(|text| drop(stage.turn(&mut drain, text)));
+    let whole = std::fs::read(stage.file(log)).expect("reads");
+    let report = Report::Phase { phase: "busy".to_owned() };
+    let text = String::from_utf8(whole.clone()).expect("text");
+    let first = text.find('\n').expect("a row") + 1;
+    for damage in [
+        text.replacen(r#"\"a\""#, r#"\"c\""#, 1),
+        text[first..].to_owned(),
+        text[..first].to_owned(),
+        format!("{text}{text}"),
+        String::new(),
+    ] {
+        assert_ne!(damage, text);
+        std::fs::write(stage.file(log), &damage).expect("writes");
+        for drain in [&mut drain, &mut stage.open_as_known(&whole, &damage)] {
+            let taken = drain.take("anchor", &stage.meta, &report, None);
+            assert!(matches!(taken, Err(DrainError::Damaged { .. })), "{damage}: {taken:?}");
+        }
+        assert_eq!(std::fs::read_to_string(stage.file(log)).expect("reads"), damage);
+    }
+    std::fs::remove_file(stage.file(log)).expect("removed");
+    assert!(matches!(drain.take("anchor", &stage.meta, &report, None), Err(DrainError::Damaged { .. })));
+    // The same bytes in another file: what follows goes there, and half a row at its end is nobody's.
+    std::fs::write(stage.file(log), &whole).expect("writes");
+    let mut file = std::fs::OpenOptions::new().append(true).open(stage.file(log)).expect("opens");
+    file.write_all(br#"{"v":1,"n":3,"#).expect("writes");
+    drain.take("anchor", &stage.meta, &report, None).expect("taken");
+    assert_eq!(stage.open().state(), drain.state());
 }
 
 #[test]

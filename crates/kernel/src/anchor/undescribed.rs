@@ -1,0 +1,196 @@
+//! Living sessions whose description is gone or does not read.
+//!
+//! Promise: such a worker is found by the lock it holds, or by the journal's row of its start, and proved by its identity. It is
+//! asked to write its description anew, and is adopted by that like any other. One that does not (of a former program,
+//! stopped, on a full disk) is listed, watched and ended by what journal, lock and greeting say of it; what it would have to
+//! be brought back by is not known then. The damage is one row, however many anchors find it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use netsky_disk::clock;
+use netsky_disk::fs::Dir;
+use netsky_disk::lines;
+use netsky_disk::lock::Lock;
+use netsky_disk::process::probe;
+use netsky_model::id::AgentId;
+use netsky_model::process::{Life as Probed, ProcessId};
+use tokio::task::JoinHandle;
+
+use super::recall::Remembered;
+use super::state::{Anchor, about};
+use super::table::Life;
+use super::{adopt, fold, watch};
+use crate::journal::About;
+use crate::log::say;
+use crate::meta_file;
+use crate::rpc::{EventKind, event_data};
+use crate::session::{Io, Keeper, Meta, Phase, Seen, Spec, WorkerEvent, WorkerHello};
+use crate::worker_client::WorkerClient;
+
+/// How long a worker may take to greet, and then to write: both together end before the first client is served.
+const ASK: Duration = Duration::from_millis(900);
+/// The size of a terminal that nobody has told.
+const TERMINAL: Io = Io::Pty { rows: 24, cols: 80 };
+
+/// Looks for every session of the root that lives and is not among the `described`; `unread` says why, where there is a file.
+pub(super) fn all(
+    anchor: &Rc<Anchor>,
+    files: &[String],
+    described: &BTreeSet<AgentId>,
+    mut unread: BTreeMap<AgentId, String>,
+) -> Vec<JoinHandle<()>> {
+    let locks = files.iter().filter_map(|file| file.strip_suffix(".lock")?.parse().ok());
+    let journalled =
+        anchor.recall(|recall| recall.sessions().map(|(name, _)| name.clone()).collect::<Vec<_>>());
+    let names: BTreeSet<AgentId> = unread.keys().cloned().chain(locks).chain(journalled).collect();
+    let mut asking = Vec::new();
+    for name in names.difference(described) {
+        let why = unread.remove(name);
+        if !lives(anchor, name) {
+            // Left where it is until the next start of its name.
+            if let Some(why) = why {
+                anchor.damaged(file(name), &why);
+            }
+            continue;
+        }
+        let (anchor, name) = (Rc::clone(anchor), name.clone());
+        let why = why.unwrap_or_else(|| "it is gone, and its session lives".to_owned());
+        asking.push(tokio::task::spawn_local(async move { one(&anchor, &name, &why).await }));
+    }
+    asking
+}
+
+fn file(name: &AgentId) -> String {
+    format!("agents/{name}.meta")
+}
+
+/// Whether somebody holds the session's lock, or is the worker of its last start; a folder that was removed has no locks.
+fn lives(anchor: &Anchor, name: &AgentId) -> bool {
+    let started = || started(anchor, name).is_some_and(|worker| probe(&worker) == Probed::Alive);
+    Lock::is_held(anchor.layout.worker_lock(name)).unwrap_or(false) || started()
+}
+
+fn known(anchor: &Anchor, name: &AgentId) -> Option<Remembered> {
+    anchor.recall(|recall| recall.session(name).cloned())
+}
+
+/// The worker of the newest generation, as the journal has it.
+fn started(anchor: &Anchor, name: &AgentId) -> Option<ProcessId> {
+    let known = known(anchor, name).filter(|known| known.started && !known.ended)?;
+    known.folded.map(|(worker, _)| worker)
+}
+
+async fn one(anchor: &Rc<Anchor>, name: &AgentId, why: &str) {
+    // What is left of a session is settled with its lock in hand, which needs its folder.
+    if let Err(error) = Dir::make(anchor.layout.agents()) {
+        say!("{error}");
+    }
+    let path = anchor.layout.worker_sock(name);
+    let asked = tokio::task::spawn_blocking(move || ask(&path)).await.ok().flatten();
+    if let Ok(Some(meta)) = meta_file::read(&anchor.layout, name) {
+        anchor.damaged(file(name), why);
+        if let Some(settling) = adopt::one(anchor, meta) {
+            // A task that panicked has said so on standard error.
+            let _ = settling.await;
+        }
+        return;
+    }
+    fold::catch_up(anchor, name);
+    let noted = Lock::noted::<ProcessId>(anchor.layout.worker_lock(name)).or_else(|| started(anchor, name));
+    let hello = asked
+        .filter(|hello| hello.name == *name && noted.as_ref().is_none_or(|noted| *noted == hello.worker));
+    let Some(meta) = pieced_together(anchor, name, hello, noted) else {
+        anchor.damaged(file(name), why);
+        return say!("somebody holds {name}, and nothing says which generation it is");
+    };
+    let life = match meta.worker.as_ref().map(probe) {
+        Some(Probed::Alive) => Life::Live,
+        // It ended while it was asked.
+        Some(Probed::Dead) => return anchor.damaged(file(name), why),
+        Some(Probed::Unknown) | None => Life::Foreign,
+    };
+    let about = about(&meta);
+    let worker = meta.worker.clone();
+    anchor.put(meta, life);
+    // Rows of its adoption say that it is described.
+    if !anchor.recall(|recall| recall.is_undescribed(&file(name))) {
+        if let Some(worker) = worker.as_ref().filter(|_| life == Life::Live) {
+            let adopted = event_data::Adopted { pid: worker.pid };
+            anchor.observe(EventKind::Adopted, Some(about.clone()), adopted);
+        }
+        anchor.damaged(file(name), why);
+    }
+    if let Some(worker) = worker.filter(|_| life == Life::Live) {
+        watch::start(anchor, about, worker, None);
+    }
+}
+
+/// Has a worker write its description anew; what it greeted with, if it did.
+fn ask(path: &Path) -> Option<WorkerHello> {
+    let mut worker = WorkerClient::connect_within(path, ASK).ok()?;
+    if let Err(error) = worker.restate(ASK) {
+        say!("{}: its description was not written anew: {error}", worker.hello().name);
+    }
+    Some(worker.hello().clone())
+}
+
+/// What is known of a session without its description: enough to list, to watch and to end it, and nothing to start it by.
+fn pieced_together(
+    anchor: &Anchor,
+    name: &AgentId,
+    hello: Option<WorkerHello>,
+    noted: Option<ProcessId>,
+) -> Option<Meta> {
+    let greeted = hello.as_ref().map(|hello| (hello.lineage.clone(), hello.generation));
+    let journalled = || known(anchor, name).map(|known| (known.lineage, known.generation));
+    let (lineage, generation) = greeted.or_else(journalled)?;
+    let about = About { session: name.clone(), lineage, generation };
+    let worker = hello.as_ref().map(|hello| hello.worker.clone()).or(noted);
+    let program = match &hello {
+        Some(hello) => Some(hello.program.clone()),
+        None => program(anchor, &about, worker.as_ref()),
+    };
+    let now = clock::stamp();
+    let mut meta = Meta {
+        lineage: about.lineage,
+        generation: about.generation,
+        spec: Spec {
+            name: about.session,
+            argv: Vec::new(),
+            cwd: "/".into(),
+            env: BTreeMap::new(),
+            umask: None,
+            io: if hello.is_some_and(|hello| hello.pty) { TERMINAL } else { Io::Pipes },
+            runtime: "unknown".to_owned(),
+            model: None,
+            // Nobody here can bring it back.
+            keeper: Keeper::Watchdog,
+            tags: BTreeMap::new(),
+        },
+        anchor_epoch: anchor.epoch,
+        written_at: now.clone(),
+        phase: Phase::Running { started_at: now },
+        program,
+        worker,
+        socket: anchor.layout.worker_sock(name),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        conversation: None,
+        asked: false,
+        handoff: None,
+        cgroup: None,
+        extra: serde_json::Map::new(),
+    };
+    meta.cgroup = anchor.cgroups.as_ref().and_then(|place| place.of(anchor.layout.root(), &meta.mark()).ok());
+    Some(meta)
+}
+
+/// The program, as its worker wrote down that it started it.
+fn program(anchor: &Anchor, about: &About, worker: Option<&ProcessId>) -> Option<ProcessId> {
+    let lines = lines::read(anchor.layout.events(&about.session)).ok()?;
+    let rows = lines.iter().rev().filter_map(|line| serde_json::from_slice::<WorkerEvent>(line).ok());
+    rows.filter(|row| Some(&row.worker) == worker && row.generation == about.generation)
+        .find_map(|row| if let Seen::Started { program } = row.what { Some(program) } else { None })
+}
