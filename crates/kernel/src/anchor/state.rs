@@ -222,8 +222,14 @@ impl Anchor {
     pub(super) fn put(&self, meta: Meta, life: Life) {
         let name = meta.spec.name.clone();
         {
-            let table = &mut self.state.borrow_mut().table;
-            let revivals = table.get(&meta.spec.name).map_or(0, |entry| entry.revivals);
+            let state = &mut *self.state.borrow_mut();
+            let table = &mut state.table;
+            let revivals = match table.get(&meta.spec.name) {
+                Some(entry) => entry.revivals,
+                // Somebody started it: that begins anew.
+                None if meta.asked => 0,
+                None => state.recall.revivals(&about(&meta)),
+            };
             let entry = Entry { revivals, ..Entry::new(meta, life, Instant::now()) };
             table.insert(entry.name().clone(), entry);
         }
