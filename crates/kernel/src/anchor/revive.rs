@@ -89,7 +89,7 @@ fn policy(anchor: &Anchor, about: &About) -> RevivalPolicy {
 }
 
 fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
-    let seen = last_beat(anchor, about);
+    let seen = last_beat(anchor, about).map(|beat| beat.at);
     let attempt = anchor.entry(&about.session, |entry| {
         if lived(&entry.meta.phase, seen) >= WELL {
             entry.revivals = 0;
@@ -183,11 +183,11 @@ fn lived(phase: &Phase, seen: Option<Stamp>) -> Duration {
     }
 }
 
-/// When a generation's worker beat last, as far as its file says.
-fn last_beat(anchor: &Anchor, about: &About) -> Option<Stamp> {
+/// What the worker of a generation beat last, as far as its file says.
+pub(super) fn last_beat(anchor: &Anchor, about: &About) -> Option<Heartbeat> {
     let bytes = netsky_disk::state::read(anchor.layout.heartbeat(&about.session)).ok().flatten()?;
     let beat: Heartbeat = serde_json::from_slice(bytes.trim_ascii_end()).ok()?;
-    (beat.generation == about.generation).then_some(beat.at)
+    (beat.generation == about.generation).then_some(beat)
 }
 
 /// Time since a row was written; none by a wall clock that was set back.
@@ -330,6 +330,7 @@ mod tests {
                 liveness: 1,
                 progress: 0,
                 phase: crate::session::Pulse::Running,
+                killed: false,
                 at: started_at.clone().expect("it ran"),
             };
             let file = anchor.layout.heartbeat(&crashed.spec.name);
