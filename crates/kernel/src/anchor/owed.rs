@@ -158,3 +158,29 @@ pub(super) fn killed(about: &About, epoch: u64) -> Event {
         data: Value::Null,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anchor::stage::{rows, session};
+    use crate::anchor::state::{Anchor, about};
+    use crate::anchor::{kill, root};
+    use crate::session::Keeper;
+
+    #[test]
+    fn fm_kill_enospc_a_kill_that_is_owed_is_known_to_the_next_anchor_and_gets_its_row() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("root");
+        Anchor::new(root::claim(&path).expect("a fresh root")).flush();
+        let kills = ["agent7", "agent8"].map(|name| about(&session(name, Keeper::Anchor)));
+        let (mut owed, none) = Owed::open(Dir::open(&path).expect("there"));
+        assert_eq!(none, []);
+        kills.iter().for_each(|about| owed.note(about));
+        assert_eq!(owed.only_known().count(), 0, "room was set aside");
+        let next = Anchor::new(root::claim(&path).expect("nobody serves it"));
+        assert!(kills.iter().all(|about| kill::asked_before(&next, about)), "before there is a row");
+        next.pay();
+        assert_eq!(rows(&next), [EventKind::Kill, EventKind::Kill]);
+        assert_eq!(Owed::open(Dir::open(&path).expect("there")).1, [], "they are owed no more");
+    }
+}
