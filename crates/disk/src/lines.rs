@@ -70,6 +70,14 @@ impl Lines {
         Error::new(op, &self.path, source)
     }
 
+    /// Cuts what an append left that failed, so that the next line is one.
+    ///
+    /// # Errors
+    /// The file cannot be read or cut.
+    pub fn mend(&self) -> Result<()> {
+        self.repair().map(drop)
+    }
+
     /// Cuts what follows the last whole line: half a line, or the zeros that a power cut leaves of what was not
     /// written yet.
     fn repair(&self) -> Result<u64> {

@@ -168,6 +168,17 @@ pub fn next_epoch(path: impl AsRef<Path>, at_least: u64) -> Result<u64> {
     let path = path.as_ref();
     let (dir, _) = split(path)?;
     let _lock = Lock::take(dir.path().join("lock"))?;
+    let next = epoch_after(path, at_least)?;
+    write(path, format!("{next}\n").as_bytes())?;
+    Ok(next)
+}
+
+/// What [`next_epoch`] would return, written nowhere: for who has no room for it and writes nothing else either.
+///
+/// # Errors
+/// The file cannot be read; a damaged one is not guessed at.
+pub fn epoch_after(path: impl AsRef<Path>, at_least: u64) -> Result<u64> {
+    let path = path.as_ref();
     let last = match read(path)? {
         None => 0,
         Some(bytes) => {
@@ -176,7 +187,5 @@ pub fn next_epoch(path: impl AsRef<Path>, at_least: u64) -> Result<u64> {
             })?
         }
     };
-    let next = at_least.max(last) + 1;
-    write(path, format!("{next}\n").as_bytes())?;
-    Ok(next)
+    Ok(at_least.max(last) + 1)
 }

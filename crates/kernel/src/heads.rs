@@ -326,7 +326,12 @@ impl Heads {
 
     /// Keeps a head of a row that is synced; `anew` where what was kept before is damage that was said.
     pub(crate) fn keep(&mut self, seq: u64, hash: &str, anew: bool) -> Result<()> {
-        self.kept.append(&Head::new(&self.key, seq, hash, &self.boot_id, seq, anew).to_line())?;
+        let line = Head::new(&self.key, seq, hash, &self.boot_id, seq, anew).to_line();
+        if let Err(error) = self.kept.append(&line) {
+            // Half a head on a full disk would make the next one unreadable too, which is damage to whoever verifies.
+            self.kept.mend()?;
+            return Err(error);
+        }
         self.kept.sync()
     }
 }

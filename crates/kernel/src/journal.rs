@@ -76,6 +76,13 @@ pub enum JournalError {
     },
 }
 
+impl JournalError {
+    /// Whether it is for want of room on the disk.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, JournalError::Disk(error) if error.is_full())
+    }
+}
+
 /// A row before it has a place.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
@@ -290,7 +297,9 @@ impl Journal {
             say!("a row of the journal waits: {error}");
         }
         while self.waiting.len() > WAITING {
-            let lost = self.waiting.pop_front();
+            // What was wished stays: it is bounded by the sessions there are.
+            let oldest = self.waiting.iter().position(|draft| !draft.kind.durable());
+            let lost = self.waiting.remove(oldest.unwrap_or(0));
             say!("lost a row of the journal: {lost:?}");
         }
     }
@@ -304,6 +313,11 @@ impl Journal {
             }
         }
         Ok(())
+    }
+
+    /// Rows that wait for room.
+    pub(crate) fn waits(&self) -> usize {
+        self.waiting.len()
     }
 
     /// Whether the journal is as the file says; an error when its newest row is unknown, and nothing more is written.

@@ -450,6 +450,9 @@ pub struct Heartbeat {
     pub progress: u64,
     /// What the worker is doing.
     pub phase: Pulse,
+    /// The last word of one whose program was killed on request, on a disk that had no room for the end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub killed: bool,
     /// When it beat.
     #[serde(flatten)]
     pub at: Stamp,

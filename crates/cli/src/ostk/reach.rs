@@ -6,6 +6,7 @@ use netsky_kernel::client::Client;
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
+use crate::output;
 
 /// The anchor, started if nobody serves and the root is there: a look must not make a root in some folder.
 pub(super) fn anchor(cx: &Context) -> Result<Client, Error> {
@@ -19,7 +20,23 @@ pub(super) fn anchor(cx: &Context) -> Result<Client, Error> {
 
 /// The anchor, started if nobody serves; the root is made if it is missing.
 pub(super) fn anchor_or_new(cx: &Context) -> Result<Client, Error> {
-    Ok(Client::ensure(&cx.kernel_root()?, &netsky_disk::spawn::ostk()?)?)
+    let client = Client::ensure(&cx.kernel_root()?, &netsky_disk::spawn::ostk()?)?;
+    let waiting = client.hello().waiting;
+    if waiting > 0 {
+        let root = client.root().display();
+        let rows = if waiting == 1 {
+            "1 row of its journal waits"
+        } else {
+            &format!("{waiting} rows of its journal wait")
+        };
+        output::complain(
+            "ostk",
+            &format!(
+                "the disk of {root} is full: {rows} for room; until then it lists and kills, and starts nothing"
+            ),
+        );
+    }
+    Ok(client)
 }
 
 /// A text as it was given, or all of standard input where it is `-`; at most `most` bytes.

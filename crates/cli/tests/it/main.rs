@@ -32,6 +32,7 @@ mod group_cell;
 mod hostile;
 mod identity;
 mod journal;
+mod kernel_full_disk;
 mod kill_points;
 mod large_inbox;
 mod lineages;

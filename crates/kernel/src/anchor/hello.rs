@@ -13,5 +13,6 @@ pub(super) fn hello(anchor: &Anchor) -> Answer {
         anchor: anchor.me.clone(),
         capabilities: METHODS.iter().map(|method| method.name.to_owned()).collect(),
         stopping: anchor.is_stopping(),
+        waiting: anchor.journal(|journal| journal.waits()),
     }
 }

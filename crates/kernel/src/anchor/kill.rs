@@ -1,7 +1,8 @@
 //! `session/kill`: end a session's whole tree.
 //!
 //! Promise: the wish is durable before anything is signalled, so that nobody revives the session, not even a successor of an
-//! anchor that dies in the middle. The worker does the killing; a worker that does not is killed itself and what it held is
+//! anchor that dies in the middle. A full disk keeps nobody from being killed: the wish then goes where room was set aside
+//! (`owed`), and where there is none it is kept in memory and the answer says so. The worker does the killing; a worker that does not is killed itself and what it held is
 //! swept. The caller is answered when nothing of the generation lives.
 
 use std::path::Path;
@@ -48,7 +49,11 @@ pub(super) async fn kill(anchor: &Rc<Anchor>, params: Params) -> Result<SessionV
         // Nothing to end; but one that its anchor keeps must not come back.
         Some(Life::Gone) if meta.spec.keeper == Keeper::Watchdog || asked_before(anchor, &about) => {}
         // Also of one that ends by itself: whoever settles it looks for the wish before it revives.
-        _ => wish(anchor, &about, &guard, grace_ms)?,
+        _ => {
+            let data = event_data::Kill { grace_ms: Some(grace_ms), request_id: guard.request_id.clone() };
+            wish(anchor, &about, data)?;
+            fault::point("anchor.kill.wished").map_err(internal)?;
+        }
     }
     // Whoever was asked what becomes of it has answered.
     anchor.entry(&session, |entry| entry.asking = false);
@@ -93,10 +98,16 @@ pub(super) fn asked_before(anchor: &Anchor, about: &About) -> bool {
     })
 }
 
-fn wish(anchor: &Anchor, about: &About, guard: &Guard, grace_ms: u32) -> Result<(), Refusal> {
-    let data = event_data::Kill { grace_ms: Some(grace_ms), request_id: guard.request_id.clone() };
-    anchor.commit(EventKind::Kill, Some(about.clone()), data).map_err(internal)?;
-    fault::point("anchor.kill.wished").map_err(internal)
+/// Writes down that it is to be down, and to stay so.
+pub(super) fn wish(anchor: &Anchor, about: &About, data: event_data::Kill) -> Result<(), Refusal> {
+    match anchor.commit(EventKind::Kill, Some(about.clone()), data.clone()) {
+        Err(error) if error.is_full() => {
+            say!("{error}; the kill of {} is owed to the journal", about.session);
+            anchor.owe(about, data);
+            Ok(())
+        }
+        written => written.map_err(internal),
+    }
 }
 
 /// Ends a live session: through its worker, else without it.

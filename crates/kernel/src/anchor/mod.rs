@@ -22,6 +22,7 @@ mod hello;
 mod kill;
 mod lineage;
 mod list;
+mod owed; // room for kills on a full disk
 mod ps;
 mod pulse; // heartbeats, seen from here
 mod reap;
@@ -100,6 +101,7 @@ pub fn main(root: &Path) -> Result<(), AnchorError> {
     let served = local.block_on(&runtime, async {
         let anchor = Rc::new(Anchor::new(claim));
         anchor.log_started();
+        anchor.pay();
         adopt::all(&anchor).await;
         anchor.register_all();
         settle::remove_groups(&anchor);

@@ -51,9 +51,7 @@ pub(super) fn start(anchor: &Rc<Anchor>) {
             }
             reap::old(&anchor);
             anchor.register_all();
-            if let Err(error) = anchor.journal(|journal| journal.flush()) {
-                say!("rows of the journal wait: {error}");
-            }
+            anchor.flush();
         }
     });
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use jiff::Timestamp;
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,15 @@ pub(super) struct Remembered {
     pub(super) state: SessionState,
     /// The newest row of a worker that was taken over: whose, and its number.
     pub(super) folded: Option<(ProcessId, u64)>,
+    /// Revivals in a row that came to a generation, none of which was well.
+    #[serde(default)]
+    pub(super) revivals: u32,
+    /// When the next one was announced, as long as it has not come to a generation.
+    #[serde(default)]
+    pub(super) reviving: Option<Timestamp>,
+    /// Whether it was told that they come to nothing.
+    #[serde(default)]
+    pub(super) crashloop: bool,
 }
 
 /// The newest row that gave a lineage's session another name.
@@ -94,6 +104,13 @@ impl Recall {
     pub(super) fn is_undescribed(&self, file: &str) -> bool {
         let name = described(file);
         name.and_then(|name| self.session(&name)).is_some_and(|known| known.undescribed)
+    }
+
+    /// Revivals of a lineage in a row, none of which was well.
+    pub(super) fn revivals(&self, of: &About) -> u32 {
+        self.session(&of.session)
+            .filter(|known| known.lineage == of.lineage)
+            .map_or(0, |known| known.revivals)
     }
 
     /// Whether the end of a generation is told; it is before the next one has a row.
@@ -168,8 +185,16 @@ impl Fold for Recall {
         let name = self.renamed.get(lineage).map_or(name, |renamed| &renamed.to);
         let known = self.sessions.entry(name.clone()).or_insert_with(|| Remembered::new(lineage, generation));
         if generation > known.generation || known.lineage != *lineage {
-            let folded = known.folded.take();
-            *known = Remembered { folded, ..Remembered::new(lineage, generation) };
+            let next = Remembered { folded: known.folded.take(), ..Remembered::new(lineage, generation) };
+            *known = match known.reviving {
+                Some(_) if known.lineage == *lineage => Remembered {
+                    revivals: known.revivals.saturating_add(1),
+                    crashloop: known.crashloop,
+                    ..next
+                },
+                // Somebody started it: that begins anew.
+                _ => next,
+            };
         }
         if let Some(row) = worker_row(&event.data) {
             known.folded = Some(row);
@@ -192,7 +217,15 @@ impl Fold for Recall {
             // Who wants it down wants no successor either; what the worker tells may be the end that we asked for.
             EventKind::Kill => (known.kill_asked, known.succeeded) = (true, false),
             EventKind::KillAsked => known.kill_asked |= !known.succeeded,
-            EventKind::Succeed => known.succeeded = !known.kill_asked,
+            // The end of a context is no crash.
+            EventKind::Succeed => (known.succeeded, known.revivals) = (!known.kill_asked, 0),
+            EventKind::Revive => {
+                if let Ok(event_data::Revive { attempt, .. }) = event_data::Revive::deserialize(&event.data) {
+                    (known.revivals, known.reviving) = (attempt, Some(event.ts));
+                    known.crashloop &= attempt > 0;
+                }
+            }
+            EventKind::Crashloop => known.crashloop = true,
             EventKind::Exited | EventKind::Died | EventKind::Orphaned | EventKind::Failed => {
                 known.ended = true
             }
@@ -235,6 +268,9 @@ impl Remembered {
             undescribed: false,
             state: SessionState::Starting,
             folded: None,
+            revivals: 0,
+            reviving: None,
+            crashloop: false,
         }
     }
 }
@@ -289,6 +325,7 @@ mod tests {
             EventKind::Answer => answer,
             EventKind::Spawn => json!({"request_id": format!("r{n}")}),
             EventKind::Renamed => json!({"to": format!("agent{}", chance(5, 4))}),
+            EventKind::Revive => json!({"after_ms": 0, "attempt": chance(6, 4)}),
             EventKind::Exited => json!({"how": {"exited": {"code": 1}}, "worker": worker, "n": n}),
             _ => json!({"worker": worker, "n": n}),
         };

@@ -15,7 +15,7 @@ use netsky_model::id::{AgentId, LineageId};
 use super::recall::Renamed;
 use super::revive;
 use super::settle::hold;
-use super::state::{Anchor, about, internal, not_found};
+use super::state::{Anchor, about, internal, not_found, unwritten};
 use super::table::Life;
 use crate::log::say;
 use crate::meta_file::{self, MetaFileError};
@@ -43,7 +43,7 @@ pub(super) fn rename(anchor: &Anchor, params: Params) -> Result<SessionView, Ref
     is_free(anchor, &to)?;
     let held = hold_both(anchor, &session, &to)?;
     let data = event_data::Renamed { to: to.clone(), request_id: guard.request_id };
-    anchor.commit(EventKind::Renamed, Some(about(&meta)), data).map_err(internal)?;
+    anchor.commit(EventKind::Renamed, Some(about(&meta)), data).map_err(unwritten)?;
     // From the row on that is its name, however far its files are.
     anchor.rename(&session, &to);
     drop(held);

@@ -1,6 +1,7 @@
 //! Sessions this anchor brings back itself; those of a keeper above (`keeper = "watchdog"`) are only reported.
 //!
-//! Promise: the first revival comes at once, then 1 s, doubled up to 60 s, counted anew after a minute of life. A session
+//! Promise: the first revival comes at once, then 1 s, doubled up to 60 s, counted anew after a minute of life. What is
+//! counted stands in the journal: an anchor that ends, or is ended, between two of them changes neither number nor pause. A session
 //! that was stopped on purpose stays down, and so does one whose very first start, or one that somebody asked for, came to
 //! nothing: whoever asked for it was told so, or repeats. Many at once start a few at a time.
 //!
@@ -11,6 +12,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use netsky_model::stamp::Stamp;
+
 use super::settle::Found;
 use super::state::Anchor;
 use super::table::{Entry, Life};
@@ -19,7 +23,7 @@ use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
 use crate::rpc::{EventKind, event_data};
-use crate::session::{Keeper, Phase};
+use crate::session::{End, Heartbeat, Keeper, Phase};
 use crate::settings::RevivalPolicy;
 
 /// The first pause after a revival that did not hold …
@@ -85,8 +89,9 @@ fn policy(anchor: &Anchor, about: &About) -> RevivalPolicy {
 }
 
 fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
+    let seen = last_beat(anchor, about).map(|beat| beat.at);
     let attempt = anchor.entry(&about.session, |entry| {
-        if found == Found::AtStart || lived(&entry.meta.phase) >= WELL {
+        if lived(&entry.meta.phase, seen) >= WELL {
             entry.revivals = 0;
         }
         let attempt = entry.revivals;
@@ -94,8 +99,20 @@ fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
         (entry.meta.spec.keeper, attempt)
     });
     let Some((keeper, attempt)) = attempt else { return };
-    let pause = pause(keeper, attempt);
-    if keeper == Keeper::Policy && attempt == INTENSITY {
+    let (announced, told) = anchor.recall(|recall| {
+        let known = recall.session(&about.session).filter(|known| known.lineage == about.lineage);
+        known.map_or((None, false), |known| {
+            (known.reviving.filter(|_| known.revivals == attempt), known.crashloop)
+        })
+    });
+    let pause = match announced.filter(|_| found == Found::AtStart) {
+        // By an anchor that ended before it was over.
+        Some(announced) => {
+            pause(keeper, attempt).saturating_sub(passed(announced, netsky_disk::clock::wall()))
+        }
+        None => pause(keeper, attempt),
+    };
+    if attempt == INTENSITY && !told {
         anchor.observe(
             EventKind::Crashloop,
             Some(about.clone()),
@@ -154,11 +171,28 @@ fn is_ours(anchor: &Anchor, about: &About) -> bool {
     seen.is_some_and(|(kept, may_be_due)| kept || may_be_due && succeed::is_due(anchor, about))
 }
 
-fn lived(phase: &Phase) -> Duration {
+/// How long the program ran. Of one whose end nobody saw, up to the last beat of its worker: what has passed until an
+/// anchor looked is no life.
+fn lived(phase: &Phase, seen: Option<Stamp>) -> Duration {
     match phase {
+        Phase::Ended { how: End::Orphaned, at, started_at: Some(started) } => {
+            seen.as_ref().unwrap_or(at).since(started)
+        }
         Phase::Ended { at, started_at: Some(started), .. } => at.since(started),
         _ => Duration::ZERO,
     }
+}
+
+/// What the worker of a generation beat last, as far as its file says.
+pub(super) fn last_beat(anchor: &Anchor, about: &About) -> Option<Heartbeat> {
+    let bytes = netsky_disk::state::read(anchor.layout.heartbeat(&about.session)).ok().flatten()?;
+    let beat: Heartbeat = serde_json::from_slice(bytes.trim_ascii_end()).ok()?;
+    (beat.generation == about.generation).then_some(beat)
+}
+
+/// Time since a row was written; none by a wall clock that was set back.
+fn passed(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -206,6 +240,105 @@ mod tests {
         assert_eq!(pauses(Keeper::Anchor), [0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]);
         assert_eq!(pauses(Keeper::Policy), [0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 3600, 3600]);
         assert_eq!(pause(Keeper::Anchor, u32::MAX), LONGEST_PAUSE);
+    }
+
+    /// What the journal says of its newest revival: which try, and after how many milliseconds.
+    fn newest(anchor: &Anchor) -> (u64, u64) {
+        let rows = anchor.journal(|journal| journal.after(0)).expect("reads");
+        let revive = rows.iter().rev().find(|row| row.kind == EventKind::Revive).expect("one is told");
+        (revive.data["attempt"].as_u64().expect("said"), revive.data["after_ms"].as_u64().expect("said"))
+    }
+
+    /// A journal in which anchors brought a lineage back in vain so often.
+    fn brought_back(anchor: &Anchor, meta: &Meta, times: u32) -> Meta {
+        let mut meta = Meta { asked: true, ..meta.clone() };
+        for attempt in 0..=times {
+            if attempt > 0 {
+                let data = event_data::Revive { after_ms: 0, attempt: attempt - 1 };
+                anchor.observe(EventKind::Revive, Some(about(&meta)), data);
+                meta = Meta { generation: meta.generation.next(), asked: false, ..meta };
+            }
+            let data = event_data::Spawn {
+                runtime: "command".to_owned(),
+                keeper: meta.spec.keeper,
+                request_id: None,
+            };
+            anchor.observe(EventKind::Spawn, Some(about(&meta)), data);
+        }
+        meta
+    }
+
+    #[test]
+    fn what_anchors_before_this_one_tried_in_vain_counts_and_a_pause_that_they_began_goes_on() {
+        on_stage(async |anchor| {
+            let crashed = brought_back(&anchor, &session("agent7", Keeper::Anchor), 4);
+            anchor.put(crashed.clone(), Life::Gone);
+            consider(&anchor, &about(&crashed), Found::AtStart);
+            assert_eq!(newest(&anchor), (4, 8_000));
+            // The next anchor: the try that was announced came to no generation.
+            let recalled = anchor.recall(|recall| recall.revivals(&about(&crashed)));
+            anchor.entry(&crashed.spec.name, |entry| entry.revivals = recalled);
+            std::thread::sleep(Duration::from_millis(30));
+            consider(&anchor, &about(&crashed), Found::AtStart);
+            let (attempt, left) = newest(&anchor);
+            assert_eq!(attempt, 4, "it is the same try");
+            assert!((4_000..8_000).contains(&left), "{left}");
+            // What somebody started counts anew.
+            let anew = brought_back(&anchor, &session("agent8", Keeper::Anchor), 0);
+            anchor.put(anew.clone(), Life::Gone);
+            consider(&anchor, &about(&anew), Found::AtStart);
+            assert_eq!(newest(&anchor), (0, 0));
+        });
+    }
+
+    #[test]
+    fn a_crash_loop_is_told_once_of_what_is_kept_in_any_case_too_and_is_over_after_a_minute_of_life() {
+        for keeper in [Keeper::Anchor, Keeper::Policy] {
+            on_stage(async |anchor| {
+                let mut crashed = brought_back(&anchor, &session("agent7", keeper), INTENSITY - 1);
+                let Phase::Ended { how, .. } = &mut crashed.phase else { panic!("it has ended") };
+                *how = End::WorkerDied;
+                anchor.put(crashed.clone(), Life::Gone);
+                let before = rows(&anchor).len();
+                for _ in 0..3 {
+                    consider(&anchor, &about(&crashed), Found::Watched);
+                }
+                let told = rows(&anchor).split_off(before);
+                let revive = EventKind::Revive;
+                assert_eq!(told, [revive, EventKind::Crashloop, revive, revive], "{keeper:?}");
+                let Phase::Ended { at, .. } = &mut crashed.phase else { panic!("it has ended") };
+                at.boot_ms += 60_000;
+                anchor.put(crashed.clone(), Life::Gone);
+                consider(&anchor, &about(&crashed), Found::AtStart);
+                assert_eq!(newest(&anchor), (0, 0));
+            });
+        }
+    }
+
+    #[test]
+    fn what_passed_until_an_anchor_found_it_dead_is_no_life_of_a_program() {
+        on_stage(async |anchor| {
+            let mut crashed = brought_back(&anchor, &session("agent7", Keeper::Anchor), 4);
+            let Phase::Ended { how, at, started_at } = &mut crashed.phase else { panic!("it has ended") };
+            *how = End::Orphaned;
+            at.boot_ms += 3_600_000;
+            let beat = Heartbeat {
+                v: crate::session::VERSION,
+                name: crashed.spec.name.clone(),
+                generation: crashed.generation,
+                worker: netsky_disk::process::me(),
+                liveness: 1,
+                progress: 0,
+                phase: crate::session::Pulse::Running,
+                killed: false,
+                at: started_at.clone().expect("it ran"),
+            };
+            let file = anchor.layout.heartbeat(&crashed.spec.name);
+            std::fs::write(file, serde_json::to_vec(&beat).expect("plain")).expect("written");
+            anchor.put(crashed.clone(), Life::Gone);
+            consider(&anchor, &about(&crashed), Found::AtStart);
+            assert_eq!(newest(&anchor).0, 4);
+        });
     }
 
     #[test]

@@ -12,8 +12,10 @@ use netsky_model::process::ProcessId;
 use serde::Serialize;
 
 use super::AnchorError;
+use super::owed::{self, Owed};
 use super::recall::Recall;
-use crate::journal::{Chain, Journal};
+use crate::journal::{About, Chain, Fold, Journal};
+use crate::log::say;
 
 /// The role whose epochs anchors draw from.
 const ROLE: &str = "anchor";
@@ -29,6 +31,9 @@ pub(super) struct Claim {
     pub(super) recall: Recall,
     /// Held for as long as this anchor serves.
     pub(super) lock: Lock,
+    pub(super) owed: Owed,
+    /// Of kills whose rows are owed to the journal.
+    pub(super) wishes: Vec<About>,
 }
 
 /// What the lock file tells people; the lock itself is the truth.
@@ -50,14 +55,27 @@ pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
         return Err(AnchorError::Taken { root: root.to_owned(), by: named(&layout) });
     };
     Dir::make(layout.agents())?;
-    let (mut journal, chain, recall) = Journal::open::<Recall>(&layout.journal())?;
-    let epoch = netsky_disk::state::next_epoch(layout.epoch(ROLE), recall.epoch())?;
+    let (mut journal, chain, mut recall) = Journal::open::<Recall>(&layout.journal())?;
+    let epoch = match netsky_disk::state::next_epoch(layout.epoch(ROLE), recall.epoch()) {
+        // Its first row takes the number; without room for that nothing bears it, and the next one may have it as well.
+        Err(error) if error.is_full() => {
+            say!("{error}; this anchor looks and kills, until there is room");
+            netsky_disk::state::epoch_after(layout.epoch(ROLE), recall.epoch())?
+        }
+        drawn => drawn?,
+    };
     journal.begin(epoch, chain.heads.is_damage());
+    let (owed, wishes) = Owed::open(Dir::open(layout.root())?);
+    wishes.iter().for_each(|about| recall.fold(&owed::killed(about, epoch)));
     let me = netsky_disk::process::identity()?;
     let id = netsky_disk::random::short();
     let version = env!("CARGO_PKG_VERSION");
-    lock.note(&Holder { me: &me, anchor_id: &id, epoch, version })?;
-    Ok(Claim { layout, id, epoch, me, journal, chain, recall, lock })
+    match lock.note(&Holder { me: &me, anchor_id: &id, epoch, version }) {
+        // For people only.
+        Err(error) if error.is_full() => say!("{error}"),
+        noted => noted?,
+    }
+    Ok(Claim { layout, id, epoch, me, journal, chain, recall, lock, owed, wishes })
 }
 
 /// Who holds the lock, for people: it may be so fresh that it has not said so yet.

@@ -127,7 +127,16 @@ async fn ended_without_worker(
     let (swept, unseen) = sweep_generation(anchor, about).await;
     // Only a kill can be asked for here: there is nobody to give an error to.
     let _ = fault::point("anchor.settle.swept");
+    // The row of a kill may have found no room, and its anchor none either; then the worker has said so.
+    let said = revive::last_beat(anchor, about).is_some_and(|beat| {
+        let worker = anchor.entry(&about.session, |entry| entry.meta.worker.clone()).flatten();
+        beat.killed && Some(beat.worker) == worker
+    });
+    if said {
+        anchor.is_on_disk(&about.session);
+    }
     let asked = anchor.recall(|recall| recall.session(&about.session).is_some_and(|known| known.kill_asked));
+    let asked = asked || said;
     let (kind, how) = match found {
         _ if asked => (EventKind::Died, End::Killed),
         Found::Watched => (EventKind::Died, End::WorkerDied),

@@ -18,7 +18,7 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
         .names()
         .into_iter()
         .filter(|name| anchor.entry(name, |entry| !matches!(entry.life, Life::Gone)).unwrap_or(false));
-    let mut answer = Answer { ended: Vec::new(), left: live.collect() };
+    let mut answer = Answer { ended: Vec::new(), left: live.collect(), unwritten: Vec::new() };
     if params.all {
         stay_down(anchor);
         let grace_ms = params.grace_ms.unwrap_or(DEFAULT_GRACE_MS);
@@ -44,10 +44,11 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
             }
         }
     }
-    let Answer { ended, left } = answer.clone();
+    let Answer { ended, left, .. } = answer.clone();
     let data = event_data::AnchorStopped { all: params.all, ended, left };
     anchor.observe(EventKind::AnchorStopped, None, data);
     anchor.journal(|journal| journal.keep_head(false));
+    answer.unwritten = anchor.only_known();
     answer
 }
 
@@ -66,7 +67,7 @@ fn stay_down(anchor: &Anchor) {
         });
         let Some(about) = kept.flatten().filter(|about| !kill::asked_before(anchor, about)) else { continue };
         let data = event_data::Kill { grace_ms: None, request_id: None };
-        if let Err(error) = anchor.commit(EventKind::Kill, Some(about), data) {
+        if let Err(error) = kill::wish(anchor, &about, data) {
             say!("{name} may come back: {error}");
         }
     }

@@ -21,7 +21,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
 use super::settle::{self, sweep_lineage};
-use super::state::{Anchor, about, internal};
+use super::state::{Anchor, about, internal, unwritten};
 use super::table::Life;
 use super::{fold, rename, succeed, watch};
 use crate::drain::DrainError;
@@ -204,9 +204,9 @@ fn reserve(anchor: &Anchor, meta: &Meta, guard: &Guard) -> Result<(), Refusal> {
         keeper: meta.spec.keeper,
         request_id: guard.request_id.clone(),
     };
-    anchor.commit(EventKind::Spawn, Some(about(meta)), data).map_err(internal)?;
+    anchor.commit(EventKind::Spawn, Some(about(meta)), data).map_err(unwritten)?;
     fault::point("anchor.spawn.journalled").map_err(internal)?;
-    anchor.write_meta(meta).map_err(internal)?;
+    anchor.write_meta(meta).map_err(unwritten)?;
     fault::point("anchor.spawn.reserved").map_err(internal)?;
     anchor.put(meta.clone(), Life::Starting);
     Ok(())

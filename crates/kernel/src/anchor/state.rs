@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use super::answers::InFlight;
 use super::arrivals::Arrivals;
+use super::owed::{self, Owed};
 use super::recall::Recall;
 use super::registry::Registry;
 use super::root::Claim;
@@ -75,12 +76,15 @@ pub(super) struct Anchor {
 struct State {
     journal: Journal,
     recall: Recall,
+    owed: Owed,
+    /// Whose kills an anchor before this one left owed.
+    wishes: Vec<About>,
     table: BTreeMap<AgentId, Entry>,
 }
 
 impl Anchor {
     pub(super) fn new(claim: Claim) -> Anchor {
-        let Claim { layout, id, epoch, me, journal, chain, recall, lock } = claim;
+        let Claim { layout, id, epoch, me, journal, chain, recall, lock, owed, wishes } = claim;
         let home = layout.root().parent().map(|home| Layout::new(home).home_json());
         let is_home = |file: &PathBuf| {
             let read: Option<Value> = state::read_json(file).ok().flatten();
@@ -99,7 +103,7 @@ impl Anchor {
             in_flight: InFlight::default(),
             arrivals: RefCell::new(Arrivals::new()),
             reviving: Semaphore::new(super::revive::AT_ONCE),
-            state: RefCell::new(State { journal, recall, table: BTreeMap::new() }),
+            state: RefCell::new(State { journal, recall, owed, wishes, table: BTreeMap::new() }),
             settings: Cell::new(Settings::usual(crate::start::heartbeat_period())),
             drains: RefCell::default(),
             registry: Registry::default(),
@@ -189,6 +193,56 @@ impl Anchor {
         self.stop_if_unsound();
     }
 
+    /// Holds a kill for which the journal has no room: it counts from here on, is noted where room was set aside, and its
+    /// row is written when there is some.
+    pub(super) fn owe(&self, about: &About, data: event_data::Kill) {
+        {
+            let state = &mut *self.state.borrow_mut();
+            state.owed.note(about);
+            state.recall.fold(&owed::killed(about, self.epoch));
+        }
+        self.observe(EventKind::Kill, Some(about.clone()), data);
+    }
+
+    /// The kill of a session is on the disk, wherever.
+    pub(super) fn is_on_disk(&self, session: &AgentId) {
+        self.state.borrow_mut().owed.is_known(session);
+    }
+
+    /// Whose kills end with this anchor, if there is no room before.
+    pub(super) fn only_known(&self) -> Vec<AgentId> {
+        self.state.borrow().owed.only_known().cloned().collect()
+    }
+
+    /// Has what the anchor before this one owed written, behind the rows that say who writes it.
+    pub(super) fn pay(&self) {
+        // They stay until all of them have a row: with the first that waits for nothing the room would be made free.
+        let wishes = self.state.borrow().wishes.clone();
+        for about in wishes {
+            self.observe(EventKind::Kill, Some(about), event_data::Kill { grace_ms: None, request_id: None });
+        }
+        self.state.borrow_mut().wishes.clear();
+        self.flush();
+    }
+
+    /// Writes what waits for room, and sets some aside for the next time there is none.
+    pub(super) fn flush(&self) {
+        let flushed = {
+            let state = &mut *self.state.borrow_mut();
+            let flushed = state.journal.flush();
+            state.catch_up();
+            if flushed.is_ok() && self.has_root() {
+                state.owed.set_aside();
+            }
+            flushed
+        };
+        if let Err(error) = flushed {
+            say!("rows of the journal wait: {error}");
+        }
+        self.touch();
+        self.stop_if_unsound();
+    }
+
     /// Reports a file of the root that does not read, once: it may be looked at again and again, of a description also by
     /// anchor after anchor.
     pub(super) fn damaged(&self, file: String, why: &str) {
@@ -227,8 +281,14 @@ impl Anchor {
     pub(super) fn put(&self, meta: Meta, life: Life) {
         let name = meta.spec.name.clone();
         {
-            let table = &mut self.state.borrow_mut().table;
-            let revivals = table.get(&meta.spec.name).map_or(0, |entry| entry.revivals);
+            let state = &mut *self.state.borrow_mut();
+            let table = &mut state.table;
+            let revivals = match table.get(&meta.spec.name) {
+                Some(entry) => entry.revivals,
+                // Somebody started it: that begins anew.
+                None if meta.asked => 0,
+                None => state.recall.revivals(&about(&meta)),
+            };
             let entry = Entry { revivals, ..Entry::new(meta, life, Instant::now()) };
             table.insert(entry.name().clone(), entry);
         }
@@ -276,6 +336,7 @@ impl Anchor {
         let bounds = self.settings().heartbeat;
         let view = self.entry(name, |entry| entry.view(Instant::now(), bounds));
         let mut view = view.ok_or_else(|| not_found(name))?;
+        view.unwritten = self.state.borrow().owed.is_only_known(name);
         let over = !view.state.may_live();
         if let Ok(progress) = self.drain(&view.lineage, |drain| drain.state().progress(view.generation, over))
         {
@@ -393,6 +454,9 @@ impl State {
         self.fold();
         self.journal.rotate_if_full(&self.recall);
         self.fold();
+        if self.journal.waits() == 0 && self.wishes.is_empty() {
+            self.owed.clear();
+        }
     }
 
     fn fold(&mut self) {
@@ -419,6 +483,13 @@ pub(super) fn not_found(name: &AgentId) -> Refusal {
 
 pub(super) fn internal(error: impl std::fmt::Display) -> Refusal {
     Refusal::new(RefusalKind::Internal, error.to_string())
+}
+
+/// What the disk did not take; on a full one that is said as such, and nothing was done.
+pub(super) fn unwritten(error: impl Into<JournalError>) -> Refusal {
+    let error = error.into();
+    let kind = if error.is_full() { RefusalKind::Busy } else { RefusalKind::Internal };
+    Refusal::new(kind, error.to_string())
 }
 
 #[cfg(test)]

@@ -212,6 +212,7 @@ mod tests {
             liveness: 0,
             progress: 7,
             phase: Pulse::Running,
+            killed: false,
             at: netsky_disk::clock::stamp(),
         }
     }

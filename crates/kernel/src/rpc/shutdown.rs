@@ -26,4 +26,7 @@ pub struct Answer {
     pub ended: Vec<AgentId>,
     /// Sessions that live on (with `all`: that would not end).
     pub left: Vec<AgentId>,
+    /// Sessions that are to stay down, which a full disk kept from being written: the next anchor may bring them back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unwritten: Vec<AgentId>,
 }

@@ -168,6 +168,9 @@ pub struct SessionView {
     /// What it says about itself.
     #[serde(flatten)]
     pub progress: Progress,
+    /// Whether it was killed on a full disk and only its anchor knows: one that ends before there is room forgets it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unwritten: bool,
     /// Free labels of the caller.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
@@ -211,6 +214,7 @@ impl SessionView {
             end,
             heartbeat: None,
             progress: Progress::default(),
+            unwritten: false,
             tags: meta.spec.tags.clone(),
             socket: meta.socket.clone(),
             cgroup: meta.cgroup.clone().filter(|_| state.may_live()),

@@ -14,6 +14,7 @@ use netsky_model::id::{AgentId, Generation};
 use netsky_model::process::ProcessId;
 use rustix::fs::OFlags;
 
+use crate::log::say;
 use crate::session::{Heartbeat, Pulse, VERSION};
 use crate::start::heartbeat_period;
 
@@ -47,6 +48,7 @@ impl Heart {
             liveness: 0,
             progress: 0,
             phase: Pulse::Running,
+            killed: false,
             at: clock::stamp(),
         };
         Ok(Heart { file, beat, interval: heartbeat_period(), next: Duration::ZERO })
@@ -76,6 +78,15 @@ impl Heart {
         true
     }
 
+    /// Says, in room that is there, that the program was killed on request: the end itself found none.
+    pub(super) fn killed(&mut self) {
+        self.beat.killed = true;
+        let said = self.file.write_all_at(&padded(&self.beat), 0).and_then(|()| self.file.sync_data());
+        if let Err(error) = said {
+            say!("that {} was killed is written nowhere by its worker: {error}", self.beat.name);
+        }
+    }
+
     /// What a probe is told: as of now, beside the file's rhythm.
     pub(super) fn answer(&self) -> Heartbeat {
         Heartbeat { at: clock::stamp(), ..self.beat.clone() }
@@ -103,6 +114,7 @@ mod tests {
             liveness: most,
             progress: most,
             phase: Pulse::Draining,
+            killed: true,
             at: clock::stamp(),
         };
         let bytes = padded(&beat);

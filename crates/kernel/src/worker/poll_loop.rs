@@ -25,7 +25,7 @@ use super::wires::{Source, Wires};
 use crate::frame::{Form, FromWorker, Refusal, RefusalKind, ToWorker};
 use crate::output_log::OutputLog;
 use crate::paste;
-use crate::session::{Pulse, WorkerHello};
+use crate::session::{End, Pulse, WorkerHello};
 
 /// Bytes of output read in one round; a terminal gives at most 4 KiB at once, a pipe 64 KiB.
 const READ: usize = 64 << 10;
@@ -393,6 +393,11 @@ impl Worker {
         loop {
             match self.record.ended(verdict) {
                 Ok(()) => return true,
+                // Whoever asked for this end waits for it, and says so itself.
+                Err(error) if error.is_full() && verdict.how == End::Killed => {
+                    self.heart.killed();
+                    return false;
+                }
                 Err(_) if clock::boot() < until && !self.is_lost() => clock::pause(RECORD_PAUSE),
                 Err(_) => return false,
             }

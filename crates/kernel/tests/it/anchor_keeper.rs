@@ -25,6 +25,35 @@ fn a_session_its_anchor_keeps_is_revived_at_once_and_then_with_pauses() {
 }
 
 #[test]
+fn an_anchor_that_is_killed_between_two_revivals_changes_neither_their_number_nor_their_pauses() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    spawn(&mut client, &kept(shell("agentinfinity", "exit 1")));
+    for attempt in 0..4 {
+        event_of_try(&world, attempt);
+        world.kill_anchor();
+        client = world.anchor();
+    }
+    event_of_try(&world, 4);
+    drop(client);
+    let tries = rows(&world).into_iter().filter(|row| row.kind == EventKind::Revive);
+    let tries: Vec<_> = tries
+        .map(|row| (row.generation.expect("said").0, row.data["attempt"].as_u64().expect("a number")))
+        .collect();
+    // Each generation is one try: said again by the next anchor, and never from the beginning.
+    assert!(tries.iter().all(|(generation, attempt)| *generation == attempt + 1), "{tries:?}");
+}
+
+/// Waits until a try in a row is told.
+fn event_of_try(world: &World, attempt: u64) {
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    let wanted = |event: &netsky_kernel::rpc::Event| {
+        event.kind == EventKind::Revive && event.data["attempt"].as_u64() >= Some(attempt)
+    };
+    events.find(LONG, wanted).expect("lives").expect("told");
+}
+
+#[test]
 fn a_kept_session_comes_back_after_its_worker_or_program_is_killed() {
     let mut world = World::new();
     let mut client = world.anchor();

@@ -11,6 +11,7 @@ mod kernel_groups;
 mod kernel_journal;
 mod kernel_lineages;
 mod kernel_rename;
+mod kernel_room;
 mod kernel_rpc;
 mod kernel_sessions;
 mod ledger;
@@ -62,6 +63,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         kernel_lineages::ROWS,
         kernel_rename::ROWS,
         kernel_sessions::ROWS,
+        kernel_room::ROWS,
         kernel_rpc::ROWS,
         kernel_journal::ROWS,
     ];

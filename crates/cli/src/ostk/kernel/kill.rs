@@ -7,7 +7,7 @@ use netsky_model::duration;
 use netsky_model::id::{AgentId, Generation};
 
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::ostk::{reach, table};
 use crate::run::Run;
 
@@ -36,6 +36,11 @@ impl Run for Args {
         let guard = Guard { if_generation: self.if_generation.map(Generation), request_id: self.request_id };
         let session = reach::anchor(cx)?.kill(&self.name, self.grace, &guard)?;
         let how = session.end.as_ref().map_or_else(|| session.state.to_string(), ToString::to_string);
-        table::session(cx, &session, &format!("{} is down: {how}", session.name))
+        table::session(cx, &session, &format!("{} is down: {how}", session.name))?;
+        if session.unwritten {
+            let what = format!("that {} is to stay down is written nowhere: the disk is full", session.name);
+            return Err(Error::new(Kind::Degraded, what).hint("make room before its anchor ends"));
+        }
+        Ok(())
     }
 }

@@ -33,7 +33,7 @@ impl Run for Args {
         };
         let answer = client.shutdown(self.all)?;
         if cx.json {
-            output::json(&json!({ "ended": answer.ended, "left": answer.left }))?;
+            output::json(&answer)?;
         } else if !served && answer.ended.is_empty() && answer.left.is_empty() {
             output::say(&format!("nobody serves {}, and no session lives", root.display()))?;
         } else {
@@ -43,6 +43,13 @@ impl Run for Args {
         match self.all && !answer.left.is_empty() {
             true => Err(Error::new(Kind::Busy, format!("{} sessions would not end", answer.left.len()))
                 .hint("repeat")),
+            false if !answer.unwritten.is_empty() => {
+                let count = answer.unwritten.len();
+                let what =
+                    format!("that {count} sessions are to stay down is written nowhere: the disk is full");
+                Err(Error::new(Kind::Degraded, what)
+                    .hint("the next anchor may bring them back; make room and repeat"))
+            }
             false => Ok(()),
         }
     }
