@@ -27,6 +27,7 @@ mod pulse; // heartbeats, seen from here
 mod reap;
 mod recall; // what the journal's rows mean to the anchor, live and on a restart
 mod registry; // agents.jsonl
+mod rejected; // who was turned away or cut off
 mod rename;
 mod report; // what a session says about itself
 mod revive; // sessions this anchor keeps alive itself

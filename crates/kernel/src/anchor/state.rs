@@ -24,6 +24,7 @@ use super::answers::InFlight;
 use super::arrivals::Arrivals;
 use super::recall::Recall;
 use super::registry::Registry;
+use super::rejected::Rejected;
 use super::root::Claim;
 use super::table::{Entry, Life};
 use crate::drain::{Drain, DrainError};
@@ -51,6 +52,8 @@ pub(super) struct Anchor {
     pub(super) in_flight: InFlight,
     /// Of clients.
     pub(super) arrivals: RefCell<Arrivals>,
+    /// Clients that were turned away or cut off.
+    pub(super) rejected: RefCell<Rejected>,
     /// Held while a session is brought back.
     pub(super) reviving: Semaphore,
     state: RefCell<State>,
@@ -98,6 +101,7 @@ impl Anchor {
                 .ok(),
             in_flight: InFlight::default(),
             arrivals: RefCell::new(Arrivals::new()),
+            rejected: RefCell::default(),
             reviving: Semaphore::new(super::revive::AT_ONCE),
             state: RefCell::new(State { journal, recall, table: BTreeMap::new() }),
             settings: Cell::new(Settings::usual(crate::start::heartbeat_period())),

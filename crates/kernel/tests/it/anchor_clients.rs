@@ -80,6 +80,37 @@ fn a_line_over_the_limit_is_refused_and_its_connection_closed() {
 }
 
 #[test]
+fn a12_who_is_turned_away_or_cut_off_leaves_one_line_in_the_log() {
+    let mut world = World::new();
+    let mut client = world.logged_anchor();
+    let log = || std::fs::read_to_string(world.layout().log()).expect("reads");
+    let lines = |word: &str| log().lines().filter(|line| line.contains(word)).count();
+    let ours = format!("pid {}, uid {}", std::process::id(), rustix::process::geteuid().as_raw());
+    let mut stream = raw(&world);
+    for _ in 0..50 {
+        say(&mut stream, b"hunter2\n");
+    }
+    let line = format!("ostk: line refused ({ours}): 7 bytes that are no request");
+    assert!(log().contains(&line), "{}", log());
+    assert_eq!(lines("line refused"), 1, "{}", log());
+    assert!(!log().contains("hunter2"), "what was sent may be a secret");
+    let mut long = raw(&world);
+    // It may close before it has taken all.
+    let _ = long.write_all(&vec![b'x'; 3 << 20]);
+    let _ = long.read_to_end(&mut Vec::new());
+    let line = format!("client cut off, its line is too long ({ours}): a line is over 1048576 bytes");
+    assert!(log().contains(&line), "{}", log());
+    let crowd: Vec<UnixStream> = (0..300).map(|_| raw(&world)).collect();
+    client.ps().expect("whoever was there is served");
+    let line = format!("client refused, all slots are taken ({ours}): 256 clients are connected already");
+    until("it is told", || log().contains(&line).then_some(()));
+    drop(crowd);
+    client.shutdown(false).expect("it stops");
+    until("the others are told at the end", || log().contains("line refused: 49 more").then_some(()));
+    assert_eq!(lines("all slots are taken"), 2, "{}", log());
+}
+
+#[test]
 fn a_client_that_never_reads_delays_nobody() {
     let mut world = World::new();
     let mut client = world.anchor();
