@@ -210,11 +210,11 @@ impl Connection {
         }
         let request = match dispatch::parse(line) {
             Ok(request) => request,
-            Err(refusal) => {
+            Err((id, refusal)) => {
                 // Not in the words of the refusal: they may have what it sent.
                 let why = format!("{} bytes that are no request", line.len());
                 self.call.anchor.reject(Reason::Malformed, self.peer, &why);
-                return self.reply(Value::Null, Err(refusal)).await;
+                return self.reply(id, Err(refusal)).await;
             }
         };
         let (id, method) = (request.id.clone(), request.method.clone());
@@ -223,7 +223,11 @@ impl Connection {
         let working = tokio::task::spawn_local(async move { dispatch::answer(&call, request).await });
         let outcome = working.await.unwrap_or_else(|error| Err(internal(error)));
         let stop = method == shutdown::Shutdown::NAME && outcome.is_ok();
-        let replied = self.reply(id, outcome).await;
+        // A notification is not answered, whatever came of it.
+        let replied = match id {
+            Some(id) => self.reply(id, outcome).await,
+            None => Ok(()),
+        };
         if stop {
             self.call.anchor.stop();
         }

@@ -22,8 +22,10 @@ answered with `busy`.
 {\"method\":\"event\",\"params\":{\"seq\":7,\"ts\":\"2026-04-19T19:25:00Z\",\"epoch\":3,\"kind\":\"hung\",\"session\":\"agent0\",…}}
 ```
 
-Requests on one connection are answered one after the other, in their order. A call goes on when its caller has gone. An unknown field
-is ignored, here and there; a result or an event may have more fields than this page knows.
+Requests on one connection are answered one after the other, in their order. A call goes on when its caller has gone. A request without
+an `id` is a notification: it is done and never answered. A batch (an array of requests) is refused whole, `invalid-request`. Parameters
+go by name; an array of them, and a name that the method does not take, are `bad-params` and nothing is done, so that a newer client learns
+what an older anchor cannot do. Any other unknown field is ignored; a result or an event may have more fields than this page knows.
 
 Scripts: `ostk rpc call METHOD [PARAMS-JSON]` prints the `result`, or one line and its exit code (2 for a method or parameters that
 are not there).
