@@ -7,7 +7,7 @@ use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
 use serde_json::Value;
 
-use super::answers::once;
+use super::answers::{essence, once};
 use super::state::{Anchor, internal};
 use super::subscribe::Subscription;
 use crate::rpc::{self, Guard, Method, Refusal, RefusalKind, Request, schema, with_methods};
@@ -82,9 +82,10 @@ with_methods!(dispatch);
 async fn one<M: Handle>(call: &Call, params: Value) -> Result<Value, Refusal> {
     let params = params_of::<M>(params)?;
     let guarded = M::guarded(&call.anchor, &params)?;
+    let asked = essence(&params)?;
     let work = async { serde_json::to_value(M::handle(call, params).await?).map_err(internal) };
     match guarded {
-        Some((session, guard)) => once(&call.anchor, M::NAME, &session, &guard, work).await,
+        Some((session, guard)) => once(&call.anchor, M::NAME, &session, &guard, asked, work).await,
         None => work.await,
     }
 }

@@ -62,6 +62,9 @@ pub(super) struct Answered {
     /// Absent in rows of the first programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) session: Option<AgentId>,
+    /// What was asked for, as a hash; absent in rows of programs that did not compare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) asked: Option<String>,
     #[serde(flatten)]
     pub(super) outcome: Outcome,
 }

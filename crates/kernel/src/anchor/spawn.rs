@@ -20,6 +20,7 @@ use netsky_model::process::ProcessId;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
+use super::answers::{conflict, essence};
 use super::settle::{self, sweep_lineage};
 use super::state::{Anchor, about, internal};
 use super::table::Life;
@@ -44,6 +45,7 @@ const META_GROWTH: u64 = 2 * READY_LINE;
 pub(super) async fn spawn(anchor: &Rc<Anchor>, params: Params) -> Result<SessionView, Refusal> {
     let Params { spec, guard } = params;
     check(&spec)?;
+    same_start(anchor, &spec, &guard)?;
     if let Some(view) = done_before(anchor, &spec, &guard) {
         return Ok(view);
     }
@@ -119,6 +121,22 @@ fn check(spec: &Spec) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// A call that took a generation and was never answered is not repeated by one that would start something else.
+fn same_start(anchor: &Anchor, spec: &Spec, guard: &Guard) -> Result<(), Refusal> {
+    let Some(request_id) = &guard.request_id else { return Ok(()) };
+    let taken = anchor.recall(|recall| {
+        let known = recall.session(&spec.name).filter(|known| known.request_id.as_ref() == Some(request_id));
+        known.map(|known| known.generation)
+    });
+    let first = anchor.entry(&spec.name, |entry| (entry.meta.generation, entry.meta.spec.clone()));
+    let Some((_, first)) = first.filter(|(generation, _)| Some(*generation) == taken) else { return Ok(()) };
+    let essence = |spec: &Spec| essence(&serde_json::json!({ "spec": spec }));
+    if essence(&first)? == essence(spec)? {
+        return Ok(());
+    }
+    Err(conflict(request_id, &format!("session/spawn of {} with other parameters", spec.name)))
 }
 
 /// A call whose effect is there although its answer was never written: the anchor died in between.

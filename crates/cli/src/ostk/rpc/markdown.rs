@@ -36,7 +36,9 @@ is of an anchor that is over. Every method that acts on a session may carry
 
 - `if_generation`: the generation that the caller believes to be the newest (0: none yet). Another one is refused, `stale-generation`.
 - `request_id`: a name that the caller chooses for the call, at least one byte. A repeat gets the first result and does nothing again, also
-  from a restarted anchor, for as many as are remembered. The same name for another method or session is refused, `bad-params`.
+  from a restarted anchor, for as many as are remembered. The same name for another method or session, or with other parameters, is
+  refused, `bad-params`, and nothing is done. What may differ in a repeat: `if_generation`, `grace_ms`, `epoch`, and of a start `env` and
+  `umask`, which are the shell's; texts are not compared.
 ";
 
 const FOLLOWING: &str = "After `client/subscribe` or `client/attach` with `events`, rows of the journal come as `event` notifications. `seq` rises by one
