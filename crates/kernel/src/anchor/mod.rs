@@ -43,6 +43,7 @@ mod state; // the one owner of journal, table and recall
 mod subscribe; // rows of the journal on a connection
 mod succeed; // a dead context gives way to the next generation
 mod table; // sessions in memory, and as clients see them
+mod unserved; // what is known without an anchor
 mod watch; // a worker's death, by pidfd
 mod whoami; // below which session a caller runs
 
@@ -83,6 +84,7 @@ pub enum AnchorError {
 }
 
 pub use folded::{Folded, sessions as folded};
+pub use unserved::{Unserved, sessions as unserved};
 
 /// Serves `root` until asked to stop (`kernel/shutdown`, SIGTERM, SIGINT).
 ///

@@ -177,7 +177,14 @@ impl Fold for Recall {
             }
             EventKind::Started => known.started = true,
             // Who wants it down wants no successor either; what the worker tells may be the end that we asked for.
-            EventKind::Kill => (known.kill_asked, known.succeeded) = (true, false),
+            EventKind::Kill => {
+                (known.kill_asked, known.succeeded) = (true, false);
+                // It was lost before, and is meant to be from now on.
+                let lost = [SessionState::Died, SessionState::Orphaned, SessionState::Asking];
+                if known.ended && lost.contains(&known.state) {
+                    known.state = SessionState::Stopped;
+                }
+            }
             EventKind::KillAsked => known.kill_asked |= !known.succeeded,
             EventKind::Succeed => known.succeeded = !known.kill_asked,
             EventKind::Exited | EventKind::Died | EventKind::Orphaned | EventKind::Failed => {

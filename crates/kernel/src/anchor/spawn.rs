@@ -29,9 +29,10 @@ use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
+use crate::rpc::resize::MAX_SIDE;
 use crate::rpc::spawn::{MAX_LABELS, MAX_SPEC, Params};
 use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView, event_data};
-use crate::session::{End, Meta, Phase, ReadyLine, Spec};
+use crate::session::{End, Io, Meta, Phase, ReadyLine, Spec};
 use crate::start::{self, Waiting};
 
 /// How long a worker may take to say that its program runs: it only forks and writes two small files.
@@ -108,6 +109,11 @@ fn check(spec: &Spec) -> Result<(), Refusal> {
     }
     if spec.argv.iter().chain(spec.env.values()).any(|text| zero(text)) {
         return bad(format!("argv or environment of {} holds NUL", spec.name));
+    }
+    if let Io::Pty { rows, cols } = spec.io
+        && rows.max(cols) > MAX_SIDE
+    {
+        return bad(format!("{rows}x{cols} is too large for the terminal of {}", spec.name));
     }
     let size = |bytes: serde_json::Result<Vec<u8>>| bytes.map(|bytes| bytes.len()).map_err(internal);
     let whole = size(serde_json::to_vec(spec))?;

@@ -33,7 +33,7 @@ use crate::journal::{About, Chain, Draft, Fold, Journal, JournalError};
 use crate::log::say;
 use crate::meta_file;
 use crate::rpc::{EventKind, Refusal, RefusalKind, SessionState, SessionView, event_data};
-use crate::session::Meta;
+use crate::session::{Meta, Phase};
 use crate::settings::{self, Settings};
 
 /// The file of the root that says what its user wants.
@@ -275,6 +275,9 @@ impl Anchor {
         let bounds = self.settings().heartbeat;
         let view = self.entry(name, |entry| entry.view(Instant::now(), bounds));
         let mut view = view.ok_or_else(|| not_found(name))?;
+        if self.is_down(name) {
+            (view.state, view.kept) = (SessionState::Stopped, false);
+        }
         let over = !view.state.may_live();
         if let Ok(progress) = self.drain(&view.lineage, |drain| drain.state().progress(view.generation, over))
         {
@@ -285,8 +288,24 @@ impl Anchor {
 
     /// The word for a session, by the bounds of a silence as they were read last.
     pub(super) fn state_of(&self, name: &AgentId) -> Option<SessionState> {
+        if self.is_down(name) {
+            return Some(SessionState::Stopped);
+        }
         let bounds = self.settings.get().heartbeat;
         self.entry(name, |entry| entry.state(Instant::now(), bounds))
+    }
+
+    /// Whether a session that was lost was wanted down since: its description says how it was lost, and the journal this.
+    fn is_down(&self, name: &AgentId) -> bool {
+        let gone = self.entry(name, |entry| {
+            let ended =
+                matches!(entry.meta.phase, Phase::Ended { .. } | Phase::Running { .. } | Phase::Starting);
+            (ended && entry.life == Life::Gone).then_some(entry.meta.generation)
+        });
+        self.recall(|recall| {
+            let known = recall.session(name).filter(|known| Some(Some(known.generation)) == gone);
+            known.is_some_and(|known| known.state == SessionState::Stopped)
+        })
     }
 
     /// What the root's user wants, as the file says now; while that does not read, as it said last.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ANSWERS, Effect, Event, EventKind, MAX_CLIENTS, MAX_LINE, MAX_REQUEST_ID, METHODS, Notification,
-    PROTOCOL, Refusal, RefusalKind, Reply, Request, UNREAD, kill, prompt, spawn, subscribe,
+    PROTOCOL, Refusal, RefusalKind, Reply, Request, UNREAD, kill, prompt, resize, spawn, subscribe,
 };
 
 /// The first parameter that a method does not take, as a path (`spec.argc`); none for a method that is not there.
@@ -137,6 +137,7 @@ fn limits() -> Value {
         "grace_ms": kill::MAX_GRACE_MS,
         "grace_default_ms": kill::DEFAULT_GRACE_MS,
         "lag_rows": subscribe::LAG,
+        "terminal_side": resize::MAX_SIDE,
     })
 }
 
