@@ -304,9 +304,11 @@ fn refused_by_anchor(refusal: &netsky_kernel::rpc::Refusal) -> Error {
         Refusal::StaleGeneration => Error::new(Kind::Failed, what).hint("nothing was done, look again"),
         Refusal::Damaged => Error::new(Kind::Damaged, what).hint("it was left as it is"),
         Refusal::FailedToStart => Error::new(Kind::Failed, what).hint("nothing of it is left running"),
-        Refusal::Malformed | Refusal::UnknownMethod | Refusal::Internal | Refusal::Unknown => {
-            Error::new(Kind::Failed, what).hint("anchor.log in the root may say more")
-        }
+        Refusal::Malformed
+        | Refusal::InvalidRequest
+        | Refusal::UnknownMethod
+        | Refusal::Internal
+        | Refusal::Unknown => Error::new(Kind::Failed, what).hint("anchor.log in the root may say more"),
     }
 }
 

@@ -379,6 +379,11 @@ impl KernelLayout {
         self.root.join("anchor.log")
     }
 
+    /// What the anchor's own log said before it was cut.
+    pub fn former_log(&self) -> PathBuf {
+        self.root.join("anchor.log.1")
+    }
+
     /// The journal, as far as it is written to; [`Sealed`] files go before it.
     pub fn journal(&self) -> PathBuf {
         self.root.join(JOURNAL)

@@ -488,8 +488,12 @@ impl Connection {
         let gibberish = |why: String| ClientError::Gibberish { method: told, why };
         let id = Value::from(self.next_id);
         self.next_id += 1;
-        let request =
-            rpc::Request { jsonrpc: "2.0".to_owned(), id: id.clone(), method: method.to_owned(), params };
+        let request = rpc::Request {
+            jsonrpc: "2.0".to_owned(),
+            id: Some(id.clone()),
+            method: method.to_owned(),
+            params,
+        };
         let mut line = serde_json::to_vec(&request).map_err(|e| gibberish(e.to_string()))?;
         line.push(b'\n');
         if line.len() > rpc::MAX_LINE {

@@ -14,6 +14,10 @@ use crate::session::{End, Heartbeat};
 pub const MAX_PAYLOAD: usize = 1 << 20;
 /// Longest hello line; it holds two process identities and a few numbers.
 pub const MAX_HELLO: usize = 4096;
+/// Most lines of a picture of a screen; of a taller terminal it has these.
+pub const PICTURE_ROWS: u16 = 256;
+/// Most columns of it. With both screens in use and 32 bytes a cell, 8 MiB in all; a usual terminal has 60 KiB.
+pub const PICTURE_COLS: u16 = 512;
 /// Type byte and length.
 pub const HEADER: usize = 5;
 

@@ -1,12 +1,16 @@
-//! `ostk status`: who serves this root, and how many sessions stand where.
+//! `ostk status`: who serves this root, and how many sessions stand where; without an anchor what its files say.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use netsky_kernel::anchor::{self, Unserved};
 use netsky_kernel::client::{Client, ClientError};
+use netsky_kernel::rpc::SessionView;
 use serde_json::json;
 
 use crate::context::Context;
 use crate::error::Error;
+use crate::ostk::table;
 use crate::output;
 use crate::run::Run;
 
@@ -18,19 +22,10 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let root = cx.kernel_root()?;
         let mut client = match Client::connect(&root) {
-            Err(ClientError::NotServing { .. }) if cx.json => {
-                return output::json(&json!({ "root": root, "serving": false }));
-            }
-            Err(ClientError::NotServing { .. }) => {
-                return output::say(&format!("nobody serves {}", root.display()));
-            }
+            Err(ClientError::NotServing { .. }) => return unserved(cx, &root),
             connected => connected?,
         };
-        let mut states: BTreeMap<&str, usize> = BTreeMap::new();
-        let sessions = client.ps()?;
-        for session in &sessions {
-            *states.entry(session.state.word()).or_default() += 1;
-        }
+        let states = states(&client.ps()?);
         let hello = client.hello();
         if cx.json {
             return output::json(&json!({
@@ -38,8 +33,7 @@ impl Run for Args {
                 "epoch": hello.epoch, "version": hello.version, "states": states,
             }));
         }
-        let counts: Vec<String> = states.iter().map(|(state, count)| format!("{count} {state}")).collect();
-        let counts = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
+        let counts = counted(&states);
         output::say(&format!(
             "{} is served by pid {} (epoch {}, version {})\nsessions: {counts}",
             root.display(),
@@ -48,4 +42,34 @@ impl Run for Args {
             hello.version,
         ))
     }
+}
+
+/// What the files of a root say while nobody serves it.
+fn unserved(cx: &Context, root: &Path) -> Result<(), Error> {
+    let Unserved { sessions, unread } = anchor::unserved(root)?;
+    let states = states(&sessions);
+    if cx.json {
+        return output::json(&json!({
+            "root": root, "serving": false, "states": states, "sessions": table::values(&sessions)?, "unread": unread,
+        }));
+    }
+    output::say(&format!("no anchor runs: nobody serves {}", root.display()))?;
+    output::say(&format!("sessions, as its files say: {}", counted(&states)))?;
+    for name in &unread {
+        output::say(&format!("the description of {name} does not read"))?;
+    }
+    if sessions.is_empty() { Ok(()) } else { table::sessions(cx, &sessions) }
+}
+
+fn states(sessions: &[SessionView]) -> BTreeMap<&'static str, usize> {
+    let mut states = BTreeMap::new();
+    for session in sessions {
+        *states.entry(session.state.word()).or_default() += 1;
+    }
+    states
+}
+
+fn counted(states: &BTreeMap<&str, usize>) -> String {
+    let counts: Vec<String> = states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }

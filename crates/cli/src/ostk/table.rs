@@ -13,11 +13,15 @@ use crate::output;
 /// Prints sessions under their plural key, or one a row.
 pub(super) fn sessions(cx: &Context, sessions: &[SessionView]) -> Result<(), Error> {
     if cx.json {
-        let rows = sessions.iter().map(as_value).collect::<Result<Vec<_>, _>>()?;
-        return output::json(&json!({ "sessions": rows }));
+        return output::json(&json!({ "sessions": values(sessions)? }));
     }
     let headers = ["name", "state", "pid", "generation", "runtime", "age", "turn", "context", "note"];
     output::table(&headers, sessions.iter().map(as_row).collect(), "no sessions")
+}
+
+/// Sessions for programs.
+pub(super) fn values(sessions: &[SessionView]) -> Result<Vec<Value>, Error> {
+    sessions.iter().map(as_value).collect()
 }
 
 /// Prints one session whole.

@@ -163,7 +163,12 @@ fn recall_tells_of_one_kind_and_who_arrived() {
 #[test]
 fn a10_what_programs_call_themselves_drives_no_terminal() {
     let folder = Folder::new();
-    folder.ok(&["kernel", "spawn", "agent1", "--runtime", "\u{1b}[31mred\u{9b}", "--", "true"]);
+    let spec = serde_json::json!({
+        "name": "agent1", "argv": ["true"], "cwd": "/", "io": {"kind": "pipes"}, "keeper": "watchdog",
+        "runtime": "\u{1b}[31mred\u{9b}", "env": {"PATH": "/usr/bin:/bin"},
+    });
+    folder.ok(&["kernel", "spawn", "agent0", "--", "true"]);
+    folder.ok(&["rpc", "call", "session/spawn", &serde_json::json!({ "spec": spec }).to_string()]);
     for args in [&["journal", "tail"][..], &["journal", "tail", "--json"], &["recall", "@spawn"]] {
         let text = folder.ok(args);
         assert!(text.contains("red") && !text.contains(['\u{1b}', '\u{9b}']), "{text:?}");

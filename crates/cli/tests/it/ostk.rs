@@ -105,7 +105,9 @@ fn a_session_from_its_start_on_demand_to_its_end() {
     assert_eq!(folder.json(&["kernel", "ps", "--all"])["sessions"][0]["state"], "inactive");
 
     assert_eq!(folder.ok(&["kernel", "rename", "agent7", "scout"]), "agent7 is scout from now on\n");
-    let renamed = folder.json(&["kernel", "rename", "scout", "scout"]);
+    let same = "ostk: scout has that name already: there is nothing to rename; nothing was done";
+    assert_eq!(folder.refused(&["kernel", "rename", "scout", "scout"]), (2, same.to_owned()));
+    let renamed = folder.json(&["kernel", "show", "scout"]);
     assert_eq!((&renamed["id"], &renamed["lineage"]), (&Value::from("scout"), &session["lineage"]));
     assert_eq!(folder.ok(&["logs", "scout"]), "hello\n");
     let table = folder.json(&["journal", "sessions"]);
@@ -128,6 +130,52 @@ fn a_session_outlives_its_anchor_and_shutdown_all_ends_it() {
 }
 
 #[test]
+fn without_an_anchor_status_tells_what_the_files_know_and_starts_nothing() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent0", "--", "sleep", "1000"]);
+    folder.ok(&["kernel", "spawn", "agent1", "--no-revive", "--", "true"]);
+    folder.ok(&["kernel", "spawn", "agent2", "--", "sleep", "1000"]);
+    let lost = folder.json(&["kernel", "show", "agent2"]);
+    folder.until("its end is told", |folder| folder.json(&["kernel", "show", "agent1"])["state"] == "exited");
+    folder.ok(&["kernel", "shutdown"]);
+    let pid = |key: &str| i32::try_from(lost[key]["pid"].as_u64().expect("a pid")).expect("fits");
+    for key in ["worker", "program"] {
+        let pid = rustix::process::Pid::from_raw(pid(key)).expect("a pid");
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    let states = serde_json::json!({"active": 1, "exited": 1, "orphaned": 1});
+    folder.until("the worker is gone", |folder| folder.json(&["status"])["states"] == states);
+    let status = folder.json(&["status"]);
+    assert_eq!(
+        (&status["serving"], &status["sessions"][0]["id"]),
+        (&Value::from(false), &Value::from("agent0"))
+    );
+    let told = folder.ok(&["status"]);
+    assert!(told.starts_with("no anchor runs: nobody serves "), "{told}");
+    assert!(told.contains("agent0") && told.contains("1 active, 1 exited, 1 orphaned"), "{told}");
+    assert_eq!(folder.json(&["status"])["serving"], false, "a look starts nothing");
+}
+
+#[test]
+fn a_lost_session_that_is_killed_is_stopped_from_then_on() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent0", "--", "sleep", "1000"]);
+    std::fs::write(folder.dir.path().join(".ostk/settings"), "LIMIT revival_policy ask\n").expect("written");
+    let lost = folder.json(&["kernel", "show", "agent0"]);
+    let worker = i32::try_from(lost["worker"]["pid"].as_u64().expect("a pid")).expect("fits");
+    let worker = rustix::process::Pid::from_raw(worker).expect("a pid");
+    rustix::process::kill_process(worker, rustix::process::Signal::KILL).expect("ours");
+    folder.until("it is lost", |folder| folder.json(&["kernel", "show", "agent0"])["state"] == "asking");
+    folder.ok(&["kernel", "kill", "agent0"]);
+    let state = |folder: &Folder| folder.json(&["kernel", "show", "agent0"])["state"].clone();
+    assert_eq!(state(&folder), "stopped");
+    folder.ok(&["kernel", "shutdown"]);
+    assert_eq!(folder.json(&["status"])["states"], serde_json::json!({"stopped": 1}));
+    assert_eq!(folder.json(&["journal", "sessions"])["sessions"][0]["state"], "stopped");
+    assert_eq!(state(&folder), "stopped", "also with the next anchor");
+}
+
+#[test]
 fn what_cannot_be_done_is_said_in_one_line_with_its_exit_code() {
     let folder = Folder::new();
     let nothing = "ostk: no kernel root at $PWD/.ostk; `ostk kernel spawn` or `ostk serve` makes one";
@@ -142,7 +190,12 @@ fn what_cannot_be_done_is_said_in_one_line_with_its_exit_code() {
 
     folder.ok(&["kernel", "spawn", "agent0", "--", "sleep", "1000"]);
     let busy = folder.refused(&["kernel", "spawn", "agent0", "--", "sleep", "1000"]);
-    assert_eq!(busy, (5, "ostk: agent0 lives; nothing was done, repeat later".to_owned()));
+    let way = "nothing was done; take another name, see it with `ostk attach agent0`, or end it with `ostk kernel kill agent0`";
+    assert_eq!(busy, (5, format!("ostk: agent0 is the name of a session that lives; {way}")));
+    let (code, line) = folder.refused(&["kernel", "spawn", "agent1", "--runtime", "bogus", "--", "true"]);
+    assert!(code == 2 && line.contains("no such runtime; this version has: command"), "{code} {line}");
+    let large = "ostk: 65535x65535 is too large: a terminal has at most 4096 lines and 4096 columns; nothing was done";
+    assert_eq!(folder.refused(&["kernel", "resize", "agent0", "65535x65535"]), (2, large.to_owned()));
     let stale = folder.refused(&["kernel", "kill", "agent0", "--if-generation", "1"]);
     assert_eq!(stale, (1, "ostk: agent0 is at generation 2, not 1; nothing was done, look again".to_owned()));
     let lives = folder.refused(&["kernel", "rename", "agent0", "scout"]);

@@ -47,6 +47,12 @@ pub(super) async fn resize(anchor: &Rc<Anchor>, params: resize::Params) -> Resul
     if rows == 0 || cols == 0 {
         return Err(Refusal::new(RefusalKind::BadParams, "a terminal has at least one line and one column"));
     }
+    if rows.max(cols) > resize::MAX_SIDE {
+        let most = resize::MAX_SIDE;
+        let message =
+            format!("{rows}x{cols} is too large: a terminal has at most {most} lines and {most} columns");
+        return Err(Refusal::new(RefusalKind::BadParams, message));
+    }
     let meta = living(anchor, &session, &guard)?;
     act(&meta, move |worker| worker.resize(rows, cols)).await?;
     anchor.observe(EventKind::Resize, Some(about(&meta)), event_data::Resize { rows, cols });

@@ -28,6 +28,7 @@ mod pulse; // heartbeats, seen from here
 mod reap;
 mod recall; // what the journal's rows mean to the anchor, live and on a restart
 mod registry; // agents.jsonl
+mod rejected; // who was turned away or cut off
 mod rename;
 mod report; // what a session says about itself
 mod revive; // sessions this anchor keeps alive itself
@@ -44,6 +45,7 @@ mod subscribe; // rows of the journal on a connection
 mod succeed; // a dead context gives way to the next generation
 mod table; // sessions in memory, and as clients see them
 mod undescribed; // living sessions whose description is gone or does not read
+mod unserved; // what is known without an anchor
 mod watch; // a worker's death, by pidfd
 mod whoami; // below which session a caller runs
 
@@ -84,6 +86,7 @@ pub enum AnchorError {
 }
 
 pub use folded::{Folded, sessions as folded};
+pub use unserved::{Unserved, sessions as unserved};
 
 /// Serves `root` until asked to stop (`kernel/shutdown`, SIGTERM, SIGINT).
 ///

@@ -75,6 +75,9 @@ pub(super) struct Answered {
     /// Absent in rows of the first programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) session: Option<AgentId>,
+    /// What was asked for, as a hash; absent in rows of programs that did not compare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) asked: Option<String>,
     #[serde(flatten)]
     pub(super) outcome: Outcome,
 }
@@ -215,7 +218,14 @@ impl Fold for Recall {
             EventKind::Started => known.started = true,
             EventKind::Adopted => known.undescribed = false,
             // Who wants it down wants no successor either; what the worker tells may be the end that we asked for.
-            EventKind::Kill => (known.kill_asked, known.succeeded) = (true, false),
+            EventKind::Kill => {
+                (known.kill_asked, known.succeeded) = (true, false);
+                // It was lost before, and is meant to be from now on.
+                let lost = [SessionState::Died, SessionState::Orphaned, SessionState::Asking];
+                if known.ended && lost.contains(&known.state) {
+                    known.state = SessionState::Stopped;
+                }
+            }
             EventKind::KillAsked => known.kill_asked |= !known.succeeded,
             // The end of a context is no crash.
             EventKind::Succeed => (known.succeeded, known.revivals) = (!known.kill_asked, 0),

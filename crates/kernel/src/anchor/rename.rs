@@ -35,7 +35,8 @@ pub(super) fn rename(anchor: &Anchor, params: Params) -> Result<SessionView, Ref
         return Err(Refusal::new(RefusalKind::StaleGeneration, message));
     }
     if session == to {
-        return anchor.view(&session);
+        let message = format!("{session} has that name already: there is nothing to rename");
+        return Err(Refusal::new(RefusalKind::BadParams, message));
     }
     may_change(anchor, &meta)?;
     usable(anchor, &session)?;

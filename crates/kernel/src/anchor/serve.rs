@@ -19,8 +19,9 @@ use tokio::time::MissedTickBehavior;
 
 use super::AnchorError;
 use super::dispatch::{self, Call};
+use super::rejected::{Peer, Reason};
 use super::state::{Anchor, internal};
-use crate::log::say;
+use crate::log::{self, say};
 use crate::rpc::{MAX_CLIENTS, MAX_LINE, Method, Refusal, RefusalKind, Reply, UNREAD, shutdown};
 use crate::socket;
 
@@ -52,12 +53,17 @@ pub(super) async fn until_stopped(anchor: &Rc<Anchor>) -> Result<(), AnchorError
                     tokio::time::sleep(ACCEPT_AGAIN).await;
                 }
             },
-            _ = look.tick() => door.keep(anchor),
+            _ = look.tick() => {
+                door.keep(anchor);
+                anchor.tell_rejected(false);
+                bound_log(anchor);
+            }
             _ = terminate.recv() => { shutdown_by_signal(anchor).await; }
             _ = interrupt.recv() => { shutdown_by_signal(anchor).await; }
             () = anchor.stopped() => break,
         }
     }
+    anchor.tell_rejected(true);
     // A client that finds no socket knows that nobody serves; the lock goes with the process.
     if door.is_ours(anchor) {
         netsky_disk::state::remove(anchor.layout.sock())?;
@@ -105,6 +111,16 @@ impl Door {
     }
 }
 
+/// Keeps `anchor.log` within its bound; the log of a root that is another's by now is not ours.
+fn bound_log(anchor: &Anchor) {
+    if !anchor.has_root() {
+        return;
+    }
+    if let Err(error) = log::bound(&anchor.layout) {
+        say!("{error}: the log stays as long as it is");
+    }
+}
+
 async fn shutdown_by_signal(anchor: &Rc<Anchor>) {
     super::shutdown::shutdown(anchor, shutdown::Params::default()).await;
     anchor.stop();
@@ -112,21 +128,25 @@ async fn shutdown_by_signal(anchor: &Rc<Anchor>) {
 
 fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
     let ours = rustix::process::geteuid().as_raw();
-    let peer = stream.peer_cred();
+    let cred = stream.peer_cred();
+    let peer = Peer(cred.as_ref().ok().copied());
     // Now: by the time of a call the number may be another's.
-    let caller = peer.as_ref().ok().and_then(|cred| process::identify(cred.pid()?.try_into().ok()?));
-    let refusal = match peer.map(|cred| cred.uid()) {
+    let caller = cred.as_ref().ok().and_then(|cred| process::identify(cred.pid()?.try_into().ok()?));
+    let refusal = match cred.map(|cred| cred.uid()) {
         Ok(uid) if uid == ours => None,
         Ok(uid) => {
-            Some(Refusal::new(RefusalKind::Refused, format!("uid {uid} is not the owner of this anchor")))
+            let message = format!("uid {uid} is not the owner of this anchor");
+            Some((Reason::Foreign, Refusal::new(RefusalKind::Refused, message)))
         }
-        Err(error) => Some(internal(error)),
+        Err(error) => Some((Reason::Foreign, internal(error))),
     };
     let full = open.get() >= MAX_CLIENTS;
     let refusal = refusal.or_else(|| {
-        full.then(|| Refusal::new(RefusalKind::Busy, format!("{MAX_CLIENTS} clients are connected already")))
+        let message = format!("{MAX_CLIENTS} clients are connected already");
+        full.then(|| (Reason::Full, Refusal::new(RefusalKind::Busy, message)))
     });
-    if let Some(refusal) = refusal {
+    if let Some((reason, refusal)) = refusal {
+        anchor.reject(reason, peer, &refusal);
         // At once: a flood of those that are refused must not wait in memory for its turn. A new socket has room for it.
         if let Some(bytes) = line_of(Value::Null, anchor.epoch, Err(refusal)) {
             let _ = stream.try_write(&bytes);
@@ -137,7 +157,7 @@ fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
     open.set(open.get() + 1);
     tokio::task::spawn_local(async move {
         let (input, output) = stream.into_split();
-        let mut connection = Connection { call: Call { anchor, caller, seat: Rc::default() }, output };
+        let mut connection = Connection { call: Call { anchor, caller, seat: Rc::default() }, peer, output };
         // A client that went away in the middle of a line is no news.
         let _ = connection.serve(Lines::new(input)).await;
         open.set(open.get() - 1);
@@ -149,6 +169,7 @@ struct Closed;
 
 struct Connection {
     call: Call,
+    peer: Peer,
     output: OwnedWriteHalf,
 }
 
@@ -166,6 +187,7 @@ impl Connection {
                     Input::Line(line) => self.line(&line).await?,
                     Input::TooLong => {
                         let message = format!("a line is over {MAX_LINE} bytes");
+                        self.call.anchor.reject(Reason::TooLong, self.peer, &message);
                         self.reply(Value::Null, Err(Refusal::new(RefusalKind::TooLarge, message))).await?;
                         return Err(Closed);
                     }
@@ -188,7 +210,12 @@ impl Connection {
         }
         let request = match dispatch::parse(line) {
             Ok(request) => request,
-            Err(refusal) => return self.reply(Value::Null, Err(refusal)).await,
+            Err((id, refusal)) => {
+                // Not in the words of the refusal: they may have what it sent.
+                let why = format!("{} bytes that are no request", line.len());
+                self.call.anchor.reject(Reason::Malformed, self.peer, &why);
+                return self.reply(id, Err(refusal)).await;
+            }
         };
         let (id, method) = (request.id.clone(), request.method.clone());
         // On a task of its own: it is finished even if this connection is not.
@@ -196,7 +223,11 @@ impl Connection {
         let working = tokio::task::spawn_local(async move { dispatch::answer(&call, request).await });
         let outcome = working.await.unwrap_or_else(|error| Err(internal(error)));
         let stop = method == shutdown::Shutdown::NAME && outcome.is_ok();
-        let replied = self.reply(id, outcome).await;
+        // A notification is not answered, whatever came of it.
+        let replied = match id {
+            Some(id) => self.reply(id, outcome).await,
+            None => Ok(()),
+        };
         if stop {
             self.call.anchor.stop();
         }
@@ -207,7 +238,12 @@ impl Connection {
         let bytes = line_of(id, self.call.anchor.epoch, outcome).ok_or(Closed)?;
         match tokio::time::timeout(UNREAD, self.output.write_all(&bytes)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Closed),
+            Ok(Err(_)) => Err(Closed),
+            Err(_) => {
+                let why = format!("an answer was left unread for {} s", UNREAD.as_secs());
+                self.call.anchor.reject(Reason::Unread, self.peer, &why);
+                Err(Closed)
+            }
         }
     }
 }
@@ -275,5 +311,21 @@ mod tests {
         let reply: Reply = serde_json::from_slice(&line).expect("it reads");
         assert_eq!(reply.id, Value::from(7));
         assert!(matches!(reply.outcome, crate::rpc::Outcome::Error(e) if e.kind() == RefusalKind::TooLarge));
+    }
+
+    #[test]
+    fn a12_a_client_that_leaves_an_answer_unread_is_cut_off_and_told() {
+        crate::anchor::stage::on_stage(async |anchor| {
+            // The time goes on by itself while everybody waits.
+            tokio::time::pause();
+            let (_deaf, ours) = UnixStream::pair().expect("a socket");
+            let peer = Peer(ours.peer_cred().ok());
+            let (_, output) = ours.into_split();
+            let call = Call { anchor: Rc::clone(&anchor), caller: None, seat: Rc::default() };
+            let mut connection = Connection { call, peer, output };
+            let answer = Value::from("x".repeat(MAX_LINE / 2));
+            assert!(connection.reply(Value::from(1), Ok(answer)).await.is_err(), "it waits no longer");
+            assert!(anchor.rejected.borrow().has_told(Reason::Unread));
+        });
     }
 }

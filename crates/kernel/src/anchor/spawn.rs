@@ -20,6 +20,7 @@ use netsky_model::process::ProcessId;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
+use super::answers::{conflict, essence};
 use super::settle::{self, sweep_lineage};
 use super::state::{Anchor, about, internal, unwritten};
 use super::table::Life;
@@ -28,9 +29,10 @@ use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
+use crate::rpc::resize::MAX_SIDE;
 use crate::rpc::spawn::{MAX_LABELS, MAX_SPEC, Params};
 use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView, event_data};
-use crate::session::{End, Meta, Phase, ReadyLine, Spec};
+use crate::session::{End, Io, Meta, Phase, ReadyLine, Spec};
 use crate::start::{self, Waiting};
 
 /// How long a worker may take to say that its program runs: it only forks and writes two small files.
@@ -44,6 +46,7 @@ const META_GROWTH: u64 = 2 * READY_LINE;
 pub(super) async fn spawn(anchor: &Rc<Anchor>, params: Params) -> Result<SessionView, Refusal> {
     let Params { spec, guard } = params;
     check(&spec)?;
+    same_start(anchor, &spec, &guard)?;
     if let Some(view) = done_before(anchor, &spec, &guard) {
         return Ok(view);
     }
@@ -107,6 +110,11 @@ fn check(spec: &Spec) -> Result<(), Refusal> {
     if spec.argv.iter().chain(spec.env.values()).any(|text| zero(text)) {
         return bad(format!("argv or environment of {} holds NUL", spec.name));
     }
+    if let Io::Pty { rows, cols } = spec.io
+        && rows.max(cols) > MAX_SIDE
+    {
+        return bad(format!("{rows}x{cols} is too large for the terminal of {}", spec.name));
+    }
     let size = |bytes: serde_json::Result<Vec<u8>>| bytes.map(|bytes| bytes.len()).map_err(internal);
     let whole = size(serde_json::to_vec(spec))?;
     let labels = size(serde_json::to_vec(&(&spec.tags, &spec.runtime, &spec.model)))?;
@@ -119,6 +127,22 @@ fn check(spec: &Spec) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// A call that took a generation and was never answered is not repeated by one that would start something else.
+fn same_start(anchor: &Anchor, spec: &Spec, guard: &Guard) -> Result<(), Refusal> {
+    let Some(request_id) = &guard.request_id else { return Ok(()) };
+    let taken = anchor.recall(|recall| {
+        let known = recall.session(&spec.name).filter(|known| known.request_id.as_ref() == Some(request_id));
+        known.map(|known| known.generation)
+    });
+    let first = anchor.entry(&spec.name, |entry| (entry.meta.generation, entry.meta.spec.clone()));
+    let Some((_, first)) = first.filter(|(generation, _)| Some(*generation) == taken) else { return Ok(()) };
+    let essence = |spec: &Spec| essence(&serde_json::json!({ "spec": spec }));
+    if essence(&first)? == essence(spec)? {
+        return Ok(());
+    }
+    Err(conflict(request_id, &format!("session/spawn of {} with other parameters", spec.name)))
 }
 
 /// A call whose effect is there although its answer was never written: the anchor died in between.

@@ -25,6 +25,7 @@ use super::arrivals::Arrivals;
 use super::owed::{self, Owed};
 use super::recall::Recall;
 use super::registry::Registry;
+use super::rejected::Rejected;
 use super::root::Claim;
 use super::table::{Entry, Life};
 use crate::drain::{Drain, DrainError};
@@ -33,7 +34,7 @@ use crate::journal::{About, Chain, Draft, Fold, Journal, JournalError};
 use crate::log::say;
 use crate::meta_file;
 use crate::rpc::{EventKind, Refusal, RefusalKind, SessionState, SessionView, event_data};
-use crate::session::Meta;
+use crate::session::{Meta, Phase};
 use crate::settings::{self, Settings};
 
 /// The file of the root that says what its user wants.
@@ -52,6 +53,8 @@ pub(super) struct Anchor {
     pub(super) in_flight: InFlight,
     /// Of clients.
     pub(super) arrivals: RefCell<Arrivals>,
+    /// Clients that were turned away or cut off.
+    pub(super) rejected: RefCell<Rejected>,
     /// Held while a session is brought back.
     pub(super) reviving: Semaphore,
     state: RefCell<State>,
@@ -102,6 +105,7 @@ impl Anchor {
                 .ok(),
             in_flight: InFlight::default(),
             arrivals: RefCell::new(Arrivals::new()),
+            rejected: RefCell::default(),
             reviving: Semaphore::new(super::revive::AT_ONCE),
             state: RefCell::new(State { journal, recall, owed, wishes, table: BTreeMap::new() }),
             settings: Cell::new(Settings::usual(crate::start::heartbeat_period())),
@@ -337,6 +341,9 @@ impl Anchor {
         let view = self.entry(name, |entry| entry.view(Instant::now(), bounds));
         let mut view = view.ok_or_else(|| not_found(name))?;
         view.unwritten = self.state.borrow().owed.is_only_known(name);
+        if self.is_down(name) {
+            (view.state, view.kept) = (SessionState::Stopped, false);
+        }
         let over = !view.state.may_live();
         if let Ok(progress) = self.drain(&view.lineage, |drain| drain.state().progress(view.generation, over))
         {
@@ -347,8 +354,24 @@ impl Anchor {
 
     /// The word for a session, by the bounds of a silence as they were read last.
     pub(super) fn state_of(&self, name: &AgentId) -> Option<SessionState> {
+        if self.is_down(name) {
+            return Some(SessionState::Stopped);
+        }
         let bounds = self.settings.get().heartbeat;
         self.entry(name, |entry| entry.state(Instant::now(), bounds))
+    }
+
+    /// Whether a session that was lost was wanted down since: its description says how it was lost, and the journal this.
+    fn is_down(&self, name: &AgentId) -> bool {
+        let gone = self.entry(name, |entry| {
+            let ended =
+                matches!(entry.meta.phase, Phase::Ended { .. } | Phase::Running { .. } | Phase::Starting);
+            (ended && entry.life == Life::Gone).then_some(entry.meta.generation)
+        });
+        self.recall(|recall| {
+            let known = recall.session(name).filter(|known| Some(Some(known.generation)) == gone);
+            known.is_some_and(|known| known.state == SessionState::Stopped)
+        })
     }
 
     /// What the root's user wants, as the file says now; while that does not read, as it said last.

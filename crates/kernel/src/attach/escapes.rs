@@ -123,6 +123,7 @@ pub(super) struct Modes {
     keypad: bool,
     keyboard: u32,
     other_keys: bool,
+    shape: bool,
 }
 
 impl Modes {
@@ -154,6 +155,7 @@ impl Modes {
             }
             [0x1b, b'[', b'>', b'4', b';', level, b'm'] => self.other_keys = *level != b'0',
             [0x1b, b'[', b'>', b'4', b'm'] => self.other_keys = false,
+            [0x1b, b'[', shape @ .., b' ', b'q'] => self.shape = !matches!(shape, [] | [b'0']),
             [0x1b, b'[', b'>', .., b'u'] => self.keyboard = (self.keyboard + 1).min(DEEPEST),
             [0x1b, b'[', b'<', .., b'u'] => self.keyboard = self.keyboard.saturating_sub(1),
             _ => {}
@@ -168,6 +170,9 @@ impl Modes {
         }
         if self.other_keys {
             out.extend_from_slice(b"\x1b[>4;0m");
+        }
+        if self.shape {
+            out.extend_from_slice(b"\x1b[0 q");
         }
         if self.keypad {
             out.extend_from_slice(b"\x1b>");
@@ -249,5 +254,7 @@ mod tests {
         assert_eq!(undo("\x1b[?1002;1006h\x1b[?2004h\x1b[?1006l"), format!("\x1b[?1002l\x1b[?2004l{ALWAYS}"));
         assert_eq!(undo("\x1b[>1u\x1b[>4;2m\x1b="), format!("\x1b[<1u\x1b[>4;0m\x1b>{ALWAYS}"));
         assert_eq!(undo("\x1b[>1u\x1b[<u\x1b[?1h\x1bc"), ALWAYS);
+        assert_eq!(undo("\x1b[6 q"), format!("\x1b[0 q{ALWAYS}"));
+        assert_eq!(undo("\x1b[6 q\x1b[0 q\x1b[4 q\x1b[ q"), ALWAYS);
     }
 }

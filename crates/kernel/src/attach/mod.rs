@@ -24,7 +24,7 @@ use netsky_model::id::AgentId;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use crate::frame::{FromWorker, Refusal, RefusalKind};
+use crate::frame::{FromWorker, PICTURE_COLS, PICTURE_ROWS, Refusal, RefusalKind};
 use crate::meta_file;
 use crate::output_log::{Chunk, LogError, LogReader};
 use crate::session::{End, Phase};
@@ -217,9 +217,14 @@ impl<'a> Attached<'a> {
             quiet: Quiet::default(),
             modes: Modes::default(),
         };
-        // The size first, so that the screen is painted in it. The program is asked all the same: its line drawing and
-        // keyboard settings are not in the picture.
-        attached.tell_size(true)?;
+        // The size first, so that the screen is painted in it.
+        let size = attached.tell_size()?;
+        // A picture is all there is to see: a program that is asked to paint may lose what it will not paint again, as an
+        // editor its message. It is asked only where there is no picture, or less than the window.
+        let whole = painted && size.is_none_or(|(rows, cols)| rows <= PICTURE_ROWS && cols <= PICTURE_COLS);
+        if !whole {
+            attached.ask_to_paint()?;
+        }
         if painted {
             attached.client.screen()?;
         } else {
@@ -276,7 +281,7 @@ impl<'a> Attached<'a> {
         signals.extend(self.wake.take());
         for signal in signals {
             match signal {
-                Signal::WINCH => self.tell_size(false)?,
+                Signal::WINCH => drop(self.tell_size()?),
                 // On pipes this terminal is not raw, and its keys come as signals.
                 Signal::INT | Signal::QUIT if self.raw.is_none() => return Ok(Some(Left::Detached)),
                 other => return Ok(Some(Left::Signalled(other.as_raw()))),
@@ -292,15 +297,21 @@ impl<'a> Attached<'a> {
         Some(if by_key { Left::Detached } else { Left::Signalled(ends.as_raw()) })
     }
 
-    /// Tell the program how large the window is; when we come, also ask it to paint, as the size may be the same.
-    fn tell_size(&mut self, paint: bool) -> Result<(), AttachError> {
+    /// Tell the program how large the window is, and what was told; one of the same size it does not notice.
+    fn tell_size(&mut self) -> Result<Option<(u16, u16)>, AttachError> {
         if self.raw.is_none() || self.options.read_only {
-            return Ok(());
+            return Ok(None);
         }
-        if let Some((rows, cols)) = terminal::size() {
+        let size = terminal::size();
+        if let Some((rows, cols)) = size {
             self.client.resize(rows, cols)?;
         }
-        if paint {
+        Ok(size)
+    }
+
+    /// Have the program paint, for want of a picture.
+    fn ask_to_paint(&mut self) -> Result<(), AttachError> {
+        if self.raw.is_some() && !self.options.read_only {
             self.client.signal(Signal::WINCH.as_raw())?;
         }
         Ok(())
@@ -363,6 +374,7 @@ impl<'a> Attached<'a> {
             // It has no picture of its screen any more; what was printed last is the next best.
             FromWorker::Refused(Refusal { kind: RefusalKind::NotHere, .. }) if !self.following => {
                 self.following = true;
+                self.ask_to_paint()?;
                 self.client.follow(self.at)?;
                 Ok(None)
             }

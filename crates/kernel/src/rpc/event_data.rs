@@ -314,6 +314,9 @@ shapes! {
         /// Of which session; absent in rows of the first programs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub session: Option<AgentId>,
+        /// A hash of what was asked for; absent in rows of programs that did not compare.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub asked: Option<String>,
         /// What was answered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub result: Option<Value>,

@@ -4,8 +4,9 @@
 //! reference is made of it. One method, one file for these two; the anchor's handler of the same name is in `anchor/`,
 //! the caller's side is a method of the same name on [`Client`](crate::client::Client).
 //!
-//! Promise: every reply carries the anchor's `epoch`; every error has a stable `code` and `data.kind`; an unknown field is
-//! ignored. Left to others: the socket (`anchor/serve`, `client`), what a method does (`anchor/`).
+//! Promise: every reply carries the anchor's `epoch`; every error has a stable `code` and `data.kind`; an unknown field of
+//! a request, a result or an event is ignored, an unknown parameter refused by its name ([`schema::unknown_parameter`]): a
+//! newer client is told that this anchor would not do what it wants. Left to others: the socket (`anchor/serve`, `client`), what a method does (`anchor/`).
 
 pub mod attach;
 pub mod detach;
@@ -97,16 +98,17 @@ impl Guard {
     }
 }
 
-/// A line from a client.
+/// A line from a client. Without an `id` it is a notification: it is done, and nothing is answered.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Request {
     /// Always `2.0`.
     pub(crate) jsonrpc: String,
     /// The caller's own: a number or a text. The answer has it again.
-    pub(crate) id: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<Value>,
     /// One of those below.
     pub(crate) method: String,
-    /// What the method takes; nothing at all is the empty object.
+    /// What the method takes, by name; nothing at all is the empty object.
     #[serde(default)]
     pub(crate) params: Value,
 }
@@ -157,8 +159,10 @@ pub(crate) struct Notification {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RefusalKind {
-    /// The line is not a request.
+    /// The line is not JSON.
     Malformed,
+    /// The line is JSON and no request of JSON-RPC 2.0; a batch is none here.
+    InvalidRequest,
     /// No such method.
     UnknownMethod,
     /// The parameters are not what the method takes.
@@ -186,8 +190,9 @@ pub enum RefusalKind {
 
 impl RefusalKind {
     /// Every kind that this program knows.
-    pub const ALL: [RefusalKind; 11] = [
+    pub const ALL: [RefusalKind; 12] = [
         RefusalKind::Malformed,
+        RefusalKind::InvalidRequest,
         RefusalKind::UnknownMethod,
         RefusalKind::BadParams,
         RefusalKind::Internal,
@@ -204,6 +209,7 @@ impl RefusalKind {
     pub fn code(self) -> i64 {
         match self {
             RefusalKind::Malformed => -32700,
+            RefusalKind::InvalidRequest => -32600,
             RefusalKind::UnknownMethod => -32601,
             RefusalKind::BadParams => -32602,
             RefusalKind::Internal | RefusalKind::Unknown => -32603,

@@ -10,14 +10,17 @@ use super::Guard;
 #[derive(Debug)]
 pub struct Resize;
 
+/// Most lines and most columns: several times what a wall of screens shows.
+pub const MAX_SIDE: u16 = 4096;
+
 /// Which, and what.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Params {
     /// Its name.
     pub session: AgentId,
-    /// Lines.
+    /// Lines, 1 to 4096.
     pub rows: u16,
-    /// Columns.
+    /// Columns, 1 to 4096.
     pub cols: u16,
     /// `if_generation` and `request_id`.
     #[serde(flatten)]

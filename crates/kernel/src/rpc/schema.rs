@@ -2,14 +2,64 @@
 //!
 //! Promise: made from the types that are sent and read, nothing in it is written twice. Left to others: how it is shown.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::{
     ANSWERS, Effect, Event, EventKind, MAX_CLIENTS, MAX_LINE, MAX_REQUEST_ID, METHODS, Notification,
-    PROTOCOL, Refusal, RefusalKind, Reply, Request, UNREAD, kill, prompt, spawn, subscribe,
+    PROTOCOL, Refusal, RefusalKind, Reply, Request, UNREAD, kill, prompt, resize, spawn, subscribe,
 };
+
+/// The first parameter that a method does not take, as a path (`spec.argc`); none for a method that is not there.
+///
+/// By the schema: serde's `deny_unknown_fields` does not go with the guard that so many of them flatten, and a
+/// [`Spec`](crate::session::Spec) is read from files of later programs too, where a field more is right.
+pub fn unknown_parameter(method: &str, params: &Value) -> Option<String> {
+    static PARAMS: LazyLock<BTreeMap<&str, Value>> = LazyLock::new(|| {
+        let inline = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        let mut generator = inline.into_generator();
+        METHODS.iter().map(|method| (method.name, (method.params)(&mut generator).into())).collect()
+    });
+    unknown_field(PARAMS.get(method)?, params)
+}
+
+/// The first field of a value that its schema does not know.
+fn unknown_field(schema: &Value, value: &Value) -> Option<String> {
+    if let (Value::Array(items), Some(schema)) = (value, schema.get("items")) {
+        return items.iter().find_map(|item| unknown_field(schema, item));
+    }
+    let (shapes, fields) = (shapes(schema), value.as_object()?);
+    // Free names, as of variables; and what may be anything.
+    if !shapes.iter().any(|shape| shape["type"] == "object" && shape.get("additionalProperties").is_none()) {
+        return None;
+    }
+    fields.iter().find_map(|(name, value)| {
+        let known: Vec<&Value> = shapes.iter().filter_map(|shape| shape["properties"].get(name)).collect();
+        match known.as_slice() {
+            [] => Some(name.clone()),
+            // Of several shapes it is one; a field within is unknown where none has it.
+            known => known
+                .iter()
+                .map(|schema| unknown_field(schema, value))
+                .reduce(Option::and)
+                .flatten()
+                .map(|inner| format!("{name}.{inner}")),
+        }
+    })
+}
+
+/// A schema and every shape that it may have besides.
+fn shapes(schema: &Value) -> Vec<&Value> {
+    let mut all = vec![schema];
+    for several in ["oneOf", "anyOf", "allOf"] {
+        all.extend(schema[several].as_array().into_iter().flatten().flat_map(shapes));
+    }
+    all
+}
 
 /// The whole reference.
 ///
@@ -87,6 +137,7 @@ fn limits() -> Value {
         "grace_ms": kill::MAX_GRACE_MS,
         "grace_default_ms": kill::DEFAULT_GRACE_MS,
         "lag_rows": subscribe::LAG,
+        "terminal_side": resize::MAX_SIDE,
     })
 }
 
@@ -126,6 +177,27 @@ mod tests {
             let guarded = ["if_generation", "request_id"].iter().all(|field| params.get(field).is_some());
             assert_eq!(guarded, method.effect == Effect::Acts, "{}: {params}", method.name);
         }
+    }
+
+    #[test]
+    fn a_parameter_that_no_method_takes_is_found_wherever_it_stands() {
+        let unknown = |method: &str, params: Value| unknown_parameter(method, &params);
+        let spec = |more: Value| {
+            let mut spec = json!({"name": "agent0", "argv": ["true"], "cwd": "/", "env": {"ANY": "thing"},
+                "io": {"kind": "pty", "rows": 1, "cols": 1}, "runtime": "x", "keeper": "anchor", "tags": {"free": "x"},
+                "model": null, "umask": 18});
+            let fields = spec.as_object_mut().expect("an object");
+            fields.extend(more.as_object().expect("an object").clone());
+            json!({"spec": spec, "if_generation": 1, "request_id": "x"})
+        };
+        assert_eq!(unknown("session/spawn", spec(json!({}))), None);
+        assert_eq!(unknown("session/spawn", spec(json!({"priority": 1}))), Some("spec.priority".to_owned()));
+        let io = json!({"io": {"kind": "pty", "rows": 1, "colls": 1}});
+        assert_eq!(unknown("session/spawn", spec(io)), Some("spec.io.colls".to_owned()));
+        assert_eq!(unknown("kernel/ps", json!({"all": true})), Some("all".to_owned()));
+        assert_eq!(unknown("session/kill", json!({"session": "a", "grace": 1})), Some("grace".to_owned()));
+        assert_eq!(unknown("session/kill", json!({"session": "a", "grace_ms": 1, "request_id": null})), None);
+        assert_eq!(unknown("session/fly", json!({"x": 1})), None);
     }
 
     #[test]

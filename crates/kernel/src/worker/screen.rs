@@ -1,8 +1,9 @@
 //! The terminal as a person would see it now, so that whoever attaches sees it whole, whatever the log has lost.
 //!
 //! Promise: any output and any size are taken; what is held is bounded by [`ROWS`] and [`COLS`]. A [`picture`](Screen::picture)
-//! paints both screens, the scroll region, the cursor and the saved one, the title, the set of lines, and the modes of keys,
-//! paste, mouse and focus on a terminal as it is at first.
+//! paints both screens, the scroll region, the cursor, its shape and the saved one, the title, the set of lines, the settings of
+//! the keyboard, and the modes of keys, paste, mouse and focus on a terminal as it is at first. So nobody has to ask the
+//! program to paint.
 //!
 //! Left to others: which output comes next (`clients`), and what was printed before (the log).
 
@@ -14,16 +15,15 @@ use netsky_disk::fault;
 use vt100::Parser;
 
 use super::filter::Filter;
+use crate::frame::{PICTURE_COLS as COLS, PICTURE_ROWS as ROWS};
 use crate::log::say;
 
-/// Most lines that are kept; a taller terminal is kept cut.
-const ROWS: u16 = 256;
-/// Most columns. With both screens in use and 32 bytes a cell, 8 MiB in all; a usual terminal has 60 KiB.
-const COLS: u16 = 512;
 /// What numbers of colours and other attributes go up to.
 const COLOURS: u16 = 255;
 /// Most bytes of a title.
 const TITLE: usize = 1024;
+/// Deepest stack of keyboard settings; terminals keep no more.
+const DEEPEST: usize = 16;
 /// Longest beginning of a sequence that is given to a client with its picture.
 pub(super) const UNFINISHED: usize = 4096;
 
@@ -41,6 +41,17 @@ struct Told {
     title: Vec<u8>,
     /// Whether the program is told when its terminal gets and loses the focus.
     focus: bool,
+    /// What the program has put on the stack of keyboard settings, of the main screen and of the other one.
+    keyboard: [Vec<u16>; 2],
+    /// How keys with modifiers are told (xterm's `modifyOtherKeys`); 0 as at first.
+    other_keys: u16,
+}
+
+impl Told {
+    /// What puts the keyboard as the program has put it on one of the screens.
+    fn keyboard(&self, other: bool) -> String {
+        self.keyboard[usize::from(other)].iter().map(|flags| format!("\x1b[>{flags}u")).collect()
+    }
 }
 
 impl vt100::Callbacks for Told {
@@ -50,7 +61,7 @@ impl vt100::Callbacks for Told {
 
     fn unhandled_csi(
         &mut self,
-        _: &mut vt100::Screen,
+        screen: &mut vt100::Screen,
         mark: Option<u8>,
         _: Option<u8>,
         params: &[&[u16]],
@@ -58,6 +69,17 @@ impl vt100::Callbacks for Told {
     ) {
         if mark == Some(b'?') && matches!(last, 'h' | 'l') && params.contains(&[1004].as_slice()) {
             self.focus = last == 'h';
+        }
+        let number = |at: usize| params.get(at).and_then(|number| number.first().copied());
+        let keyboard = &mut self.keyboard[usize::from(screen.alternate_screen())];
+        match (mark, last) {
+            (Some(b'>'), 'u') if keyboard.len() < DEEPEST => keyboard.push(number(0).unwrap_or(0)),
+            (Some(b'<'), 'u') => {
+                let left = keyboard.len().saturating_sub(usize::from(number(0).unwrap_or(0).max(1)));
+                keyboard.truncate(left);
+            }
+            (Some(b'>'), 'm') if number(0) == Some(4) => self.other_keys = number(1).unwrap_or(0),
+            _ => {}
         }
     }
 }
@@ -121,6 +143,7 @@ impl Screen {
             let main = probe(screen, b"\x1b[?47l");
             out.push_str(&main.contents_formatted());
             out.push_str(&saved(&main));
+            out.push_str(&told.keyboard(false));
             out.push_str("\x1b[?1049h");
         }
         out.push_str(&screen.contents_formatted());
@@ -142,6 +165,10 @@ impl Screen {
         out.push_str(&screen.input_mode_formatted());
         if told.focus {
             out.push_str("\x1b[?1004h");
+        }
+        out.push_str(&told.keyboard(screen.alternate_screen()));
+        if told.other_keys > 0 {
+            out.push_str(&format!("\x1b[>4;{}m", told.other_keys));
         }
         out.push_str(&self.filter.state());
         let mut out = out.into_bytes();
@@ -288,6 +315,16 @@ mod tests {
         assert!(picture(&screen).ends_with("\x1b[?1004h\x1b(0"), "{:?}", picture(&screen));
         screen.take(b"\x1b[?1004l\x1b(B");
         assert!(!picture(&screen).contains("1004") && !picture(&screen).contains("\x1b(0"));
+        screen.take(b"\x1b[>1u\x1b[>4;2m\x1b[?1049h\x1b[>5u\x1b[>7u\x1b[<u\x1b[6 q");
+        let keyed = picture(&screen);
+        assert!(keyed.contains("\x1b[>1u\x1b[?1049h"), "each screen has its keyboard: {keyed:?}");
+        assert!(keyed.ends_with("\x1b[6 q\x1b[>5u\x1b[>4;2m"), "{keyed:?}");
+        let mut painted = shown(keyed.as_bytes());
+        assert_eq!(picture(&painted), keyed, "a picture of the picture is the same");
+        painted.take(b"\x1b[<9u\x1b[>4m\x1b[0 q\x1b[?1049l\x1b[<u");
+        assert!(!picture(&painted).contains("u\x1b") && !picture(&painted).contains(">4"));
+        (0..100).for_each(|_| assert!(painted.take(b"\x1b[>1u")));
+        assert_eq!(picture(&painted).matches("\x1b[>1u").count(), DEEPEST);
         screen.take(&[&b"\x1b]0;"[..], &[b'x'; 4 * TITLE], b"\x07"].concat());
         assert!(picture(&screen).len() < 2 * TITLE);
     }

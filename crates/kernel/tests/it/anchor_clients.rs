@@ -28,11 +28,19 @@ fn garbage_is_answered_and_hurts_nobody() {
     let mut client = world.anchor();
     let epoch = client.hello().epoch;
     let mut stream = raw(&world);
-    let cases: [(&[u8], &str); 7] = [
+    let cases: [(&[u8], &str); 12] = [
         (b"hello?\n", "malformed"),
         (b"\xff\xfe\x00\n", "malformed"),
-        (b"[1,2,3]\n", "malformed"),
-        (b"{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"kernel/ps\"}\n", "malformed"),
+        (b"[1,2,3]\n", "invalid-request"),
+        (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"kernel/ps\"}]\n", "invalid-request"),
+        (b"{}\n", "invalid-request"),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"kernel/ps\"}\n", "invalid-request"),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/show\",\"params\":[\"agent0\"]}\n",
+            "bad-params",
+        ),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"kernel/ps\",\"params\":{\"all\":1}}\n", "bad-params"),
+        (b"{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"kernel/ps\"}\n", "invalid-request"),
         (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"kernel/\\u001b[2J\"}\n", "unknown-method"),
         (
             b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/show\",\"params\":{\"session\":\"../x\"}}\n",
@@ -62,6 +70,41 @@ fn garbage_is_answered_and_hurts_nobody() {
 }
 
 #[test]
+fn what_is_no_request_has_the_code_that_json_rpc_gives_it_and_a_notification_no_answer() {
+    let mut world = World::new();
+    let _client = world.anchor();
+    let mut stream = raw(&world);
+    let cases: [(&[u8], i64, Value); 6] = [
+        (b"{\n", -32700, Value::Null),
+        (b"[{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"kernel/ps\"}]\n", -32600, Value::Null),
+        (b"{}\n", -32600, Value::Null),
+        (b"{\"jsonrpc\":\"1.0\",\"id\":7,\"method\":\"kernel/ps\"}\n", -32600, json!(7)),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"session/show\",\"params\":[\"a\"]}\n", -32602, json!(7)),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"session/kill\",\"params\":{\"session\":\"a\",\"gracee\":1}}\n",
+            -32602,
+            json!(7),
+        ),
+    ];
+    for (line, code, id) in cases {
+        let reply = say(&mut stream, line);
+        assert_eq!((&reply["error"]["code"], &reply["id"]), (&json!(code), &id), "{reply}");
+        if code == -32602 && line.windows(6).any(|word| word == b"gracee") {
+            assert!(
+                reply["error"]["message"].as_str().is_some_and(|why| why.contains("`gracee`")),
+                "{reply}"
+            );
+        }
+    }
+    // Done, or failed at, and not answered: what comes is the answer to the next.
+    let spawn = json!({"jsonrpc": "2.0", "method": "session/spawn", "params": {"spec": sleeper("agent3")}});
+    stream.write_all(format!("{spawn}\n").as_bytes()).expect("written");
+    stream.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"kernel/fly\"}\n").expect("written");
+    let fine = say(&mut stream, b"{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"kernel/ps\"}\n");
+    assert_eq!((&fine["id"], &fine["result"]["sessions"][0]["name"]), (&json!("x"), &json!("agent3")));
+}
+
+#[test]
 fn a_line_over_the_limit_is_refused_and_its_connection_closed() {
     let mut world = World::new();
     let mut client = world.anchor();
@@ -77,6 +120,37 @@ fn a_line_over_the_limit_is_refused_and_its_connection_closed() {
     writer.join().expect("no panic");
     assert!(String::from_utf8_lossy(&said).contains("too-large"), "{:?}", String::from_utf8_lossy(&said));
     client.ps().expect("it serves on");
+}
+
+#[test]
+fn a12_who_is_turned_away_or_cut_off_leaves_one_line_in_the_log() {
+    let mut world = World::new();
+    let mut client = world.logged_anchor();
+    let log = || std::fs::read_to_string(world.layout().log()).expect("reads");
+    let lines = |word: &str| log().lines().filter(|line| line.contains(word)).count();
+    let ours = format!("pid {}, uid {}", std::process::id(), rustix::process::geteuid().as_raw());
+    let mut stream = raw(&world);
+    for _ in 0..50 {
+        say(&mut stream, b"hunter2\n");
+    }
+    let line = format!("ostk: line refused ({ours}): 7 bytes that are no request");
+    assert!(log().contains(&line), "{}", log());
+    assert_eq!(lines("line refused"), 1, "{}", log());
+    assert!(!log().contains("hunter2"), "what was sent may be a secret");
+    let mut long = raw(&world);
+    // It may close before it has taken all.
+    let _ = long.write_all(&vec![b'x'; 3 << 20]);
+    let _ = long.read_to_end(&mut Vec::new());
+    let line = format!("client cut off, its line is too long ({ours}): a line is over 1048576 bytes");
+    assert!(log().contains(&line), "{}", log());
+    let crowd: Vec<UnixStream> = (0..300).map(|_| raw(&world)).collect();
+    client.ps().expect("whoever was there is served");
+    let line = format!("client refused, all slots are taken ({ours}): 256 clients are connected already");
+    until("it is told", || log().contains(&line).then_some(()));
+    drop(crowd);
+    client.shutdown(false).expect("it stops");
+    until("the others are told at the end", || log().contains("line refused: 49 more").then_some(()));
+    assert_eq!(lines("all slots are taken"), 2, "{}", log());
 }
 
 #[test]

@@ -191,6 +191,38 @@ fn a_repeat_is_answered_with_the_first_result_also_by_a_successor() {
 }
 
 #[test]
+fn i5_a_name_of_a_start_is_not_repeated_by_another_start() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let once = Guard::none().once("spawn-1");
+    let first = client.spawn(&sleeper("agent6"), &once).expect("starts");
+    let mut elsewhere = sleeper("agent6");
+    elsewhere.env.insert("SHLVL".to_owned(), "7".to_owned());
+    let other = shell("agent6", "echo another");
+    for _ in 0..2 {
+        let refused = client.spawn(&other, &once).expect_err("another start");
+        assert_eq!(refused.kind(), Some(RefusalKind::BadParams));
+        let why = "request_id spawn-1 was used for session/spawn of agent6 with other parameters: a new call takes a new one";
+        assert_eq!(refused.to_string(), why);
+        assert_eq!(client.spawn(&elsewhere, &once).expect("the same, from another shell"), first);
+        world.kill_anchor();
+        client = world.anchor();
+    }
+    // An anchor that died before it had answered knows it by what it started.
+    let mut anchor = world.serve();
+    world.kill_anchor();
+    anchor.env("NETSKY_FAULT", "anchor.answer.known=kill");
+    let mut client = world.anchor_by(anchor);
+    let once = Guard::none().once("spawn-2");
+    client.spawn(&sleeper("agent7"), &once).expect_err("it died");
+    let mut client = world.anchor();
+    let refused = client.spawn(&shell("agent7", "echo another"), &once).expect_err("another start");
+    assert!(refused.to_string().contains("session/spawn of agent7 with other parameters"), "{refused}");
+    let first = client.spawn(&sleeper("agent7"), &once).expect("known");
+    assert_eq!(first.generation, Generation(1));
+}
+
+#[test]
 fn two_callers_of_one_request_start_one_program() {
     let mut world = World::new();
     let _client = world.anchor();

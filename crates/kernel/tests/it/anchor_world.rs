@@ -78,6 +78,15 @@ impl World {
         self.anchor_by(command)
     }
 
+    /// As one that was started on demand: what it says goes to its log.
+    pub(crate) fn logged_anchor(&mut self) -> Client {
+        netsky_disk::fs::Dir::make(&self.root).expect("made");
+        let log = std::fs::File::options().create(true).append(true).open(self.layout().log());
+        let mut command = self.serve();
+        command.stderr(log.expect("opens"));
+        self.anchor_by(command)
+    }
+
     pub(crate) fn anchor_by(&mut self, mut command: Command) -> Client {
         let mut child = command.spawn().expect("an anchor starts");
         let client = until("an anchor greets", || {

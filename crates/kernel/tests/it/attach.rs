@@ -207,6 +207,45 @@ fn the_size_of_the_window_reaches_the_agent() {
 }
 
 #[test]
+fn a_window_of_the_same_size_is_no_news_to_the_agent() {
+    let text = "trap 'echo resized' WINCH; echo armed; while read line; do echo \"<$line>\"; done";
+    let inner = Bench::new();
+    let agent = inner.start(script(TERMINAL, text));
+    read_until(&mut agent.follower(), "armed");
+    let mut scene = beside(inner, agent, "");
+    read_until(&mut scene.screen, "armed");
+    scene.screen.input(0, b"one\r").expect("types");
+    let seen = read_until(&mut scene.screen, "<one>");
+    scene.screen.input(0, b"two\r").expect("types");
+    let seen = format!("{seen}{}", read_until(&mut scene.screen, "<two>"));
+    assert!(!seen.contains("resized"), "{seen:?}");
+    // The trap is there: another size is told.
+    scene.screen.resize(41, 111).expect("resizes");
+    scene.screen.input(0, b"three\r").expect("types");
+    read_until(&mut scene.screen, "resized");
+}
+
+/// What it says in its last line is lost when it is asked to paint.
+#[test]
+fn an_editor_keeps_its_message_when_somebody_attaches() {
+    if !std::path::Path::new("/usr/bin/vim.tiny").exists() {
+        return crate::skipped::skipped("the editor vim.tiny");
+    }
+    let inner = Bench::new();
+    let text = "export TERM=xterm-256color LANG=C.UTF-8; exec vim.tiny -u NONE -i NONE -n";
+    let agent = inner.start(script(TERMINAL, text));
+    until(|| painted(&agent));
+    // Where it is, in its last line.
+    agent.client().input(0, b"\x07").expect("types");
+    let message = "--No lines in buffer--";
+    until(|| painted(&agent).filter(|shown| shown.contains(message)));
+    let mut scene = beside(inner, agent, "");
+    shows_the_same(&scene, message);
+    detached(&mut scene);
+    assert!(painted(&scene.agent).is_some_and(|shown| shown.contains(message)));
+}
+
+#[test]
 fn read_only_touches_nothing() {
     let text = "trap 'echo resized' WINCH; echo armed; while read line; do echo \"<$line>\"; done";
     let mut scene = scene(script(Io::Pty { rows: 10, cols: 20 }, text), "--read-only");

@@ -7,6 +7,7 @@ mod cli;
 mod crash;
 mod disk;
 mod kernel;
+mod kernel_clients;
 mod kernel_groups;
 mod kernel_journal;
 mod kernel_lineages;
@@ -59,6 +60,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, bus_taken::ROWS, ledger::ROWS, ledger_mail::ROWS];
     let kernel = [
         kernel::ROWS,
+        kernel_clients::ROWS,
         kernel_groups::ROWS,
         kernel_lineages::ROWS,
         kernel_rename::ROWS,

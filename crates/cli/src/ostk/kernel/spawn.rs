@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use netsky_disk::env;
 use netsky_disk::process::users_umask;
-use netsky_kernel::rpc::Guard;
+use netsky_kernel::client::Client;
+use netsky_kernel::rpc::{Guard, RefusalKind, SessionState};
 use netsky_kernel::session::{Io, Keeper, Spec};
 use netsky_model::id::{AgentId, Generation};
 
@@ -14,6 +15,8 @@ use crate::error::{Error, Kind};
 use crate::ostk::{reach, table};
 use crate::run::Run;
 
+/// Which kinds of program there are.
+const RUNTIMES: [&str; 1] = ["command"];
 /// The size of a terminal that nobody looks at yet.
 const TERMINAL: Io = Io::Pty { rows: 24, cols: 80 };
 
@@ -26,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long)]
     model: Option<String>,
     /// Which kind of program it is
-    #[arg(long, default_value = "command")]
+    #[arg(long, default_value = "command", value_parser = runtime)]
     runtime: String,
     /// Three pipes instead of a terminal
     #[arg(long)]
@@ -71,6 +74,23 @@ fn surroundings() -> BTreeMap<String, String> {
         .collect()
 }
 
+fn runtime(text: &str) -> Result<String, String> {
+    let known = RUNTIMES.contains(&text);
+    known
+        .then(|| text.to_owned())
+        .ok_or_else(|| format!("no such runtime; this version has: {}", RUNTIMES.join(", ")))
+}
+
+/// Why nothing was started where a session of that name runs: no repeat will do it. None where one is starting or ending.
+fn taken(client: &mut Client, name: &AgentId) -> Option<Error> {
+    let state = client.show(name).ok()?.state;
+    let runs = matches!(state, SessionState::Active | SessionState::Idle | SessionState::Hung);
+    let way = format!(
+        "nothing was done; take another name, see it with `ostk attach {name}`, or end it with `ostk kernel kill {name}`"
+    );
+    runs.then(|| Error::new(Kind::Busy, format!("{name} is the name of a session that lives")).hint(way))
+}
+
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         if self.argv.is_empty() {
@@ -98,7 +118,13 @@ impl Run for Args {
             tags: BTreeMap::new(),
         };
         let guard = Guard { if_generation: self.if_generation.map(Generation), request_id: self.request_id };
-        let session = reach::anchor_or_new(cx)?.spawn(&spec, &guard)?;
+        let mut client = reach::anchor_or_new(cx)?;
+        let session = match client.spawn(&spec, &guard) {
+            Err(error) if error.kind() == Some(RefusalKind::Busy) => {
+                return Err(taken(&mut client, &spec.name).unwrap_or_else(|| error.into()));
+            }
+            spawned => spawned?,
+        };
         let pid = session.pid.map_or_else(|| "already ended".to_owned(), |pid| format!("pid {pid}"));
         table::session(
             cx,

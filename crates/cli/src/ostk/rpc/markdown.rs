@@ -22,8 +22,10 @@ answered with `busy`.
 {\"method\":\"event\",\"params\":{\"seq\":7,\"ts\":\"2026-04-19T19:25:00Z\",\"epoch\":3,\"kind\":\"hung\",\"session\":\"agent0\",…}}
 ```
 
-Requests on one connection are answered one after the other, in their order. A call goes on when its caller has gone. An unknown field
-is ignored, here and there; a result or an event may have more fields than this page knows.
+Requests on one connection are answered one after the other, in their order. A call goes on when its caller has gone. A request without
+an `id` is a notification: it is done and never answered. A batch (an array of requests) is refused whole, `invalid-request`. Parameters
+go by name; an array of them, and a name that the method does not take, are `bad-params` and nothing is done, so that a newer client learns
+what an older anchor cannot do. Any other unknown field is ignored; a result or an event may have more fields than this page knows.
 
 Scripts: `ostk rpc call METHOD [PARAMS-JSON]` prints the `result`, or one line and its exit code (2 for a method or parameters that
 are not there).
@@ -34,7 +36,9 @@ is of an anchor that is over. Every method that acts on a session may carry
 
 - `if_generation`: the generation that the caller believes to be the newest (0: none yet). Another one is refused, `stale-generation`.
 - `request_id`: a name that the caller chooses for the call, at least one byte. A repeat gets the first result and does nothing again, also
-  from a restarted anchor, for as many as are remembered. The same name for another method or session is refused, `bad-params`.
+  from a restarted anchor, for as many as are remembered. The same name for another method or session, or with other parameters, is
+  refused, `bad-params`, and nothing is done. What may differ in a repeat: `if_generation`, `grace_ms`, `epoch`, and of a start `env` and
+  `umask`, which are the shell's; texts are not compared.
 ";
 
 const FOLLOWING: &str = "After `client/subscribe` or `client/attach` with `events`, rows of the journal come as `event` notifications. `seq` rises by one
