@@ -188,16 +188,7 @@ impl Fold for Recall {
         let name = self.renamed.get(lineage).map_or(name, |renamed| &renamed.to);
         let known = self.sessions.entry(name.clone()).or_insert_with(|| Remembered::new(lineage, generation));
         if generation > known.generation || known.lineage != *lineage {
-            let next = Remembered { folded: known.folded.take(), ..Remembered::new(lineage, generation) };
-            *known = match known.reviving {
-                Some(_) if known.lineage == *lineage => Remembered {
-                    revivals: known.revivals.saturating_add(1),
-                    crashloop: known.crashloop,
-                    ..next
-                },
-                // Somebody started it: that begins anew.
-                _ => next,
-            };
+            *known = known.next(lineage, generation);
         }
         if let Some(row) = worker_row(&event.data) {
             known.folded = Some(row);
@@ -282,6 +273,15 @@ impl Remembered {
             reviving: None,
             crashloop: false,
         }
+    }
+
+    /// What begins behind it: one more try where it was about to be brought back, and anew where somebody started it.
+    fn next(&mut self, lineage: &LineageId, generation: Generation) -> Remembered {
+        let next = Remembered { folded: self.folded.take(), ..Remembered::new(lineage, generation) };
+        if self.reviving.is_none() || self.lineage != *lineage {
+            return next;
+        }
+        Remembered { revivals: self.revivals.saturating_add(1), crashloop: self.crashloop, ..next }
     }
 }
 

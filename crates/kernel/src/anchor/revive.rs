@@ -278,7 +278,7 @@ mod tests {
             // The next anchor: the try that was announced came to no generation.
             let recalled = anchor.recall(|recall| recall.revivals(&about(&crashed)));
             anchor.entry(&crashed.spec.name, |entry| entry.revivals = recalled);
-            std::thread::sleep(Duration::from_millis(30));
+            netsky_disk::clock::pause(Duration::from_millis(30));
             consider(&anchor, &about(&crashed), Found::AtStart);
             let (attempt, left) = newest(&anchor);
             assert_eq!(attempt, 4, "it is the same try");
