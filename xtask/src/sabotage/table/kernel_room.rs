@@ -1,6 +1,6 @@
 //! What `kernel` safeguards of kills on a full disk, and of sessions that are brought back in vain.
 
-use super::{Safeguard, UNIT};
+use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
