@@ -307,10 +307,15 @@ pub(crate) enum Refused {
 }
 
 pub(crate) fn read_as(name: &Name, bytes: &[u8]) -> std::result::Result<Envelope, Refused> {
-    let mut envelope = Envelope::parse(bytes).map_err(|invalid| match invalid {
+    let envelope = Envelope::parse(bytes).map_err(|invalid| match invalid {
         Invalid::Newer(_) => Refused::Newer,
         other => Refused::Damaged(other.to_string()),
     })?;
+    named(name, envelope)
+}
+
+/// An envelope under the id that its file's name promises.
+pub(crate) fn named(name: &Name, mut envelope: Envelope) -> std::result::Result<Envelope, Refused> {
     match &envelope.id {
         Some(id) if *id != name.key.id => {
             Err(Refused::Damaged(format!("it holds envelope {id} under the name of {}", name.key.id)))
