@@ -98,7 +98,7 @@ impl Cell {
     fn failed(&self, errno: Errno) {
         let name = format!("{}, {errno}", self.name);
         break_everywhere(&name, Fault::Fail(errno), &(self.home)(), self.args, |home, outcome| {
-            crate::errno_points::clear_answer(outcome)?;
+            crate::errno_points::clear_answer(outcome, errno)?;
             self.judge(home, &[outcome])
         });
     }
@@ -255,16 +255,19 @@ const RELEASE: Cell = Cell {
     },
 };
 
+/// The same, but `two` is a dead letter.
+pub(crate) fn dead_letter() -> Home {
+    let home = two();
+    let (inbox, poison) = (home.channel("agent7", "inbox"), home.channel("agent7", "poison"));
+    let file = home.files("agent7", "inbox").expect("read").remove(0);
+    std::fs::rename(inbox.join(&file), poison.join(&file)).expect("moved");
+    std::fs::write(poison.join(format!("{file}.reason")), "a test wanted it\n").expect("written");
+    home
+}
+
 const RETRY: Cell = Cell {
     name: "poison retry",
-    home: || {
-        let home = two();
-        let (inbox, poison) = (home.channel("agent7", "inbox"), home.channel("agent7", "poison"));
-        let file = home.files("agent7", "inbox").expect("read").remove(0);
-        std::fs::rename(inbox.join(&file), poison.join(&file)).expect("moved");
-        std::fs::write(poison.join(format!("{file}.reason")), "a test wanted it\n").expect("written");
-        home
-    },
+    home: dead_letter,
     args: &["channel", "poison", "retry", "agent7", "two"],
     stacked: 2,
     judge: Judge::Once {
