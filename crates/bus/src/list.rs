@@ -125,10 +125,14 @@ impl Bus<'_> {
     /// # Errors
     /// No such envelope, or several.
     pub fn show(&self, agent: &AgentId, id: &str) -> Result<Entry> {
-        let found = self.find(agent, id)?;
-        let dir = self.channel_as_is(agent)?.dir_if_there(found.state)?;
-        dir.and_then(|dir| self.look(agent, &dir, found.state, found.file))
-            .ok_or_else(|| Error::NoEnvelope { agent: agent.clone(), id: id.to_owned() })
+        loop {
+            let found = self.find(agent, id)?;
+            let dir = self.channel_as_is(agent)?.dir_if_there(found.state)?;
+            if let Some(entry) = dir.and_then(|dir| self.look(agent, &dir, found.state, found.file)) {
+                return Ok(entry);
+            }
+            // It moved while we looked at it; its life is finite and so is this loop.
+        }
     }
 
     /// The file that a list shows by this name because it bears none of the bus's; the one of a list's first state.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Child;
 
-use netsky_sim::{Call, Ended, Point};
+use netsky_sim::{Call, Ended, Errno, Point};
 use serde_json::Value;
 
 use crate::bus_home::Home;
@@ -289,4 +289,25 @@ fn what_a_list_names_can_be_shown_whatever_its_name() {
         let id = row["id"].as_str().or(row["file"].as_str()).expect("a name");
         netsky(&home, &["channel", "show", "agent7", id]).works();
     }
+}
+
+#[test]
+fn a3_what_moves_while_it_is_looked_at_is_found_where_it_went() {
+    let home = Home::init();
+    netsky(&home, &["channel", "send", "agent0", "x", "--from", "owner", "--id", "one"]).works();
+    netsky(&home, &["channel", "send", "agent1", "x", "--from", "owner", "--create"]).works();
+    let reads = |point: &Point| {
+        let is_it = point.files.iter().any(|file| file.to_string_lossy().ends_with("-one.json"));
+        point.call == Call::Open && is_it
+    };
+    // As for who comes to its name a moment too late.
+    let moved = |args: &[&str]| {
+        let outcome = home.stepper(args.iter().copied()).fail_when(reads, Errno::ENOENT).expect("a run");
+        assert!(outcome.hit.is_some(), "{args:?} reads it");
+        assert_eq!(outcome.run.ended, Ended::Exited(0), "{args:?}: {}", outcome.run.stderr);
+    };
+    moved(&["channel", "show", "agent0", "one"]);
+    moved(&["channel", "send", "agent1", "y", "--from", "agent0", "--reply-to", "one", "--id", "answer"]);
+    let answer = json(netsky(&home, &["channel", "show", "agent1", "answer", "--json"]).works());
+    assert_ne!(answer["trust"], "external");
 }

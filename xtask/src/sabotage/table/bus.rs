@@ -287,4 +287,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "hostile::many::a12_many_messages_of_many_keys_are_listed_and_drained_in_bounded_memory",
     },
+    Safeguard {
+        name: "what moves at the moment of a look is found where it went",
+        faults: "A3",
+        file: "crates/bus/src/list.rs",
+        find: "            // It moved while we looked at it; its life is finite and so is this loop.\n",
+        replace: "            return Err(Error::NoEnvelope { agent: agent.clone(), id: id.to_owned() });\n",
+        package: "netsky",
+        target: IT,
+        test: "channel::a3_what_moves_while_it_is_looked_at_is_found_where_it_went",
+    },
 ];
