@@ -311,3 +311,31 @@ fn a3_what_moves_while_it_is_looked_at_is_found_where_it_went() {
     let answer = json(netsky(&home, &["channel", "show", "agent1", "answer", "--json"]).works());
     assert_ne!(answer["trust"], "external");
 }
+
+#[test]
+fn a17_a_process_that_once_could_not_say_who_it_is_says_so_in_its_next_line() {
+    let template = Home::init();
+    netsky(&template, &["channel", "send", "agent7", "x", "--from", "owner", "--create"]).works();
+    let looks =
+        |point: &Point| point.call == Call::Open && point.files.iter().any(|file| file.ends_with("stat"));
+    let mut lacking = 0;
+    for nth in 0.. {
+        let (home, mut seen) = (template.copy(), 0);
+        let is_nth = |point: &Point| {
+            seen += usize::from(looks(point));
+            looks(point) && seen == nth + 1
+        };
+        let run = home.stepper(["channel", "drain", "agent7"]).fail_when(is_nth, Errno::EMFILE);
+        if run.expect("a run").hit.is_none() {
+            break;
+        }
+        let logs = fs::read_dir(home.path().join("logs")).expect("there");
+        let files = logs.map(|entry| entry.expect("readable").path()).filter(|path| path.is_file());
+        let text: String = files.map(|file| fs::read_to_string(file).expect("text")).collect();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let without = lines.filter(|line| line["process"].is_null()).count();
+        assert!(without <= 1, "the look {nth} failed: {text}");
+        lacking += without;
+    }
+    assert!(lacking > 0, "no line lacked it");
+}

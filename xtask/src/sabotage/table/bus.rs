@@ -297,4 +297,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "channel::a3_what_moves_while_it_is_looked_at_is_found_where_it_went",
     },
+    Safeguard {
+        name: "a key that did not read once is read again",
+        faults: "A1",
+        file: "crates/bus/src/bus.rs",
+        find: "let read = key::load(&self.layout).ok().flatten()?;",
+        replace: "let read = key::load(&self.layout).ok().flatten().unwrap_or_default();",
+        package: "netsky-bus",
+        target: IT,
+        test: "claim::a1_a_key_that_did_not_read_once_is_read_for_the_next_message",
+    },
 ];
