@@ -148,6 +148,7 @@ cells! {
     fm_send_batch: GROUP;
     fm_send_batch_of_chosen_ids: CHOSEN;
     fm_forward: FORWARD;
+    fm_forward_of_what_waits: FORWARD_WAITING;
     fm_release: RELEASE;
     fm_poison_retry: RETRY;
     fm_home_adopt: ADOPT;
@@ -236,6 +237,31 @@ const FORWARD: Cell = Cell {
         surface: &[("two", 1)],
     },
 };
+
+/// What waits is claimed first; nobody has seen it, so a failure costs no attempt.
+const FORWARD_WAITING: Cell = Cell {
+    name: "forward of what waits",
+    home: two,
+    args: FORWARD_TWO,
+    stacked: 2,
+    judge: Judge::Once {
+        done: |home, said| {
+            let (here, there) = (home.audit("agent7")?, home.audit("agent8")?);
+            let copies = there.found.len() - 1;
+            ensure!(copies <= 1, "{copies} copies");
+            let two = here.found.get("two").context("lost")?;
+            let done = two.folder == "forwarded";
+            ensure!(!done || copies == 1, "forwarded, and no copy is there");
+            ensure!(done || matches!(two.folder, "inbox" | "claimed"), "is in {}", two.folder);
+            ensure!(done || two.attempt <= 2, "attempt {}", two.attempt);
+            ensure!(done || said.is_empty(), "said {said}");
+            Ok(done)
+        },
+        surface: &[],
+    },
+};
+
+pub(crate) const FORWARD_TWO: &[&str] = &["channel", "forward", "agent7", "two", "--to", "agent8"];
 
 const RELEASE: Cell = Cell {
     name: "release",

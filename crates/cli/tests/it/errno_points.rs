@@ -207,3 +207,19 @@ fn fm_ack_fm_poison_retry_fm_forward_emfile_and_eio_are_not_called_damage() {
         }
     }
 }
+
+#[test]
+fn fm_forward_emfile_of_the_hold_on_its_claim_leaves_it_waiting_at_the_same_attempt() {
+    let home = crate::cells::two();
+    let holds = |point: &Point| {
+        let is_claimed = |file: &std::path::PathBuf| file.to_string_lossy().contains("/claimed/");
+        point.call == Call::Open && point.files.iter().any(is_claimed)
+    };
+    let forward = crate::cells::FORWARD_TWO;
+    let outcome = home.stepper(forward.iter().copied()).fail_when(holds, Errno::EMFILE).expect("a run");
+    assert!(outcome.hit.is_some(), "it holds its claim");
+    assert_eq!(outcome.run.ended, Ended::Exited(5), "{}", outcome.run.stderr);
+    let audit = home.audit("agent7").expect("whole");
+    assert_eq!((audit.found["two"].folder, audit.found["two"].attempt), ("inbox", 1));
+    home.netsky(forward.iter().copied()).expect("the repeat is safe");
+}
