@@ -5,7 +5,6 @@ use std::time::Duration;
 use netsky_disk::fs::Dir;
 use netsky_disk::watch::Watch;
 use netsky_disk::{clock, process};
-use netsky_model::envelope::{Envelope, MAX_BYTES};
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::{Event, State, transition};
 use netsky_model::name::{Name, Stage, reason_of};
@@ -15,6 +14,7 @@ use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::poison::bury_copy;
+use crate::queue::read_named;
 
 /// How long an ack waits for a live reader that has shown the text and is about to record it.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,7 +35,8 @@ impl Bus<'_> {
     /// Finishes an envelope; durable when this returns. `id` may be shortened where unambiguous.
     ///
     /// # Errors
-    /// No such envelope, a shortened id of several, one that a live process holds, or what the file system refuses.
+    /// No such envelope, a shortened id of several, one that a live process holds, a dead letter that is no message, or what
+    /// the file system refuses.
     pub fn ack(&self, agent: &AgentId, id: &str) -> Result<(EnvelopeId, Acked)> {
         let channel = self.channel(agent)?;
         let acked = channel.dir(State::Acked)?;
@@ -71,8 +72,8 @@ impl Bus<'_> {
     fn finish(&self, channel: &Channel, acked: &Dir, state: State, name: &Name, file: &str) -> Result<bool> {
         let to = transition(state, Event::Ack)?;
         let from = channel.dir(state)?;
-        if state == State::Poisoned && !is_envelope(&from, file) {
-            return Err(Error::Damaged { agent: channel.agent.clone(), id: name.key.id.clone() });
+        if state == State::Poisoned && read_named(&channel.agent, (state, &from), name, file)?.is_none() {
+            return Ok(false);
         }
         let generation = name.stage.generation().unwrap_or(Generation::NONE);
         let done = name.to(Stage::Taken(generation));
@@ -106,8 +107,4 @@ fn live_owner(name: &Name) -> Option<u32> {
         Stage::Claimed(owner) if process::probe(owner) != Life::Dead => Some(owner.pid),
         _ => None,
     }
-}
-
-fn is_envelope(dir: &Dir, file: &str) -> bool {
-    dir.read(file, MAX_BYTES as u64).is_ok_and(|bytes| Envelope::parse(&bytes).is_ok())
 }

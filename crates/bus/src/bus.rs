@@ -25,7 +25,7 @@ use crate::quota::Usage;
 pub struct Bus<'w> {
     pub(crate) layout: Layout,
     clock: RefCell<Option<SharedClock>>,
-    key: OnceCell<Option<Key>>,
+    key: OnceCell<Key>,
     pub(crate) limits: Limits,
     pub(crate) usage: RefCell<BTreeMap<AgentId, Usage>>,
     witness: &'w dyn Witness,
@@ -53,8 +53,15 @@ impl<'w> Bus<'w> {
     /// Whether the home vouches for who sent an envelope that lies in this mailbox; not where its key does not read.
     pub(crate) fn vouches(&self, envelope: &Envelope, mailbox: &AgentId) -> bool {
         // Most mail has no mac, and needs no key.
-        let key = || *self.key.get_or_init(|| key::load(&self.layout).ok().flatten());
-        envelope.mac.is_some() && key().is_some_and(|key| envelope.is_authentic(&key, mailbox))
+        envelope.mac.is_some() && self.key().is_some_and(|key| envelope.is_authentic(&key, mailbox))
+    }
+
+    /// The home's key. Only what was read is kept: the next envelope may fare better.
+    fn key(&self) -> Option<Key> {
+        self.key.get().copied().or_else(|| {
+            let read = key::load(&self.layout).ok().flatten()?;
+            Some(*self.key.get_or_init(|| read))
+        })
     }
 
     /// Whether a message may be sent to this name: the two agents that every home has, or one with a channel. What is no

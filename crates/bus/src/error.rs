@@ -3,9 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use netsky_disk::ReadError;
 use netsky_model::envelope::Invalid;
 use netsky_model::id::{AgentId, EnvelopeId, Sender};
-use netsky_model::life::Illegal;
+use netsky_model::life::{Illegal, State};
 use netsky_model::provenance::TooFar;
 use netsky_model::quota::Over;
 
@@ -130,13 +131,49 @@ pub enum Error {
         /// What the output said.
         source: io::Error,
     },
-    /// A dead letter whose bytes are no envelope cannot be acknowledged.
-    #[error("{id} of {agent} is a damaged file, not a message that was handled")]
+    /// A file that was named is not the envelope its name promises. It stays where it is.
+    #[error("{id} of {agent} in {}/ is a damaged file, not a message: {why}", state.folder())]
     Damaged {
         /// Whose channel.
         agent: AgentId,
         /// Which file.
         id: EnvelopeId,
+        /// Where it is.
+        state: State,
+        /// What is wrong with its bytes.
+        why: String,
+    },
+    /// A file that was named is nothing the bus reads: no plain file of this user, or too large. It stays where it is.
+    #[error("{id} of {agent} in {}/ is no message: {why}", state.folder())]
+    Alien {
+        /// Whose channel.
+        agent: AgentId,
+        /// Which file.
+        id: EnvelopeId,
+        /// Where it is.
+        state: State,
+        /// What it is.
+        why: ReadError,
+    },
+    /// An envelope of a format that this program does not know. It stays where it is.
+    #[error("{id} of {agent} in {}/ is of a newer format", state.folder())]
+    Newer {
+        /// Whose channel.
+        agent: AgentId,
+        /// Which envelope.
+        id: EnvelopeId,
+        /// Where it is.
+        state: State,
+    },
+    /// A file that was to go on and was damaged: it went to `poison/`.
+    #[error("quarantined {id} of {agent}: {why}")]
+    Quarantined {
+        /// Whose channel.
+        agent: AgentId,
+        /// Which file.
+        id: EnvelopeId,
+        /// What is wrong with its bytes.
+        why: String,
     },
     /// Words that were passed on too often.
     #[error(transparent)]

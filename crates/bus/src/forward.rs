@@ -3,10 +3,9 @@
 //! The copy has an id that derives from the original and the target, so that a repeat after a crash places nothing, and
 //! it is durable before the original is finished here. What waits is claimed first: nobody else takes it meanwhile.
 
-use netsky_disk::fs::Dir;
+use netsky_disk::clock;
 use netsky_disk::lock::{Hold, Seized};
-use netsky_disk::{ReadError, clock};
-use netsky_model::envelope::{Envelope, MAX_BYTES};
+use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::life::{Event, Illegal, State, transition};
 use netsky_model::name::{Name, Stage};
@@ -17,7 +16,7 @@ use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::list::Found;
 use crate::poison::bury_copy;
-use crate::queue::{Folders, Taken, hold, read_as};
+use crate::queue::{Folders, Taken, hold, read_named};
 
 /// What a forward did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +35,8 @@ impl Bus<'_> {
     ///
     /// # Errors
     /// No such envelope, an unknown target, an envelope that is finished or that another process holds, one that went
-    /// through too many hands, or what the file system refuses. The original is unfinished then.
+    /// through too many hands, what is no message, or what the file system refuses. The original is unfinished then; what
+    /// waited and is damaged is a dead letter.
     pub fn forward(&self, agent: &AgentId, id: &str, to: &AgentId, by: &Sender) -> Result<Forwarded> {
         if !self.knows(to) {
             return Err(Error::UnknownTarget(to.clone()));
@@ -82,9 +82,18 @@ impl Bus<'_> {
     /// Claims what waits, so that nobody takes it away; none if it moved on.
     fn claim_for_forward(&self, channel: &Channel, found: &Found) -> Result<Option<(Name, Hold)>> {
         let folders = Folders::open(channel)?;
-        let Some(envelope) = read(channel, &folders.inbox, &found.name, &found.file)? else {
-            return Ok(None);
+        let waiting = (State::Written, &folders.inbox);
+        let envelope = match read_named(&channel.agent, waiting, &found.name, &found.file) {
+            Err(Error::Damaged { agent, id, why, .. }) => {
+                // As a drain does: whoever waits behind it need not meet it.
+                let aside =
+                    self.quarantine(channel, &folders.inbox, State::Written, found.file.as_ref(), &why)?;
+                return aside
+                    .map_or(Ok(None), |aside| Err(Error::Quarantined { agent, id, why: aside.reason }));
+            }
+            read => read?,
         };
+        let Some(envelope) = envelope else { return Ok(None) };
         let Taken::Claim(claim) = hold(self, channel, &folders, &found.name, envelope)? else {
             return Ok(None);
         };
@@ -111,7 +120,9 @@ impl Bus<'_> {
         let next = transition(state, Event::Forward)?;
         let from = channel.dir(state)?;
         let file = name.to_string();
-        let Some(original) = read(channel, &from, name, &file)? else { return Ok(false) };
+        let Some(original) = read_named(&channel.agent, (state, &from), name, &file)? else {
+            return Ok(false);
+        };
         self.send_once(&passed_on(&original, copy, to, by)?, copy.clone(), to)?;
         point("bus.forward.copied");
         let generation = name.stage.generation().unwrap_or(Generation::NONE);
@@ -131,17 +142,6 @@ impl Bus<'_> {
         self.moved(&channel.agent, &done, next, told);
         Ok(true)
     }
-}
-
-/// The envelope of a file; none if that moved on.
-fn read(channel: &Channel, dir: &Dir, name: &Name, file: &str) -> Result<Option<Envelope>> {
-    let whole = match dir.read(file, MAX_BYTES as u64) {
-        Err(ReadError::Io(error)) if error.is_not_found() => return Ok(None),
-        Err(ReadError::Io(error)) => return Err(error.into()),
-        read => read.ok().and_then(|bytes| read_as(name, &bytes).ok()),
-    };
-    let damaged = || Error::Damaged { agent: channel.agent.clone(), id: name.key.id.clone() };
-    whole.map(Some).ok_or_else(damaged)
 }
 
 /// The same words from other hands. What was said about the sender's proof, or to one incarnation, is not passed on.

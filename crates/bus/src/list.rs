@@ -16,7 +16,7 @@ use netsky_model::render;
 
 use crate::bus::Bus;
 use crate::error::{Error, Result};
-use crate::queue::{MISNAMED, waiting};
+use crate::queue::{MISNAMED, named, waiting};
 
 /// What a bounded list leaves out first: what is furthest in its life.
 const FIRST_LEFT_OUT: [State; 6] =
@@ -36,12 +36,16 @@ pub struct Entry {
     pub name: Option<Name>,
     /// The message, where it can be read.
     pub envelope: Option<Envelope>,
+    /// Whether the home vouches for who sent it, whatever the file says.
+    pub vouched: bool,
     /// Why it is a dead letter, or why it cannot be read.
     pub problem: Option<String>,
 }
 
 /// The files that a list shows; each is read when its turn comes.
-pub struct Listing {
+pub struct Listing<'a> {
+    bus: &'a Bus<'a>,
+    agent: AgentId,
     /// In the order of a life.
     folders: Vec<Folder>,
     left_out: usize,
@@ -55,7 +59,7 @@ struct Folder {
     cut: usize,
 }
 
-impl Listing {
+impl Listing<'_> {
     /// How many files were left out.
     pub fn left_out(&self) -> usize {
         self.left_out
@@ -65,7 +69,9 @@ impl Listing {
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         self.folders.iter().flat_map(|Folder { state, dir, files, cut }| {
             let files = files.iter().skip(*cut);
-            files.filter_map(|file| look(dir, *state, file.to_string_lossy().into_owned()))
+            files.filter_map(|file| {
+                self.bus.look(&self.agent, dir, *state, file.to_string_lossy().into_owned())
+            })
         })
     }
 }
@@ -91,7 +97,7 @@ impl Bus<'_> {
     ///
     /// # Errors
     /// No such channel, or what the file system refuses.
-    pub fn listing(&self, agent: &AgentId, only: Option<State>, limit: usize) -> Result<Listing> {
+    pub fn listing(&self, agent: &AgentId, only: Option<State>, limit: usize) -> Result<Listing<'_>> {
         let channel = self.channel_as_is(agent)?;
         let mut folders = Vec::new();
         for state in STATES.into_iter().filter(|state| only.is_none_or(|only| only == *state)) {
@@ -111,7 +117,7 @@ impl Bus<'_> {
                 excess -= gone;
             }
         }
-        Ok(Listing { folders, left_out })
+        Ok(Listing { bus: self, agent: agent.clone(), folders, left_out })
     }
 
     /// One envelope by its id, which may be shortened where unambiguous.
@@ -119,10 +125,14 @@ impl Bus<'_> {
     /// # Errors
     /// No such envelope, or several.
     pub fn show(&self, agent: &AgentId, id: &str) -> Result<Entry> {
-        let found = self.find(agent, id)?;
-        let dir = self.channel_as_is(agent)?.dir_if_there(found.state)?;
-        dir.and_then(|dir| look(&dir, found.state, found.file))
-            .ok_or_else(|| Error::NoEnvelope { agent: agent.clone(), id: id.to_owned() })
+        loop {
+            let found = self.find(agent, id)?;
+            let dir = self.channel_as_is(agent)?.dir_if_there(found.state)?;
+            if let Some(entry) = dir.and_then(|dir| self.look(agent, &dir, found.state, found.file)) {
+                return Ok(entry);
+            }
+            // It moved while we looked at it; its life is finite and so is this loop.
+        }
     }
 
     /// The file that a list shows by this name because it bears none of the bus's; the one of a list's first state.
@@ -144,7 +154,7 @@ impl Bus<'_> {
                     found = Some(file.to_string_lossy().into_owned());
                 }
             })?;
-            if let Some(entry) = found.and_then(|file| look(&dir, state, file)) {
+            if let Some(entry) = found.and_then(|file| self.look(agent, &dir, state, file)) {
                 return Ok(Some(entry));
             }
         }
@@ -163,7 +173,7 @@ impl Bus<'_> {
             let is_it = |name: &&str| *name == shown || render::text(&render::line(name)) == shown;
             found = found.take().or_else(|| plain.filter(is_it).map(str::to_owned));
         })?;
-        Ok(found.and_then(|file| look(&poison, State::Poisoned, file)))
+        Ok(found.and_then(|file| self.look(agent, &poison, State::Poisoned, file)))
     }
 
     /// How many envelopes of an agent are in one state, by their names alone; of dead letters also what is none.
@@ -242,31 +252,33 @@ impl Bus<'_> {
             count => Err(Error::Ambiguous { agent: agent.clone(), id: id.to_owned(), count }),
         }
     }
+    /// One file; none if it moved on while we looked.
+    fn look(&self, agent: &AgentId, dir: &Dir, state: State, file: String) -> Option<Entry> {
+        let name = Name::parse(&file);
+        let reason = reason_beside(dir, state, &file);
+        let (envelope, problem) = match dir.read(&file, MAX_BYTES as u64) {
+            Ok(bytes) => match Envelope::parse(&bytes) {
+                Ok(envelope) => (Some(envelope), None),
+                Err(invalid) => (None, Some(name::reason(&invalid.to_string()))),
+            },
+            Err(ReadError::Io(error)) if error.is_not_found() => return None,
+            Err(error) => (None, Some(error.to_string())),
+        };
+        // As a reader is shown it: under the id of its name.
+        let named = name.as_ref().zip(envelope.clone()).and_then(|(name, whole)| named(name, whole).ok());
+        let vouched = named.is_some_and(|named| self.vouches(&named, agent));
+        // As a drain judges it: by its name first, which in an inbox is one of those that wait.
+        let misnamed = match state {
+            State::Written => waiting(OsStr::new(&file)).is_none(),
+            _ => name.is_none(),
+        };
+        let problem = if misnamed { Some(MISNAMED.to_owned()) } else { problem };
+        Some(Entry { state, file, name, envelope, vouched, problem: reason.or(problem) })
+    }
 }
 
 /// Why a dead letter is one, where that is said and reads.
 pub(crate) fn reason_beside(dir: &Dir, state: State, file: &str) -> Option<String> {
     let bytes = (state == State::Poisoned).then(|| dir.read(reason_of(file), REASON_BYTES).ok()).flatten()?;
     Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())
-}
-
-/// One file; none if it moved on while we looked.
-fn look(dir: &Dir, state: State, file: String) -> Option<Entry> {
-    let name = Name::parse(&file);
-    let reason = reason_beside(dir, state, &file);
-    let (envelope, problem) = match dir.read(&file, MAX_BYTES as u64) {
-        Ok(bytes) => match Envelope::parse(&bytes) {
-            Ok(envelope) => (Some(envelope), None),
-            Err(invalid) => (None, Some(name::reason(&invalid.to_string()))),
-        },
-        Err(ReadError::Io(error)) if error.is_not_found() => return None,
-        Err(error) => (None, Some(error.to_string())),
-    };
-    // As a drain judges it: by its name first, which in an inbox is one of those that wait.
-    let misnamed = match state {
-        State::Written => waiting(OsStr::new(&file)).is_none(),
-        _ => name.is_none(),
-    };
-    let problem = if misnamed { Some(MISNAMED.to_owned()) } else { problem };
-    Some(Entry { state, file, name, envelope, problem: reason.or(problem) })
 }

@@ -11,7 +11,7 @@ use netsky_disk::fs::Dir;
 use netsky_disk::names::Names;
 use netsky_disk::{ReadError, process};
 use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
-use netsky_model::id::Generation;
+use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::{Event, Fit, State, fit, transition};
 use netsky_model::name::{Name, Stage};
 
@@ -307,10 +307,44 @@ pub(crate) enum Refused {
 }
 
 pub(crate) fn read_as(name: &Name, bytes: &[u8]) -> std::result::Result<Envelope, Refused> {
-    let mut envelope = Envelope::parse(bytes).map_err(|invalid| match invalid {
+    let envelope = Envelope::parse(bytes).map_err(|invalid| match invalid {
         Invalid::Newer(_) => Refused::Newer,
         other => Refused::Damaged(other.to_string()),
     })?;
+    named(name, envelope)
+}
+
+/// The envelope that somebody named, in a file of `dir`; none if that moved on.
+///
+/// # Errors
+/// What is no such envelope, each kind as itself: only damage is called that, not what the system refuses today.
+pub(crate) fn read_named(
+    agent: &AgentId,
+    (state, dir): (State, &Dir),
+    name: &Name,
+    file: &str,
+) -> Result<Option<Envelope>> {
+    let of = || (agent.clone(), name.key.id.clone());
+    let bytes = match dir.read(file, MAX_BYTES as u64) {
+        Ok(bytes) => bytes,
+        Err(ReadError::Io(error)) if error.is_not_found() => return Ok(None),
+        Err(ReadError::Io(error)) => return Err(error.into()),
+        Err(why) => {
+            let (agent, id) = of();
+            return Err(Error::Alien { agent, id, state, why });
+        }
+    };
+    read_as(name, &bytes).map(Some).map_err(|refused| {
+        let (agent, id) = of();
+        match refused {
+            Refused::Newer => Error::Newer { agent, id, state },
+            Refused::Damaged(why) => Error::Damaged { agent, id, state, why },
+        }
+    })
+}
+
+/// An envelope under the id that its file's name promises.
+pub(crate) fn named(name: &Name, mut envelope: Envelope) -> std::result::Result<Envelope, Refused> {
     match &envelope.id {
         Some(id) if *id != name.key.id => {
             Err(Refused::Damaged(format!("it holds envelope {id} under the name of {}", name.key.id)))

@@ -1,13 +1,12 @@
 //! `poison retry`: the owner wants a dead letter tried once more.
 
-use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{Cause, Event, State, transition};
 use netsky_model::name::{REASON_BYTES, reason_of};
 
 use crate::bus::{Bus, Told, point};
-use crate::error::{Error, Result};
-use crate::queue::read_as;
+use crate::error::Result;
+use crate::queue::read_named;
 
 /// What became of a dead letter that was retried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +35,9 @@ impl Bus<'_> {
                 return Ok(Retried { id, already: true });
             }
             let to = transition(found.state, Event::Retry)?;
-            let whole = poison.read(&found.file, MAX_BYTES as u64);
-            if !whole.is_ok_and(|bytes| read_as(&found.name, &bytes).is_ok()) {
-                return Err(Error::Damaged { agent: agent.clone(), id });
+            let letter = (State::Poisoned, &poison);
+            if read_named(agent, letter, &found.name, &found.file)?.is_none() {
+                continue;
             }
             let died = poison.read(reason_of(&found.file), REASON_BYTES).unwrap_or_default();
             let back = found.name.given_back();

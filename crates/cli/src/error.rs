@@ -214,7 +214,15 @@ impl From<netsky_bus::Error> for Error {
                 Self::new(Kind::Failed, what).hint("it will be surfaced again, flagged as a repeat")
             }
             Bus::Surface { .. } | Bus::Unread { .. } => Self::new(Kind::Failed, what),
-            Bus::Damaged { .. } => Self::new(Kind::Refused, what).hint("it stays in poison/ as evidence"),
+            Bus::Damaged { .. } | Bus::Alien { .. } => {
+                Self::new(Kind::Refused, what).hint("it stays there as evidence")
+            }
+            Bus::Newer { .. } => {
+                Self::new(Kind::Refused, what).hint("use the newer program; nothing was touched")
+            }
+            Bus::Quarantined { agent, .. } => {
+                Self::new(Kind::Damaged, what).hint(format!("see `netsky channel poison list {agent}`"))
+            }
             Bus::TooFar(_) => Self::new(Kind::Refused, what).hint("it stays where it is"),
             Bus::Illegal(_) => Self::new(Kind::Refused, what).hint("it stays where it is"),
         }

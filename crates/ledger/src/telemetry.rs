@@ -27,7 +27,7 @@ pub struct Telemetry {
     pub(crate) layout: Layout,
     /// Where the pages of dead letters go.
     pub(crate) facts: Facts,
-    me: OnceCell<Option<ProcessId>>,
+    me: OnceCell<ProcessId>,
 }
 
 /// One run of a program, after it ended.
@@ -94,8 +94,16 @@ impl Telemetry {
             ts: now.wall.to_string(),
             boot_ms: now.boot_ms,
             event,
-            process: self.me.get_or_init(|| process::identity().ok()).as_ref(),
+            process: self.me(),
             body,
+        })
+    }
+
+    /// Who writes. Only what was read is kept: the next line may fare better.
+    fn me(&self) -> Option<&ProcessId> {
+        self.me.get().or_else(|| {
+            let me = process::identity().ok()?;
+            Some(self.me.get_or_init(|| me))
         })
     }
 }

@@ -161,3 +161,26 @@ fn t2_a_reader_that_outlives_its_grace_makes_no_dead_letter_and_the_next_failure
     assert_eq!(attempt(|| Put::Refused("exited 1".to_owned())), MAX_ATTEMPTS + 1);
     assert_eq!(home.counts(), [0, 0, 0, 0, 1]);
 }
+
+#[test]
+fn a1_a_key_that_did_not_read_once_is_read_for_the_next_message() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    for text in ["1", "2"] {
+        bus.send(netsky_bus::Draft { vouched: true, ..draft(text) }).expect("sent");
+    }
+    let (key, away) = (home.layout.key(), home.layout.key().with_extension("away"));
+    std::fs::rename(&key, &away).expect("away");
+    std::fs::create_dir(&key).expect("what does not read");
+    let mut vouched = Vec::new();
+    bus.drain(&AgentId::root(), 9, OUTSIDE, |claim| {
+        vouched.push(claim.is_vouched());
+        if vouched.len() == 1 {
+            std::fs::remove_dir(&key).expect("removed");
+            std::fs::rename(&away, &key).expect("back");
+        }
+        Ok(())
+    })
+    .expect("drained");
+    assert_eq!(vouched, [false, true]);
+}

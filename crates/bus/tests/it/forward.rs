@@ -25,6 +25,8 @@ fn waiting(bus: &Bus<'_>, agent: &AgentId) -> Vec<Envelope> {
     entries.into_iter().filter_map(|entry| entry.envelope).collect()
 }
 
+const NEWER: &str = r#"{"v":2,"from":"a","text":"t","ts":"2026-04-19T17:22:57Z"}"#;
+
 #[test]
 fn fm_forward_what_waits_and_what_was_delivered_goes_on_once() {
     let (home, target) = home_with_a_target();
@@ -171,4 +173,37 @@ fn eight_who_forward_the_same_envelope_place_one_copy() {
     assert_eq!(done, 1);
     assert_eq!(waiting(&home.bus(&Nobody), &target).len(), 1);
     assert_eq!(home.names(State::Forwarded).len(), 1);
+}
+
+/// Puts a file of these bytes under a name of the bus in a folder of agent0.
+fn put(home: &Home, state: State, file: &str, bytes: &str) {
+    std::fs::write(home.folder(state).join(file), bytes).expect("written");
+}
+
+#[test]
+fn fm_forward_corrupt_what_waits_goes_aside_and_what_was_taken_stays() {
+    let (home, target) = home_with_a_target();
+    let bus = home.bus(&Nobody);
+    bus.create(&AgentId::root()).expect("made");
+    put(&home, State::Written, "00000000000000000042-torn.json", "{");
+    put(&home, State::Delivered, "00000000000000000043-read.1.g1.json", "{");
+    let torn = bus.forward(&AgentId::root(), "torn", &target, &by());
+    assert!(matches!(torn, Err(Error::Quarantined { .. })), "{torn:?}");
+    assert_eq!(home.names(State::Poisoned), ["00000000000000000042-torn.json"]);
+    assert!(home.reason("00000000000000000042-torn.json").contains("not an envelope"));
+    let read = bus.forward(&AgentId::root(), "read", &target, &by());
+    assert!(matches!(read, Err(Error::Damaged { state: State::Delivered, .. })), "{read:?}");
+    assert_eq!(home.counts(), [0, 0, 1, 0, 1]);
+    assert!(waiting(&bus, &target).is_empty());
+}
+
+#[test]
+fn fm_forward_of_a_newer_format_is_refused_and_it_waits_on() {
+    let (home, target) = home_with_a_target();
+    let bus = home.bus(&Nobody);
+    bus.create(&AgentId::root()).expect("made");
+    put(&home, State::Written, "00000000000000000042-newer.json", NEWER);
+    let newer = bus.forward(&AgentId::root(), "newer", &target, &by());
+    assert!(matches!(newer, Err(Error::Newer { state: State::Written, .. })), "{newer:?}");
+    assert_eq!(home.counts(), [1, 0, 0, 0, 0]);
 }

@@ -30,6 +30,8 @@ impl Witness for Reasons {
     }
 }
 
+const NEWER: &str = r#"{"v":2,"from":"a","text":"t","ts":"2026-04-19T17:22:57Z"}"#;
+
 #[test]
 fn a_letter_that_came_too_late_keeps_its_attempts_for_its_retry() {
     let home = Home::new();
@@ -73,6 +75,27 @@ fn what_is_no_dead_letter_or_no_envelope_is_not_retried() {
     std::fs::write(home.folder(State::Poisoned).join("00000000000000000042-bad.json"), "{").expect("written");
     assert!(matches!(bus.retry(&AgentId::root(), "bad"), Err(Error::Damaged { .. })));
     assert_eq!(home.counts(), [1, 0, 0, 1, 1]);
+}
+
+#[test]
+fn a5_a_dead_letter_is_no_message_for_an_ack_either_where_a_retry_refuses_it() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let id = dead_letter(&bus);
+    let name = home.names(State::Poisoned).remove(0);
+    let other = name.replace(&id, "other");
+    home.forge((State::Poisoned, &name), (State::Poisoned, &other));
+    std::fs::write(home.folder(State::Poisoned).join("00000000000000000042-newer.json"), NEWER)
+        .expect("written");
+    let me = AgentId::root();
+    let tried = |id| [bus.ack(&me, id).map(drop), bus.retry(&me, id).map(drop)];
+    for refused in tried("other") {
+        assert!(matches!(refused, Err(Error::Damaged { state: State::Poisoned, .. })), "{refused:?}");
+    }
+    for refused in tried("newer") {
+        assert!(matches!(refused, Err(Error::Newer { .. })), "{refused:?}");
+    }
+    assert_eq!(home.counts(), [0, 0, 0, 0, 2]);
 }
 
 #[test]

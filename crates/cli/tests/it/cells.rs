@@ -98,7 +98,7 @@ impl Cell {
     fn failed(&self, errno: Errno) {
         let name = format!("{}, {errno}", self.name);
         break_everywhere(&name, Fault::Fail(errno), &(self.home)(), self.args, |home, outcome| {
-            crate::errno_points::clear_answer(outcome)?;
+            crate::errno_points::clear_answer(outcome, errno)?;
             self.judge(home, &[outcome])
         });
     }
@@ -148,6 +148,7 @@ cells! {
     fm_send_batch: GROUP;
     fm_send_batch_of_chosen_ids: CHOSEN;
     fm_forward: FORWARD;
+    fm_forward_of_what_waits: FORWARD_WAITING;
     fm_release: RELEASE;
     fm_poison_retry: RETRY;
     fm_home_adopt: ADOPT;
@@ -237,6 +238,31 @@ const FORWARD: Cell = Cell {
     },
 };
 
+/// What waits is claimed first; nobody has seen it, so a failure costs no attempt.
+const FORWARD_WAITING: Cell = Cell {
+    name: "forward of what waits",
+    home: two,
+    args: FORWARD_TWO,
+    stacked: 2,
+    judge: Judge::Once {
+        done: |home, said| {
+            let (here, there) = (home.audit("agent7")?, home.audit("agent8")?);
+            let copies = there.found.len() - 1;
+            ensure!(copies <= 1, "{copies} copies");
+            let two = here.found.get("two").context("lost")?;
+            let done = two.folder == "forwarded";
+            ensure!(!done || copies == 1, "forwarded, and no copy is there");
+            ensure!(done || matches!(two.folder, "inbox" | "claimed"), "is in {}", two.folder);
+            ensure!(done || two.attempt <= 2, "attempt {}", two.attempt);
+            ensure!(done || said.is_empty(), "said {said}");
+            Ok(done)
+        },
+        surface: &[],
+    },
+};
+
+pub(crate) const FORWARD_TWO: &[&str] = &["channel", "forward", "agent7", "two", "--to", "agent8"];
+
 const RELEASE: Cell = Cell {
     name: "release",
     home: two,
@@ -255,16 +281,19 @@ const RELEASE: Cell = Cell {
     },
 };
 
+/// The same, but `two` is a dead letter.
+pub(crate) fn dead_letter() -> Home {
+    let home = two();
+    let (inbox, poison) = (home.channel("agent7", "inbox"), home.channel("agent7", "poison"));
+    let file = home.files("agent7", "inbox").expect("read").remove(0);
+    std::fs::rename(inbox.join(&file), poison.join(&file)).expect("moved");
+    std::fs::write(poison.join(format!("{file}.reason")), "a test wanted it\n").expect("written");
+    home
+}
+
 const RETRY: Cell = Cell {
     name: "poison retry",
-    home: || {
-        let home = two();
-        let (inbox, poison) = (home.channel("agent7", "inbox"), home.channel("agent7", "poison"));
-        let file = home.files("agent7", "inbox").expect("read").remove(0);
-        std::fs::rename(inbox.join(&file), poison.join(&file)).expect("moved");
-        std::fs::write(poison.join(format!("{file}.reason")), "a test wanted it\n").expect("written");
-        home
-    },
+    home: dead_letter,
     args: &["channel", "poison", "retry", "agent7", "two"],
     stacked: 2,
     judge: Judge::Once {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Child;
 
-use netsky_sim::{Call, Ended, Point};
+use netsky_sim::{Call, Ended, Errno, Point};
 use serde_json::Value;
 
 use crate::bus_home::Home;
@@ -289,4 +289,53 @@ fn what_a_list_names_can_be_shown_whatever_its_name() {
         let id = row["id"].as_str().or(row["file"].as_str()).expect("a name");
         netsky(&home, &["channel", "show", "agent7", id]).works();
     }
+}
+
+#[test]
+fn a3_what_moves_while_it_is_looked_at_is_found_where_it_went() {
+    let home = Home::init();
+    netsky(&home, &["channel", "send", "agent0", "x", "--from", "owner", "--id", "one"]).works();
+    netsky(&home, &["channel", "send", "agent1", "x", "--from", "owner", "--create"]).works();
+    let reads = |point: &Point| {
+        let is_it = point.files.iter().any(|file| file.to_string_lossy().ends_with("-one.json"));
+        point.call == Call::Open && is_it
+    };
+    // As for who comes to its name a moment too late.
+    let moved = |args: &[&str]| {
+        let outcome = home.stepper(args.iter().copied()).fail_when(reads, Errno::ENOENT).expect("a run");
+        assert!(outcome.hit.is_some(), "{args:?} reads it");
+        assert_eq!(outcome.run.ended, Ended::Exited(0), "{args:?}: {}", outcome.run.stderr);
+    };
+    moved(&["channel", "show", "agent0", "one"]);
+    moved(&["channel", "send", "agent1", "y", "--from", "agent0", "--reply-to", "one", "--id", "answer"]);
+    let answer = json(netsky(&home, &["channel", "show", "agent1", "answer", "--json"]).works());
+    assert_ne!(answer["trust"], "external");
+}
+
+#[test]
+fn a17_a_process_that_once_could_not_say_who_it_is_says_so_in_its_next_line() {
+    let template = Home::init();
+    netsky(&template, &["channel", "send", "agent7", "x", "--from", "owner", "--create"]).works();
+    let looks =
+        |point: &Point| point.call == Call::Open && point.files.iter().any(|file| file.ends_with("stat"));
+    let mut lacking = 0;
+    for nth in 0.. {
+        let (home, mut seen) = (template.copy(), 0);
+        let is_nth = |point: &Point| {
+            seen += usize::from(looks(point));
+            looks(point) && seen == nth + 1
+        };
+        let run = home.stepper(["channel", "drain", "agent7"]).fail_when(is_nth, Errno::EMFILE);
+        if run.expect("a run").hit.is_none() {
+            break;
+        }
+        let logs = fs::read_dir(home.path().join("logs")).expect("there");
+        let files = logs.map(|entry| entry.expect("readable").path()).filter(|path| path.is_file());
+        let text: String = files.map(|file| fs::read_to_string(file).expect("text")).collect();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let without = lines.filter(|line| line["process"].is_null()).count();
+        assert!(without <= 1, "the look {nth} failed: {text}");
+        lacking += without;
+    }
+    assert!(lacking > 0, "no line lacked it");
 }

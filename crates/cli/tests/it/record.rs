@@ -293,7 +293,7 @@ fn fm_rebuild_enospc_every_syscall() {
     let before = record(&template).expect("answers");
     let rebuild = ["ledger", "rebuild"];
     break_everywhere("rebuild, ENOSPC", Fault::Fail(Errno::ENOSPC), &template, &rebuild, |home, outcome| {
-        let done = clear_answer(outcome)?;
+        let done = clear_answer(outcome, Errno::ENOSPC)?;
         let query = netsky(home, &["query", "SELECT count(*) AS n FROM envelopes", "--csv"], "");
         ensure!(query.status.success(), "done {done}: {}", String::from_utf8_lossy(&query.stderr));
         // What could not be read then is asked for again.

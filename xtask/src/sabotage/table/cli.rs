@@ -133,4 +133,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "hostile::many::a12_one_long_cell_makes_no_other_long",
     },
+    Safeguard {
+        name: "a look shows no proof that a drain would not",
+        faults: "A1",
+        file: "crates/cli/src/verb/channel/list.rs",
+        find: "fields.insert(\"verified\".to_owned(), entry.vouched.into());",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "identity::a1_what_a_file_says_of_its_sender_counts_for_a_look_as_for_a_drain",
+    },
 ];

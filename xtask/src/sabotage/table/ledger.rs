@@ -543,4 +543,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "hostile::many::a12_a_long_name_of_a_column_is_counted_with_each_row",
     },
+    Safeguard {
+        name: "a line lacks its process only where it could not be read",
+        faults: "A17",
+        file: "crates/ledger/src/telemetry.rs",
+        find: "        self.me.get().or_else(|| {\n            let me = process::identity().ok()?;\n            Some(self.me.get_or_init(|| me))\n        })",
+        replace: "        static ME: std::sync::OnceLock<Option<ProcessId>> = std::sync::OnceLock::new();\n        ME.get_or_init(|| process::identity().ok()).as_ref()",
+        package: "netsky",
+        target: IT,
+        test: "channel::a17_a_process_that_once_could_not_say_who_it_is_says_so_in_its_next_line",
+    },
 ];

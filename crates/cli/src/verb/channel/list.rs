@@ -97,7 +97,11 @@ fn note(entry: &Entry) -> String {
 /// What the file's name, its content and its reason say; absent keys are left out.
 pub(super) fn as_value(entry: &Entry) -> Value {
     let mut value = match entry.envelope.as_ref().map(serde_json::to_value) {
-        Some(Ok(Value::Object(fields))) => fields,
+        Some(Ok(Value::Object(mut fields))) => {
+            // Anybody can write the word into a file.
+            fields.insert("verified".to_owned(), entry.vouched.into());
+            fields
+        }
         _ => Map::new(),
     };
     value.insert("state".to_owned(), entry.state.word().into());
