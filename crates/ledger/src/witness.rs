@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use netsky_disk::clock;
+use netsky_model::id::EnvelopeId;
 use netsky_model::life::{Cause, State};
 use netsky_model::witness::{Transition, Witness};
 use serde::Serialize;
@@ -22,9 +23,16 @@ const LOCK_WAIT: Duration = Duration::from_millis(250);
 /// How long no page is tried once one was in vain: each would wait for the same one who is stuck.
 const LEFT_ALONE: Duration = Duration::from_secs(60);
 
+/// Longest id in a key, in bytes: what bears no name of the bus may have one of any bytes, printed in three for each.
+const MAX_ID: usize = 400;
+
 /// The condition of a dead letter: one page each, however often it is found.
 pub fn poison_key(agent: &str, id: &str) -> String {
-    format!("poison/{agent}/{id}")
+    if id.len() <= MAX_ID {
+        return format!("poison/{agent}/{id}");
+    }
+    let (shown, mark) = (&id[..id.floor_char_boundary(MAX_ID - 9)], EnvelopeId::derived(&[id]));
+    format!("poison/{agent}/{shown}~{}", &mark.as_str()[..8])
 }
 
 impl Witness for Telemetry {

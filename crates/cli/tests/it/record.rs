@@ -142,6 +142,20 @@ fn fm_owner_page_a_dead_letter_whose_burial_was_cut_short_is_paged_by_the_tick()
 }
 
 #[test]
+fn fm_owner_page_eio_a_reason_that_cannot_be_read_now_stays_and_stops_no_page() {
+    let home = home_with_damage();
+    netsky(&home, &DRAIN, "bus.poison.renamed=kill");
+    let reason = home.channel("agent7", "poison").join("00000000000000000042-torn-1.json.reason");
+    let before = std::fs::read(&reason).expect("it says why");
+    let of_reason = |point: &netsky_sim::Point| point.call == Call::Open && point.files.contains(&reason);
+    let tick = home.stepper(["watchdog", "tick"]).fail_when(of_reason, Errno::EIO).expect("a run");
+    assert!(tick.hit.is_some(), "{}", tick.run.stderr);
+    assert_eq!(std::fs::read(&reason).expect("it stays"), before);
+    let pages = answered(&home, "SELECT key FROM facts WHERE kind = 'page'").expect("answers");
+    assert_eq!(pages, serde_json::json!([{ "key": "poison/agent7/torn-1" }]));
+}
+
+#[test]
 fn fm_owner_page_a_repeat_is_as_durable_as_the_first() {
     let home = home_with_damage();
     home.drain().expect("drains");

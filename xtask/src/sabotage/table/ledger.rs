@@ -84,6 +84,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "witness::tests::a5_who_is_stuck_in_the_record_keeps_no_mail_behind_dead_letters",
     },
     Safeguard {
+        name: "the key of a dead letter fits whatever its name is",
+        faults: "FM-owner page",
+        file: "crates/ledger/src/witness.rs",
+        find: "    if id.len() <= MAX_ID {",
+        replace: "    if id.len() <= 2 * MAX_ID {",
+        package: "netsky-watchdog",
+        target: UNIT,
+        test: "pages::tests::fm_owner_page_corrupt_one_odd_dead_letter_keeps_no_page_from_the_others",
+    },
+    Safeguard {
         name: "a repeated fact is as durable as a new one",
         faults: "FM-owner page T27",
         file: "crates/ledger/src/facts/tail.rs",
