@@ -87,8 +87,8 @@ impl Bus<'_> {
     ) -> Result<Drained> {
         self.channel(agent)?;
         let seat = self.only_consumer(agent, terms)?;
-        let watch = Watch::new::<PathBuf>(&[])?;
         let (done, passed, told) = (Drained::default(), Passed::default(), HashSet::new());
+        let watch = Watch::default();
         let mut consumer =
             Consumer { bus: self, agent, terms, stop, seat, watch, tell, put, done, passed, told };
         while !self.or_no_home(consumer.look())? {

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 
 use netsky_disk::fs::{Dir, Place, write_durable};
-use netsky_disk::random;
+use netsky_disk::{ReadError, random};
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{Event, MAX_ATTEMPTS, State, transition};
 use netsky_model::name::{self, Name, REASON_BYTES, Stage, is_reason, reason_of};
@@ -59,8 +59,11 @@ impl Bus<'_> {
         if !poison.exists(file)? {
             return Ok(None);
         }
-        if let Ok(reason) = poison.read(reason_of(file), REASON_BYTES) {
-            return Ok(Some(String::from_utf8_lossy(&reason).trim_end().to_owned()));
+        match poison.read(reason_of(file), REASON_BYTES) {
+            Ok(reason) => return Ok(Some(String::from_utf8_lossy(&reason).trim_end().to_owned())),
+            // It is there, and may be read another time.
+            Err(ReadError::Io(error)) if !error.is_not_found() => return Err(error.into()),
+            Err(_) => {}
         }
         let reason = match Name::parse(file) {
             Some(name) if name.attempt >= MAX_ATTEMPTS => format!("surfaced {} times in vain", name.attempt),

@@ -1,6 +1,5 @@
 //! `wait`: until there is something to claim.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use netsky_disk::clock;
@@ -26,7 +25,7 @@ impl Bus<'_> {
     /// # Errors
     /// No such channel, a home that went away meanwhile, or what the file system refuses.
     pub fn wait(&self, agent: &AgentId, taker: Generation, timeout: Option<Duration>) -> Result<bool> {
-        let watch = Watch::new::<PathBuf>(&[])?;
+        let watch = Watch::default();
         let started = clock::boot();
         let mut passed = Passed::default();
         loop {

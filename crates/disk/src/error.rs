@@ -85,7 +85,7 @@ impl Error {
             ])
     }
 
-    fn is_one_of(&self, numbers: &[Errno]) -> bool {
+    pub(crate) fn is_one_of(&self, numbers: &[Errno]) -> bool {
         let number = self.source.raw_os_error();
         number.is_some_and(|number| numbers.iter().any(|errno| errno.raw_os_error() == number))
     }

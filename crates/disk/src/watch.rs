@@ -1,11 +1,11 @@
 //! Waking by file events. A wake is a hint: the caller looks at the folder again, and also when the wait ran out, since
 //! events can be lost (a file system without them). A queue that ran over is an event like any other: what it dropped is
-//! found by the look that follows.
+//! found by the look that follows. Where the system gives no events (all that a user may have are in use) a wait runs out.
 //!
 //! Leaves to others: the system's own way of telling, one file each below `watch/`; what to look for.
 
-use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,11 +25,16 @@ mod kqueue;
 #[cfg(any(target_vendor = "apple", target_os = "freebsd"))]
 use kqueue::Events;
 
-/// One source of events over some folders. Systems give a user few of them (128 by default): one a process.
-#[derive(Debug)]
+/// One source of events over some folders. Systems give a user few of them (128 by default): one a process. By default it
+/// watches none.
+#[derive(Debug, Default)]
 pub struct Watch {
-    events: Events,
+    /// None before the first folder, and for as long as the system gives none.
+    events: OnceLock<Events>,
 }
+
+/// What a system says that has no room for one more folder.
+const USED_UP: &[Errno] = &[Errno::NOSPC, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,23 +51,38 @@ impl Watch {
     /// Look at the folders after this call and before waiting: what came earlier gives no event.
     ///
     /// # Errors
-    /// A folder is missing, or the user's number of sources is used up.
+    /// As [`Watch::add`].
     pub fn new<P: AsRef<Path>>(folders: &[P]) -> Result<Watch> {
-        let watch = Watch { events: Events::start()? };
+        let watch = Watch::default();
         for folder in folders {
             watch.add(folder)?;
         }
         Ok(watch)
     }
 
-    /// Watch one more folder; one that is watched already is no error.
+    /// Watch one more folder; one that is watched already is no error. Nor is it one that the user's sources or watched
+    /// folders are used up: nothing is heard of this one then, and a later call tries again.
     ///
     /// # Errors
-    /// It is missing, or the user's number of watched folders is used up.
+    /// It is missing, or may not be watched.
     pub fn add(&self, folder: impl AsRef<Path>) -> Result<()> {
         // Nobody else is at work in a simulation: nothing comes.
         simulated!(_world => Ok(()));
-        self.events.add(folder.as_ref())
+        let Ok(events) = self.started() else { return Ok(()) };
+        match events.add(folder.as_ref()) {
+            Err(error) if error.is_one_of(USED_UP) => Ok(()),
+            added => added,
+        }
+    }
+
+    fn started(&self) -> Result<&Events> {
+        match self.events.get() {
+            Some(events) => Ok(events),
+            None => {
+                let started = Events::start()?;
+                Ok(self.events.get_or_init(|| started))
+            }
+        }
     }
 
     /// Wait for an event at most `limit`; everything heard so far counts as one.
@@ -88,18 +108,21 @@ impl Watch {
             Ok(Wake::Timeout)
         });
         let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
-        let events = self.events.as_fd();
-        let mut ready = vec![PollFd::new(&events, PollFlags::IN)];
+        let events = self.events.get();
+        let mut ready: Vec<PollFd<'_>> = Vec::new();
+        ready.extend(events.map(|events| PollFd::new(events, PollFlags::IN)));
         ready.extend(stop.map(|stop| PollFd::new(stop, PollFlags::IN)));
         match poll(&mut ready, Some(&timeout)) {
             Ok(0) | Err(Errno::INTR) => return Ok(Wake::Timeout),
             Ok(_) => {}
             Err(e) => return Err(Error::new("wait for events of", "a watch", e)),
         }
-        if ready[0].revents().is_empty() {
-            return Ok(Wake::Timeout);
+        match events {
+            Some(events) if !ready[0].revents().is_empty() => {
+                events.forget()?;
+                Ok(Wake::Event)
+            }
+            _ => Ok(Wake::Timeout),
         }
-        self.events.forget()?;
-        Ok(Wake::Event)
     }
 }

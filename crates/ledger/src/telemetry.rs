@@ -1,7 +1,7 @@
 //! `logs/telemetry-<date>.jsonl`: appended beside other writers, one write a line; synced only where the line is all that
 //! is left of what it tells.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::io;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub struct Telemetry {
     pub(crate) layout: Layout,
     /// Where the pages of dead letters go.
     pub(crate) facts: Facts,
+    /// Until when, by the boot clock, the facts are left alone: somebody is stuck in them.
+    pub(crate) left_alone: Cell<Duration>,
     me: OnceCell<ProcessId>,
 }
 
@@ -50,7 +52,8 @@ pub struct Invocation {
 impl Telemetry {
     /// The telemetry of the home at `layout`; opens nothing yet.
     pub fn new(layout: &Layout) -> Telemetry {
-        Telemetry { layout: layout.clone(), facts: Facts::new(layout), me: OnceCell::new() }
+        let (facts, left_alone) = (Facts::new(layout), Cell::default());
+        Telemetry { layout: layout.clone(), facts, left_alone, me: OnceCell::new() }
     }
 
     /// Records one run of a program.

@@ -1,20 +1,38 @@
 //! What the bus tells the record: a telemetry line for every move, and a page for every dead letter.
 
 use std::io;
+use std::time::Duration;
 
+use netsky_disk::clock;
+use netsky_model::id::EnvelopeId;
 use netsky_model::life::{Cause, State};
 use netsky_model::witness::{Transition, Witness};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::error::{Error, Result};
+use crate::facts::Appended;
 use crate::telemetry::{Telemetry, cut};
 
 /// The kind of the facts that must reach the owner.
 pub const PAGE: &str = "page";
 
+/// How long a page waits for the lock of the facts: the mail behind the dead letter waits as long.
+const LOCK_WAIT: Duration = Duration::from_millis(250);
+
+/// How long no page is tried once one was in vain: each would wait for the same one who is stuck.
+const LEFT_ALONE: Duration = Duration::from_secs(60);
+
+/// Longest id in a key, in bytes: what bears no name of the bus may have one of any bytes, printed in three for each.
+const MAX_ID: usize = 400;
+
 /// The condition of a dead letter: one page each, however often it is found.
 pub fn poison_key(agent: &str, id: &str) -> String {
-    format!("poison/{agent}/{id}")
+    if id.len() <= MAX_ID {
+        return format!("poison/{agent}/{id}");
+    }
+    let (shown, mark) = (&id[..id.floor_char_boundary(MAX_ID - 9)], EnvelopeId::derived(&[id]));
+    format!("poison/{agent}/{shown}~{}", &mark.as_str()[..8])
 }
 
 impl Witness for Telemetry {
@@ -51,9 +69,20 @@ impl Telemetry {
         });
         let key = poison_key(seen.agent.as_str(), seen.id.as_str());
         // The dead letter stands in its folder with its reason, so whoever looks there can still page for it.
-        if let Err(error) = self.facts.append_once(PAGE, &key, data) {
+        if let Err(error) = self.record_page(&key, data) {
             self.append("unrecorded", &json!({ "kind": PAGE, "key": key, "why": cut(&error.to_string()) }));
         }
+    }
+
+    fn record_page(&self, key: &str, data: Value) -> Result<Appended> {
+        if clock::boot() < self.left_alone.get() {
+            return Err(Error::Busy(self.layout.record_lock()));
+        }
+        let recorded = self.facts.append_once_within(LOCK_WAIT, PAGE, key, data);
+        if let Err(Error::Busy(_)) = recorded {
+            self.left_alone.set(clock::boot() + LEFT_ALONE);
+        }
+        recorded
     }
 }
 
@@ -88,5 +117,57 @@ impl Move<'_> {
             reason: seen.reason.as_deref().map(cut),
             cause: seen.cause.map(Cause::word),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netsky_disk::fs::Dir;
+    use netsky_disk::layout::Layout;
+    use netsky_disk::lock::Lock;
+    use netsky_model::hlc::Hlc;
+    use netsky_model::id::AgentId;
+
+    use super::*;
+
+    /// Less than one wait of who appends for its own sake, and far more than many waits that are not made.
+    const SOON: Duration = Duration::from_secs(3);
+
+    #[test]
+    fn a5_who_is_stuck_in_the_record_keeps_no_mail_behind_dead_letters() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let layout = Layout::new(folder.path().join("home"));
+        for folder in [layout.record(), layout.logs()] {
+            Dir::create(folder).expect("made");
+        }
+        let telemetry = Telemetry::new(&layout);
+        let buried = |n: u64| {
+            telemetry.saw(&Transition {
+                agent: AgentId::root(),
+                id: format!("torn-{n}").parse().expect("an id"),
+                hlc: Hlc(n),
+                to: State::Poisoned,
+                attempt: 1,
+                from: None,
+                generation: None,
+                reason: None,
+                cause: None,
+            });
+        };
+        let paged = || -> Vec<String> {
+            crate::facts(&layout).expect("they read").into_iter().map(|fact| fact.key).collect()
+        };
+        let stuck = Lock::take(layout.record_lock()).expect("free");
+        let started = clock::boot();
+        (1..=100).for_each(buried);
+        let took = clock::boot() - started;
+        assert!(took < SOON, "{took:?}");
+        drop(stuck);
+        assert_eq!(paged(), [""; 0]);
+        buried(101);
+        assert_eq!(paged(), [""; 0], "left alone");
+        telemetry.left_alone.set(clock::boot());
+        buried(102);
+        assert_eq!(paged(), ["poison/agent0/torn-102"], "and tried again");
     }
 }

@@ -48,20 +48,32 @@ pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
     }
     let known: BTreeSet<String> =
         facts(cx.layout)?.into_iter().filter(|fact| fact.kind == PAGE).map(|fact| fact.key).collect();
-    let mut missing = Vec::new();
+    let (mut missing, mut all) = (Vec::new(), true);
     for agent in &agents {
-        cx.bus.each_dead_letter(agent, |file, id| {
+        let listed = cx.bus.each_dead_letter(agent, |file, id| {
             let key = poison_key(agent.as_str(), id);
             if missing.len() < MOST && !known.contains(&key) {
                 missing.push((key, agent, id.to_owned(), file.to_owned()));
             }
-        })?;
+        });
+        if let Err(error) = listed {
+            ticked.problems.push(format!("dead letters of {agent}: {error}"));
+            all = false;
+        }
     }
-    let all = missing.len() < MOST;
+    all &= missing.len() < MOST;
     let record = Facts::new(cx.layout);
     for (key, agent, id, file) in missing {
         // Of a disk that was full: there is room for a page again.
-        let reason = cx.bus.explain(agent, &file)?;
+        let reason = match cx.bus.explain(agent, &file) {
+            Err(error) if passes(&error) => return Err(error.into()),
+            // Its own trouble, or its name's: the owner hears of it without its reason, and of those behind it.
+            Err(error) => {
+                ticked.problems.push(format!("the reason of {key}: {error}"));
+                None
+            }
+            Ok(reason) => reason,
+        };
         let data = json!({ "agent": agent, "id": id, "file": file, "reason": reason });
         record.append_once(PAGE, &key, data)?;
         ticked.done.push(format!("paged for {key}"));
@@ -70,4 +82,53 @@ pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
         state::write_json(&path, &Paged { v: 1, sum })?;
     }
     Ok(())
+}
+
+/// Whether an error is the machine's, and the next tick may fare better.
+fn passes(error: &netsky_bus::Error) -> bool {
+    matches!(error, netsky_bus::Error::Disk(error) if error.is_full() || error.is_out_of_descriptors())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+
+    use netsky_model::id::AgentId;
+    use netsky_model::life::State;
+
+    use super::*;
+    use crate::context::in_a_home;
+
+    #[test]
+    fn fm_owner_page_corrupt_one_odd_dead_letter_keeps_no_page_from_the_others() {
+        in_a_home(|cx| {
+            let agent = AgentId::root();
+            cx.bus.create(&agent).expect("made");
+            let poison = cx.layout.folder(&agent, State::Poisoned);
+            // Longer than a name may be once it is printed, and longer than the key of a fact.
+            fs::write(poison.join(OsStr::from_bytes(&[0xff; 200])), "x").expect("writes");
+            fs::create_dir(poison.join("odd.reason")).expect("no reason will ever be read or written here");
+            for name in ["odd", "plain-1", "plain-2"] {
+                fs::write(poison.join(name), "x").expect("writes");
+            }
+            let tick = || {
+                let mut ticked = Ticked::default();
+                page(cx, &mut ticked).expect("the others are paged");
+                (ticked.done.len(), ticked.problems)
+            };
+            let (done, problems) = tick();
+            assert_eq!((done, problems.len()), (4, 2), "{problems:?}");
+            let keys: BTreeSet<String> =
+                facts(cx.layout).expect("they read").into_iter().map(|fact| fact.key).collect();
+            for name in ["odd", "plain-1", "plain-2"] {
+                assert!(keys.contains(&poison_key("agent0", name)), "{keys:?}");
+            }
+            assert_eq!(keys.len(), 4, "{keys:?}");
+            assert_eq!(tick(), (0, Vec::new()), "each is told once");
+            let paged: Option<Paged> = state::read_json(cx.layout.tick("pages")).expect("it reads");
+            assert_ne!(paged.expect("the record is not asked again").sum, 0);
+        });
+    }
 }

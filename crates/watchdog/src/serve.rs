@@ -136,22 +136,23 @@ fn follow_kernel(layout: &Layout, tell: &SyncSender<String>) {
 /// Tell of restarts and of tries that are due, and carry what programs drop into their outboxes. One watch for all:
 /// systems give few.
 fn follow_files(layout: &Layout, tell: &SyncSender<String>) {
-    // Without events (the user's inotify instances are used up) the rescan alone has to do.
-    let watch = Watch::new(&[layout.state()]).ok();
+    let watch = Watch::default();
     let telemetry = Telemetry::new(layout);
     let mut told = Told::default();
     loop {
         // As every tick reads them: this lives for as long as the constellation.
         let bus = Bus::open(layout, &telemetry).with_limits(Config::last_good(layout).bus);
         // Watched before they are looked into; those of agents that come to be are met by a later round.
-        for folder in outboxes(&bus, layout).into_iter().chain([layout.restart_status_folder()]) {
-            let _ = watch.as_ref().map(|watch| watch.add(folder));
+        let ours = [layout.state(), layout.restart_status_folder()];
+        for folder in outboxes(&bus, layout).into_iter().chain(ours) {
+            // Of one that gives no events the rescan has to do.
+            let _ = watch.add(folder);
         }
         // What does not go is told by the tick, which tries again.
         let _ = carry_all(&bus);
         told.restarts(layout, tell);
         let limit = told.tries(layout, &clock::stamp(), tell).unwrap_or(RESCAN).min(RESCAN);
-        if watch.as_ref().is_none_or(|watch| watch.wait(limit).is_err()) {
+        if watch.wait(limit).is_err() {
             clock::pause(limit);
         }
     }

@@ -3,6 +3,7 @@
 use std::process::{Command, Output, Stdio};
 
 use crate::bus_home::Home;
+use crate::full_disk::apart;
 use crate::screen::{netsky, program, said};
 use crate::stage::Stage;
 
@@ -78,4 +79,32 @@ fn enospc_a_limit_on_the_size_of_files_is_no_room_and_kills_no_verb() {
     let ignored = told.trim().rsplit('\t').next().and_then(|hex| u64::from_str_radix(hex, 16).ok());
     let xfsz = netsky_disk::process::Signal::XFSZ.as_raw();
     assert_eq!(ignored.expect("a mask") & 1 << (xfsz - 1), 0, "{told}");
+}
+
+/// Of a user whose watches are used up, who reads and who waits look by the clock.
+const NO_EVENTS: &str = r#"
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" init >/dev/null || exit 99
+for agent in agent7 agent8; do
+  "$NETSKY" channel send $agent hello --from owner --create >/dev/null && "$NETSKY" channel drain $agent >/dev/null || exit 98
+done
+for limit in max_inotify_instances max_inotify_watches; do
+  before=$(cat "/proc/sys/user/$limit")
+  echo 0 > "/proc/sys/user/$limit" || exit 97
+  "$NETSKY" channel watch agent7 --max 1 | grep -c '<channel ' & reader=$!
+  "$NETSKY" channel wait agent8 --timeout 60s >/dev/null & waiter=$!
+  for agent in agent7 agent8; do
+    "$NETSKY" channel send $agent "$limit" --from owner >/dev/null || exit 96
+  done
+  wait $reader; echo "watch $?"
+  wait $waiter; echo "wait $?"
+  "$NETSKY" channel drain agent8 >/dev/null
+  echo "$before" > "/proc/sys/user/$limit"
+done
+"#;
+
+#[test]
+fn emfile_enospc_consumers_and_waiters_do_without_file_events() {
+    let Some(said) = apart(NO_EVENTS) else { return };
+    assert_eq!((&*said.out, &*said.err), (&*"1\nwatch 0\nwait 0\n".repeat(2), ""));
 }

@@ -142,6 +142,20 @@ fn fm_owner_page_a_dead_letter_whose_burial_was_cut_short_is_paged_by_the_tick()
 }
 
 #[test]
+fn fm_owner_page_eio_a_reason_that_cannot_be_read_now_stays_and_stops_no_page() {
+    let home = home_with_damage();
+    netsky(&home, &DRAIN, "bus.poison.renamed=kill");
+    let reason = home.channel("agent7", "poison").join("00000000000000000042-torn-1.json.reason");
+    let before = std::fs::read(&reason).expect("it says why");
+    let of_reason = |point: &netsky_sim::Point| point.call == Call::Open && point.files.contains(&reason);
+    let tick = home.stepper(["watchdog", "tick"]).fail_when(of_reason, Errno::EIO).expect("a run");
+    assert!(tick.hit.is_some(), "{}", tick.run.stderr);
+    assert_eq!(std::fs::read(&reason).expect("it stays"), before);
+    let pages = answered(&home, "SELECT key FROM facts WHERE kind = 'page'").expect("answers");
+    assert_eq!(pages, serde_json::json!([{ "key": "poison/agent7/torn-1" }]));
+}
+
+#[test]
 fn fm_owner_page_a_repeat_is_as_durable_as_the_first() {
     let home = home_with_damage();
     home.drain().expect("drains");
@@ -151,6 +165,40 @@ fn fm_owner_page_a_repeat_is_as_durable_as_the_first() {
     let logs = std::fs::read_dir(home.path().join("logs")).expect("lists").flatten();
     let texts: String = logs.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect();
     assert!(texts.contains("\"unrecorded\""), "a page that may be lost is said to be there");
+}
+
+#[test]
+fn fm_owner_page_eio_emfile_a_sealed_file_that_does_not_read_hides_no_page_and_stops_none() {
+    let home = home_with_damage();
+    home.drain().expect("drains");
+    torn(&home, "00000000000000000043-torn-2.json");
+    netsky(&home, &DRAIN, "ledger.facts.sync=error");
+    assert!(facts_file(&home, 2).exists(), "the first is sealed");
+    let under = |errno: Errno, nth: usize| {
+        let mut opened = 0;
+        let here = |point: &netsky_sim::Point| {
+            let is_sealed = |file: &PathBuf| file.ends_with("facts-1.jsonl");
+            opened += usize::from(point.call == Call::Open && point.files.iter().any(is_sealed));
+            opened == nth
+        };
+        let outcome = home.stepper(DRAIN).fail_when(here, errno).expect("a run");
+        assert!(outcome.hit.is_some(), "{}", outcome.run.stderr);
+        let keys =
+            answered(&home, "SELECT key FROM facts WHERE kind = 'page' ORDER BY seq").expect("answers");
+        let keys = keys.as_array().expect("rows").iter();
+        keys.filter_map(|row| row["key"].as_str()?.rsplit('/').next().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    // The machine's trouble passes: what may be paged already is left to the next look.
+    torn(&home, "00000000000000000042-torn-1.json");
+    assert_eq!(under(Errno::EMFILE, 1), ["torn-1", "torn-2"]);
+    // A bad sector stays: at a process's first page, and at its second, for which it reads everything.
+    for (n, nth) in [(3, 1), (5, 2)] {
+        for n in [n, n + 1] {
+            torn(&home, &format!("0000000000000000004{n}-torn-{n}.json"));
+        }
+        let all: Vec<String> = (1..=n + 1).map(|n| format!("torn-{n}")).collect();
+        assert_eq!(under(Errno::EIO, nth), all);
+    }
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Facts {
     /// # Errors
     /// Nothing was appended: the lock is held, the chain is broken, the row is too long, or the disk refuses.
     pub fn append(&self, kind: &str, key: &str, data: Value) -> Result<u64> {
-        self.under_lock(kind, key, |tail| tail.append(kind, key, data))
+        self.under_lock(LOCK_WAIT, kind, key, |tail| tail.append(kind, key, data))
     }
 
     /// As [`Facts::append`], unless there is one of that kind and key already.
@@ -72,7 +72,18 @@ impl Facts {
     /// # Errors
     /// As [`Facts::append`].
     pub fn append_once(&self, kind: &str, key: &str, data: Value) -> Result<Appended> {
-        self.under_lock(kind, key, |tail| {
+        self.append_once_within(LOCK_WAIT, kind, key, data)
+    }
+
+    /// As [`Facts::append_once`], waiting at most `limit` for the lock.
+    pub(crate) fn append_once_within(
+        &self,
+        limit: Duration,
+        kind: &str,
+        key: &str,
+        data: Value,
+    ) -> Result<Appended> {
+        self.under_lock(limit, kind, key, |tail| {
             if let Some(seq) = tail.find(kind, key)? {
                 // As durable as can be: the last file is this process's own by now, and was its sealer's before that.
                 return Ok(Appended { seq, repeated: true });
@@ -81,13 +92,19 @@ impl Facts {
         })
     }
 
-    fn under_lock<T>(&self, kind: &str, key: &str, act: impl FnOnce(&mut Tail) -> Result<T>) -> Result<T> {
+    fn under_lock<T>(
+        &self,
+        limit: Duration,
+        kind: &str,
+        key: &str,
+        act: impl FnOnce(&mut Tail) -> Result<T>,
+    ) -> Result<T> {
         if !row::is_kind(kind) || !row::is_key(key) {
             return Err(Error::Invalid(format!("{kind} {key}")));
         }
         let record = Dir::make(self.layout.record())?;
         let path = self.layout.record_lock();
-        let _held = Lock::take_within(&path, LOCK_WAIT)?.ok_or(Error::Busy(path))?;
+        let _held = Lock::take_within(&path, limit)?.ok_or(Error::Busy(path))?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tail = Tail::open(record, known.take())?;
         let done = act(&mut tail)?;

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use netsky_disk::ReadError;
 use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::lines::Lines;
 use netsky_disk::{clock, fault};
@@ -110,25 +111,42 @@ impl Tail {
         }
         // Rows are written in one spelling, so a file without the key's text has no such fact and is not parsed.
         let text = serde_json::to_string(key).expect("a text is JSON");
-        for (at, number) in self.numbers.iter().enumerate() {
-            // What cannot be read holds no fact, and is told by who asks how the record stands.
-            let Ok(bytes) = read::content(&self.record, *number) else { continue };
-            if !String::from_utf8_lossy(&bytes).contains(&text) {
+        for at in 0..self.numbers.len() {
+            if !self.contains(at, &text)? {
                 continue;
             }
-            let file = read::file(&self.record, *number, None, self.numbers.get(at + 1).copied())?;
-            if let Some(fact) = file.facts.iter().find(|fact| fact.kind == kind && fact.key == key) {
+            let facts = self.facts_of(at)?;
+            if let Some(fact) = facts.iter().find(|fact| fact.kind == kind && fact.key == key) {
                 return Ok(Some(fact.seq));
             }
         }
         Ok(None)
     }
 
+    /// Whether a file has a text somewhere; see [`Tail::facts_of`] for one that does not read.
+    fn contains(&self, at: usize, text: &str) -> Result<bool> {
+        match read::content(&self.record, self.numbers[at]) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).contains(text)),
+            Err(ReadError::Io(error)) if !error.is_of_one_file() => Err(error.into()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The facts of a file, for who asks whether there is one. What a file does not give up, or a later format hides, is
+    /// none: it is better said twice than not at all. The machine's trouble passes, and nothing is said as long as it lasts.
+    fn facts_of(&self, at: usize) -> Result<Vec<Fact>> {
+        match read::file(&self.record, self.numbers[at], None, self.numbers.get(at + 1).copied()) {
+            Ok(file) => Ok(file.facts),
+            Err(Error::Disk(error)) if error.is_of_one_file() => Ok(Vec::new()),
+            Err(Error::Newer { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn index(&self) -> Result<Keys> {
         let mut keys = HashMap::new();
-        for (at, number) in self.numbers.iter().enumerate() {
-            let file = read::file(&self.record, *number, None, self.numbers.get(at + 1).copied())?;
-            for fact in file.facts {
+        for at in 0..self.numbers.len() {
+            for fact in self.facts_of(at)? {
                 keys.entry((fact.kind, fact.key)).or_insert(fact.seq);
             }
         }

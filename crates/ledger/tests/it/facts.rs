@@ -247,6 +247,22 @@ fn facts_of_a_later_format_are_left_alone() {
 }
 
 #[test]
+fn a_sealed_file_of_a_later_format_stops_no_fact() {
+    let home = home();
+    let long = "x".repeat(60_000);
+    for n in 0..20 {
+        home.facts.append("note", &n.to_string(), json!({ "text": long })).expect("room");
+    }
+    assert!(home.file(2).exists());
+    change(&home.file(1), |text| format!("{{\"v\":2,\"anything\":1}}\n{text}"));
+    let facts = Facts::new(&home.layout);
+    for (key, repeated) in [("a", false), ("b", false), ("a", true)] {
+        let appended = facts.append_once("page", key, json!({})).expect("the last one takes it");
+        assert_eq!(appended.repeated, repeated, "{key}");
+    }
+}
+
+#[test]
 fn a_full_file_is_sealed_and_the_next_goes_on_from_it() {
     let home = home();
     home.append("first");

@@ -4,6 +4,26 @@ use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
+        name: "a watch does without a source of events",
+        faults: "FM-claim",
+        file: "crates/disk/src/watch.rs",
+        find: "let Ok(events) = self.started() else { return Ok(()) };",
+        replace: "let events = self.started()?;",
+        package: "netsky",
+        target: IT,
+        test: "few_files::emfile_enospc_consumers_and_waiters_do_without_file_events",
+    },
+    Safeguard {
+        name: "a watch does without room for one more folder",
+        faults: "FM-claim",
+        file: "crates/disk/src/watch.rs",
+        find: "            Err(error) if error.is_one_of(USED_UP) => Ok(()),\n",
+        replace: "",
+        package: "netsky-disk",
+        target: IT,
+        test: "watches::emfile_enospc_where_the_users_events_are_used_up_a_wait_runs_out",
+    },
+    Safeguard {
         name: "a file that grows is read to its end",
         faults: "A5",
         file: "crates/disk/src/fs.rs",

@@ -4,6 +4,26 @@ use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
+        name: "a reason that cannot be read now is not written over",
+        faults: "FM-owner page",
+        file: "crates/bus/src/poison.rs",
+        find: "            Err(ReadError::Io(error)) if !error.is_not_found() => return Err(error.into()),\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "record::fm_owner_page_eio_a_reason_that_cannot_be_read_now_stays_and_stops_no_page",
+    },
+    Safeguard {
+        name: "one odd dead letter keeps no page from the others",
+        faults: "FM-owner page",
+        file: "crates/watchdog/src/pages.rs",
+        find: "            Err(error) if passes(&error) => return Err(error.into()),",
+        replace: "            Err(error) if passes(&error) || all => return Err(error.into()),",
+        package: "netsky-watchdog",
+        target: UNIT,
+        test: "pages::tests::fm_owner_page_corrupt_one_odd_dead_letter_keeps_no_page_from_the_others",
+    },
+    Safeguard {
         name: "what a stopped session had claimed is forgiven",
         faults: "T2",
         file: "crates/watchdog/src/perform.rs",
