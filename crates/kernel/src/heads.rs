@@ -151,6 +151,8 @@ impl Judge {
         let mut judge = Judge { boot_id, folder, ..Judge::default() };
         let dir = match Dir::open(&judge.folder) {
             Err(error) if error.is_not_found() => return Ok(judge),
+            // The machine's trouble of this moment: what is kept is there.
+            Err(error) if error.is_full() || error.is_out_of_descriptors() => return Err(error),
             Err(error) => {
                 judge.findings.unread.push(error.to_string());
                 return Ok(judge);

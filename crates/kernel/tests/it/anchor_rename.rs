@@ -169,7 +169,8 @@ fn who_lives_or_comes_back_or_is_named_above_keeps_its_name_and_no_name_is_taken
     assert_eq!(kind(rename(&mut client, "nobody", "free")), Some(RefusalKind::NotFound));
     let stale = client.rename(&id("agent0"), &id("free"), &Guard::if_generation(Generation(2)));
     assert_eq!(kind(stale), Some(RefusalKind::StaleGeneration));
-    assert_eq!(rename(&mut client, "agent0", "agent0").expect("nothing to do").name, id("agent0"));
+    let same = rename(&mut client, "agent0", "agent0").expect_err("nothing to do").to_string();
+    assert!(same.contains("has that name already"), "{same}");
     assert_eq!(renamed_rows(&world), 0);
     assert_eq!(files(&world, "free"), [] as [&str; 0]);
 }

@@ -45,7 +45,9 @@ pub(crate) fn tables_agree(world: &World) {
 pub(crate) fn is_whole(world: &World) {
     let audit = netsky_kernel::audit::journal(&world.layout().journal(), |_, _| {}).expect("reads");
     let audit = audit.expect("there");
-    assert!(!audit.is_damage(), "{audit:?}");
+    // What an anchor told of an error that was made for it is no damage now.
+    let is_damage = !audit.broken.is_empty() || !audit.files.is_empty() || audit.heads.is_damage();
+    assert!(!is_damage, "{audit:?}");
     assert_eq!(audit.rows, audit.head, "each row is there once");
 }
 
