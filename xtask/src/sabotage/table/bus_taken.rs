@@ -433,4 +433,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "errno_points::fm_forward_emfile_of_the_hold_on_its_claim_leaves_it_waiting_at_the_same_attempt",
     },
+    Safeguard {
+        name: "a claim is not given up for a releaser that may end before its move",
+        faults: "T2",
+        file: "crates/bus/src/claim.rs",
+        find: "Hold::take_within(claimed, &self.name.to_string(), PATIENCE)?",
+        replace: "Hold::take(claimed, &self.name.to_string())?",
+        package: "netsky-bus",
+        target: IT,
+        test: "release::fence_a_claim_whose_releaser_ended_before_its_move_is_shown_by_who_has_it",
+    },
 ];
