@@ -8,6 +8,7 @@
 //! recorded; whoever takes a claim away needs the same hold. What comes too late finds nothing, and shows nothing.
 
 use std::io;
+use std::time::Duration;
 
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::{Hold, Seized};
@@ -22,6 +23,9 @@ use crate::bus::{Bus, Told, point};
 use crate::error::{Error, Result};
 use crate::poison::bury_copy;
 use crate::queue::{Aside, Folders, Queue};
+
+/// How long a claimant waits for who has reached for its claim: a move takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An envelope that this process holds. Dropped, it stays held until the process ends, and then returns to the inbox.
 #[derive(Debug)]
@@ -81,7 +85,8 @@ impl Claim {
     /// Makes the claim one that nobody takes away.
     fn fence(&mut self, claimed: &Dir) -> Result<()> {
         if self.hold.is_none() {
-            self.hold = match Hold::take(claimed, &self.name.to_string())? {
+            // Who releases it may end, or fail, before its move: then it is still ours, and nobody else would show it.
+            self.hold = match Hold::take_within(claimed, &self.name.to_string(), PATIENCE)? {
                 Seized::Held(hold) => Some(hold),
                 Seized::Busy | Seized::Gone => return Err(Error::Fenced(self.id().clone())),
             };
@@ -138,7 +143,8 @@ impl Bus<'_> {
     /// the inbox before; what was meant for a later generation waits on, for an earlier one it is a dead letter.
     ///
     /// # Errors
-    /// What the file system refuses; what was taken up to then was put back as it was.
+    /// What the file system refuses at the first one, or when they are made durable: what was taken waits as it did. What
+    /// meets a later one ends the look, and those before it are the answer.
     pub fn claim(&self, agent: &AgentId, max: usize, taker: Generation) -> Result<Batch> {
         self.claim_while(agent, max, taker, |_| true)
     }

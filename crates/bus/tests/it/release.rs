@@ -1,8 +1,13 @@
 //! `release`: what is given back by hand waits again, and who had it shows nothing of it afterwards.
 
 use std::cell::Cell;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use netsky_bus::{Error, Owner};
+use netsky_disk::clock;
+use netsky_disk::fs::Dir;
+use netsky_disk::lock::{Hold, Seized};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
 use netsky_model::witness::Nobody;
@@ -101,4 +106,26 @@ fn fence_of_several_claims_one_that_was_lost_keeps_all_from_being_shown() {
     let put_back: Vec<bool> = claims.into_iter().map(|claim| bus.put_back(claim).is_ok()).collect();
     assert_eq!(put_back, [false, true]);
     assert_eq!(drain(&bus), [("0".to_owned(), 2), ("1".to_owned(), 1)]);
+}
+
+#[test]
+fn fence_a_claim_whose_releaser_ended_before_its_move_is_shown_by_who_has_it() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.send(draft("x")).expect("sent");
+    let claim = bus.claim(&me(), 1, OUTSIDE).expect("claimed").claims.remove(0);
+    let claimed = Dir::open(home.folder(State::Claimed)).expect("there");
+    let Ok(Seized::Held(reached)) = Hold::take(&claimed, &claim.mark()) else { panic!("nobody has it") };
+    std::thread::scope(|scope| {
+        let (begins, begun) = mpsc::channel();
+        scope.spawn(move || {
+            begun.recv().expect("it is about to be shown");
+            // Long enough for the claimant to meet it; a slow one finds it free, which is no failure.
+            clock::pause(Duration::from_millis(100));
+            drop(reached);
+        });
+        begins.send(()).expect("heard");
+        bus.surface(claim, OUTSIDE, |_| Ok(())).expect("it is still ours");
+    });
+    assert_eq!(home.counts(), [0, 0, 1, 0, 0]);
 }

@@ -212,8 +212,10 @@ fn fm_ack_fm_poison_retry_fm_forward_emfile_and_eio_are_not_called_damage() {
 fn fm_forward_emfile_of_the_hold_on_its_claim_leaves_it_waiting_at_the_same_attempt() {
     let home = crate::cells::two();
     let holds = |point: &Point| {
-        let is_claimed = |file: &std::path::PathBuf| file.to_string_lossy().contains("/claimed/");
-        point.call == Call::Open && point.files.iter().any(is_claimed)
+        let is_claim = |file: &std::path::PathBuf| {
+            file.to_str().is_some_and(|file| file.contains("/claimed/") && file.contains("-two."))
+        };
+        point.call == Call::Open && point.files.iter().any(is_claim)
     };
     let forward = crate::cells::FORWARD_TWO;
     let outcome = home.stepper(forward.iter().copied()).fail_when(holds, Errno::EMFILE).expect("a run");
