@@ -72,8 +72,13 @@ impl Bus<'_> {
     fn finish(&self, channel: &Channel, acked: &Dir, state: State, name: &Name, file: &str) -> Result<bool> {
         let to = transition(state, Event::Ack)?;
         let from = channel.dir(state)?;
-        if state == State::Poisoned && read_named(&channel.agent, (state, &from), name, file)?.is_none() {
-            return Ok(false);
+        // A dead letter may be no message; what waits may be one that only a later program can show.
+        match (state, read_named(&channel.agent, (state, &from), name, file)) {
+            (State::Written | State::Poisoned, Ok(None)) => return Ok(false),
+            (State::Poisoned, Err(error)) | (State::Written, Err(error @ Error::Newer { .. })) => {
+                return Err(error);
+            }
+            _ => {}
         }
         let generation = name.stage.generation().unwrap_or(Generation::NONE);
         let done = name.to(Stage::Taken(generation));

@@ -67,9 +67,23 @@ impl Context {
 
     /// The home with its bus and its record, as the verbs of a constellation use it.
     pub(crate) fn constellation(&self) -> Result<Constellation<'_>, Error> {
+        Ok(Constellation::new(self.home()?, self.telemetry()?)?)
+    }
+
+    /// What tells the record of what this invocation does.
+    pub(crate) fn telemetry(&self) -> Result<&Telemetry, Error> {
         let layout = self.home()?;
-        let telemetry = self.telemetry.get_or_init(|| Telemetry::new(layout));
-        Ok(Constellation::new(layout, telemetry)?)
+        Ok(self.telemetry.get_or_init(|| Telemetry::new(layout)))
+    }
+
+    /// Fails where it is done but for a page that the record would not take.
+    pub(crate) fn is_recorded(&self) -> Result<(), Error> {
+        match self.telemetry.get().and_then(Telemetry::unpaged) {
+            Some(what) => {
+                Err(Error::new(Kind::Degraded, what).hint("it is done; the next tick pages for it"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The home, if this invocation came to use it.

@@ -1,7 +1,7 @@
 //! `logs/telemetry-<date>.jsonl`: appended beside other writers, one write a line; synced only where the line is all that
 //! is left of what it tells.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub struct Telemetry {
     pub(crate) facts: Facts,
     /// Until when, by the boot clock, the facts are left alone: somebody is stuck in them.
     pub(crate) left_alone: Cell<Duration>,
+    /// The first page that could not be recorded, and why.
+    pub(crate) unpaged: RefCell<Option<String>>,
     me: OnceCell<ProcessId>,
 }
 
@@ -53,7 +55,18 @@ impl Telemetry {
     /// The telemetry of the home at `layout`; opens nothing yet.
     pub fn new(layout: &Layout) -> Telemetry {
         let (facts, left_alone) = (Facts::new(layout), Cell::default());
-        Telemetry { layout: layout.clone(), facts, left_alone, me: OnceCell::new() }
+        Telemetry {
+            layout: layout.clone(),
+            facts,
+            left_alone,
+            unpaged: RefCell::default(),
+            me: OnceCell::new(),
+        }
+    }
+
+    /// Which page of a dead letter this process could not record, and why; the first of them. A tick records what is missing.
+    pub fn unpaged(&self) -> Option<String> {
+        self.unpaged.borrow().clone()
     }
 
     /// Records one run of a program.

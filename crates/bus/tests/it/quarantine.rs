@@ -4,9 +4,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use netsky_bus::Error;
 use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::{AgentId, EnvelopeId, Sender};
 use netsky_model::life::State;
+use netsky_model::name::Name;
 use netsky_model::witness::Nobody;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -235,6 +237,9 @@ fn a_newer_format_is_left_alone_and_told() {
     bus.send(draft("known")).expect("sent");
     let batch = bus.claim(&AgentId::root(), 9, OUTSIDE).expect("claimed");
     assert_eq!((batch.claims.len(), &batch.aside.newer[..]), (1, &[NAME.to_owned()][..]));
+    let id = Name::parse(NAME).expect("a name").key.id;
+    let acked = bus.ack(&AgentId::root(), id.as_str());
+    assert!(matches!(acked, Err(Error::Newer { .. })), "nobody can have read it: {acked:?}");
     assert_eq!(home.names(State::Written), [NAME]);
 }
 

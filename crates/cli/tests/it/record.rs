@@ -202,6 +202,27 @@ fn fm_owner_page_eio_emfile_a_sealed_file_that_does_not_read_hides_no_page_and_s
 }
 
 #[test]
+fn fm_owner_page_a_page_that_is_not_recorded_is_told_by_the_verb_and_made_by_a_tick() {
+    let home = Home::init();
+    home.netsky([&send("it dies")[..], &["--id", "doomed"]].concat()).expect("sent");
+    let release = ["channel", "release", "agent7", "doomed"];
+    for _ in 1..5 {
+        home.drain().expect("drains");
+        home.netsky(release).expect("released");
+    }
+    home.drain().expect("drains");
+    let lock = home.path().join("record/lock");
+    let _ = std::fs::remove_file(&lock);
+    std::fs::create_dir_all(&lock).expect("in its place");
+    let last = netsky(&home, &release, "");
+    let said = String::from_utf8_lossy(&last.stderr).into_owned();
+    assert_eq!(last.status.code(), Some(6), "{said}");
+    assert!(said.contains("the page of poison/agent7/doomed is not recorded"), "{said}");
+    std::fs::remove_dir(&lock).expect("ours");
+    has_pages(&home, 1).expect("the tick pages");
+}
+
+#[test]
 fn fm_fact_append_eio_a_file_that_cannot_be_synced_is_left_for_a_new_one() {
     let home = home_with_damage();
     assert_eq!(netsky(&home, &DRAIN, "").status.code(), Some(7));

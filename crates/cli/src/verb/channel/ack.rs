@@ -1,7 +1,6 @@
 //! `netsky channel ack`: the agent has dealt with a message; it will not come again.
 
 use netsky_bus::{Acked, Bus};
-use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, EnvelopeId};
 
 use crate::context::Context;
@@ -23,8 +22,8 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         cx.may_take_for(&self.agent)?;
         let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
-        let (id, acked) = Bus::open(layout, &telemetry).ack(&self.agent, self.id.as_str())?;
+        let telemetry = cx.telemetry()?;
+        let (id, acked) = Bus::open(layout, telemetry).ack(&self.agent, self.id.as_str())?;
         let already = acked == Acked::Already;
         if cx.json {
             return output::json(&serde_json::json!({"id": id, "state": "acked", "already": already}));

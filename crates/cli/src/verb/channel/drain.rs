@@ -3,7 +3,6 @@
 //! A message counts as surfaced when its text was written to standard output and flushed.
 
 use netsky_bus::{Bus, Claim, Put};
-use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, Generation};
 use serde_json::Value;
 
@@ -36,8 +35,8 @@ impl Run for Args {
             return Err(Error::new(Kind::Usage, what).hint("nothing was taken"));
         }
         let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
-        let bus = Bus::open(layout, &telemetry);
+        let telemetry = cx.telemetry()?;
+        let bus = Bus::open(layout, telemetry);
         let generation = cx.generation_of(&self.agent);
         if cx.json {
             return self.as_json(generation, &bus);

@@ -1,7 +1,6 @@
 //! `netsky channel forward`: a message goes on to another agent; it is finished here once its copy is durable there.
 
 use netsky_bus::check_sender;
-use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, EnvelopeId, Sender};
 use serde_json::json;
 
@@ -33,8 +32,8 @@ impl Run for Args {
         let by = Sender::from(self.agent.clone());
         check_sender(&cx.caller(), &by)?;
         let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
-        let bus = super::bus(layout, &telemetry);
+        let telemetry = cx.telemetry()?;
+        let bus = super::bus(layout, telemetry);
         let forwarded = bus.forward(&self.agent, self.id.as_str(), &self.to, &by)?;
         let (id, copy) = (&forwarded.id, &forwarded.copy);
         if cx.json {

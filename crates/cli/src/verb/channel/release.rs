@@ -1,7 +1,6 @@
 //! `netsky channel release`: what somebody has and does not finish waits again.
 
 use netsky_bus::{Bus, Owner};
-use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::State;
 use serde_json::json;
@@ -28,9 +27,9 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         cx.may_take_for(&self.agent)?;
         let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
+        let telemetry = cx.telemetry()?;
         let owner = if self.kill { Owner::Killed } else { Owner::Spared };
-        let released = Bus::open(layout, &telemetry).take_back(&self.agent, self.id.as_str(), owner)?;
+        let released = Bus::open(layout, telemetry).take_back(&self.agent, self.id.as_str(), owner)?;
         let (id, attempt) = (&released.id, released.attempt);
         if cx.json {
             let (state, already) = (released.state.word(), released.already);

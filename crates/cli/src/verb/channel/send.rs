@@ -8,7 +8,6 @@ use netsky_bus::{Bus, Draft, Sent, check_sender};
 use netsky_disk::env::Caller;
 use netsky_disk::fs::read_users_file;
 use netsky_disk::{ReadError, clock};
-use netsky_ledger::Telemetry;
 use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::provenance::Trust;
@@ -83,8 +82,8 @@ impl Run for Args {
                 create: self.create,
             };
             let layout = cx.home()?;
-            let telemetry = Telemetry::new(layout);
-            return batch.run(&super::bus(layout, &telemetry), self.file.as_deref());
+            let telemetry = cx.telemetry()?;
+            return batch.run(&super::bus(layout, telemetry), self.file.as_deref());
         }
         let from = named_or_own(self.from.take(), &caller)?;
         check_sender(&caller, &from)?;
@@ -92,8 +91,8 @@ impl Run for Args {
         // A session sends under its own name alone, so who is proved is also who sends.
         draft.vouched = cx.is_proved();
         let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
-        let sent = patiently(&super::bus(layout, &telemetry), &draft)?;
+        let telemetry = cx.telemetry()?;
+        let sent = patiently(&super::bus(layout, telemetry), &draft)?;
         if cx.json {
             return output::json(&serde_json::json!({
                 "id": sent.id, "to": draft.to, "duplicate": sent.duplicate, "path": sent.path,

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use netsky_bus::Bus;
-use netsky_ledger::Telemetry;
 use netsky_model::duration;
 use netsky_model::id::AgentId;
 
@@ -26,9 +25,9 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
+        let telemetry = cx.telemetry()?;
         let taker = cx.generation_of(&self.agent);
-        if !Bus::open(layout, &telemetry).wait(&self.agent, taker, self.timeout)? {
+        if !Bus::open(layout, telemetry).wait(&self.agent, taker, self.timeout)? {
             let limit = self.timeout.map(duration::human).unwrap_or_default();
             let what = format!("nothing arrived for {} within {limit}", self.agent);
             return Err(Error::new(Kind::Busy, what).hint("wait again"));

@@ -11,7 +11,6 @@ use netsky_bus::{Bus, Claim, News, Put, Terms};
 use netsky_disk::feed::{Fed, feed};
 use netsky_disk::wake::Stop;
 use netsky_kernel::rpc::kill::DEFAULT_GRACE_MS;
-use netsky_ledger::Telemetry;
 use netsky_model::id::AgentId;
 use netsky_model::life::MAX_ATTEMPTS;
 use netsky_model::render;
@@ -54,7 +53,7 @@ impl Run for Args {
             return Err(Error::new(Kind::Usage, what).hint("nothing was taken"));
         }
         let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
+        let telemetry = cx.telemetry()?;
         let stop = Stop::hear()
             .map_err(|e| Error::new(Kind::Failed, format!("failed to listen for signals: {e}")))?;
         let generation = cx.generation_of(&self.agent);
@@ -65,7 +64,7 @@ impl Run for Args {
             true => print(cx, claim),
             false => self.give(cx, claim, &stop, &broken),
         };
-        let done = Bus::open(layout, &telemetry).consume(&self.agent, &terms, &stop, tell, put);
+        let done = Bus::open(layout, telemetry).consume(&self.agent, &terms, &stop, tell, put);
         if let Some(error) = broken.take() {
             return Err(error.into());
         }

@@ -1,7 +1,6 @@
 //! `netsky channel poison retry`: the owner lets a dead letter be tried once more.
 
 use netsky_bus::{Bus, Retried};
-use netsky_ledger::Telemetry;
 use netsky_model::id::AgentId;
 use serde_json::json;
 
@@ -28,8 +27,8 @@ impl Run for Args {
         // A message that kills its readers must not be able to have itself tried again.
         cx.owner_only("channel poison retry")?;
         let layout = cx.home()?;
-        let telemetry = Telemetry::new(layout);
-        let bus = Bus::open(layout, &telemetry);
+        let telemetry = cx.telemetry()?;
+        let bus = Bus::open(layout, telemetry);
         let Retried { id, already } = match find(&bus, &self.agent, &self.id)? {
             Dead::Letter(id) => bus.retry(&self.agent, id.as_str())?,
             Dead::File(dead) => {
