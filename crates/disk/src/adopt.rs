@@ -46,7 +46,8 @@ pub fn adopt<E: From<Refused>>(
     let Some(mut home) = state::read_json::<Home>(layout.home_json()).map_err(Refused::from)? else {
         return Err(Refused::Missing(layout.home().display().to_string()).into());
     };
-    if home.host == host_of(layout) {
+    let here = host_of(layout).map_err(Refused::from)?;
+    if home.host == here {
         // Another run was faster.
         return Ok(None);
     }
@@ -54,7 +55,7 @@ pub fn adopt<E: From<Refused>>(
     settle()?;
     let was = (home.home_id, home.host);
     home.home_id = random::token()[..32].to_owned();
-    home.host = host_of(layout);
+    home.host = here;
     let told = serde_json::json!({ "home_id": was.0, "host": was.1, "at": clock::wall_seconds() });
     home.extra.insert("adopted".to_owned(), told);
     state::write_json(layout.home_json(), &home).map_err(Refused::from)?;

@@ -63,13 +63,24 @@ pub enum Refused {
     Disk(#[from] Error),
 }
 
+/// Where a machine has its name.
+const MACHINE: &str = "/etc/machine-id";
+
 /// This machine and a home's place on it, as `home.json` names it. The place is the one behind every link: reached by
 /// another path it is the same home.
-pub(crate) fn host_of(layout: &Layout) -> String {
-    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+///
+/// # Errors
+/// The machine's own name is there and does not read now: without it, it would be taken for another machine.
+pub(crate) fn host_of(layout: &Layout) -> crate::error::Result<String> {
+    let machine = match std::fs::read_to_string(MACHINE) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::new("read", MACHINE, error));
+        }
+        machine => machine.unwrap_or_default(),
+    };
     let machine = blake3::hash(machine.trim().as_bytes()).to_hex();
     let place = layout.home().canonicalize().unwrap_or_else(|_| layout.home().to_owned());
-    format!("{}:{}", &machine[..16], place.display())
+    Ok(format!("{}:{}", &machine[..16], place.display()))
 }
 
 impl Home {
@@ -93,7 +104,7 @@ impl Home {
         if let Some(feature) = home.incompat.first() {
             return Err(Refused::Newer { path, what: format!("feature {feature:?}") });
         }
-        let here = host_of(layout);
+        let here = host_of(layout)?;
         if home.host != here {
             return Err(Refused::Copied { path, made: home.host, here });
         }
@@ -142,7 +153,7 @@ impl Home {
             format: FORMAT,
             home_id: random::token()[..32].to_owned(),
             incompat: Vec::new(),
-            host: host_of(layout),
+            host: host_of(layout)?,
             extra: serde_json::Map::new(),
         };
         key::create(layout)?;

@@ -30,14 +30,8 @@ pub(crate) fn clear_answer(outcome: &Outcome, errno: Errno) -> Result<bool> {
             let one_line =
                 stderr.is_empty() || (stderr.starts_with("netsky: ") && stderr.lines().count() == 1);
             ensure!(one_line, "exit {code} says: {stderr}");
-            // A machine whose name does not read is taken for another one: refused, which is safe.
-            let is_nameless = outcome
-                .hit
-                .as_ref()
-                .is_some_and(|hit| hit.files.iter().any(|file| file.ends_with("machine-id")));
             // 6 is for what was done and could not be said.
-            let fits = matches!(code, 1 | 5 | 6) || (code == 4 && is_nameless);
-            ensure!(fits, "exit {code} for {errno}: {stderr}");
+            ensure!(matches!(code, 1 | 5 | 6), "exit {code} for {errno}: {stderr}");
             Ok(false)
         }
         ended => anyhow::bail!("{ended:?}: {stderr}"),

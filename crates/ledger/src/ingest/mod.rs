@@ -105,7 +105,7 @@ pub fn ingester(layout: &Layout) -> Result<Option<u32>> {
 /// # Errors
 /// It cannot be written down.
 pub fn doubt(layout: &Layout) -> Result<bool> {
-    let Some(mut lock) = Lock::try_take(&layout.ingest_lock())? else { return Ok(false) };
+    let Some(mut lock) = Lock::try_take(layout.ingest_lock())? else { return Ok(false) };
     lock.note(&Last { process: process::identity()?.pid, ended: false })?;
     Ok(true)
 }
