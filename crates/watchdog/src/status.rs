@@ -152,8 +152,8 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let runs_on = agents.iter().any(|agent| agent.id == AgentId::root() && agent.is_there());
     problems.extend(in_vain(cx, underway.as_ref(), restart_queued).filter(|_| runs_on));
     let no_anchor = anchor_epoch.is_none() && !silent_anchor && kept;
-    let is_down = || no_anchor.then(|| format!("the anchor: nobody serves; it is started {next}"));
-    problems.extend(no_room_for(cx, &down, no_anchor, &next).or_else(is_down));
+    problems.extend(no_room_for(cx, &down, &next));
+    problems.extend(no_anchor.then(|| format!("the anchor: nobody serves; it is started {next}")));
     // An `up`, a `down` or a tick that is at work has not been cut short.
     if !worked_on && !is_worked_on()? {
         problems.extend(cut_short(&agents));

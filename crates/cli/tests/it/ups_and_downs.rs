@@ -332,8 +332,8 @@ fn status_shows_the_living_when_the_anchor_is_deaf_or_all_supervisors_are_dead()
 #[test]
 fn a_tick_takes_pruning_trouble_for_a_warning() {
     let stage = Stage::up(0, QUIET, "10m");
-    let logs = stage.home().join("logs");
-    let may = |mode| std::fs::set_permissions(&logs, std::fs::Permissions::from_mode(mode)).expect("ours");
+    let folder = stage.home().join("state/up");
+    let may = |mode| std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).expect("ours");
     may(0o755);
     let told = stage.ok(&["watchdog", "tick"]);
     may(0o700);

@@ -213,15 +213,9 @@ pub(super) fn cut_short(agents: &[AgentStatus]) -> Option<String> {
     (!left.is_empty()).then(|| format!("an `up` or a `down` was cut short: {}; repeat it", left.join(", ")))
 }
 
-/// Whether the disk is too full to start who is down, or an anchor: no tick may have come since that could say so.
-pub(super) fn no_room_for(
-    cx: &Context<'_>,
-    down: &[AgentId],
-    no_anchor: bool,
-    next: &NextTick,
-) -> Option<String> {
-    let missing: Vec<&str> =
-        down.iter().map(AgentId::as_str).chain(no_anchor.then_some("the anchor")).collect();
+/// Whether the disk is too full to start who is down: no tick may have come since that could say so.
+pub(super) fn no_room_for(cx: &Context<'_>, down: &[AgentId], next: &NextTick) -> Option<String> {
+    let missing: Vec<&str> = down.iter().map(AgentId::as_str).collect();
     if missing.is_empty() {
         return None;
     }

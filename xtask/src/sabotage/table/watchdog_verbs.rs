@@ -384,16 +384,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "wishes::an_up_beside_a_wish_that_cannot_be_set_aside_begins_nothing",
     },
     Safeguard {
-        name: "status says why no anchor comes",
-        faults: "",
-        file: "crates/watchdog/src/status/plight.rs",
-        find: ".chain(no_anchor.then_some(\"the anchor\"))",
-        replace: "",
-        package: "netsky",
-        target: IT,
-        test: "full_disk::status_says_who_comes_back_and_when_where_a_full_disk_keeps_the_anchor_down",
-    },
-    Safeguard {
         name: "up names a program that is gone",
         faults: "",
         file: "crates/watchdog/src/up.rs",
