@@ -215,6 +215,8 @@ fn i5_a_name_of_a_start_is_not_repeated_by_another_start() {
     let mut client = world.anchor_by(anchor);
     let once = Guard::none().once("spawn-2");
     client.spawn(&sleeper("agent7"), &once).expect_err("it died");
+    // A client may hear of that before all is closed.
+    world.kill_anchor();
     let mut client = world.anchor();
     let refused = client.spawn(&shell("agent7", "echo another"), &once).expect_err("another start");
     assert!(refused.to_string().contains("session/spawn of agent7 with other parameters"), "{refused}");
