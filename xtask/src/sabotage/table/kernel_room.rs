@@ -74,16 +74,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "kernel_full_disk::fm_kill_enospc_where_no_room_was_set_aside_a_worker_keeps_the_kill_and_what_nobody_keeps_is_said",
     },
     Safeguard {
-        name: "half a head of a full disk is cut off",
-        faults: "FM-kill-enospc T14",
-        file: "crates/kernel/src/heads.rs",
-        find: "            self.kept.mend()?;\n",
-        replace: "",
-        package: "netsky",
-        target: IT,
-        test: "kernel_full_disk::fm_kill_enospc_what_is_killed_on_a_full_disk_ends_at_once_and_stays_down_whoever_dies_next",
-    },
-    Safeguard {
         name: "a full disk is a refusal that may be repeated",
         faults: "FM-kill-enospc",
         file: "crates/kernel/src/anchor/state.rs",
@@ -100,8 +90,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         find: "if self.reviving.is_none() || self.lineage != *lineage {",
         replace: "if self.reviving.is_none() || self.lineage == *lineage {",
         package: "netsky-kernel",
-        target: IT,
-        test: "anchor_keeper::an_anchor_that_is_killed_between_two_revivals_changes_neither_their_number_nor_their_pauses",
+        target: UNIT,
+        test: "anchor::revive::tests::what_anchors_before_this_one_tried_in_vain_counts_and_a_pause_that_they_began_goes_on",
     },
     Safeguard {
         name: "what passes after an end that nobody saw is no life",
