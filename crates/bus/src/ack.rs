@@ -73,12 +73,14 @@ impl Bus<'_> {
         let to = transition(state, Event::Ack)?;
         let from = channel.dir(state)?;
         // A dead letter may be no message; what waits may be one that only a later program can show.
-        match (state, read_named(&channel.agent, (state, &from), name, file)) {
-            (State::Written | State::Poisoned, Ok(None)) => return Ok(false),
-            (State::Poisoned, Err(error)) | (State::Written, Err(error @ Error::Newer { .. })) => {
-                return Err(error);
+        if matches!(state, State::Written | State::Poisoned) {
+            match (state, read_named(&channel.agent, (state, &from), name, file)) {
+                (_, Ok(None)) => return Ok(false),
+                (State::Poisoned, Err(error)) | (State::Written, Err(error @ Error::Newer { .. })) => {
+                    return Err(error);
+                }
+                _ => {}
             }
-            _ => {}
         }
         let generation = name.stage.generation().unwrap_or(Generation::NONE);
         let done = name.to(Stage::Taken(generation));
