@@ -105,3 +105,25 @@ fn fm_kill_enospc_where_no_room_was_set_aside_a_worker_keeps_the_kill_and_what_n
     assert_eq!(out.lines().collect::<Vec<_>>(), wanted.concat(), "{err}");
     assert!(err.contains("that c1 is to stay down is written nowhere: the disk is full; make room"), "{err}");
 }
+
+/// Anchors begin until the file of the heads has no room for one more; then the last of them stops with room.
+const HALF: &str = r#"
+heads=.ostk/heads/heads.jsonl
+fill
+for _ in $(seq 25); do crash; ostk kernel ps >/dev/null 2>&1; done
+before=$(wc -l < $heads)
+test $((4096 - $(stat -c %s $heads) % 4096)) -lt "$(tail -1 $heads | wc -c)" && echo "no room for a head"
+rm fill*
+ostk kernel shutdown >/dev/null; echo "shutdown $?"
+echo "heads $(($(wc -l < $heads) - before))"
+ostk journal verify >/dev/null; echo "verify $?"
+ostk kernel shutdown --all >/dev/null
+"#;
+
+#[test]
+fn t14_half_a_head_that_a_full_disk_took_is_cut_before_the_next_one_of_the_same_anchor() {
+    let script = [FULL, HALF].concat();
+    let Some(Said { out, err, .. }) = apart(&script) else { return };
+    let wanted = ["no room for a head", "shutdown 0", "heads 1", "verify 0"];
+    assert_eq!(out.lines().collect::<Vec<_>>(), wanted, "{err}");
+}

@@ -74,6 +74,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "kernel_full_disk::fm_kill_enospc_where_no_room_was_set_aside_a_worker_keeps_the_kill_and_what_nobody_keeps_is_said",
     },
     Safeguard {
+        name: "half a head of a full disk is cut off",
+        faults: "FM-kill-enospc T14",
+        file: "crates/kernel/src/heads.rs",
+        find: "            self.kept.mend()?;\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "kernel_full_disk::t14_half_a_head_that_a_full_disk_took_is_cut_before_the_next_one_of_the_same_anchor",
+    },
+    Safeguard {
         name: "a full disk is a refusal that may be repeated",
         faults: "FM-kill-enospc",
         file: "crates/kernel/src/anchor/state.rs",
