@@ -198,8 +198,9 @@ fn sleeper() -> [&'static OsStr; 2] {
     [OsStr::new("/bin/sleep"), OsStr::new("1000")]
 }
 
-/// Sessions of names that never were, as all are to tmux; and of names whose generation before is looked for first.
-fn create(scratch: &Path, programs: &Programs, tmux: &Tmux) -> Result<[Pair; 2]> {
+/// Sessions of names that never were, as all are to tmux, on the disk and where a sync waits for nothing; and of names
+/// whose generation before is looked for first.
+fn create(scratch: &Path, programs: &Programs, tmux: &Tmux) -> Result<[Pair; 3]> {
     let all = |holder: &dyn Holder| {
         let took = timed(|| (0..SESSIONS).try_for_each(|n| holder.begin(&format!("s{n}"), &sleeper())))?;
         holder.end()?;
@@ -212,6 +213,14 @@ fn create(scratch: &Path, programs: &Programs, tmux: &Tmux) -> Result<[Pair; 2]>
         |_| all(tmux),
         |round| all(&Ours::new(scratch, programs, &format!("created-{round}"))),
     )?;
+    let memory = tempfile::tempdir_in(record::MEMORY).context("make a throwaway folder in memory")?;
+    let in_memory = alternate(
+        "the same 200 in a root in memory, where a sync waits for nothing: what is left is not the disk's",
+        "200 times `tmux new-session -d`",
+        CREATES,
+        |_| all(tmux),
+        |round| all(&Ours::new(memory.path(), programs, &format!("created-{round}"))),
+    )?;
     let ours = Ours::new(scratch, programs, "created");
     let again = alternate(
         "200 sessions started again under the names of 200 that have ended, of which nobody is left",
@@ -220,7 +229,7 @@ fn create(scratch: &Path, programs: &Programs, tmux: &Tmux) -> Result<[Pair; 2]>
         |_| all(tmux),
         |_| all(&ours),
     )?;
-    Ok([anew, again])
+    Ok([anew, in_memory, again])
 }
 
 /// From the start of the client to a whole screen of a program that has printed, and of one that prints no more.
