@@ -31,6 +31,7 @@ impl Run for Args {
             return output::json(&json!({
                 "root": root, "serving": true, "anchor_id": hello.anchor_id, "pid": hello.anchor.pid,
                 "epoch": hello.epoch, "version": hello.version, "states": states,
+                "settings": anchor::settings_trouble(&root),
             }));
         }
         let counts = counted(&states);
@@ -40,7 +41,8 @@ impl Run for Args {
             hello.anchor.pid,
             hello.epoch,
             hello.version,
-        ))
+        ))?;
+        say_trouble(&root)
     }
 }
 
@@ -51,6 +53,7 @@ fn unserved(cx: &Context, root: &Path) -> Result<(), Error> {
     if cx.json {
         return output::json(&json!({
             "root": root, "serving": false, "states": states, "sessions": table::values(&sessions)?, "unread": unread,
+            "settings": anchor::settings_trouble(root),
         }));
     }
     output::say(&format!("no anchor runs: nobody serves {}", root.display()))?;
@@ -58,7 +61,14 @@ fn unserved(cx: &Context, root: &Path) -> Result<(), Error> {
     for name in &unread {
         output::say(&format!("the description of {name} does not read"))?;
     }
+    say_trouble(root)?;
     if sessions.is_empty() { Ok(()) } else { table::sessions(cx, &sessions) }
+}
+
+/// Settings that do not read.
+fn say_trouble(root: &Path) -> Result<(), Error> {
+    let trouble = anchor::settings_trouble(root);
+    trouble.map_or(Ok(()), |why| output::say(&format!("its settings do not read: {why}")))
 }
 
 fn states(sessions: &[SessionView]) -> BTreeMap<&'static str, usize> {

@@ -157,6 +157,30 @@ fn without_an_anchor_status_tells_what_the_files_know_and_starts_nothing() {
 }
 
 #[test]
+fn settings_that_do_not_read_are_told_by_status_and_the_last_good_ones_go_on_over_anchors() {
+    let folder = Folder::new();
+    folder.spawn("agent0", &[]);
+    folder.settings("LIMIT revival_policy ask\n");
+    assert!(!folder.ok(&["status"]).contains("settings"));
+    folder.until("they are looked at", |folder| {
+        folder.ok(&["kernel", "ps"]);
+        folder.dir.path().join(".ostk/settings.good").exists()
+    });
+    folder.settings("LIMIT revival_policy revive\nLIMIT \0\0");
+    let why = "line 2: it is not LIMIT, a name and a value; the last good ones go on";
+    folder.ok(&["kernel", "shutdown"]);
+    for _ in 0..2 {
+        assert!(folder.ok(&["status"]).contains(&format!("its settings do not read: {why}\n")));
+        assert_eq!(folder.json(&["status"])["settings"], why);
+        folder.ok(&["kernel", "ps"]);
+    }
+    folder.take_away(&["agent0"]);
+    folder.until("it is asked about", |folder| folder.session("agent0")["state"] == "asking");
+    let told = folder.journal("damaged");
+    assert!(told.len() > 1 && told.iter().all(|row| row["data"]["why"] == why), "{told:?}");
+}
+
+#[test]
 fn a_lost_session_that_is_killed_is_stopped_from_then_on() {
     let folder = Folder::new();
     folder.ok(&["kernel", "spawn", "agent0", "--", "sleep", "1000"]);

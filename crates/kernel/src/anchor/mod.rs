@@ -19,6 +19,7 @@ mod fold; // what workers wrote down while no anchor listened
 mod folded; // the process table as the journal alone has it
 mod handlers; // from a method to what does it
 mod hello;
+mod in_force; // the root's settings, while they read and while they do not
 mod kill;
 mod lineage;
 mod list;
@@ -86,6 +87,7 @@ pub enum AnchorError {
 }
 
 pub use folded::{Folded, sessions as folded};
+pub use in_force::settings_trouble;
 pub use unserved::{Unserved, sessions as unserved};
 
 /// Serves `root` until asked to stop (`kernel/shutdown`, SIGTERM, SIGINT).
@@ -104,6 +106,8 @@ pub fn main(root: &Path) -> Result<(), AnchorError> {
     let served = local.block_on(&runtime, async {
         let anchor = Rc::new(Anchor::new(claim));
         anchor.log_started();
+        // Whoever started it has written them for it.
+        anchor.settings();
         anchor.pay();
         adopt::all(&anchor).await;
         anchor.register_all();

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use netsky_disk::cgroup::Place;
-use netsky_disk::fs::Dir;
 use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::lock::Lock;
 use netsky_disk::state;
@@ -22,6 +21,7 @@ use tokio::time::Instant;
 
 use super::answers::InFlight;
 use super::arrivals::Arrivals;
+use super::in_force::InForce;
 use super::owed::{self, Owed};
 use super::recall::Recall;
 use super::registry::Registry;
@@ -35,10 +35,6 @@ use crate::log::say;
 use crate::meta_file;
 use crate::rpc::{EventKind, Refusal, RefusalKind, SessionState, SessionView, event_data};
 use crate::session::{Meta, Phase};
-use crate::settings::{self, Settings};
-
-/// The file of the root that says what its user wants.
-const SETTINGS: &str = "settings";
 
 /// One anchor; shared by its tasks.
 pub(super) struct Anchor {
@@ -58,8 +54,8 @@ pub(super) struct Anchor {
     /// Held while a session is brought back.
     pub(super) reviving: Semaphore,
     state: RefCell<State>,
-    /// The last that read.
-    settings: Cell<Settings>,
+    /// What its user wants.
+    pub(super) in_force: InForce,
     /// What lineages have behind them, as far as somebody asked.
     drains: RefCell<BTreeMap<LineageId, Drain>>,
     /// `agents.jsonl`.
@@ -94,12 +90,14 @@ impl Anchor {
             read.is_some_and(|read| read.get("home_id").is_some())
         };
         let home = home.filter(is_home);
+        let period = crate::start::heartbeat_period();
         Anchor {
+            in_force: InForce::open(layout.root(), period),
             layout,
             id,
             epoch,
             me,
-            period: crate::start::heartbeat_period(),
+            period,
             cgroups: Place::find()
                 .map_err(|error| say!("{error}: sessions are ended by descent and by their mark alone"))
                 .ok(),
@@ -108,7 +106,6 @@ impl Anchor {
             rejected: RefCell::default(),
             reviving: Semaphore::new(super::revive::AT_ONCE),
             state: RefCell::new(State { journal, recall, owed, wishes, table: BTreeMap::new() }),
-            settings: Cell::new(Settings::usual(crate::start::heartbeat_period())),
             drains: RefCell::default(),
             registry: Registry::default(),
             damaged: RefCell::default(),
@@ -258,6 +255,11 @@ impl Anchor {
         }
     }
 
+    /// A file that was reported reads again: the next time that it does not is another.
+    pub(super) fn is_whole(&self, file: &str) {
+        self.damaged.borrow_mut().remove(file);
+    }
+
     /// An anchor that does not know its newest row ends: its successor reads what is there. No session notices.
     fn stop_if_unsound(&self) {
         if let Err(error) = self.journal(|journal| journal.is_sound()) {
@@ -357,7 +359,7 @@ impl Anchor {
         if self.is_down(name) {
             return Some(SessionState::Stopped);
         }
-        let bounds = self.settings.get().heartbeat;
+        let bounds = self.in_force.last().heartbeat;
         self.entry(name, |entry| entry.state(Instant::now(), bounds))
     }
 
@@ -372,26 +374,6 @@ impl Anchor {
             let known = recall.session(name).filter(|known| Some(Some(known.generation)) == gone);
             known.is_some_and(|known| known.state == SessionState::Stopped)
         })
-    }
-
-    /// What the root's user wants, as the file says now; while that does not read, as it said last.
-    pub(super) fn settings(&self) -> Settings {
-        let read = Dir::open(self.layout.root()).map_err(|error| error.to_string()).and_then(|root| {
-            let there = root.exists(SETTINGS).map_err(|error| error.to_string())?;
-            let read = there.then(|| root.read(SETTINGS, settings::MAX_BYTES)).transpose();
-            let bytes = read.map_err(|error| error.to_string())?.unwrap_or_default();
-            let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
-            Settings::parse(&text, self.period).map_err(|error| error.to_string())
-        });
-        match read {
-            Ok(settings) => {
-                self.settings.set(settings);
-                // The next one that does not read is another.
-                self.damaged.borrow_mut().remove(SETTINGS);
-            }
-            Err(why) => self.damaged(SETTINGS.to_owned(), &why),
-        }
-        self.settings.get()
     }
 
     /// Looks at what a lineage has behind it, or adds to it. Files that do not read are reported, once.
