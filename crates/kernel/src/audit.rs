@@ -406,12 +406,32 @@ mod tests {
     }
 
     #[test]
-    fn l5_a_last_head_that_was_never_written_back_is_no_damage() {
+    fn i5_a_file_of_the_heads_that_was_emptied_shows() {
         let (_folder, path) = written(3);
-        let last = path.parent().expect("it has one").join("heads").join("last");
-        for bytes in [&[][..], &[0; 512]] {
-            std::fs::write(&last, bytes).expect("writes");
+        let heads = path.parent().expect("it has one").join("heads");
+        for (name, empty) in [
+            ("last", &[][..]),
+            ("last", &[0; 512]),
+            ("heads.jsonl", b""),
+            ("heads.jsonl", &[0; 90]),
+            ("heads.jsonl", b"{\"v\":1,"),
+        ] {
+            let before = std::fs::read(heads.join(name)).expect("reads");
+            std::fs::write(heads.join(name), empty).expect("writes");
+            let unread = audit(&path).0.heads.unread;
+            assert!(unread.len() == 1 && unread[0].starts_with(&format!("heads/{name}")), "{unread:?}");
+            std::fs::write(heads.join(name), before).expect("writes");
             assert!(!audit(&path).0.is_damage());
+        }
+    }
+
+    #[test]
+    fn l5_heads_that_are_just_being_made_are_no_damage() {
+        let (_folder, path) = written(0);
+        let heads = path.parent().expect("it has one").join("heads");
+        for name in ["last", "heads.jsonl"] {
+            std::fs::write(heads.join(name), []).expect("writes");
+            assert!(!audit(&path).0.is_damage(), "no row names them yet");
         }
     }
 

@@ -5,8 +5,8 @@
 //! anchor a head is appended to `heads.jsonl` and synced, behind the synced row it is about. Each bears a hash keyed with
 //! `key`.
 //!
-//! The first row of each anchor, and of each file, names the key, so that heads which are gone, all or one of their files, or
-//! are another's, show by the journal. An anchor that finds damage tells of it in a row and counts anew, which a head says
+//! The first row of each anchor, and of each file, names the key, so that heads which are gone or emptied, all or one of their
+//! files, or are another's, show by the journal: `last` too was synced once before that row. An anchor that finds damage tells of it in a row and counts anew, which a head says
 //! too: it is found by either from then on.
 //!
 //! What this proves: whoever changed the journal and nothing else is found. A program of the same user can read the key too.
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::{self, Dir, Place};
 use netsky_disk::layout::JOURNAL;
-use netsky_disk::lines::{Lines, Reader};
+use netsky_disk::lines::{self, Lines, Reader};
 use netsky_disk::{ReadError, Result};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
@@ -182,7 +182,7 @@ impl Judge {
             }
         }
         match dir.read(NEWEST, LAST as u64) {
-            // Made, and lost with the power before it was written back: it was never synced.
+            // Just made, or emptied: the rows tell which.
             Ok(bytes) if bytes.iter().all(|byte| *byte == 0) => {}
             Ok(bytes) => match Head::read(&key, &bytes) {
                 Some(head) => judge.last = Some(head),
@@ -217,19 +217,30 @@ impl Judge {
         }
     }
 
+    /// Both have their names and a head before any row names the key.
+    fn look_for_files(&mut self, dir: &Dir, key: &Key) {
+        for (name, had_head) in [(KEPT, !self.synced.is_empty()), (NEWEST, self.last.is_some())] {
+            let file = format!("{FOLDER}/{name}");
+            if dir.exists(name).is_ok_and(|there| !there) {
+                self.findings.gone.push(file);
+            } else if !had_head
+                && !self.findings.unread.iter().any(|unread| unread.starts_with(&file))
+                && lines::read(dir.path().join(name))
+                    .is_ok_and(|lines| lines.iter().all(|line| Head::read(key, line).is_none()))
+            {
+                self.findings.unread.push(format!("{file}: it is empty"));
+            }
+        }
+    }
+
     /// What was found, after the last row.
     pub(crate) fn end(mut self, newest: u64) -> Findings {
         if let Some((row, named)) = self.named.take() {
             // Looked at only now: an anchor may have made it while the rows were read.
             let dir = Dir::open(&self.folder).map_err(|error| error.to_string());
             match dir.as_ref().map_err(String::clone).and_then(key) {
-                // Both have their names before any row names the key.
                 Ok(key) if name_of(&key) == named => {
-                    let is_gone = |name: &&str| {
-                        dir.as_ref().is_ok_and(|dir| dir.exists(name).is_ok_and(|there| !there))
-                    };
-                    let gone = [KEPT, NEWEST].into_iter().filter(is_gone);
-                    self.findings.gone.extend(gone.map(|name| format!("{FOLDER}/{name}")));
+                    dir.iter().for_each(|dir| self.look_for_files(dir, &key))
                 }
                 Ok(_) => self.findings.unread.push(format!("{FOLDER}/{KEY}: row {row} names another")),
                 // Said already.
@@ -324,6 +335,15 @@ impl Heads {
         line.resize(LAST - 1, b' ');
         line.push(b'\n');
         self.newest.write_all_at(&line, 0)
+    }
+
+    /// Whether both files have a head on the disk, so that a row may name the key; `last` gets its first one.
+    pub(crate) fn stand(&self, seq: u64, hash: &str, synced: u64) -> io::Result<bool> {
+        if self.newest.metadata()?.len() == 0 {
+            self.newest(seq, hash, synced)?;
+            self.newest.sync_data()?;
+        }
+        Ok(self.kept.len().is_ok_and(|bytes| bytes > 0))
     }
 
     /// Keeps a head of a row that is synced; `anew` where what was kept before is damage that was said.

@@ -251,6 +251,14 @@ impl Journal {
             Err(error) => say!("the journal's heads are not kept: {error}"),
         }
         self.keep_head(anew);
+        // A row that names their key says that they are there.
+        if let Some(heads) = self.heads.take() {
+            match heads.stand(self.seq, &self.hash, self.synced) {
+                Ok(true) => self.heads = Some(heads),
+                Ok(false) => say!("the journal's heads are not kept: there was no room for the first one"),
+                Err(error) => say!("the journal's heads are not kept: {error}"),
+            }
+        }
     }
 
     /// Keeps a head of the newest row, which is synced first.

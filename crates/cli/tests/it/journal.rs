@@ -105,6 +105,23 @@ fn i5_one_file_of_the_heads_that_is_removed_shows_also_behind_the_next_anchor() 
 }
 
 #[test]
+fn i5_one_file_of_the_heads_that_is_emptied_shows_also_behind_the_next_anchor() {
+    for name in ["last", "heads.jsonl"] {
+        let folder = Folder::new();
+        folder.some_rows();
+        assert_eq!(folder.verify().0, Some(0));
+        std::fs::write(folder.file("heads").join(name), []).expect("writes");
+        let said = json!([format!("heads/{name}: it is empty")]);
+        let (code, found) = folder.verify();
+        assert_eq!((code, &found["unread"]), (Some(7), &said), "{found}");
+        folder.ok(&["kernel", "spawn", "agent2", "--", "true"]);
+        let (code, found) = folder.verify();
+        assert_eq!((code, &found["unread"]), (Some(7), &json!([])), "{found}");
+        assert_eq!(found["told"][0]["unread"], said);
+    }
+}
+
+#[test]
 fn the_newest_rows_are_printed_and_what_comes_is_followed() {
     let folder = Folder::new();
     let nothing =

@@ -38,6 +38,18 @@ fn numbers(rows: &[Rc<Event>]) -> Vec<u64> {
 }
 
 #[test]
+fn l5_both_files_of_the_heads_have_one_before_a_row_names_their_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = in_own_folder(&folder);
+    let (mut journal, ..) = open(&path);
+    journal.begin(1, false);
+    for name in ["heads/last", "heads/heads.jsonl"] {
+        let said = std::fs::read_to_string(path.with_file_name(name)).expect("reads");
+        assert!(said.starts_with(r#"{"v":1,"seq":0,"#) && said.ends_with('\n'), "{name}: {said}");
+    }
+}
+
+#[test]
 fn rows_survive_a_reopening_and_go_on_in_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = in_own_folder(&folder);
