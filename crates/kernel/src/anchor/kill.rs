@@ -90,16 +90,28 @@ fn current(anchor: &Anchor, session: &AgentId, guard: &Guard) -> Result<Meta, Re
     }
 }
 
+/// Whether that generation, or one that follows it, is to be down.
 pub(super) fn asked_before(anchor: &Anchor, about: &About) -> bool {
     anchor.recall(|recall| {
-        recall
-            .session(&about.session)
-            .is_some_and(|known| known.kill_asked && known.generation == about.generation)
+        recall.session(&about.session).is_some_and(|known| {
+            known.kill_asked && known.lineage == about.lineage && known.generation >= about.generation
+        })
     })
+}
+
+/// The newest generation of its lineage. One that an anchor took, and died before it had described it, is in the journal
+/// alone: a wish about the one before would be about nobody any more.
+fn newest(anchor: &Anchor, about: &About) -> About {
+    let taken = anchor.recall(|recall| {
+        let known = recall.session(&about.session).filter(|known| known.lineage == about.lineage);
+        known.map(|known| known.generation)
+    });
+    About { generation: about.generation.max(taken.unwrap_or(about.generation)), ..about.clone() }
 }
 
 /// Writes down that it is to be down, and to stay so.
 pub(super) fn wish(anchor: &Anchor, about: &About, data: event_data::Kill) -> Result<(), Refusal> {
+    let about = &newest(anchor, about);
     match anchor.commit(EventKind::Kill, Some(about.clone()), data.clone()) {
         Err(error) if error.is_full() => {
             say!("{error}; the kill of {} is owed to the journal", about.session);
@@ -187,7 +199,7 @@ mod tests {
     use crate::anchor::revive;
     use crate::anchor::settle::Found;
     use crate::anchor::stage::{on_stage, rows, session};
-    use crate::rpc::{EventKind, shutdown};
+    use crate::rpc::{EventKind, SessionState, shutdown};
 
     fn params(session: &AgentId) -> Params {
         Params { session: session.clone(), grace_ms: 0, guard: Guard::none() }
@@ -226,6 +238,27 @@ mod tests {
             settled(&anchor, &about);
             assert_eq!(stopping.await.expect("no panic").ended, std::slice::from_ref(&about.session));
             assert!(asked_before(&anchor, &about), "the next anchor would revive it");
+        });
+    }
+
+    #[test]
+    fn a_kill_is_of_the_newest_generation_also_where_only_the_journal_has_it() {
+        on_stage(async |anchor| {
+            let first = session("agentinfinity", Keeper::Anchor);
+            let second = About { generation: first.generation.next(), ..about(&first) };
+            // An anchor took the second one and died before it had described it.
+            for of in [about(&first), second.clone()] {
+                let runtime = "command".to_owned();
+                let data = event_data::Spawn { runtime, keeper: Keeper::Anchor, request_id: None };
+                anchor.observe(EventKind::Spawn, Some(of), data);
+            }
+            anchor.put(first.clone(), Life::Gone);
+            assert!(revive::wanted(&anchor, &about(&first)));
+            let view = kill(&anchor, params(&first.spec.name)).await.expect("it is down");
+            assert_eq!((view.state, view.kept), (SessionState::Stopped, false));
+            assert!(!revive::wanted(&anchor, &about(&first)), "{:?}", rows(&anchor));
+            let told = anchor.journal(|journal| journal.after(0)).expect("reads");
+            assert_eq!(told.last().and_then(|row| row.generation), Some(second.generation));
         });
     }
 

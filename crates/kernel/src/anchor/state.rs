@@ -363,16 +363,21 @@ impl Anchor {
         self.entry(name, |entry| entry.state(Instant::now(), bounds))
     }
 
-    /// Whether a session that was lost was wanted down since: its description says how it was lost, and the journal this.
+    /// Whether a session that was lost was wanted down since: its description says how it was lost, and the journal this;
+    /// of a generation that has no description yet, the journal alone.
     fn is_down(&self, name: &AgentId) -> bool {
         let gone = self.entry(name, |entry| {
             let ended =
                 matches!(entry.meta.phase, Phase::Ended { .. } | Phase::Running { .. } | Phase::Starting);
-            (ended && entry.life == Life::Gone).then_some(entry.meta.generation)
+            (ended && entry.life == Life::Gone).then(|| about(&entry.meta))
         });
-        self.recall(|recall| {
-            let known = recall.session(name).filter(|known| Some(Some(known.generation)) == gone);
-            known.is_some_and(|known| known.state == SessionState::Stopped)
+        let Some(gone) = gone.flatten() else { return false };
+        self.recall(|recall| match recall.session(name) {
+            Some(known) if known.generation == gone.generation => known.state == SessionState::Stopped,
+            Some(known) if known.lineage == gone.lineage && known.generation > gone.generation => {
+                known.kill_asked
+            }
+            _ => false,
         })
     }
 
