@@ -50,7 +50,7 @@ pub(super) struct Remembered {
     /// Revivals in a row that came to a generation, none of which was well.
     #[serde(default)]
     pub(super) revivals: u32,
-    /// When the next one was announced, as long as it has not come to a generation.
+    /// When the next one was announced first, as long as it has not come to a generation: its pause began then.
     #[serde(default)]
     pub(super) reviving: Option<Timestamp>,
     /// Whether it was told that they come to nothing.
@@ -222,7 +222,9 @@ impl Fold for Recall {
             EventKind::Succeed => (known.succeeded, known.revivals) = (!known.kill_asked, 0),
             EventKind::Revive => {
                 if let Ok(event_data::Revive { attempt, .. }) = event_data::Revive::deserialize(&event.data) {
-                    (known.revivals, known.reviving) = (attempt, Some(event.ts));
+                    // The next anchor announces what is left of the same pause.
+                    let begun = known.reviving.filter(|_| known.revivals == attempt);
+                    (known.revivals, known.reviving) = (attempt, Some(begun.unwrap_or(event.ts)));
                     known.crashloop &= attempt > 0;
                 }
             }

@@ -283,6 +283,12 @@ mod tests {
             let (attempt, left) = newest(&anchor);
             assert_eq!(attempt, 4, "it is the same try");
             assert!((4_000..8_000).contains(&left), "{left}");
+            // And the one after it: what was waited for under both of them counts.
+            anchor.entry(&crashed.spec.name, |entry| entry.revivals = recalled);
+            consider(&anchor, &about(&crashed), Found::AtStart);
+            let (attempt, rest) = newest(&anchor);
+            assert_eq!(attempt, 4, "it is the same try");
+            assert!((4_000..=left).contains(&rest), "{rest} after {left}");
             // What somebody started counts anew.
             let anew = brought_back(&anchor, &session("agent8", Keeper::Anchor), 0);
             anchor.put(anew.clone(), Life::Gone);

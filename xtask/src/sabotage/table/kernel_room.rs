@@ -114,6 +114,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "anchor::revive::tests::what_passed_until_an_anchor_found_it_dead_is_no_life_of_a_program",
     },
     Safeguard {
+        name: "a pause goes on over any number of anchors",
+        faults: "T13",
+        file: "crates/kernel/src/anchor/recall.rs",
+        find: "(attempt, Some(begun.unwrap_or(event.ts)))",
+        replace: "(attempt, Some(begun.map_or(event.ts, |_| event.ts)))",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "anchor::revive::tests::what_anchors_before_this_one_tried_in_vain_counts_and_a_pause_that_they_began_goes_on",
+    },
+    Safeguard {
         name: "a kill is of the newest generation",
         faults: "T18",
         file: "crates/kernel/src/anchor/kill.rs",
