@@ -296,6 +296,9 @@ impl From<netsky_kernel::client::ClientError> for Error {
             Client::Gibberish { .. } => {
                 Self::new(Kind::Failed, what).hint("compare `ostk --version` with the anchor's")
             }
+            Client::Full { .. } => Self::new(Kind::Busy, what).hint(
+                "nothing was done; repeat, or end some of its clients: `ss -xp` lists who is connected to its ostk.sock",
+            ),
             Client::Refused(refusal) => refused_by_anchor(&refusal),
         }
     }

@@ -79,6 +79,14 @@ pub enum ClientError {
         /// The last words in its log.
         why: String,
     },
+    /// The anchor serves as many clients as it may, and did not look at the call.
+    #[error("the anchor of {} takes no more clients: {refusal}", root.display())]
+    Full {
+        /// The kernel root.
+        root: PathBuf,
+        /// What it said.
+        refusal: Refusal,
+    },
     /// The anchor refused the call and did nothing.
     #[error("{0}")]
     Refused(#[from] Refusal),
@@ -143,7 +151,7 @@ impl ClientError {
     /// The stable kind, when the anchor refused.
     pub fn kind(&self) -> Option<rpc::RefusalKind> {
         match self {
-            ClientError::Refused(refusal) => Some(refusal.kind()),
+            ClientError::Refused(refusal) | ClientError::Full { refusal, .. } => Some(refusal.kind()),
             _ => None,
         }
     }
@@ -523,6 +531,12 @@ impl Connection {
         };
         match reply.outcome {
             rpc::Outcome::Result(value) => Ok(value),
+            // Said before it has read anything: there is no call that it would be about.
+            rpc::Outcome::Error(refusal)
+                if reply.id.is_null() && refusal.kind() == rpc::RefusalKind::Busy =>
+            {
+                Err(ClientError::Full { root: self.root.clone(), refusal })
+            }
             rpc::Outcome::Error(refusal) => Err(refusal.into()),
         }
     }

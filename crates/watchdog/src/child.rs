@@ -123,12 +123,9 @@ impl Child<'_> {
         self.enter(Phase::HandedOff)
     }
 
-    /// Whether a failure will pass: the anchor died (the next tick starts it again), an `up` was stopped while it
-    /// said what runs, or the new agent0 is up and only its handoff could not be written yet.
+    /// Whether a failure will pass, also because the new agent0 is up and only its handoff could not be written yet.
     fn is_passing(&self, error: &Error) -> bool {
-        use netsky_kernel::client::ClientError::{Lost, NotServing, Silent};
-        let anchor = matches!(error, Error::Kernel(Lost { .. } | NotServing { .. } | Silent { .. }));
-        anchor || matches!(error, Error::Wishing(_)) || self.status.phase == Phase::UpDetected
+        passes(error) || self.status.phase == Phase::UpDetected
     }
 
     /// Go on only while this child is the one that the marker names.
@@ -288,4 +285,30 @@ impl Child<'_> {
 fn nonce_of(tags: &std::collections::BTreeMap<String, String>) -> Result<Nonce> {
     let nonce = tags.get(TAG_NONCE).and_then(|text| text.parse().ok());
     nonce.ok_or_else(|| Error::Restart("the session bears no nonce".to_owned()))
+}
+
+/// Whether a failure is none of the restart: the anchor died (the next tick starts it again) or had no slot for another
+/// client, or an `up` was stopped while it said what runs.
+fn passes(error: &Error) -> bool {
+    use netsky_kernel::client::ClientError::{Full, Lost, NotServing, Silent};
+    matches!(
+        error,
+        Error::Wishing(_) | Error::Kernel(Lost { .. } | NotServing { .. } | Silent { .. } | Full { .. })
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use netsky_kernel::client::ClientError;
+    use netsky_kernel::rpc::{Refusal, RefusalKind};
+
+    use super::*;
+
+    #[test]
+    fn an_anchor_that_has_no_slot_now_fails_no_restart_and_a_refusal_does() {
+        let refusal = Refusal::new(RefusalKind::Busy, "256 clients are connected already");
+        let full = ClientError::Full { root: "/".into(), refusal: refusal.clone() };
+        assert!(passes(&full.into()));
+        assert!(!passes(&ClientError::Refused(refusal).into()));
+    }
 }

@@ -181,6 +181,19 @@ fn settings_that_do_not_read_are_told_by_status_and_the_last_good_ones_go_on_ove
 }
 
 #[test]
+fn a12_whom_a_full_anchor_turns_away_reads_that_and_what_to_do() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent0", "--", "sleep", "1000"]);
+    let connect = || std::os::unix::net::UnixStream::connect(folder.dir.path().join(".ostk/ostk.sock"));
+    let crowd: Vec<_> = (0..256).map(|_| connect().expect("an anchor serves")).collect();
+    let (code, line) = folder.refused(&["kernel", "kill", "agent0"]);
+    let told = "ostk: the anchor of $PWD/.ostk takes no more clients: 256 clients are connected already; nothing was done; ";
+    assert!(code == 5 && line.starts_with(told), "{code} {line}");
+    drop(crowd);
+    folder.until("there is room", |folder| folder.run(&["kernel", "kill", "agent0"]).status.success());
+}
+
+#[test]
 fn a_lost_session_that_is_killed_is_stopped_from_then_on() {
     let folder = Folder::new();
     folder.ok(&["kernel", "spawn", "agent0", "--", "sleep", "1000"]);

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use netsky_kernel::client::{Client, ClientError};
 use serde_json::{Value, json};
 
 use crate::anchor_world::*;
@@ -154,6 +155,27 @@ fn a12_who_is_turned_away_or_cut_off_leaves_one_line_in_the_log() {
 }
 
 #[test]
+fn a12_a_client_too_many_reads_why_it_is_refused() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let crowd: Vec<UnixStream> = (0..255).map(|_| raw(&world)).collect();
+    client.ps().expect("whoever was there is served");
+    for _ in 0..20 {
+        let mut one_more = raw(&world);
+        // It may be closed before it has taken anything; why was said before that.
+        let _ = one_more.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"kernel/ps\"}\n");
+        let mut said = String::new();
+        BufReader::new(one_more).read_line(&mut said).expect("answered");
+        let reply: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("not JSON: {said:?}"));
+        assert_eq!((&reply["id"], &reply["error"]["code"]), (&Value::Null, &json!(-32003)), "{reply}");
+        let refused = Client::connect(&world.root).expect_err("there is no room");
+        assert!(matches!(refused, ClientError::Full { .. }), "{refused:?}");
+    }
+    drop(crowd);
+    until("there is room", || Client::connect(&world.root).ok());
+}
+
+#[test]
 fn a_client_that_never_reads_delays_nobody() {
     let mut world = World::new();
     let mut client = world.anchor();
@@ -187,7 +209,7 @@ fn a_program_without_descriptors_to_spare_delays_clients_and_lives() {
         (0..100).filter_map(|_| UnixStream::connect(world.layout().sock()).ok()).collect();
     assert!(crowd.len() >= 64);
     drop(crowd);
-    let mut client = until("it serves again", || netsky_kernel::client::Client::connect(&world.root).ok());
+    let mut client = until("it serves again", || Client::connect(&world.root).ok());
     assert_eq!(*client.hello(), first, "it is the same anchor");
     spawn(&mut client, &sleeper("agent0"));
 }
