@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use netsky_disk::bound::Bound;
+use netsky_disk::layout::Layout;
 use netsky_ledger::{Answer, Cell, Limits, MAX_ROWS, TIME};
 use netsky_model::duration;
 use serde::{Serialize, Serializer};
@@ -63,7 +64,7 @@ impl Run for Args {
             unmade.clone_from(&why);
             Some(incomplete(&why))
         };
-        let lacks = match netsky_ledger::ingest(layout, PATIENCE.min(self.timeout.unwrap_or(TIME))) {
+        let mut lacks = match netsky_ledger::ingest(layout, PATIENCE.min(self.timeout.unwrap_or(TIME))) {
             Ok(Some(done)) => done.rebuilt.then(|| super::ledger::made_again(&done)),
             Ok(None) => lacking("another ingest is at work".to_owned()),
             Err(error @ netsky_ledger::Error::Unsuited(_)) => return Err(error.into()),
@@ -72,17 +73,9 @@ impl Run for Args {
             Err(error) => lacking(error.to_string()),
         };
         let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };
-        let asked = {
-            let _bound = bound(limits.time)?;
-            netsky_ledger::query(layout, &self.question, limits)
-        };
-        let answer = match asked {
-            Ok(Some(answer)) => answer,
-            Ok(None) => {
-                let what = format!("there is no database yet, and none could be made: {unmade}");
-                return Err(Error::new(Kind::Busy, what).hint("nothing was lost; repeat later"));
-            }
-            Err(error) => return Err(explained(error)),
+        let Some(answer) = self.ask(layout, limits, &mut lacks)? else {
+            let what = format!("there is no database yet, and none could be made: {unmade}");
+            return Err(Error::new(Kind::Busy, what).hint("nothing was lost; repeat later"));
         };
         self.print(cx, &answer)?;
         match lacks {
@@ -130,6 +123,30 @@ fn explained(error: netsky_ledger::Error) -> Error {
 }
 
 impl Args {
+    /// Asks. A database that the question finds damaged is made anew and asked once more, and the answer `lacks` nothing then
+    /// but that this is told.
+    fn ask(
+        &self,
+        layout: &Layout,
+        limits: Limits,
+        lacks: &mut Option<Error>,
+    ) -> Result<Option<Answer>, Error> {
+        let once = || {
+            let _bound = bound(limits.time)?;
+            Ok::<_, Error>(netsky_ledger::query(layout, &self.question, limits))
+        };
+        let mut asked = once()?;
+        if asked.as_ref().is_err_and(netsky_ledger::Error::is_damage)
+            && let Ok(Some(done)) = netsky_ledger::mend(layout, PATIENCE.min(limits.time))
+        {
+            if done.rebuilt {
+                *lacks = Some(super::ledger::made_again(&done));
+            }
+            asked = once()?;
+        }
+        asked.map_err(explained)
+    }
+
     fn print(&self, cx: &Context, answer: &Answer) -> Result<(), Error> {
         if cx.json {
             let columns = columns(answer);

@@ -170,16 +170,10 @@ fn a_database_that_may_not_be_written_is_told_with_what_it_wants() {
 
 /// Takes a row off a page of a table that is one page, so that nobody meets it who does not look at the page as a whole.
 fn take_a_row_off(home: &Home, table: &str) {
-    let path = home.path().join("meta.db");
-    let db = Connection::open(&path).expect("opens");
-    let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
-    let page: usize = db.query_row(root, [table], |row| row.get(0)).expect("a table");
-    drop(db);
-    let mut bytes = std::fs::read(&path).expect("reads");
-    let header = (page - 1) * 4096;
+    let (header, mut bytes) = page_of(home, table);
     assert_eq!(bytes[header], 0x0d, "a leaf");
     bytes[header + 4] -= 1;
-    std::fs::write(&path, bytes).expect("writes");
+    std::fs::write(home.path().join("meta.db"), bytes).expect("writes");
 }
 
 const SAYINGS: [&str; 3] = ["query", "SELECT count(*) AS n FROM bodies", "--csv"];
@@ -198,6 +192,47 @@ fn must_show_4_damage_that_a_status_finds_is_mended_by_the_next_query() {
     let (code, said) = answer(&home, &SAYINGS);
     assert!(code == Some(7) && said.starts_with("n\n1\n"), "{said}");
     assert_eq!(answer(&home, &["ledger", "status"]).0, Some(0));
+}
+
+/// Where a page of the database begins in its file, and the file; the page of a table or an index that has no other.
+fn page_of(home: &Home, name: &str) -> (usize, Vec<u8>) {
+    let path = home.path().join("meta.db");
+    let db = Connection::open(&path).expect("opens");
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let page: usize = db.query_row(root, [name], |row| row.get(0)).expect("there is one");
+    drop(db);
+    ((page - 1) * 4096, std::fs::read(&path).expect("reads"))
+}
+
+#[test]
+fn must_show_4_damage_that_a_question_meets_is_mended_and_the_question_answered() {
+    let by_index = ["query", "SELECT source, count(*) AS n FROM envelopes GROUP BY source", "--csv"];
+    for (name, question, answered) in
+        [("bodies", SAYINGS, "n\n1\n"), ("envelopes_by_source", by_index, "source,n\nagent,1\n")]
+    {
+        let home = home_with_mail();
+        assert_eq!(answer(&home, &question), (Some(0), answered.to_owned()));
+        let (page, mut bytes) = page_of(&home, name);
+        match bytes[page] {
+            // A page of a table that is none.
+            0x0d => bytes[page] = 0x77,
+            // An entry of an index that says to be longer than it is: nothing that is wrong with the page as a page.
+            _ => {
+                let entry = page + usize::from(bytes[page + 8]) * 256 + usize::from(bytes[page + 9]);
+                bytes[entry + 1] = 0x7f;
+            }
+        }
+        std::fs::write(home.path().join("meta.db"), bytes).expect("writes");
+        let met = netsky(&home, &question);
+        let said = String::from_utf8_lossy(&met.stderr);
+        assert_eq!(
+            (met.status.code(), &*String::from_utf8_lossy(&met.stdout)),
+            (Some(7), answered),
+            "{said}"
+        );
+        assert!(said.lines().count() == 1 && said.contains("meta.db.damaged-1"), "{name}: {said}");
+        assert_eq!(answer(&home, &question), (Some(0), answered.to_owned()), "{name}");
+    }
 }
 
 #[test]

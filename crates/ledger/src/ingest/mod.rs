@@ -54,6 +54,17 @@ pub struct Ingested {
     pub aside: Option<PathBuf>,
 }
 
+/// What an ingest begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    /// The database that is there.
+    Here,
+    /// The same, once all of it was looked at.
+    Looked,
+    /// None: it makes one beside it.
+    Anew,
+}
+
 /// What the lock says of its last holder.
 #[derive(Serialize, Deserialize)]
 struct Last {
@@ -67,7 +78,7 @@ struct Last {
 /// The database is held by somebody else or belongs to a later program, a source cannot be read, or the disk refuses;
 /// what came in until then stays, and the next ingest goes on from there.
 pub fn ingest(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> {
-    run(layout, patience, Bounds { rows: ROWS, until: None }, false)
+    run(layout, patience, Bounds { rows: ROWS, until: None }, Begin::Here)
 }
 
 /// As [`ingest`], but when the boot clock comes to `until` it ends after the batch it is at. However late that is, it
@@ -76,7 +87,7 @@ pub fn ingest(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> {
 /// # Errors
 /// As [`ingest`].
 pub fn ingest_until(layout: &Layout, until: Duration) -> Result<Option<Ingested>> {
-    run(layout, Duration::ZERO, Bounds { rows: ROWS, until: Some(until) }, false)
+    run(layout, Duration::ZERO, Bounds { rows: ROWS, until: Some(until) }, Begin::Here)
 }
 
 /// As [`ingest`], but from nothing; the database that is there answers until the new one is whole.
@@ -84,7 +95,16 @@ pub fn ingest_until(layout: &Layout, until: Duration) -> Result<Option<Ingested>
 /// # Errors
 /// As [`ingest`]; what was there is there still.
 pub fn rebuild(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> {
-    run(layout, patience, Bounds { rows: ROWS, until: None }, true)
+    run(layout, patience, Bounds { rows: ROWS, until: None }, Begin::Anew)
+}
+
+/// As [`ingest`], after a question met damage: the database is looked at, each row and each entry, and made anew where it is
+/// damaged.
+///
+/// # Errors
+/// As [`ingest`].
+pub fn mend(layout: &Layout, patience: Duration) -> Result<Option<Ingested>> {
+    run(layout, patience, Bounds { rows: ROWS, until: None }, Begin::Looked)
 }
 
 /// Which process is at an ingest now, or was a moment ago; none where nobody is.
@@ -110,7 +130,7 @@ pub fn doubt(layout: &Layout) -> Result<bool> {
     Ok(true)
 }
 
-fn run(layout: &Layout, patience: Duration, bounds: Bounds, from_nothing: bool) -> Result<Option<Ingested>> {
+fn run(layout: &Layout, patience: Duration, bounds: Bounds, begin: Begin) -> Result<Option<Ingested>> {
     Dir::make(layout.record())?;
     let path = layout.ingest_lock();
     let Some(mut lock) = Lock::take_within(&path, patience)? else { return Ok(None) };
@@ -123,11 +143,12 @@ fn run(layout: &Layout, patience: Duration, bounds: Bounds, from_nothing: bool) 
         // Most likely nothing; of a rebuild that was killed, its whole size.
         meta::remove_fresh(layout)?;
     }
-    let mut done = match from_nothing {
-        true => anew(layout, bounds).inspect(|_| doubtful = false),
-        false => pass(layout, bounds, &mut doubtful),
+    let mut done = match begin {
+        Begin::Here => pass(layout, bounds, &mut doubtful),
+        Begin::Looked => whole(layout).and_then(|()| pass(layout, bounds, &mut doubtful)),
+        Begin::Anew => anew(layout, bounds).inspect(|_| doubtful = false),
     };
-    if !from_nothing && done.as_ref().is_err_and(Error::is_damage) {
+    if begin != Begin::Anew && done.as_ref().is_err_and(Error::is_damage) {
         doubtful = true;
         done = meta::set_aside(layout)
             .and_then(|aside| Ok(Ingested { rebuilt: true, aside, ..pass(layout, bounds, &mut doubtful)? }));
@@ -137,6 +158,11 @@ fn run(layout: &Layout, patience: Duration, bounds: Bounds, from_nothing: bool) 
         lock.note(&Last { process: me, ended: true })?;
     }
     done.map(Some)
+}
+
+/// Fails as damage where a row or an entry of the database is not what it should be.
+fn whole(layout: &Layout) -> Result<()> {
+    meta::readable(layout)?.map_or(Ok(()), |db| meta::need_whole(&db))
 }
 
 /// One look at every source; a database that was looked at is not `doubtful` any more.

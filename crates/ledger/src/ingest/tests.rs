@@ -53,7 +53,8 @@ fn record(layout: &Layout) -> BTreeMap<&'static str, Vec<String>> {
 /// Ingests until nothing is put off; how often it was.
 fn ingest_in_steps(layout: &Layout) -> usize {
     let bounds = Bounds { rows: FEW, until: Some(Duration::ZERO) };
-    let late = || run(layout, Duration::ZERO, bounds, false).expect("ingests").expect("nobody else does");
+    let late =
+        || run(layout, Duration::ZERO, bounds, Begin::Here).expect("ingests").expect("nobody else does");
     (0..100).take_while(|_| late().put_off).count()
 }
 

@@ -16,7 +16,7 @@ use rusqlite::Connection;
 
 use crate::error::{Error, Result, sql};
 
-pub(crate) use open::{readable, sound, writable};
+pub(crate) use open::{readable, sound, whole, writable};
 pub(crate) use schema::tables;
 pub use schema::{Table, schema};
 
@@ -106,11 +106,17 @@ fn remove_files(home: &Dir, name: &str, suffixes: &[&str]) -> Result<()> {
 
 /// Fails where the database is damaged.
 pub(crate) fn need_sound(db: &Connection) -> Result<()> {
-    if sound(db)? {
-        return Ok(());
-    }
+    if sound(db)? { Ok(()) } else { Err(damaged()) }
+}
+
+/// As [`need_sound`], of all that a question may meet.
+pub(crate) fn need_whole(db: &Connection) -> Result<()> {
+    if whole(db)? { Ok(()) } else { Err(damaged()) }
+}
+
+fn damaged() -> Error {
     let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-    Err(sql("check")(rusqlite::Error::SqliteFailure(corrupt, None)))
+    sql("check")(rusqlite::Error::SqliteFailure(corrupt, None))
 }
 
 /// Copies the database as it is now into a folder, durably; false if there is none.
