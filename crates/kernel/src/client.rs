@@ -290,7 +290,7 @@ impl Client {
         guard: &Guard,
     ) -> Result<SessionView, ClientError> {
         let grace_ms = grace.map_or(rpc::kill::DEFAULT_GRACE_MS, |grace| {
-            u32::try_from(grace.as_millis()).unwrap_or(rpc::kill::MAX_GRACE_MS).min(rpc::kill::MAX_GRACE_MS)
+            u32::try_from(grace.as_millis()).unwrap_or(u32::MAX)
         });
         let params = rpc::kill::Params { session: session.clone(), grace_ms, guard: guard.clone() };
         let patience = PATIENCE * 2 + Duration::from_millis(u64::from(grace_ms));

@@ -233,6 +233,11 @@ fn what_cannot_be_done_is_said_in_one_line_with_its_exit_code() {
     assert!(code == 2 && line.contains("no such runtime; this version has: command"), "{code} {line}");
     let large = "ostk: 65535x65535 is too large: a terminal has at most 4096 lines and 4096 columns; nothing was done";
     assert_eq!(folder.refused(&["kernel", "resize", "agent0", "65535x65535"]), (2, large.to_owned()));
+    let patient = folder.refused(&["kernel", "kill", "agent0", "--grace", "11m"]);
+    assert!(
+        patient.0 == 2 && patient.1.contains("--grace") && patient.1.contains("at most 10m"),
+        "{patient:?}"
+    );
     let stale = folder.refused(&["kernel", "kill", "agent0", "--if-generation", "1"]);
     assert_eq!(stale, (1, "ostk: agent0 is at generation 2, not 1; nothing was done, look again".to_owned()));
     let lives = folder.refused(&["kernel", "rename", "agent0", "scout"]);

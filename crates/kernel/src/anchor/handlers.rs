@@ -38,7 +38,7 @@ handle!(rpc::hello::Hello: |call, _| Ok(hello::hello(&call.anchor)));
 handle!(rpc::whoami::Whoami: |call, _| Ok(whoami::whoami(&call.anchor, call.caller.as_ref())));
 handle!(rpc::ps::Ps: |call, _| Ok(ps::ps(&call.anchor)));
 handle!(rpc::reap::Reap: |call, _| reap::reap(&call.anchor));
-handle!(rpc::shutdown::Shutdown: |call, params| Ok(shutdown::shutdown(&call.anchor, params).await));
+handle!(rpc::shutdown::Shutdown: |call, params| shutdown::shutdown(&call.anchor, params).await);
 handle!(rpc::list::List: |call, _| Ok(list::list(&call.anchor)));
 handle!(rpc::show::Show: |call, params| show::show(&call.anchor, &params));
 // A report keeps its `request_id` where the report is kept.

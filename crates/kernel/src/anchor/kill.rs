@@ -18,7 +18,7 @@ use super::state::{Anchor, about, internal, not_found};
 use super::table::Life;
 use crate::journal::About;
 use crate::log::say;
-use crate::rpc::kill::{MAX_GRACE_MS, Params};
+use crate::rpc::kill::{Params, check_grace};
 use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, SessionView, event_data};
 use crate::session::{End, Keeper, Meta};
 use crate::worker_client::{WorkerClient, WorkerError};
@@ -37,9 +37,9 @@ const GONE: Duration = Duration::from_secs(1);
 /// Ends what a client names.
 pub(super) async fn kill(anchor: &Rc<Anchor>, params: Params) -> Result<SessionView, Refusal> {
     let Params { session, grace_ms, guard } = params;
+    check_grace(grace_ms)?;
     let meta = current(anchor, &session, &guard)?;
     let about = about(&meta);
-    let grace_ms = grace_ms.min(MAX_GRACE_MS);
     match life(anchor, &about) {
         Some(Life::Foreign) => {
             let message =
@@ -236,7 +236,10 @@ mod tests {
             });
             tokio::task::yield_now().await;
             settled(&anchor, &about);
-            assert_eq!(stopping.await.expect("no panic").ended, std::slice::from_ref(&about.session));
+            assert_eq!(
+                stopping.await.expect("no panic").expect("stops").ended,
+                std::slice::from_ref(&about.session)
+            );
             assert!(asked_before(&anchor, &about), "the next anchor would revive it");
         });
     }

@@ -122,7 +122,8 @@ fn bound_log(anchor: &Anchor) {
 }
 
 async fn shutdown_by_signal(anchor: &Rc<Anchor>) {
-    super::shutdown::shutdown(anchor, shutdown::Params::default()).await;
+    // Nothing is asked of it that could be refused.
+    let _ = super::shutdown::shutdown(anchor, shutdown::Params::default()).await;
     anchor.stop();
 }
 

@@ -6,13 +6,15 @@ use super::kill;
 use super::state::{Anchor, about};
 use super::table::Life;
 use crate::log::say;
-use crate::rpc::kill::DEFAULT_GRACE_MS;
+use crate::rpc::kill::{DEFAULT_GRACE_MS, check_grace};
 use crate::rpc::shutdown::{Answer, Params};
-use crate::rpc::{EventKind, Guard, event_data};
+use crate::rpc::{EventKind, Guard, Refusal, event_data};
 use crate::session::{Keeper, Phase};
 
 /// Ends what is to be ended; the caller stops the anchor once the answer is on its way.
-pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
+pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Result<Answer, Refusal> {
+    let grace_ms = params.grace_ms.unwrap_or(DEFAULT_GRACE_MS);
+    check_grace(grace_ms)?;
     anchor.begin_stop();
     let live = anchor
         .names()
@@ -21,7 +23,6 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
     let mut answer = Answer { ended: Vec::new(), left: live.collect(), unwritten: Vec::new() };
     if params.all {
         stay_down(anchor);
-        let grace_ms = params.grace_ms.unwrap_or(DEFAULT_GRACE_MS);
         let kills: Vec<_> = std::mem::take(&mut answer.left)
             .into_iter()
             .map(|session| {
@@ -49,7 +50,7 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Answer {
     anchor.observe(EventKind::AnchorStopped, None, data);
     anchor.journal(|journal| journal.keep_head(false));
     answer.unwritten = anchor.only_known();
-    answer
+    Ok(answer)
 }
 
 /// What this anchor brings back is part of everything, also what dies just now or waits for its revival: the next anchor
@@ -97,7 +98,7 @@ mod tests {
             }
             anchor.entry(&asks.spec.name, |entry| entry.asking = true);
             revive::consider(&anchor, &about(&waits), Found::Watched);
-            shutdown(&anchor, Params { all: true, grace_ms: None }).await;
+            shutdown(&anchor, Params { all: true, grace_ms: None }).await.expect("stops");
             let down = [&waits, &asks, &returned].map(|meta| kill::asked_before(&anchor, &about(meta)));
             assert_eq!(down, [true, false, false], "{:?}", rows(&anchor));
         });

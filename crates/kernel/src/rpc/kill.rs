@@ -4,7 +4,7 @@ use netsky_model::id::AgentId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Guard;
+use super::{Guard, Refusal, RefusalKind};
 
 /// End a session's whole tree; one that its anchor keeps stays down.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub struct Params {
     pub session: AgentId,
     /// Milliseconds between SIGTERM and SIGKILL.
     #[serde(default = "default_grace_ms")]
+    #[schemars(range(max = MAX_GRACE_MS))]
     pub grace_ms: u32,
     /// `if_generation` and `request_id`.
     #[serde(flatten)]
@@ -30,4 +31,13 @@ pub struct Params {
 
 fn default_grace_ms() -> u32 {
     DEFAULT_GRACE_MS
+}
+
+/// Refuses a grace over [`MAX_GRACE_MS`]: one that is cut to it would end what was to have more time.
+pub(crate) fn check_grace(grace_ms: u32) -> Result<(), Refusal> {
+    if grace_ms <= MAX_GRACE_MS {
+        return Ok(());
+    }
+    let message = format!("grace_ms is {grace_ms}, and at most {MAX_GRACE_MS}");
+    Err(Refusal::new(RefusalKind::BadParams, message))
 }

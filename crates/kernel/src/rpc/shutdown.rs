@@ -16,6 +16,7 @@ pub struct Params {
     pub all: bool,
     /// Milliseconds between SIGTERM and SIGKILL of each session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = super::kill::MAX_GRACE_MS))]
     pub grace_ms: Option<u32>,
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use netsky_kernel::client::{Client, ClientError};
+use netsky_kernel::rpc::{EventKind, SessionState};
 use serde_json::{Value, json};
 
 use crate::anchor_world::*;
@@ -103,6 +104,27 @@ fn what_is_no_request_has_the_code_that_json_rpc_gives_it_and_a_notification_no_
     stream.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"kernel/fly\"}\n").expect("written");
     let fine = say(&mut stream, b"{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"kernel/ps\"}\n");
     assert_eq!((&fine["id"], &fine["result"]["sessions"][0]["name"]), (&json!("x"), &json!("agent3")));
+}
+
+#[test]
+fn a_grace_over_its_limit_is_refused_by_name_and_nothing_is_done() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent0"));
+    let mut stream = raw(&world);
+    for call in [
+        json!({"method": "session/kill", "params": {"session": "agent0", "grace_ms": 600_001}}),
+        json!({"method": "kernel/shutdown", "params": {"all": true, "grace_ms": 4_294_967_295u32}}),
+        json!({"method": "kernel/shutdown", "params": {"grace_ms": 600_001}}),
+    ] {
+        let mut line = call;
+        (line["jsonrpc"], line["id"]) = (json!("2.0"), json!(1));
+        let reply = say(&mut stream, format!("{line}\n").as_bytes());
+        assert_eq!(reply["error"]["code"], -32602, "{reply}");
+        assert!(reply["error"]["message"].as_str().is_some_and(|why| why.contains("grace_ms")), "{reply}");
+    }
+    assert_eq!(client.show(&session.name).expect("it serves on").state, SessionState::Active);
+    assert!(rows(&world).iter().all(|row| row.kind != EventKind::Kill), "nobody is to be down");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use netsky_kernel::rpc::Guard;
+use netsky_kernel::rpc::kill::MAX_GRACE_MS;
 use netsky_model::duration;
 use netsky_model::id::{AgentId, Generation};
 
@@ -28,7 +29,12 @@ pub(crate) struct Args {
 }
 
 fn parse(text: &str) -> Result<Duration, String> {
-    duration::parse(text).map_err(|e| e.to_string())
+    let grace = duration::parse(text).map_err(|e| e.to_string())?;
+    let most = Duration::from_millis(MAX_GRACE_MS.into());
+    if grace > most {
+        return Err(format!("a grace is at most {}", duration::human(most)));
+    }
+    Ok(grace)
 }
 
 impl Run for Args {
