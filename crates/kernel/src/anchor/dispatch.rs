@@ -42,7 +42,11 @@ pub(super) fn parse(line: &[u8]) -> Result<Request, (Value, Refusal)> {
         let message = format!("the line is not JSON: {e}");
         (Value::Null, Refusal::new(RefusalKind::Malformed, message))
     })?;
-    let is_id = |id: &Value| matches!(id, Value::String(_) | Value::Number(_) | Value::Null);
+    // A number that is read as another one would be answered under that.
+    let is_id = |id: &Value| match id {
+        Value::Number(number) => !number.is_f64(),
+        id => matches!(id, Value::String(_) | Value::Null),
+    };
     let id = read.get("id").filter(|id| is_id(id)).cloned().unwrap_or_default();
     let invalid = |why: &str| {
         let message = format!("the line is not a request of JSON-RPC 2.0: {why}");
@@ -56,7 +60,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Request, (Value, Refusal)> {
         return Err(invalid("`jsonrpc` is not \"2.0\""));
     }
     if fields.get("id").is_some_and(|id| !is_id(id)) {
-        return Err(invalid("`id` is neither text nor number"));
+        return Err(invalid("`id` is neither text nor an integer of 64 bits"));
     }
     let Some(Value::String(method)) = fields.remove("method") else {
         return Err(invalid("`method` is no text"));

@@ -103,7 +103,7 @@ impl Guard {
 pub(crate) struct Request {
     /// Always `2.0`.
     pub(crate) jsonrpc: String,
-    /// The caller's own: a number or a text. The answer has it again.
+    /// The caller's own: a text, or an integer of at most 64 bits. The answer has it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<Value>,
     /// One of those below.

@@ -98,6 +98,23 @@ fn what_is_no_request_has_the_code_that_json_rpc_gives_it_and_a_notification_no_
             );
         }
     }
+    for (id, answered) in [
+        ("9007199254740993", true),
+        ("18446744073709551615", true),
+        ("-9223372036854775808", true),
+        ("18446744073709551616", false),
+        ("-9223372036854775809", false),
+        ("123456789012345678901234567890", false),
+        ("1.10", false),
+        ("1e2", false),
+        ("{}", false),
+    ] {
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"kernel/ps\"}}\n");
+        let reply = say(&mut stream, line.as_bytes());
+        let (said, code) = (reply["id"].to_string(), reply["error"]["code"].as_i64());
+        let wanted = if answered { (id, None) } else { ("null", Some(-32600)) };
+        assert_eq!((said.as_str(), code), wanted, "{reply}");
+    }
     // Done, or failed at, and not answered: what comes is the answer to the next.
     let spawn = json!({"jsonrpc": "2.0", "method": "session/spawn", "params": {"spec": sleeper("agent3")}});
     stream.write_all(format!("{spawn}\n").as_bytes()).expect("written");

@@ -150,4 +150,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "ostk::what_cannot_be_done_is_said_in_one_line_with_its_exit_code",
     },
+    Safeguard {
+        name: "no request is answered under another number than its own",
+        faults: "",
+        file: "crates/kernel/src/anchor/dispatch.rs",
+        find: "Value::Number(number) => !number.is_f64(),",
+        replace: "Value::Number(_) => true,",
+        package: "netsky-kernel",
+        target: IT,
+        test: "anchor_clients::what_is_no_request_has_the_code_that_json_rpc_gives_it_and_a_notification_no_answer",
+    },
 ];
