@@ -35,7 +35,7 @@ const FINALIZATION: &str = "finalization";
 pub(super) async fn input(anchor: &Rc<Anchor>, params: input::Params) -> Result<SessionView, Refusal> {
     let input::Params { session, text, epoch, guard } = params;
     no_longer_than("a text", &text, input::MAX_TEXT)?;
-    let meta = living(anchor, &session, &guard)?;
+    let meta = living(anchor, &session, &guard, "typed")?;
     let data = event_data::Input { bytes: text.len(), request_id: guard.request_id.clone() };
     type_in(anchor, &meta, Typing { epoch, form: Form::Keys, id: id_of(&guard), text }).await?;
     anchor.observe(EventKind::Input, Some(about(&meta)), data);
@@ -53,7 +53,7 @@ pub(super) async fn resize(anchor: &Rc<Anchor>, params: resize::Params) -> Resul
             format!("{rows}x{cols} is too large: a terminal has at most {most} lines and {most} columns");
         return Err(Refusal::new(RefusalKind::BadParams, message));
     }
-    let meta = living(anchor, &session, &guard)?;
+    let meta = living(anchor, &session, &guard, "done")?;
     act(&meta, move |worker| worker.resize(rows, cols)).await?;
     anchor.observe(EventKind::Resize, Some(about(&meta)), event_data::Resize { rows, cols });
     anchor.view(&session)
@@ -61,7 +61,7 @@ pub(super) async fn resize(anchor: &Rc<Anchor>, params: resize::Params) -> Resul
 
 pub(super) async fn signal(anchor: &Rc<Anchor>, params: signal::Params) -> Result<SessionView, Refusal> {
     let signal::Params { session, signal, guard } = params;
-    let meta = living(anchor, &session, &guard)?;
+    let meta = living(anchor, &session, &guard, "sent")?;
     act(&meta, move |worker| worker.signal(signal)).await?;
     anchor.observe(EventKind::Signal, Some(about(&meta)), event_data::Signal { signal });
     anchor.view(&session)
@@ -70,7 +70,7 @@ pub(super) async fn signal(anchor: &Rc<Anchor>, params: signal::Params) -> Resul
 pub(super) async fn prompt(anchor: &Rc<Anchor>, params: prompt::Params) -> Result<SessionView, Refusal> {
     let prompt::Params { session, text, finalization, epoch, guard } = params;
     no_longer_than("a prompt", &text, prompt::MAX_TEXT)?;
-    let meta = living(anchor, &session, &guard)?;
+    let meta = living(anchor, &session, &guard, "typed")?;
     let begins = if finalization { Report::Finalization } else { Report::Begun };
     if let Some(id) = &guard.request_id
         && let Ok(Ok(true)) =
@@ -181,8 +181,13 @@ fn fenced(meta: &Meta, lifecycle: LifecycleState, finalization: bool) -> String 
     }
 }
 
-/// The description of a session that lives, if it is the generation that was meant.
-fn living(anchor: &Anchor, session: &netsky_model::id::AgentId, guard: &Guard) -> Result<Meta, Refusal> {
+/// The description of a session that lives, if it is the generation that was meant; `undone` is what was not done to another.
+fn living(
+    anchor: &Anchor,
+    session: &netsky_model::id::AgentId,
+    guard: &Guard,
+    undone: &str,
+) -> Result<Meta, Refusal> {
     let found = anchor.entry(session, |entry| (entry.life, entry.meta.clone()));
     let (life, meta) = found.ok_or_else(|| not_found(session))?;
     if let Some(said) = guard.if_generation
@@ -195,7 +200,7 @@ fn living(anchor: &Anchor, session: &netsky_model::id::AgentId, guard: &Guard) -
         Life::Live => Ok(meta),
         Life::Starting => Err(Refusal::new(RefusalKind::Busy, format!("{session} is starting"))),
         Life::Ending | Life::Gone => {
-            Err(Refusal::new(RefusalKind::Refused, format!("{session} does not run; nothing was typed")))
+            Err(Refusal::new(RefusalKind::Refused, format!("{session} does not run; nothing was {undone}")))
         }
         Life::Foreign => {
             Err(Refusal::new(RefusalKind::Refused, format!("{session} cannot be reached from here")))

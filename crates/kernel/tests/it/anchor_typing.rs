@@ -160,3 +160,19 @@ fn what_somebody_does_to_a_program_is_told_in_the_journal_and_not_what_it_was() 
     }
     assert!(!std::fs::read_to_string(world.layout().journal()).expect("reads").contains("secret"));
 }
+
+#[test]
+fn a_signal_for_a_session_without_a_living_program_is_refused_and_says_that_none_was_sent() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent0"));
+    client.kill(&session.name, Some(std::time::Duration::ZERO), &Guard::none()).expect("ends");
+    for request_id in [None, Some("r1"), Some("r1")] {
+        let guard = Guard { request_id: request_id.map(str::to_owned), ..Guard::none() };
+        let params = netsky_kernel::rpc::signal::Params { session: session.name.clone(), signal: 10, guard };
+        let refused = client.signal(&params).expect_err("there is nobody");
+        let refusal = (refused.kind(), refused.to_string());
+        assert_eq!(refusal, (Some(RefusalKind::Refused), "agent0 does not run; nothing was sent".to_owned()));
+    }
+    assert!(rows(&world).iter().all(|row| row.kind != EventKind::Signal));
+}

@@ -160,4 +160,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "anchor_clients::what_is_no_request_has_the_code_that_json_rpc_gives_it_and_a_notification_no_answer",
     },
+    Safeguard {
+        name: "a signal for nobody is refused as such",
+        faults: "",
+        file: "crates/kernel/src/anchor/act.rs",
+        find: "        Life::Live => Ok(meta),\n",
+        replace: "        Life::Live | Life::Gone => Ok(meta),\n",
+        package: "netsky-kernel",
+        target: IT,
+        test: "anchor_typing::a_signal_for_a_session_without_a_living_program_is_refused_and_says_that_none_was_sent",
+    },
 ];
