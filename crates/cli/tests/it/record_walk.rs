@@ -250,6 +250,17 @@ fn must_show_4_a_database_of_sqlite_that_has_other_tables_than_ours_is_made_agai
         assert!(code == Some(7) && said.starts_with("n\n1\n"), "{tables}: {code:?} {said}");
         assert_eq!(answer(&home, &SAYINGS).0, Some(0), "{tables}");
     }
+    // One that was in use; that a view tells something else is seen before it is asked.
+    let home = home_with_mail();
+    assert_eq!(answer(&home, &SAYINGS).0, Some(0));
+    let db = Connection::open(home.path().join("meta.db")).expect("opens");
+    db.execute_batch("DROP VIEW pages; CREATE VIEW pages AS SELECT 1 AS seq").expect("changed");
+    drop(db);
+    let (code, said) = answer(&home, &["ledger", "status"]);
+    assert!(code == Some(7) && said.contains("meta.db is damaged"), "{code:?} {said}");
+    let (code, said) = answer(&home, &SAYINGS);
+    assert!(code == Some(7) && said.starts_with("n\n1\n"), "{code:?} {said}");
+    assert_eq!(answer(&home, &["ledger", "status"]).0, Some(0));
 }
 
 #[test]

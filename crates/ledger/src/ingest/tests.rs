@@ -103,20 +103,26 @@ fn fact_files(layout: &Layout) -> Vec<String> {
     crate::facts::files(layout).expect("listed").map(|file| file.expect("read").name()).collect()
 }
 
+/// Puts an envelope into an agent's inbox.
+fn send(layout: &Layout, agent: &AgentId, n: u64) {
+    for state in STATES {
+        Dir::create(layout.folder(agent, state)).expect("made");
+    }
+    let (id, ts): (_, Timestamp) = (format!("n{n}").parse().expect("valid"), Timestamp::UNIX_EPOCH);
+    let name = Name::fresh(Key { hlc: Hlc(n), id });
+    let from = "agent0".parse().expect("valid");
+    let envelope = Envelope::new(name.key.id.clone(), from, agent.clone(), "text".to_owned(), ts);
+    let path = layout.folder(agent, State::Written).join(name.to_string());
+    std::fs::write(path, envelope.to_bytes().expect("small")).expect("written");
+}
+
 #[test]
 fn fm_ingest_late_lines_and_mail_that_are_put_off_all_come_in() {
     let (_folder, layout) = home(0, "");
     let agent = AgentId::numbered(7);
-    for state in STATES {
-        Dir::create(layout.folder(&agent, state)).expect("made");
-    }
     let inbox = layout.folder(&agent, State::Written);
     for n in 0..3 * FEW as u64 {
-        let (id, ts): (_, Timestamp) = (format!("n{n}").parse().expect("valid"), Timestamp::UNIX_EPOCH);
-        let name = Name::fresh(Key { hlc: Hlc(n), id });
-        let from = "agent0".parse().expect("valid");
-        let envelope = Envelope::new(name.key.id.clone(), from, agent.clone(), "text".to_owned(), ts);
-        std::fs::write(inbox.join(name.to_string()), envelope.to_bytes().expect("small")).expect("written");
+        send(&layout, &agent, n);
         std::fs::write(inbox.join(format!("stray {n}")), "").expect("written");
     }
     let tick =
@@ -128,4 +134,68 @@ fn fm_ingest_late_lines_and_mail_that_are_put_off_all_come_in() {
     assert_eq!((seen["mail"].len(), &*seen["ticks"][0]), (3 * FEW, &*(3 * FEW).to_string()));
     assert_eq!(seen["errors"].len(), 6 * FEW);
     is_as_rebuilt(&layout, steps);
+}
+
+/// A connection of the ingester that refuses rows of a table of which the condition is true; of its own, so that the tables
+/// of the database are as they should be.
+fn refusing(layout: &Layout, refused: &[(&str, &str)]) -> Connection {
+    let db = meta::writable(&layout.meta_db()).expect("opens");
+    for (table, when) in refused {
+        let refuse = format!(
+            "CREATE TEMP TRIGGER no_{table} BEFORE INSERT ON {table} WHEN {when} BEGIN SELECT raise(ABORT, 'no'); END"
+        );
+        db.execute_batch(&refuse).expect("made");
+    }
+    db
+}
+
+fn ingest_by(db: &Connection, layout: &Layout) -> Ingested {
+    fill(db, layout, Bounds { rows: ROWS, until: None }, &mut false).expect("ingests")
+}
+
+fn asked<T: rusqlite::types::FromSql>(db: &Connection, question: &str) -> Vec<T> {
+    let mut asked = db.prepare(question).expect("asked");
+    let rows = asked.query_map([], |row| row.get(0)).expect("answered");
+    rows.collect::<rusqlite::Result<_>>().expect("rows")
+}
+
+#[test]
+fn t17_a_refused_row_is_kept_and_tried_once_more() {
+    let (_folder, layout) = home(0, "");
+    let telemetry = crate::Telemetry::new(&layout);
+    ["one", "two", "three"].iter().for_each(|name| telemetry.tick(name, "done", Duration::ZERO));
+    let db = refusing(&layout, &[("ticks", "new.name = 'two'")]);
+    let done = ingest_by(&db, &layout);
+    assert_eq!((done.lines, done.refused), (2, 1));
+    let kept = crate::logs::files(&layout, crate::logs::REFUSED).expect("lists");
+    let kept = std::fs::read_to_string(layout.logs().join(&kept[0].name)).expect("reads");
+    assert_eq!(kept.lines().count(), 1);
+    let ticks = "SELECT name FROM ticks ORDER BY pos";
+    assert_eq!(asked::<String>(&db, ticks), ["one", "three"]);
+    let done = ingest_by(&db, &layout);
+    assert_eq!((done.refused, asked::<bool>(&db, "SELECT pos > 0 FROM source_errors")), (1, vec![true]));
+    assert_eq!(ingest_by(&db, &layout).refused, 0, "it is not tried for ever");
+    drop(db);
+    rebuild(&layout, Duration::ZERO).expect("rebuilds").expect("nobody else does");
+    let db = refusing(&layout, &[]);
+    assert_eq!(asked::<String>(&db, ticks), ["one", "two", "three"]);
+    assert_eq!(ingest_by(&db, &layout).lines, 0, "nothing is tried again that a rebuild has read");
+}
+
+#[test]
+fn t17_what_the_second_try_takes_is_there_once() {
+    let (_folder, layout) = home(1, "");
+    send(&layout, &AgentId::numbered(7), 1);
+    crate::Telemetry::new(&layout).tick("one", "done", Duration::ZERO);
+    let db = refusing(&layout, &[("ticks", "true"), ("facts", "true"), ("bodies", "true")]);
+    let done = ingest_by(&db, &layout);
+    assert_eq!((done.facts, done.lines, done.envelopes, done.refused), (0, 0, 0, 3));
+    drop(db);
+    let db = refusing(&layout, &[]);
+    ingest_by(&db, &layout);
+    for (table, rows) in [("source_errors", 0), ("facts", 1), ("envelopes", 1), ("bodies", 1), ("ticks", 1)] {
+        assert_eq!(asked::<i64>(&db, &format!("SELECT count(*) FROM {table}")), [rows], "{table}");
+    }
+    drop(db);
+    is_as_rebuilt(&layout, 1);
 }

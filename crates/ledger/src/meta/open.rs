@@ -41,7 +41,7 @@ pub(crate) fn writable(path: &Path) -> Result<Connection> {
     set("cache_size", -CACHE_KIB)?;
     set("wal_autocheckpoint", CHECKPOINT)?;
     schema::migrate(&db)?;
-    Ok(db)
+    if schema::is_ours(&db)? { Ok(db) } else { Err(super::damaged()) }
 }
 
 /// Opens it for reading; none if there is none.
@@ -57,9 +57,9 @@ pub(crate) fn readable(layout: &Layout) -> Result<Option<Connection>> {
     }
 }
 
-/// Whether every page is where it should be.
+/// Whether every page is where it should be, and of what this program makes.
 pub(crate) fn sound(db: &Connection) -> Result<bool> {
-    is_ok(db, "PRAGMA quick_check(1)")
+    Ok(is_ok(db, "PRAGMA quick_check(1)")? && schema::is_ours(db)?)
 }
 
 /// The same, and whether every row has its entry in every index: takes several times as long.

@@ -330,8 +330,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         find: "    refused::retry(batch)?;\n",
         replace: "",
         package: "netsky-ledger",
-        target: IT,
-        test: "ingest::t17_what_the_second_try_takes_is_there_once",
+        target: UNIT,
+        test: "ingest::tests::t17_what_the_second_try_takes_is_there_once",
     },
     Safeguard {
         name: "a question may only read",
