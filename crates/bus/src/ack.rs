@@ -35,8 +35,8 @@ impl Bus<'_> {
     /// Finishes an envelope; durable when this returns. `id` may be shortened where unambiguous.
     ///
     /// # Errors
-    /// No such envelope, a shortened id of several, one that a live process holds, a dead letter that is no message, or what
-    /// the file system refuses.
+    /// No such envelope, a shortened id of several, one that a live process holds or only a later program can show, a dead
+    /// letter that is no message, or what the file system refuses. What waited and is damaged is a dead letter then.
     pub fn ack(&self, agent: &AgentId, id: &str) -> Result<(EnvelopeId, Acked)> {
         let channel = self.channel(agent)?;
         let acked = channel.dir(State::Acked)?;
@@ -72,15 +72,18 @@ impl Bus<'_> {
     fn finish(&self, channel: &Channel, acked: &Dir, state: State, name: &Name, file: &str) -> Result<bool> {
         let to = transition(state, Event::Ack)?;
         let from = channel.dir(state)?;
-        // A dead letter may be no message; what waits may be one that only a later program can show.
-        if matches!(state, State::Written | State::Poisoned) {
-            match (state, read_named(&channel.agent, (state, &from), name, file)) {
-                (_, Ok(None)) => return Ok(false),
-                (State::Poisoned, Err(error)) | (State::Written, Err(error @ Error::Newer { .. })) => {
-                    return Err(error);
-                }
-                _ => {}
+        let read = match state {
+            State::Written => self.read_waiting(channel, &from, name, file),
+            _ => read_named(&channel.agent, (state, &from), name, file),
+        };
+        match (state, read) {
+            (_, Ok(None)) => return Ok(false),
+            // What is no message nobody has dealt with, nor with what only a later program can show.
+            (State::Written | State::Poisoned, Err(error)) | (_, Err(error @ Error::Newer { .. })) => {
+                return Err(error);
             }
+            // It was before its agent: what became of its bytes since then is no matter.
+            _ => {}
         }
         let generation = name.stage.generation().unwrap_or(Generation::NONE);
         let done = name.to(Stage::Taken(generation));

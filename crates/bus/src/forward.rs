@@ -82,17 +82,7 @@ impl Bus<'_> {
     /// Claims what waits, so that nobody takes it away; none if it moved on.
     fn claim_for_forward(&self, channel: &Channel, found: &Found) -> Result<Option<(Name, Hold)>> {
         let folders = Folders::open(channel)?;
-        let waiting = (State::Written, &folders.inbox);
-        let envelope = match read_named(&channel.agent, waiting, &found.name, &found.file) {
-            Err(Error::Damaged { agent, id, why, .. }) => {
-                // As a drain does: whoever waits behind it need not meet it.
-                let aside =
-                    self.quarantine(channel, &folders.inbox, State::Written, found.file.as_ref(), &why)?;
-                return aside
-                    .map_or(Ok(None), |aside| Err(Error::Quarantined { agent, id, why: aside.reason }));
-            }
-            read => read?,
-        };
+        let envelope = self.read_waiting(channel, &folders.inbox, &found.name, &found.file)?;
         let Some(envelope) = envelope else { return Ok(None) };
         let Taken::Claim(claim) = hold(self, channel, &folders, &found.name, envelope)? else {
             return Ok(None);

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 
 use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::{ReadError, random};
+use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{Event, MAX_ATTEMPTS, State, transition};
 use netsky_model::name::{self, Name, REASON_BYTES, Stage, is_reason, reason_of};
@@ -14,7 +15,8 @@ use netsky_model::render;
 
 use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::queue::read_named;
 
 /// Longest file name kept as it is: a reason's name must fit beside it.
 const LONGEST_NAME: usize = 200;
@@ -78,6 +80,26 @@ impl Bus<'_> {
             Place::Over,
         )?;
         Ok(Some(reason))
+    }
+
+    /// The envelope that waits and that somebody named; none if it moved on.
+    ///
+    /// # Errors
+    /// As [`read_named`]. What is damaged goes aside, as by a drain: whoever waits behind it need not meet it.
+    pub(crate) fn read_waiting(
+        &self,
+        channel: &Channel,
+        inbox: &Dir,
+        name: &Name,
+        file: &str,
+    ) -> Result<Option<Envelope>> {
+        match read_named(&channel.agent, (State::Written, inbox), name, file) {
+            Err(Error::Damaged { agent, id, why, .. }) => {
+                let aside = self.quarantine(channel, inbox, State::Written, file.as_ref(), &why)?;
+                aside.map_or(Ok(None), |aside| Err(Error::Quarantined { agent, id, why: aside.reason }))
+            }
+            read => read,
+        }
     }
 
     /// Puts a file aside that is no envelope. None if another process was faster.

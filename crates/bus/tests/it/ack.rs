@@ -8,7 +8,7 @@ use netsky_model::name::{Name, Stage};
 use netsky_model::process::ProcessId;
 use netsky_model::witness::Nobody;
 
-use crate::home::{Home, OUTSIDE, draft};
+use crate::home::{Home, Memory, OUTSIDE, draft};
 
 fn me() -> AgentId {
     AgentId::root()
@@ -119,4 +119,23 @@ fn a_late_ack_of_a_dead_letter_brings_it_back_to_life_but_damage_stays() {
 
     std::fs::write(home.folder(State::Poisoned).join("00000000000000000042-bad.json"), "{").expect("written");
     assert!(matches!(bus.ack(&me(), "bad"), Err(Error::Damaged { .. })));
+}
+
+#[test]
+fn fm_ack_corrupt_what_waits_and_is_no_message_goes_aside_and_what_was_taken_is_finished() {
+    let home = Home::new();
+    let memory = Memory::default();
+    let bus = home.bus(&memory);
+    bus.create(&me()).expect("made");
+    let put = |state, file: &str| std::fs::write(home.folder(state).join(file), "{").expect("written");
+    put(State::Written, "00000000000000000042-torn.json");
+    put(State::Delivered, "00000000000000000043-read.1.g1.json");
+    let torn = bus.ack(&me(), "torn");
+    assert!(matches!(&torn, Err(Error::Quarantined { .. })), "{torn:?}");
+    assert_eq!(home.names(State::Poisoned), ["00000000000000000042-torn.json"]);
+    assert!(home.reason("00000000000000000042-torn.json").contains("not an envelope"));
+    assert_eq!(*memory.0.borrow(), ["poisoned 1"], "so that its page is made");
+    // It was before its agent: what became of its bytes since then is no matter.
+    assert_eq!(bus.ack(&me(), "read").expect("there").1, Acked::Now);
+    assert_eq!(home.counts(), [0, 0, 0, 1, 1]);
 }

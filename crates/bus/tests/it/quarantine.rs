@@ -5,10 +5,12 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use netsky_bus::Error;
+use netsky_disk::process;
 use netsky_model::envelope::MAX_BYTES;
-use netsky_model::id::{AgentId, EnvelopeId, Sender};
+use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::life::State;
-use netsky_model::name::Name;
+use netsky_model::name::{Name, Stage};
+use netsky_model::process::ProcessId;
 use netsky_model::witness::Nobody;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -241,6 +243,19 @@ fn a_newer_format_is_left_alone_and_told() {
     let acked = bus.ack(&AgentId::root(), id.as_str());
     assert!(matches!(acked, Err(Error::Newer { .. })), "nobody can have read it: {acked:?}");
     assert_eq!(home.names(State::Written), [NAME]);
+    // Nor where a later program took it.
+    let dead = ProcessId { boot_id: "ffffffff".to_owned(), ..process::me() };
+    let mut before = (State::Written, NAME.to_owned());
+    for (state, stage) in
+        [(State::Delivered, Stage::Taken(Generation(1))), (State::Claimed, Stage::Claimed(dead))]
+    {
+        let taken = Name::parse(NAME).expect("a name").to(stage).to_string();
+        home.forge((before.0, &before.1), (state, &taken));
+        let acked = bus.ack(&AgentId::root(), id.as_str());
+        assert!(matches!(acked, Err(Error::Newer { state: there, .. }) if there == state), "{acked:?}");
+        assert!(home.names(state).contains(&taken));
+        before = (state, taken);
+    }
 }
 
 /// A small generator with a fixed seed: failures repeat.

@@ -227,7 +227,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "what only a later program can show is not acked",
         faults: "T26",
         file: "crates/bus/src/ack.rs",
-        find: " | (State::Written, Err(error @ Error::Newer { .. }))",
+        find: " | (_, Err(error @ Error::Newer { .. }))",
         replace: "",
         package: "netsky-bus",
         target: IT,
