@@ -8,6 +8,7 @@
 //! recorded; whoever takes a claim away needs the same hold. What comes too late finds nothing, and shows nothing.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use netsky_disk::fs::Dir;
@@ -34,12 +35,20 @@ pub struct Claim {
     pub(crate) name: Name,
     pub(crate) envelope: Envelope,
     vouched: bool,
+    /// Where it was claimed, held open: to be put back it must need nothing that may have run out.
+    pub(crate) folders: Arc<Folders>,
     hold: Option<Hold>,
 }
 
 impl Claim {
-    pub(crate) fn new(agent: &AgentId, name: Name, envelope: Envelope, vouched: bool) -> Claim {
-        Claim { agent: agent.clone(), name, envelope, vouched, hold: None }
+    pub(crate) fn new(
+        agent: &AgentId,
+        name: Name,
+        envelope: Envelope,
+        vouched: bool,
+        folders: &Arc<Folders>,
+    ) -> Claim {
+        Claim { agent: agent.clone(), name, envelope, vouched, folders: Arc::clone(folders), hold: None }
     }
 
     /// The message; its id is there even where the file had none.
@@ -234,9 +243,7 @@ impl Bus<'_> {
     /// Makes claims durable, so that their attempts count; on failure they wait again as they did.
     pub(crate) fn hold(&self, agent: &AgentId, folders: &Folders, claims: &[Claim]) -> Result<()> {
         if let Err(error) = folders.claimed.sync() {
-            for claim in claims {
-                folders.put_back(&claim.name)?;
-            }
+            claims.iter().map(|claim| folders.put_back(&claim.name)).fold(Ok(()), Result::and)?;
             return Err(error.into());
         }
         point("bus.claim.synced");
@@ -264,8 +271,8 @@ impl Bus<'_> {
     /// `put` must have flushed when it returns; if it fails the envelope goes back to the inbox with one attempt more.
     ///
     /// # Errors
-    /// A claim that was taken from this process (`put` is not called then), a failed `put`, or what the file system
-    /// refuses. After a successful `put` the envelope may be surfaced again by a later process, flagged as a repeat.
+    /// A claim that was taken from this process, a failed `put`, or what the file system refuses. Where `put` was not called
+    /// the envelope waits as it did. After a successful `put` the envelope may be surfaced again by a later process, flagged as a repeat.
     pub fn surface<R>(
         &self,
         claim: Claim,
@@ -290,12 +297,14 @@ impl Bus<'_> {
         generation: Generation,
         put: impl FnOnce(&Claim) -> Put,
     ) -> Result<Put> {
-        // Opened before anything is shown: running out of descriptors must not cost a repeat.
-        let channel = self.channel(&claim.agent)?;
-        let (claimed, delivered) = (channel.dir(State::Claimed)?, channel.dir(State::Delivered)?);
-        point("bus.surface.begin");
-        claim.fence(&claimed)?;
-        point("bus.surface.fenced");
+        let (claimed, delivered) = match self.made_ready(&mut claim) {
+            Ok(folders) => folders,
+            Err(error) => {
+                // Nobody has seen it: the same attempt. What was taken from us is not there to be put back.
+                let _ = self.put_back(claim);
+                return Err(error);
+            }
+        };
         let put = put(&claim);
         match &put {
             Put::Taken => {
@@ -311,6 +320,16 @@ impl Bus<'_> {
             }
         }
         Ok(put)
+    }
+
+    /// Has what the record of a surfacing needs, and the fence: running out of descriptors must not cost a repeat.
+    fn made_ready(&self, claim: &mut Claim) -> Result<(Dir, Dir)> {
+        let channel = self.channel(&claim.agent)?;
+        let (claimed, delivered) = (channel.dir(State::Claimed)?, channel.dir(State::Delivered)?);
+        point("bus.surface.begin");
+        claim.fence(&claimed)?;
+        point("bus.surface.fenced");
+        Ok((claimed, delivered))
     }
 
     /// Records a claim whose text was put before its agent: the move to `delivered/`, durable.
@@ -347,10 +366,8 @@ impl Bus<'_> {
     /// # Errors
     /// What the file system refuses; the claim then ends with this process.
     pub fn put_back(&self, claim: Claim) -> Result<()> {
-        let channel = self.channel(&claim.agent)?;
-        let folders = Folders::open(&channel)?;
-        folders.put_back(&claim.name)?;
-        Ok(folders.inbox.sync()?)
+        claim.folders.put_back(&claim.name)?;
+        Ok(claim.folders.inbox.sync()?)
     }
 
     /// Gives a claim back to the inbox with one attempt more, or to `poison/` when that was the last one.

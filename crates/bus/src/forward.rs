@@ -13,6 +13,7 @@ use netsky_model::provenance::Provenance;
 
 use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
+use crate::claim::Claim;
 use crate::error::{Error, Result};
 use crate::list::Found;
 use crate::poison::bury_copy;
@@ -53,14 +54,14 @@ impl Bus<'_> {
                     return Ok(Forwarded { id: found.name.key.id, copy, already: true });
                 }
                 State::Written => {
-                    let Some((name, _hold)) = self.claim_for_forward(&channel, &found)? else { continue };
-                    let gone = self.forward_from(&channel, State::Claimed, &name, (to, by, &copy));
+                    let Some((claim, _hold)) = self.claim_for_forward(&channel, &found)? else { continue };
+                    let gone = self.forward_from(&channel, State::Claimed, &claim.name, (to, by, &copy));
                     if gone.is_err() {
                         // Never shown, so the same attempt; where even that fails, it comes back with our end.
-                        let _ = Folders::open(&channel).and_then(|folders| folders.put_back(&name));
+                        let _ = claim.folders.put_back(&claim.name);
                     }
                     if gone? {
-                        return Ok(Forwarded { id: name.key.id, copy, already: false });
+                        return Ok(Forwarded { id: claim.name.key.id, copy, already: false });
                     }
                 }
                 State::Delivered => {
@@ -80,7 +81,7 @@ impl Bus<'_> {
     }
 
     /// Claims what waits, so that nobody takes it away; none if it moved on.
-    fn claim_for_forward(&self, channel: &Channel, found: &Found) -> Result<Option<(Name, Hold)>> {
+    fn claim_for_forward(&self, channel: &Channel, found: &Found) -> Result<Option<(Claim, Hold)>> {
         let folders = Folders::open(channel)?;
         let envelope = self.read_waiting(channel, &folders.inbox, &found.name, &found.file)?;
         let Some(envelope) = envelope else { return Ok(None) };
@@ -89,7 +90,7 @@ impl Bus<'_> {
         };
         self.hold(&channel.agent, &folders, std::slice::from_ref(&claim))?;
         match Hold::take(&folders.claimed, &claim.name.to_string()) {
-            Ok(Seized::Held(hold)) => Ok(Some((claim.name, hold))),
+            Ok(Seized::Held(hold)) => Ok(Some((claim, hold))),
             Ok(Seized::Busy | Seized::Gone) => Ok(None),
             Err(error) => {
                 // Nobody has seen it: the same attempt.

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::ops::Deref;
+use std::sync::Arc;
 
 use netsky_disk::fs::Dir;
 use netsky_disk::names::Names;
@@ -112,14 +113,15 @@ pub(crate) enum Taken {
 }
 
 /// The two folders of a claim.
+#[derive(Debug)]
 pub(crate) struct Folders {
     pub(crate) inbox: Dir,
     pub(crate) claimed: Dir,
 }
 
 impl Folders {
-    pub(crate) fn open(channel: &Channel) -> Result<Folders> {
-        Ok(Folders { inbox: channel.dir(State::Written)?, claimed: channel.dir(State::Claimed)? })
+    pub(crate) fn open(channel: &Channel) -> Result<Arc<Folders>> {
+        Ok(Arc::new(Folders { inbox: channel.dir(State::Written)?, claimed: channel.dir(State::Claimed)? }))
     }
 
     /// Undoes a claim that led to nothing: the same name, the same attempt.
@@ -133,7 +135,7 @@ impl Folders {
 pub(crate) struct Queue<'a> {
     bus: &'a Bus<'a>,
     channel: &'a Channel,
-    pub(crate) folders: Folders,
+    pub(crate) folders: Arc<Folders>,
     names: Names,
     next: usize,
     taker: Generation,
@@ -246,7 +248,7 @@ impl Aside {
 pub(crate) fn hold(
     bus: &Bus<'_>,
     channel: &Channel,
-    folders: &Folders,
+    folders: &Arc<Folders>,
     waiting: &Name,
     envelope: Envelope,
 ) -> Result<Taken> {
@@ -263,7 +265,7 @@ pub(crate) fn hold(
     }
     point("bus.claim.renamed");
     let vouched = bus.vouches(&envelope, &channel.agent);
-    Ok(Taken::Claim(Claim::new(&channel.agent, mine, envelope, vouched)))
+    Ok(Taken::Claim(Claim::new(&channel.agent, mine, envelope, vouched, folders)))
 }
 
 /// What a drain would do with a file, seen without touching it.

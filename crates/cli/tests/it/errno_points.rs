@@ -70,6 +70,27 @@ fn drain_under(errno: Errno) {
     });
 }
 
+/// A reader that fails before it showed anything has cost no attempt, however it shows.
+fn unseen_under(errno: Errno) {
+    let template = home();
+    template.netsky(SEND).expect("sent");
+    for args in [
+        &DRAIN[..],
+        &["channel", "drain", "agent7", "--json"],
+        &["channel", "watch", "agent7", "--max", "2"],
+        &["channel", "watch", "agent7", "--max", "2", "--", "/bin/cat"],
+    ] {
+        let name = format!("{args:?}, {errno}");
+        break_everywhere(&name, Fault::Fail(errno), &template, args, |home, outcome| {
+            if outcome.run.stdout.is_empty() {
+                let comes = home.drain()?;
+                ensure!(comes.len() == 2 && comes.iter().all(|one| one.attempt == 1), "{comes:?}");
+            }
+            Ok(())
+        });
+    }
+}
+
 fn create_under(errno: Errno) {
     let send = ["channel", "send", "agent7", "text", "--from", "agent0", "--create", "--id", "again"];
     let name = format!("send --create, {errno}");
@@ -128,6 +149,16 @@ cells! {
     fm_send_create: create_under;
     fm_claim_and_fm_deliver: drain_under;
     fm_ack: ack_under;
+}
+
+#[test]
+fn fm_claim_emfile_before_the_first_byte_costs_no_attempt() {
+    unseen_under(Errno::EMFILE);
+}
+
+#[test]
+fn fm_claim_eio_before_the_first_byte_costs_no_attempt() {
+    unseen_under(Errno::EIO);
 }
 
 #[test]

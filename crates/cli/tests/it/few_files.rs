@@ -58,11 +58,14 @@ fn an_anchor_that_may_never_have_enough_files_is_refused_in_one_line() {
     assert!(!stage.home().join(".ostk/journal.jsonl").exists(), "nothing was begun");
 }
 
-/// Runs a verb after a shell took all room in files away from itself.
-fn without_room(home: &Home, args: &[&str]) -> crate::screen::Said {
+/// Runs a verb after a shell took something away from itself.
+fn after(line: &str, home: &Home, args: &[&str]) -> crate::screen::Said {
     let verb = program(home, args);
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", "ulimit -f 0 && exec \"$@\"", "sh"]).arg(verb.get_program()).args(verb.get_args());
+    command
+        .args(["-c", &format!("{line} && exec \"$@\""), "sh"])
+        .arg(verb.get_program())
+        .args(verb.get_args());
     command.env_clear().envs(verb.get_envs().filter_map(|(key, value)| Some((key, value?))));
     said(home, command.stdin(Stdio::null()).output().expect("a shell starts"))
 }
@@ -71,7 +74,8 @@ fn without_room(home: &Home, args: &[&str]) -> crate::screen::Said {
 fn enospc_a_limit_on_the_size_of_files_is_no_room_and_kills_no_verb() {
     let home = Home::init();
     let send = ["channel", "send", "agent7", "x", "--from", "owner", "--create", "--id", "job-1"];
-    without_room(&home, &send).fails_with(5, &["File too large", "nothing was lost, make room and repeat"]);
+    after("ulimit -f 0", &home, &send)
+        .fails_with(5, &["File too large", "nothing was lost, make room and repeat"]);
     netsky(&home, &send).works();
     // A command that it starts has the signal as it was.
     let status = ["channel", "watch", "agent7", "--max", "1", "--", "grep", "SigIgn", "/proc/self/status"];
@@ -79,6 +83,37 @@ fn enospc_a_limit_on_the_size_of_files_is_no_room_and_kills_no_verb() {
     let ignored = told.trim().rsplit('\t').next().and_then(|hex| u64::from_str_radix(hex, 16).ok());
     let xfsz = netsky_disk::process::Signal::XFSZ.as_raw();
     assert_eq!(ignored.expect("a mask") & 1 << (xfsz - 1), 0, "{told}");
+}
+
+#[test]
+fn fm_claim_emfile_a_reader_without_descriptors_leaves_all_waiting_at_the_same_attempt() {
+    let template = Home::init();
+    for id in ["one", "two", "three"] {
+        let send = ["channel", "send", "agent7", "x", "--from", "owner", "--create", "--id", id];
+        netsky(&template, &send).works();
+    }
+    netsky(&template, &["channel", "send", "agent8", "x", "--from", "owner", "--create"]).works();
+    for args in [
+        &["channel", "drain", "agent7"][..],
+        &["channel", "drain", "agent7", "--json"],
+        &["channel", "watch", "agent7", "--max", "3"],
+        &["channel", "forward", "agent7", "one", "--to", "agent8"],
+    ] {
+        let home = template.copy();
+        let before = home.files("agent7", "inbox").expect("read");
+        // Each one more than the last, so that what it has no descriptor for is each step in turn.
+        let enough = (4..64).find(|count| {
+            let told = after(&format!("ulimit -n {count}"), &home, args);
+            let is_done = !told.out.is_empty() || home.files("agent8", "inbox").expect("read").len() > 1;
+            assert!(
+                is_done || home.files("agent7", "inbox").expect("read") == before,
+                "{args:?}: {}",
+                told.err
+            );
+            is_done
+        });
+        assert!(enough.is_some_and(|enough| enough > 6), "{args:?} never ran out: {enough:?}");
+    }
 }
 
 /// Of a user whose watches are used up, who reads and who waits look by the clock.

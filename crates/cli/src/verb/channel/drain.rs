@@ -57,19 +57,17 @@ impl Args {
             answer.len() < MAX_JSON_BYTES
         })?;
         if let Err(lost) = bus.fence(&mut batch.claims) {
-            for claim in batch.claims {
-                // The one that was lost is not there to be put back.
-                let _ = bus.put_back(claim);
-            }
+            // The one that was lost is not there to be put back.
+            let _ = put_back(bus, batch.claims);
             return Err(lost.into());
         }
         let put = answer.put(batch.left_out);
         let count = batch.claims.len();
-        for claim in batch.claims {
-            match put {
-                Put::Taken => bus.deliver(claim, generation)?,
-                Put::Unread(_) => bus.put_back(claim)?,
-                Put::Broken(_) | Put::Refused(_) | Put::Stopped => bus.release(claim)?,
+        match put {
+            Put::Taken => batch.claims.into_iter().try_for_each(|claim| bus.deliver(claim, generation))?,
+            Put::Unread(_) => put_back(bus, batch.claims)?,
+            Put::Broken(_) | Put::Refused(_) | Put::Stopped => {
+                batch.claims.into_iter().try_for_each(|claim| bus.release(claim))?
             }
         }
         let (error, became) = match put {
@@ -83,6 +81,11 @@ impl Args {
             _ => Error::new(Kind::Failed, what).hint(format!("the {count} messages {became}")),
         })
     }
+}
+
+/// Puts each of them back that can be; the first error.
+fn put_back(bus: &Bus<'_>, claims: Vec<Claim>) -> netsky_bus::Result<()> {
+    claims.into_iter().map(|claim| bus.put_back(claim)).fold(Ok(()), Result::and)
 }
 
 /// A message as one JSON object.
