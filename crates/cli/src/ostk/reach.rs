@@ -1,6 +1,7 @@
 //! How verbs of `ostk` reach the anchor of their root.
 
 use std::io::Read as _;
+use std::path::Path;
 
 use netsky_kernel::client::Client;
 
@@ -21,22 +22,22 @@ pub(super) fn anchor(cx: &Context) -> Result<Client, Error> {
 /// The anchor, started if nobody serves; the root is made if it is missing.
 pub(super) fn anchor_or_new(cx: &Context) -> Result<Client, Error> {
     let client = Client::ensure(&cx.kernel_root()?, &netsky_disk::spawn::ostk()?)?;
-    let waiting = client.hello().waiting;
-    if waiting > 0 {
-        let root = client.root().display();
-        let rows = if waiting == 1 {
-            "1 row of its journal waits"
-        } else {
-            &format!("{waiting} rows of its journal wait")
-        };
-        output::complain(
-            "ostk",
-            &format!(
-                "the disk of {root} is full: {rows} for room; until then it lists and kills, and starts nothing"
-            ),
-        );
-    }
+    tell_waiting(
+        client.root(),
+        client.hello().waiting,
+        "; until then it lists and kills, and starts nothing",
+    );
     Ok(client)
+}
+
+/// Says how many rows of the journal a full disk has no room for, if any, and what that means.
+pub(super) fn tell_waiting(root: &Path, rows: usize, then: &str) {
+    let wait = match rows {
+        0 => return,
+        1 => "1 row of its journal waits".to_owned(),
+        _ => format!("{rows} rows of its journal wait"),
+    };
+    output::complain("ostk", &format!("the disk of {} is full: {wait} for room{then}", root.display()));
 }
 
 /// A text as it was given, or all of standard input where it is `-`; at most `most` bytes.

@@ -15,6 +15,16 @@ kills() {
   ostk kernel kill "$1" >/dev/null; echo "kill $?"
   test $((($(date +%s%N) - begun) / 1000000)) -lt 4000 && echo quickly
 }
+# Until the slack of each file is full as well.
+full() {
+  said=
+  for _ in $(seq 100); do
+    fill
+    crash
+    said="$said$(ostk kernel ps 2>&1 | grep -c "for room; until then")"
+    case "$said" in *111) break;; esac
+  done
+}
 for name in a1 a2 a3 a4; do ostk kernel spawn $name --keep -- sleep 100000 >/dev/null || exit 98; done
 "#;
 
@@ -63,16 +73,6 @@ const NOWHERE: &str = r#"
 ostk kernel spawn c1 --keep -- sh -c 'exit 1' >/dev/null
 for _ in $(seq 600); do ostk journal tail --since 0 | grep -q '"after_ms":16000' && break; sleep 0.1; done
 rm .ostk/owed
-# Until the slack of each file is full as well.
-full() {
-  said=
-  for _ in $(seq 100); do
-    fill
-    crash
-    said="$said$(ostk kernel ps 2>&1 | grep -c "for room; until then")"
-    case "$said" in *111) break;; esac
-  done
-}
 full
 kills a1
 kills c1
@@ -125,5 +125,26 @@ fn t14_half_a_head_that_a_full_disk_took_is_cut_before_the_next_one_of_the_same_
     let script = [FULL, HALF].concat();
     let Some(Said { out, err, .. }) = apart(&script) else { return };
     let wanted = ["no room for a head", "shutdown 0", "heads 1", "verify 0"];
+    assert_eq!(out.lines().collect::<Vec<_>>(), wanted, "{err}");
+}
+
+/// An anchor stops with rows that have no room, and one ends everything.
+const STOPS: &str = r#"
+full
+ostk kernel shutdown 2>&1 | grep -c "for room that this anchor waits for no more; what is to stay down"
+full
+said=$(ostk kernel shutdown --all 2>&1); echo "shutdown $?"
+echo "$said" | grep -c "for room that this anchor waits for no more; what is to stay down"
+rm fill*
+ostk kernel ps | short
+ostk kernel shutdown --json
+"#;
+
+#[test]
+fn fm_kill_enospc_rows_that_have_no_room_when_an_anchor_stops_are_told() {
+    let script = [FULL, STOPS].concat();
+    let Some(Said { out, err, .. }) = apart(&script) else { return };
+    let all_down = ["a1 stopped", "a2 stopped", "a3 stopped", "a4 stopped"];
+    let wanted = [&["1", "shutdown 0", "1"][..], &all_down, &[r#"{"ended":[],"left":[]}"#]].concat();
     assert_eq!(out.lines().collect::<Vec<_>>(), wanted, "{err}");
 }

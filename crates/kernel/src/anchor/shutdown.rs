@@ -20,7 +20,7 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Result<Answ
         .names()
         .into_iter()
         .filter(|name| anchor.entry(name, |entry| !matches!(entry.life, Life::Gone)).unwrap_or(false));
-    let mut answer = Answer { ended: Vec::new(), left: live.collect(), unwritten: Vec::new() };
+    let mut answer = Answer { ended: Vec::new(), left: live.collect(), unwritten: Vec::new(), waiting: 0 };
     if params.all {
         stay_down(anchor);
         let kills: Vec<_> = std::mem::take(&mut answer.left)
@@ -50,6 +50,7 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Result<Answ
     anchor.observe(EventKind::AnchorStopped, None, data);
     anchor.journal(|journal| journal.keep_head(false));
     answer.unwritten = anchor.only_known();
+    answer.waiting = anchor.journal(|journal| journal.waits());
     Ok(answer)
 }
 

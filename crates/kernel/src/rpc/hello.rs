@@ -31,10 +31,6 @@ pub struct Answer {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopping: bool,
     /// Rows of the journal that wait for room on the disk: until there is some, nothing is started, reported or renamed.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "super::is_none")]
     pub waiting: usize,
-}
-
-fn is_none(waiting: &usize) -> bool {
-    *waiting == 0
 }

@@ -255,6 +255,11 @@ impl Refusal {
     }
 }
 
+/// Of a count that is said only where there is something.
+fn is_none(count: &usize) -> bool {
+    *count == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

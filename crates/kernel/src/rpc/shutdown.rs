@@ -30,4 +30,7 @@ pub struct Answer {
     /// Sessions that are to stay down, which a full disk kept from being written: the next anchor may bring them back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unwritten: Vec<AgentId>,
+    /// Rows of the journal that found no room on the disk: this anchor writes them no more.
+    #[serde(default, skip_serializing_if = "super::is_none")]
+    pub waiting: usize,
 }

@@ -143,4 +143,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "anchor::kill::tests::a_kill_is_of_the_newest_generation_also_where_only_the_journal_has_it",
     },
+    Safeguard {
+        name: "rows that have no room when an anchor stops are told",
+        faults: "FM-kill-enospc",
+        file: "crates/kernel/src/anchor/shutdown.rs",
+        find: "    answer.waiting = anchor.journal(|journal| journal.waits());\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "kernel_full_disk::fm_kill_enospc_rows_that_have_no_room_when_an_anchor_stops_are_told",
+    },
 ];

@@ -40,6 +40,9 @@ impl Run for Args {
             let (ended, left) = (answer.ended.len(), answer.left.len());
             output::say(&format!("the anchor stopped; {ended} sessions ended, {left} live on"))?;
         }
+        let noted =
+            if answer.unwritten.is_empty() { "; what is to stay down is noted beside it" } else { "" };
+        reach::tell_waiting(&root, answer.waiting, &format!(" that this anchor waits for no more{noted}"));
         match self.all && !answer.left.is_empty() {
             true => Err(Error::new(Kind::Busy, format!("{} sessions would not end", answer.left.len()))
                 .hint("repeat")),
