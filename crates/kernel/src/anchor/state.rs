@@ -404,10 +404,10 @@ impl Anchor {
         Ok(look(drains.entry(lineage.clone()).or_insert(drain)))
     }
 
-    /// Reads all of a lineage's turns log, whatever is known of it: before anything is brought back by it. What does not hold
-    /// is reported, once.
+    /// Sees whether all of a lineage's turns log holds, before anything is brought back by it; one that held and that nobody
+    /// touched since is not read again. What does not hold is reported, once.
     pub(super) fn check_drain(&self, lineage: &LineageId) -> Result<(), DrainError> {
-        let checked = self.drain(lineage, Drain::check_whole).and_then(|checked| checked);
+        let checked = self.drain(lineage, Drain::check).and_then(|checked| checked);
         if let Err(error) = &checked {
             self.drain_failed(lineage, error);
         }

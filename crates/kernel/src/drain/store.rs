@@ -6,7 +6,7 @@
 //!
 //! A file that does not read is never overwritten: a snapshot is set aside in favour of the one before; behind a broken
 //! log nothing is appended. A snapshot spares reading the rows before it, not seeing that they hold: that is done before
-//! the first report that an anchor takes, whenever somebody else has touched the file since, and before a revival.
+//! the first report that an anchor takes and before a revival, and again only where somebody else has touched the file since.
 
 use std::path::{Path, PathBuf};
 
@@ -183,7 +183,10 @@ impl Drain {
 
     /// Sees whether the log is what was taken in from it and appended to it: all of its rows, also those that a snapshot
     /// speaks for, where anything but this has touched the file since.
-    fn check(&mut self) -> Result<(), DrainError> {
+    ///
+    /// # Errors
+    /// [`DrainError::Damaged`] where it is not.
+    pub(crate) fn check(&mut self) -> Result<(), DrainError> {
         let name = log(&self.lineage);
         let there = match self.dir()? {
             Some(dir) if dir.exists(&name)? => Some(dir),
@@ -216,15 +219,6 @@ impl Drain {
         }
         self.held = version;
         Ok(())
-    }
-
-    /// Reads every row of the log, whatever is known of it.
-    ///
-    /// # Errors
-    /// [`DrainError::Damaged`] where one does not hold.
-    pub(crate) fn check_whole(&mut self) -> Result<(), DrainError> {
-        self.held = None;
-        self.check()
     }
 
     /// Moves what a snapshot of version 1 held into the log, once.

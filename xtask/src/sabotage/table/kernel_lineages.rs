@@ -414,6 +414,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "drain::store::tests::t15_whoever_touches_the_log_has_all_of_it_read_before_the_next_report",
     },
     Safeguard {
+        name: "a turns log that held is not read again for nothing",
+        faults: "T15",
+        file: "crates/kernel/src/drain/store.rs",
+        find: "if version.is_some() && version == self.held {",
+        replace: "if version.is_none() && version == self.held {",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "drain::store::tests::t15_a_log_that_held_is_read_again_only_where_it_was_touched",
+    },
+    Safeguard {
         name: "a turns log is read before an anchor's first report",
         faults: "T15",
         file: "crates/kernel/src/drain/store.rs",

@@ -157,6 +157,21 @@ fn t15_whoever_touches_the_log_has_all_of_it_read_before_the_next_report() {
 }
 
 #[test]
+fn t15_a_log_that_held_is_read_again_only_where_it_was_touched() {
+    let stage = Stage::new();
+    let mut drain = stage.open();
+    stage.turn(&mut drain, "a");
+    assert!(drain.held.is_some(), "what it appends it knows");
+    // Whoever read this would find it.
+    std::fs::write(stage.file(log), "no row\n").expect("writes");
+    let folder = Dir::open(&drain.folder).expect("opens");
+    drain.held = folder.file_version_now(&log(&drain.lineage)).expect("looks");
+    drain.check().expect("it is not read");
+    std::fs::write(stage.file(log), "no row either\n").expect("writes");
+    assert!(matches!(drain.check(), Err(DrainError::Damaged { .. })));
+}
+
+#[test]
 fn fm_snapshot_kill_n_or_the_one_before_is_whole_and_the_row_leads_from_one_to_the_other() {
     let stage = Stage::new();
     let mut drain = stage.open();
