@@ -76,22 +76,24 @@ pub(super) async fn session(anchor: &Rc<Anchor>, about: &About, mut found: Found
 /// Settles a session with the lock of its worker in hand.
 async fn held_session(anchor: &Rc<Anchor>, about: &About, found: Found, held: Lock) {
     fold::catch_up(anchor, &about.session);
-    let told = match meta_file::read(&anchor.layout, &about.session) {
-        Ok(meta) => meta.filter(|meta| meta.generation == about.generation && meta.lineage == about.lineage),
+    let (told, may_write) = match meta_file::read(&anchor.layout, &about.session) {
+        Ok(meta) => {
+            (meta.filter(|meta| meta.generation == about.generation && meta.lineage == about.lineage), true)
+        }
         Err(error) => {
             say!("{error}");
-            // Its end is written in its place.
-            if matches!(error, MetaFileError::Meta { .. })
-                && let Err(error) = netsky_disk::state::set_aside(anchor.layout.meta(&about.session))
-            {
+            // The end is written in the place of what says nothing. What the disk did not hand out may say how it ended.
+            let aside = matches!(error, MetaFileError::Meta { .. })
+                .then(|| netsky_disk::state::set_aside(anchor.layout.meta(&about.session)));
+            if let Some(Err(error)) = &aside {
                 say!("{error}");
             }
-            None
+            (None, aside.is_some_and(|aside| aside.is_ok()))
         }
     };
     match told {
         Some(meta) if !meta.phase.may_live() => ended_by_worker(anchor, about, meta),
-        told => ended_without_worker(anchor, about, told, found, &held).await,
+        told => ended_without_worker(anchor, about, told, found, Some(&held).filter(|_| may_write)).await,
     }
     drop(held);
     anchor.set_life(about, Life::Gone);
@@ -122,7 +124,7 @@ async fn ended_without_worker(
     about: &About,
     told: Option<Meta>,
     found: Found,
-    held: &Lock,
+    held: Option<&Lock>,
 ) {
     let (swept, unseen) = sweep_generation(anchor, about).await;
     // Only a kill can be asked for here: there is nobody to give an error to.
@@ -169,13 +171,14 @@ pub(super) fn hold(anchor: &Anchor, name: &AgentId) -> Option<Lock> {
     })
 }
 
-/// Puts an end into a session's meta, on disk and in the table; the lock is what gives the right to.
-pub(super) fn write_end(anchor: &Anchor, about: &About, mut meta: Meta, how: End, _held: &Lock) {
+/// Puts an end into a session's meta, in the table and on disk; the lock is what gives the right to, and nobody has it over
+/// what does not read: the next anchor looks again.
+pub(super) fn write_end(anchor: &Anchor, about: &About, mut meta: Meta, how: End, held: Option<&Lock>) {
     let now = netsky_disk::clock::stamp();
     let Ok(phase) = meta.phase.clone().next(PhaseEvent::Ended(how, now.clone())) else { return };
     meta.phase = phase;
     meta.written_at = now;
-    if let Err(error) = anchor.write_meta(&meta) {
+    if let Some(Err(error)) = held.map(|_| anchor.write_meta(&meta)) {
         say!("{error}; the end of {} is only in the journal", about.session);
     }
     anchor.entry(&about.session, |entry| entry.meta = meta);
@@ -270,7 +273,30 @@ mod tests {
     use super::*;
     use crate::anchor::stage::{on_stage, rows, session as described};
     use crate::anchor::state::about;
+    use crate::rpc::SessionState;
     use crate::session::Keeper;
+
+    #[test]
+    fn what_does_not_read_is_not_written_over_by_an_end_that_it_may_tell_better() {
+        for reads in [true, false] {
+            on_stage(async |anchor| {
+                let mut meta = described("agent0", Keeper::Watchdog);
+                meta.phase = Phase::Running { started_at: netsky_disk::clock::stamp() };
+                meta_file::write(&anchor.layout, &meta).expect("written");
+                let file = anchor.layout.meta(&meta.spec.name);
+                if !reads {
+                    // One that somebody else can reach is not trusted.
+                    std::fs::hard_link(&file, file.with_extension("link")).expect("linked");
+                }
+                anchor.put(meta.clone(), Life::Live);
+                let before = std::fs::read(&file).expect("reads");
+                session(&anchor, &about(&meta), Found::Watched).await;
+                assert_eq!(std::fs::read(&file).expect("reads") == before, !reads);
+                assert_eq!(rows(&anchor), [EventKind::Died]);
+                assert_eq!(anchor.state_of(&meta.spec.name), Some(SessionState::Died));
+            });
+        }
+    }
 
     #[test]
     fn a_lock_that_stays_held_with_a_stale_note_closes_its_name_and_is_not_waited_for_without_end() {

@@ -368,17 +368,21 @@ async fn failed(
     }
     let (swept, unseen) = settle::sweep_generation(anchor, about).await;
     fold::catch_up(anchor, &about.session);
-    let written = meta_file::read(&anchor.layout, &about.session).ok().flatten();
-    let meta = written.filter(|written| written.generation == about.generation).unwrap_or(meta);
-    if meta.phase.may_live() {
-        match settle::hold(anchor, &about.session) {
-            Some(held) => {
-                settle::write_end(anchor, about, meta, End::FailedToStart { why: why.clone() }, &held);
-            }
-            None => say!("{} has a worker that was not started here", about.session),
+    let how = End::FailedToStart { why: why.clone() };
+    match meta_file::read(&anchor.layout, &about.session) {
+        Err(error) => {
+            // It may say how it ended: nothing is written over what does not read.
+            say!("{error}; that {} did not start is only in the journal", about.session);
+            settle::write_end(anchor, about, meta, how, None);
         }
-    } else {
-        anchor.entry(&about.session, |entry| entry.meta = meta);
+        Ok(written) => {
+            let meta = written.filter(|written| written.generation == about.generation).unwrap_or(meta);
+            match settle::hold(anchor, &about.session) {
+                _ if !meta.phase.may_live() => drop(anchor.entry(&about.session, |entry| entry.meta = meta)),
+                Some(held) => settle::write_end(anchor, about, meta, how, Some(&held)),
+                None => say!("{} has a worker that was not started here", about.session),
+            }
+        }
     }
     if !settle::is_told(anchor, about) {
         let data =
@@ -393,7 +397,31 @@ async fn failed(
 mod tests {
     use super::*;
     use crate::anchor::stage::{on_stage, rows, session};
+    use crate::rpc::SessionState;
     use crate::session::Keeper;
+
+    #[test]
+    fn what_does_not_read_is_not_written_over_by_the_end_of_a_start_and_the_session_has_failed() {
+        for reads in [true, false] {
+            on_stage(async |anchor| {
+                let meta = Meta { phase: Phase::Starting, ..session("agent0", Keeper::Policy) };
+                meta_file::write(&anchor.layout, &meta).expect("written");
+                let file = anchor.layout.meta(&meta.spec.name);
+                if !reads {
+                    // One that somebody else can reach is not trusted.
+                    std::fs::hard_link(&file, file.with_extension("link")).expect("linked");
+                }
+                anchor.put(meta.clone(), Life::Starting);
+                let before = std::fs::read(&file).expect("reads");
+                let refusal =
+                    failed(&anchor, &about(&meta), meta.clone(), None, "no program".to_owned()).await;
+                assert_eq!(refusal.kind(), RefusalKind::FailedToStart);
+                assert_eq!(std::fs::read(&file).expect("reads") == before, !reads);
+                assert_eq!(rows(&anchor), [EventKind::Failed]);
+                assert_eq!(anchor.state_of(&meta.spec.name), Some(SessionState::Failed));
+            });
+        }
+    }
 
     #[test]
     fn a_description_that_would_outgrow_its_file_is_refused_and_nothing_is_reserved() {
