@@ -65,11 +65,13 @@ impl Run for Args {
             Some(incomplete(&why))
         };
         let mut lacks = match netsky_ledger::ingest(layout, PATIENCE.min(self.timeout.unwrap_or(TIME))) {
-            Ok(Some(done)) => done.rebuilt.then(|| super::ledger::made_again(&done)),
+            Ok(Some(done)) => super::ledger::to_tell(&done),
             Ok(None) => lacking("another ingest is at work".to_owned()),
             Err(error @ netsky_ledger::Error::Unsuited(_)) => return Err(error.into()),
             Err(error) if error.is_full() => lacking(error.to_string()).map(|lacks| lacks.hint(ROOM)),
-            Err(error) if error.is_denied() => lacking(error.to_string()).map(|lacks| lacks.hint(WRITABLE)),
+            Err(error) if error.is_denied() => {
+                lacking(error.to_string()).map(|lacks| lacks.hint(opening(layout, &error)))
+            }
             Err(error) => lacking(error.to_string()),
         };
         let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };
@@ -103,6 +105,18 @@ fn bound(time: Duration) -> Result<Bound, Error> {
     let (code, line) = (late.kind as i32, format!("netsky: {late}\n"));
     Bound::set(time.saturating_add(LATE), &line, code)
         .map_err(|e| Error::new(Kind::Failed, format!("failed to set a timer: {e}")))
+}
+
+/// What to do about what this user may not open: the database, or what it is made of.
+fn opening(layout: &Layout, error: &netsky_ledger::Error) -> String {
+    match error {
+        netsky_ledger::Error::Disk(netsky_disk::Error { path, .. })
+            if *path != layout.meta_db() && path != layout.home() =>
+        {
+            format!("{} must be yours and open to you (`chmod u+rwX`)", path.display())
+        }
+        _ => WRITABLE.to_owned(),
+    }
 }
 
 /// The answer is from what is there.
@@ -139,9 +153,7 @@ impl Args {
         if asked.as_ref().is_err_and(netsky_ledger::Error::is_damage)
             && let Ok(Some(done)) = netsky_ledger::mend(layout, PATIENCE.min(limits.time))
         {
-            if done.rebuilt {
-                *lacks = Some(super::ledger::made_again(&done));
-            }
+            *lacks = super::ledger::to_tell(&done);
             asked = once()?;
         }
         asked.map_err(explained)

@@ -194,6 +194,35 @@ fn must_show_4_damage_that_a_status_finds_is_mended_by_the_next_query() {
     assert_eq!(answer(&home, &["ledger", "status"]).0, Some(0));
 }
 
+/// Elsewhere the stepper cannot yet make a call fail.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_the_record_is_made_of_and_does_not_open_is_told_by_its_name() {
+    let home = home_with_mail();
+    let count = ["query", "SELECT count(*) AS n FROM envelopes", "--csv"];
+    assert_eq!(answer(&home, &count), (Some(0), "n\n1\n".to_owned()));
+    let is_opened = |point: &netsky_sim::Point| {
+        point.call == Call::Open && point.files.iter().any(|file| file.ends_with("logs"))
+    };
+    let run = home.stepper(count).fail_when(is_opened, Errno::EACCES).expect("runs").run;
+    assert_eq!((run.ended, &*run.stdout), (Ended::Exited(6), "n\n1\n"), "{}", run.stderr);
+    let logs = home.path().join("logs");
+    let way = format!("{} must be yours", logs.display());
+    assert!(run.stderr.contains(&way) && !run.stderr.contains("meta.db"), "{}", run.stderr);
+
+    let inbox = home.channel("agent7", "inbox");
+    let aside = inbox.with_extension("aside");
+    std::fs::rename(&inbox, &aside).expect("moves");
+    std::fs::write(&inbox, "no folder").expect("writes");
+    for verb in [&count[..], &["ledger", "ingest"], &["ledger", "rebuild"]] {
+        let (code, said) = answer(&home, verb);
+        assert!(code == Some(6) && said.contains(inbox.to_str().expect("text")), "{verb:?}: {code:?} {said}");
+    }
+    std::fs::remove_file(&inbox).expect("goes");
+    std::fs::rename(&aside, &inbox).expect("moves back");
+    assert_eq!(answer(&home, &count), (Some(0), "n\n1\n".to_owned()));
+}
+
 /// Where a page of the database begins in its file, and the file; the page of a table or an index that has no other.
 fn page_of(home: &Home, name: &str) -> (usize, Vec<u8>) {
     let path = home.path().join("meta.db");

@@ -4,12 +4,17 @@
 //! meanwhile is met again; what is met nowhere is looked for a second time before it counts as gone. What is gone was
 //! removed by retention: the last line about it says how it ended, and without a line it is forgotten.
 //!
+//! A folder that does not open is listed, and what is known of its agent's mail stays as it is: what is met nowhere may be
+//! in there. Until it opens, none of that agent's folders that had changed counts as seen.
+//!
 //! What the machine would not give is asked for again: the folder does not count as seen. What lacks its content or its
 //! reason is tried whenever its folder is looked at, until too many were tried in vain: a look costs no more for them.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::path::Path;
 
-use netsky_disk::fs::Dir;
+use netsky_disk::fs::{Dir, is_folder};
 use netsky_disk::{ReadError, clock};
 use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::AgentId;
@@ -26,11 +31,23 @@ use crate::error::{Result, sql};
 /// Files that are tried again in vain at one look at their folder; where there are more, the next look goes on.
 const IN_VAIN: usize = 100;
 
+/// The version of a folder that is there and does not count as seen; no folder has it.
+const UNSEEN: &str = "";
+
 /// Takes what is new or has moved.
 pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
     let mut rows = Rows::prepare(batch)?;
-    for agent in batch.layout.channel_agents()? {
+    for agent in agents(batch)? {
         let mut seen = Seen::default();
+        let (place, source) = (batch.layout.channel(&agent), format!("{AGENTS}{agent}"));
+        let opened = if is_folder(&place) { None } else { Dir::look_into(&place).err() };
+        match opened.filter(|error| !error.is_not_found()) {
+            Some(error) => {
+                shut(batch, &mut seen, source, error)?;
+                continue;
+            }
+            None => batch.unlist(&source, 0)?,
+        }
         for state in STATES {
             look(batch, &mut rows, &agent, state, &mut seen, false)?;
         }
@@ -38,12 +55,43 @@ pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
             for state in STATES {
                 look(batch, &mut rows, &agent, state, &mut seen, true)?;
             }
-            rows.settle(&mut seen)?;
+            if !seen.shut {
+                rows.settle(&mut seen)?;
+            }
         }
         for (source, version) in &seen.versions {
-            batch.saw(source, version.as_deref())?;
+            batch.saw(source, if seen.shut { Some(UNSEEN) } else { version.as_deref() })?;
         }
     }
+    Ok(())
+}
+
+/// What the names of agents' folders begin with among the sources.
+const AGENTS: &str = "channels/agent/";
+
+/// Whose mail there is, or was when it was looked at last, whatever has the place of its folder now.
+fn agents(batch: &Batch<'_>) -> Result<BTreeSet<AgentId>> {
+    let mut names = match Dir::open(batch.layout.channels()) {
+        Err(e) if e.is_not_found() => Vec::new(),
+        opened => opened?.names()?,
+    };
+    let mut asked = batch.prepare("SELECT name FROM sources WHERE name GLOB 'channels/agent/*'")?;
+    let seen = asked.query_map([], |row| row.get::<_, String>(0)).and_then(Iterator::collect);
+    let seen: Vec<String> = seen.map_err(sql("read"))?;
+    names.extend(
+        seen.iter().filter_map(|name| Some(name.strip_prefix(AGENTS)?.split('/').next()?.to_owned())),
+    );
+    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+}
+
+/// Lists what does not open. Fails where nothing more can be opened: the next folder would fare no better.
+fn shut(batch: &mut Batch<'_>, seen: &mut Seen, source: String, error: netsky_disk::Error) -> Result<()> {
+    if error.is_out_of_descriptors() {
+        return Err(error.into());
+    }
+    batch.list(&source, 0, &format!("cannot be read: {}", error.source))?;
+    batch.done.shut.get_or_insert_with(|| error.to_string());
+    seen.shut = true;
     Ok(())
 }
 
@@ -54,6 +102,8 @@ struct Seen {
     lost: Vec<(i64, State, String)>,
     /// What the folders were like before they were listed; said when all of it is in.
     versions: Vec<(String, Option<String>)>,
+    /// One of them did not open.
+    shut: bool,
 }
 
 /// Tries an envelope once more that was refused; true if it is in now, or has moved on and was met elsewhere.
@@ -67,8 +117,10 @@ pub(super) fn again(batch: &mut Batch<'_>, path: &str) -> Result<bool> {
     let state = STATES.into_iter().find(|state| state.folder() == folder);
     let (Ok(agent), Some(state)) = (agent.parse::<AgentId>(), state) else { return Ok(false) };
     let dir = match Dir::open(batch.layout.folder(&agent, state)) {
-        Err(e) if e.is_not_found() => return Ok(true),
-        opened => opened?,
+        Err(e) if e.is_out_of_descriptors() => return Err(e.into()),
+        // When it opens, what is not in is met as new.
+        Err(_) => return Ok(true),
+        Ok(dir) => dir,
     };
     if !dir.exists(file)? {
         return Ok(true);
@@ -77,7 +129,7 @@ pub(super) fn again(batch: &mut Batch<'_>, path: &str) -> Result<bool> {
     let before = batch.done.envelopes;
     let folder = Folder { agent: &agent, state, dir: &dir };
     if rows.meet(batch, &folder, file)? == Met::Later {
-        batch.saw(&folder.source(), None)?;
+        batch.saw(&folder.source(), Some(UNSEEN))?;
     }
     Ok(batch.done.envelopes > before)
 }
@@ -101,7 +153,7 @@ impl Folder<'_> {
 }
 
 fn source(agent: &AgentId, state: State) -> String {
-    format!("channels/agent/{agent}/{}", state.folder())
+    format!("{AGENTS}{agent}/{}", state.folder())
 }
 
 /// Compares a folder with what is known of it, if its times have changed or it `must` be.
@@ -114,16 +166,21 @@ fn look(
     must: bool,
 ) -> Result<()> {
     let source = source(agent, state);
-    let dir = match Dir::open(batch.layout.folder(agent, state)) {
-        Err(e) if e.is_not_found() => None,
-        opened => Some(opened?),
+    let known = batch.version(&source)?.filter(|_| !must);
+    let found = match list(&batch.layout.folder(agent, state), state, known.as_deref()) {
+        Ok(found) => found,
+        Err(error) => {
+            seen.versions.push((source.clone(), None));
+            return shut(batch, seen, source, error);
+        }
     };
-    let version = dir.as_ref().map(Dir::version).transpose()?.flatten();
-    let known = batch.version(&source)?;
-    if !must && (version.is_some() && version == known || dir.is_none() && known.is_none()) {
-        return Ok(());
-    }
-    let names = dir.as_ref().map(|dir| names_in(dir, state)).transpose()?.unwrap_or_default();
+    batch.unlist(&source, 0)?;
+    let (dir, version, names) = match found {
+        Found::Same => return Ok(()),
+        Found::Nothing if !must && known.is_none() => return Ok(()),
+        Found::Nothing => (None, None, Names::default()),
+        Found::Names(dir, version, names) => (Some(dir), version, names),
+    };
     batch.unlist_gone(&source, &names.envelopes)?;
     let lacking = rows.lacking(agent, state, &names)?;
     let new = rows.compare(agent, state, names.envelopes, &mut seen.lost)?;
@@ -138,7 +195,9 @@ fn look(
         }
         whole &= rows.try_again(batch, &folder, lacking)?;
     }
-    seen.versions.push((source, version.filter(|_| whole)));
+    // What is there and cannot be told from what it was is looked at again, and when it is gone.
+    let seen_as = dir.map(|_| version.filter(|_| whole).unwrap_or_else(|| UNSEEN.to_owned()));
+    seen.versions.push((source, seen_as));
     Ok(())
 }
 
@@ -150,7 +209,31 @@ struct Names {
     reasons: Vec<String>,
 }
 
-fn names_in(dir: &Dir, state: State) -> Result<Names> {
+/// What a folder is found to be.
+enum Found {
+    /// None.
+    Nothing,
+    /// As it was.
+    Same,
+    /// A folder, what it was like before it was listed, and what it holds.
+    Names(Dir, Option<String>, Names),
+}
+
+/// Lists a folder that is not as it is `known`.
+fn list(path: &Path, state: State, known: Option<&str>) -> netsky_disk::Result<Found> {
+    let dir = match Dir::open(path) {
+        Err(e) if e.is_not_found() => return Ok(Found::Nothing),
+        opened => opened?,
+    };
+    let version = dir.version()?;
+    if version.is_some() && version.as_deref() == known {
+        return Ok(Found::Same);
+    }
+    let names = names_in(&dir, state)?;
+    Ok(Found::Names(dir, version, names))
+}
+
+fn names_in(dir: &Dir, state: State) -> netsky_disk::Result<Names> {
     let of_reason = |name: &String| state == State::Poisoned && is_reason(OsStr::new(name));
     let (reasons, envelopes) = dir.names()?.into_iter().partition(of_reason);
     Ok(Names { envelopes, reasons })

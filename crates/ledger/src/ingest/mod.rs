@@ -48,6 +48,8 @@ pub struct Ingested {
     pub refused: u64,
     /// It ended at its deadline, and the next one goes on.
     pub put_off: bool,
+    /// The first folder of mail that did not open, and why; all of them are listed.
+    pub shut: Option<String>,
     /// A damaged database was found, and the present one made from nothing.
     pub rebuilt: bool,
     /// Where the damaged one was moved to, if it was kept.

@@ -1,5 +1,10 @@
 //! Mail that does not read when it is met, or not yet: what a rebuild would find comes in all the same.
 
+use std::path::Path;
+use std::time::Duration;
+
+use netsky_disk::clock;
+use netsky_disk::fs::Dir;
 use netsky_model::life::State;
 use rusqlite::Connection;
 
@@ -84,5 +89,66 @@ fn a_database_of_the_version_before_is_gone_on_with() {
     db.execute_batch("DROP INDEX envelopes_lacking; PRAGMA user_version = 1").expect("as it was");
     drop(db);
     assert!(!house.ingest().rebuilt);
+    is_as_rebuilt(&house);
+}
+
+/// Waits until it can be told that a folder is as it was.
+fn settle(folder: &Path) {
+    while Dir::open(folder).expect("there").version().expect("looked at").is_none() {
+        clock::pause(Duration::from_millis(20));
+    }
+}
+
+/// Puts a file in the place of a folder while something is done.
+fn shut(folder: &Path, meanwhile: impl FnOnce(&Path)) {
+    let aside = folder.with_extension("aside");
+    std::fs::rename(folder, &aside).expect("moves");
+    std::fs::write(folder, "no folder").expect("writes");
+    meanwhile(&aside);
+    std::fs::remove_file(folder).expect("goes");
+    std::fs::rename(&aside, folder).expect("moves back");
+}
+
+const PLACES: &str = "SELECT id, state, file FROM envelopes WHERE to_agent = 'agent7' ORDER BY id";
+
+#[test]
+fn fm_ingest_a_folder_that_does_not_open_is_listed_and_what_is_known_of_its_mail_stays() {
+    let house = House::new();
+    let [moves, goes] = [1, 2].map(|n| house.send(7, n, "agent0", false));
+    house.turn(&house.send(7, 3, "agent0", false), State::Claimed, false);
+    house.send(8, 4, "agent0", false);
+    let [inbox, claimed] =
+        [State::Written, State::Claimed].map(|state| house.layout.folder(&moves.agent, state));
+    house.ingest();
+    let known = house.ask(PLACES);
+    shut(&claimed, |aside| {
+        std::fs::rename(inbox.join(&moves.file), aside.join(&moves.file)).expect("claimed");
+        house.remove(&goes);
+        house.send(8, 5, "agent0", false);
+        settle(&inbox);
+        let done = house.ingest();
+        assert!(done.shut.is_some_and(|why| why.contains("agent7/claimed")), "{:?}", house.ask(ERRORS));
+        assert_eq!((done.errors, done.envelopes), (1, 1), "and the rest came in");
+        assert_eq!(house.ask(PLACES), known);
+        assert_eq!(&house.ask(ERRORS)[0][..2], ["channels/agent/agent7/claimed", "0"]);
+        let done = house.ingest();
+        assert_eq!((done.shut.is_some(), done.errors), (true, 0), "as long as it holds");
+    });
+    assert_eq!(house.ingest().shut, None);
+    assert_eq!((house.ask(PLACES).len(), house.ask(ERRORS).len()), (2, 0));
+    is_as_rebuilt(&house);
+    let known = house.ask(PLACES);
+    shut(&house.layout.channel(&moves.agent), |_| {
+        house.send(8, 6, "agent0", false);
+        let done = house.ingest();
+        assert_eq!((done.shut.is_some(), done.errors, done.envelopes), (true, 1, 1));
+        assert_eq!(house.ask(PLACES), known);
+        assert_eq!(&house.ask(ERRORS)[0][..2], ["channels/agent/agent7", "0"]);
+    });
+    assert_eq!(house.ingest().shut, None);
+    is_as_rebuilt(&house);
+    std::fs::remove_dir_all(house.layout.channel(&moves.agent)).expect("goes");
+    house.ingest();
+    assert_eq!(house.ask(PLACES).len(), 0, "what is gone is gone");
     is_as_rebuilt(&house);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use netsky_disk::clock;
 use netsky_model::duration;
 
-use super::{at_work, made_again, said};
+use super::{at_work, said, to_tell};
 use crate::context::Context;
 use crate::error::Error;
 use crate::output;
@@ -32,6 +32,6 @@ impl Run for Args {
         } else {
             output::say(&said(&done))?;
         }
-        if done.rebuilt { Err(made_again(&done)) } else { Ok(()) }
+        to_tell(&done).map_or(Ok(()), Err)
     }
 }

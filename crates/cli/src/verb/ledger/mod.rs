@@ -24,8 +24,18 @@ verbs! {
     }
 }
 
+/// What is to be told of an ingest that did its work; none where there is nothing.
+pub(super) fn to_tell(done: &Ingested) -> Option<Error> {
+    if done.rebuilt {
+        return Some(made_again(done));
+    }
+    let what = format!("mail is missing from the record: failed to {}", done.shut.as_ref()?);
+    let way = "what was known of it stays; it must be a folder that is yours alone (table source_errors)";
+    Some(Error::new(Kind::Degraded, what).hint(way))
+}
+
 /// A damaged database was found on the way; the work is done with the new one.
-pub(super) fn made_again(done: &Ingested) -> Error {
+fn made_again(done: &Ingested) -> Error {
     let what = match &done.aside {
         Some(aside) => {
             format!("meta.db was damaged and is made anew; the damaged one is {}", aside.display())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use netsky_model::duration;
 
-use super::{another, at_work, said};
+use super::{another, at_work, said, to_tell};
 use crate::context::Context;
 use crate::error::Error;
 use crate::output;
@@ -31,6 +31,11 @@ impl Run for Args {
             done = netsky_ledger::rebuild(layout, self.wait)?;
         }
         let Some(done) = done else { return Err(at_work(layout)) };
-        if cx.json { output::json(&done) } else { output::say(&format!("rebuilt from {}", said(&done))) }
+        if cx.json {
+            output::json(&done)?;
+        } else {
+            output::say(&format!("rebuilt from {}", said(&done)))?;
+        }
+        to_tell(&done).map_or(Ok(()), Err)
     }
 }
