@@ -26,7 +26,7 @@ use crate::poison::bury_copy;
 use crate::queue::{Aside, Folders, Queue};
 
 /// How long a claimant waits for who has reached for its claim: a move takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An envelope that this process holds. Dropped, it stays held until the process ends, and then returns to the inbox.
 #[derive(Debug)]
@@ -93,14 +93,20 @@ impl Claim {
 
     /// Makes the claim one that nobody takes away.
     fn fence(&mut self, claimed: &Dir) -> Result<()> {
+        // Who releases it may end, or fail, before its move: then it is still ours, and nobody else would show it.
+        if self.reach(claimed, PATIENCE)? { Ok(()) } else { Err(Error::Fenced(self.id().clone())) }
+    }
+
+    /// The same, waiting at most `limit`; false while another process has it in its hands.
+    fn reach(&mut self, claimed: &Dir, limit: Duration) -> Result<bool> {
         if self.hold.is_none() {
-            // Who releases it may end, or fail, before its move: then it is still ours, and nobody else would show it.
-            self.hold = match Hold::take_within(claimed, &self.name.to_string(), PATIENCE)? {
+            self.hold = match Hold::take_within(claimed, &self.name.to_string(), limit)? {
                 Seized::Held(hold) => Some(hold),
-                Seized::Busy | Seized::Gone => return Err(Error::Fenced(self.id().clone())),
+                Seized::Busy => return Ok(false),
+                Seized::Gone => return Err(Error::Fenced(self.id().clone())),
             };
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -264,6 +270,13 @@ impl Bus<'_> {
             claim.fence(&claimed)?;
         }
         Ok(())
+    }
+
+    /// As [`Bus::fence`], of one claim and waiting at most `limit`; false while another process has it in its hands, which
+    /// may end before it takes the claim away.
+    pub(crate) fn reach(&self, claim: &mut Claim, limit: Duration) -> Result<bool> {
+        let claimed = self.channel(&claim.agent)?.dir(State::Claimed)?;
+        claim.reach(&claimed, limit)
     }
 
     /// Puts a claim before its agent by `put`, and records it as delivered.

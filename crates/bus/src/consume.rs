@@ -17,13 +17,13 @@ use netsky_disk::lock::Lock;
 use netsky_disk::process::{self, PidFd, Signal};
 use netsky_disk::wake::Stop;
 use netsky_disk::watch::Watch;
-use netsky_model::id::{AgentId, Generation};
+use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::State;
 use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
 
 use crate::bus::{Bus, point};
-use crate::claim::{Claim, Drained, Put};
+use crate::claim::{Claim, Drained, PATIENCE, Put};
 use crate::error::{Error, Result};
 use crate::queue::{Passed, Queue, REMEMBERED, Taken};
 use crate::release::end;
@@ -38,6 +38,10 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// How long a consumer has for its end when it is asked to go: longer than it waits for the message at work.
 const GRACE: Duration = Duration::from_secs(8);
+
+/// Most claims kept that other processes have in their hands: each holds its text. Nothing more is taken then until one of
+/// them is free, or gone.
+const MOST_KEPT: usize = 16;
 
 /// How long the lock of a consumer that ended may take to be free.
 const FREE: Duration = Duration::from_secs(1);
@@ -62,6 +66,8 @@ pub enum News<'a> {
     Newer(&'a str),
     /// Another process took the claim from it, before or after it was shown.
     Lost(&'a Error),
+    /// Another process has a claim of it in its hands: it is looked at again, and shown unless that one takes it away.
+    Kept(&'a EnvelopeId),
 }
 
 /// The note in the consumer's lock.
@@ -87,13 +93,14 @@ impl Bus<'_> {
     ) -> Result<Drained> {
         self.channel(agent)?;
         let seat = self.only_consumer(agent, terms)?;
-        let (done, passed, told) = (Drained::default(), Passed::default(), HashSet::new());
-        let watch = Watch::default();
-        let mut consumer =
-            Consumer { bus: self, agent, terms, stop, seat, watch, tell, put, done, passed, told };
+        let mut consumer = Consumer::new((self, agent, terms), (stop, seat), tell, put);
         while !self.or_no_home(consumer.look())? {
             point("bus.consume.idle");
             consumer.watch.wait_or_stop(RESCAN, stop)?;
+        }
+        for claim in consumer.kept {
+            // Never shown, so the same attempt; what was taken away is none of ours.
+            let _ = self.put_back(claim);
         }
         Ok(consumer.done)
     }
@@ -161,9 +168,33 @@ struct Consumer<'a, T, F> {
     passed: Passed,
     /// What stays in the inbox and was told of.
     told: HashSet<PathBuf>,
+    /// Claims that other processes have in their hands.
+    kept: Vec<Claim>,
 }
 
-impl<T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'_, T, F> {
+impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
+    fn new(
+        (bus, agent, terms): (&'a Bus<'a>, &'a AgentId, &'a Terms),
+        (stop, seat): (&'a Stop, Lock),
+        tell: T,
+        put: F,
+    ) -> Consumer<'a, T, F> {
+        Consumer {
+            bus,
+            agent,
+            terms,
+            stop,
+            seat,
+            watch: Watch::default(),
+            tell,
+            put,
+            done: Drained::default(),
+            passed: Passed::default(),
+            told: HashSet::new(),
+            kept: Vec::new(),
+        }
+    }
+
     /// Takes everything that waits. True when it is time to end.
     fn look(&mut self) -> Result<bool> {
         let channel = self.bus.channel(self.agent)?;
@@ -180,11 +211,19 @@ impl<T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'_, T, F> {
             if !self.seat.has_its_name()? {
                 return Err(Error::Unseated(self.agent.clone()));
             }
-            // Of a newer format, or for a generation to come: nobody changes a file, and this taker stays who it is.
-            let is_known = |file: &OsStr| self.passed.contains(file);
-            let Some(taken) = queue.take_next_but(is_known)? else { return Ok(false) };
-            let Some(claim) = self.sort(taken) else { continue };
-            self.bus.hold(self.agent, &queue.folders, std::slice::from_ref(&claim))?;
+            let claim = match self.freed()? {
+                Some(claim) => claim,
+                None if self.kept.len() >= MOST_KEPT => return Ok(false),
+                None => {
+                    // Of a newer format, or for a generation to come: nobody changes a file, and this taker stays who it is.
+                    let is_known = |file: &OsStr| self.passed.contains(file);
+                    let Some(taken) = queue.take_next_but(is_known)? else { return Ok(false) };
+                    let Some(claim) = self.sort(taken) else { continue };
+                    self.bus.hold(self.agent, &queue.folders, std::slice::from_ref(&claim))?;
+                    let Some(claim) = self.reach(claim)? else { continue };
+                    claim
+                }
+            };
             match self.surface(claim)? {
                 Step::On => failures = 0,
                 Step::Pause => {
@@ -221,6 +260,39 @@ impl<T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'_, T, F> {
         self.done.aside.sort(taken)
     }
 
+    /// The claim, if it is ours alone now. One that another process has in its hands is kept.
+    fn reach(&mut self, mut claim: Claim) -> Result<Option<Claim>> {
+        // Who is stuck with many is waited for once.
+        let limit = if self.kept.is_empty() { PATIENCE } else { Duration::ZERO };
+        match self.bus.reach(&mut claim, limit) {
+            Ok(true) => return Ok(Some(claim)),
+            Ok(false) => {
+                (self.tell)(News::Kept(claim.id()));
+                self.kept.push(claim);
+            }
+            Err(lost @ Error::Fenced(_)) => (self.tell)(News::Lost(&lost)),
+            Err(error) => return Err(error),
+        }
+        Ok(None)
+    }
+
+    /// The oldest claim that was kept and is ours alone by now.
+    fn freed(&mut self) -> Result<Option<Claim>> {
+        let mut at = 0;
+        while let Some(claim) = self.kept.get_mut(at) {
+            match self.bus.reach(claim, Duration::ZERO) {
+                Ok(true) => return Ok(Some(self.kept.remove(at))),
+                Ok(false) => at += 1,
+                Err(lost @ Error::Fenced(_)) => {
+                    self.kept.remove(at);
+                    (self.tell)(News::Lost(&lost));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
     fn surface(&mut self, claim: Claim) -> Result<Step> {
         let id = claim.id().clone();
         match self.bus.put_before(claim, self.terms.generation, &mut self.put) {
@@ -232,9 +304,9 @@ impl<T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'_, T, F> {
             Ok(Put::Stopped) => Ok(Step::End),
             Ok(Put::Broken(source)) => Err(Error::Surface { id, source }),
             Ok(Put::Unread(source)) => Err(Error::Unread { id, source }),
-            // Somebody released it; those behind it are still ours to take.
-            Err(lost @ (Error::Fenced(_) | Error::ClaimLost(_))) => {
-                self.done.surfaced += usize::from(matches!(lost, Error::ClaimLost(_)));
+            // Somebody moved it by hand; those behind it are still ours to take.
+            Err(lost @ Error::ClaimLost(_)) => {
+                self.done.surfaced += 1;
                 (self.tell)(News::Lost(&lost));
                 Ok(Step::On)
             }
@@ -265,4 +337,61 @@ enum Step {
     On,
     Pause,
     End,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use netsky_disk::fs::Dir;
+    use netsky_disk::home::Home;
+    use netsky_disk::layout::Layout;
+    use netsky_disk::lock::{Hold, Seized};
+    use netsky_model::witness::{Transition, Witness};
+
+    use super::*;
+    use crate::send::Draft;
+
+    /// Has every claim in its hands as soon as it is made.
+    struct Hands(Layout, RefCell<Vec<Hold>>);
+
+    impl Witness for Hands {
+        fn saw(&self, seen: &Transition) {
+            if seen.to == State::Claimed {
+                let claimed = Dir::open(self.0.folder(&seen.agent, State::Claimed)).expect("there");
+                for file in claimed.names().expect("they read") {
+                    if let Seized::Held(hold) = Hold::take(&claimed, &file).expect("it opens") {
+                        self.1.borrow_mut().push(hold);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a12_who_has_every_claim_in_its_hands_has_a_consumer_hold_no_more_than_so_many() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let layout = Layout::new(folder.path().join("home"));
+        Home::init(&layout).expect("an empty place");
+        let (agent, hands) = (AgentId::root(), Hands(layout.clone(), RefCell::default()));
+        let bus = Bus::open(&layout, &hands);
+        for _ in 0..MOST_KEPT + 2 {
+            bus.send(Draft::new(agent.clone().into(), agent.clone(), "x")).expect("sent");
+        }
+        let terms = Terms { generation: Generation::NONE, max: None, replace: false };
+        let stop = Stop::hear().expect("heard");
+        let seat = bus.only_consumer(&agent, &terms).expect("nobody else");
+        let mut consumer = Consumer::new((&bus, &agent, &terms), (&stop, seat), |_| {}, |_| Put::Taken);
+        for _ in 0..2 {
+            assert!(!consumer.look().expect("it goes on"));
+            assert_eq!(
+                (consumer.kept.len(), bus.count(&agent, State::Written).expect("counted")),
+                (MOST_KEPT, 2)
+            );
+        }
+        hands.1.borrow_mut().remove(0);
+        // The one that is free makes room for one more, which is kept too.
+        assert!(!consumer.look().expect("it goes on"));
+        assert_eq!((consumer.kept.len(), consumer.done.surfaced), (MOST_KEPT, 1));
+    }
 }

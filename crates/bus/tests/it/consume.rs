@@ -1,16 +1,19 @@
-//! `consume`: when it ends.
+//! `consume`: when it ends, and what it keeps meanwhile.
 
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use netsky_bus::{Put, Terms};
+use netsky_bus::{Claim, News, Put, Terms};
 use netsky_disk::clock;
+use netsky_disk::fs::Dir;
+use netsky_disk::lock::{Hold, Seized};
 use netsky_disk::wake::Stop;
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
-use netsky_model::witness::Nobody;
+use netsky_model::witness::{Nobody, Transition, Witness};
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::home::{Home, OUTSIDE, draft};
+use crate::home::{Home, OUTSIDE, draft, drain};
 
 #[test]
 fn what_waits_for_a_generation_to_come_is_read_once() {
@@ -23,7 +26,7 @@ fn what_waits_for_a_generation_to_come_is_read_once() {
     let waits = folder.join(home.names(State::Written).remove(0));
     bus.send(draft("now")).expect("sent");
     let mut shown = 0;
-    let put = |_: &netsky_bus::Claim| {
+    let put = |_: &Claim| {
         shown += 1;
         if shown == 1 {
             // Whoever reads it again finds what is no envelope, and puts it aside.
@@ -44,7 +47,7 @@ fn who_was_asked_to_end_while_its_reader_failed_waits_for_nothing() {
     bus.send(draft("x")).expect("sent");
     let stop = Stop::hear().expect("heard");
     let mut asked = None;
-    let put = |claim: &netsky_bus::Claim| {
+    let put = |claim: &Claim| {
         if claim.attempt() == 3 {
             kill_process(getpid(), Signal::HUP).expect("ourselves");
             // As whoever watched the reader would have.
@@ -58,4 +61,73 @@ fn who_was_asked_to_end_while_its_reader_failed_waits_for_nothing() {
     let waited = clock::boot() - asked.expect("the third attempt came");
     assert!(waited < Duration::from_secs(4), "it went on for {waited:?}, which is the whole pause");
     assert_eq!(home.counts(), [1, 0, 0, 0, 0]);
+}
+
+/// Reaches for each claim of the first few messages when it is made, as who releases it and then stops.
+struct Releaser<'a> {
+    home: &'a Home,
+    left: Cell<usize>,
+    has: RefCell<Vec<Hold>>,
+}
+
+impl<'a> Releaser<'a> {
+    fn of(home: &'a Home, first: usize) -> Releaser<'a> {
+        Releaser { home, left: Cell::new(first), has: RefCell::default() }
+    }
+}
+
+impl Witness for Releaser<'_> {
+    fn saw(&self, seen: &Transition) {
+        if seen.to == State::Claimed && self.left.get() > 0 {
+            self.left.set(self.left.get() - 1);
+            let claimed = Dir::open(self.home.folder(State::Claimed)).expect("there");
+            for file in self.home.names(State::Claimed) {
+                if let Seized::Held(hold) = Hold::take(&claimed, &file).expect("it opens") {
+                    self.has.borrow_mut().push(hold);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn t2_a_claim_whose_releaser_stops_before_its_move_is_shown_once_that_ends() {
+    let home = Home::new();
+    let releaser = Releaser::of(&home, 1);
+    let bus = home.bus(&releaser);
+    for text in ["a", "b", "c"] {
+        bus.send(draft(text)).expect("sent");
+    }
+    let (mut shown, mut kept) = (Vec::new(), Vec::new());
+    let put = |claim: &Claim| {
+        releaser.has.borrow_mut().clear();
+        shown.push((claim.envelope().text.clone(), claim.attempt()));
+        Put::Taken
+    };
+    let tell = |news: News<'_>| kept.push(format!("{news:?}"));
+    let terms = Terms { generation: OUTSIDE, max: Some(2), replace: false };
+    bus.consume(&AgentId::root(), &terms, &Stop::hear().expect("heard"), tell, put).expect("it ends");
+    assert_eq!(
+        shown,
+        [("b".to_owned(), 1), ("a".to_owned(), 1)],
+        "none waits for it, and it is not forgotten"
+    );
+    assert!(matches!(&kept[..], [one] if one.starts_with("Kept")), "{kept:?}");
+    assert_eq!(home.counts(), [1, 0, 2, 0, 0]);
+}
+
+#[test]
+fn t2_a_claim_that_is_in_other_hands_to_the_end_waits_as_it_did() {
+    let home = Home::new();
+    let releaser = Releaser::of(&home, 1);
+    let bus = home.bus(&releaser);
+    for text in ["a", "b"] {
+        bus.send(draft(text)).expect("sent");
+    }
+    let terms = Terms { generation: OUTSIDE, max: Some(1), replace: false };
+    let stop = Stop::hear().expect("heard");
+    bus.consume(&AgentId::root(), &terms, &stop, |_| {}, |_| Put::Taken).expect("it ends");
+    assert_eq!(home.counts(), [1, 0, 1, 0, 0]);
+    drop(releaser.has.take());
+    assert_eq!(drain(&bus), [("a".to_owned(), 1)], "nobody has seen it");
 }

@@ -1,6 +1,6 @@
 //! What `bus` safeguards of a message that was taken: until its end, or on its way back or on.
 
-use super::{IT, Safeguard};
+use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
@@ -347,11 +347,41 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a consumer goes on after a claim that was taken from it",
         faults: "T2",
         file: "crates/bus/src/consume.rs",
-        find: "                (self.tell)(News::Lost(&lost));\n                Ok(Step::On)",
-        replace: "                Err(lost)",
+        find: "Err(lost @ Error::Fenced(_)) => (self.tell)(News::Lost(&lost)),",
+        replace: "Err(lost @ Error::Fenced(_)) => return Err(lost),",
         package: "netsky",
         target: IT,
         test: "unseated::t2_a_claim_that_is_released_before_it_is_shown_is_told_and_the_next_is_taken",
+    },
+    Safeguard {
+        name: "a consumer keeps a claim that is in another process's hands",
+        faults: "T2",
+        file: "crates/bus/src/consume.rs",
+        find: "                self.kept.push(claim);\n",
+        replace: "",
+        package: "netsky-bus",
+        target: IT,
+        test: "consume::t2_a_claim_whose_releaser_stops_before_its_move_is_shown_once_that_ends",
+    },
+    Safeguard {
+        name: "what a consumer never showed waits as it did",
+        faults: "T2",
+        file: "crates/bus/src/consume.rs",
+        find: "            let _ = self.put_back(claim);\n",
+        replace: "            drop(claim);\n",
+        package: "netsky-bus",
+        target: IT,
+        test: "consume::t2_a_claim_that_is_in_other_hands_to_the_end_waits_as_it_did",
+    },
+    Safeguard {
+        name: "a consumer keeps only so many claims that are in other hands",
+        faults: "A12",
+        file: "crates/bus/src/consume.rs",
+        find: "                None if self.kept.len() >= MOST_KEPT => return Ok(false),\n",
+        replace: "",
+        package: "netsky-bus",
+        target: UNIT,
+        test: "consume::tests::a12_who_has_every_claim_in_its_hands_has_a_consumer_hold_no_more_than_so_many",
     },
     Safeguard {
         name: "a claim that cannot be moved stops no other's way back",
@@ -457,8 +487,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a claim is not given up for a releaser that may end before its move",
         faults: "T2",
         file: "crates/bus/src/claim.rs",
-        find: "Hold::take_within(claimed, &self.name.to_string(), PATIENCE)?",
-        replace: "Hold::take(claimed, &self.name.to_string())?",
+        find: "self.reach(claimed, PATIENCE)?",
+        replace: "self.reach(claimed, Duration::ZERO)?",
         package: "netsky-bus",
         target: IT,
         test: "release::fence_a_claim_whose_releaser_ended_before_its_move_is_shown_by_who_has_it",

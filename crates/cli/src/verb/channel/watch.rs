@@ -142,6 +142,10 @@ fn tell(news: News<'_>) {
             output::complain("netsky", &format!("{what}; drain it with the newer program"));
         }
         News::Lost(error) => output::complain("netsky", &format!("{error}; the others go on")),
+        News::Kept(id) => {
+            let what = format!("envelope {id} is in the hands of another process and is looked at again");
+            output::complain("netsky", &format!("{what}; the others go on"));
+        }
     }
 }
 
