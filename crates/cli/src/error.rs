@@ -12,6 +12,9 @@ use netsky_model::envelope::Invalid;
 /// What to do about a full disk.
 pub(crate) const ROOM: &str = "nothing was lost, make room and repeat";
 
+/// What to do about too many open files.
+pub(crate) const DESCRIPTORS: &str = "nothing was lost, raise `ulimit -n` or repeat";
+
 /// What to do about a database that this user may not write.
 pub(crate) const WRITABLE: &str = "meta.db and the home must be yours and writable (`chmod u+w`), or remove meta.db: \
     `netsky ledger rebuild` makes it anew";
@@ -76,7 +79,7 @@ impl From<netsky_disk::Error> for Error {
         let what = format!("failed to {error}");
         let hint = match Kind::of(&error) {
             Kind::Busy if error.is_full() => ROOM,
-            Kind::Busy => "nothing was lost, raise `ulimit -n` or repeat",
+            Kind::Busy => DESCRIPTORS,
             Kind::Refused if is_distrust(&error) => return Self::new(Kind::Refused, what),
             Kind::Refused => "the folder and its files must be yours",
             _ if error.source.kind() == ErrorKind::ReadOnlyFilesystem => "nothing was lost, make it writable",

@@ -134,6 +134,16 @@ impl Error {
         }
     }
 
+    /// Whether this process had too many files open to go on.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        matches!(self, Error::Disk(error) if error.is_out_of_descriptors())
+    }
+
+    /// Whether SQLite could not open a file; it does not say why.
+    pub(crate) fn is_unopened(&self) -> bool {
+        self.code() == Some(ErrorCode::CannotOpen)
+    }
+
     /// Whether whoever made the database was killed before it was one: who only reads cannot put back what is half done.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.extended() == Some(rusqlite::ffi::SQLITE_READONLY_ROLLBACK)

@@ -11,12 +11,15 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::error::{Error, Kind, ROOM, WRITABLE};
+use crate::error::{DESCRIPTORS, Error, Kind, ROOM, WRITABLE};
 use crate::output;
 use crate::run::Run;
 
 /// How long another ingest is waited for before the answer comes from what is there.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What to do about what passes.
+const AGAIN: &str = "nothing was lost; repeat later";
 
 /// Longest time that a question may ask for.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
@@ -59,25 +62,23 @@ impl Run for Args {
             return Err(Error::new(Kind::Usage, "the question is empty").hint("see `netsky query --help`"));
         }
         let layout = cx.home()?;
-        let mut unmade = "nobody made one".to_owned();
-        let mut lacking = |why: String| {
-            unmade.clone_from(&why);
-            Some(incomplete(&why))
+        let mut unmade = ("nobody made one".to_owned(), AGAIN.to_owned());
+        let mut lacking = |why: String, way: String| {
+            unmade = (why.clone(), way.clone());
+            let what = format!("the newest of the record is not in the answer: {why}");
+            Some(Error::new(Kind::Degraded, what).hint(way))
         };
         let mut lacks = match netsky_ledger::ingest(layout, PATIENCE.min(self.timeout.unwrap_or(TIME))) {
             Ok(Some(done)) => super::ledger::to_tell(&done),
-            Ok(None) => lacking("another ingest is at work".to_owned()),
+            Ok(None) => lacking("another ingest is at work".to_owned(), AGAIN.to_owned()),
             Err(error @ netsky_ledger::Error::Unsuited(_)) => return Err(error.into()),
-            Err(error) if error.is_full() => lacking(error.to_string()).map(|lacks| lacks.hint(ROOM)),
-            Err(error) if error.is_denied() => {
-                lacking(error.to_string()).map(|lacks| lacks.hint(opening(layout, &error)))
-            }
-            Err(error) => lacking(error.to_string()),
+            Err(error) => lacking(error.to_string(), way_out(layout, &error)),
         };
         let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };
         let Some(answer) = self.ask(layout, limits, &mut lacks)? else {
-            let what = format!("there is no database yet, and none could be made: {unmade}");
-            return Err(Error::new(Kind::Busy, what).hint("nothing was lost; repeat later"));
+            let (why, way) = unmade;
+            let what = format!("there is no database yet, and none could be made: {why}");
+            return Err(Error::new(Kind::Busy, what).hint(way));
         };
         self.print(cx, &answer)?;
         match lacks {
@@ -107,22 +108,20 @@ fn bound(time: Duration) -> Result<Bound, Error> {
         .map_err(|e| Error::new(Kind::Failed, format!("failed to set a timer: {e}")))
 }
 
-/// What to do about what this user may not open: the database, or what it is made of.
-fn opening(layout: &Layout, error: &netsky_ledger::Error) -> String {
+/// What to do where the newest could not be brought in.
+fn way_out(layout: &Layout, error: &netsky_ledger::Error) -> String {
     match error {
-        netsky_ledger::Error::Disk(netsky_disk::Error { path, .. })
-            if *path != layout.meta_db() && path != layout.home() =>
+        full if full.is_full() => ROOM.to_owned(),
+        few if few.is_out_of_descriptors() => DESCRIPTORS.to_owned(),
+        // Of what the record is made of, not of the database.
+        netsky_ledger::Error::Disk(shut)
+            if shut.is_denied() && shut.path != layout.meta_db() && shut.path != layout.home() =>
         {
-            format!("{} must be yours and open to you (`chmod u+rwX`)", path.display())
+            format!("{} must be yours and open to you (`chmod u+rwX`)", shut.path.display())
         }
-        _ => WRITABLE.to_owned(),
+        denied if denied.is_denied() => WRITABLE.to_owned(),
+        _ => AGAIN.to_owned(),
     }
-}
-
-/// The answer is from what is there.
-fn incomplete(why: &str) -> Error {
-    let what = format!("the newest of the record is not in the answer: {why}");
-    Error::new(Kind::Degraded, what).hint("repeat later")
 }
 
 /// What is wrong with a question, and what may be asked.

@@ -116,6 +116,40 @@ fn fm_claim_emfile_a_reader_without_descriptors_leaves_all_waiting_at_the_same_a
     }
 }
 
+#[test]
+fn emfile_a_database_that_too_many_open_files_keep_shut_is_told_so() {
+    let home = Home::init();
+    let copy = home.path().with_file_name("copy");
+    let question = ["query", "SELECT 1"];
+    let verbs = [
+        &question[..],
+        &["ledger", "ingest"],
+        &["ledger", "status"],
+        &["ledger", "backup", copy.to_str().expect("text")],
+    ];
+    for made in [false, true] {
+        for files in 5..=12 {
+            for verb in verbs {
+                if made {
+                    netsky(&home, &question).works();
+                } else if home.path().join("meta.db").exists() {
+                    ["meta.db", "meta.db-wal", "meta.db-shm"].iter().for_each(|file| {
+                        let _ = std::fs::remove_file(home.path().join(file));
+                    });
+                }
+                let said = after(&format!("ulimit -n {files}"), &home, verb);
+                if said.code != 0 {
+                    let answered = verb == question && said.out == "1\n1\n";
+                    assert_eq!(said.code, if answered { 6 } else { 5 }, "{files} {verb:?}: {}", said.err);
+                    let few = ["Too many open files", "raise `ulimit -n` or repeat"];
+                    assert!(few.iter().all(|word| said.err.contains(word)), "{files} {verb:?}: {}", said.err);
+                }
+                let _ = std::fs::remove_dir_all(&copy);
+            }
+        }
+    }
+}
+
 /// Of a user whose watches are used up, who reads and who waits look by the clock.
 const NO_EVENTS: &str = r#"
 export NETSKY_HOME="$PLACE/home"

@@ -124,7 +124,8 @@ pub(crate) fn copy(layout: &Layout, to: &Dir) -> Result<bool> {
     let Some(db) = readable(layout)? else { return Ok(false) };
     let name = open::name(layout);
     let target = to.path().join(&name);
-    db.execute("VACUUM INTO ?1", [target.to_string_lossy()]).map_err(sql("copy"))?;
+    let copied = db.execute("VACUUM INTO ?1", [target.to_string_lossy()]).map_err(sql("copy"));
+    copied.map_err(|error| open::explained(&target, error))?;
     to.sync_file(&name)?;
     to.sync()?;
     Ok(true)

@@ -25,8 +25,15 @@ pub(super) fn name(layout: &Layout) -> String {
     layout.meta_db().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// Descriptors that SQLite may want at once: for the database, its log, the memory that is shared, a copy, and theirs.
+const AT_ONCE: usize = 6;
+
 /// Opens one for the ingester, made and brought to the present version where it is not.
 pub(crate) fn writable(path: &Path) -> Result<Connection> {
+    made(path).map_err(|error| explained(path, error))
+}
+
+fn made(path: &Path) -> Result<Connection> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     let set = |name, value| db.pragma_update(None, name, value).map_err(sql("set up"));
     let mode: String =
@@ -49,7 +56,11 @@ pub(crate) fn readable(layout: &Layout) -> Result<Option<Connection>> {
     if !netsky_disk::state::exists(layout.meta_db())? {
         return Ok(None);
     }
-    let db = connect(&layout.meta_db(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    there(&layout.meta_db()).map_err(|error| explained(&layout.meta_db(), error))
+}
+
+fn there(path: &Path) -> Result<Option<Connection>> {
+    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     match schema::check(&db) {
         // It is in WAL mode before it has a table: the next ingest makes it.
         Err(error) if error.is_unfinished() => Ok(None),
@@ -82,22 +93,21 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
         return Err(netsky_disk::Error::because("open", path, why.to_owned()).into());
     }
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let db = match Connection::open_with_flags(path, flags) {
-        Ok(db) => db,
-        Err(error) => {
-            denied(path)?;
-            return Err(sql("open")(error));
-        }
-    };
+    let db = Connection::open_with_flags(path, flags).map_err(sql("open"))?;
     db.busy_timeout(BUSY).map_err(sql("open"))?;
     Ok(db)
 }
 
-/// Fails where this user may not read the database at all: SQLite says of that only that it cannot be opened.
-fn denied(path: &Path) -> Result<()> {
+/// Why a database is not opened, where SQLite says only that: there are no descriptors, or this user may not read it.
+pub(super) fn explained(path: &Path, error: Error) -> Error {
+    if error.is_unopened() { openable(path).err().map_or(error, Error::from) } else { error }
+}
+
+fn openable(path: &Path) -> netsky_disk::Result<()> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
-    match Dir::open(folder)?.read(name, 0) {
-        Err(ReadError::Io(error)) if error.is_denied() => Err(error.into()),
+    let opened: Vec<Dir> = (0..AT_ONCE).map(|_| Dir::open(folder)).collect::<netsky_disk::Result<_>>()?;
+    match opened[0].read(name, 0) {
+        Err(ReadError::Io(error)) if error.is_denied() => Err(error),
         _ => Ok(()),
     }
 }
