@@ -1,9 +1,10 @@
-//! Living sessions whose description is gone or does not read.
+//! Sessions whose description is gone or does not read: those that live, and those that were lost.
 //!
 //! Promise: such a worker is found by the lock it holds, or by the journal's row of its start, and proved by its identity. It is
 //! asked to write its description anew, and is adopted by that like any other. One that does not (of a former program,
 //! stopped, on a full disk) is listed, watched and ended by what journal, lock and greeting say of it; what it would have to
-//! be brought back by is not known then. The damage is one row, however many anchors find it.
+//! be brought back by is not known then. One that ran, by the journal, and whose worker is dead too is ended there as lost,
+//! once, and listed. The damage is one row, however many anchors find it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,6 +21,7 @@ use netsky_model::process::{Life as Probed, ProcessId};
 use tokio::task::JoinHandle;
 
 use super::recall::Remembered;
+use super::settle::{self, Found};
 use super::state::{Anchor, about};
 use super::table::Life;
 use super::{adopt, fold, watch};
@@ -35,7 +37,17 @@ const ASK: Duration = Duration::from_millis(900);
 /// The size of a terminal that nobody has told.
 const TERMINAL: Io = Io::Pty { rows: 24, cols: 80 };
 
-/// Looks for every session of the root that lives and is not among the `described`; `unread` says why, where there is a file.
+/// How a session without a description stands.
+enum Stands {
+    /// Somebody holds its lock, or is the worker of its last start, or may be: from here that is not seen.
+    Lives,
+    /// It ran, nobody wrote its end, and its worker is dead.
+    Lost,
+    /// Nothing ran, or its end is told.
+    Over,
+}
+
+/// Looks for every session of the root that lives or was lost and is not among the `described`; `unread` says why, where there is a file.
 pub(super) fn all(
     anchor: &Rc<Anchor>,
     files: &[String],
@@ -48,17 +60,24 @@ pub(super) fn all(
     let names: BTreeSet<AgentId> = unread.keys().cloned().chain(locks).chain(journalled).collect();
     let mut asking = Vec::new();
     for name in names.difference(described) {
-        let why = unread.remove(name);
-        if !lives(anchor, name) {
+        let (why, stands) = (unread.remove(name), stands(anchor, name));
+        let so = match stands {
             // Left where it is until the next start of its name.
-            if let Some(why) = why {
-                anchor.damaged(file(name), &why);
+            Stands::Over => {
+                why.into_iter().for_each(|why| anchor.damaged(file(name), &why));
+                continue;
             }
-            continue;
-        }
+            Stands::Lives => "lives",
+            Stands::Lost => "is lost",
+        };
         let (anchor, name) = (Rc::clone(anchor), name.clone());
-        let why = why.unwrap_or_else(|| "it is gone, and its session lives".to_owned());
-        asking.push(tokio::task::spawn_local(async move { one(&anchor, &name, &why).await }));
+        let why = why.unwrap_or_else(|| format!("it is gone, and its session {so}"));
+        asking.push(tokio::task::spawn_local(async move {
+            match stands {
+                Stands::Lost => lost(&anchor, &name, &why).await,
+                _ => one(&anchor, &name, &why).await,
+            }
+        }));
     }
     asking
 }
@@ -67,10 +86,20 @@ fn file(name: &AgentId) -> String {
     format!("agents/{name}.meta")
 }
 
-/// Whether somebody holds the session's lock, or is the worker of its last start; a folder that was removed has no locks.
-fn lives(anchor: &Anchor, name: &AgentId) -> bool {
-    let started = || started(anchor, name).is_some_and(|worker| probe(&worker) == Probed::Alive);
-    Lock::is_held(anchor.layout.worker_lock(name)).unwrap_or(false) || started()
+/// By the lock, and by the worker of its last start: a folder that was removed has no locks.
+fn stands(anchor: &Anchor, name: &AgentId) -> Stands {
+    if Lock::is_held(anchor.layout.worker_lock(name)).unwrap_or(false) {
+        return Stands::Lives;
+    }
+    if known(anchor, name).is_some_and(|known| !known.ended) {
+        // Its worker may have written its start, and its end.
+        fold::catch_up(anchor, name);
+    }
+    match started(anchor, name).as_ref().map(probe) {
+        Some(Probed::Alive | Probed::Unknown) => Stands::Lives,
+        Some(Probed::Dead) => Stands::Lost,
+        None => Stands::Over,
+    }
 }
 
 fn known(anchor: &Anchor, name: &AgentId) -> Option<Remembered> {
@@ -126,6 +155,15 @@ async fn one(anchor: &Rc<Anchor>, name: &AgentId, why: &str) {
     if let Some(worker) = worker.filter(|_| life == Life::Live) {
         watch::start(anchor, about, worker, None);
     }
+}
+
+/// Ends a session that nothing but the journal knows of, with what is left of it.
+async fn lost(anchor: &Rc<Anchor>, name: &AgentId, why: &str) {
+    anchor.damaged(file(name), why);
+    let Some(meta) = pieced_together(anchor, name, None, started(anchor, name)) else { return };
+    let about = about(&meta);
+    anchor.put(meta, Life::Ending);
+    settle::session(anchor, &about, Found::AtStart).await;
 }
 
 /// Has a worker write its description anew; what it greeted with, if it did.

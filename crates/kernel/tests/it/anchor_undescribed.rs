@@ -147,6 +147,28 @@ fn of_a_dead_session_whose_description_does_not_read_is_told_once_and_nothing_is
 }
 
 #[test]
+fn a_session_that_lost_its_description_and_its_worker_is_ended_in_the_journal_once_and_listed() {
+    for (loss, what) in LOSSES {
+        let mut world = World::new();
+        let session = bereft(&mut world, what);
+        kill9(session.worker.as_ref().expect("it has one"));
+        for _ in 0..2 {
+            let shown = world.anchor().ps().expect("answers");
+            let shown: Vec<_> = shown.iter().map(|one| (&one.name, one.generation, one.state)).collect();
+            assert_eq!(shown, [(&session.name, session.generation, SessionState::Orphaned)], "{loss}");
+            let of_it = rows(&world).into_iter().filter(|row| row.session.as_ref() == Some(&session.name));
+            let ends = of_it.filter(|row| row.kind == EventKind::Orphaned).count();
+            assert_eq!((ends, damages(&world).len()), (1, 1), "{loss}");
+            world.kill_anchor();
+        }
+        assert_eq!(of_lineage(&session.lineage), [], "{loss}");
+        assert_eq!(aside(&world), what.into_iter().collect::<Vec<_>>(), "{loss}");
+        let again = world.anchor().spawn(&sleeper("agent0"), &Guard::none()).expect("starts");
+        assert_eq!((again.generation, again.lineage), (session.generation.next(), session.lineage));
+    }
+}
+
+#[test]
 fn t8_where_the_whole_folder_of_sessions_is_gone_the_journal_finds_them_by_their_identity() {
     let mut world = World::new();
     let mut client = world.anchor();
