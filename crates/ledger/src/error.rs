@@ -120,6 +120,15 @@ impl Error {
         }
     }
 
+    /// Whether it is the trouble of one file, and lasts: a bad sector, another owner, a later format.
+    pub fn is_of_one_file(&self) -> bool {
+        match self {
+            Error::Disk(error) => error.is_of_one_file(),
+            Error::Newer { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether the database failed by itself, and not for somebody who holds it or for want of room.
     pub(crate) fn is_of_the_database(&self) -> bool {
         matches!(self, Error::Sql { .. }) && !self.is_busy() && !self.is_full()

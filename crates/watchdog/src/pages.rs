@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use netsky_disk::state;
-use netsky_ledger::{Facts, PAGE, facts, poison_key};
+use netsky_ledger::{Facts, PAGE, files, poison_key};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -46,8 +46,7 @@ pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
     if paged.unwrap_or_default().sum == sum {
         return Ok(());
     }
-    let known: BTreeSet<String> =
-        facts(cx.layout)?.into_iter().filter(|fact| fact.kind == PAGE).map(|fact| fact.key).collect();
+    let known = known(cx, ticked)?;
     let (mut missing, mut all) = (Vec::new(), true);
     for agent in &agents {
         let listed = cx.bus.each_dead_letter(agent, |file, id| {
@@ -84,6 +83,25 @@ pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
     Ok(())
 }
 
+/// The conditions that have a page. A file of facts that does not read, or of a later format, is told of and passed by: its
+/// pages are made once more, which is better than none, and those in the others are known.
+fn known(cx: &Context<'_>, ticked: &mut Ticked) -> Result<BTreeSet<String>> {
+    let mut known = BTreeSet::new();
+    for file in files(cx.layout)? {
+        match file {
+            Ok(file) => {
+                if let Some((line, why)) = file.broken.first() {
+                    ticked.problems.push(format!("pages: line {line} of {} {why}", file.name()));
+                }
+                known.extend(file.facts.into_iter().filter(|fact| fact.kind == PAGE).map(|fact| fact.key));
+            }
+            Err(error) if error.is_of_one_file() => ticked.problems.push(format!("pages: {error}")),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(known)
+}
+
 /// Whether an error is the machine's, and the next tick may fare better.
 fn passes(error: &netsky_bus::Error) -> bool {
     matches!(error, netsky_bus::Error::Disk(error) if error.is_full() || error.is_out_of_descriptors())
@@ -97,6 +115,8 @@ mod tests {
 
     use netsky_model::id::AgentId;
     use netsky_model::life::State;
+
+    use netsky_ledger::facts;
 
     use super::*;
     use crate::context::in_a_home;
@@ -130,5 +150,37 @@ mod tests {
             let paged: Option<Paged> = state::read_json(cx.layout.tick("pages")).expect("it reads");
             assert_ne!(paged.expect("the record is not asked again").sum, 0);
         });
+    }
+
+    #[test]
+    fn fm_owner_page_corrupt_a_file_of_facts_that_does_not_read_is_told_and_stops_no_page() {
+        for sealed in ["{\"v\":9}\n", "no row\n"] {
+            in_a_home(|cx| {
+                let agent = AgentId::root();
+                cx.bus.create(&agent).expect("made");
+                let key = |id| poison_key(agent.as_str(), id);
+                for id in ["one", "two"] {
+                    fs::write(cx.layout.folder(&agent, State::Poisoned).join(id), "x").expect("writes");
+                }
+                let (record, file) =
+                    (Facts::new(cx.layout), |n: u32| cx.layout.record().join(format!("facts-{n}.jsonl")));
+                while !file(2).exists() {
+                    record.append("note", "large", "x".repeat(60_000).into()).expect("recorded");
+                }
+                record.append(PAGE, &key("one"), json!({})).expect("recorded");
+                fs::write(file(1), sealed).expect("writes");
+                let mut ticked = Ticked::default();
+                page(cx, &mut ticked).expect("it goes past that file");
+                assert_eq!(
+                    ticked.done,
+                    [format!("paged for {}", key("two"))],
+                    "one has its page in the other"
+                );
+                assert!(ticked.problems[0].contains("facts-1.jsonl"), "{:?}", ticked.problems);
+                let mut ticked = Ticked::default();
+                page(cx, &mut ticked).expect("nothing is left");
+                assert_eq!(ticked.done, [""; 0]);
+            });
+        }
     }
 }

@@ -137,8 +137,7 @@ impl Tail {
     fn facts_of(&self, at: usize) -> Result<Vec<Fact>> {
         match read::file(&self.record, self.numbers[at], None, self.numbers.get(at + 1).copied()) {
             Ok(file) => Ok(file.facts),
-            Err(Error::Disk(error)) if error.is_of_one_file() => Ok(Vec::new()),
-            Err(Error::Newer { .. }) => Ok(Vec::new()),
+            Err(error) if error.is_of_one_file() => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
