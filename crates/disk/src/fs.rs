@@ -106,11 +106,20 @@ impl Dir {
 
     /// Open a folder that was not there a moment ago, made unless somebody was faster.
     fn made(path: &Path) -> Result<Dir> {
-        match sys::mkdir(path, FOLDER_MODE) {
-            Ok(()) => sync_folder(holder(path))?,
-            Err(Errno::EXIST) => {}
-            Err(e) => return Err(Error::new("create folder", path, e)),
+        match Dir::make_new(path) {
+            Err(e) if e.is_exists() => Dir::open(path),
+            done => done,
         }
+    }
+
+    /// Open a folder that this call has made: of many who try, one succeeds.
+    ///
+    /// # Errors
+    /// It is there, or what making it met.
+    pub fn make_new(path: impl AsRef<Path>) -> Result<Dir> {
+        let path = path.as_ref();
+        sys::mkdir(path, FOLDER_MODE).map_err(|e| Error::new("create folder", path, e))?;
+        sync_folder(holder(path))?;
         Dir::open(path)
     }
 

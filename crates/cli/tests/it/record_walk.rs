@@ -307,6 +307,58 @@ fn a24_a_backup_that_failed_can_be_made_again() {
 }
 
 #[test]
+fn a24_two_backups_at_once_in_one_folder_do_not_mix() {
+    let home = home_with_mail();
+    page(&home, 1);
+    let copy = home.path().with_file_name("copy");
+    let backup = ["ledger", "backup", copy.to_str().expect("text")];
+    for made in ["copy", "copy/tmp"] {
+        let mut first = None;
+        // Just before the second makes it, the first does all of its work.
+        let here = |point: &netsky_sim::Point| {
+            if first.is_none()
+                && point.call == Call::Mkdir
+                && point.files.iter().any(|file| file.ends_with(made))
+            {
+                first = Some(answer(&home, &backup));
+            }
+            false
+        };
+        let second = home.stepper(backup).fail_when(here, Errno::EIO).expect("a run").run;
+        assert_eq!(first.expect("it comes there").0, Some(0));
+        assert_eq!(second.ended, Ended::Exited(2), "{}", second.stderr);
+        assert!(
+            second.stderr.lines().count() == 1 && second.stderr.contains("there already"),
+            "{}",
+            second.stderr
+        );
+        for file in ["facts-1.jsonl", "backup.json"] {
+            assert!(copy.join(file).is_file(), "{made}: {file}");
+        }
+        std::fs::remove_dir_all(&copy).expect("goes");
+    }
+}
+
+#[test]
+fn t14_a_backup_of_damaged_facts_is_made_and_tells_where() {
+    let home = home_with_mail();
+    page(&home, 1);
+    let whole = std::fs::read_to_string(facts(&home)).expect("reads");
+    std::fs::write(facts(&home), whole.replace("poison", "poisin")).expect("writes");
+    let copy = home.path().with_file_name("copy");
+    let backup = ["ledger", "backup", copy.to_str().expect("text")];
+    let (code, said) = answer(&home, &backup);
+    assert!(code == Some(7) && said.contains("record/facts-1.jsonl is damaged: line 1"), "{code:?} {said}");
+    assert!(copy.join("backup.json").is_file() && said.starts_with("copied"), "{said}");
+    std::fs::remove_dir_all(&copy).expect("goes");
+    std::fs::remove_file(facts(&home)).expect("goes");
+    std::fs::create_dir(facts(&home)).expect("made");
+    let (code, said) = answer(&home, &backup);
+    let read = format!("failed to read {}: not a regular file, move it away", facts(&home).display());
+    assert!(code == Some(1) && said.contains(&read), "{code:?} {said}");
+}
+
+#[test]
 fn a5_a_pipe_in_place_of_a_file_of_lines_is_listed() {
     let home = home_with_mail();
     let logs = std::fs::read_dir(home.path().join("logs")).expect("lists").flatten();

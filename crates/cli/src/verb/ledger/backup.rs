@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use netsky_ledger::backup;
+use netsky_ledger::{backup, broken_facts};
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
@@ -23,10 +23,13 @@ impl Run for Args {
         let folder = absolute(&self.folder)?;
         let made = backup(layout, &folder)?;
         if cx.json {
-            return output::json(&made);
+            output::json(&made)?;
+        } else {
+            let database = if made.database { " and the database" } else { "" };
+            output::say(&format!("copied {} files{database} to {}", made.files, folder.display()))?;
         }
-        let database = if made.database { " and the database" } else { "" };
-        output::say(&format!("copied {} files{database} to {}", made.files, folder.display()))
+        // It is as whole as the record: what is damaged here is damaged there.
+        broken_facts(layout)?.first().map_or(Ok(()), |first| Err(super::broken(first)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `netsky ledger`: the record itself.
 
 use netsky_disk::layout::Layout;
-use netsky_ledger::Ingested;
+use netsky_ledger::{Broken, Ingested};
 
 use crate::error::{Error, Kind};
 use crate::run::verbs;
@@ -43,6 +43,12 @@ fn made_again(done: &Ingested) -> Error {
         None => "meta.db was damaged and is made anew; there is evidence enough beside it".to_owned(),
     };
     Error::new(Kind::Damaged, what).hint("nothing was lost")
+}
+
+/// Facts do not follow from each other, first here.
+fn broken(first: &Broken) -> Error {
+    let what = format!("record/{} is damaged: line {} {}", first.file, first.line, first.why);
+    Error::new(Kind::Damaged, what).hint(first.way_out())
 }
 
 /// What came in, in words.

@@ -21,8 +21,7 @@ impl Run for Args {
             print(&status)?;
         }
         if let Some(first) = status.broken.first() {
-            let what = format!("record/{} is damaged: line {} {}", first.file, first.line, first.why);
-            return Err(Error::new(Kind::Damaged, what).hint(first.way_out()));
+            return Err(super::broken(first));
         }
         match &status.database {
             Some(database) if !database.sound => {
