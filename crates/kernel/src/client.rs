@@ -368,10 +368,15 @@ impl Client {
     /// Stops the anchor; with `all` every session first. Returns what was ended and what lives on.
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// [`ClientError::NotServing`] where it stopped before it took this: what it left is the next one's to end.
     pub fn shutdown(mut self, all: bool) -> Result<rpc::shutdown::Answer, ClientError> {
         let params = rpc::shutdown::Params { all, grace_ms: None };
-        self.connection.call_within::<rpc::shutdown::Shutdown>(&params, PATIENCE * 3)
+        match self.connection.call_within::<rpc::shutdown::Shutdown>(&params, PATIENCE * 3) {
+            Err(ClientError::Lost { root, source, .. }) if is_closed(&source) => {
+                Err(ClientError::NotServing { root })
+            }
+            answered => answered,
+        }
     }
 
     /// The lineages of the root.

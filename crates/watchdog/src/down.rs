@@ -307,7 +307,11 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result
     let sessions = client.list()?.into_iter();
     let ended = sessions.filter(|session| session.state.may_live() || perform::stopped(session).is_some());
     ends.stopped.extend(ended.map(|session| (session.name, session.generation)));
-    let answer = client.shutdown(true)?;
+    let answer = match client.shutdown(true) {
+        // Somebody else's shutdown was sooner: what it left is the next anchor's to end.
+        Err(ClientError::NotServing { .. }) => cx.anchor()?.shutdown(true)?,
+        answered => answered?,
+    };
     ends.ended.extend(answer.ended);
     ends.are_left(answer.left);
     // Who would not end before may have by now, or bears what it can be found by where its description was lost.

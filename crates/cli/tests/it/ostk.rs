@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Output, Stdio};
 
+use netsky_disk::process::is_alive;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -191,6 +192,35 @@ fn a12_whom_a_full_anchor_turns_away_reads_that_and_what_to_do() {
     assert!(code == 5 && line.starts_with(told), "{code} {line}");
     drop(crowd);
     folder.until("there is room", |folder| folder.run(&["kernel", "kill", "agent0"]).status.success());
+}
+
+#[test]
+fn a_shutdown_of_everything_ends_what_an_anchor_left_that_stopped_before_it_took_this() {
+    use std::io::{BufRead as _, Write as _};
+    let folder = Folder::new();
+    folder.spawn("agent0", &[]);
+    let program = folder.process("agent0", "program");
+    let hello = folder.ok(&["rpc", "call", "kernel/hello"]);
+    folder.ok(&["kernel", "shutdown"]);
+    assert!(is_alive(&program));
+    // One that greets, and stops for somebody else before it has taken anything more.
+    let path = folder.dir.path().join(".ostk/ostk.sock");
+    folder.until("it is gone", |_| !path.exists());
+    let listener = std::os::unix::net::UnixListener::bind(&path).expect("bound");
+    let stopping = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().expect("it comes");
+        let mut lines = std::io::BufReader::new(client.try_clone().expect("a descriptor")).lines();
+        lines.next().expect("a greeting").expect("reads");
+        let hello: Value = serde_json::from_str(&hello).expect("JSON");
+        let reply = serde_json::json!({"jsonrpc": "2.0", "id": 1, "epoch": 1, "result": hello});
+        client.write_all(format!("{reply}\n").as_bytes()).expect("written");
+        lines.next().expect("its wish").expect("reads");
+        std::fs::remove_file(path).expect("removed");
+    });
+    let told = folder.ok(&["kernel", "shutdown", "--all"]);
+    stopping.join().expect("no panic");
+    assert_eq!(told, "the anchor stopped; 1 sessions ended, 0 live on\n");
+    assert!(!is_alive(&program));
 }
 
 #[test]

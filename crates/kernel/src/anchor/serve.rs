@@ -20,6 +20,7 @@ use tokio::time::MissedTickBehavior;
 use super::AnchorError;
 use super::dispatch::{self, Call};
 use super::rejected::{Peer, Reason};
+use super::shutdown::Shutting;
 use super::state::{Anchor, internal};
 use crate::log::{self, say};
 use crate::rpc::{MAX_CLIENTS, MAX_LINE, Method, Refusal, RefusalKind, Reply, UNREAD, shutdown};
@@ -122,9 +123,10 @@ fn bound_log(anchor: &Anchor) {
 }
 
 async fn shutdown_by_signal(anchor: &Rc<Anchor>) {
+    let shutting = Shutting::begin(anchor);
     // Nothing is asked of it that could be refused.
     let _ = super::shutdown::shutdown(anchor, shutdown::Params::default()).await;
-    anchor.stop();
+    shutting.stops();
 }
 
 fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
@@ -219,20 +221,19 @@ impl Connection {
             }
         };
         let (id, method) = (request.id.clone(), request.method.clone());
+        let shutting = (method == shutdown::Shutdown::NAME).then(|| Shutting::begin(&self.call.anchor));
         // On a task of its own: it is finished even if this connection is not.
         let call = self.call.clone();
         let working = tokio::task::spawn_local(async move { dispatch::answer(&call, request).await });
         let outcome = working.await.unwrap_or_else(|error| Err(internal(error)));
-        let stop = method == shutdown::Shutdown::NAME && outcome.is_ok();
+        if outcome.is_ok() {
+            shutting.iter().for_each(Shutting::stops);
+        }
         // A notification is not answered, whatever came of it.
-        let replied = match id {
+        match id {
             Some(id) => self.reply(id, outcome).await,
             None => Ok(()),
-        };
-        if stop {
-            self.call.anchor.stop();
         }
-        replied
     }
 
     async fn reply(&mut self, id: Value, outcome: Result<Value, Refusal>) -> Result<(), Closed> {

@@ -1,5 +1,9 @@
 //! `kernel/shutdown`: stop the anchor; workers live on unless everything is to end.
+//!
+//! Promise: whoever asks is answered, in any order and company: an anchor that is to stop does so when nobody's shutdown is
+//! still at work. So what one wants ended is not left by another who wants less.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use super::kill;
@@ -10,6 +14,39 @@ use crate::rpc::kill::{DEFAULT_GRACE_MS, check_grace};
 use crate::rpc::shutdown::{Answer, Params};
 use crate::rpc::{EventKind, Guard, Refusal, event_data};
 use crate::session::{Keeper, Phase};
+
+/// Shutdowns that were asked for and are not answered yet.
+#[derive(Default)]
+pub(super) struct Asked {
+    count: Cell<u32>,
+    /// One of them was done: with the last the anchor stops.
+    done: Cell<bool>,
+}
+
+/// One shutdown, from its request until its answer is on its way.
+pub(super) struct Shutting(Rc<Anchor>);
+
+impl Shutting {
+    pub(super) fn begin(anchor: &Rc<Anchor>) -> Shutting {
+        anchor.shutdowns.count.set(anchor.shutdowns.count.get() + 1);
+        Shutting(Rc::clone(anchor))
+    }
+
+    /// Has the anchor stop once no other is at work.
+    pub(super) fn stops(&self) {
+        self.0.shutdowns.done.set(true);
+    }
+}
+
+impl Drop for Shutting {
+    fn drop(&mut self) {
+        let Asked { count, done } = &self.0.shutdowns;
+        count.set(count.get() - 1);
+        if count.get() == 0 && done.get() {
+            self.0.stop();
+        }
+    }
+}
 
 /// Ends what is to be ended; the caller stops the anchor once the answer is on its way.
 pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Result<Answer, Refusal> {

@@ -27,6 +27,7 @@ use super::recall::Recall;
 use super::registry::Registry;
 use super::rejected::Rejected;
 use super::root::Claim;
+use super::shutdown::Asked;
 use super::table::{Entry, Life};
 use crate::drain::{Drain, DrainError};
 use crate::heads::Findings;
@@ -51,6 +52,7 @@ pub(super) struct Anchor {
     pub(super) arrivals: RefCell<Arrivals>,
     /// Clients that were turned away or cut off.
     pub(super) rejected: RefCell<Rejected>,
+    pub(super) shutdowns: Asked,
     /// Held while a session is brought back.
     pub(super) reviving: Semaphore,
     state: RefCell<State>,
@@ -104,6 +106,7 @@ impl Anchor {
             in_flight: InFlight::default(),
             arrivals: RefCell::new(Arrivals::new()),
             rejected: RefCell::default(),
+            shutdowns: Asked::default(),
             reviving: Semaphore::new(super::revive::AT_ONCE),
             state: RefCell::new(State { journal, recall, owed, wishes, table: BTreeMap::new() }),
             drains: RefCell::default(),

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use netsky_disk::clock;
-use netsky_disk::process::{self, PidFd, is_alive};
+use netsky_disk::process::{self, PidFd, Signal, is_alive};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::{EventKind, Guard, SessionState};
 use netsky_kernel::session::Meta;
@@ -242,6 +242,27 @@ fn shutdown_leaves_sessions_and_with_all_ends_them() {
     world.anchor_stops();
     let mut client = world.anchor();
     assert!(client.ps().expect("answers").iter().all(|session| session.state == SessionState::Stopped));
+}
+
+#[test]
+fn a_shutdown_of_everything_ends_all_and_is_answered_though_another_stops_the_anchor_meanwhile() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let anchor = client.hello().anchor.clone();
+    let deaf =
+        spawn(&mut client, &kept(shell("agent0", "trap '' TERM; echo deaf; while :; do sleep 1; done")));
+    let root = world.root.clone();
+    let everything = std::thread::spawn(move || {
+        let params = serde_json::json!({"all": true, "grace_ms": 1_500});
+        Client::connect(&root).expect("serves").call_raw("kernel/shutdown", params, LONG)
+    });
+    until("it begins", || world.client().hello().stopping.then_some(()));
+    client.shutdown(false).expect("answered");
+    signal(&anchor, Signal::TERM);
+    let answer = everything.join().expect("no panic").expect("answered");
+    assert_eq!((&answer["ended"], &answer["left"]), (&serde_json::json!(["agent0"]), &serde_json::json!([])));
+    assert_eq!(marked(&deaf), []);
+    world.anchor_stops();
 }
 
 #[test]

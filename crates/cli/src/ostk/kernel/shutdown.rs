@@ -20,18 +20,19 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let root = cx.kernel_root()?;
-        let (client, served) = match Client::connect(&root) {
-            // Sessions may live without an anchor: only one can find and end them.
-            Err(ClientError::NotServing { .. }) if self.all && root.is_dir() => (reach::anchor(cx)?, false),
+        let (answer, served) = match Client::connect(&root).and_then(|client| client.shutdown(self.all)) {
+            // Sessions may live without an anchor, also because another shutdown was sooner: only one can find and end them.
+            Err(ClientError::NotServing { .. }) if self.all && root.is_dir() => {
+                (reach::anchor(cx)?.shutdown(true)?, false)
+            }
             Err(ClientError::NotServing { .. }) if cx.json => {
                 return output::json(&json!({ "ended": [], "left": [] }));
             }
             Err(ClientError::NotServing { .. }) => {
                 return output::say(&format!("nobody serves {}", root.display()));
             }
-            connected => (connected?, true),
+            answered => (answered?, true),
         };
-        let answer = client.shutdown(self.all)?;
         if cx.json {
             output::json(&answer)?;
         } else if !served && answer.ended.is_empty() && answer.left.is_empty() {
