@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 
-use netsky_disk::fs::{Dir, is_folder};
+use netsky_disk::fs::{Dir, is_real_folder};
 use netsky_disk::hlc::SharedClock;
 use netsky_disk::key;
 use netsky_disk::layout::Layout;
@@ -71,10 +71,10 @@ impl<'w> Bus<'w> {
         *agent == AgentId::root() || *agent == AgentId::infinity() || is_there()
     }
 
-    /// Whether something that is no folder stands where the agent's channel should.
-    pub(crate) fn is_blocked(&self, agent: &AgentId) -> bool {
+    /// Whether something that is no folder stands where the agent's channel should; a link to one is none, wherever it leads.
+    pub fn is_blocked(&self, agent: &AgentId) -> bool {
         let channel = self.layout.channel(agent);
-        !is_folder(&channel) && state::exists(&channel).unwrap_or(true)
+        !is_real_folder(&channel) && state::exists(&channel).unwrap_or(true)
     }
 
     /// As [`Layout::channel_agents`].
@@ -118,7 +118,14 @@ impl<'w> Bus<'w> {
     }
 
     fn need_channel(&self, agent: &AgentId) -> Result<()> {
-        if self.knows(agent) { Ok(()) } else { Err(Error::NoChannel(agent.clone())) }
+        if !self.knows(agent) {
+            return Err(Error::NoChannel(agent.clone()));
+        }
+        // What is in a channel is opened by its path, so whoever put a link here would have mail go where that leads.
+        if self.is_blocked(agent) {
+            Dir::open(self.layout.channel(agent))?;
+        }
+        Ok(())
     }
 
     /// The next place in the order of the home.
@@ -174,11 +181,7 @@ pub(crate) fn point(name: &'static str) {
 /// However far ahead of the wall: names that were given while the wall clock stood wrong are names.
 fn highest(layout: &Layout) -> netsky_disk::Result<Hlc> {
     let mut highest = Hlc(0);
-    let agents = match Dir::open(layout.channels()) {
-        Err(error) if error.is_not_found() => return Ok(highest),
-        opened => opened?.names()?,
-    };
-    for agent in agents.iter().filter_map(|name| name.parse::<AgentId>().ok()) {
+    for agent in layout.channel_agents()? {
         for state in STATES {
             let seen = Dir::open(layout.folder(&agent, state)).and_then(|dir| {
                 dir.each_name(|file| {

@@ -83,6 +83,7 @@ impl Bus<'_> {
     /// What the file system refuses; what was carried before is delivered.
     pub fn carry_outbox(&self, agent: &AgentId, otherwise: &AgentId) -> Result<Carried> {
         let mut carried = Carried::default();
+        self.channel_as_is(agent)?;
         let outbox = match Dir::open(self.layout.outbox(agent)) {
             Err(error) if error.is_not_found() => return Ok(carried),
             opened => opened?,

@@ -427,6 +427,12 @@ pub fn is_folder(path: impl AsRef<Path>) -> bool {
     sys::stat(None, path.as_ref(), AtFlags::empty()).is_ok_and(|stat| stat.kind == FileType::Directory)
 }
 
+/// Whether a path is a folder's itself: a link to one is none.
+pub fn is_real_folder(path: impl AsRef<Path>) -> bool {
+    sys::stat(None, path.as_ref(), AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| stat.kind == FileType::Directory)
+}
+
 /// Whether a path is a plain file's, or nobody's; for who hands it to a library that would wait for a pipe.
 ///
 /// # Errors

@@ -207,18 +207,31 @@ impl Layout {
         agents_in(self.desired_folder(), ".json")
     }
 
-    /// Every agent that has a channel, in order: a plain file among them is nobody.
+    /// Every agent that has a channel, in order: a plain file among them is nobody, nor is a link.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub fn channel_agents(&self) -> crate::Result<Vec<AgentId>> {
+        self.channels_that(|channel| crate::fs::is_real_folder(channel))
+    }
+
+    /// Every agent in the place of whose channel something stands that is neither a folder nor a plain file: a link.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn blocked_agents(&self) -> crate::Result<Vec<AgentId>> {
+        let is_plain = |channel: &Path| crate::fs::is_plain_or_free(channel).unwrap_or(false);
+        self.channels_that(|channel| !crate::fs::is_real_folder(channel) && !is_plain(channel))
+    }
+
+    fn channels_that(&self, fits: impl Fn(&Path) -> bool) -> crate::Result<Vec<AgentId>> {
         let dir = match crate::fs::Dir::open(self.channels()) {
             Err(e) if e.is_not_found() => return Ok(Vec::new()),
             opened => opened?,
         };
         let names = dir.names()?;
         let named = names.iter().filter_map(|name| name.parse().ok());
-        Ok(named.filter(|agent| crate::fs::is_folder(self.channel(agent))).collect())
+        Ok(named.filter(|agent| fits(&self.channel(agent))).collect())
     }
 
     /// Where up proofs appear.

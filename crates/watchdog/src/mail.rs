@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use netsky_disk::fs::Dir;
 use netsky_disk::state;
 use netsky_runtime::{Config, carry_all};
 use serde::de::DeserializeOwned;
@@ -16,6 +17,7 @@ use crate::{overdue, pages, retention};
 pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
     let terms = Config::last_good(cx.layout).mail;
     for tended in [
+        blocked(cx, ticked),
         carry(cx, ticked),
         overdue::give_back(cx, &terms, ticked),
         pages::page(cx, ticked),
@@ -25,6 +27,16 @@ pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
             ticked.problems.push(format!("mail: {error}"));
         }
     }
+}
+
+/// Whose mailbox is none: nothing is sent there or read from it until somebody moves away what stands in its place.
+fn blocked(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
+    for agent in cx.layout.blocked_agents()? {
+        if let Err(error) = Dir::open(cx.layout.channel(&agent)) {
+            ticked.problems.push(format!("mail of {agent}: {}", crate::error::Error::from(error)));
+        }
+    }
+    Ok(())
 }
 
 /// Replies that no event told of.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-use netsky_disk::fs::Dir;
+use netsky_disk::fs::{Dir, is_real_folder};
 use netsky_disk::layout::Layout;
 use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
 use netsky_model::id::{AgentId, EnvelopeId};
@@ -55,6 +55,11 @@ pub(super) fn read(layout: &Layout, files: &mut Vec<StateFile>) -> netsky_disk::
 fn one(layout: &Layout, agent: AgentId, files: &mut Vec<StateFile>) -> netsky_disk::Result<Mailbox> {
     let before = files.len();
     files::folder(layout, layout.channel(&agent), files)?;
+    if !is_real_folder(layout.channel(&agent)) {
+        // Gone meanwhile, or a link, behind which nothing is looked for.
+        let unseen = files.len() > before;
+        return Ok(Mailbox { agent, pieces: Vec::new(), keys: BTreeSet::new(), unseen, placed: Vec::new() });
+    }
     let placed = placed(layout, &agent, files)?;
     let mut folders = Vec::new();
     for state in STATES {

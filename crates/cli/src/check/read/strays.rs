@@ -61,12 +61,8 @@ fn scratch_folders(layout: &Layout) -> netsky_disk::Result<Vec<std::path::PathBu
     let root = layout.kernel_root();
     let mut folders: Vec<_> =
         [layout.home(), &layout.state(), &root, &root.join("agents")].map(|folder| folder.join("tmp")).into();
-    if let Ok(channels) = Dir::open(layout.channels()) {
-        let agents = channels.names()?;
-        folders.extend(
-            agents.iter().filter_map(|name| name.parse().ok()).map(|agent| layout.channel_tmp(&agent)),
-        );
-    }
+    // What does not open is told by who reads the mail.
+    folders.extend(layout.channel_agents().unwrap_or_default().iter().map(|agent| layout.channel_tmp(agent)));
     Ok(folders)
 }
 

@@ -122,3 +122,67 @@ fn a5_in_the_place_of_any_file_of_a_used_home_nothing_leads_out_or_hangs() {
         assert_eq!(after.code, 0, "{}: {}", place.display(), after.err);
     }
 }
+
+/// What a program drops for agent0.
+const REPLY: &str = r#"{"from":"agent1","text":"a reply","ts":"2026-04-19T17:22:57Z"}"#;
+
+/// A real channel of another home, which a link in the place of ours leads to.
+fn with_a_link() -> (Home, Home) {
+    let (home, other) = (Home::init(), Home::init());
+    let send = ["channel", "send", "agent7", "theirs", "--from", "owner", "--create", "--id", "theirs"];
+    netsky(&other, &send).works();
+    fs::write(other.channel("agent7", "delivered").join("torn"), "x").expect("writes");
+    fs::write(other.channel("agent7", "outbox").join("reply"), REPLY).expect("writes");
+    netsky(&home, &["channel", "send", "agent8", "ours", "--from", "owner", "--create", "--id", "ours"])
+        .works();
+    std::os::unix::fs::symlink(
+        other.channel("agent7", ""),
+        home.channel("agent7", "").components().as_path(),
+    )
+    .expect("made");
+    (home, other)
+}
+
+#[test]
+fn a5_a_link_in_the_place_of_an_agents_channel_is_not_followed_and_the_others_go_on() {
+    let (home, other) = with_a_link();
+    let before = other.files("agent7", "inbox").expect("read");
+    for args in [
+        &["channel", "send", "agent7", "x", "--from", "owner"][..],
+        &["channel", "send", "agent7", "x", "--from", "owner", "--create"],
+        &["channel", "drain", "agent7"],
+        &["channel", "drain", "agent7", "--json"],
+        &["channel", "wait", "agent7", "--timeout", "1s"],
+        &["channel", "watch", "agent7", "--max", "1"],
+        &["channel", "list", "agent7"],
+        &["channel", "show", "agent7", "theirs"],
+        &["channel", "ack", "agent7", "theirs"],
+        &["channel", "release", "agent7", "theirs"],
+        &["channel", "forward", "agent7", "theirs", "--to", "agent8"],
+        &["channel", "forward", "agent8", "ours", "--to", "agent7"],
+        &["channel", "poison", "list", "agent7"],
+        &["channel", "poison", "retry", "agent7", "theirs"],
+    ] {
+        let said = bounded(&home, args);
+        assert_eq!((said.code, &*said.out), (1, ""), "{args:?}: {said:?}");
+        let told = "failed to open folder $HOME/channels/agent/agent7: not a folder, move it away";
+        assert!(said.err.contains(told) && said.err.lines().count() == 1, "{args:?}: {}", said.err);
+    }
+    fs::write(home.channel("agent8", "outbox").join("reply"), REPLY).expect("writes");
+    let tick = bounded(&home, &["watchdog", "tick"]);
+    assert!(tick.out.contains("agent8: 1 replies carried"), "{tick:?}");
+    assert_eq!(
+        tick.err.matches("channels/agent/agent7: not a folder, move it away").count(),
+        1,
+        "{}",
+        tick.err
+    );
+    netsky(&home, &["channel", "list", "agent8"]).works();
+    assert!(netsky(&home, &["status"]).out.contains("agent8"));
+    let asked = netsky(&home, &["query", "SELECT COUNT(*) FROM envelopes WHERE id = 'theirs'", "--csv"]);
+    assert_eq!(asked.out.lines().last(), Some("0"), "{asked:?}");
+    let check = bounded(&home, &["check", "--json"]);
+    assert!(!check.out.contains("torn") && check.out.contains("channels/agent/agent7"), "{}", check.out);
+    assert_eq!(other.files("agent7", "inbox").expect("read"), before);
+    assert!(other.channel("agent7", "outbox").join("reply").exists(), "carried from another home");
+}
