@@ -417,6 +417,9 @@ pub struct WorkerHello {
     /// Whether it can show its screen; no worker of before could.
     #[serde(default)]
     pub screen: bool,
+    /// Whether a picture of its screen has the settings of the keyboard; the first ones that had pictures left them out.
+    #[serde(default)]
+    pub keyboard: bool,
     /// Whether it types at most once under a name, and texts as its terminal wants them; no worker of before could.
     #[serde(default)]
     pub types: bool,

@@ -27,7 +27,7 @@ use rustix::io::Errno;
 use crate::frame::{FromWorker, PICTURE_COLS, PICTURE_ROWS, Refusal, RefusalKind};
 use crate::meta_file;
 use crate::output_log::{Chunk, LogError, LogReader};
-use crate::session::{End, Phase};
+use crate::session::{End, Phase, WorkerHello};
 use crate::worker_client::{WorkerClient, WorkerError};
 use escapes::{Modes, Quiet};
 use keys::Keys;
@@ -142,6 +142,13 @@ fn ended(options: &Options) -> Option<End> {
     }
 }
 
+/// Whether a worker's picture is all there is to see in a window of that size, and has the keyboard as the program has put
+/// it. A program that is asked to paint may lose what it will not paint again, as an editor its message: it is asked only
+/// where the picture has less.
+fn is_whole(hello: &WorkerHello, size: Option<(u16, u16)>) -> bool {
+    hello.keyboard && size.is_none_or(|(rows, cols)| rows <= PICTURE_ROWS && cols <= PICTURE_COLS)
+}
+
 /// What standard input is to an attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Input {
@@ -219,10 +226,7 @@ impl<'a> Attached<'a> {
         };
         // The size first, so that the screen is painted in it.
         let size = attached.tell_size()?;
-        // A picture is all there is to see: a program that is asked to paint may lose what it will not paint again, as an
-        // editor its message. It is asked only where there is no picture, or less than the window.
-        let whole = painted && size.is_none_or(|(rows, cols)| rows <= PICTURE_ROWS && cols <= PICTURE_COLS);
-        if !whole {
+        if !painted || !is_whole(attached.client.hello(), size) {
             attached.ask_to_paint()?;
         }
         if painted {
@@ -469,5 +473,30 @@ impl<'a> Attached<'a> {
                 return Ok(left);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netsky_disk::process::me;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_picture_of_a_worker_of_before_is_not_whole_and_one_of_a_larger_window_neither() {
+        let mut hello = json!({
+            "v": 1, "name": "agent0", "lineage": "agent0-00000000", "generation": 1, "worker": me(), "program": me(),
+            "log": {"base": 0, "end": 0}, "pty": true, "screen": true, "input_epoch": 0,
+        });
+        let is_whole = |hello: &serde_json::Value, size| {
+            let hello: WorkerHello = serde_json::from_value(hello.clone()).expect("it reads");
+            super::is_whole(&hello, size)
+        };
+        assert!(!is_whole(&hello, Some((24, 80))), "nobody said that it has the keyboard");
+        hello["keyboard"] = true.into();
+        assert!(is_whole(&hello, Some((24, 80))) && is_whole(&hello, None));
+        assert!(!is_whole(&hello, Some((PICTURE_ROWS + 1, 80))));
+        assert!(!is_whole(&hello, Some((24, PICTURE_COLS + 1))));
     }
 }

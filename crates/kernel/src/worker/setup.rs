@@ -121,6 +121,7 @@ fn hello(meta: &Meta, worker: &ProcessId, program: &ProcessId, log: LogSpan) -> 
         log,
         pty: matches!(meta.spec.io, Io::Pty { .. }),
         screen: matches!(meta.spec.io, Io::Pty { .. }),
+        keyboard: matches!(meta.spec.io, Io::Pty { .. }),
         types: true,
         input_epoch: 0,
     }
