@@ -106,10 +106,7 @@ impl Dir {
 
     /// Open a folder that was not there a moment ago, made unless somebody was faster.
     fn made(path: &Path) -> Result<Dir> {
-        match Dir::make_new(path) {
-            Err(e) if e.is_exists() => Dir::open(path),
-            done => done,
-        }
+        Dir::make_new(path).or_else(|e| if e.is_exists() { Dir::open(path) } else { Err(e) })
     }
 
     /// Open a folder that this call has made: of many who try, one succeeds.

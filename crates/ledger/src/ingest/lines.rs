@@ -1,7 +1,9 @@
 //! Lines of telemetry on their way in, each by the file it is in and the byte it begins at.
 //!
 //! A line about an envelope is a row of its own, and tells when the envelope came where; its state only as long as no
-//! file of it is seen. A file that retention removed takes its rows along.
+//! file of it is seen. A file that retention removed takes its rows along: it was the oldest, and what the newer ones tell
+//! stays. Where any other is gone, was cut or is no file any more, the rest is read anew: which line about an envelope is
+//! the last one now is in no table, for a removal is no move.
 //!
 //! How far a file was read is noted only once that much of it is durable: lines are written unsynced, and a file that a
 //! power cut made shorter would grow past the place with lines that nobody reads.
@@ -10,6 +12,7 @@ use std::collections::BTreeSet;
 
 use netsky_disk::fs::{Dir, is_plain_or_free};
 use netsky_disk::lines::Reader;
+use netsky_model::life::STATES;
 use rusqlite::Statement;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -77,7 +80,9 @@ pub(super) struct At {
 /// Takes what is new.
 pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
     let files = logs::files(batch.layout, logs::TELEMETRY)?;
-    drop_removed(batch, &files)?;
+    if drop_removed(batch, &files)? || is_any_cut(batch, &files)? {
+        forget(batch)?;
+    }
     if files.is_empty() {
         return Ok(());
     }
@@ -85,12 +90,7 @@ pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
     let mut tables = Tables::prepare(batch)?;
     for file in &files {
         let (source, size) = (source(&file.name), logs.size(&file.name)?.unwrap_or(0));
-        let mut from = batch.position(&source)?;
-        if size < from {
-            // Cut by somebody: what was in it is told by what is left of it.
-            drop_rows(batch, file)?;
-            from = 0;
-        }
+        let from = batch.position(&source)?;
         // A pipe has no size, and is listed as what it is.
         if size > from || !is_plain_or_free(logs.path().join(&file.name))? {
             take(batch, &mut tables, &logs, file, from)?;
@@ -143,13 +143,9 @@ fn take(batch: &mut Batch<'_>, tables: &mut Tables<'_>, logs: &Dir, file: &LogFi
     batch.reached(&source, reader.at())
 }
 
-/// Something else has the name of a file of lines: that is listed, and what was in the file is told no more.
+/// Something else has the name of a file of lines: that is listed.
 fn closed(batch: &mut Batch<'_>, file: &LogFile, error: &netsky_disk::Error) -> Result<()> {
-    let source = source(&file.name);
-    if batch.position(&source)? > 0 {
-        drop_rows(batch, file)?;
-    }
-    batch.list(&source, 0, &format!("cannot be read: {}", error.source))
+    batch.list(&source(&file.name), 0, &format!("cannot be read: {}", error.source))
 }
 
 fn one(batch: &mut Batch<'_>, tables: &mut Tables<'_>, file: &LogFile, pos: u64, line: &[u8]) -> Result<()> {
@@ -173,46 +169,75 @@ fn one(batch: &mut Batch<'_>, tables: &mut Tables<'_>, file: &LogFile, pos: u64,
     batch.list(&source(&file.name), pos, &why)
 }
 
-/// Drops the rows of files that are gone.
-fn drop_removed(batch: &mut Batch<'_>, files: &[LogFile]) -> Result<()> {
+/// Whether a file is shorter than it was, or none any more: somebody did that.
+fn is_any_cut(batch: &Batch<'_>, files: &[LogFile]) -> Result<bool> {
+    if files.is_empty() {
+        return Ok(false);
+    }
+    let logs = Dir::open(batch.layout.logs())?;
+    for file in files {
+        let read = batch.position(&source(&file.name))?;
+        let is_cut = || -> Result<bool> {
+            let (size, place) = (logs.size(&file.name)?.unwrap_or(0), logs.path().join(&file.name));
+            Ok(size < read || !is_plain_or_free(place)?)
+        };
+        if read > 0 && is_cut()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Drops the rows of files that are gone; true where one of them was not older than all that are there.
+fn drop_removed(batch: &mut Batch<'_>, files: &[LogFile]) -> Result<bool> {
     let there: BTreeSet<String> = files.iter().map(|file| source(&file.name)).collect();
     let mut asked = batch.prepare("SELECT name FROM sources WHERE name GLOB 'logs/telemetry-*'")?;
     let names = asked.query_map([], |row| row.get(0)).and_then(Iterator::collect);
     let names: Vec<String> = names.map_err(sql("read"))?;
+    let mut not_oldest = false;
     for gone in names.iter().filter(|name| !there.contains(*name)) {
         let name = gone.trim_start_matches("logs/");
         if let Some(file) = LogFile::parse(logs::TELEMETRY, name) {
             drop_rows(batch, &file)?;
+            not_oldest |= files.first().is_some_and(|oldest| *oldest < file);
         }
     }
-    Ok(())
+    Ok(not_oldest)
 }
 
-/// Drops what came from one file, and the envelopes of which nothing else is left; what is left of the others says how
-/// they ended.
+/// Drops what came from one file, and the envelopes of which nothing else is left.
 fn drop_rows(batch: &mut Batch<'_>, file: &LogFile) -> Result<()> {
     let (src, source) = (file.number(), source(&file.name));
     for table in TABLES {
         batch.run(&format!("DELETE FROM {table} WHERE src = ?1"), [src])?;
     }
     batch.run(
-        "UPDATE envelopes SET (told_src, told_pos, told_state, told_attempt, told_reason) =
-           (SELECT e.src, e.pos, e.state, e.attempt, e.reason FROM envelope_events e
-            WHERE e.id = envelopes.id AND e.to_agent = envelopes.to_agent AND e.hlc = envelopes.hlc
-              AND e.event = 'transition' ORDER BY e.src DESC, e.pos DESC LIMIT 1)
-         WHERE told_src = ?1",
+        "UPDATE envelopes SET told_src = NULL, told_pos = NULL, told_state = NULL, told_attempt = NULL,
+           told_reason = NULL WHERE told_src = ?1",
         [src],
     )?;
     let lost = "FROM envelopes WHERE told_src IS NULL AND file IS NULL";
     batch.run(&format!("DELETE FROM bodies WHERE envelope IN (SELECT n {lost})"), [])?;
     batch.run(&format!("DELETE {lost}"), [])?;
-    batch.run(
-        "UPDATE envelopes SET state = told_state, attempt = told_attempt, reason = told_reason
-         WHERE file IS NULL AND (state, attempt, reason) IS NOT (told_state, told_attempt, told_reason)",
-        [],
-    )?;
     batch.run("DELETE FROM source_errors WHERE file = ?1", [&source])?;
     batch.run("DELETE FROM sources WHERE name = ?1", [&source])
+}
+
+/// Forgets all that lines have told, and has them and what hangs on them looked at anew: also what an envelope that does not
+/// read has of them.
+fn forget(batch: &mut Batch<'_>) -> Result<()> {
+    for table in TABLES {
+        batch.run(&format!("DELETE FROM {table}"), [])?;
+    }
+    let lost = "FROM envelopes WHERE file IS NULL OR ts_utc IS NULL";
+    batch.run(&format!("DELETE FROM bodies WHERE envelope IN (SELECT n {lost})"), [])?;
+    batch.run(&format!("DELETE {lost}"), [])?;
+    let told = ["src", "pos", "state", "attempt", "reason"].map(|column| format!("told_{column} = NULL"));
+    let times = STATES.map(|state| format!("{state}_at = NULL"));
+    batch.run(&format!("UPDATE envelopes SET {}, {}", told.join(", "), times.join(", ")), [])?;
+    batch.run("UPDATE sources SET version = '' WHERE name GLOB 'channels/agent/*'", [])?;
+    batch.run("DELETE FROM source_errors WHERE file GLOB 'logs/telemetry-*'", [])?;
+    batch.run("DELETE FROM sources WHERE name GLOB 'logs/telemetry-*'", [])
 }
 
 /// Where each sort of line goes.

@@ -31,7 +31,7 @@ pub(crate) struct Lying {
 }
 
 impl Lying {
-    fn told(&self, from: Option<Sender>, reason: Option<&str>) -> Transition {
+    pub(crate) fn told(&self, from: Option<Sender>, reason: Option<&str>) -> Transition {
         Transition {
             agent: self.agent.clone(),
             id: self.key.id.clone(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use netsky_disk::lock::Lock;
 use netsky_ledger::{Error, ingest, ingest_until};
 use netsky_model::life::State;
+use netsky_model::witness::{Transition, Witness};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -382,6 +383,49 @@ fn i3_without_a_file_of_lines_those_in_the_others_say_how_an_envelope_ended() {
     house.ingest();
     assert_eq!(house.ask(question), [["note-1", "written", "1", "NULL"]]);
     house.is_as_rebuilt("the newest lines gone");
+}
+
+#[test]
+fn i3_without_the_newest_lines_a_removal_that_older_ones_tell_of_is_still_known() {
+    let house = House::new();
+    let [dead, late] = [1, 2].map(|n| house.send(7, n, "agent0", true));
+    let dead = house.turn(&house.turn(&dead, State::Claimed, true), State::Poisoned, true);
+    house.retire(&dead);
+    // The clock went back meanwhile: the files say that this came after the removal.
+    house.age(1);
+    house.telemetry.saw(&Transition { reason: None, ..dead.told(None, None) });
+    let late = house.turn(&house.turn(&late, State::Claimed, true), State::Acked, true);
+    house.ingest();
+    let newest = house.logs().into_iter().max().expect("two");
+    let bytes = std::fs::read(&newest).expect("reads");
+    let question = "SELECT id, state, attempt, reason, claimed_at IS NULL, acked_at IS NULL FROM envelopes
+                    ORDER BY id";
+    type Harm = fn(&Path);
+    let harms: [(&str, Harm); 3] = [
+        ("gone", |file| std::fs::remove_file(file).expect("goes")),
+        ("cut", |file| std::fs::write(file, "{}\n").expect("writes")),
+        ("a folder", |file| {
+            std::fs::remove_file(file).expect("goes");
+            std::fs::create_dir(file).expect("made");
+        }),
+    ];
+    for (what, harm) in harms {
+        harm(&newest);
+        house.ingest();
+        let seen = [
+            ["note-1", "poisoned", "1", "five in vain", "0", "1"],
+            ["note-2", "acked", "1", "NULL", "1", "1"],
+        ];
+        assert_eq!(house.ask(question), seen, "{what}");
+        house.holds(std::slice::from_ref(&late));
+        house.is_as_rebuilt(what);
+        assert_eq!(house.ask(question), seen, "{what}, rebuilt");
+        let _ = std::fs::remove_dir(&newest).or_else(|_| std::fs::remove_file(&newest));
+        house.ingest();
+        std::fs::write(&newest, &bytes).expect("restored");
+        house.ingest();
+        house.is_as_rebuilt(&format!("{what}, restored"));
+    }
 }
 
 #[test]
