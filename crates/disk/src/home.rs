@@ -114,14 +114,14 @@ impl Home {
     /// Make the folders that a home lacks: of an older format, or because somebody tidied it. Never the home itself.
     ///
     /// # Errors
-    /// There is no home, or they cannot be made.
+    /// There is no home, or one of them cannot be made; the others were.
     pub fn complete(layout: &Layout) -> crate::error::Result<()> {
-        for folder in layout.folders().iter().filter(|folder| *folder != layout.home()) {
-            if !state::exists(folder)? {
-                Dir::make(folder)?;
-            }
-        }
-        Ok(())
+        let made = |folder: &std::path::PathBuf| match state::exists(folder)? {
+            true => Ok(()),
+            false => Dir::make(folder).map(drop),
+        };
+        let folders = layout.folders();
+        folders.iter().filter(|folder| *folder != layout.home()).map(made).fold(Ok(()), Result::and)
     }
 
     /// Make a home, or check the one that is there and make what folders it lacks; true if it was made. It survives a

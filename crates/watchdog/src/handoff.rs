@@ -131,12 +131,17 @@ pub(crate) fn packet(cx: &Context<'_>, restart: &RestartId, source: Source) -> R
 /// The step that failed; what was done stays done, and a repeat goes on.
 pub(crate) fn deliver(cx: &Context<'_>, restart: &RestartId) -> Result<()> {
     let archive = cx.layout.archived_handoff(restart);
-    if !state::exists(&archive)? {
+    let logs = Dir::open(cx.layout.logs());
+    if logs.is_err() || !state::exists(&archive)? {
         let packet = packet(cx, restart, source(cx, restart)?)?;
         let bytes = packet.to_bytes().map_err(|e| Error::BadHandoff(e.to_string()))?;
         cx.bus.send_once(&packet, id(restart), &AgentId::root())?;
         fault::point("watchdog.handoff.sent")
             .map_err(|e| netsky_disk::Error::new("archive handoff", &archive, e))?;
+        if logs.is_err_and(|error| !error.is_out_of_descriptors()) {
+            // No place for an archive, which the tick tells; the source stays as the copy of what was delivered.
+            return Ok(());
+        }
         state::write(&archive, &bytes)?;
     }
     // The draft of a crash is ours. A claimed request is kept until the restart is verified.
@@ -189,6 +194,18 @@ mod tests {
             deliver(cx, restart).expect("a repeat goes on");
             assert_eq!(waiting(cx), 1);
             assert!(archive(cx, restart).exists() && !cx.layout.crash_handoff(restart).exists());
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_archived_is_delivered_once() {
+        with_draft(|cx, restart| {
+            std::fs::remove_dir_all(cx.layout.logs()).expect("there");
+            std::fs::write(cx.layout.logs(), "x").expect("a file takes its place");
+            for _ in 0..2 {
+                deliver(cx, restart).expect("delivered");
+                assert!(waiting(cx) == 1 && cx.layout.crash_handoff(restart).exists());
+            }
         });
     }
 

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use netsky_disk::fs::Dir;
 use netsky_disk::home::Home;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, fault, process, state};
@@ -82,18 +83,20 @@ pub(crate) fn failed(cx: &Context<'_>) -> Option<FailedTick> {
 pub(crate) struct Held {
     lock: Lock,
     failed: Option<FailedTick>,
+    /// A folder of the home that could not be made: whoever needs it fails by itself.
+    unmade: Option<netsky_disk::Error>,
 }
 
 impl Held {
     /// Take the lock.
     pub(crate) fn take(cx: &Context<'_>) -> Result<Held> {
         // Whoever tidied the home took folders whose contents nobody misses, and this lock's own.
-        Home::complete(cx.layout)?;
+        let unmade = Home::complete(cx.layout).err();
         let path = cx.layout.watchdog_lock();
         let until = clock::boot() + PATIENCE;
         loop {
             if let Some(lock) = Lock::take_within(&path, Duration::from_secs(1))? {
-                let mut held = Held { lock, failed: failed(cx) };
+                let mut held = Held { lock, failed: failed(cx), unmade };
                 held.got_on()?;
                 return Ok(held);
             }
@@ -158,6 +161,9 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     };
     // Mail is tended also where no session can be, and what came of it is told.
     mail::tend(cx, &mut ticked);
+    // Nothing that this does depends on telemetry, which says nothing of itself where it cannot be written.
+    let untold = Dir::open(cx.layout.logs()).err().or_else(|| held.unmade.take());
+    ticked.problems.extend(untold.map(|error| error.to_string()));
     let ticked = ticked.each_once();
     let last = LastTick {
         v: 1,
@@ -284,6 +290,25 @@ mod tests {
             let last: LastTick =
                 state::read_json(cx.layout.tick("watchdog")).expect("reads").expect("written");
             assert!(last.problems.iter().any(|problem| problem.contains("awaiting.json")), "{last:?}");
+        });
+    }
+
+    #[test]
+    fn a_home_whose_logs_are_no_folder_is_tended_and_that_is_told_once() {
+        in_a_home(|cx| {
+            std::fs::remove_dir_all(cx.layout.logs()).expect("there");
+            for is_link in [false, true] {
+                let path = cx.layout.logs();
+                match is_link {
+                    false => std::fs::write(path, "x").expect("made"),
+                    true => std::os::unix::fs::symlink("/nowhere", path).expect("made"),
+                }
+                let ticked = tick(cx).expect("it goes on");
+                let told: Vec<_> = ticked.problems.iter().filter(|told| told.contains("/logs")).collect();
+                assert!(told.len() == 1 && told[0].contains("not a folder, move it away"), "{ticked:?}");
+                std::fs::remove_file(cx.layout.logs()).expect("ours");
+            }
+            assert_eq!(tick(cx).expect("it goes on").problems, [""; 0], "and it is made again");
         });
     }
 

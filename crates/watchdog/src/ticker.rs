@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
+use netsky_disk::fs::is_real_folder;
 use netsky_disk::spawn::{Ended, Program};
 use netsky_disk::{clock, state};
 use netsky_model::id::AgentId;
@@ -62,7 +63,8 @@ fn program(cx: &Context<'_>, args: &[&str]) -> Program {
         path: cx.netsky.clone(),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         set: [(netsky_disk::env::HOME.to_owned(), home)].into(),
-        log: Some(cx.layout.watchdog_log()),
+        // A tick without a log is a tick.
+        log: is_real_folder(cx.layout.logs()).then(|| cx.layout.watchdog_log()),
         ..Program::default()
     }
 }
