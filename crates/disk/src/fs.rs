@@ -174,6 +174,15 @@ impl Dir {
         sys::stat(Some(&self.handle), name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)
     }
 
+    /// As `look`; none if nothing has the name.
+    fn look_if_there(&self, name: &OsStr) -> Result<Option<Stat>> {
+        match self.look(name) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(e) => Err(self.file_error("look at", name, e)),
+        }
+    }
+
     /// What changes whenever a name comes or goes; none while that cannot be told yet: a folder that was touched just
     /// now may be touched again within the same tick of its clock.
     ///
@@ -203,11 +212,7 @@ impl Dir {
     /// # Errors
     /// The folder cannot be searched.
     pub fn exists(&self, name: impl AsRef<OsStr>) -> Result<bool> {
-        match self.look(name.as_ref()) {
-            Ok(_) => Ok(true),
-            Err(Errno::NOENT) => Ok(false),
-            Err(e) => Err(self.file_error("look at", name, e)),
-        }
+        Ok(self.look_if_there(name.as_ref())?.is_some())
     }
 
     /// Bytes of what has a name; none if nothing has.
@@ -215,11 +220,7 @@ impl Dir {
     /// # Errors
     /// The folder cannot be searched.
     pub fn size(&self, name: impl AsRef<OsStr>) -> Result<Option<u64>> {
-        match self.look(name.as_ref()) {
-            Ok(stat) => Ok(Some(stat.size)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(e) => Err(self.file_error("look at", name, e)),
-        }
+        Ok(self.look_if_there(name.as_ref())?.map(|stat| stat.size))
     }
 
     /// When a name was last written and last changed; none if it is not there.
@@ -227,11 +228,8 @@ impl Dir {
     /// # Errors
     /// The folder cannot be searched.
     pub fn times(&self, name: impl AsRef<OsStr>) -> Result<Option<Times>> {
-        match self.look(name.as_ref()) {
-            Ok(stat) => Ok(Some(Times { written: stat.written, changed: stat.changed })),
-            Err(Errno::NOENT) => Ok(None),
-            Err(e) => Err(self.file_error("look at", name, e)),
-        }
+        let stat = self.look_if_there(name.as_ref())?;
+        Ok(stat.map(|Stat { written, changed, .. }| Times { written, changed }))
     }
 
     /// Whether a name is a folder's; one that is gone is none.
@@ -239,12 +237,7 @@ impl Dir {
     /// # Errors
     /// What the system refuses.
     pub fn is_folder(&self, name: impl AsRef<OsStr>) -> Result<bool> {
-        let name = name.as_ref();
-        match self.look(name) {
-            Ok(stat) => Ok(stat.kind == FileType::Directory),
-            Err(Errno::NOENT) => Ok(false),
-            Err(e) => Err(self.file_error("look at", name, e)),
-        }
+        Ok(self.look_if_there(name.as_ref())?.is_some_and(|stat| stat.kind == FileType::Directory))
     }
 
     /// Whether a name could be moved to another folder as far as its own mode says: a folder must let us write it.
@@ -253,12 +246,8 @@ impl Dir {
     /// The folder cannot be searched.
     pub fn is_movable(&self, name: impl AsRef<OsStr>) -> Result<bool> {
         let name = name.as_ref();
-        match self.look(name) {
-            Ok(stat) if stat.kind != FileType::Directory => Ok(true),
-            Ok(_) => Ok(self.handle.may_write(name)),
-            Err(Errno::NOENT) => Ok(false),
-            Err(e) => Err(self.file_error("look at", name, e)),
-        }
+        let stat = self.look_if_there(name)?;
+        Ok(stat.is_some_and(|stat| stat.kind != FileType::Directory || self.handle.may_write(name)))
     }
 
     /// Names in it that were last written more than `age` ago by the wall clock, sorted as bytes.
