@@ -15,6 +15,9 @@ use netsky_watchdog::Context as Constellation;
 
 use crate::error::{Error, Kind};
 
+/// What becomes of a dead letter whose page the record would not take.
+pub(crate) const PAGED_LATER: &str = "a tick pages for it";
+
 /// The surroundings of one invocation.
 pub(crate) struct Context {
     /// Print one JSON object instead of a sentence or a table.
@@ -72,18 +75,21 @@ impl Context {
 
     /// What tells the record of what this invocation does.
     pub(crate) fn telemetry(&self) -> Result<&Telemetry, Error> {
-        let layout = self.home()?;
-        Ok(self.telemetry.get_or_init(|| Telemetry::new(layout)))
+        Ok(self.telemetry_of(self.home()?))
     }
 
-    /// Fails where it is done but for a page that the record would not take.
-    pub(crate) fn is_recorded(&self) -> Result<(), Error> {
-        match self.telemetry.get().and_then(Telemetry::unpaged) {
-            Some(what) => {
-                Err(Error::new(Kind::Degraded, what).hint("it is done; the next tick pages for it"))
-            }
-            None => Ok(()),
-        }
+    /// The same of a home that no verb may use yet.
+    pub(crate) fn telemetry_of(&self, layout: &Layout) -> &Telemetry {
+        self.telemetry.get_or_init(|| Telemetry::new(layout))
+    }
+
+    /// How a verb ended, with the page that the record would not take: what is done but for that is degraded.
+    pub(crate) fn with_unpaged(&self, ended: Result<(), Error>) -> Result<(), Error> {
+        let Some(what) = self.telemetry.get().and_then(Telemetry::first_unpaged) else { return ended };
+        Err(match ended {
+            Ok(()) => Error::new(Kind::Degraded, what).hint(format!("it is done; {PAGED_LATER}")),
+            Err(error) => error.and(&format!("{what}; {PAGED_LATER}")),
+        })
     }
 
     /// The home, if this invocation came to use it.

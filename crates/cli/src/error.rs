@@ -62,6 +62,13 @@ impl Error {
         self.hint = Some(hint.into());
         self
     }
+
+    /// Adds what is true besides, after what to do about it.
+    #[must_use]
+    pub(crate) fn and(self, more: &str) -> Self {
+        let hint = self.hint.as_ref().map_or_else(|| more.to_owned(), |hint| format!("{hint}; {more}"));
+        self.hint(hint)
+    }
 }
 
 impl fmt::Display for Error {

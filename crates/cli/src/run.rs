@@ -72,7 +72,7 @@ pub(crate) fn main<P: Program>(name: &'static str) -> ExitCode {
     };
     let started = clock::boot();
     let cx = program.context();
-    let exit = match program.run(&cx).and_then(|()| cx.is_recorded()) {
+    let exit = match cx.with_unpaged(program.run(&cx)) {
         Ok(()) => 0,
         Err(error) => {
             output::complain(name, &error.to_string());

@@ -30,7 +30,9 @@ pub struct Telemetry {
     /// Until when, by the boot clock, the facts are left alone: somebody is stuck in them.
     pub(crate) left_alone: Cell<Duration>,
     /// The first page that could not be recorded, and why.
-    pub(crate) unpaged: RefCell<Option<String>>,
+    unpaged: RefCell<Option<String>>,
+    /// Who hears of one at the time.
+    hears: Cell<Option<fn(&str)>>,
     me: OnceCell<ProcessId>,
 }
 
@@ -60,13 +62,26 @@ impl Telemetry {
             facts,
             left_alone,
             unpaged: RefCell::default(),
+            hears: Cell::default(),
             me: OnceCell::new(),
         }
     }
 
     /// Which page of a dead letter this process could not record, and why; the first of them. A tick records what is missing.
-    pub fn unpaged(&self) -> Option<String> {
+    pub fn first_unpaged(&self) -> Option<String> {
         self.unpaged.borrow().clone()
+    }
+
+    /// Has somebody hear of each such page at the time: a process may run for months.
+    pub fn tell_unpaged(&self, hears: fn(&str)) {
+        self.hears.set(Some(hears));
+    }
+
+    pub(crate) fn unpaged(&self, what: String) {
+        if let Some(hears) = self.hears.get() {
+            hears(&what);
+        }
+        self.unpaged.borrow_mut().get_or_insert(what);
     }
 
     /// Records one run of a program.

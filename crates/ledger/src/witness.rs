@@ -71,9 +71,7 @@ impl Telemetry {
         // The dead letter stands in its folder with its reason, so whoever looks there can still page for it.
         if let Err(error) = self.record_page(&key, data) {
             self.append("unrecorded", &json!({ "kind": PAGE, "key": key, "why": cut(&error.to_string()) }));
-            self.unpaged
-                .borrow_mut()
-                .get_or_insert_with(|| format!("the page of {key} is not recorded: {error}"));
+            self.unpaged(format!("the page of {key} could not be recorded: {error}"));
         }
     }
 

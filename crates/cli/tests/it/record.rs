@@ -217,7 +217,7 @@ fn fm_owner_page_a_page_that_is_not_recorded_is_told_by_the_verb_and_made_by_a_t
     let last = netsky(&home, &release, "");
     let said = String::from_utf8_lossy(&last.stderr).into_owned();
     assert_eq!(last.status.code(), Some(6), "{said}");
-    assert!(said.contains("the page of poison/agent7/doomed is not recorded"), "{said}");
+    assert!(said.contains("the page of poison/agent7/doomed could not be recorded"), "{said}");
     std::fs::remove_dir(&lock).expect("ours");
     has_pages(&home, 1).expect("the tick pages");
 }

@@ -142,6 +142,32 @@ fn t2_a_claim_that_is_released_before_it_is_shown_is_told_and_the_next_is_taken(
     assert_eq!(consumer.end().0.code(), Some(0));
 }
 
+#[test]
+fn fm_owner_page_a_page_that_is_not_recorded_is_told_by_a_watch_at_the_time_and_beside_its_error() {
+    let home = home();
+    let lock = home.path().join("record/lock");
+    fs::create_dir_all(&lock).expect("in its place");
+    let (mut consumer, mut said) = consumer(&home, |_| ());
+    assert!(consumer.line().contains("id=\"first\""));
+    for n in [1, 2] {
+        let file = format!("0000000000000000004{n}-torn-{n}.json");
+        fs::write(home.path().join("torn"), "{").expect("written");
+        fs::rename(home.path().join("torn"), home.channel("agent7", "inbox").join(&file)).expect("moved");
+        until(&home, "its burial", || home.channel("agent7", "poison").join(&file).exists());
+    }
+    consumer.signal(Signal::TERM);
+    assert_eq!(consumer.end().0.code(), Some(7));
+    for n in [1, 2] {
+        let told = line(&mut said);
+        let page = format!("netsky: the page of poison/agent7/torn-{n} could not be recorded: ");
+        assert!(told.starts_with(&page) && told.ends_with("; a tick pages for it\n"), "{told}");
+    }
+    let last = line(&mut said);
+    assert!(last.starts_with("netsky: quarantined 00000000000000000041-torn-1.json of agent7"), "{last}");
+    assert!(last.contains("the page of poison/agent7/torn-1 could not be recorded"), "{last}");
+    assert_eq!(line(&mut said), "");
+}
+
 fn chmod(home: &Home, folder: &str, mode: u32) {
     fs::set_permissions(home.channel("agent7", folder), Permissions::from_mode(mode)).expect("ours");
 }

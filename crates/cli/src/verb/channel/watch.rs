@@ -16,7 +16,7 @@ use netsky_model::life::MAX_ATTEMPTS;
 use netsky_model::render;
 use serde_json::json;
 
-use crate::context::Context;
+use crate::context::{Context, PAGED_LATER};
 use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
@@ -54,6 +54,7 @@ impl Run for Args {
         }
         let layout = cx.home()?;
         let telemetry = cx.telemetry()?;
+        telemetry.tell_unpaged(|what| output::complain("netsky", &format!("{what}; {PAGED_LATER}")));
         let stop = Stop::hear()
             .map_err(|e| Error::new(Kind::Failed, format!("failed to listen for signals: {e}")))?;
         let generation = cx.generation_of(&self.agent);

@@ -22,7 +22,7 @@ impl Run for Args {
         let layout = Context::layout()?;
         let (mut returned, mut left) = (0, Vec::new());
         let adopted = adopt(&layout, || {
-            (returned, left) = give_back(&layout)?;
+            (returned, left) = give_back(&layout, cx.telemetry_of(&layout))?;
             Ok::<(), Error>(())
         })?;
         // Checked as every verb does, and so that this run is recorded in it.
@@ -57,9 +57,8 @@ fn all_returned(left: &[String]) -> Result<(), Error> {
 }
 
 /// Every session and reader that took mail was one of the original.
-fn give_back(layout: &Layout) -> Result<(usize, Vec<String>), Error> {
-    let telemetry = Telemetry::new(layout);
-    let bus = Bus::open(layout, &telemetry);
+fn give_back(layout: &Layout, telemetry: &Telemetry) -> Result<(usize, Vec<String>), Error> {
+    let bus = Bus::open(layout, telemetry);
     let (mut returned, mut left) = (0, Vec::new());
     for agent in bus.agents()? {
         let back = bus.return_adopted(&agent)?;

@@ -115,6 +115,25 @@ fn a25_an_adopted_copy_has_its_own_id_and_its_mail_and_the_original_knows_nothin
 }
 
 #[test]
+fn a25_fm_owner_page_an_adoption_tells_of_a_page_that_is_not_recorded() {
+    let (_home, copy) = pair();
+    // As a session of the original had taken it for the last time.
+    let delivered = copy.channel("agent0", "delivered");
+    let taken = copy.files("agent0", "delivered").expect("there").remove(0);
+    fs::rename(delivered.join(&taken), delivered.join(taken.replace(".1.g0.", ".5.g3."))).expect("ours");
+    fs::create_dir_all(copy.path().join("record/lock")).expect("in its place");
+    let told = netsky(&copy, &["home", "adopt"]);
+    assert_eq!(told.code, 6, "{}", told.err);
+    let page = "netsky: the page of poison/agent0/first could not be recorded: ";
+    assert!(
+        told.err.starts_with(page) && told.err.ends_with("; it is done; a tick pages for it\n"),
+        "{}",
+        told.err
+    );
+    netsky(&copy, &["channel", "list", "agent0"]).works();
+}
+
+#[test]
 fn a25_a_home_that_was_moved_under_its_sessions_is_not_adopted() {
     let (_home, copy) = pair();
     let agents = copy.path().join(".ostk/agents");
