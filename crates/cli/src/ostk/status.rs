@@ -59,7 +59,7 @@ fn unserved(cx: &Context, root: &Path) -> Result<(), Error> {
     output::say(&format!("no anchor runs: nobody serves {}", root.display()))?;
     output::say(&format!("sessions, as its files say: {}", counted(&states)))?;
     for name in &unread {
-        output::say(&format!("the description of {name} does not read"))?;
+        output::say(&format!("the description of {name} is gone or does not read"))?;
     }
     say_trouble(root)?;
     if sessions.is_empty() { Ok(()) } else { table::sessions(cx, &sessions) }

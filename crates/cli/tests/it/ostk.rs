@@ -158,6 +158,25 @@ fn without_an_anchor_status_tells_what_the_files_know_and_starts_nothing() {
 }
 
 #[test]
+fn without_an_anchor_status_lists_what_lives_or_was_lost_without_a_description() {
+    let folder = Folder::new();
+    folder.spawn("agent0", &[]);
+    let shown = folder.session("agent0");
+    folder.ok(&["kernel", "shutdown"]);
+    std::fs::remove_file(folder.file("agents/agent0.meta")).expect("there");
+    let states = |folder: &Folder| folder.json(&["status"])["states"].clone();
+    assert_eq!(states(&folder), serde_json::json!({"active": 1}));
+    let status = folder.json(&["status"]);
+    let [session, unread] = [&status["sessions"][0], &status["unread"]];
+    assert_eq!((&session["worker"], &session["generation"]), (&shown["worker"], &shown["generation"]));
+    assert_eq!((unread, &status["serving"]), (&serde_json::json!(["agent0"]), &Value::from(false)));
+    assert!(folder.ok(&["status"]).contains("the description of agent0 is gone or does not read\n"));
+    let worker = serde_json::from_value(shown["worker"].clone()).expect("a process");
+    netsky_disk::process::signal(&worker, netsky_disk::process::Signal::KILL).expect("ours");
+    folder.until("it is lost", |folder| states(folder) == serde_json::json!({"orphaned": 1}));
+}
+
+#[test]
 fn settings_that_do_not_read_are_told_by_status_and_the_last_good_ones_go_on_over_anchors() {
     let folder = Folder::new();
     folder.spawn("agent0", &[]);

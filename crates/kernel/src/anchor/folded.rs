@@ -29,8 +29,7 @@ pub struct Folded {
 /// # Errors
 /// The file cannot be read.
 pub fn sessions(path: &Path) -> Result<Vec<Folded>, Error> {
-    let mut recall = Recall::default();
-    audit::journal(path, |_, event| recall.fold(&event))?;
+    let recall = recall(path)?;
     let folded = recall.sessions().map(|(name, known)| Folded {
         name: name.clone(),
         lineage: known.lineage.clone(),
@@ -38,4 +37,11 @@ pub fn sessions(path: &Path) -> Result<Vec<Folded>, Error> {
         state: known.state,
     });
     Ok(folded.collect())
+}
+
+/// What the rows say; nothing where there are none.
+pub(super) fn recall(path: &Path) -> Result<Recall, Error> {
+    let mut recall = Recall::default();
+    audit::journal(path, |_, event| recall.fold(&event))?;
+    Ok(recall)
 }

@@ -277,6 +277,12 @@ impl Remembered {
         }
     }
 
+    /// The worker of a program that was seen running and whose end is not told.
+    pub(super) fn running(&self) -> Option<&ProcessId> {
+        let (worker, _) = self.folded.as_ref().filter(|_| self.started && !self.ended)?;
+        Some(worker)
+    }
+
     /// What begins behind it: one more try where it was about to be brought back, and anew where somebody started it.
     fn next(&mut self, lineage: &LineageId, generation: Generation) -> Remembered {
         let next = Remembered { folded: self.folded.take(), ..Remembered::new(lineage, generation) };

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use netsky_disk::layout::KernelLayout;
 use netsky_model::stamp::Stamp;
 
 use super::settle::Found;
@@ -89,7 +90,7 @@ fn policy(anchor: &Anchor, about: &About) -> RevivalPolicy {
 }
 
 fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
-    let seen = last_beat(anchor, about).map(|beat| beat.at);
+    let seen = last_beat(&anchor.layout, about).map(|beat| beat.at);
     let attempt = anchor.entry(&about.session, |entry| {
         if lived(&entry.meta.phase, seen) >= WELL {
             entry.revivals = 0;
@@ -184,8 +185,8 @@ fn lived(phase: &Phase, seen: Option<Stamp>) -> Duration {
 }
 
 /// What the worker of a generation beat last, as far as its file says.
-pub(super) fn last_beat(anchor: &Anchor, about: &About) -> Option<Heartbeat> {
-    let bytes = netsky_disk::state::read(anchor.layout.heartbeat(&about.session)).ok().flatten()?;
+pub(super) fn last_beat(layout: &KernelLayout, about: &About) -> Option<Heartbeat> {
+    let bytes = netsky_disk::state::read(layout.heartbeat(&about.session)).ok().flatten()?;
     let beat: Heartbeat = serde_json::from_slice(bytes.trim_ascii_end()).ok()?;
     (beat.generation == about.generation).then_some(beat)
 }

@@ -130,7 +130,7 @@ async fn ended_without_worker(
     // Only a kill can be asked for here: there is nobody to give an error to.
     let _ = fault::point("anchor.settle.swept");
     // The row of a kill may have found no room, and its anchor none either; then the worker has said so.
-    let said = revive::last_beat(anchor, about).is_some_and(|beat| {
+    let said = revive::last_beat(&anchor.layout, about).is_some_and(|beat| {
         let worker = anchor.entry(&about.session, |entry| entry.meta.worker.clone()).flatten();
         beat.killed && Some(beat.worker) == worker
     });

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use netsky_disk::clock;
 use netsky_disk::fs::Dir;
+use netsky_disk::layout::KernelLayout;
 use netsky_disk::lines;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::probe;
@@ -108,8 +109,7 @@ fn known(anchor: &Anchor, name: &AgentId) -> Option<Remembered> {
 
 /// The worker of the newest generation, as the journal has it.
 fn started(anchor: &Anchor, name: &AgentId) -> Option<ProcessId> {
-    let known = known(anchor, name).filter(|known| known.started && !known.ended)?;
-    known.folded.map(|(worker, _)| worker)
+    known(anchor, name)?.running().cloned()
 }
 
 async fn one(anchor: &Rc<Anchor>, name: &AgentId, why: &str) {
@@ -189,45 +189,57 @@ fn pieced_together(
     let worker = hello.as_ref().map(|hello| hello.worker.clone()).or(noted);
     let program = match &hello {
         Some(hello) => Some(hello.program.clone()),
-        None => program(anchor, &about, worker.as_ref()),
+        None => program(&anchor.layout, &about, worker.as_ref()),
     };
+    let io = if hello.is_some_and(|hello| hello.pty) { TERMINAL } else { Io::Pipes };
+    let mut meta = bare(&anchor.layout, about, worker, program);
+    (meta.spec.io, meta.anchor_epoch) = (io, anchor.epoch);
+    meta.cgroup = anchor.cgroups.as_ref().and_then(|place| place.of(anchor.layout.root(), &meta.mark()).ok());
+    Some(meta)
+}
+
+/// A description of a session that has none.
+pub(super) fn bare(
+    layout: &KernelLayout,
+    about: About,
+    worker: Option<ProcessId>,
+    program: Option<ProcessId>,
+) -> Meta {
     let now = clock::stamp();
-    let mut meta = Meta {
+    Meta {
         lineage: about.lineage,
         generation: about.generation,
+        socket: layout.worker_sock(&about.session),
         spec: Spec {
             name: about.session,
             argv: Vec::new(),
             cwd: "/".into(),
             env: BTreeMap::new(),
             umask: None,
-            io: if hello.is_some_and(|hello| hello.pty) { TERMINAL } else { Io::Pipes },
+            io: Io::Pipes,
             runtime: "unknown".to_owned(),
             model: None,
             // Nobody here can bring it back.
             keeper: Keeper::Watchdog,
             tags: BTreeMap::new(),
         },
-        anchor_epoch: anchor.epoch,
+        anchor_epoch: 0,
         written_at: now.clone(),
         phase: Phase::Running { started_at: now },
         program,
         worker,
-        socket: anchor.layout.worker_sock(name),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         conversation: None,
         asked: false,
         handoff: None,
         cgroup: None,
         extra: serde_json::Map::new(),
-    };
-    meta.cgroup = anchor.cgroups.as_ref().and_then(|place| place.of(anchor.layout.root(), &meta.mark()).ok());
-    Some(meta)
+    }
 }
 
 /// The program, as its worker wrote down that it started it.
-fn program(anchor: &Anchor, about: &About, worker: Option<&ProcessId>) -> Option<ProcessId> {
-    let lines = lines::read(anchor.layout.events(&about.session)).ok()?;
+pub(super) fn program(layout: &KernelLayout, about: &About, worker: Option<&ProcessId>) -> Option<ProcessId> {
+    let lines = lines::read(layout.events(&about.session)).ok()?;
     let rows = lines.iter().rev().filter_map(|line| serde_json::from_slice::<WorkerEvent>(line).ok());
     rows.filter(|row| Some(&row.worker) == worker && row.generation == about.generation)
         .find_map(|row| if let Seen::Started { program } = row.what { Some(program) } else { None })
