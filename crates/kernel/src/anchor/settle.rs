@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use netsky_disk::cgroup::Group;
+use netsky_disk::fs::Dir;
 use netsky_disk::lock::Lock;
 use netsky_disk::sweep::{Swept, sweep_marked};
 use netsky_disk::{clock, fault};
@@ -165,7 +166,10 @@ pub(super) fn hold(anchor: &Anchor, name: &AgentId) -> Option<Lock> {
     if !anchor.has_root() {
         return None;
     }
-    Lock::take_within(anchor.layout.worker_lock(name), LOOKERS).unwrap_or_else(|error| {
+    // Made anew where it is gone: a worker whose lock went with it ends itself.
+    let made = Dir::make(anchor.layout.agents());
+    let taken = made.and_then(|_| Lock::take_within(anchor.layout.worker_lock(name), LOOKERS));
+    taken.unwrap_or_else(|error| {
         say!("{error}");
         None
     })

@@ -183,3 +183,33 @@ fn t8_where_the_whole_folder_of_sessions_is_gone_the_journal_finds_them_by_their
     world.anchor_stops();
     assert!(!is_alive(session.worker.as_ref().expect("it has one")));
 }
+
+#[test]
+fn t8_where_the_whole_folder_of_sessions_is_gone_a_session_ends_at_the_next_beat_and_is_settled_like_any_other()
+ {
+    for served in [true, false] {
+        let mut world = World::new();
+        let mut command = world.serve();
+        command.env("OSTK_HEARTBEAT_MS", "100");
+        let mut client = world.anchor_by(command);
+        let session = spawn(&mut client, &kept(sleeper("agent0")));
+        if !served {
+            world.kill_anchor();
+        }
+        std::fs::remove_dir_all(world.layout().agents()).expect("was there");
+        let worker = session.worker.as_ref().expect("it has one");
+        until("nobody of it is left", || (!is_alive(worker) && marked(&session).is_empty()).then_some(()));
+        if served {
+            let back = until("it is back", || {
+                client.show(&session.name).ok().filter(|back| back.state == SessionState::Active)
+            });
+            assert_eq!((back.generation, back.argv), (session.generation.next(), sleeper("agent0").argv));
+            event(&world.root, 0, "agent0", &[EventKind::Died]);
+        } else {
+            let shown = world.anchor().ps().expect("answers");
+            let shown: Vec<_> = shown.iter().map(|one| (one.generation, one.state)).collect();
+            assert_eq!(shown, [(session.generation, SessionState::Orphaned)]);
+            event(&world.root, 0, "agent0", &[EventKind::Orphaned]);
+        }
+    }
+}

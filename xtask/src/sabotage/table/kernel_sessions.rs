@@ -483,4 +483,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "anchor::unserved::tests::fm_kill_enospc_a_kill_that_is_owed_is_no_loss_to_who_looks_without_an_anchor",
     },
+    Safeguard {
+        name: "a session whose folder is gone is settled like any other",
+        faults: "T8",
+        file: "crates/kernel/src/anchor/settle.rs",
+        find: "    let made = Dir::make(anchor.layout.agents());\n",
+        replace: "    let made = Dir::open(anchor.layout.agents());\n",
+        package: "netsky-kernel",
+        target: IT,
+        test: "anchor_undescribed::t8_where_the_whole_folder_of_sessions_is_gone_a_session_ends_at_the_next_beat_and_is_settled_like_any_other",
+    },
 ];
