@@ -22,22 +22,21 @@ pub(super) fn anchor(cx: &Context) -> Result<Client, Error> {
 /// The anchor, started if nobody serves; the root is made if it is missing.
 pub(super) fn anchor_or_new(cx: &Context) -> Result<Client, Error> {
     let client = Client::ensure(&cx.kernel_root()?, &netsky_disk::spawn::ostk()?)?;
-    tell_waiting(
-        client.root(),
-        client.hello().waiting,
-        "; until then it lists and kills, and starts nothing",
-    );
+    let then = "; until then it lists and kills, and starts nothing";
+    if let Some(waiting) = waiting(client.root(), client.hello().waiting, then) {
+        output::complain("ostk", &waiting);
+    }
     Ok(client)
 }
 
-/// Says how many rows of the journal a full disk has no room for, if any, and what that means.
-pub(super) fn tell_waiting(root: &Path, rows: usize, then: &str) {
+/// How many rows of the journal a full disk has no room for, and what that means; none if none waits.
+pub(super) fn waiting(root: &Path, rows: usize, then: &str) -> Option<String> {
     let wait = match rows {
-        0 => return,
+        0 => return None,
         1 => "1 row of its journal waits".to_owned(),
         _ => format!("{rows} rows of its journal wait"),
     };
-    output::complain("ostk", &format!("the disk of {} is full: {wait} for room{then}", root.display()));
+    Some(format!("the disk of {} is full: {wait} for room{then}", root.display()))
 }
 
 /// A text as it was given, or all of standard input where it is `-`; at most `most` bytes.

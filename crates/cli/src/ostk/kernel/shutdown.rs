@@ -1,6 +1,7 @@
 //! `ostk kernel shutdown`: stop the anchor, or everything.
 
 use netsky_kernel::client::{Client, ClientError};
+use netsky_kernel::rpc::shutdown::Answer;
 use serde_json::json;
 
 use crate::context::Context;
@@ -43,18 +44,30 @@ impl Run for Args {
         }
         let noted =
             if answer.unwritten.is_empty() { "; what is to stay down is noted beside it" } else { "" };
-        reach::tell_waiting(&root, answer.waiting, &format!(" that this anchor waits for no more{noted}"));
-        match self.all && !answer.left.is_empty() {
-            true => Err(Error::new(Kind::Busy, format!("{} sessions would not end", answer.left.len()))
-                .hint("repeat")),
-            false if !answer.unwritten.is_empty() => {
-                let count = answer.unwritten.len();
-                let what =
-                    format!("that {count} sessions are to stay down is written nowhere: the disk is full");
-                Err(Error::new(Kind::Degraded, what)
-                    .hint("the next anchor may bring them back; make room and repeat"))
+        let then = format!(" that this anchor waits for no more, so they are written nowhere{noted}");
+        let lost = reach::waiting(&root, answer.waiting, &then);
+        let unsettled = self.unsettled(&answer);
+        match (unsettled, lost) {
+            (None, None) => Ok(()),
+            (None, Some(lost)) => Err(Error::new(Kind::Degraded, lost).hint("it is done; make room")),
+            (Some(error), lost) => {
+                lost.iter().for_each(|lost| output::complain("ostk", lost));
+                Err(error)
             }
-            false => Ok(()),
         }
+    }
+}
+
+impl Args {
+    /// What was wanted and did not come to pass, or may not stay so.
+    fn unsettled(&self, answer: &Answer) -> Option<Error> {
+        if self.all && !answer.left.is_empty() {
+            let what = format!("{} sessions would not end", answer.left.len());
+            return Some(Error::new(Kind::Busy, what).hint("repeat"));
+        }
+        let count = answer.unwritten.len();
+        let what = format!("that {count} sessions are to stay down is written nowhere: the disk is full");
+        let hint = "the next anchor may bring them back; make room and repeat";
+        (count > 0).then(|| Error::new(Kind::Degraded, what).hint(hint))
     }
 }
