@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Output, Stdio};
 
 use netsky_disk::process::is_alive;
+use netsky_kernel::client::Client;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -266,6 +267,24 @@ fn what_cannot_be_done_is_said_in_one_line_with_its_exit_code() {
     let folder = Folder::new();
     let nothing = "ostk: no kernel root at $PWD/.ostk; `ostk kernel spawn` or `ostk serve` makes one";
     assert_eq!(folder.refused(&["kernel", "ps"]), (3, nothing.to_owned()));
+#[test]
+fn a_shutdown_beside_another_that_is_at_work_says_that_the_anchor_has_not_stopped_yet() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent0", "--", "sh", "-c", "trap '' TERM; while :; do sleep 1; done"]);
+    let program = folder.process("agent0", "program");
+    let everything = r#"{"all": true, "grace_ms": 3000}"#;
+    std::thread::scope(|scope| {
+        let at_work = scope.spawn(|| folder.json(&["rpc", "call", "kernel/shutdown", everything]));
+        let root = folder.dir.path().join(".ostk");
+        folder.until("it begins", |_| Client::connect(&root).is_ok_and(|client| client.hello().stopping));
+        let told = folder.ok(&["kernel", "shutdown"]);
+        let not_yet = "the anchor stops once another shutdown, which is at work, is done; ";
+        assert_eq!(told, format!("{not_yet}0 sessions ended, 1 live on\n"));
+        assert_eq!(at_work.join().expect("no panic")["ended"], serde_json::json!(["agent0"]));
+    });
+    assert!(!is_alive(&program));
+}
+
     assert!(!folder.dir.path().join(".ostk").exists(), "a look makes no root");
     let bare = "ostk: agent0 has no program: there is no native runtime yet; give one after --";
     assert_eq!(folder.refused(&["kernel", "spawn", "agent0", "--model", "m"]), (4, bare.to_owned()));

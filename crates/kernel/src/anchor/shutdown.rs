@@ -18,9 +18,16 @@ use crate::session::{Keeper, Phase};
 /// Shutdowns that were asked for and are not answered yet.
 #[derive(Default)]
 pub(super) struct Asked {
-    count: Cell<u32>,
+    count: Cell<usize>,
     /// One of them was done: with the last the anchor stops.
     done: Cell<bool>,
+}
+
+impl Asked {
+    /// Those beside one that is about to be answered.
+    fn beside(&self) -> usize {
+        self.count.get().saturating_sub(1)
+    }
 }
 
 /// One shutdown, from its request until its answer is on its way.
@@ -57,7 +64,8 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Result<Answ
         .names()
         .into_iter()
         .filter(|name| anchor.entry(name, |entry| !matches!(entry.life, Life::Gone)).unwrap_or(false));
-    let mut answer = Answer { ended: Vec::new(), left: live.collect(), unwritten: Vec::new(), waiting: 0 };
+    let mut answer =
+        Answer { ended: Vec::new(), left: live.collect(), unwritten: Vec::new(), waiting: 0, others: 0 };
     if params.all {
         stay_down(anchor);
         let kills: Vec<_> = std::mem::take(&mut answer.left)
@@ -88,6 +96,7 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Result<Answ
     anchor.journal(|journal| journal.keep_head(false));
     answer.unwritten = anchor.only_known();
     answer.waiting = anchor.journal(|journal| journal.waits());
+    answer.others = anchor.shutdowns.beside();
     Ok(answer)
 }
 

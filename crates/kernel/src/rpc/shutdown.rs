@@ -20,7 +20,7 @@ pub struct Params {
     pub grace_ms: Option<u32>,
 }
 
-/// What was done; the anchor exits after this reply.
+/// What was done; the anchor exits after this reply, unless other shutdowns are at work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// Sessions that were ended.
@@ -33,4 +33,7 @@ pub struct Answer {
     /// Rows of the journal that found no room on the disk: this anchor writes them no more.
     #[serde(default, skip_serializing_if = "super::is_none")]
     pub waiting: usize,
+    /// Other shutdowns that are at work: the anchor exits after the last of them.
+    #[serde(default, skip_serializing_if = "super::is_none")]
+    pub others: usize,
 }

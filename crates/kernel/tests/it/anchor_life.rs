@@ -257,10 +257,12 @@ fn a_shutdown_of_everything_ends_all_and_is_answered_though_another_stops_the_an
         Client::connect(&root).expect("serves").call_raw("kernel/shutdown", params, LONG)
     });
     until("it begins", || world.client().hello().stopping.then_some(()));
-    client.shutdown(false).expect("answered");
+    let beside = client.shutdown(false).expect("answered");
+    assert_eq!((beside.left.len(), beside.others), (1, 1), "it has not stopped yet");
     signal(&anchor, Signal::TERM);
     let answer = everything.join().expect("no panic").expect("answered");
     assert_eq!((&answer["ended"], &answer["left"]), (&serde_json::json!(["agent0"]), &serde_json::json!([])));
+    assert_eq!(answer.get("others"), None, "it is the last");
     assert_eq!(marked(&deaf), []);
     world.anchor_stops();
 }

@@ -174,6 +174,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "anchor_life::a_shutdown_of_everything_ends_all_and_is_answered_though_another_stops_the_anchor_meanwhile",
     },
     Safeguard {
+        name: "a shutdown beside another one says that the anchor has not stopped yet",
+        faults: "T16",
+        file: "crates/kernel/src/anchor/shutdown.rs",
+        find: "    answer.others = anchor.shutdowns.beside();\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "ostk::a_shutdown_beside_another_that_is_at_work_says_that_the_anchor_has_not_stopped_yet",
+    },
+    Safeguard {
         name: "an anchor that stopped before it took a shutdown serves nobody",
         faults: "T16",
         file: "crates/kernel/src/client.rs",

@@ -40,7 +40,11 @@ impl Run for Args {
             output::say(&format!("nobody serves {}, and no session lives", root.display()))?;
         } else {
             let (ended, left) = (answer.ended.len(), answer.left.len());
-            output::say(&format!("the anchor stopped; {ended} sessions ended, {left} live on"))?;
+            let stopped = match answer.others {
+                0 => "stopped",
+                _ => "stops once another shutdown, which is at work, is done",
+            };
+            output::say(&format!("the anchor {stopped}; {ended} sessions ended, {left} live on"))?;
         }
         let noted =
             if answer.unwritten.is_empty() { "; what is to stay down is noted beside it" } else { "" };
