@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use netsky_disk::fs::Dir;
-use netsky_disk::state;
+use netsky_disk::{clock, state};
 
 use super::state::Anchor;
 use crate::log::say;
@@ -19,23 +19,40 @@ use crate::settings::{MAX_BYTES, Settings};
 const SETTINGS: &str = "settings";
 /// The last one that read.
 const GOOD: &str = "settings.good";
+/// How soon a copy that could not be written is tried again where the file says the same.
+const AGAIN: Duration = Duration::from_secs(60);
+
+const LAST: &str = "the last good ones go on";
+const USUAL: &str = "the usual ones go on";
 
 /// What an anchor goes by.
 pub(super) struct InForce {
     settings: Cell<Settings>,
+    /// The bytes that they stand in; none where nobody said any.
+    said: RefCell<Option<Vec<u8>>>,
     /// The bytes of the copy; none where there is none that reads.
     kept: RefCell<Option<Vec<u8>>>,
-    /// That a copy could not be written was said.
-    said: Cell<bool>,
+    /// Why the copy does not read, until there is another.
+    unread: RefCell<Option<String>>,
+    /// When a copy was tried in vain, and what was to be in it.
+    tried: RefCell<Option<(Duration, Vec<u8>)>>,
 }
 
 impl InForce {
     /// What the anchor before this one went by.
     pub(super) fn open(root: &Path, period: Duration) -> InForce {
-        let kept = read(root, GOOD, period).ok().flatten();
+        let (kept, unread) = match read(root, GOOD, period) {
+            Ok(kept) => (kept, None),
+            Err(why) => (None, Some(why)),
+        };
         let (kept, settings) = kept.unzip();
-        let settings = Cell::new(settings.unwrap_or(Settings::usual(period)));
-        InForce { settings, kept: RefCell::new(kept), said: Cell::new(false) }
+        InForce {
+            settings: Cell::new(settings.unwrap_or(Settings::usual(period))),
+            said: RefCell::new(kept.clone().filter(|kept| !kept.is_empty())),
+            kept: RefCell::new(kept),
+            unread: RefCell::new(unread),
+            tried: RefCell::default(),
+        }
     }
 
     /// As they were read last.
@@ -43,19 +60,39 @@ impl InForce {
         self.settings.get()
     }
 
-    /// Keeps what reads for the anchors to come; what a root without a file says is kept only where it takes back another.
+    /// Whether this is to be kept for the anchors to come; what a root without a file says is kept only where it takes back
+    /// another. On a full disk nothing is, which is tried at once for what is new and then now and then.
+    fn is_due(&self, bytes: &[u8]) -> bool {
+        let is_kept =
+            self.unread.borrow().is_none() && self.kept.borrow().as_deref().unwrap_or_default() == bytes;
+        let was_tried = |(at, what): &(Duration, Vec<u8>)| what == bytes && clock::boot() - *at < AGAIN;
+        !is_kept && !self.tried.borrow().as_ref().is_some_and(was_tried)
+    }
+
     fn keep(&self, root: &Path, bytes: Vec<u8>) {
-        if self.kept.borrow().as_deref().unwrap_or_default() == bytes {
-            return;
-        }
         match state::write(root.join(GOOD), &bytes) {
             Ok(()) => {
                 self.kept.replace(Some(bytes));
-                self.said.set(false);
+                self.unread.take();
+                self.tried.take();
             }
-            // The next look tries again; on a full disk it is one of many.
-            Err(error) if !self.said.replace(true) => say!("the settings are not kept as {GOOD}: {error}"),
-            Err(_) => {}
+            Err(error) => {
+                let before = self.tried.replace(Some((clock::boot(), bytes)));
+                // On a full disk it is one of many.
+                if before.is_none() {
+                    say!("the settings are not kept as {GOOD}: {error}");
+                }
+            }
+        }
+    }
+
+    /// What goes on while the file does not read.
+    fn goes_on(&self) -> &'static str {
+        let said = self.said.borrow();
+        match said.as_deref() {
+            None => USUAL,
+            Some(said) if self.kept.borrow().as_deref() == Some(said) => LAST,
+            Some(_) => "the last good ones go on while this anchor runs",
         }
     }
 }
@@ -63,22 +100,28 @@ impl InForce {
 impl Anchor {
     /// What the root's user wants, as the file says now; while that does not read, as it said last.
     pub(super) fn settings(&self) -> Settings {
-        let root = self.layout.root();
+        let (root, in_force) = (self.layout.root(), &self.in_force);
+        let unread = in_force.unread.borrow().clone();
+        if let Some(why) = unread {
+            self.damaged(GOOD.to_owned(), &why);
+        }
         match read(root, SETTINGS, self.period) {
             Ok(read) => {
-                let (bytes, settings) = read.unwrap_or((Vec::new(), Settings::usual(self.period)));
-                self.in_force.settings.set(settings);
-                if self.has_root() {
-                    self.in_force.keep(root, bytes);
+                let (bytes, settings) = read.unzip();
+                in_force.settings.set(settings.unwrap_or(Settings::usual(self.period)));
+                let wanted = bytes.clone().unwrap_or_default();
+                in_force.said.replace(bytes);
+                if self.has_root() && in_force.is_due(&wanted) {
+                    in_force.keep(root, wanted);
                 }
                 // The next one that does not read is another.
                 self.is_whole(SETTINGS);
             }
             Err(why) => {
-                self.damaged(SETTINGS.to_owned(), &instead(&why, self.in_force.kept.borrow().is_some()))
+                self.damaged(SETTINGS.to_owned(), &format!("{why}; {}", in_force.goes_on()));
             }
         }
-        self.in_force.last()
+        in_force.last()
     }
 }
 
@@ -86,11 +129,9 @@ impl Anchor {
 pub fn settings_trouble(root: &Path) -> Option<String> {
     let period = crate::start::heartbeat_period();
     let why = read(root, SETTINGS, period).err()?;
-    Some(instead(&why, read(root, GOOD, period).is_ok_and(|kept| kept.is_some())))
-}
-
-fn instead(why: &str, has_last: bool) -> String {
-    format!("{why}; {} go on", if has_last { "the last good ones" } else { "the usual ones" })
+    let has_last =
+        read(root, GOOD, period).is_ok_and(|kept| kept.is_some_and(|(bytes, _)| !bytes.is_empty()));
+    Some(format!("{why}; {}", if has_last { LAST } else { USUAL }))
 }
 
 /// A file's bytes and what they say; none if there is no file.
@@ -141,5 +182,59 @@ mod tests {
         assert_eq!(policy(&anchor()), RevivalPolicy::Revive);
         write(b"half a l");
         assert_eq!(policy(&anchor()), RevivalPolicy::Revive);
+    }
+
+    #[test]
+    fn settings_that_could_not_be_kept_go_on_while_their_anchor_runs_and_are_tried_again_once_they_change() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("root");
+        let anchor = Anchor::new(root::claim(&path).expect("nobody serves it"));
+        let write = |text: &str| std::fs::write(path.join(SETTINGS), text).expect("written");
+        let why = |anchor: &Anchor| {
+            let rows = anchor.journal(|journal| journal.after(0)).expect("reads");
+            rows.last()
+                .map(|row| (row.data["file"].clone(), row.data["why"].as_str().unwrap_or("").to_owned()))
+        };
+        // What has its name keeps a copy from being made.
+        std::fs::create_dir(path.join(GOOD)).expect("made");
+        write("LIMIT revival_policy ask\n");
+        assert_eq!(anchor.settings().revival_policy, RevivalPolicy::Ask);
+        std::fs::remove_dir(path.join(GOOD)).expect("still there");
+        anchor.settings();
+        assert!(!path.join(GOOD).exists(), "it was tried a moment ago");
+        write("LIMIT revival_policy perhaps\n");
+        assert_eq!(anchor.settings().revival_policy, RevivalPolicy::Ask);
+        let (file, told) = why(&anchor).expect("a row");
+        assert!(
+            file == SETTINGS && told.ends_with("; the last good ones go on while this anchor runs"),
+            "{told}"
+        );
+        write("LIMIT revival_policy reap\n");
+        anchor.settings();
+        assert_eq!(std::fs::read(path.join(GOOD)).expect("there"), b"LIMIT revival_policy reap\n");
+        write("LIMIT");
+        anchor.settings();
+        let (_, told) = why(&anchor).expect("a row");
+        assert!(told.ends_with("; the last good ones go on"), "{told}");
+    }
+
+    #[test]
+    fn a_copy_of_the_settings_that_does_not_read_is_told_once_and_made_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("root");
+        let anchor = || Anchor::new(root::claim(&path).expect("nobody serves it"));
+        drop(anchor());
+        std::fs::write(path.join(GOOD), "half a l").expect("written");
+        std::fs::write(path.join(SETTINGS), "and").expect("written");
+        let next = anchor();
+        assert_eq!((next.settings(), next.settings()).1.revival_policy, RevivalPolicy::Revive);
+        assert_eq!(rows(&next), [EventKind::Damaged, EventKind::Damaged], "one of each file");
+        std::fs::remove_file(path.join(SETTINGS)).expect("there");
+        next.settings();
+        drop(next);
+        let next = anchor();
+        let told = rows(&next).len();
+        next.settings();
+        assert_eq!(rows(&next).len(), told, "it reads again");
     }
 }
