@@ -155,6 +155,12 @@ impl ClientError {
             _ => None,
         }
     }
+
+    /// Whether the anchor of the next moment may answer: this one is gone, stuck, or has no slot for another client.
+    pub fn passes(&self) -> bool {
+        use ClientError::{Full, Lost, NotServing, Silent};
+        matches!(self, Lost { .. } | NotServing { .. } | Silent { .. } | Full { .. })
+    }
 }
 
 /// A connection to the anchor of one root.

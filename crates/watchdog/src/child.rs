@@ -290,11 +290,10 @@ fn nonce_of(tags: &std::collections::BTreeMap<String, String>) -> Result<Nonce> 
 /// Whether a failure is none of the restart: the anchor died (the next tick starts it again) or had no slot for another
 /// client, or an `up` was stopped while it said what runs.
 fn passes(error: &Error) -> bool {
-    use netsky_kernel::client::ClientError::{Full, Lost, NotServing, Silent};
-    matches!(
-        error,
-        Error::Wishing(_) | Error::Kernel(Lost { .. } | NotServing { .. } | Silent { .. } | Full { .. })
-    )
+    match error {
+        Error::Kernel(error) => error.passes(),
+        error => matches!(error, Error::Wishing(_)),
+    }
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ use plight::{Care, NextTick, cut_short, in_vain, late, never_proved, no_room_for
 pub struct StatusReport {
     /// Epoch of the anchor that serves; none if nobody does.
     pub anchor_epoch: Option<u64>,
-    /// Whether somebody serves and does not answer.
+    /// Whether somebody serves and gave no answer; `problems` says why.
     pub silent_anchor: bool,
     /// Whether anybody has to be kept: wanted, or alive for a wish that does not read.
     pub kept: bool,
@@ -256,7 +256,12 @@ impl Served {
 fn silence(cx: &Context<'_>, error: &ClientError) -> String {
     let holder: Option<ProcessId> = Lock::noted(KernelLayout::new(cx.layout.kernel_root()).lock());
     let pid = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
-    format!("the anchor{pid} does not answer: {error}; what stands here of the agents is what the disk knows")
+    let silent = match error {
+        // It answers others, and has said why not us.
+        ClientError::Full { .. } => error.to_string(),
+        _ => format!("the anchor{pid} does not answer: {error}"),
+    };
+    format!("{silent}; what stands here of the agents is what the disk knows")
 }
 
 /// The last tick, without what it told of the start of an agent that is not wanted or not down any more, or that

@@ -1,6 +1,9 @@
 //! `ostk report`: what a session's program tells the kernel about itself.
 
-use netsky_kernel::client::{Client, ClientError};
+use std::time::Duration;
+
+use netsky_disk::clock;
+use netsky_kernel::client::Client;
 use netsky_kernel::drain::{JsonText, LoopConfig, Model, Report, Turn, Usage};
 use netsky_kernel::rpc::{Guard, MAX_LINE, report::Answer};
 use netsky_kernel::session::{ENV_GENERATION, ENV_NAME};
@@ -17,8 +20,10 @@ use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 
-/// How often a report is told again to an anchor that was lost over it.
+/// How often a report is told while no anchor answers it.
 const TRIES: u32 = 3;
+/// How long the next one is given in between.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Tell the kernel what a session does; called by the session's own program, or by whoever drives it
 #[derive(clap::Args)]
@@ -197,7 +202,7 @@ fn tell(cx: &Context, session: &AgentId, report: &Report, guard: &Guard) -> Resu
     }
     for _ in 1..TRIES {
         match Client::ensure(&root, &ostk).and_then(|mut anchor| anchor.report(session, report, guard)) {
-            Err(ClientError::Lost { .. } | ClientError::NotServing { .. }) => {}
+            Err(error) if error.passes() => clock::pause(PAUSE),
             answered => return Ok(answered?),
         }
     }

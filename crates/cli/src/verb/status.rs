@@ -70,7 +70,7 @@ fn footer(report: &StatusReport) -> String {
         Some(epoch) => {
             format!("anchor: serves, epoch {epoch}, and {nothing}; `netsky down` stops it")
         }
-        None if report.silent_anchor => "anchor: does not answer".to_owned(),
+        None if report.silent_anchor => "anchor: gave no answer".to_owned(),
         None if report.kept => {
             "anchor: nobody serves; the next tick starts it, and `netsky watchdog tick` is one".to_owned()
         }

@@ -215,6 +215,30 @@ fn a12_whom_a_full_anchor_turns_away_reads_that_and_what_to_do() {
 }
 
 #[test]
+fn a12_a_report_that_a_full_anchor_turned_away_is_told_again() {
+    use std::io::Write as _;
+    let folder = Folder::new();
+    folder.spawn("agent0", &[]);
+    folder.ok(&["kernel", "shutdown"]);
+    // One that has no slot, and is gone the next time.
+    let path = folder.dir.path().join(".ostk/ostk.sock");
+    folder.until("it is gone", |_| !path.exists());
+    let listener = std::os::unix::net::UnixListener::bind(&path).expect("bound");
+    let full = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().expect("it comes");
+        std::fs::remove_file(path).expect("removed");
+        let error = r#"{"code":-32003,"message":"256 clients are connected already","data":{"kind":"busy"}}"#;
+        let reply = format!(r#"{{"jsonrpc":"2.0","id":null,"epoch":1,"error":{error}}}"#);
+        client.write_all(format!("{reply}\n").as_bytes()).expect("written");
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(client), &mut line).expect("its greeting");
+    });
+    let told = folder.ok(&["report", "context", "5", "--session", "agent0"]);
+    full.join().expect("no panic");
+    assert!(told.ends_with(", 5% of its context used\n"), "{told}");
+}
+
+#[test]
 fn a_shutdown_of_everything_ends_what_an_anchor_left_that_stopped_before_it_took_this() {
     use std::io::{BufRead as _, Write as _};
     let folder = Folder::new();
@@ -244,6 +268,24 @@ fn a_shutdown_of_everything_ends_what_an_anchor_left_that_stopped_before_it_took
 }
 
 #[test]
+fn a_shutdown_beside_another_that_is_at_work_says_that_the_anchor_has_not_stopped_yet() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent0", "--", "sh", "-c", "trap '' TERM; while :; do sleep 1; done"]);
+    let program = folder.process("agent0", "program");
+    let everything = r#"{"all": true, "grace_ms": 3000}"#;
+    std::thread::scope(|scope| {
+        let at_work = scope.spawn(|| folder.json(&["rpc", "call", "kernel/shutdown", everything]));
+        let root = folder.dir.path().join(".ostk");
+        folder.until("it begins", |_| Client::connect(&root).is_ok_and(|client| client.hello().stopping));
+        let told = folder.ok(&["kernel", "shutdown"]);
+        let not_yet = "the anchor stops once another shutdown, which is at work, is done; ";
+        assert_eq!(told, format!("{not_yet}0 sessions ended, 1 live on\n"));
+        assert_eq!(at_work.join().expect("no panic")["ended"], serde_json::json!(["agent0"]));
+    });
+    assert!(!is_alive(&program));
+}
+
+#[test]
 fn a_lost_session_that_is_killed_is_stopped_from_then_on() {
     let folder = Folder::new();
     folder.ok(&["kernel", "spawn", "agent0", "--", "sleep", "1000"]);
@@ -267,24 +309,6 @@ fn what_cannot_be_done_is_said_in_one_line_with_its_exit_code() {
     let folder = Folder::new();
     let nothing = "ostk: no kernel root at $PWD/.ostk; `ostk kernel spawn` or `ostk serve` makes one";
     assert_eq!(folder.refused(&["kernel", "ps"]), (3, nothing.to_owned()));
-#[test]
-fn a_shutdown_beside_another_that_is_at_work_says_that_the_anchor_has_not_stopped_yet() {
-    let folder = Folder::new();
-    folder.ok(&["kernel", "spawn", "agent0", "--", "sh", "-c", "trap '' TERM; while :; do sleep 1; done"]);
-    let program = folder.process("agent0", "program");
-    let everything = r#"{"all": true, "grace_ms": 3000}"#;
-    std::thread::scope(|scope| {
-        let at_work = scope.spawn(|| folder.json(&["rpc", "call", "kernel/shutdown", everything]));
-        let root = folder.dir.path().join(".ostk");
-        folder.until("it begins", |_| Client::connect(&root).is_ok_and(|client| client.hello().stopping));
-        let told = folder.ok(&["kernel", "shutdown"]);
-        let not_yet = "the anchor stops once another shutdown, which is at work, is done; ";
-        assert_eq!(told, format!("{not_yet}0 sessions ended, 1 live on\n"));
-        assert_eq!(at_work.join().expect("no panic")["ended"], serde_json::json!(["agent0"]));
-    });
-    assert!(!is_alive(&program));
-}
-
     assert!(!folder.dir.path().join(".ostk").exists(), "a look makes no root");
     let bare = "ostk: agent0 has no program: there is no native runtime yet; give one after --";
     assert_eq!(folder.refused(&["kernel", "spawn", "agent0", "--model", "m"]), (4, bare.to_owned()));

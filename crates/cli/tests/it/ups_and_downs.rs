@@ -451,3 +451,18 @@ fn a_child_from_before_a_down_that_was_cut_short_does_nothing() {
     let told = stage.ok(&["restart", "--child", id, "--epoch", "1"]);
     assert!(told.contains("not the child of the restart under way; nothing done"), "{told}");
 }
+
+#[test]
+fn a12_status_says_that_the_anchor_takes_no_more_clients_and_shows_the_living() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    let root = stage.program("agent0");
+    let connect = || std::os::unix::net::UnixStream::connect(stage.home().join(".ostk/ostk.sock"));
+    let crowd: Vec<_> = (0..300).map(|_| connect().expect("an anchor serves")).collect();
+    let seen = stage.status();
+    drop(crowd);
+    let told = seen["problems"].to_string();
+    assert!(told.contains("takes no more clients") && !told.contains("does not answer"), "{told}");
+    let shown = &seen["agents"][0];
+    assert!(shown["id"] == "agent0" && shown["pid"] == root.pid && seen["silent_anchor"] == true, "{seen}");
+}

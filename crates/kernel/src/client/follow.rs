@@ -15,7 +15,7 @@ const RECONNECT: Duration = Duration::from_millis(50);
 
 /// Rows of the journal behind one that the caller has: every row once, in its order, whichever anchor tells it.
 ///
-/// It starts no anchor: while none serves it waits for the next one.
+/// It starts no anchor: while none serves, or the one that does has no slot for it, it waits.
 #[derive(Debug)]
 pub struct Follow {
     root: PathBuf,
@@ -60,9 +60,7 @@ impl Follow {
                         return Ok(Some(event));
                     }
                 }
-                Err(
-                    ClientError::Lost { .. } | ClientError::NotServing { .. } | ClientError::Silent { .. },
-                ) => {
+                Err(error) if error.passes() => {
                     self.events = None;
                     if left.is_some_and(|left| left.is_zero()) {
                         return Ok(None);

@@ -4,8 +4,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use netsky_kernel::client::{Client, ClientError};
+use netsky_kernel::client::{Client, ClientError, Follow};
 use netsky_kernel::rpc::{EventKind, SessionState};
 use serde_json::{Value, json};
 
@@ -212,6 +213,19 @@ fn a12_a_client_too_many_reads_why_it_is_refused() {
     }
     drop(crowd);
     until("there is room", || Client::connect(&world.root).ok());
+}
+
+#[test]
+fn a12_who_follows_an_anchor_that_has_no_slot_for_it_waits_for_one() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let crowd: Vec<UnixStream> = (0..255).map(|_| raw(&world)).collect();
+    client.ps().expect("whoever was there is served");
+    let mut rows = Follow::all(&world.root, 0);
+    assert_eq!(rows.next(Some(Duration::from_millis(200))).expect("it waits"), None);
+    drop(crowd);
+    let first = rows.next(Some(LONG)).expect("there is room").expect("a row");
+    assert_eq!((first.seq, first.kind), (1, EventKind::AnchorStarted));
 }
 
 #[test]
