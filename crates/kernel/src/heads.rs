@@ -228,7 +228,9 @@ impl Judge {
                 && lines::read(dir.path().join(name))
                     .is_ok_and(|lines| lines.iter().all(|line| Head::read(key, line).is_none()))
             {
-                self.findings.unread.push(format!("{file}: it is empty"));
+                let is_empty = dir.size(name).is_ok_and(|size| size.is_none_or(|bytes| bytes == 0));
+                let why = if is_empty { "it is empty" } else { "no head in it reads" };
+                self.findings.unread.push(format!("{file}: {why}"));
             }
         }
     }
@@ -339,10 +341,10 @@ impl Heads {
 
     /// Whether both files have a head on the disk, so that a row may name the key; `last` gets its first one.
     pub(crate) fn stand(&self, seq: u64, hash: &str, synced: u64) -> io::Result<bool> {
-        if self.newest.metadata()?.len() == 0 {
+        if self.newest.metadata()?.len() < LAST as u64 {
             self.newest(seq, hash, synced)?;
-            self.newest.sync_data()?;
         }
+        self.newest.sync_data()?;
         Ok(self.kept.len().is_ok_and(|bytes| bytes > 0))
     }
 

@@ -246,23 +246,17 @@ impl Journal {
     /// From now on rows bear this epoch, and its heads are kept; `anew` where those before do not match.
     pub(crate) fn begin(&mut self, epoch: u64, anew: bool) {
         self.epoch = epoch;
-        match Heads::open(&self.folder) {
-            Ok(heads) => self.heads = Some(heads),
-            Err(error) => say!("the journal's heads are not kept: {error}"),
-        }
         self.keep_head(anew);
-        // A row that names their key says that they are there.
-        if let Some(heads) = self.heads.take() {
-            match heads.stand(self.seq, &self.hash, self.synced) {
-                Ok(true) => self.heads = Some(heads),
-                Ok(false) => say!("the journal's heads are not kept: there was no room for the first one"),
+    }
+
+    /// Keeps a head of the newest row, which is synced first. Where there was no room for their files there may be now.
+    pub(crate) fn keep_head(&mut self, anew: bool) {
+        if self.heads.is_none() && self.epoch > 0 {
+            match Heads::open(&self.folder) {
+                Ok(heads) => self.heads = Some(heads),
                 Err(error) => say!("the journal's heads are not kept: {error}"),
             }
         }
-    }
-
-    /// Keeps a head of the newest row, which is synced first.
-    pub(crate) fn keep_head(&mut self, anew: bool) {
         if self.heads.is_none() {
             return;
         }
@@ -281,9 +275,16 @@ impl Journal {
         }
     }
 
-    /// How the first row of an anchor names the key of its heads; none where they are not kept.
+    /// How the first row of an anchor, or of a file, names the key of its heads, which says that they are there; none while
+    /// there is no room for the first ones, which are then kept without.
     pub(crate) fn heads_key(&self) -> Option<String> {
-        self.heads.as_ref().map(Heads::key_name)
+        let heads = self.heads.as_ref()?;
+        match heads.stand(self.seq, &self.hash, self.synced) {
+            Ok(true) => return Some(heads.key_name()),
+            Ok(false) => say!("no row names the journal's heads: there was no room for the first one"),
+            Err(error) => say!("no row names the journal's heads: {error}"),
+        }
+        None
     }
 
     /// The newest row's number.

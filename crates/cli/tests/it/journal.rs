@@ -106,12 +106,13 @@ fn i5_one_file_of_the_heads_that_is_removed_shows_also_behind_the_next_anchor() 
 
 #[test]
 fn i5_one_file_of_the_heads_that_is_emptied_shows_also_behind_the_next_anchor() {
-    for name in ["last", "heads.jsonl"] {
+    let (empty, torn) = (("", "it is empty"), (r#"{"v":1,"se"#, "no head in it reads"));
+    for (name, (left, why)) in [("last", empty), ("heads.jsonl", empty), ("heads.jsonl", torn)] {
         let folder = Folder::new();
         folder.some_rows();
         assert_eq!(folder.verify().0, Some(0));
-        std::fs::write(folder.file("heads").join(name), []).expect("writes");
-        let said = json!([format!("heads/{name}: it is empty")]);
+        std::fs::write(folder.file("heads").join(name), left).expect("writes");
+        let said = json!([format!("heads/{name}: {why}")]);
         let (code, found) = folder.verify();
         assert_eq!((code, &found["unread"]), (Some(7), &said), "{found}");
         folder.ok(&["kernel", "spawn", "agent2", "--", "true"]);

@@ -43,9 +43,36 @@ fn l5_both_files_of_the_heads_have_one_before_a_row_names_their_key() {
     let path = in_own_folder(&folder);
     let (mut journal, ..) = open(&path);
     journal.begin(1, false);
+    assert!(journal.heads_key().is_some());
     for name in ["heads/last", "heads/heads.jsonl"] {
         let said = std::fs::read_to_string(path.with_file_name(name)).expect("reads");
         assert!(said.starts_with(r#"{"v":1,"seq":0,"#) && said.ends_with('\n'), "{name}: {said}");
+    }
+}
+
+#[test]
+fn heads_that_had_no_room_when_an_anchor_began_are_kept_once_there_is_some() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = in_own_folder(&folder);
+    let heads = path.with_file_name("heads");
+    // What has their place keeps them from being made.
+    std::fs::write(&heads, []).expect("written");
+    let (mut journal, ..) = open(&path);
+    journal.begin(1, false);
+    assert_eq!(journal.heads_key(), None);
+    journal.commit(draft(1)).expect("room");
+    std::fs::remove_file(&heads).expect("still there");
+    journal.keep_head(false);
+    assert!(journal.heads_key().is_some());
+    // The first head has gone, which a row is not to say is there.
+    std::fs::write(heads.join("heads.jsonl"), []).expect("written");
+    assert_eq!(journal.heads_key(), None);
+    journal.commit(draft(2)).expect("room");
+    journal.keep_head(false);
+    assert!(journal.heads_key().is_some());
+    for name in ["last", "heads.jsonl"] {
+        let said = std::fs::read_to_string(heads.join(name)).expect("reads");
+        assert!(said.starts_with(r#"{"v":1,"seq":2,"#), "{name}: {said}");
     }
 }
 
