@@ -36,7 +36,8 @@ impl Bus<'_> {
     ///
     /// # Errors
     /// No such envelope, a shortened id of several, one that a live process holds or only a later program can show, a dead
-    /// letter that is no message, or what the file system refuses. What waited and is damaged is a dead letter then.
+    /// letter that is no message, or what the file system refuses. What waited and a drain
+    /// would put aside is a dead letter then.
     pub fn ack(&self, agent: &AgentId, id: &str) -> Result<(EnvelopeId, Acked)> {
         let channel = self.channel(agent)?;
         let acked = channel.dir(State::Acked)?;
@@ -73,7 +74,7 @@ impl Bus<'_> {
         let to = transition(state, Event::Ack)?;
         let from = channel.dir(state)?;
         let read = match state {
-            State::Written => self.read_waiting(channel, &from, name, file),
+            State::Written => self.read_or_quarantine(channel, &from, name, file),
             _ => read_named(&channel.agent, (state, &from), name, file),
         };
         match (state, read) {

@@ -165,14 +165,14 @@ pub enum Error {
         /// Where it is.
         state: State,
     },
-    /// A file that was to go on and was damaged: it went to `poison/`.
+    /// A file that was to go on and is nothing that an agent can be shown: it went to `poison/`.
     #[error("quarantined {id} of {agent}: {why}")]
     Quarantined {
         /// Whose channel.
         agent: AgentId,
         /// Which file.
         id: EnvelopeId,
-        /// What is wrong with its bytes.
+        /// What is wrong with it.
         why: String,
     },
     /// Words that were passed on too often.

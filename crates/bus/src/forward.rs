@@ -37,7 +37,7 @@ impl Bus<'_> {
     /// # Errors
     /// No such envelope, an unknown target, an envelope that is finished or that another process holds, one that went
     /// through too many hands, what is no message, or what the file system refuses. The original is unfinished then; what
-    /// waited and is damaged is a dead letter.
+    /// waited and a drain would put aside is a dead letter.
     pub fn forward(&self, agent: &AgentId, id: &str, to: &AgentId, by: &Sender) -> Result<Forwarded> {
         if !self.knows(to) {
             return Err(Error::UnknownTarget(to.clone()));
@@ -83,7 +83,7 @@ impl Bus<'_> {
     /// Claims what waits, so that nobody takes it away; none if it moved on.
     fn claim_for_forward(&self, channel: &Channel, found: &Found) -> Result<Option<(Claim, Hold)>> {
         let folders = Folders::open(channel)?;
-        let envelope = self.read_waiting(channel, &folders.inbox, &found.name, &found.file)?;
+        let envelope = self.read_or_quarantine(channel, &folders.inbox, &found.name, &found.file)?;
         let Some(envelope) = envelope else { return Ok(None) };
         let Taken::Claim(claim) = hold(self, channel, &folders, &found.name, envelope)? else {
             return Ok(None);

@@ -16,7 +16,7 @@ use netsky_model::render;
 use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::queue::read_named;
+use crate::queue::{Refused, read_waiting};
 
 /// Longest file name kept as it is: a reason's name must fit beside it.
 const LONGEST_NAME: usize = 200;
@@ -85,20 +85,24 @@ impl Bus<'_> {
     /// The envelope that waits and that somebody named; none if it moved on.
     ///
     /// # Errors
-    /// As [`read_named`]. What is damaged goes aside, as by a drain: whoever waits behind it need not meet it.
-    pub(crate) fn read_waiting(
+    /// It is of a newer format, or what the system refuses today. What a drain would put aside goes aside, and is an error
+    /// too: whoever waits behind it need not meet it.
+    pub(crate) fn read_or_quarantine(
         &self,
         channel: &Channel,
         inbox: &Dir,
         name: &Name,
         file: &str,
     ) -> Result<Option<Envelope>> {
-        match read_named(&channel.agent, (State::Written, inbox), name, file) {
-            Err(Error::Damaged { agent, id, why, .. }) => {
+        let Some(read) = read_waiting(inbox, name, file.as_ref())? else { return Ok(None) };
+        let (agent, id) = (channel.agent.clone(), name.key.id.clone());
+        match read {
+            Ok(envelope) => Ok(Some(envelope)),
+            Err(Refused::Newer) => Err(Error::Newer { agent, id, state: State::Written }),
+            Err(Refused::Damaged(why)) => {
                 let aside = self.quarantine(channel, inbox, State::Written, file.as_ref(), &why)?;
                 aside.map_or(Ok(None), |aside| Err(Error::Quarantined { agent, id, why: aside.reason }))
             }
-            read => read,
         }
     }
 

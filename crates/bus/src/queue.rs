@@ -199,12 +199,10 @@ impl<'a> Queue<'a> {
         let waiting = waiting(file);
         let read = match &waiting {
             None => Err(Refused::Damaged(MISNAMED.to_owned())),
-            Some(name) => match self.folders.inbox.read(file, MAX_BYTES as u64) {
+            Some(name) => match read_waiting(&self.folders.inbox, name, file)? {
                 // Nobody changes a file in an inbox: what is read here is what is held below.
-                Ok(bytes) => read_as(name, &bytes).map(|envelope| (name, envelope)),
-                Err(ReadError::Io(error)) if error.is_not_found() => return Ok(Taken::Gone),
-                Err(ReadError::Io(error)) if !error.is_denied() => return Err(error.into()),
-                Err(other) => Err(Refused::Damaged(other.to_string())),
+                Some(read) => read.map(|envelope| (name, envelope)),
+                None => return Ok(Taken::Gone),
             },
         };
         match read {
@@ -314,6 +312,24 @@ pub(crate) fn read_as(name: &Name, bytes: &[u8]) -> std::result::Result<Envelope
         other => Refused::Damaged(other.to_string()),
     })?;
     named(name, envelope)
+}
+
+/// What a file of an inbox holds, for whoever takes it out: what is nothing to read, also by this user, is damage. None if it
+/// is gone.
+///
+/// # Errors
+/// What the system refuses today.
+pub(crate) fn read_waiting(
+    inbox: &Dir,
+    name: &Name,
+    file: &OsStr,
+) -> netsky_disk::Result<Option<std::result::Result<Envelope, Refused>>> {
+    match inbox.read(file, MAX_BYTES as u64) {
+        Ok(bytes) => Ok(Some(read_as(name, &bytes))),
+        Err(ReadError::Io(error)) if error.is_not_found() => Ok(None),
+        Err(ReadError::Io(error)) if !error.is_denied() => Err(error),
+        Err(other) => Ok(Some(Err(Refused::Damaged(other.to_string())))),
+    }
 }
 
 /// The envelope that somebody named, in a file of `dir`; none if that moved on.

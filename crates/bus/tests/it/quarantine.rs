@@ -258,6 +258,29 @@ fn a_newer_format_is_left_alone_and_told() {
     }
 }
 
+#[test]
+fn a5_fm_ack_fm_forward_what_waits_and_cannot_be_read_goes_aside_as_by_a_drain() {
+    let large = |path: &Path| {
+        std::fs::File::create(path).and_then(|file| file.set_len(MAX_BYTES as u64 + 1)).expect("sparse");
+    };
+    for (make, why) in [(fifo as fn(&Path), "not a regular file"), (large, "over the limit")] {
+        for verb in ["ack", "forward"] {
+            let home = Home::new();
+            let bus = home.bus(&Nobody);
+            let (me, to) = (AgentId::root(), agent("agent2"));
+            bus.create(&me).and_then(|()| bus.create(&to)).expect("made");
+            make(&home.folder(State::Written).join(NAME));
+            let ended = match verb {
+                "ack" => bus.ack(&me, "x").map(drop),
+                _ => bus.forward(&me, "x", &to, &Sender::from(me.clone())).map(drop),
+            };
+            assert!(matches!(ended, Err(Error::Quarantined { .. })), "{verb} {why}: {ended:?}");
+            assert_eq!(home.counts(), [0, 0, 0, 0, 1], "{verb} {why}");
+            assert!(home.reason(NAME).contains(why), "{verb}: {}", home.reason(NAME));
+        }
+    }
+}
+
 /// A small generator with a fixed seed: failures repeat.
 struct Random(u64);
 
