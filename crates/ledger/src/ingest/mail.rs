@@ -5,7 +5,9 @@
 //! removed by retention: the last line about it says how it ended, and without a line it is forgotten.
 //!
 //! A folder that does not open is listed, and what is known of its agent's mail stays as it is: what is met nowhere may be
-//! in there. Until it opens, none of that agent's folders that had changed counts as seen.
+//! in there. Until it opens, none of that agent's folders that had changed counts as seen. A link in the place of an
+//! agent's folder does not open, wherever it leads: what is in there is opened by its path. A plain file there that never
+//! was an agent's is nobody.
 //!
 //! What the machine would not give is asked for again: the folder does not count as seen. What lacks its content or its
 //! reason is tried whenever its folder is looked at, until too many were tried in vain: a look costs no more for them.
@@ -14,7 +16,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use netsky_disk::fs::{Dir, is_folder};
+use netsky_disk::fs::{Dir, is_plain_or_free, is_real_folder};
 use netsky_disk::{ReadError, clock};
 use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::AgentId;
@@ -39,15 +41,20 @@ pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
     let mut rows = Rows::prepare(batch)?;
     for agent in agents(batch)? {
         let mut seen = Seen::default();
-        let (place, source) = (batch.layout.channel(&agent), format!("{AGENTS}{agent}"));
-        let opened = if is_folder(&place) { None } else { Dir::look_into(&place).err() };
-        match opened.filter(|error| !error.is_not_found()) {
-            Some(error) => {
+        let source = format!("{AGENTS}{agent}");
+        let is_gone = match need_folder(&batch.layout.channel(&agent)) {
+            Err(error) if error.is_not_found() => true,
+            Err(_) if is_nobody(batch, &agent)? => {
+                batch.unlist(&source, 0)?;
+                continue;
+            }
+            Err(error) => {
                 shut(batch, &mut seen, source, error)?;
                 continue;
             }
-            None => batch.unlist(&source, 0)?,
-        }
+            Ok(()) => false,
+        };
+        batch.unlist(&source, 0)?;
         for state in STATES {
             look(batch, &mut rows, &agent, state, &mut seen, false)?;
         }
@@ -62,6 +69,10 @@ pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
         for (source, version) in &seen.versions {
             batch.saw(source, if seen.shut { Some(UNSEEN) } else { version.as_deref() })?;
         }
+        if is_gone && seen.is_nothing() {
+            // Nothing is known of it any more, and it is looked at no more.
+            batch.run("DELETE FROM sources WHERE name > ?1 || '/' AND name < ?1 || '0'", [&source])?;
+        }
     }
     Ok(())
 }
@@ -69,19 +80,39 @@ pub(super) fn ingest(batch: &mut Batch<'_>) -> Result<()> {
 /// What the names of agents' folders begin with among the sources.
 const AGENTS: &str = "channels/agent/";
 
-/// Whose mail there is, or was when it was looked at last, whatever has the place of its folder now.
+/// Whose mail there is, or was when it was looked at last, whatever has the place of its folder now; also who is listed.
 fn agents(batch: &Batch<'_>) -> Result<BTreeSet<AgentId>> {
     let mut names = match Dir::open(batch.layout.channels()) {
         Err(e) if e.is_not_found() => Vec::new(),
         opened => opened?.names()?,
     };
-    let mut asked = batch.prepare("SELECT name FROM sources WHERE name GLOB 'channels/agent/*'")?;
+    let mut asked = batch.prepare(
+        "SELECT name FROM sources WHERE name GLOB 'channels/agent/*' UNION
+         SELECT file FROM source_errors WHERE file GLOB 'channels/agent/*' AND file NOT GLOB 'channels/agent/*/*'",
+    )?;
     let seen = asked.query_map([], |row| row.get::<_, String>(0)).and_then(Iterator::collect);
     let seen: Vec<String> = seen.map_err(sql("read"))?;
     names.extend(
         seen.iter().filter_map(|name| Some(name.strip_prefix(AGENTS)?.split('/').next()?.to_owned())),
     );
     Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+}
+
+/// Fails where an agent's folder is none of its own: what is in it is opened by its path, so a link would lead elsewhere.
+fn need_folder(place: &Path) -> netsky_disk::Result<()> {
+    if is_real_folder(place) { Ok(()) } else { Dir::look_into(place).map(drop) }
+}
+
+/// Whether a plain file is in the place of an agent's folder, and nothing is known of such an agent.
+fn is_nobody(batch: &Batch<'_>, agent: &AgentId) -> Result<bool> {
+    if !is_plain_or_free(batch.layout.channel(agent)).unwrap_or(false) {
+        return Ok(false);
+    }
+    let mut asked = batch.prepare(
+        "SELECT 1 FROM sources WHERE name > ?1 || '/' AND name < ?1 || '0' UNION ALL
+         SELECT 1 FROM envelopes WHERE to_agent = ?2",
+    )?;
+    Ok(!asked.exists((format!("{AGENTS}{agent}"), agent.as_str())).map_err(sql("read"))?)
 }
 
 /// Lists what does not open. Fails where nothing more can be opened: the next folder would fare no better.
@@ -106,6 +137,13 @@ struct Seen {
     shut: bool,
 }
 
+impl Seen {
+    /// There is no folder, for certain.
+    fn is_nothing(&self) -> bool {
+        !self.shut && self.versions.iter().all(|(_, version)| version.is_none())
+    }
+}
+
 /// Tries an envelope once more that was refused; true if it is in now, or has moved on and was met elsewhere.
 pub(super) fn again(batch: &mut Batch<'_>, path: &str) -> Result<bool> {
     let mut parts = path.split('/').skip(2);
@@ -116,15 +154,19 @@ pub(super) fn again(batch: &mut Batch<'_>, path: &str) -> Result<bool> {
     };
     let state = STATES.into_iter().find(|state| state.folder() == folder);
     let (Ok(agent), Some(state)) = (agent.parse::<AgentId>(), state) else { return Ok(false) };
-    let dir = match Dir::open(batch.layout.folder(&agent, state)) {
+    let opened = need_folder(&batch.layout.channel(&agent))
+        .and_then(|()| Dir::open(batch.layout.folder(&agent, state)))
+        .and_then(|dir| Ok(dir.exists(file)?.then_some(dir)));
+    let dir = match opened {
         Err(e) if e.is_out_of_descriptors() => return Err(e.into()),
-        // When it opens, what is not in is met as new.
-        Err(_) => return Ok(true),
-        Ok(dir) => dir,
+        Err(_) => {
+            // When it opens, what is not in is met as new, also where nothing in there has changed.
+            batch.saw(&source(&agent, state), Some(UNSEEN))?;
+            return Ok(true);
+        }
+        Ok(None) => return Ok(true),
+        Ok(Some(dir)) => dir,
     };
-    if !dir.exists(file)? {
-        return Ok(true);
-    }
     let mut rows = Rows::prepare(batch)?;
     let before = batch.done.envelopes;
     let folder = Folder { agent: &agent, state, dir: &dir };

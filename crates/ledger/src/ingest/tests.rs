@@ -199,3 +199,28 @@ fn t17_what_the_second_try_takes_is_there_once() {
     drop(db);
     is_as_rebuilt(&layout, 1);
 }
+
+#[test]
+fn t17_a_refused_row_whose_folder_does_not_open_at_its_second_try_comes_in_later() {
+    let (_folder, layout) = home(0, "");
+    let agent = AgentId::numbered(7);
+    send(&layout, &agent, 1);
+    let inbox = Dir::open(layout.folder(&agent, State::Written)).expect("there");
+    while inbox.version().expect("looked at").is_none() {
+        clock::pause(Duration::from_millis(20));
+    }
+    let db = refusing(&layout, &[("envelopes", "true")]);
+    assert_eq!(ingest_by(&db, &layout).refused, 1);
+    drop(db);
+    let db = refusing(&layout, &[]);
+    let (place, aside) = (layout.channel(&agent), layout.channel(&agent).with_extension("aside"));
+    // Of its inbox nothing changes.
+    std::fs::rename(&place, &aside).expect("moves");
+    std::os::unix::fs::symlink(&aside, &place).expect("made");
+    let done = ingest_by(&db, &layout);
+    assert_eq!((done.shut.is_some(), done.envelopes), (true, 0), "a link is not followed");
+    std::fs::remove_file(&place).expect("goes");
+    std::fs::rename(&aside, &place).expect("moves back");
+    assert_eq!(ingest_by(&db, &layout).envelopes, 1);
+    assert_eq!(asked::<i64>(&db, "SELECT count(*) FROM source_errors"), [0]);
+}

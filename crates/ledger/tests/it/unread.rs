@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use netsky_disk::clock;
 use netsky_disk::fs::Dir;
+use netsky_model::id::AgentId;
 use netsky_model::life::State;
 use rusqlite::Connection;
 
@@ -150,5 +151,58 @@ fn fm_ingest_a_folder_that_does_not_open_is_listed_and_what_is_known_of_its_mail
     std::fs::remove_dir_all(house.layout.channel(&moves.agent)).expect("goes");
     house.ingest();
     assert_eq!(house.ask(PLACES).len(), 0, "what is gone is gone");
+    is_as_rebuilt(&house);
+}
+
+#[test]
+fn a5_a_link_in_the_place_of_an_agents_folder_is_not_followed_and_is_listed() {
+    let (house, other) = (House::new(), House::new());
+    other.send(7, 1, "agent0", false);
+    house.send(8, 2, "agent0", false);
+    let [theirs, link] = [&other, &house].map(|house| house.layout.channel(&AgentId::numbered(7)));
+    std::os::unix::fs::symlink(theirs, &link).expect("made");
+    let done = house.ingest();
+    assert!(done.shut.is_some_and(|why| why.contains("channels/agent/agent7")));
+    assert_eq!(house.ask("SELECT to_agent FROM envelopes"), [["agent8"]]);
+    assert_eq!(&house.ask(ERRORS)[0][..2], ["channels/agent/agent7", "0"]);
+    is_as_rebuilt(&house);
+    std::fs::remove_file(&link).expect("goes");
+    assert_eq!(house.ingest().shut, None);
+    assert_eq!(house.ask(ERRORS).len(), 0, "what went is listed no more");
+    is_as_rebuilt(&house);
+}
+
+#[test]
+fn fm_ingest_a_plain_file_among_the_agents_folders_is_nobody() {
+    let house = House::new();
+    let notes = house.layout.channels().join("notes");
+    std::fs::write(&notes, "mine").expect("writes");
+    let sent = house.send(7, 1, "agent0", false);
+    let done = house.ingest();
+    assert_eq!((done.shut, done.errors, done.envelopes), (None, 0, 1));
+    is_as_rebuilt(&house);
+    // Where telemetry knows an agent it is the place of its mail, also for a rebuild.
+    house.send(9, 2, "agent0", true);
+    shut(&house.layout.channel(&AgentId::numbered(9)), |_| {
+        assert!(house.rebuild().shut.is_some_and(|why| why.contains("channels/agent/agent9")));
+    });
+    let empty = house.send(8, 3, "agent0", false);
+    house.remove(&empty);
+    assert!(house.ingest().shut.is_none());
+    shut(&house.layout.channel(&empty.agent), |_| assert!(house.ingest().shut.is_some()));
+    assert!(house.ingest().shut.is_none());
+    // Nor is a file in the place of an agent that was there and left nothing.
+    let folder = house.layout.channel(&sent.agent);
+    std::fs::remove_dir_all(&folder).expect("goes");
+    house.ingest();
+    let known = "SELECT count(*) FROM sources WHERE name LIKE 'channels/agent/agent7/%'";
+    assert_eq!(house.ask(known), [["0"]], "it is not looked at for ever");
+    std::fs::write(&folder, "mine").expect("writes");
+    assert!(house.ingest().shut.is_none());
+    is_as_rebuilt(&house);
+    // What takes its place again is as new.
+    std::fs::remove_file(&folder).expect("goes");
+    house.send(7, 4, "agent0", false);
+    assert_eq!(house.ingest().envelopes, 1);
     is_as_rebuilt(&house);
 }
