@@ -94,15 +94,12 @@ impl Bus<'_> {
         self.channel(agent)?;
         let seat = self.only_consumer(agent, terms)?;
         let mut consumer = Consumer::new((self, agent, terms), (stop, seat), tell, put);
-        while !self.or_no_home(consumer.look())? {
-            point("bus.consume.idle");
-            consumer.watch.wait_or_stop(RESCAN, stop)?;
-        }
+        let ended = consumer.run();
         for claim in consumer.kept {
             // Never shown, so the same attempt; what was taken away is none of ours.
             let _ = self.put_back(claim);
         }
-        Ok(consumer.done)
+        ended.map(|()| consumer.done)
     }
 
     /// The lock that makes one consumer of an agent. A newer incarnation takes it from an older one, whose time is over.
@@ -195,6 +192,14 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
         }
     }
 
+    fn run(&mut self) -> Result<()> {
+        while !self.bus.or_no_home(self.look())? {
+            point("bus.consume.idle");
+            self.watch.wait_or_stop(RESCAN, self.stop)?;
+        }
+        Ok(())
+    }
+
     /// Takes everything that waits. True when it is time to end.
     fn look(&mut self) -> Result<bool> {
         let channel = self.bus.channel(self.agent)?;
@@ -260,7 +265,7 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
         self.done.aside.sort(taken)
     }
 
-    /// The claim, if it is ours alone now. One that another process has in its hands is kept.
+    /// The claim, if it is ours alone now. One that another process has in its hands is kept, or that nobody can look at.
     fn reach(&mut self, mut claim: Claim) -> Result<Option<Claim>> {
         // Who is stuck with many is waited for once.
         let limit = if self.kept.is_empty() { PATIENCE } else { Duration::ZERO };
@@ -271,7 +276,11 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
                 self.kept.push(claim);
             }
             Err(lost @ Error::Fenced(_)) => (self.tell)(News::Lost(&lost)),
-            Err(error) => return Err(error),
+            Err(error) => {
+                // It was not shown, and goes back with the others of that kind.
+                self.kept.push(claim);
+                return Err(error);
+            }
         }
         Ok(None)
     }

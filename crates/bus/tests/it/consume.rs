@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use netsky_bus::{Claim, News, Put, Terms};
+use netsky_bus::{Claim, Draft, Error, News, Put, Terms};
 use netsky_disk::clock;
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::{Hold, Seized};
@@ -130,4 +130,22 @@ fn t2_a_claim_that_is_in_other_hands_to_the_end_waits_as_it_did() {
     assert_eq!(home.counts(), [1, 0, 1, 0, 0]);
     drop(releaser.has.take());
     assert_eq!(drain(&bus), [("a".to_owned(), 1)], "nobody has seen it");
+}
+
+#[test]
+fn t2_a_claim_that_is_in_other_hands_when_the_reader_breaks_waits_as_it_did() {
+    let home = Home::new();
+    let releaser = Releaser::of(&home, 1);
+    let bus = home.bus(&releaser);
+    for from in ["agent1", "agent2"] {
+        bus.send(Draft { from: from.parse().expect("a sender"), ..draft(from) }).expect("sent");
+    }
+    let terms = Terms { generation: OUTSIDE, max: None, replace: false };
+    let stop = Stop::hear().expect("heard");
+    let put = |_: &Claim| Put::Broken(std::io::Error::other("gone"));
+    let broken = bus.consume(&AgentId::root(), &terms, &stop, |_| {}, put);
+    assert!(matches!(broken, Err(Error::Surface { .. })), "{broken:?}");
+    assert_eq!(home.counts(), [2, 0, 0, 0, 0]);
+    drop(releaser.has.take());
+    assert_eq!(drain(&bus), [("agent1".to_owned(), 1), ("agent2".to_owned(), 2)], "one was never shown");
 }
