@@ -255,7 +255,7 @@ impl Bus<'_> {
     /// One file; none if it moved on while we looked.
     fn look(&self, agent: &AgentId, dir: &Dir, state: State, file: String) -> Option<Entry> {
         let name = Name::parse(&file);
-        let reason = reason_beside(dir, state, &file);
+        let reason = reason_beside(dir, state, &file).ok().flatten();
         let (envelope, problem) = match dir.read(&file, MAX_BYTES as u64) {
             Ok(bytes) => match Envelope::parse(&bytes) {
                 Ok(envelope) => (Some(envelope), None),
@@ -277,8 +277,17 @@ impl Bus<'_> {
     }
 }
 
-/// Why a dead letter is one, where that is said and reads.
-pub(crate) fn reason_beside(dir: &Dir, state: State, file: &str) -> Option<String> {
-    let bytes = (state == State::Poisoned).then(|| dir.read(reason_of(file), REASON_BYTES).ok()).flatten()?;
-    Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+/// Why a dead letter is one, where that is said and is a text.
+///
+/// # Errors
+/// The system does not hand it out.
+pub(crate) fn reason_beside(dir: &Dir, state: State, file: &str) -> netsky_disk::Result<Option<String>> {
+    if state != State::Poisoned {
+        return Ok(None);
+    }
+    match dir.read(reason_of(file), REASON_BYTES) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())),
+        Err(ReadError::Io(error)) if !error.is_not_found() => Err(error),
+        Err(_) => Ok(None),
+    }
 }

@@ -96,15 +96,24 @@ impl Bus<'_> {
         going: &[Going<'_>],
         removed: &mut Removed,
     ) -> Result<()> {
-        let ended = || going.iter().filter_map(|(file, name)| Some((file, name.as_ref()?)));
-        for (_, name) in ended() {
+        let mut leaving = Vec::with_capacity(going.len());
+        for (file, name) in going {
+            match reason_beside(dir, state, file) {
+                Ok(reason) => leaving.push((*file, name.as_ref(), reason)),
+                // Gone without its reason, the record would never have it.
+                Err(error) if error.is_of_one_file() => removed.stuck.push(error),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let ended = || leaving.iter().filter_map(|(_, name, reason)| Some(((*name)?, reason.clone())));
+        for (name, _) in ended() {
             retire(channel, &name.key.id)?;
         }
         // Told before, and kept for good, so that whoever misses one finds why: a file that stays after all is no loss.
-        self.removal(agent, state, ended().map(|(file, name)| (name, reason_beside(dir, state, file))))
+        self.removal(agent, state, ended())
             .map_err(|why| netsky_disk::Error::new("tell the record what goes from", dir.path(), why))?;
         point("bus.retention.told");
-        for (file, _) in going {
+        for (file, ..) in leaving {
             match dir.remove_any(file) {
                 Ok(there) => removed.envelopes += usize::from(there),
                 // A folder that somebody dropped and that is not empty: it must not keep all others.

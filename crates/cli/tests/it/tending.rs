@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use netsky_sim::{Call, Errno};
 use serde_json::{Value, json};
 
 use crate::bus_home::Home;
@@ -154,4 +155,27 @@ fn a_mailbox_that_lets_others_in_keeps_no_other_from_being_tended() {
     assert_eq!(pages(&home).len(), 1);
     let last = fs::read_to_string(home.path().join("state/tick/watchdog.json")).expect("written");
     assert!(last.contains("dead letters of agent3: "), "{last}");
+}
+
+#[test]
+fn fm_retention_eio_a_dead_letter_stays_until_its_reason_reads() {
+    let home = home("[mail]\nkeep_poison = \"1s\"\n");
+    let torn = home.channel("agent7", "inbox").join("00000000000000000042-torn-1.json");
+    fs::write(torn, b"{\"from\":").expect("written");
+    assert_eq!(netsky(&home, &["channel", "drain", "agent7"]).code, 7);
+    netsky(&home, &["watchdog", "tick"]).works();
+    let reason = |point: &netsky_sim::Point| {
+        point.call == Call::Open && point.files.iter().any(|file| file.to_string_lossy().ends_with(".reason"))
+    };
+    // Once its time is over, a tick wants to know why it is dead.
+    let refused = |home: &Home| {
+        let outcome = home.stepper(["watchdog", "tick"]).fail_when(reason, Errno::EIO).expect("a tick");
+        outcome.hit.is_some()
+    };
+    assert!((0..TICKS).any(|_| refused(&home)), "none goes");
+    assert_eq!(home.files("agent7", "poison").expect("there").len(), 2, "it and its reason");
+    tick_until(&home, "the removal", || home.files("agent7", "poison").expect("there").is_empty());
+    let asked = "SELECT reason IS NOT NULL AS told FROM envelopes WHERE id LIKE '%torn%'";
+    let row = netsky(&home, &["query", "--json", asked]);
+    assert_eq!(row.works(), "{\"rows\":[{\"told\":1}]}\n");
 }
