@@ -234,6 +234,19 @@ fn fm_ack_fm_poison_retry_fm_forward_emfile_and_eio_are_not_called_damage() {
 }
 
 #[test]
+fn fm_ack_fm_forward_eacces_what_waits_and_may_not_be_read_goes_aside_as_by_a_drain() {
+    for verb in [&["ack", "agent7", "two"][..], &["forward", "agent7", "two", "--to", "agent8"]] {
+        let home = crate::cells::two();
+        let args = ["channel"].iter().chain(verb).copied();
+        let outcome = home.stepper(args).fail_when(opens("two"), Errno::EACCES).expect("a run");
+        assert!(outcome.hit.is_some(), "{verb:?} reads it");
+        assert_eq!(outcome.run.ended, Ended::Exited(7), "{verb:?}: {}", outcome.run.stderr);
+        let aside = home.files("agent7", "poison").expect("read");
+        assert_eq!(aside.len(), 2, "it and its reason: {aside:?}");
+    }
+}
+
+#[test]
 fn fm_forward_emfile_of_the_hold_on_its_claim_leaves_it_waiting_at_the_same_attempt() {
     let home = crate::cells::two();
     let holds = |point: &Point| {

@@ -494,6 +494,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "quarantine::a5_fm_ack_fm_forward_what_waits_and_cannot_be_read_goes_aside_as_by_a_drain",
     },
     Safeguard {
+        name: "what waits and may not be read goes aside, whoever meets it",
+        faults: "FM-ack FM-forward",
+        file: "crates/bus/src/queue.rs",
+        find: "        Err(ReadError::Io(error)) if !error.is_denied() => Err(error),\n",
+        replace: "        Err(ReadError::Io(error)) => Err(error),\n",
+        package: "netsky",
+        target: IT,
+        test: "errno_points::fm_ack_fm_forward_eacces_what_waits_and_may_not_be_read_goes_aside_as_by_a_drain",
+    },
+    Safeguard {
         name: "an ack takes nothing that waits and is no message",
         faults: "FM-ack-corrupt",
         file: "crates/bus/src/ack.rs",
