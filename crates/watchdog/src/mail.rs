@@ -16,12 +16,13 @@ use crate::{overdue, pages, retention};
 /// Tends the mail. What fails is a problem of the tick, and the rest goes on.
 pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
     let terms = Config::last_good(cx.layout).mail;
+    let mut paged = Vec::new();
     for tended in [
         blocked(cx, ticked),
         carry(cx, ticked),
         overdue::give_back(cx, &terms, ticked),
-        pages::page(cx, ticked),
-        retention::clean(cx, &terms, ticked),
+        pages::page(cx, ticked).map(|agents| paged = agents),
+        retention::clean(cx, &terms, &paged, ticked),
     ] {
         if let Err(error) = tended {
             ticked.problems.push(format!("mail: {error}"));
@@ -71,5 +72,55 @@ pub(crate) fn read_or_aside<T: DeserializeOwned>(path: &Path, ticked: &mut Ticke
             Ok(None)
         }
         read => Ok(read?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use netsky_disk::clock;
+    use netsky_ledger::{facts, poison_key};
+    use netsky_model::id::AgentId;
+    use netsky_model::life::State;
+
+    use super::*;
+    use crate::context::in_a_home;
+
+    #[test]
+    fn fm_owner_page_no_dead_letter_goes_before_its_page_is_recorded() {
+        in_a_home(|cx| {
+            let agent = AgentId::root();
+            cx.bus.create(&agent).expect("made");
+            fs::write(cx.layout.config(), "[mail]\nkeep_poison = \"1ms\"\n").expect("written");
+            // From here on the clock is steady.
+            tend(cx, &mut Ticked::default());
+            let poison = cx.layout.folder(&agent, State::Poisoned);
+            // More than one tick pages for.
+            let files: Vec<String> = (0..25).map(|number| format!("old-{number}")).collect();
+            for file in &files {
+                fs::write(poison.join(file), "x").expect("written");
+            }
+            let written = clock::wall().as_second();
+            while clock::wall().as_second() <= written + 1 {
+                clock::pause(Duration::from_millis(20));
+            }
+            let left = || files.iter().filter(|file| poison.join(file).exists()).count();
+            let away = cx.layout.home().join("away");
+            fs::rename(cx.layout.record(), &away).expect("moved");
+            fs::write(cx.layout.record(), "x").expect("a file takes its place");
+            tend(cx, &mut Ticked::default());
+            assert_eq!(left(), 25, "nothing can be recorded");
+            fs::remove_file(cx.layout.record()).expect("ours");
+            fs::rename(away, cx.layout.record()).expect("moved back");
+            for (paged, stay) in [(20, 25), (25, 0)] {
+                tend(cx, &mut Ticked::default());
+                let keys: Vec<String> =
+                    facts(cx.layout).expect("they read").into_iter().map(|fact| fact.key).collect();
+                let told = files.iter().filter(|file| keys.contains(&poison_key("agent0", file))).count();
+                assert_eq!((told, left()), (paged, stay));
+            }
+        });
     }
 }

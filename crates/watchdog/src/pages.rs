@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use netsky_disk::state;
 use netsky_ledger::{Facts, PAGE, files, poison_key};
+use netsky_model::id::AgentId;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -25,8 +26,8 @@ struct Paged {
     sum: u64,
 }
 
-/// Appends the pages that are missing.
-pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
+/// Appends the pages that are missing. Of the agents it returns every dead letter has its page, and may go.
+pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<Vec<AgentId>> {
     let path = cx.layout.tick("pages");
     let mut agents = cx.bus.agents()?;
     let mut sum = 0_u64;
@@ -44,27 +45,31 @@ pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
     });
     let paged: Option<Paged> = read_or_aside(&path, ticked)?;
     if paged.unwrap_or_default().sum == sum {
-        return Ok(());
+        return Ok(agents);
     }
     let known = known(cx, ticked)?;
-    let (mut missing, mut all) = (Vec::new(), true);
-    for agent in &agents {
+    let (listed, mut missing) = (agents.len(), Vec::new());
+    agents.retain(|agent| {
+        let mut all = true;
         let listed = cx.bus.each_dead_letter(agent, |file, id| {
             let key = poison_key(agent.as_str(), id);
-            if missing.len() < MOST && !known.contains(&key) {
-                missing.push((key, agent, id.to_owned(), file.to_owned()));
+            if known.contains(&key) {
+                return;
+            }
+            match missing.len() < MOST {
+                true => missing.push((key, agent.clone(), id.to_owned(), file.to_owned())),
+                false => all = false,
             }
         });
-        if let Err(error) = listed {
+        if let Err(error) = &listed {
             ticked.problems.push(format!("dead letters of {agent}: {error}"));
-            all = false;
         }
-    }
-    all &= missing.len() < MOST;
+        all && listed.is_ok()
+    });
     let record = Facts::new(cx.layout);
     for (key, agent, id, file) in missing {
         // Of a disk that was full: there is room for a page again.
-        let reason = match cx.bus.explain(agent, &file) {
+        let reason = match cx.bus.explain(&agent, &file) {
             Err(error) if passes(&error) => return Err(error.into()),
             // Its own trouble, or its name's: the owner hears of it without its reason, and of those behind it.
             Err(error) => {
@@ -77,10 +82,10 @@ pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
         record.append_once(PAGE, &key, data)?;
         ticked.done.push(format!("paged for {key}"));
     }
-    if all {
+    if agents.len() == listed {
         state::write_json(&path, &Paged { v: 1, sum })?;
     }
-    Ok(())
+    Ok(agents)
 }
 
 /// The conditions that have a page. A file of facts that does not read, or of a later format, is told of and passed by: its
@@ -113,7 +118,6 @@ mod tests {
     use std::fs;
     use std::os::unix::ffi::OsStrExt;
 
-    use netsky_model::id::AgentId;
     use netsky_model::life::State;
 
     use netsky_ledger::facts;

@@ -60,8 +60,9 @@ impl Budget {
     }
 }
 
-/// Removes what may go, every [`CADENCE`] and on as long as there is more.
-pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, ticked: &mut Ticked) -> Result<()> {
+/// Removes what may go, every [`CADENCE`] and on as long as there is more; dead letters only of who is `paged`: the page is
+/// what is left of one.
+pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, paged: &[AgentId], ticked: &mut Ticked) -> Result<()> {
     let (path, now) = (cx.layout.tick("retention"), clock::stamp());
     let known: Option<Known> = read_or_aside(&path, ticked)?;
     let mut known = match known {
@@ -92,8 +93,10 @@ pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, ticked: &mut Ticked) -> Res
     let mut budget = Budget { messages: REMOVE, until: clock::boot() + LONGEST };
     for _ in 0..known.left.len() {
         let Some(agent) = known.left.pop_front() else { break };
+        let keep_poison = terms.keep_poison.filter(|_| paged.contains(&agent));
+        let terms = Terms { keep_poison, ..*terms };
         // Telling what goes needs room, and what goes makes room: a full disk must not keep itself full.
-        match reserve::lend(cx, || remove(cx, &agent, terms, &mut known, &mut budget, ticked)) {
+        match reserve::lend(cx, || remove(cx, &agent, &terms, &mut known, &mut budget, ticked)) {
             // Behind the others: whoever has a lot keeps nobody from their turn.
             Ok(true) => known.left.push_back(agent),
             Ok(false) => {}
@@ -192,7 +195,7 @@ mod tests {
             let terms = Terms { keep_acked: Duration::ZERO, ..Terms::default() };
             let tick = || {
                 let mut ticked = Ticked::default();
-                clean(cx, &terms, &mut ticked).expect("cleaned");
+                clean(cx, &terms, &[], &mut ticked).expect("cleaned");
                 assert!(ticked.problems.is_empty(), "{ticked:?}");
             };
             tick();
@@ -215,7 +218,7 @@ mod tests {
                 let known = Known { v: 1, steady, clean: None, ids: BTreeMap::new(), left: VecDeque::new() };
                 state::write_json(cx.layout.tick("retention"), &known).expect("written");
                 let mut ticked = Ticked::default();
-                clean(cx, &Terms::default(), &mut ticked).expect("cleaned");
+                clean(cx, &Terms::default(), &[], &mut ticked).expect("cleaned");
                 assert!(ticked.problems.is_empty(), "{ticked:?}");
                 [&old, &new].map(|name| cx.layout.logs().join(name).exists())
             };
