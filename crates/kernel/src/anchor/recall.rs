@@ -116,6 +116,14 @@ impl Recall {
             .map_or(0, |known| known.revivals)
     }
 
+    /// Whether a revival after a generation was announced, or a next one reserved.
+    pub(super) fn is_tried(&self, about: &About) -> bool {
+        self.session(&about.session).is_some_and(|known| {
+            let announced = known.generation == about.generation && known.reviving.is_some();
+            known.lineage == about.lineage && (known.generation > about.generation || announced)
+        })
+    }
+
     /// Whether the end of a generation is told; it is before the next one has a row.
     pub(super) fn is_told(&self, about: &About) -> bool {
         self.session(&about.session).is_some_and(|known| {

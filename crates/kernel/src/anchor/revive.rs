@@ -92,7 +92,8 @@ fn policy(anchor: &Anchor, about: &About) -> RevivalPolicy {
 fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
     let seen = last_beat(&anchor.layout, about).map(|beat| beat.at);
     let attempt = anchor.entry(&about.session, |entry| {
-        if lived(&entry.meta.phase, seen) >= WELL {
+        // Once for its end: a start that is refused is one more try after the same life.
+        if !std::mem::replace(&mut entry.counted, true) && lived(&entry.meta.phase, seen) >= WELL {
             entry.revivals = 0;
         }
         let attempt = entry.revivals;
@@ -245,9 +246,15 @@ mod tests {
 
     /// What the journal says of its newest revival: which try, and after how many milliseconds.
     fn newest(anchor: &Anchor) -> (u64, u64) {
+        tries(anchor).pop().expect("one is told")
+    }
+
+    /// Of every revival in the journal: which try, and after how many milliseconds.
+    fn tries(anchor: &Anchor) -> Vec<(u64, u64)> {
         let rows = anchor.journal(|journal| journal.after(0)).expect("reads");
-        let revive = rows.iter().rev().find(|row| row.kind == EventKind::Revive).expect("one is told");
-        (revive.data["attempt"].as_u64().expect("said"), revive.data["after_ms"].as_u64().expect("said"))
+        let revivals = rows.iter().filter(|row| row.kind == EventKind::Revive);
+        let said = |row: &crate::rpc::Event, key: &str| row.data[key].as_u64().expect("said");
+        revivals.map(|row| (said(row, "attempt"), said(row, "after_ms"))).collect()
     }
 
     /// A journal in which anchors brought a lineage back in vain so often.
@@ -313,6 +320,7 @@ mod tests {
                 let told = rows(&anchor).split_off(before);
                 let revive = EventKind::Revive;
                 assert_eq!(told, [revive, EventKind::Crashloop, revive, revive], "{keeper:?}");
+                crashed.generation = crashed.generation.next();
                 let Phase::Ended { at, .. } = &mut crashed.phase else { panic!("it has ended") };
                 at.boot_ms += 60_000;
                 anchor.put(crashed.clone(), Life::Gone);
@@ -320,6 +328,50 @@ mod tests {
                 assert_eq!(newest(&anchor), (0, 0));
             });
         }
+    }
+
+    /// A session that was well for an hour, and that somebody had started.
+    fn was_well(name: &str) -> Meta {
+        let mut meta = Meta { asked: true, ..session(name, Keeper::Anchor) };
+        let Phase::Ended { at, .. } = &mut meta.phase else { panic!("it has ended") };
+        at.boot_ms += 3_600_000;
+        meta
+    }
+
+    #[test]
+    fn t13_what_was_well_and_cannot_be_started_is_tried_with_growing_pauses() {
+        on_stage(async |anchor| {
+            tokio::time::pause();
+            let meta = was_well("agent7");
+            crate::meta_file::write(&anchor.layout, &meta).expect("written");
+            // One that somebody else can reach is not trusted, and nothing starts over it.
+            let file = anchor.layout.meta(&meta.spec.name);
+            std::fs::hard_link(&file, file.with_extension("link")).expect("linked");
+            anchor.put(meta.clone(), Life::Gone);
+            consider(&anchor, &about(&meta), Found::Watched);
+            let mut changes = anchor.changes();
+            let tried = async {
+                while tries(&anchor).len() < 4 {
+                    changes.changed().await.expect("it lives");
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(600), tried).await.expect("it is tried again");
+            assert_eq!(tries(&anchor)[..4], [(0, 0), (1, 1_000), (2, 2_000), (3, 4_000)]);
+        });
+    }
+
+    #[test]
+    fn t13_the_next_anchor_does_not_count_a_life_anew_that_was_counted() {
+        on_stage(async |anchor| {
+            let meta = brought_back(&anchor, &was_well("agent7"), 0);
+            let data = event_data::Revive { after_ms: 8_000, attempt: 4 };
+            anchor.observe(EventKind::Revive, Some(about(&meta)), data);
+            anchor.put(meta.clone(), Life::Gone);
+            consider(&anchor, &about(&meta), Found::AtStart);
+            let (attempt, left) = newest(&anchor);
+            assert_eq!(attempt, 4, "it is the same try");
+            assert!((4_000..=8_000).contains(&left), "{left}");
+        });
     }
 
     #[test]

@@ -292,13 +292,15 @@ impl Anchor {
         {
             let state = &mut *self.state.borrow_mut();
             let table = &mut state.table;
-            let revivals = match table.get(&meta.spec.name) {
-                Some(entry) => entry.revivals,
-                // Somebody started it: that begins anew.
-                None if meta.asked => 0,
-                None => state.recall.revivals(&about(&meta)),
+            let (revivals, counted) = match table.get(&meta.spec.name) {
+                Some(entry) => (entry.revivals, false),
+                None => match (state.recall.revivals(&about(&meta)), state.recall.is_tried(&about(&meta))) {
+                    // Somebody started it: that begins anew.
+                    (_, false) if meta.asked => (0, false),
+                    recalled => recalled,
+                },
             };
-            let entry = Entry { revivals, ..Entry::new(meta, life, Instant::now()) };
+            let entry = Entry { revivals, counted, ..Entry::new(meta, life, Instant::now()) };
             table.insert(entry.name().clone(), entry);
         }
         self.register(&[name]);

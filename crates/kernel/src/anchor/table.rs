@@ -35,6 +35,8 @@ pub(super) struct Entry {
     pub(super) unread: u32,
     /// Revivals in a row without a minute of life between them.
     pub(super) revivals: u32,
+    /// Whether a revival after this generation has begun: what it lived is counted once, not with every try.
+    pub(super) counted: bool,
     /// Whether its silence was reported.
     pub(super) hung: bool,
     /// Whether somebody must say what becomes of it.
@@ -52,7 +54,17 @@ pub(super) struct Beat {
 
 impl Entry {
     pub(super) fn new(meta: Meta, life: Life, now: Instant) -> Entry {
-        Entry { meta, life, known: now, beat: None, unread: 0, revivals: 0, hung: false, asking: false }
+        Entry {
+            meta,
+            life,
+            known: now,
+            beat: None,
+            unread: 0,
+            revivals: 0,
+            counted: false,
+            hung: false,
+            asking: false,
+        }
     }
 
     pub(super) fn name(&self) -> &AgentId {
