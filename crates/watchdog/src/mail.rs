@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::context::Context;
 use crate::error::Result;
 use crate::tick::Ticked;
-use crate::{overdue, pages, retention};
+use crate::{overdue, pages, reserve, retention};
 
 /// Tends the mail. What fails is a problem of the tick, and the rest goes on.
 pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
@@ -23,6 +23,7 @@ pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
         overdue::give_back(cx, &terms, ticked),
         pages::page(cx, ticked).map(|agents| paged = agents),
         retention::clean(cx, &terms, &paged, ticked),
+        reserve::keep_for_retention(cx),
     ] {
         if let Err(error) = tended {
             ticked.problems.push(format!("mail: {error}"));

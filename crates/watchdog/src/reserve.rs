@@ -13,13 +13,17 @@ use crate::error::{Error, Result};
 /// message that one tick removes, and what is told of them.
 const SIZE: usize = 1024 * 1024;
 
-/// Have both, where there is room; a full disk is no trouble of this tick's own.
+/// Have what `down` needs, where there is room; a full disk is no trouble of this tick's own.
 pub(crate) fn keep(cx: &Context<'_>) -> Result<()> {
-    have(cx, &cx.layout.reserve())?;
+    have(cx, &cx.layout.reserve())
+}
+
+/// As [`keep`], for the retention: mail is kept, and goes, also where nobody is wanted.
+pub(crate) fn keep_for_retention(cx: &Context<'_>) -> Result<()> {
     have(cx, &cx.layout.retention_reserve())
 }
 
-/// Have what `down` needs: of what could not be noted as unwanted nothing must be wanted.
+/// Have it for certain: of what could not be noted as unwanted nothing must be wanted.
 pub(crate) fn need(cx: &Context<'_>) -> Result<()> {
     have(cx, &cx.layout.reserve())?;
     if state::exists(cx.layout.reserve())? { Ok(()) } else { Err(Error::NoReserve) }

@@ -34,8 +34,8 @@ cat /dev/zero > "$PLACE/fill" 2>/dev/null
 "$NETSKY" ledger rebuild >/dev/null; echo "rebuild $?"
 "#;
 
-/// As [`SCRIPT`], with more finished mail than the slack of a log has room to tell of, and the room that a tick of a
-/// constellation sets aside.
+/// As [`SCRIPT`], with more finished mail than the slack of a log has room to tell of, in a home where nobody is wanted;
+/// what is set aside for a `down` is there and stays.
 const RETENTION: &str = r#"
 mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
 umask 077
@@ -51,9 +51,7 @@ acked=$(date +%s)
 until [ "$(date +%s)" -gt $((acked + 2)) ]; do sleep 0.1; done
 echo '[mail]
 keep_acked = "1s"' > "$NETSKY_HOME/config.toml"
-for room in reserve reserve-retention; do
-  head -c 1048576 /dev/zero > "$NETSKY_HOME/state/$room"
-done
+head -c 1048576 /dev/zero > "$NETSKY_HOME/state/reserve"
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
 "$NETSKY" watchdog tick >&2; echo "tick $?"
 echo "acked: $(ls "$NETSKY_HOME/channels/agent/agent0/acked" | wc -l)"

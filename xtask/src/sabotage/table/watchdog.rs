@@ -324,6 +324,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "full_disk::fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk",
     },
     Safeguard {
+        name: "where nobody is wanted there is room for the retention too",
+        faults: "FM-fact append I1",
+        file: "crates/watchdog/src/mail.rs",
+        find: "        reserve::keep_for_retention(cx),\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "full_disk::fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk",
+    },
+    Safeguard {
         name: "a first note needs no room",
         faults: "FM-down",
         file: "crates/watchdog/src/tick.rs",
