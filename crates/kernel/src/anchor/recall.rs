@@ -36,6 +36,9 @@ pub(super) struct Remembered {
     pub(super) started: bool,
     /// Its end is in the journal.
     pub(super) ended: bool,
+    /// How, as far as that row says it.
+    #[serde(default)]
+    pub(super) how: Option<End>,
     /// Somebody wanted it down: it is not revived.
     pub(super) kill_asked: bool,
     /// Its context is dead, and the next generation takes over from it.
@@ -130,6 +133,13 @@ impl Recall {
             let since = known.generation > about.generation;
             known.lineage == about.lineage && (since || known.generation == about.generation && known.ended)
         })
+    }
+
+    /// How a generation ended, as the journal has it.
+    pub(super) fn end(&self, about: &About) -> Option<End> {
+        let known = self.session(&about.session)?;
+        let same = known.lineage == about.lineage && known.generation == about.generation;
+        known.how.clone().filter(|_| same)
     }
 
     /// Lineages whose session got another name.
@@ -238,7 +248,7 @@ impl Fold for Recall {
             }
             EventKind::Crashloop => known.crashloop = true,
             EventKind::Exited | EventKind::Died | EventKind::Orphaned | EventKind::Failed => {
-                known.ended = true
+                (known.ended, known.how) = (true, End::deserialize(&event.data["how"]).ok());
             }
             _ => {}
         }
@@ -274,6 +284,7 @@ impl Remembered {
             request_id: None,
             started: false,
             ended: false,
+            how: None,
             kill_asked: false,
             succeeded: false,
             undescribed: false,

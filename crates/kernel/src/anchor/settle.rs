@@ -23,7 +23,7 @@ use super::table::{Entry, Life};
 use super::{adopt, fold};
 use crate::journal::About;
 use crate::log::say;
-use crate::meta_file::{self, MetaFileError};
+use crate::meta_file;
 use crate::rpc::{EventKind, event_data};
 use crate::session::{ENV_MARK, ENV_SESSION, End, Meta, Phase, PhaseEvent, mark};
 
@@ -35,6 +35,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// A look at a lock holds it for a moment; how long to wait that out.
 const LOOKERS: Duration = Duration::from_millis(200);
+
+/// Pause between two looks at a description that the disk does not hand out.
+const READ_AGAIN: Duration = Duration::from_secs(5);
 
 /// How often a lock that is held although its worker is gone is waited for.
 const TRIES: u32 = 2;
@@ -77,6 +80,9 @@ pub(super) async fn session(anchor: &Rc<Anchor>, about: &About, mut found: Found
 /// Settles a session with the lock of its worker in hand.
 async fn held_session(anchor: &Rc<Anchor>, about: &About, found: Found, held: Lock) {
     fold::catch_up(anchor, &about.session);
+    // By its worker; what an anchor writes of one whose worker is dead is no more than that.
+    let seen = anchor.recall(|recall| recall.end(about));
+    let seen = seen.is_some_and(|how| !matches!(how, End::WorkerDied | End::Orphaned));
     let (told, may_write) = match meta_file::read(&anchor.layout, &about.session) {
         Ok(meta) => {
             (meta.filter(|meta| meta.generation == about.generation && meta.lineage == about.lineage), true)
@@ -84,8 +90,9 @@ async fn held_session(anchor: &Rc<Anchor>, about: &About, found: Found, held: Lo
         Err(error) => {
             say!("{error}");
             // The end is written in the place of what says nothing. What the disk did not hand out may say how it ended.
-            let aside = matches!(error, MetaFileError::Meta { .. })
-                .then(|| netsky_disk::state::set_aside(anchor.layout.meta(&about.session)));
+            // What a later program wrote is whole, and is left alone.
+            let aside =
+                error.is_damage().then(|| netsky_disk::state::set_aside(anchor.layout.meta(&about.session)));
             if let Some(Err(error)) = &aside {
                 say!("{error}");
             }
@@ -98,7 +105,32 @@ async fn held_session(anchor: &Rc<Anchor>, about: &About, found: Found, held: Lo
     }
     drop(held);
     anchor.set_life(about, Life::Gone);
-    revive::consider(anchor, about, found);
+    if may_write || seen {
+        return revive::consider(anchor, about, found);
+    }
+    say!("what becomes of {} is decided once its description reads", about.session);
+    once_it_reads(anchor, about, found);
+}
+
+/// Settles a session again as soon as its description reads: it may say that the program returned by itself, and nothing
+/// starts over one that does not read anyway.
+fn once_it_reads(anchor: &Rc<Anchor>, about: &About, found: Found) {
+    let (anchor, about) = (Rc::clone(anchor), about.clone());
+    tokio::task::spawn_local(async move {
+        let waits = |entry: &mut Entry| {
+            let same = entry.meta.generation == about.generation && entry.meta.lineage == about.lineage;
+            same && entry.life == Life::Gone && !matches!(entry.meta.phase, Phase::Inactive { .. })
+        };
+        loop {
+            tokio::time::sleep(READ_AGAIN).await;
+            if anchor.is_stopping() || anchor.entry(&about.session, waits) != Some(true) {
+                return;
+            }
+            if meta_file::read(&anchor.layout, &about.session).is_ok() {
+                return session(&anchor, &about, found).await;
+            }
+        }
+    });
 }
 
 /// The end is written down; its row may be missing if whoever wrote it died right after.
@@ -140,11 +172,13 @@ async fn ended_without_worker(
     }
     let asked = anchor.recall(|recall| recall.session(&about.session).is_some_and(|known| known.kill_asked));
     let asked = asked || said;
-    let (kind, how) = match found {
+    let (kind, guess) = match found {
         _ if asked => (EventKind::Died, End::Killed),
         Found::Watched => (EventKind::Died, End::WorkerDied),
         Found::AtStart => (EventKind::Orphaned, End::Orphaned),
     };
+    // What is told counts: a program that returned was not taken away.
+    let how = anchor.recall(|recall| recall.end(about)).unwrap_or(guess);
     let known = anchor.entry(&about.session, |entry| entry.meta.clone());
     if let Some(meta) = told.or(known) {
         write_end(anchor, about, meta, how.clone(), held);
@@ -298,6 +332,58 @@ mod tests {
                 assert_eq!(std::fs::read(&file).expect("reads") == before, !reads);
                 assert_eq!(rows(&anchor), [EventKind::Died]);
                 assert_eq!(anchor.state_of(&meta.spec.name), Some(SessionState::Died));
+            });
+        }
+    }
+
+    /// A session that runs by the table, and by a description that `is_linked`: one that somebody else can reach is not trusted.
+    fn unread(anchor: &Anchor, written: &Meta) -> std::path::PathBuf {
+        std::fs::write(anchor.layout.root().join("settings"), "LIMIT revival_policy ask\n").expect("written");
+        meta_file::write(&anchor.layout, written).expect("written");
+        let file = anchor.layout.meta(&written.spec.name);
+        let link = file.with_extension("link");
+        std::fs::hard_link(&file, &link).expect("linked");
+        let phase = Phase::Running { started_at: netsky_disk::clock::stamp() };
+        anchor.put(Meta { phase, ..written.clone() }, Life::Live);
+        link
+    }
+
+    #[test]
+    fn i3_what_returned_by_the_journal_has_ended_whether_or_not_its_description_reads() {
+        on_stage(async |anchor| {
+            let meta = described("agent0", Keeper::Policy);
+            unread(&anchor, &meta);
+            let ended = event_data::Ended::by(End::Exited { code: 0 });
+            anchor.observe(EventKind::Exited, Some(about(&meta)), ended);
+            session(&anchor, &about(&meta), Found::Watched).await;
+            assert_eq!(anchor.state_of(&meta.spec.name), Some(SessionState::Exited));
+            assert_eq!(rows(&anchor), [EventKind::Exited], "nobody asks what becomes of it");
+        });
+    }
+
+    #[test]
+    fn i3_what_becomes_of_a_session_is_decided_once_its_description_reads() {
+        for returned in [true, false] {
+            on_stage(async |anchor| {
+                tokio::time::pause();
+                let mut meta = described("agent0", Keeper::Policy);
+                if !returned {
+                    meta.phase = Phase::Running { started_at: netsky_disk::clock::stamp() };
+                }
+                let link = unread(&anchor, &meta);
+                session(&anchor, &about(&meta), Found::Watched).await;
+                assert_eq!(anchor.state_of(&meta.spec.name), Some(SessionState::Died));
+                assert_eq!(rows(&anchor), [EventKind::Died], "it may have returned");
+                std::fs::remove_file(link).expect("removed");
+                let wanted = if returned { SessionState::Exited } else { SessionState::Asking };
+                let mut changes = anchor.changes();
+                let decided = async {
+                    while anchor.state_of(&meta.spec.name) != Some(wanted) {
+                        changes.changed().await.expect("it lives");
+                    }
+                };
+                tokio::time::timeout(Duration::from_secs(600), decided).await.expect("it is decided");
+                assert_eq!(rows(&anchor).contains(&EventKind::Asking), !returned);
             });
         }
     }
