@@ -102,7 +102,11 @@ pub(crate) fn packet(cx: &Context<'_>, restart: &RestartId, source: Source) -> R
         extra.insert("damaged".to_owned(), true.into());
     }
     if text.len() > MAX_TEXT {
-        let path = cx.layout.spilled_handoff(restart);
+        let path = match Dir::open(cx.layout.logs()) {
+            Ok(_) => cx.layout.spilled_handoff(restart),
+            // There is no archive either: it lies with what is kept of the restart.
+            Err(_) => cx.layout.archived_request(restart, "txt"),
+        };
         state::write(&path, text.as_bytes())?;
         let digest = blake3::hash(text.as_bytes()).to_hex();
         extra.insert("spill".to_owned(), serde_json::json!({ "path": path, "digest": digest.as_str() }));
@@ -202,10 +206,15 @@ mod tests {
         with_draft(|cx, restart| {
             std::fs::remove_dir_all(cx.layout.logs()).expect("there");
             std::fs::write(cx.layout.logs(), "x").expect("a file takes its place");
+            let text = "y".repeat(2 * MAX_TEXT);
+            state::write(cx.layout.crash_handoff(restart), text.as_bytes()).expect("a long draft");
             for _ in 0..2 {
                 deliver(cx, restart).expect("delivered");
                 assert!(waiting(cx) == 1 && cx.layout.crash_handoff(restart).exists());
             }
+            let sent = cx.bus.show(&AgentId::root(), id(restart).as_str()).expect("sent").envelope;
+            let spilled = sent.expect("reads").text.lines().last().map(str::to_owned).expect("a path");
+            assert_eq!(std::fs::read_to_string(spilled).expect("spilled"), text);
         });
     }
 

@@ -454,6 +454,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "tick::tests::a_home_whose_logs_are_no_folder_is_tended_and_that_is_told_once",
     },
     Safeguard {
+        name: "a long handoff has a place where logs is none",
+        faults: "FM-handoff",
+        file: "crates/watchdog/src/handoff.rs",
+        find: "Err(_) => cx.layout.archived_request(restart, \"txt\"),",
+        replace: "Err(_) => cx.layout.spilled_handoff(restart),",
+        package: "netsky-watchdog",
+        target: UNIT,
+        test: "handoff::tests::what_cannot_be_archived_is_delivered_once",
+    },
+    Safeguard {
         name: "a handoff is delivered without a place for its archive",
         faults: "",
         file: "crates/watchdog/src/handoff.rs",
