@@ -22,6 +22,7 @@ use serde_json::Map;
 
 use crate::bus::{Bus, Told, point};
 use crate::error::{Error, Result};
+use crate::kept::Kept;
 use crate::poison::bury_copy;
 use crate::queue::{Aside, Folders, Queue};
 
@@ -94,11 +95,17 @@ impl Claim {
     /// Makes the claim one that nobody takes away.
     fn fence(&mut self, claimed: &Dir) -> Result<()> {
         // Who releases it may end, or fail, before its move: then it is still ours, and nobody else would show it.
-        if self.reach(claimed, PATIENCE)? { Ok(()) } else { Err(Error::Fenced(self.id().clone())) }
+        if self.reach_in(claimed, PATIENCE)? { Ok(()) } else { Err(Error::Fenced(self.id().clone())) }
     }
 
-    /// The same, waiting at most `limit`; false while another process has it in its hands.
-    fn reach(&mut self, claimed: &Dir, limit: Duration) -> Result<bool> {
+    /// The same, waiting at most `limit`; false while another process has it in its hands, which may end before it takes
+    /// the claim away.
+    pub(crate) fn reach(&mut self, limit: Duration) -> Result<bool> {
+        let folders = Arc::clone(&self.folders);
+        self.reach_in(&folders.claimed, limit)
+    }
+
+    fn reach_in(&mut self, claimed: &Dir, limit: Duration) -> Result<bool> {
         if self.hold.is_none() {
             self.hold = match Hold::take_within(claimed, &self.name.to_string(), limit)? {
                 Seized::Held(hold) => Some(hold),
@@ -161,12 +168,12 @@ impl Bus<'_> {
     /// What the file system refuses at the first one, or when they are made durable: what was taken waits as it did. What
     /// meets a later one ends the look, and those before it are the answer.
     pub fn claim(&self, agent: &AgentId, max: usize, taker: Generation) -> Result<Batch> {
-        self.claim_while(agent, max, taker, |_| true)
+        self.claim_while((agent, max, taker), |_, claim| Ok(Some(claim)), |_| true)
     }
 
     /// As [`Bus::claim`], of messages of any size: each is given to `keep` once, which says whether there is room for one
-    /// more, and the claims that are returned hold neither texts nor unknown keys. What `keep` made of them may be shown
-    /// after [`Bus::fence`].
+    /// more, and the claims that are returned hold neither texts nor unknown keys. What another process has in its hands is
+    /// passed by, with what its sender sent after it. What `keep` made of the others may be shown after [`Bus::fence`].
     ///
     /// # Errors
     /// As [`Bus::claim`].
@@ -177,7 +184,7 @@ impl Bus<'_> {
         taker: Generation,
         mut keep: impl FnMut(&Claim) -> bool,
     ) -> Result<Batch> {
-        self.claim_while(agent, max, taker, |claim| {
+        self.claim_while((agent, max, taker), Kept::reach, |claim| {
             let has_room = keep(claim);
             claim.forget_content();
             has_room
@@ -186,29 +193,35 @@ impl Bus<'_> {
 
     fn claim_while(
         &self,
-        agent: &AgentId,
-        max: usize,
-        taker: Generation,
+        (agent, max, taker): (&AgentId, usize, Generation),
+        reach: impl Fn(&mut Kept, Claim) -> Result<Option<Claim>>,
         mut goes_on: impl FnMut(&mut Claim) -> bool,
     ) -> Result<Batch> {
         let channel = self.channel(agent)?;
         let mut queue = Queue::open(self, &channel, taker)?;
-        let mut batch = Batch::default();
+        let (mut batch, mut kept) = (Batch::default(), Kept::default());
         let mut has_room = true;
         while has_room && batch.claims.len() < max {
-            match queue.take_next() {
+            let reached = match queue.take_next_but(|_| false, |from| kept.is_of(from)) {
                 Ok(None) => break,
-                Ok(Some(taken)) => {
-                    if let Some(mut claim) = batch.aside.sort(taken) {
-                        has_room = goes_on(&mut claim);
-                        batch.claims.push(claim);
-                    }
+                Ok(Some(taken)) => batch.aside.sort(taken).map_or(Ok(None), |claim| reach(&mut kept, claim)),
+                Err(error) => Err(error),
+            };
+            match reached {
+                Ok(Some(mut claim)) => {
+                    has_room = goes_on(&mut claim);
+                    batch.claims.push(claim);
                 }
+                Ok(None) => {}
                 // What was taken before is good; the same trouble meets the next look.
-                Err(error) if batch.claims.is_empty() => return Err(error),
+                Err(error) if batch.claims.is_empty() => {
+                    kept.put_back(self);
+                    return Err(error);
+                }
                 Err(_) => break,
             }
         }
+        batch.aside.busy = kept.put_back(self);
         if !batch.claims.is_empty() {
             self.hold(agent, &queue.folders, &batch.claims)?;
         }
@@ -218,7 +231,8 @@ impl Bus<'_> {
 
     /// Puts everything that waits (at most `max`) before the agent, one after the other, oldest first.
     ///
-    /// One claim at a time: a message that kills its reader must not count against those behind it.
+    /// One claim at a time: a message that kills its reader must not count against those behind it. What another process
+    /// has in its hands is passed by and waits as it did, and so does what its sender sent after it.
     ///
     /// # Errors
     /// A failed `put` or what the file system refuses; what was surfaced before is recorded, the rest waits.
@@ -227,23 +241,40 @@ impl Bus<'_> {
         agent: &AgentId,
         max: usize,
         generation: Generation,
-        mut put: impl FnMut(&Claim) -> R,
+        put: impl FnMut(&Claim) -> R,
     ) -> Result<Drained>
+    where
+        Put: From<R>,
+    {
+        let (mut drained, mut kept) = (Drained::default(), Kept::default());
+        let ended = self.drain_but((agent, max, generation), &mut drained, &mut kept, put);
+        drained.aside.busy = kept.put_back(self);
+        ended.map(|()| drained)
+    }
+
+    /// The same, leaving what it could not reach for in `kept`.
+    fn drain_but<R>(
+        &self,
+        (agent, max, generation): (&AgentId, usize, Generation),
+        drained: &mut Drained,
+        kept: &mut Kept,
+        mut put: impl FnMut(&Claim) -> R,
+    ) -> Result<()>
     where
         Put: From<R>,
     {
         let channel = self.channel(agent)?;
         let mut queue = Queue::open(self, &channel, generation)?;
-        let mut drained = Drained::default();
         while drained.surfaced < max {
-            let Some(taken) = queue.take_next()? else { break };
+            let Some(taken) = queue.take_next_but(|_| false, |from| kept.is_of(from))? else { break };
             if let Some(claim) = drained.aside.sort(taken) {
                 self.hold(agent, &queue.folders, std::slice::from_ref(&claim))?;
+                let Some(claim) = kept.reach(claim)? else { continue };
                 self.surface(claim, generation, &mut put)?;
                 drained.surfaced += 1;
             }
         }
-        Ok(drained)
+        Ok(())
     }
 
     /// Makes claims durable, so that their attempts count; on failure they wait again as they did.
@@ -270,13 +301,6 @@ impl Bus<'_> {
             claim.fence(&claimed)?;
         }
         Ok(())
-    }
-
-    /// As [`Bus::fence`], of one claim and waiting at most `limit`; false while another process has it in its hands, which
-    /// may end before it takes the claim away.
-    pub(crate) fn reach(&self, claim: &mut Claim, limit: Duration) -> Result<bool> {
-        let claimed = self.channel(&claim.agent)?.dir(State::Claimed)?;
-        claim.reach(&claimed, limit)
     }
 
     /// Puts a claim before its agent by `put`, and records it as delivered.

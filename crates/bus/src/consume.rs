@@ -17,14 +17,15 @@ use netsky_disk::lock::Lock;
 use netsky_disk::process::{self, PidFd, Signal};
 use netsky_disk::wake::Stop;
 use netsky_disk::watch::Watch;
-use netsky_model::id::{AgentId, EnvelopeId, Generation};
+use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::life::State;
 use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
 
 use crate::bus::{Bus, point};
-use crate::claim::{Claim, Drained, PATIENCE, Put};
+use crate::claim::{Claim, Drained, Put};
 use crate::error::{Error, Result};
+use crate::kept::Kept;
 use crate::queue::{Passed, Queue, REMEMBERED, Taken};
 use crate::release::end;
 use crate::wait::RESCAN;
@@ -95,10 +96,7 @@ impl Bus<'_> {
         let seat = self.only_consumer(agent, terms)?;
         let mut consumer = Consumer::new((self, agent, terms), (stop, seat), tell, put);
         let ended = consumer.run();
-        for claim in consumer.kept {
-            // Never shown, so the same attempt; what was taken away is none of ours.
-            let _ = self.put_back(claim);
-        }
+        consumer.kept.put_back(self);
         ended.map(|()| consumer.done)
     }
 
@@ -166,7 +164,11 @@ struct Consumer<'a, T, F> {
     /// What stays in the inbox and was told of.
     told: HashSet<PathBuf>,
     /// Claims that other processes have in their hands.
-    kept: Vec<Claim>,
+    kept: Kept,
+    /// What waits for one of those to be shown or gone.
+    behind: Passed,
+    /// One of them is: those behind it are next.
+    is_stale: bool,
 }
 
 impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
@@ -188,7 +190,9 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
             done: Drained::default(),
             passed: Passed::default(),
             told: HashSet::new(),
-            kept: Vec::new(),
+            kept: Kept::default(),
+            behind: Passed::default(),
+            is_stale: false,
         }
     }
 
@@ -219,10 +223,16 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
             let claim = match self.freed()? {
                 Some(claim) => claim,
                 None if self.kept.len() >= MOST_KEPT => return Ok(false),
+                None if std::mem::take(&mut self.is_stale) => {
+                    self.behind = Passed::default();
+                    queue = Queue::open(self.bus, &channel, self.terms.generation)?;
+                    continue;
+                }
                 None => {
                     // Of a newer format, or for a generation to come: nobody changes a file, and this taker stays who it is.
-                    let is_known = |file: &OsStr| self.passed.contains(file);
-                    let Some(taken) = queue.take_next_but(is_known)? else { return Ok(false) };
+                    let is_known = |file: &OsStr| self.passed.contains(file) || self.behind.contains(file);
+                    let is_behind = |from: &Sender| self.kept.is_of(from);
+                    let Some(taken) = queue.take_next_but(is_known, is_behind)? else { return Ok(false) };
                     let Some(claim) = self.sort(taken) else { continue };
                     self.bus.hold(self.agent, &queue.folders, std::slice::from_ref(&claim))?;
                     let Some(claim) = self.reach(claim)? else { continue };
@@ -249,6 +259,9 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
         if let Taken::Newer(file) | Taken::Early(file) = &taken {
             self.passed.insert(file.into());
         }
+        if let Taken::Behind(file) = &taken {
+            self.behind.insert(file.into());
+        }
         let left = match &taken {
             Taken::Skipped(error) => Some(error.path.clone()),
             Taken::Newer(file) => Some(PathBuf::from(file)),
@@ -265,41 +278,31 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
         self.done.aside.sort(taken)
     }
 
-    /// The claim, if it is ours alone now. One that another process has in its hands is kept, or that nobody can look at.
-    fn reach(&mut self, mut claim: Claim) -> Result<Option<Claim>> {
-        // Who is stuck with many is waited for once.
-        let limit = if self.kept.is_empty() { PATIENCE } else { Duration::ZERO };
-        match self.bus.reach(&mut claim, limit) {
-            Ok(true) => return Ok(Some(claim)),
-            Ok(false) => {
-                (self.tell)(News::Kept(claim.id()));
-                self.kept.push(claim);
+    /// The claim, if it is ours alone now. One that another process has in its hands is kept.
+    fn reach(&mut self, claim: Claim) -> Result<Option<Claim>> {
+        match self.kept.reach(claim) {
+            Ok(None) => {
+                self.kept.last().into_iter().for_each(|claim| (self.tell)(News::Kept(claim.id())));
+                Ok(None)
             }
-            Err(lost @ Error::Fenced(_)) => (self.tell)(News::Lost(&lost)),
-            Err(error) => {
-                // It was not shown, and goes back with the others of that kind.
-                self.kept.push(claim);
-                return Err(error);
+            Err(lost @ Error::Fenced(_)) => {
+                (self.tell)(News::Lost(&lost));
+                Ok(None)
             }
+            reached => reached,
         }
-        Ok(None)
     }
 
     /// The oldest claim that was kept and is ours alone by now.
     fn freed(&mut self) -> Result<Option<Claim>> {
-        let mut at = 0;
-        while let Some(claim) = self.kept.get_mut(at) {
-            match self.bus.reach(claim, Duration::ZERO) {
-                Ok(true) => return Ok(Some(self.kept.remove(at))),
-                Ok(false) => at += 1,
-                Err(lost @ Error::Fenced(_)) => {
-                    self.kept.remove(at);
-                    (self.tell)(News::Lost(&lost));
-                }
-                Err(error) => return Err(error),
+        loop {
+            let freed = self.kept.freed();
+            self.is_stale |= matches!(freed, Ok(Some(_)) | Err(Error::Fenced(_)));
+            match freed {
+                Err(lost @ Error::Fenced(_)) => (self.tell)(News::Lost(&lost)),
+                freed => return freed,
             }
         }
-        Ok(None)
     }
 
     fn surface(&mut self, claim: Claim) -> Result<Step> {
@@ -384,8 +387,8 @@ mod tests {
         Home::init(&layout).expect("an empty place");
         let (agent, hands) = (AgentId::root(), Hands(layout.clone(), RefCell::default()));
         let bus = Bus::open(&layout, &hands);
-        for _ in 0..MOST_KEPT + 2 {
-            bus.send(Draft::new(agent.clone().into(), agent.clone(), "x")).expect("sent");
+        for from in 0..MOST_KEPT as u32 + 2 {
+            bus.send(Draft::new(AgentId::numbered(from).into(), agent.clone(), "x")).expect("sent");
         }
         let terms = Terms { generation: Generation::NONE, max: None, replace: false };
         let stop = Stop::hear().expect("heard");

@@ -19,6 +19,7 @@ mod claim;
 mod consume;
 mod forward;
 mod ids;
+mod kept;
 mod list;
 mod outbox;
 mod overdue;

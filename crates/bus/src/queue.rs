@@ -12,7 +12,7 @@ use netsky_disk::fs::Dir;
 use netsky_disk::names::Names;
 use netsky_disk::{ReadError, process};
 use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
-use netsky_model::id::{AgentId, Generation};
+use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::life::{Event, Fit, State, fit, transition};
 use netsky_model::name::{Name, Stage};
 
@@ -96,6 +96,8 @@ pub struct Aside {
     pub newer: Few<String>,
     /// What could be neither read nor moved and still waits.
     pub skipped: Few<netsky_disk::Error>,
+    /// What other processes have in their hands, and was put back as it was; what its sender sent after it still waits.
+    pub busy: Few<EnvelopeId>,
 }
 
 /// What became of one file of the inbox.
@@ -106,6 +108,8 @@ pub(crate) enum Taken {
     Newer(String),
     /// It waits for a generation to come.
     Early(String),
+    /// An older one of its sender comes first.
+    Behind(String),
     /// The system refuses this one file.
     Skipped(netsky_disk::Error),
     /// Another process was faster; or its generation has ended, and it went aside.
@@ -153,13 +157,13 @@ impl<'a> Queue<'a> {
         Ok(Queue { bus, channel, folders, names, next: 0, taker, stuck })
     }
 
-    /// Takes the next file; none when there is none left.
-    pub(crate) fn take_next(&mut self) -> Result<Option<Taken>> {
-        self.take_next_but(|_| false)
-    }
-
-    /// The same, passing by what is known to be not for this taker: it is not read again.
-    pub(crate) fn take_next_but(&mut self, is_known: impl Fn(&OsStr) -> bool) -> Result<Option<Taken>> {
+    /// Takes the next file, passing by what is known to be not for this taker, which is not read again, and the senders of
+    /// whom an older one comes first. None when there is none left.
+    pub(crate) fn take_next_but(
+        &mut self,
+        is_known: impl Fn(&OsStr) -> bool,
+        is_behind: impl Fn(&Sender) -> bool,
+    ) -> Result<Option<Taken>> {
         if let Some(error) = self.stuck.pop() {
             return Ok(Some(Taken::Skipped(error)));
         }
@@ -170,7 +174,7 @@ impl<'a> Queue<'a> {
                 None => return Ok(None),
             }
         };
-        match self.judge(&file) {
+        match self.judge(&file, is_behind) {
             // Trouble that is its own must not stop those behind it; the machine's ends the look.
             Err(Error::Disk(error)) if error.is_of_one_file() => Ok(Some(Taken::Skipped(error))),
             judged => judged.map(Some),
@@ -195,7 +199,7 @@ impl<'a> Queue<'a> {
         Ok(name)
     }
 
-    fn judge(&self, file: &OsStr) -> Result<Taken> {
+    fn judge(&self, file: &OsStr, is_behind: impl Fn(&Sender) -> bool) -> Result<Taken> {
         let waiting = waiting(file);
         let read = match &waiting {
             None => Err(Refused::Damaged(MISNAMED.to_owned())),
@@ -207,6 +211,9 @@ impl<'a> Queue<'a> {
         };
         match read {
             Ok((name, envelope)) => match fit(envelope.for_generation, self.taker) {
+                Fit::Now if is_behind(&envelope.from) => {
+                    Ok(Taken::Behind(file.to_string_lossy().into_owned()))
+                }
                 Fit::Now => hold(self.bus, self.channel, &self.folders, name, envelope),
                 Fit::Early => Ok(Taken::Early(file.to_string_lossy().into_owned())),
                 Fit::Late => {
@@ -236,7 +243,7 @@ impl Aside {
             Taken::Quarantined(what) => self.quarantined.push(what),
             Taken::Newer(file) => self.newer.push(file),
             Taken::Skipped(error) => self.skipped.push(error),
-            Taken::Early(_) | Taken::Gone => {}
+            Taken::Early(_) | Taken::Behind(_) | Taken::Gone => {}
         }
         None
     }

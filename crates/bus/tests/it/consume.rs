@@ -1,4 +1,4 @@
-//! `consume`: when it ends, and what it keeps meanwhile.
+//! `consume`: when it ends, and what it keeps meanwhile; what a drain passes by.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -90,14 +90,19 @@ impl Witness for Releaser<'_> {
     }
 }
 
+/// Two of one sender, the first of which a releaser has, and one of another.
+fn sent_by_two(bus: &netsky_bus::Bus<'_>) {
+    for (from, text) in [("agent1", "a"), ("agent1", "b"), ("agent2", "c")] {
+        bus.send(Draft { from: from.parse().expect("a sender"), ..draft(text) }).expect("sent");
+    }
+}
+
 #[test]
-fn t2_a_claim_whose_releaser_stops_before_its_move_is_shown_once_that_ends() {
+fn t2_a_claim_whose_releaser_stops_before_its_move_is_shown_once_that_ends_and_before_the_later_ones() {
     let home = Home::new();
     let releaser = Releaser::of(&home, 1);
     let bus = home.bus(&releaser);
-    for text in ["a", "b", "c"] {
-        bus.send(draft(text)).expect("sent");
-    }
+    sent_by_two(&bus);
     let (mut shown, mut kept) = (Vec::new(), Vec::new());
     let put = |claim: &Claim| {
         releaser.has.borrow_mut().clear();
@@ -105,15 +110,30 @@ fn t2_a_claim_whose_releaser_stops_before_its_move_is_shown_once_that_ends() {
         Put::Taken
     };
     let tell = |news: News<'_>| kept.push(format!("{news:?}"));
-    let terms = Terms { generation: OUTSIDE, max: Some(2), replace: false };
+    let terms = Terms { generation: OUTSIDE, max: Some(3), replace: false };
     bus.consume(&AgentId::root(), &terms, &Stop::hear().expect("heard"), tell, put).expect("it ends");
-    assert_eq!(
-        shown,
-        [("b".to_owned(), 1), ("a".to_owned(), 1)],
-        "none waits for it, and it is not forgotten"
-    );
+    let of = |text: &str| (text.to_owned(), 1);
+    assert_eq!(shown, [of("c"), of("a"), of("b")], "no other sender waits, and its own keeps its order");
     assert!(matches!(&kept[..], [one] if one.starts_with("Kept")), "{kept:?}");
-    assert_eq!(home.counts(), [1, 0, 2, 0, 0]);
+    assert_eq!(home.counts(), [0, 0, 3, 0, 0]);
+}
+
+#[test]
+fn t2_a_drain_passes_by_what_is_in_other_hands_and_what_its_sender_sent_after_it() {
+    let home = Home::new();
+    let releaser = Releaser::of(&home, 1);
+    let bus = home.bus(&releaser);
+    sent_by_two(&bus);
+    let mut shown = Vec::new();
+    let drained = bus.drain(&AgentId::root(), 9, OUTSIDE, |claim| {
+        shown.push(claim.envelope().text.clone());
+        Ok(())
+    });
+    let busy = drained.expect("it drained").aside.busy;
+    assert_eq!((shown, busy.count()), (vec!["c".to_owned()], 1));
+    assert_eq!(home.counts(), [2, 0, 1, 0, 0]);
+    drop(releaser.has.take());
+    assert_eq!(drain(&bus), [("a".to_owned(), 1), ("b".to_owned(), 1)], "nobody has seen them");
 }
 
 #[test]
@@ -121,15 +141,13 @@ fn t2_a_claim_that_is_in_other_hands_to_the_end_waits_as_it_did() {
     let home = Home::new();
     let releaser = Releaser::of(&home, 1);
     let bus = home.bus(&releaser);
-    for text in ["a", "b"] {
-        bus.send(draft(text)).expect("sent");
-    }
+    sent_by_two(&bus);
     let terms = Terms { generation: OUTSIDE, max: Some(1), replace: false };
     let stop = Stop::hear().expect("heard");
     bus.consume(&AgentId::root(), &terms, &stop, |_| {}, |_| Put::Taken).expect("it ends");
-    assert_eq!(home.counts(), [1, 0, 1, 0, 0]);
+    assert_eq!(home.counts(), [2, 0, 1, 0, 0]);
     drop(releaser.has.take());
-    assert_eq!(drain(&bus), [("a".to_owned(), 1)], "nobody has seen it");
+    assert_eq!(drain(&bus), [("a".to_owned(), 1), ("b".to_owned(), 1)], "nobody has seen them");
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{ChildStderr, Command, Stdio};
 
+use netsky_disk::fs::Dir;
+use netsky_disk::lock::{Hold, Seized};
 use netsky_disk::process::{Signal, is_stopped, me};
 use netsky_model::name::{Name, Stage};
 use netsky_model::process::ProcessId;
@@ -166,6 +168,29 @@ fn fm_owner_page_a_page_that_is_not_recorded_is_told_by_a_watch_at_the_time_and_
     assert!(last.starts_with("netsky: quarantined 00000000000000000041-torn-1.json of agent7"), "{last}");
     assert!(last.contains("the page of poison/agent7/torn-1 could not be recorded"), "{last}");
     assert_eq!(line(&mut said), "");
+}
+
+#[test]
+fn t2_what_another_process_has_in_its_hands_stops_no_drain_of_the_others() {
+    for json in [&[][..], &["--json"]] {
+        let home = home();
+        netsky(&home, &["channel", "send", "agent7", "x", "--from", "agent0", "--id", "other"]).works();
+        let [first, _] = &home.files("agent7", "inbox").expect("there")[..] else { panic!("two wait") };
+        let inbox = Dir::open(home.channel("agent7", "inbox")).expect("there");
+        // As who releases it and is stopped.
+        let Ok(Seized::Held(_hold)) = Hold::take(&inbox, first) else { panic!("nobody has it") };
+        let drained = netsky(&home, &[&["channel", "drain", "agent7"], json].concat());
+        assert!(drained.out.contains("other") && !drained.out.contains("first"), "{}", drained.out);
+        assert_eq!(
+            (drained.code, drained.err.as_str()),
+            (
+                5,
+                "netsky: envelope first of agent7 is in the hands of another process; it waits as it did, with what \
+                 its sender sent after it; everything else was drained\n"
+            )
+        );
+        assert_eq!(&home.files("agent7", "inbox").expect("there")[..], std::slice::from_ref(first));
+    }
 }
 
 fn chmod(home: &Home, folder: &str, mode: u32) {

@@ -248,12 +248,13 @@ pub(super) const ROWS: &[Safeguard] = &[
         faults: "T2 I2 FM-claim-kill",
         file: "crates/bus/src/claim.rs",
         find: "                self.hold(agent, &queue.folders, std::slice::from_ref(&claim))?;
+                let Some(claim) = kept.reach(claim)? else { continue };
                 self.surface(claim, generation, &mut put)?;
                 drained.surfaced += 1;
 ",
         replace: "                let mut all = vec![claim];
                 while drained.surfaced + all.len() < max
-                    && let Some(taken) = queue.take_next()?
+                    && let Some(taken) = queue.take_next_but(|_| false, |_| false)?
                 {
                     all.extend(drained.aside.sort(taken));
                 }

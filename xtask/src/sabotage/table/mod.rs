@@ -2,6 +2,7 @@
 //! By where the safeguard stands: a file for each crate, more for `bus`, `kernel` and `watchdog`.
 
 mod bus;
+mod bus_kept;
 mod bus_taken;
 mod cli;
 mod crash;
@@ -56,8 +57,16 @@ impl Safeguard {
 
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
-    let lower =
-        [model::ROWS, disk::ROWS, crash::ROWS, bus::ROWS, bus_taken::ROWS, ledger::ROWS, ledger_mail::ROWS];
+    let lower = [
+        model::ROWS,
+        disk::ROWS,
+        crash::ROWS,
+        bus::ROWS,
+        bus_taken::ROWS,
+        bus_kept::ROWS,
+        ledger::ROWS,
+        ledger_mail::ROWS,
+    ];
     let kernel = [
         kernel::ROWS,
         kernel_clients::ROWS,

@@ -78,6 +78,12 @@ fn damage(agent: &AgentId, aside: &Aside) -> Result<(), Error> {
             Error::new(Kind::of(first), what).hint("it was left where it is, everything else was drained")
         );
     }
+    if let Some(first) = aside.busy.first() {
+        let more = more(aside.busy.count(), "are");
+        let what = format!("envelope {first} of {agent} is in the hands of another process{more}");
+        let hint = "it waits as it did, with what its sender sent after it; everything else was drained";
+        return Err(Error::new(Kind::Busy, what).hint(hint));
+    }
     match aside.newer.first() {
         Some(name) => {
             let what = format!("{name} of {agent} is of a newer format and was left in the inbox");
