@@ -117,7 +117,7 @@ fn fm_ack_enospc_a_dead_letter_of_a_full_disk_gets_its_reason_when_there_is_room
     assert_eq!(said, wanted, "{err}");
     let line = err.lines().find(|line| line.contains("there is no database yet")).expect("said");
     assert!(
-        line.contains("No space left on device") && line.ends_with("nothing was lost; repeat later"),
+        line.contains("No space left on device") && line.ends_with("nothing was lost, make room and repeat"),
         "{line}"
     );
 }
