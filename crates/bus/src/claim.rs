@@ -8,7 +8,7 @@
 //! recorded; whoever takes a claim away needs the same hold. What comes too late finds nothing, and shows nothing.
 
 use std::io;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::Duration;
 
 use netsky_disk::fs::Dir;
@@ -37,7 +37,7 @@ pub struct Claim {
     pub(crate) envelope: Envelope,
     vouched: bool,
     /// Where it was claimed, held open: to be put back it must need nothing that may have run out.
-    pub(crate) folders: Arc<Folders>,
+    pub(crate) folders: Rc<Folders>,
     hold: Option<Hold>,
 }
 
@@ -47,9 +47,9 @@ impl Claim {
         name: Name,
         envelope: Envelope,
         vouched: bool,
-        folders: &Arc<Folders>,
+        folders: &Rc<Folders>,
     ) -> Claim {
-        Claim { agent: agent.clone(), name, envelope, vouched, folders: Arc::clone(folders), hold: None }
+        Claim { agent: agent.clone(), name, envelope, vouched, folders: Rc::clone(folders), hold: None }
     }
 
     /// The message; its id is there even where the file had none.
@@ -101,7 +101,7 @@ impl Claim {
     /// The same, waiting at most `limit`; false while another process has it in its hands, which may end before it takes
     /// the claim away.
     pub(crate) fn reach(&mut self, limit: Duration) -> Result<bool> {
-        let folders = Arc::clone(&self.folders);
+        let folders = Rc::clone(&self.folders);
         self.reach_in(&folders.claimed, limit)
     }
 

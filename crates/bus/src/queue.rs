@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::ops::Deref;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use netsky_disk::fs::Dir;
 use netsky_disk::names::Names;
@@ -124,8 +124,8 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    pub(crate) fn open(channel: &Channel) -> Result<Arc<Folders>> {
-        Ok(Arc::new(Folders { inbox: channel.dir(State::Written)?, claimed: channel.dir(State::Claimed)? }))
+    pub(crate) fn open(channel: &Channel) -> Result<Rc<Folders>> {
+        Ok(Rc::new(Folders { inbox: channel.dir(State::Written)?, claimed: channel.dir(State::Claimed)? }))
     }
 
     /// Undoes a claim that led to nothing: the same name, the same attempt.
@@ -139,7 +139,7 @@ impl Folders {
 pub(crate) struct Queue<'a> {
     bus: &'a Bus<'a>,
     channel: &'a Channel,
-    pub(crate) folders: Arc<Folders>,
+    pub(crate) folders: Rc<Folders>,
     names: Names,
     next: usize,
     taker: Generation,
@@ -253,7 +253,7 @@ impl Aside {
 pub(crate) fn hold(
     bus: &Bus<'_>,
     channel: &Channel,
-    folders: &Arc<Folders>,
+    folders: &Rc<Folders>,
     waiting: &Name,
     envelope: Envelope,
 ) -> Result<Taken> {
