@@ -110,8 +110,11 @@ fn with_room(logs: &Dir, stem: &str, now: Timestamp) -> Result<Option<Lines>> {
 /// Removes the files of which `is_past` says that they may go, asked with the second (UTC, of the wall clock) at which
 /// their day ended, but for the newest; returns how many went.
 ///
+/// Oldest first, and what is newer than one that resists stays with it: at any time only the oldest are gone, and whoever
+/// reads the lines meanwhile drops what those told and no more.
+///
 /// # Errors
-/// The folder cannot be read; a file that resists is tried again the next time.
+/// The folder cannot be read, or a file resists; it is tried again the next time.
 pub fn prune(layout: &Layout, is_past: impl Fn(i64) -> bool) -> Result<usize> {
     let logs = match Dir::open(layout.logs()) {
         Err(e) if e.is_not_found() => return Ok(0),
@@ -121,13 +124,21 @@ pub fn prune(layout: &Layout, is_past: impl Fn(i64) -> bool) -> Result<usize> {
         let next = file.date.tomorrow().and_then(|day| day.to_zoned(TimeZone::UTC));
         next.is_ok_and(|next| is_past(next.timestamp().as_second()))
     };
-    let mut removed = 0;
+    let (mut removed, mut resisted) = (0, None);
     for stem in [TELEMETRY, REFUSED] {
-        let files = files(layout, stem)?;
-        let old = files.iter().rev().skip(1).filter(ended);
-        removed += old.filter(|file| logs.remove(&file.name).unwrap_or(false)).count();
+        let mut files = files(layout, stem)?;
+        files.pop();
+        for file in files.iter().take_while(ended) {
+            match logs.remove(&file.name) {
+                Ok(was_there) => removed += usize::from(was_there),
+                Err(error) => {
+                    resisted.get_or_insert(error);
+                    break;
+                }
+            }
+        }
     }
-    Ok(removed)
+    resisted.map_or(Ok(removed), Err)
 }
 
 #[cfg(test)]
@@ -209,5 +220,28 @@ mod tests {
         assert_eq!(names(&layout), ["telemetry-2026-08-24.jsonl", "telemetry-2026-11-21.jsonl"]);
         assert_eq!(old("2036-11-22T10:00:00Z"), 1);
         assert_eq!(names(&layout), ["telemetry-2026-11-21.jsonl"], "and one of what was refused");
+    }
+
+    #[test]
+    fn i3_old_days_go_oldest_first_and_none_before_an_older_one_that_resists() {
+        let (_folder, layout) = home(&[
+            "telemetry-2026-08-02.jsonl",
+            "telemetry-2026-08-03.jsonl",
+            "telemetry-2026-11-21.jsonl",
+            "meta-db-errors-2026-08-02.jsonl",
+            "meta-db-errors-2026-11-21.jsonl",
+        ]);
+        let resists = layout.logs().join("telemetry-2026-08-01.jsonl");
+        std::fs::create_dir(&resists).expect("made");
+        let error = prune(&layout, |_| true).expect_err("it is no file").to_string();
+        assert!(error.contains("telemetry-2026-08-01.jsonl"), "{error}");
+        assert_eq!(names(&layout).len(), 4, "nothing is gone of what is newer");
+        assert!(
+            !layout.logs().join("meta-db-errors-2026-08-02.jsonl").exists(),
+            "that is another row of files"
+        );
+        std::fs::remove_dir(resists).expect("removed");
+        assert_eq!(prune(&layout, |_| true).expect("prunes"), 2);
+        assert_eq!(names(&layout), ["telemetry-2026-11-21.jsonl"]);
     }
 }
