@@ -14,7 +14,7 @@ use netsky_disk::cgroup::Group;
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::Lock;
 use netsky_disk::sweep::{Swept, sweep_marked};
-use netsky_disk::{clock, fault};
+use netsky_disk::{clock, fault, state};
 use netsky_model::id::AgentId;
 
 use super::revive;
@@ -91,8 +91,7 @@ async fn held_session(anchor: &Rc<Anchor>, about: &About, found: Found, held: Lo
             say!("{error}");
             // The end is written in the place of what says nothing. What the disk did not hand out may say how it ended.
             // What a later program wrote is whole, and is left alone.
-            let aside =
-                error.is_damage().then(|| netsky_disk::state::set_aside(anchor.layout.meta(&about.session)));
+            let aside = error.is_damage().then(|| state::set_aside(anchor.layout.meta(&about.session)));
             if let Some(Err(error)) = &aside {
                 say!("{error}");
             }
@@ -112,8 +111,8 @@ async fn held_session(anchor: &Rc<Anchor>, about: &About, found: Found, held: Lo
     once_it_reads(anchor, about, found);
 }
 
-/// Settles a session again as soon as its description reads: it may say that the program returned by itself, and nothing
-/// starts over one that does not read anyway.
+/// Settles a session again as soon as its description reads, for it may say that the program returned by itself, or is set
+/// aside as one that says nothing; nothing starts over one that does not read anyway.
 fn once_it_reads(anchor: &Rc<Anchor>, about: &About, found: Found) {
     let (anchor, about) = (Rc::clone(anchor), about.clone());
     tokio::task::spawn_local(async move {
@@ -126,11 +125,25 @@ fn once_it_reads(anchor: &Rc<Anchor>, about: &About, found: Found) {
             if anchor.is_stopping() || anchor.entry(&about.session, waits) != Some(true) {
                 return;
             }
-            if meta_file::read(&anchor.layout, &about.session).is_ok() {
+            let is_decided = match meta_file::read(&anchor.layout, &about.session) {
+                Ok(_) => true,
+                // It will never say anything, and could not be set aside, or not be looked at, before.
+                Err(error) if error.is_damage() => replace(&anchor, &about.session),
+                Err(_) => false,
+            };
+            if is_decided {
                 return session(&anchor, &about, found).await;
             }
         }
     });
+}
+
+/// Sets a description aside that says nothing, and writes what the table says in its place.
+fn replace(anchor: &Anchor, name: &AgentId) -> bool {
+    let Some(_held) = hold(anchor, name) else { return false };
+    let known = anchor.entry(name, |entry| entry.meta.clone());
+    state::set_aside(anchor.layout.meta(name)).is_ok()
+        && known.is_some_and(|known| anchor.write_meta(&known).is_ok())
 }
 
 /// The end is written down; its row may be missing if whoever wrote it died right after.
@@ -386,6 +399,28 @@ mod tests {
                 assert_eq!(rows(&anchor).contains(&EventKind::Asking), !returned);
             });
         }
+    }
+
+    #[test]
+    fn i3_a_description_that_turns_out_to_say_nothing_is_set_aside_and_its_session_decided() {
+        on_stage(async |anchor| {
+            tokio::time::pause();
+            let meta = described("agent0", Keeper::Policy);
+            let link = unread(&anchor, &meta);
+            std::fs::write(&link, "half a l").expect("written");
+            session(&anchor, &about(&meta), Found::Watched).await;
+            assert_eq!(anchor.state_of(&meta.spec.name), Some(SessionState::Died));
+            std::fs::remove_file(link).expect("removed");
+            let mut changes = anchor.changes();
+            let decided = async {
+                while anchor.state_of(&meta.spec.name) != Some(SessionState::Asking) {
+                    changes.changed().await.expect("it lives");
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(600), decided).await.expect("it is decided");
+            assert_eq!(rows(&anchor), [EventKind::Died, EventKind::Asking]);
+            assert!(matches!(meta_file::read(&anchor.layout, &meta.spec.name), Ok(Some(_))));
+        });
     }
 
     #[test]
