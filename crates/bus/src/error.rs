@@ -88,6 +88,14 @@ pub enum Error {
         /// Its claimant.
         pid: u32,
     },
+    /// Another process has it in its hands, as who releases it, and may end before it does anything with it.
+    #[error("envelope {id} of {agent} is in the hands of another process")]
+    Busy {
+        /// Whose channel.
+        agent: AgentId,
+        /// Which envelope.
+        id: EnvelopeId,
+    },
     /// The agent has a running consumer.
     #[error("{agent} has a consumer already{}", holder(*pid, *elsewhere))]
     Consumed {

@@ -4,7 +4,6 @@
 //! it is durable before the original is finished here. What waits is claimed first: nobody else takes it meanwhile.
 
 use netsky_disk::clock;
-use netsky_disk::lock::{Hold, Seized};
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::life::{Event, Illegal, State, transition};
@@ -13,7 +12,7 @@ use netsky_model::provenance::Provenance;
 
 use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
-use crate::claim::Claim;
+use crate::claim::{Claim, PATIENCE};
 use crate::error::{Error, Result};
 use crate::list::Found;
 use crate::poison::bury_copy;
@@ -54,7 +53,7 @@ impl Bus<'_> {
                     return Ok(Forwarded { id: found.name.key.id, copy, already: true });
                 }
                 State::Written => {
-                    let Some((claim, _hold)) = self.claim_for_forward(&channel, &found)? else { continue };
+                    let Some(claim) = self.claim_for_forward(&channel, &found)? else { continue };
                     let gone = self.forward_from(&channel, State::Claimed, &claim.name, (to, by, &copy));
                     if gone.is_err() {
                         // Never shown, so the same attempt; where even that fails, it comes back with our end.
@@ -81,22 +80,24 @@ impl Bus<'_> {
     }
 
     /// Claims what waits, so that nobody takes it away; none if it moved on.
-    fn claim_for_forward(&self, channel: &Channel, found: &Found) -> Result<Option<(Claim, Hold)>> {
+    fn claim_for_forward(&self, channel: &Channel, found: &Found) -> Result<Option<Claim>> {
         let folders = Folders::open(channel)?;
         let envelope = self.read_or_quarantine(channel, &folders.inbox, &found.name, &found.file)?;
         let Some(envelope) = envelope else { return Ok(None) };
-        let Taken::Claim(claim) = hold(self, channel, &folders, &found.name, envelope)? else {
+        let Taken::Claim(mut claim) = hold(self, channel, &folders, &found.name, envelope)? else {
             return Ok(None);
         };
         self.hold(&channel.agent, &folders, std::slice::from_ref(&claim))?;
-        match Hold::take(&folders.claimed, &claim.name.to_string()) {
-            Ok(Seized::Held(hold)) => Ok(Some((claim, hold))),
-            Ok(Seized::Busy | Seized::Gone) => Ok(None),
-            Err(error) => {
-                // Nobody has seen it: the same attempt.
-                folders.put_back(&claim.name)?;
-                Err(error.into())
-            }
+        let refused = match claim.reach(PATIENCE) {
+            Ok(true) => return Ok(Some(claim)),
+            Err(Error::Fenced(_)) => return Ok(None),
+            Ok(false) => Error::Busy { agent: channel.agent.clone(), id: claim.id().clone() },
+            Err(error) => error,
+        };
+        // Nobody has seen it: the same attempt.
+        match folders.put_back(&claim.name) {
+            Err(Error::Disk(error)) if error.is_not_found() => Ok(None),
+            put_back => put_back.and(Err(refused)),
         }
     }
 

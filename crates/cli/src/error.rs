@@ -207,6 +207,7 @@ impl From<netsky_bus::Error> for Error {
             Bus::Ambiguous { .. } => Self::new(Kind::Usage, what).hint("give more of it"),
             Bus::Held { .. } => Self::new(Kind::Busy, what)
                 .hint("repeat when that process is done, or use `channel release --kill`"),
+            Bus::Busy { .. } => Self::new(Kind::Busy, what).hint("it waits as it did, repeat"),
             Bus::Consumed { elsewhere: true, .. } => Self::new(Kind::Busy, what).hint("end it where it runs"),
             Bus::Consumed { asked: true, .. } => {
                 Self::new(Kind::Busy, what).hint("another took the place meanwhile; repeat")

@@ -64,14 +64,14 @@ fn who_was_asked_to_end_while_its_reader_failed_waits_for_nothing() {
 }
 
 /// Reaches for each claim of the first few messages when it is made, as who releases it and then stops.
-struct Releaser<'a> {
+pub(crate) struct Releaser<'a> {
     home: &'a Home,
     left: Cell<usize>,
-    has: RefCell<Vec<Hold>>,
+    pub(crate) has: RefCell<Vec<Hold>>,
 }
 
 impl<'a> Releaser<'a> {
-    fn of(home: &'a Home, first: usize) -> Releaser<'a> {
+    pub(crate) fn of(home: &'a Home, first: usize) -> Releaser<'a> {
         Releaser { home, left: Cell::new(first), has: RefCell::default() }
     }
 }

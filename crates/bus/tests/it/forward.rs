@@ -7,6 +7,7 @@ use netsky_model::life::State;
 use netsky_model::provenance::{MAX_HOPS, Trust};
 use netsky_model::witness::{Nobody, Transition, Witness};
 
+use crate::consume::Releaser;
 use crate::home::{Home, OUTSIDE, agent, draft, drain};
 
 fn home_with_a_target() -> (Home, AgentId) {
@@ -139,6 +140,19 @@ fn what_is_held_finished_or_for_nobody_is_not_forwarded() {
     assert_eq!(drain(&bus), [("x".to_owned(), 1)]);
     bus.ack(&me, id.as_str()).expect("acked");
     assert!(matches!(bus.forward(&me, id.as_str(), &target, &by()), Err(Error::Illegal(_))));
+    assert!(waiting(&bus, &target).is_empty());
+}
+
+#[test]
+fn t2_a_forward_of_what_another_process_has_in_its_hands_costs_no_attempt() {
+    let (home, target) = home_with_a_target();
+    let (me, releaser) = (AgentId::root(), Releaser::of(&home, 1));
+    let bus = home.bus(&releaser);
+    let id = bus.send(draft("x")).expect("sent").id;
+    let refused = bus.forward(&me, id.as_str(), &target, &by());
+    assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
+    drop(releaser.has.take());
+    assert_eq!(drain(&bus), [("x".to_owned(), 1)], "nobody has seen it");
     assert!(waiting(&bus, &target).is_empty());
 }
 

@@ -4,6 +4,16 @@ use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
+        name: "a forward gives up a claim that is in another process's hands",
+        faults: "T2 FM-forward",
+        file: "crates/bus/src/forward.rs",
+        find: "            Ok(false) => Error::Busy {",
+        replace: "            Ok(false) if true => return Ok(None),\n            Ok(false) => Error::Busy {",
+        package: "netsky-bus",
+        target: IT,
+        test: "forward::t2_a_forward_of_what_another_process_has_in_its_hands_costs_no_attempt",
+    },
+    Safeguard {
         name: "a consumer keeps a claim that is in another process's hands",
         faults: "T2",
         file: "crates/bus/src/kept.rs",
