@@ -27,6 +27,11 @@ pub(crate) enum MetaFileError {
 }
 
 impl MetaFileError {
+    /// Whether a later program wrote it, in a format that is not known here.
+    pub(crate) fn is_newer(&self) -> bool {
+        matches!(self, MetaFileError::Meta { source: MetaError::Newer { .. }, .. })
+    }
+
     /// Whether the file says nothing that any program could read.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, MetaFileError::Meta { source: MetaError::Malformed(_), .. })

@@ -1,31 +1,36 @@
 //! `kernel/reap`: put ended sessions aside and remove what they left.
 //!
 //! Promise: only what is gone is reaped, and its lineage and generation stay in its meta: a later start goes on counting.
+//! One whose meta a later program wrote is left alone.
 //! Asked for, that is all of it; by itself, what ended long ago (`LIMIT reap_after`) and has no keeper above, who may not
 //! have seen it yet.
 
 use netsky_model::id::AgentId;
 
-use super::state::{Anchor, about, internal};
+use super::state::{Anchor, about, internal, unread};
 use super::table::Life;
 use super::{revive, settle};
 use crate::journal::About;
 use crate::log::say;
+use crate::meta_file;
 use crate::rpc::reap::Answer;
-use crate::rpc::{EventKind, Refusal, event_data};
+use crate::rpc::{EventKind, Refusal, RefusalKind, event_data};
 use crate::session::{Keeper, Phase, PhaseEvent};
 
 /// Sessions that are put aside by themselves at once: each is a few writes, and who asks something waits for them.
 const AT_ONCE: usize = 16;
 
 pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
-    let mut reaped = Vec::new();
+    let (mut reaped, mut refused) = (Vec::new(), None);
     for name in anchor.names() {
-        if one(anchor, &name)? {
-            reaped.push(name);
+        match one(anchor, &name) {
+            Ok(true) => reaped.push(name),
+            Ok(false) => {}
+            // The others do not wait for what is done about that one.
+            Err(refusal) => drop(refused.get_or_insert(refusal)),
         }
     }
-    Ok(Answer { reaped })
+    refused.map_or(Ok(Answer { reaped }), Err)
 }
 
 /// What is done of it once a period; what is more waits for the next.
@@ -41,6 +46,8 @@ pub(super) fn old(anchor: &Anchor) {
     for name in anchor.names().into_iter().filter(|name| is_old(name) == Some(true)) {
         match one(anchor, &name) {
             Ok(reaped) => left -= usize::from(reaped),
+            // Of a later program: it would be said again each period.
+            Err(refusal) if refusal.kind() == RefusalKind::Refused => {}
             Err(refusal) => say!("failed to put {name} aside: {refusal}"),
         }
         if left == 0 {
@@ -68,6 +75,11 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
         return Ok(false);
     };
     let Some(_held) = settle::hold(anchor, name) else { return Ok(false) };
+    if let Err(error) = meta_file::read(&anchor.layout, name)
+        && error.is_newer()
+    {
+        return Err(unread(error));
+    }
     let now = netsky_disk::clock::stamp();
     meta.phase = meta.phase.next(PhaseEvent::Reaped(now.clone())).map_err(internal)?;
     meta.written_at = now;
@@ -123,6 +135,24 @@ mod tests {
             assert_eq!(aside(&anchor).len(), 2 + AT_ONCE, "the others wait");
             old(&anchor);
             assert_eq!(aside(&anchor).len(), 2 + AT_ONCE + 1);
+        });
+    }
+
+    #[test]
+    fn t8_a_description_of_a_later_program_is_not_written_over_by_a_reap_and_the_others_are_reaped() {
+        const NEWER: &str = "{\"v\":2}";
+        on_stage(async |anchor| {
+            for name in ["agent1", "agent2"] {
+                anchor.put(session(name, Keeper::Policy), Life::Gone);
+            }
+            let file = anchor.layout.meta(&"agent1".parse().expect("a name"));
+            std::fs::create_dir_all(anchor.layout.agents()).expect("made");
+            std::fs::write(&file, NEWER).expect("written");
+            let refusal = reap(&anchor).expect_err("of a later program");
+            assert_eq!(refusal.kind(), RefusalKind::Refused);
+            assert!(refusal.message.contains("agent1: written in format 2"), "{}", refusal.message);
+            assert_eq!(std::fs::read_to_string(file).expect("reads"), NEWER);
+            assert_eq!(rows(&anchor), [EventKind::Reaped], "the other one");
         });
     }
 }

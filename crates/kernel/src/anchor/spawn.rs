@@ -22,7 +22,7 @@ use tokio::net::unix::pipe::Receiver;
 
 use super::answers::{conflict, essence};
 use super::settle::{self, sweep_lineage};
-use super::state::{Anchor, about, internal, unwritten};
+use super::state::{Anchor, about, internal, unread, unwritten};
 use super::table::Life;
 use super::{fold, rename, succeed, watch};
 use crate::drain::DrainError;
@@ -290,7 +290,7 @@ fn former(anchor: &Anchor, name: &AgentId) -> Result<Option<Meta>, Refusal> {
             anchor.damaged(format!("agents/{name}.meta"), &error.to_string());
             Ok(None)
         }
-        read => read.map_err(internal),
+        read => read.map_err(unread),
     }
 }
 

@@ -33,7 +33,7 @@ use crate::drain::{Drain, DrainError};
 use crate::heads::Findings;
 use crate::journal::{About, Chain, Draft, Fold, Journal, JournalError};
 use crate::log::say;
-use crate::meta_file;
+use crate::meta_file::{self, MetaFileError};
 use crate::rpc::{EventKind, Refusal, RefusalKind, SessionState, SessionView, event_data};
 use crate::session::{Meta, Phase};
 
@@ -498,6 +498,15 @@ pub(super) fn not_found(name: &AgentId) -> Refusal {
 
 pub(super) fn internal(error: impl std::fmt::Display) -> Refusal {
     Refusal::new(RefusalKind::Internal, error.to_string())
+}
+
+/// A description that does not read; what a later program wrote is left alone.
+pub(super) fn unread(error: MetaFileError) -> Refusal {
+    if error.is_newer() {
+        let message = format!("{error}: it is left alone, use the newer program");
+        return Refusal::new(RefusalKind::Refused, message);
+    }
+    internal(error)
 }
 
 /// What the disk did not take; on a full one that is said as such, and nothing was done.

@@ -533,4 +533,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "anchor_undescribed::a_session_that_lost_its_description_and_its_worker_is_ended_in_the_journal_once_and_listed",
     },
+    Safeguard {
+        name: "no session is reaped over a description of a later program",
+        faults: "T8",
+        file: "crates/kernel/src/anchor/reap.rs",
+        find: "        && error.is_newer()\n",
+        replace: "        && error.is_newer()\n        && anchor.id.is_empty()\n",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "anchor::reap::tests::t8_a_description_of_a_later_program_is_not_written_over_by_a_reap_and_the_others_are_reaped",
+    },
 ];
