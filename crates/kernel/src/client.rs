@@ -7,6 +7,7 @@
 
 mod events;
 mod follow;
+mod lineages;
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::net::UnixStream;
@@ -17,14 +18,13 @@ use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::{is_stopped, probe};
 use netsky_disk::{clock, peer, state};
-use netsky_model::id::{AgentId, LineageId};
+use netsky_model::id::AgentId;
 use netsky_model::process::{Life, ProcessId};
 use rustix::io::Errno;
 use serde_json::Value;
 
 use crate::drain::Report;
 use crate::lines::{Line, Lines};
-use crate::rpc::lineage::resolve::Action;
 use crate::rpc::{self, Guard, Method, Refusal, Reply, SessionView};
 use crate::session::Spec;
 use crate::{socket, start};
@@ -256,7 +256,15 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn ps(&mut self) -> Result<Vec<SessionView>, ClientError> {
-        Ok(self.call::<rpc::ps::Ps>(&rpc::ps::Params {})?.sessions)
+        Ok(self.table()?.sessions)
+    }
+
+    /// The same, with what is wrong with the settings.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn table(&mut self) -> Result<rpc::ps::Answer, ClientError> {
+        self.call::<rpc::ps::Ps>(&rpc::ps::Params {})
     }
 
     /// Every session of the root.
@@ -383,37 +391,6 @@ impl Client {
             }
             answered => answered,
         }
-    }
-
-    /// The lineages of the root.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn lineages(&mut self) -> Result<Vec<rpc::lineage::LineageView>, ClientError> {
-        Ok(self.call::<rpc::lineage::list::List>(&rpc::lineage::list::Params {})?.lineages)
-    }
-
-    /// One lineage, and what it has behind it.
-    ///
-    /// # Errors
-    /// `not-found`.
-    pub fn lineage(&mut self, id: &LineageId) -> Result<rpc::lineage::show::Answer, ClientError> {
-        self.call::<rpc::lineage::show::Show>(&rpc::lineage::show::Params { id: id.clone() })
-    }
-
-    /// Says what becomes of a lineage that waits to be told.
-    ///
-    /// # Errors
-    /// `not-found`, `stale-generation`, `refused` when it does not wait, `failed-to-start`.
-    pub fn resolve(
-        &mut self,
-        id: &LineageId,
-        action: Action,
-        guard: &Guard,
-    ) -> Result<SessionView, ClientError> {
-        let params = rpc::lineage::resolve::Params { id: id.clone(), action, guard: guard.clone() };
-        // As long as a start.
-        self.connection.call_within::<rpc::lineage::resolve::Resolve>(&params, PATIENCE * 3)
     }
 
     /// Follows the journal after row `since` (absent: from now on).

@@ -25,13 +25,16 @@ impl Run for Args {
             Err(ClientError::NotServing { .. }) => return unserved(cx, &root),
             connected => connected?,
         };
-        let states = states(&client.ps()?);
+        let table = client.table()?;
+        // An anchor of before does not say what it goes by.
+        let trouble = table.settings.or_else(|| anchor::settings_trouble(&root));
+        let states = states(&table.sessions);
         let hello = client.hello();
         if cx.json {
             return output::json(&json!({
                 "root": root, "serving": true, "anchor_id": hello.anchor_id, "pid": hello.anchor.pid,
                 "epoch": hello.epoch, "version": hello.version, "states": states,
-                "settings": anchor::settings_trouble(&root),
+                "settings": trouble,
             }));
         }
         let counts = counted(&states);
@@ -42,18 +45,18 @@ impl Run for Args {
             hello.epoch,
             hello.version,
         ))?;
-        say_trouble(&root)
+        say_trouble(trouble)
     }
 }
 
 /// What the files of a root say while nobody serves it.
 fn unserved(cx: &Context, root: &Path) -> Result<(), Error> {
     let Unserved { sessions, unread } = anchor::unserved(root)?;
-    let states = states(&sessions);
+    let (states, trouble) = (states(&sessions), anchor::settings_trouble(root));
     if cx.json {
         return output::json(&json!({
             "root": root, "serving": false, "states": states, "sessions": table::values(&sessions)?, "unread": unread,
-            "settings": anchor::settings_trouble(root),
+            "settings": trouble,
         }));
     }
     output::say(&format!("no anchor runs: nobody serves {}", root.display()))?;
@@ -61,13 +64,12 @@ fn unserved(cx: &Context, root: &Path) -> Result<(), Error> {
     for name in &unread {
         output::say(&format!("the description of {name} is gone or does not read"))?;
     }
-    say_trouble(root)?;
+    say_trouble(trouble)?;
     if sessions.is_empty() { Ok(()) } else { table::sessions(cx, &sessions) }
 }
 
 /// Settings that do not read.
-fn say_trouble(root: &Path) -> Result<(), Error> {
-    let trouble = anchor::settings_trouble(root);
+fn say_trouble(trouble: Option<String>) -> Result<(), Error> {
     trouble.map_or(Ok(()), |why| output::say(&format!("its settings do not read: {why}")))
 }
 

@@ -202,6 +202,23 @@ fn settings_that_do_not_read_are_told_by_status_and_the_last_good_ones_go_on_ove
 }
 
 #[test]
+fn settings_that_could_not_be_kept_are_told_by_status_as_the_anchor_tells_them() {
+    let folder = Folder::new();
+    folder.spawn("agent0", &[]);
+    // What has its name keeps a copy from being made.
+    std::fs::create_dir(folder.file("settings.good")).expect("made");
+    folder.settings("LIMIT revival_policy ask\n");
+    folder.ok(&["kernel", "ps"]);
+    folder.settings("LIMIT");
+    let told = folder.json(&["status"])["settings"].clone();
+    let why = told.as_str().unwrap_or_default();
+    assert!(why.ends_with("; the last good ones go on while this anchor runs"), "{why}");
+    assert!(folder.ok(&["status"]).contains(&format!("its settings do not read: {why}\n")));
+    let rows = folder.journal("damaged");
+    assert!(rows.iter().any(|row| row["data"]["why"] == told), "{rows:?}");
+}
+
+#[test]
 fn a12_whom_a_full_anchor_turns_away_reads_that_and_what_to_do() {
     let folder = Folder::new();
     folder.ok(&["kernel", "spawn", "agent0", "--", "sleep", "1000"]);

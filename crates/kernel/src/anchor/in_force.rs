@@ -34,6 +34,8 @@ pub(super) struct InForce {
     kept: RefCell<Option<Vec<u8>>>,
     /// Why the copy does not read, until there is another.
     unread: RefCell<Option<String>>,
+    /// Why the file does not read, and what goes on.
+    trouble: RefCell<Option<String>>,
     /// When a copy was tried in vain, and what was to be in it.
     tried: RefCell<Option<(Duration, Vec<u8>)>>,
 }
@@ -51,6 +53,7 @@ impl InForce {
             said: RefCell::new(kept.clone().filter(|kept| !kept.is_empty())),
             kept: RefCell::new(kept),
             unread: RefCell::new(unread),
+            trouble: RefCell::default(),
             tried: RefCell::default(),
         }
     }
@@ -116,12 +119,21 @@ impl Anchor {
                 }
                 // The next one that does not read is another.
                 self.is_whole(SETTINGS);
+                in_force.trouble.take();
             }
             Err(why) => {
-                self.damaged(SETTINGS.to_owned(), &format!("{why}; {}", in_force.goes_on()));
+                let trouble = format!("{why}; {}", in_force.goes_on());
+                self.damaged(SETTINGS.to_owned(), &trouble);
+                in_force.trouble.replace(Some(trouble));
             }
         }
         in_force.last()
+    }
+
+    /// Why they do not read now, and what goes on; none if all is well.
+    pub(super) fn settings_trouble(&self) -> Option<String> {
+        self.settings();
+        self.in_force.trouble.borrow().clone()
     }
 }
 
@@ -149,6 +161,7 @@ fn read(root: &Path, name: &str, period: Duration) -> Result<Option<(Vec<u8>, Se
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::anchor::ps::ps;
     use crate::anchor::root;
     use crate::anchor::stage::rows;
     use crate::rpc::EventKind;
@@ -209,8 +222,9 @@ mod tests {
             file == SETTINGS && told.ends_with("; the last good ones go on while this anchor runs"),
             "{told}"
         );
+        assert_eq!(ps(&anchor).settings, Some(told), "who asks reads what the row says");
         write("LIMIT revival_policy reap\n");
-        anchor.settings();
+        assert_eq!(ps(&anchor).settings, None);
         assert_eq!(std::fs::read(path.join(GOOD)).expect("there"), b"LIMIT revival_policy reap\n");
         write("LIMIT");
         anchor.settings();

@@ -8,5 +8,5 @@ use crate::rpc::ps::Answer;
 pub(super) fn ps(anchor: &Anchor) -> Answer {
     let mut sessions = list::list(anchor).sessions;
     sessions.retain(|session| session.state != SessionState::Inactive);
-    Answer { sessions }
+    Answer { sessions, settings: anchor.settings_trouble() }
 }

@@ -18,4 +18,7 @@ pub struct Params {}
 pub struct Answer {
     /// Sessions that live or have ended and were not reaped.
     pub sessions: Vec<SessionView>,
+    /// Why the settings of the root do not read, and what goes on in their place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<String>,
 }
