@@ -32,6 +32,13 @@ pub struct Quarantined {
     pub unwritten: Option<String>,
 }
 
+/// The name of a dead letter's file as it is shown, and its id.
+pub(crate) fn shown(file: &OsStr) -> (String, String) {
+    let file = render::line(&file.to_string_lossy());
+    let id = Name::parse(&file).map_or_else(|| file.clone(), |name| name.key.id.to_string());
+    (file, id)
+}
+
 impl Bus<'_> {
     /// Shows the file name and the id of every dead letter of an agent, in no order; of a file that bears none of the bus's
     /// names, that name is its id.
@@ -42,9 +49,8 @@ impl Bus<'_> {
         let Some(poison) = self.channel_as_is(agent)?.dir_if_there(State::Poisoned)? else { return Ok(()) };
         poison.each_name(|file| {
             if !is_reason(file) {
-                let file = render::line(&file.to_string_lossy());
-                let name = Name::parse(&file);
-                show(&file, name.as_ref().map_or(&file, |name| name.key.id.as_str()));
+                let (file, id) = shown(file);
+                show(&file, &id);
             }
         })?;
         Ok(())

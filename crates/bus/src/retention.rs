@@ -18,6 +18,7 @@ use crate::channel::Channel;
 use crate::error::Result;
 use crate::ids::done;
 use crate::list::reason_beside;
+use crate::poison::shown;
 use crate::queue::Few;
 
 /// Names of a folder that one pass looks at: so many of those that stay must be there to hide what may go.
@@ -53,6 +54,33 @@ impl Bus<'_> {
         bound: usize,
         is_past: impl Fn(i64) -> bool,
     ) -> Result<Removed> {
+        self.remove_wanted(agent, state, bound, |file| !is_reason(file), is_past)
+    }
+
+    /// As [`Bus::remove_finished`], of the dead letters that have their pages: what `paged` says of their ids. Those that
+    /// have none stay, however many, and hide no other.
+    ///
+    /// # Errors
+    /// What the file system refuses; what was removed before is gone.
+    pub fn remove_dead_letters(
+        &self,
+        agent: &AgentId,
+        bound: usize,
+        paged: impl Fn(&str) -> bool,
+        is_past: impl Fn(i64) -> bool,
+    ) -> Result<Removed> {
+        let wanted = |file: &OsStr| !is_reason(file) && paged(&shown(file).1);
+        self.remove_wanted(agent, State::Poisoned, bound, wanted, is_past)
+    }
+
+    fn remove_wanted(
+        &self,
+        agent: &AgentId,
+        state: State,
+        bound: usize,
+        wanted: impl Fn(&OsStr) -> bool,
+        is_past: impl Fn(i64) -> bool,
+    ) -> Result<Removed> {
         let mut removed = Removed::default();
         // Only from ends of a life: asked for anything else, nothing is done.
         if !matches!(state, State::Acked | State::Forwarded | State::Poisoned) {
@@ -61,7 +89,7 @@ impl Bus<'_> {
         let channel = self.channel_as_is(agent)?;
         let Some(dir) = channel.dir_if_there(state)? else { return Ok(removed) };
         // The oldest by name: nearly always the oldest to come here, and the rest is met in a later pass.
-        let names = dir.lowest_names(None, NAMES)?;
+        let names = dir.lowest_of(None, NAMES, wanted)?;
         let may_go = |file| -> Result<Option<Going<'_>>> {
             let times = dir.times(file)?.filter(|times| is_past(times.changed));
             if times.is_none() {
@@ -69,7 +97,7 @@ impl Bus<'_> {
             }
             // A folder is no message, whatever it is called, and the one thing that need not go when it may.
             let name = if dir.is_folder(file)? { None } else { Name::parse(file) };
-            let ours = name.is_some() || state == State::Poisoned && !is_reason(OsStr::new(file));
+            let ours = name.is_some() || state == State::Poisoned;
             Ok(ours.then_some((file, name)))
         };
         let files = names.iter().filter_map(OsStr::to_str);

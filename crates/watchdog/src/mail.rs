@@ -16,12 +16,12 @@ use crate::{overdue, pages, reserve, retention};
 /// Tends the mail. What fails is a problem of the tick, and the rest goes on.
 pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
     let terms = Config::last_good(cx.layout).mail;
-    let mut paged = Vec::new();
+    let mut paged = pages::Paged::default();
     for tended in [
         blocked(cx, ticked),
         carry(cx, ticked),
         overdue::give_back(cx, &terms, ticked),
-        pages::page(cx, ticked).map(|agents| paged = agents),
+        pages::page(cx, &mut paged, ticked),
         retention::clean(cx, &terms, &paged, ticked),
         reserve::keep_for_retention(cx),
     ] {
@@ -115,7 +115,7 @@ mod tests {
             assert_eq!(left(), 25, "nothing can be recorded");
             fs::remove_file(cx.layout.record()).expect("ours");
             fs::rename(away, cx.layout.record()).expect("moved back");
-            for (paged, stay) in [(20, 25), (25, 0)] {
+            for (paged, stay) in [(20, 5), (25, 0)] {
                 tend(cx, &mut Ticked::default());
                 let keys: Vec<String> =
                     facts(cx.layout).expect("they read").into_iter().map(|fact| fact.key).collect();

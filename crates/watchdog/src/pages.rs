@@ -20,18 +20,45 @@ const MOST: usize = 20;
 
 /// `state/tick/pages.json`: so that the record is asked only when there are others than last time.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Paged {
+struct Known {
     v: u64,
     /// A sum over the dead letters that all had their pages.
     sum: u64,
+    /// Who got the last page: the others come before, however many dead letters this one has.
+    #[serde(default)]
+    behind: Option<AgentId>,
 }
 
-/// Appends the pages that are missing. Of the agents it returns every dead letter has its page, and may go.
-pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<Vec<AgentId>> {
+/// Which dead letters have their pages, and may go.
+#[derive(Debug, Default)]
+pub(crate) struct Paged {
+    /// Whose dead letters could be listed.
+    agents: Vec<AgentId>,
+    /// The conditions that have a page; none if all of these agents' do.
+    known: Option<BTreeSet<String>>,
+}
+
+impl Paged {
+    pub(crate) fn has(&self, agent: &AgentId, id: &str) -> bool {
+        self.agents.contains(agent)
+            && self.known.as_ref().is_none_or(|known| known.contains(&poison_key(agent.as_str(), id)))
+    }
+}
+
+/// A dead letter that has no page.
+struct Missing {
+    key: String,
+    agent: AgentId,
+    id: String,
+    file: String,
+}
+
+/// Appends the pages that are missing, and says in `paged` which are there, also where it fails.
+pub(crate) fn page(cx: &Context<'_>, paged: &mut Paged, ticked: &mut Ticked) -> Result<()> {
     let path = cx.layout.tick("pages");
-    let mut agents = cx.bus.agents()?;
     let mut sum = 0_u64;
-    agents.retain(|agent| {
+    paged.agents = cx.bus.agents()?;
+    paged.agents.retain(|agent| {
         let listed = cx.bus.each_dead_letter(agent, |file, _| {
             let mut hasher = DefaultHasher::new();
             (agent, file).hash(&mut hasher);
@@ -43,54 +70,81 @@ pub(crate) fn page(cx: &Context<'_>, ticked: &mut Ticked) -> Result<Vec<AgentId>
         }
         listed.is_ok()
     });
-    let paged: Option<Paged> = read_or_aside(&path, ticked)?;
-    if paged.unwrap_or_default().sum == sum {
-        return Ok(agents);
+    // Until it is known none has a page.
+    let known = paged.known.insert(BTreeSet::new());
+    let last: Known = read_or_aside(&path, ticked)?.unwrap_or_default();
+    if last.sum == sum {
+        paged.known = None;
+        return Ok(());
     }
-    let known = known(cx, ticked)?;
-    let (listed, mut missing) = (agents.len(), Vec::new());
-    agents.retain(|agent| {
-        let mut all = true;
+    *known = recorded(cx, ticked)?;
+    paged.agents.sort();
+    let first =
+        paged.agents.partition_point(|agent| last.behind.as_ref().is_some_and(|behind| agent <= behind));
+    paged.agents.rotate_left(first);
+    let (missing, all) = missing(cx, &paged.agents, known, ticked);
+    let behind = missing.last().map(|last| last.agent.clone());
+    for missing in missing {
+        append(cx, &missing, ticked)?;
+        known.insert(missing.key);
+    }
+    Ok(state::write_json(&path, &Known { v: 1, sum: if all { sum } else { 0 }, behind })?)
+}
+
+/// The dead letters without a page that this tick has room for, and whether they are all.
+fn missing(
+    cx: &Context<'_>,
+    agents: &[AgentId],
+    known: &BTreeSet<String>,
+    ticked: &mut Ticked,
+) -> (Vec<Missing>, bool) {
+    let (mut missing, mut all) = (Vec::new(), true);
+    for agent in agents {
         let listed = cx.bus.each_dead_letter(agent, |file, id| {
             let key = poison_key(agent.as_str(), id);
             if known.contains(&key) {
                 return;
             }
             match missing.len() < MOST {
-                true => missing.push((key, agent.clone(), id.to_owned(), file.to_owned())),
+                true => missing.push(Missing {
+                    key,
+                    agent: agent.clone(),
+                    id: id.to_owned(),
+                    file: file.to_owned(),
+                }),
                 false => all = false,
             }
         });
-        if let Err(error) = &listed {
+        if let Err(error) = listed {
             ticked.problems.push(format!("dead letters of {agent}: {error}"));
+            all = false;
         }
-        all && listed.is_ok()
-    });
-    let record = Facts::new(cx.layout);
-    for (key, agent, id, file) in missing {
-        // Of a disk that was full: there is room for a page again.
-        let reason = match cx.bus.explain(&agent, &file) {
-            Err(error) if passes(&error) => return Err(error.into()),
-            // Its own trouble, or its name's: the owner hears of it without its reason, and of those behind it.
-            Err(error) => {
-                ticked.problems.push(format!("the reason of {key}: {error}"));
-                None
-            }
-            Ok(reason) => reason,
-        };
-        let data = json!({ "agent": agent, "id": id, "file": file, "reason": reason });
-        record.append_once(PAGE, &key, data)?;
-        ticked.done.push(format!("paged for {key}"));
     }
-    if agents.len() == listed {
-        state::write_json(&path, &Paged { v: 1, sum })?;
-    }
-    Ok(agents)
+    (missing, all)
+}
+
+/// Appends one page.
+fn append(cx: &Context<'_>, missing: &Missing, ticked: &mut Ticked) -> Result<()> {
+    let Missing { key, agent, id, file } = missing;
+    // Of a disk that was full: there is room for a page again.
+    let reason = match cx.bus.explain(agent, file) {
+        Err(error) if passes(&error) => return Err(error.into()),
+        // Its own trouble, or its name's: the owner hears of it without its reason, and of those behind it.
+        Err(error) => {
+            ticked.problems.push(format!("the reason of {key}: {error}"));
+            None
+        }
+        Ok(reason) => reason,
+    };
+    let data = json!({ "agent": agent, "id": id, "file": file, "reason": reason });
+    Facts::new(cx.layout).append_once(PAGE, key, data)?;
+    ticked.done.push(format!("paged for {key}"));
+    Ok(())
 }
 
 /// The conditions that have a page. A file of facts that does not read, or of a later format, is told of and passed by: its
 /// pages are made once more, which is better than none, and those in the others are known.
-fn known(cx: &Context<'_>, ticked: &mut Ticked) -> Result<BTreeSet<String>> {
+fn recorded(cx: &Context<'_>, ticked: &mut Ticked) -> Result<BTreeSet<String>> {
     let mut known = BTreeSet::new();
     for file in files(cx.layout)? {
         match file {
@@ -139,7 +193,7 @@ mod tests {
             }
             let tick = || {
                 let mut ticked = Ticked::default();
-                page(cx, &mut ticked).expect("the others are paged");
+                page(cx, &mut Paged::default(), &mut ticked).expect("the others are paged");
                 (ticked.done.len(), ticked.problems)
             };
             let (done, problems) = tick();
@@ -151,8 +205,32 @@ mod tests {
             }
             assert_eq!(keys.len(), 4, "{keys:?}");
             assert_eq!(tick(), (0, Vec::new()), "each is told once");
-            let paged: Option<Paged> = state::read_json(cx.layout.tick("pages")).expect("it reads");
+            let paged: Option<Known> = state::read_json(cx.layout.tick("pages")).expect("it reads");
             assert_ne!(paged.expect("the record is not asked again").sum, 0);
+        });
+    }
+
+    #[test]
+    fn fm_owner_page_a_flood_of_dead_letters_keeps_no_page_from_those_of_another() {
+        in_a_home(|cx| {
+            let (much, little) = (AgentId::root(), AgentId::numbered(1));
+            let bury = |agent: &AgentId, name: String| {
+                fs::write(cx.layout.folder(agent, State::Poisoned).join(name), "x").expect("writes");
+            };
+            for agent in [&much, &little] {
+                cx.bus.create(agent).expect("made");
+            }
+            bury(&little, "one".to_owned());
+            for tick in 0..3 {
+                // As many as a tick pages for.
+                (0..MOST).for_each(|number| bury(&much, format!("junk-{tick}-{number}")));
+                let mut paged = Paged::default();
+                page(cx, &mut paged, &mut Ticked::default()).expect("paged");
+                assert_eq!(paged.has(&little, "one"), tick > 0, "tick {tick}");
+            }
+            let mut ticked = Ticked::default();
+            page(cx, &mut Paged::default(), &mut ticked).expect("paged");
+            assert_eq!(ticked.done.len(), 1, "what the flood kept back: {ticked:?}");
         });
     }
 
@@ -174,7 +252,7 @@ mod tests {
                 record.append(PAGE, &key("one"), json!({})).expect("recorded");
                 fs::write(file(1), sealed).expect("writes");
                 let mut ticked = Ticked::default();
-                page(cx, &mut ticked).expect("it goes past that file");
+                page(cx, &mut Paged::default(), &mut ticked).expect("it goes past that file");
                 assert_eq!(
                     ticked.done,
                     [format!("paged for {}", key("two"))],
@@ -182,7 +260,7 @@ mod tests {
                 );
                 assert!(ticked.problems[0].contains("facts-1.jsonl"), "{:?}", ticked.problems);
                 let mut ticked = Ticked::default();
-                page(cx, &mut ticked).expect("nothing is left");
+                page(cx, &mut Paged::default(), &mut ticked).expect("nothing is left");
                 assert_eq!(ticked.done, [""; 0]);
             });
         }

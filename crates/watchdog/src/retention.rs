@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::Context;
 use crate::error::Result;
 use crate::mail::read_or_aside;
+use crate::pages::Paged;
 use crate::reserve;
 use crate::tick::Ticked;
 
@@ -60,9 +61,9 @@ impl Budget {
     }
 }
 
-/// Removes what may go, every [`CADENCE`] and on as long as there is more; dead letters only of who is `paged`: the page is
+/// Removes what may go, every [`CADENCE`] and on as long as there is more; only dead letters that are `paged`: the page is
 /// what is left of one.
-pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, paged: &[AgentId], ticked: &mut Ticked) -> Result<()> {
+pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, paged: &Paged, ticked: &mut Ticked) -> Result<()> {
     let (path, now) = (cx.layout.tick("retention"), clock::stamp());
     let known: Option<Known> = read_or_aside(&path, ticked)?;
     let mut known = match known {
@@ -93,10 +94,8 @@ pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, paged: &[AgentId], ticked: 
     let mut budget = Budget { messages: REMOVE, until: clock::boot() + LONGEST };
     for _ in 0..known.left.len() {
         let Some(agent) = known.left.pop_front() else { break };
-        let keep_poison = terms.keep_poison.filter(|_| paged.contains(&agent));
-        let terms = Terms { keep_poison, ..*terms };
         // Telling what goes needs room, and what goes makes room: a full disk must not keep itself full.
-        match reserve::lend(cx, || remove(cx, &agent, &terms, &mut known, &mut budget, ticked)) {
+        match reserve::lend(cx, || remove(cx, &agent, (terms, paged), &mut known, &mut budget, ticked)) {
             // Behind the others: whoever has a lot keeps nobody from their turn.
             Ok(true) => known.left.push_back(agent),
             Ok(false) => {}
@@ -115,7 +114,7 @@ pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, paged: &[AgentId], ticked: 
 fn remove(
     cx: &Context<'_>,
     agent: &AgentId,
-    terms: &Terms,
+    (terms, paged): (&Terms, &Paged),
     known: &mut Known,
     budget: &mut Budget,
     ticked: &mut Ticked,
@@ -130,7 +129,12 @@ fn remove(
     let mut more = false;
     for (state, keep) in kept.into_iter().filter_map(|(state, keep)| Some((state, keep?))) {
         let is_past = |changed| steady.is_past(changed, keep);
-        let removed = cx.bus.remove_finished(agent, state, budget.messages, is_past)?;
+        let removed = match state {
+            State::Poisoned => {
+                cx.bus.remove_dead_letters(agent, budget.messages, |id| paged.has(agent, id), is_past)?
+            }
+            _ => cx.bus.remove_finished(agent, state, budget.messages, is_past)?,
+        };
         budget.messages -= removed.envelopes.min(budget.messages);
         gone += removed.envelopes;
         // Where nothing goes any more, the next look has time.
@@ -195,7 +199,7 @@ mod tests {
             let terms = Terms { keep_acked: Duration::ZERO, ..Terms::default() };
             let tick = || {
                 let mut ticked = Ticked::default();
-                clean(cx, &terms, &[], &mut ticked).expect("cleaned");
+                clean(cx, &terms, &Paged::default(), &mut ticked).expect("cleaned");
                 assert!(ticked.problems.is_empty(), "{ticked:?}");
             };
             tick();
@@ -218,7 +222,7 @@ mod tests {
                 let known = Known { v: 1, steady, clean: None, ids: BTreeMap::new(), left: VecDeque::new() };
                 state::write_json(cx.layout.tick("retention"), &known).expect("written");
                 let mut ticked = Ticked::default();
-                clean(cx, &Terms::default(), &[], &mut ticked).expect("cleaned");
+                clean(cx, &Terms::default(), &Paged::default(), &mut ticked).expect("cleaned");
                 assert!(ticked.problems.is_empty(), "{ticked:?}");
                 [&old, &new].map(|name| cx.layout.logs().join(name).exists())
             };

@@ -135,6 +135,19 @@ fn a5_what_cannot_be_removed_takes_no_room_from_what_can() {
     assert_eq!(home.names(State::Poisoned).len(), 5);
 }
 
+#[test]
+fn fm_owner_page_a_dead_letter_that_has_its_page_goes_from_behind_any_number_that_have_none() {
+    let home = home_with_all_states();
+    // More than one look takes in, and all of them before it.
+    for number in 0..10_001 {
+        std::fs::write(home.folder(State::Poisoned).join(format!("0-{number}")), "").expect("written");
+    }
+    let bus = home.bus(&Nobody);
+    let removed = bus.remove_dead_letters(&me(), 9, |id| id == "poisoned", |_| true).expect("removed");
+    assert_eq!((removed.envelopes, removed.more), (1, false), "{removed:?}");
+    assert!(home.names(State::Poisoned).iter().all(|name| name.starts_with("0-")));
+}
+
 /// Counts what it was told of.
 struct Counts(Cell<usize>);
 

@@ -214,6 +214,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "retention::a5_what_cannot_be_removed_takes_no_room_from_what_can",
     },
     Safeguard {
+        name: "what is held back hides nothing that may go",
+        faults: "FM-owner page",
+        file: "crates/bus/src/retention.rs",
+        find: "dir.lowest_of(None, NAMES, wanted)?",
+        replace: "{ let _ = wanted; dir.lowest_names(None, NAMES)? }",
+        package: "netsky-bus",
+        target: IT,
+        test: "retention::fm_owner_page_a_dead_letter_that_has_its_page_goes_from_behind_any_number_that_have_none",
+    },
+    Safeguard {
         name: "an id is remembered while its envelope is there",
         faults: "I1",
         file: "crates/bus/src/retention.rs",
