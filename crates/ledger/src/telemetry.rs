@@ -12,14 +12,18 @@ use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 use serde::Serialize;
 
-use crate::facts::Facts;
+use crate::facts::{Facts, files};
 use crate::logs;
+use crate::witness::PAGE;
 
 /// Version of a line.
 const VERSION: u64 = 1;
 
 /// Longest reason in a line, in characters: it may quote a stranger's file.
 const MAX_REASON: usize = 500;
+
+/// Most pages that could not be recorded that are kept until the end: whoever runs for months heard of each at the time.
+const UNPAGED: usize = 100;
 
 /// Appends telemetry lines to one home.
 #[derive(Debug)]
@@ -29,8 +33,8 @@ pub struct Telemetry {
     pub(crate) facts: Facts,
     /// Until when, by the boot clock, the facts are left alone: somebody is stuck in them.
     pub(crate) left_alone: Cell<Duration>,
-    /// The first page that could not be recorded, and why.
-    unpaged: RefCell<Option<String>>,
+    /// The first pages that could not be recorded, by their keys, and why.
+    unpaged: RefCell<Vec<(String, String)>>,
     /// Who hears of one at the time.
     hears: Cell<Option<fn(&str)>>,
     me: OnceCell<ProcessId>,
@@ -67,9 +71,19 @@ impl Telemetry {
         }
     }
 
-    /// Which page of a dead letter this process could not record, and why; the first of them. A tick records what is missing.
+    /// Which page of a dead letter this process could not record, and why; the first that nobody has recorded since. A tick
+    /// records what is missing.
     pub fn first_unpaged(&self) -> Option<String> {
-        self.unpaged.borrow().clone()
+        let mut missing = self.unpaged.borrow().clone();
+        if missing.is_empty() {
+            return None;
+        }
+        // What does not read of the record tells of no page.
+        for file in files(&self.layout).into_iter().flatten().flatten() {
+            let is_in = |key: &String| file.facts.iter().any(|fact| fact.kind == PAGE && fact.key == *key);
+            missing.retain(|(key, _)| !is_in(key));
+        }
+        missing.into_iter().next().map(|(_, what)| what)
     }
 
     /// Has somebody hear of each such page at the time: a process may run for months.
@@ -77,11 +91,14 @@ impl Telemetry {
         self.hears.set(Some(hears));
     }
 
-    pub(crate) fn unpaged(&self, what: String) {
+    pub(crate) fn unpaged(&self, key: String, what: String) {
         if let Some(hears) = self.hears.get() {
             hears(&what);
         }
-        self.unpaged.borrow_mut().get_or_insert(what);
+        let mut unpaged = self.unpaged.borrow_mut();
+        if unpaged.len() < UNPAGED {
+            unpaged.push((key, what));
+        }
     }
 
     /// Records one run of a program.

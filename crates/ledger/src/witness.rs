@@ -71,7 +71,8 @@ impl Telemetry {
         // The dead letter stands in its folder with its reason, so whoever looks there can still page for it.
         if let Err(error) = self.record_page(&key, data) {
             self.append("unrecorded", &json!({ "kind": PAGE, "key": key, "why": cut(&error.to_string()) }));
-            self.unpaged(format!("the page of {key} could not be recorded: {error}"));
+            let what = format!("the page of {key} could not be recorded: {error}");
+            self.unpaged(key, what);
         }
     }
 
@@ -130,31 +131,63 @@ mod tests {
     use netsky_model::id::AgentId;
 
     use super::*;
+    use crate::facts::Facts;
 
     /// Less than one wait of who appends for its own sake, and far more than many waits that are not made.
     const SOON: Duration = Duration::from_secs(3);
 
-    #[test]
-    fn a5_who_is_stuck_in_the_record_keeps_no_mail_behind_dead_letters() {
+    fn home() -> (tempfile::TempDir, Layout) {
         let folder = tempfile::tempdir().expect("a folder");
         let layout = Layout::new(folder.path().join("home"));
         for folder in [layout.record(), layout.logs()] {
             Dir::create(folder).expect("made");
         }
+        (folder, layout)
+    }
+
+    fn bury(telemetry: &Telemetry, n: u64) {
+        telemetry.saw(&Transition {
+            agent: AgentId::root(),
+            id: format!("torn-{n}").parse().expect("an id"),
+            hlc: Hlc(n),
+            to: State::Poisoned,
+            attempt: 1,
+            from: None,
+            generation: None,
+            reason: None,
+            cause: None,
+        });
+    }
+
+    #[test]
+    fn fm_owner_page_a_page_that_was_recorded_since_is_missing_no_more() {
+        let (_folder, layout) = home();
         let telemetry = Telemetry::new(&layout);
-        let buried = |n: u64| {
-            telemetry.saw(&Transition {
-                agent: AgentId::root(),
-                id: format!("torn-{n}").parse().expect("an id"),
-                hlc: Hlc(n),
-                to: State::Poisoned,
-                attempt: 1,
-                from: None,
-                generation: None,
-                reason: None,
-                cause: None,
-            });
+        let stuck = Lock::take(layout.record_lock()).expect("free");
+        (1..=2).for_each(|n| bury(&telemetry, n));
+        let missing = |n: u64| {
+            let what = telemetry.first_unpaged().expect("one is missing");
+            assert!(what.starts_with(&format!("the page of poison/agent0/torn-{n} could not")), "{what}");
         };
+        missing(1);
+        drop(stuck);
+        let facts = Facts::new(&layout);
+        let record = |kind: &str, n: u64| {
+            facts.append(kind, &poison_key("agent0", &format!("torn-{n}")), json!({})).expect("recorded");
+        };
+        record("other", 1);
+        missing(1);
+        record(PAGE, 1);
+        missing(2);
+        record(PAGE, 2);
+        assert_eq!(telemetry.first_unpaged(), None);
+    }
+
+    #[test]
+    fn a5_who_is_stuck_in_the_record_keeps_no_mail_behind_dead_letters() {
+        let (_folder, layout) = home();
+        let telemetry = Telemetry::new(&layout);
+        let buried = |n: u64| bury(&telemetry, n);
         let paged = || -> Vec<String> {
             crate::facts(&layout).expect("they read").into_iter().map(|fact| fact.key).collect()
         };

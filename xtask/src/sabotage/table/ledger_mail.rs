@@ -454,6 +454,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "unseated::fm_owner_page_a_page_that_is_not_recorded_is_told_by_a_watch_at_the_time_and_beside_its_error",
     },
     Safeguard {
+        name: "a page that was recorded since is missing no more",
+        faults: "FM-owner page",
+        file: "crates/ledger/src/telemetry.rs",
+        find: "            missing.retain(|(key, _)| !is_in(key));\n",
+        replace: "            let _ = is_in;\n",
+        package: "netsky-ledger",
+        target: UNIT,
+        test: "witness::tests::fm_owner_page_a_page_that_was_recorded_since_is_missing_no_more",
+    },
+    Safeguard {
         name: "a page that is not recorded is told beside an error",
         faults: "FM-owner page",
         file: "crates/cli/src/context.rs",
