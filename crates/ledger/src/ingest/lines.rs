@@ -143,8 +143,9 @@ fn take(batch: &mut Batch<'_>, tables: &mut Tables<'_>, logs: &Dir, file: &LogFi
     batch.reached(&source, reader.at())
 }
 
-/// Something else has the name of a file of lines: that is listed.
+/// Something else has the name of a file of lines, or it does not open: that is listed.
 fn closed(batch: &mut Batch<'_>, file: &LogFile, error: &netsky_disk::Error) -> Result<()> {
+    batch.done.unread.get_or_insert_with(|| error.to_string());
     batch.list(&source(&file.name), 0, &format!("cannot be read: {}", error.source))
 }
 

@@ -4,7 +4,7 @@
 //! so it may be killed or put off at any point and goes on there, and doing it twice adds nothing. What has not changed
 //! is not read again. A database that may have been harmed (a killed ingest, another boot) is looked at before it is
 //! used. After it the database holds what a rebuild from nothing would hold: facts row for row, and of every envelope
-//! its state, attempt and reason. What does not read is listed, what the database refuses is kept and tried once more.
+//! its state, attempt and reason, but for what does not open any more. What does not read is listed, what the database refuses is kept and tried once more.
 //! Leaves to others: when to run (the ticker, and `query` before it answers).
 
 mod batch;
@@ -50,6 +50,8 @@ pub struct Ingested {
     pub put_off: bool,
     /// The first folder of mail that did not open, and why; all of them are listed.
     pub shut: Option<String>,
+    /// The first file of lines that did not open, and why; of those that were read before, the lines stay, but for a rebuild.
+    pub unread: Option<String>,
     /// A damaged database was found, and the present one made from nothing.
     pub rebuilt: bool,
     /// Where the damaged one was moved to, if it was kept.

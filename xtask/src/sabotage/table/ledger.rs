@@ -464,6 +464,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "record_walk::a5_a_folder_in_place_of_a_file_of_lines_or_facts_is_a_finding_and_the_rest_is_looked_at",
     },
     Safeguard {
+        name: "a rebuild tells of a file of lines that it lacks",
+        faults: "A5 I3",
+        file: "crates/ledger/src/ingest/lines.rs",
+        find: "    batch.done.unread.get_or_insert_with(|| error.to_string());\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "record_walk::a5_a_folder_in_place_of_a_file_of_lines_or_facts_is_a_finding_and_the_rest_is_looked_at",
+    },
+    Safeguard {
         name: "a file of facts that is none ends no check",
         faults: "A5 I3",
         file: "crates/ledger/src/facts/read.rs",

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use netsky_ledger::Ingested;
 use netsky_model::duration;
 
 use super::{another, at_work, said, to_tell};
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 
@@ -36,6 +37,13 @@ impl Run for Args {
         } else {
             output::say(&format!("rebuilt from {}", said(&done)))?;
         }
-        to_tell(&done).map_or(Ok(()), Err)
+        to_tell(&done).or_else(|| lacks(&done)).map_or(Ok(()), Err)
     }
+}
+
+/// The database of before may have had what was read of a file that does not open now.
+fn lacks(done: &Ingested) -> Option<Error> {
+    let what = format!("lines are missing from the record: failed to {}", done.unread.as_ref()?);
+    let way = "they come in once it opens (table source_errors)";
+    Some(Error::new(Kind::Degraded, what).hint(way))
 }
