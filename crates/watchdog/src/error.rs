@@ -142,6 +142,7 @@ impl Error {
             Error::Disk(error)
             | Error::Bus(netsky_bus::Error::Disk(error))
             | Error::Kernel(ClientError::Disk(error)) => error.is_full(),
+            Error::Record(error) => error.is_full(),
             _ => false,
         }
     }

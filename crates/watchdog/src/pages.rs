@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::context::Context;
 use crate::error::Result;
 use crate::mail::read_or_aside;
+use crate::reserve;
 use crate::tick::Ticked;
 
 /// Most pages of one tick: each is a synced write, and the next tick goes on.
@@ -84,11 +85,18 @@ pub(crate) fn page(cx: &Context<'_>, paged: &mut Paged, ticked: &mut Ticked) -> 
     paged.agents.rotate_left(first);
     let (missing, all) = missing(cx, &paged.agents, known, ticked);
     let behind = missing.last().map(|last| last.agent.clone());
-    for missing in missing {
-        append(cx, &missing, ticked)?;
-        known.insert(missing.key);
-    }
-    Ok(state::write_json(&path, &Known { v: 1, sum: if all { sum } else { 0 }, behind })?)
+    let now = Known { v: 1, sum: if all { sum } else { 0 }, behind };
+    let mut left = &missing[..];
+    let work = || {
+        while let [first, rest @ ..] = left {
+            append(cx, first, ticked)?;
+            known.insert(first.key.clone());
+            left = rest;
+        }
+        Ok(state::write_json(&path, &now)?)
+    };
+    // Without its page no dead letter goes: a disk that is full of them must not keep itself full.
+    reserve::lend(cx, work)
 }
 
 /// The dead letters without a page that this tick has room for, and whether they are all.

@@ -34,8 +34,8 @@ cat /dev/zero > "$PLACE/fill" 2>/dev/null
 "$NETSKY" ledger rebuild >/dev/null; echo "rebuild $?"
 "#;
 
-/// As [`SCRIPT`], with more finished mail than the slack of a log has room to tell of, in a home where nobody is wanted;
-/// what is set aside for a `down` is there and stays.
+/// As [`SCRIPT`], with more finished mail than the slack of a log has room to tell of, and dead letters without pages, in a
+/// home where nobody is wanted; what is set aside for a `down` is there and stays.
 const RETENTION: &str = r#"
 mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
 umask 077
@@ -47,14 +47,21 @@ for n in $(seq 40); do
   "$NETSKY" channel ack agent0 "m$n" >/dev/null || exit 96
 done
 "$NETSKY" watchdog tick >/dev/null || exit 95
+for n in $(seq 15); do
+  cp "$PLACE/text" "$NETSKY_HOME/channels/agent/agent0/poison/dead-$n"
+  echo why > "$NETSKY_HOME/channels/agent/agent0/poison/dead-$n.reason"
+done
 acked=$(date +%s)
 until [ "$(date +%s)" -gt $((acked + 2)) ]; do sleep 0.1; done
 echo '[mail]
-keep_acked = "1s"' > "$NETSKY_HOME/config.toml"
+keep_acked = "1s"
+keep_poison = "1s"' > "$NETSKY_HOME/config.toml"
 head -c 1048576 /dev/zero > "$NETSKY_HOME/state/reserve"
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
 "$NETSKY" watchdog tick >&2; echo "tick $?"
 echo "acked: $(ls "$NETSKY_HOME/channels/agent/agent0/acked" | wc -l)"
+echo "poison: $(ls "$NETSKY_HOME/channels/agent/agent0/poison" | wc -l)"
+"$NETSKY" query "SELECT COUNT(*) FROM pages" --csv | tail -n 1
 (cd "$NETSKY_HOME/state" && stat -c "%n: %s" reserve reserve-retention)
 "$NETSKY" check >&2; echo "check $?"
 "#;
@@ -221,7 +228,15 @@ fn fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk() {
     let lines: Vec<_> = out.lines().collect();
     assert_eq!(
         lines,
-        ["tick 0", "acked: 0", "reserve: 1048576", "reserve-retention: 1048576", "check 0"],
+        [
+            "tick 0",
+            "acked: 0",
+            "poison: 0",
+            "15",
+            "reserve: 1048576",
+            "reserve-retention: 1048576",
+            "check 0"
+        ],
         "{err}"
     );
 }
