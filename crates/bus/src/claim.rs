@@ -22,7 +22,7 @@ use serde_json::Map;
 
 use crate::bus::{Bus, Told, point};
 use crate::error::{Error, Result};
-use crate::kept::Kept;
+use crate::kept::Behind;
 use crate::poison::bury_copy;
 use crate::queue::{Aside, Folders, Queue};
 
@@ -126,6 +126,8 @@ pub struct Batch {
     pub aside: Aside,
     /// How many files of the inbox were not looked at.
     pub left_out: usize,
+    /// What ended the look before its time.
+    pub ended: Option<Error>,
 }
 
 /// What one drain did.
@@ -166,9 +168,9 @@ impl Bus<'_> {
     ///
     /// # Errors
     /// What the file system refuses at the first one, or when they are made durable: what was taken waits as it did. What
-    /// meets a later one ends the look, and those before it are the answer.
+    /// meets a later one ends the look, and those before it are the answer, with it.
     pub fn claim(&self, agent: &AgentId, max: usize, taker: Generation) -> Result<Batch> {
-        self.claim_while((agent, max, taker), |_, claim| Ok(Some(claim)), |_| true)
+        self.claim_while((agent, max, taker), |_, claim, _| Ok(Some(claim)), |_| true)
     }
 
     /// As [`Bus::claim`], of messages of any size: each is given to `keep` once, which says whether there is room for one
@@ -184,7 +186,8 @@ impl Bus<'_> {
         taker: Generation,
         mut keep: impl FnMut(&Claim) -> bool,
     ) -> Result<Batch> {
-        self.claim_while((agent, max, taker), Kept::reach, |claim| {
+        let reach = |behind: &mut Behind, claim, aside: &mut _| behind.reach(self, claim, aside);
+        self.claim_while((agent, max, taker), reach, |claim| {
             let has_room = keep(claim);
             claim.forget_content();
             has_room
@@ -194,34 +197,28 @@ impl Bus<'_> {
     fn claim_while(
         &self,
         (agent, max, taker): (&AgentId, usize, Generation),
-        reach: impl Fn(&mut Kept, Claim) -> Result<Option<Claim>>,
+        reach: impl Fn(&mut Behind, Claim, &mut Aside) -> Result<Option<Claim>>,
         mut goes_on: impl FnMut(&mut Claim) -> bool,
     ) -> Result<Batch> {
         let channel = self.channel(agent)?;
         let mut queue = Queue::open(self, &channel, taker)?;
-        let (mut batch, mut kept) = (Batch::default(), Kept::default());
+        let (mut batch, mut behind) = (Batch::default(), Behind::default());
         let mut has_room = true;
         while has_room && batch.claims.len() < max {
-            let reached = match queue.take_next_but(|_| false, |from| kept.is_of(from)) {
-                Ok(None) => break,
-                Ok(Some(taken)) => batch.aside.sort(taken).map_or(Ok(None), |claim| reach(&mut kept, claim)),
-                Err(error) => Err(error),
-            };
-            match reached {
+            match behind.next(&mut queue, &mut batch.aside, &reach) {
                 Ok(Some(mut claim)) => {
                     has_room = goes_on(&mut claim);
                     batch.claims.push(claim);
                 }
-                Ok(None) => {}
-                // What was taken before is good; the same trouble meets the next look.
-                Err(error) if batch.claims.is_empty() => {
-                    kept.put_back(self);
-                    return Err(error);
+                Ok(None) => break,
+                Err(error) if batch.claims.is_empty() => return Err(error),
+                // What was taken before is good.
+                Err(error) => {
+                    batch.ended = Some(error);
+                    break;
                 }
-                Err(_) => break,
             }
         }
-        batch.aside.busy = kept.put_back(self);
         if !batch.claims.is_empty() {
             self.hold(agent, &queue.folders, &batch.claims)?;
         }
@@ -241,40 +238,24 @@ impl Bus<'_> {
         agent: &AgentId,
         max: usize,
         generation: Generation,
-        put: impl FnMut(&Claim) -> R,
-    ) -> Result<Drained>
-    where
-        Put: From<R>,
-    {
-        let (mut drained, mut kept) = (Drained::default(), Kept::default());
-        let ended = self.drain_but((agent, max, generation), &mut drained, &mut kept, put);
-        drained.aside.busy = kept.put_back(self);
-        ended.map(|()| drained)
-    }
-
-    /// The same, leaving what it could not reach for in `kept`.
-    fn drain_but<R>(
-        &self,
-        (agent, max, generation): (&AgentId, usize, Generation),
-        drained: &mut Drained,
-        kept: &mut Kept,
         mut put: impl FnMut(&Claim) -> R,
-    ) -> Result<()>
+    ) -> Result<Drained>
     where
         Put: From<R>,
     {
         let channel = self.channel(agent)?;
         let mut queue = Queue::open(self, &channel, generation)?;
+        let (mut drained, mut behind) = (Drained::default(), Behind::default());
         while drained.surfaced < max {
-            let Some(taken) = queue.take_next_but(|_| false, |from| kept.is_of(from))? else { break };
-            if let Some(claim) = drained.aside.sort(taken) {
-                self.hold(agent, &queue.folders, std::slice::from_ref(&claim))?;
-                let Some(claim) = kept.reach(claim)? else { continue };
-                self.surface(claim, generation, &mut put)?;
-                drained.surfaced += 1;
-            }
+            let next = behind.next(&mut queue, &mut drained.aside, |behind, claim, aside| {
+                self.hold(agent, &claim.folders, std::slice::from_ref(&claim))?;
+                behind.reach(self, claim, aside)
+            });
+            let Some(claim) = next? else { break };
+            self.surface(claim, generation, &mut put)?;
+            drained.surfaced += 1;
         }
-        Ok(())
+        Ok(drained)
     }
 
     /// Makes claims durable, so that their attempts count; on failure they wait again as they did.

@@ -1,16 +1,17 @@
 //! Claims that other processes have in their hands, as who releases one and stops before its move.
 //!
 //! Promise: nobody waits for them but what their senders sent after them, which keeps its order; what is never shown
-//! waits as it did.
+//! waits as it did. A consumer keeps them, a drain puts each back at once.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use netsky_model::id::{EnvelopeId, Sender};
+use netsky_model::id::Sender;
 
 use crate::bus::Bus;
 use crate::claim::{Claim, PATIENCE};
 use crate::error::{Error, Result};
-use crate::queue::Few;
+use crate::queue::{Aside, Queue};
 
 /// The claims of one reader that are not its alone.
 #[derive(Default)]
@@ -22,20 +23,14 @@ impl Kept {
     /// # Errors
     /// It was taken from this process, or what the file system refuses.
     pub(crate) fn reach(&mut self, mut claim: Claim) -> Result<Option<Claim>> {
-        // Who is stuck with many is waited for once.
-        let limit = if self.0.is_empty() { PATIENCE } else { Duration::ZERO };
-        match claim.reach(limit) {
+        let reached = claim.reach(limit(self.0.is_empty()));
+        match reached {
             Ok(true) => return Ok(Some(claim)),
-            Ok(false) => {}
             Err(lost @ Error::Fenced(_)) => return Err(lost),
-            Err(error) => {
-                // It was not shown, and goes back with the others of that kind.
-                self.0.push(claim);
-                return Err(error);
-            }
+            // It was not shown, and goes back with the others of that kind.
+            Ok(false) | Err(_) => self.0.push(claim),
         }
-        self.0.push(claim);
-        Ok(None)
+        reached.map(|_| None)
     }
 
     /// The oldest claim that is ours alone by now, or the first that was taken away.
@@ -70,14 +65,65 @@ impl Kept {
         self.0.last()
     }
 
-    /// Puts them back: never shown, so the same attempt. Answers which they were.
-    pub(crate) fn put_back(self, bus: &Bus<'_>) -> Few<EnvelopeId> {
-        let mut busy = Few::default();
+    /// Puts them back: never shown, so the same attempt.
+    pub(crate) fn put_back(self, bus: &Bus<'_>) {
         for claim in self.0 {
-            busy.push(claim.id().clone());
             // What was taken away is none of ours.
             let _ = bus.put_back(claim);
         }
-        busy
     }
+}
+
+/// The senders of what one drain could not reach for: what they sent after it is not shown before it.
+#[derive(Default)]
+pub(crate) struct Behind(HashSet<Sender>);
+
+impl Behind {
+    /// The next message that `reach` has; none when none is left.
+    pub(crate) fn next(
+        &mut self,
+        queue: &mut Queue<'_>,
+        aside: &mut Aside,
+        reach: impl Fn(&mut Behind, Claim, &mut Aside) -> Result<Option<Claim>>,
+    ) -> Result<Option<Claim>> {
+        while let Some(taken) = queue.take_next_but(|_| false, |from| self.0.contains(from))? {
+            if let Some(claim) = aside.sort(taken)
+                && let Some(claim) = reach(self, claim, aside)?
+            {
+                return Ok(Some(claim));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The claim, if it is ours alone now. Any other goes back as it was, unless it was taken away, and `aside` tells of it.
+    ///
+    /// # Errors
+    /// What the file system refuses to all of them.
+    pub(crate) fn reach(
+        &mut self,
+        bus: &Bus<'_>,
+        mut claim: Claim,
+        aside: &mut Aside,
+    ) -> Result<Option<Claim>> {
+        let reached = claim.reach(limit(self.0.is_empty()));
+        if let Ok(true) = reached {
+            return Ok(Some(claim));
+        }
+        let id = claim.id().clone();
+        self.0.insert(claim.envelope.from.clone());
+        match (reached, bus.put_back(claim)) {
+            (Err(Error::Fenced(_)), _) => aside.lost.push(id),
+            (Ok(_), Err(Error::Disk(error))) if error.is_not_found() => aside.lost.push(id),
+            (Ok(_), Ok(())) => aside.busy.push(id),
+            (Err(Error::Disk(error)), Ok(())) if error.is_of_one_file() => aside.skipped.push(error),
+            (Err(error), _) | (Ok(_), Err(error)) => return Err(error),
+        }
+        Ok(None)
+    }
+}
+
+/// How long to wait for who has a claim in its hands: for who is stuck with many, once.
+fn limit(is_first: bool) -> Duration {
+    if is_first { PATIENCE } else { Duration::ZERO }
 }

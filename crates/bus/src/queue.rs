@@ -98,6 +98,8 @@ pub struct Aside {
     pub skipped: Few<netsky_disk::Error>,
     /// What other processes have in their hands, and was put back as it was; what its sender sent after it still waits.
     pub busy: Few<EnvelopeId>,
+    /// What other processes took away before it was shown; what its sender sent after it still waits.
+    pub lost: Few<EnvelopeId>,
 }
 
 /// What became of one file of the inbox.

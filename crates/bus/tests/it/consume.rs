@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use netsky_bus::{Claim, Draft, Error, News, Put, Terms};
+use netsky_bus::{Claim, Draft, Error, News, Owner, Put, Terms};
 use netsky_disk::clock;
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::{Hold, Seized};
@@ -138,6 +138,51 @@ fn t2_a_drain_passes_by_what_is_in_other_hands_and_what_its_sender_sent_after_it
     assert_eq!(home.counts(), [2, 0, 1, 0, 0]);
     drop(releaser.has.take());
     assert_eq!(drain(&bus), [("a".to_owned(), 1), ("b".to_owned(), 1)], "nobody has seen them");
+}
+
+/// Releases the first message as soon as it is claimed.
+struct Taker<'a>(&'a Home, Cell<bool>);
+
+impl Witness for Taker<'_> {
+    fn saw(&self, seen: &Transition) {
+        if seen.to == State::Claimed && !self.1.replace(true) {
+            let bus = self.0.bus(&Nobody);
+            bus.take_back(&seen.agent, seen.id.as_str(), Owner::Spared).expect("nobody shows it yet");
+        }
+    }
+}
+
+#[test]
+fn t2_a_drain_goes_on_past_what_was_taken_from_it_and_tells_it() {
+    let home = Home::new();
+    let taker = Taker(&home, Cell::new(false));
+    let bus = home.bus(&taker);
+    sent_by_two(&bus);
+    let mut shown = Vec::new();
+    let put = |claim: &Claim| {
+        shown.push(claim.envelope().text.clone());
+        Ok(())
+    };
+    let aside = bus.drain(&AgentId::root(), 9, OUTSIDE, put).expect("it drained").aside;
+    assert_eq!((shown, aside.busy.count(), aside.lost.count()), (vec!["c".to_owned()], 0, 1));
+    assert_eq!(drain(&bus), [("a".to_owned(), 2), ("b".to_owned(), 1)], "in the order of their sender");
+}
+
+#[test]
+fn a12_a_drain_holds_no_claim_that_is_in_other_hands() {
+    let home = Home::new();
+    let releaser = Releaser::of(&home, 2);
+    let bus = home.bus(&releaser);
+    for from in ["agent1", "agent2", "agent3"] {
+        bus.send(Draft { from: from.parse().expect("a sender"), ..draft(from) }).expect("sent");
+    }
+    let mut held = 0;
+    bus.drain(&AgentId::root(), 9, OUTSIDE, |_| {
+        held = home.names(State::Claimed).len();
+        Ok(())
+    })
+    .expect("it drained");
+    assert_eq!((held, home.counts()), (1, [2, 0, 1, 0, 0]), "only what is shown");
 }
 
 #[test]

@@ -246,17 +246,37 @@ fn fm_ack_fm_forward_eacces_what_waits_and_may_not_be_read_goes_aside_as_by_a_dr
     }
 }
 
+/// Whether a run opens the claim of the message `id`.
+fn holds(id: &str) -> impl Fn(&Point) -> bool {
+    let mark = format!("-{id}.");
+    move |point| {
+        let is_claim = |file: &std::path::PathBuf| {
+            file.to_str().is_some_and(|file| file.contains("/claimed/") && file.contains(&mark))
+        };
+        point.call == Call::Open && point.files.iter().any(is_claim)
+    }
+}
+
+#[test]
+fn fm_claim_emfile_of_the_hold_on_a_later_claim_is_told_and_it_waits_at_the_same_attempt() {
+    let home = home();
+    home.netsky(SEND).expect("sent");
+    let drain = ["channel", "drain", "agent7", "--json"];
+    let outcome = home.stepper(drain).fail_when(holds("second"), Errno::EMFILE).expect("a run");
+    assert!(outcome.hit.is_some(), "it holds its claim");
+    assert!(outcome.run.stdout.contains("\"first\""), "{}", outcome.run.stdout);
+    assert_eq!(outcome.run.ended, Ended::Exited(5), "{}", outcome.run.stderr);
+    assert!(outcome.run.stderr.contains("Too many open files"), "{}", outcome.run.stderr);
+    let audit = home.audit("agent7").expect("whole");
+    assert_eq!((audit.found["second"].folder, audit.found["second"].attempt), ("inbox", 1));
+}
+
 #[test]
 fn fm_forward_emfile_of_the_hold_on_its_claim_leaves_it_waiting_at_the_same_attempt() {
     let home = crate::cells::two();
-    let holds = |point: &Point| {
-        let is_claim = |file: &std::path::PathBuf| {
-            file.to_str().is_some_and(|file| file.contains("/claimed/") && file.contains("-two."))
-        };
-        point.call == Call::Open && point.files.iter().any(is_claim)
-    };
     let forward = crate::cells::FORWARD_TWO;
-    let outcome = home.stepper(forward.iter().copied()).fail_when(holds, Errno::EMFILE).expect("a run");
+    let outcome =
+        home.stepper(forward.iter().copied()).fail_when(holds("two"), Errno::EMFILE).expect("a run");
     assert!(outcome.hit.is_some(), "it holds its claim");
     assert_eq!(outcome.run.ended, Ended::Exited(5), "{}", outcome.run.stderr);
     let audit = home.audit("agent7").expect("whole");

@@ -247,22 +247,22 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a drain claims one message at a time",
         faults: "T2 I2 FM-claim-kill",
         file: "crates/bus/src/claim.rs",
-        find: "                self.hold(agent, &queue.folders, std::slice::from_ref(&claim))?;
-                let Some(claim) = kept.reach(claim)? else { continue };
+        find: "            self.surface(claim, generation, &mut put)?;
+            drained.surfaced += 1;
+        }
+",
+        replace: "            let mut all = vec![claim];
+            while drained.surfaced + all.len() < max
+                && let Some(taken) = queue.take_next_but(|_| false, |_| false)?
+            {
+                all.extend(drained.aside.sort(taken));
+            }
+            self.hold(agent, &queue.folders, &all)?;
+            for claim in all {
                 self.surface(claim, generation, &mut put)?;
                 drained.surfaced += 1;
-",
-        replace: "                let mut all = vec![claim];
-                while drained.surfaced + all.len() < max
-                    && let Some(taken) = queue.take_next_but(|_| false, |_| false)?
-                {
-                    all.extend(drained.aside.sort(taken));
-                }
-                self.hold(agent, &queue.folders, &all)?;
-                for claim in all {
-                    self.surface(claim, generation, &mut put)?;
-                    drained.surfaced += 1;
-                }
+            }
+        }
 ",
         package: "netsky",
         target: IT,

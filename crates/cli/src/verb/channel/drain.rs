@@ -73,7 +73,10 @@ impl Args {
         let (error, became) = match put {
             Put::Unread(error) => (error, "wait as they did"),
             Put::Broken(error) => (error, "have one attempt less"),
-            _ => return super::damage(&self.agent, &batch.aside),
+            _ => {
+                let damage = || super::damage(&self.agent, &batch.aside);
+                return batch.ended.map_or_else(damage, |error| Err(error.into()));
+            }
         };
         let what = format!("failed to write to standard output: {error}");
         Err(match count {

@@ -84,6 +84,13 @@ fn damage(agent: &AgentId, aside: &Aside) -> Result<(), Error> {
         let hint = "it waits as it did, with what its sender sent after it; everything else was drained";
         return Err(Error::new(Kind::Busy, what).hint(hint));
     }
+    if let Some(first) = aside.lost.first() {
+        let more = more(aside.lost.count(), "were");
+        let what =
+            format!("envelope {first} of {agent} was taken from this process before it was shown{more}");
+        let hint = "what its sender sent after it waits; everything else was drained";
+        return Err(Error::new(Kind::Busy, what).hint(hint));
+    }
     match aside.newer.first() {
         Some(name) => {
             let what = format!("{name} of {agent} is of a newer format and was left in the inbox");
