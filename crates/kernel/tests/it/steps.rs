@@ -202,7 +202,9 @@ fn break_each(whom: Whom) {
     let fails = first.iter().filter(|step| step.can_fail).zip(ERRNOS.iter().cycle());
     let fails = fails.map(|(step, errno)| (*step, Fault::Fail(*errno)));
     let all: Vec<(&Step, Fault)> = first.iter().map(|step| (*step, Fault::Kill)).chain(fails).collect();
-    let hits = all.iter().filter(|(step, fault)| whom.is_broken(step, *fault)).count();
+    // A busy machine orders calls of two processes anew: a step that did not come is waited for in another run.
+    let comes = |(step, fault): &&(&Step, Fault)| (0..3).any(|_| whom.is_broken(step, *fault));
+    let hits = all.iter().filter(comes).count();
     println!("{name}: {hits} of {} steps were broken", all.len());
     // A step of a timer may stay away from one run.
     assert!(hits * 10 >= all.len() * 9, "{name}: only {hits} of {} were broken", all.len());
