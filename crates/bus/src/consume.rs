@@ -167,7 +167,7 @@ struct Consumer<'a, T, F> {
     kept: Kept,
     /// What waits for one of those to be shown or gone.
     behind: Passed,
-    /// One of them is: those behind it are next.
+    /// One of them is, or went back: what waits is to be looked at anew.
     is_stale: bool,
 }
 
@@ -256,11 +256,10 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
 
     /// Keeps what is not held, as [`crate::Aside::sort`]; what stays in the inbox is met again at each look, and kept once.
     fn sort(&mut self, taken: Taken) -> Option<Claim> {
-        if let Taken::Newer(file) | Taken::Early(file) = &taken {
-            self.passed.insert(file.into());
-        }
-        if let Taken::Behind(file) = &taken {
-            self.behind.insert(file.into());
+        match &taken {
+            Taken::Newer(file) | Taken::Early(file) => self.passed.insert(file.into()),
+            Taken::Behind(file) => self.behind.insert(file.into()),
+            _ => {}
         }
         let left = match &taken {
             Taken::Skipped(error) => Some(error.path.clone()),
@@ -282,11 +281,15 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
     fn reach(&mut self, claim: Claim) -> Result<Option<Claim>> {
         match self.kept.reach(claim) {
             Ok(None) => {
-                self.kept.last().into_iter().for_each(|claim| (self.tell)(News::Kept(claim.id())));
+                if let Some(claim) = self.kept.last() {
+                    (self.tell)(News::Kept(claim.id()));
+                }
                 Ok(None)
             }
             Err(lost @ Error::Fenced(_)) => {
                 (self.tell)(News::Lost(&lost));
+                // It may wait again: before those that came after it.
+                self.is_stale = true;
                 Ok(None)
             }
             reached => reached,

@@ -125,8 +125,9 @@ fn what_a_newer_program_must_read_is_told_when_a_consumer_meets_it() {
 }
 
 #[test]
-fn t2_a_claim_that_is_released_before_it_is_shown_is_told_and_the_next_is_taken() {
+fn t2_a_claim_that_is_released_before_it_is_shown_is_told_and_comes_before_what_was_sent_after_it() {
     let home = home();
+    send(&home, "second");
     let (mut consumer, mut said) = consumer(&home, |command| {
         command.env("NETSKY_FAULT", "bus.claim.synced=stop");
     });
@@ -140,6 +141,8 @@ fn t2_a_claim_that_is_released_before_it_is_shown_is_told_and_the_next_is_taken(
     );
     let shown = consumer.line();
     assert!(shown.contains("id=\"first\"") && shown.contains("attempt=\"2\""), "{shown}");
+    let shown = consumer.line();
+    assert!(shown.contains("id=\"second\""), "{shown}");
     consumer.signal(Signal::TERM);
     assert_eq!(consumer.end().0.code(), Some(0));
 }
