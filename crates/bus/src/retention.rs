@@ -108,14 +108,13 @@ impl Bus<'_> {
             if going.is_empty() {
                 return Ok(removed);
             }
-            told += going.iter().filter(|(_, name)| name.is_some()).count();
-            self.remove_told(agent, &channel, (state, &dir), &going, &mut removed)?;
+            told += self.remove_told(agent, &channel, (state, &dir), &going, &mut removed)?;
         }
         removed.more = old.next().is_some();
         Ok(removed)
     }
 
-    /// Removes these files after the record was told of them.
+    /// Removes these files after the record was told of them: of how many messages.
     fn remove_told(
         &self,
         agent: &AgentId,
@@ -123,7 +122,7 @@ impl Bus<'_> {
         (state, dir): (State, &Dir),
         going: &[Going<'_>],
         removed: &mut Removed,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let mut leaving = Vec::with_capacity(going.len());
         for (file, name) in going {
             match reason_beside(dir, state, file) {
@@ -141,21 +140,24 @@ impl Bus<'_> {
         self.removal(agent, state, ended())
             .map_err(|why| netsky_disk::Error::new("tell the record what goes from", dir.path(), why))?;
         point("bus.retention.told");
+        let told = ended().count();
         for (file, ..) in leaving {
-            match dir.remove_any(file) {
-                Ok(there) => removed.envelopes += usize::from(there),
+            let mut go = |file: &str| match dir.remove_any(file) {
+                Ok(there) => Ok(Some(there)),
                 // A folder that somebody dropped and that is not empty: it must not keep all others.
                 Err(error) if error.is_of_one_file() => {
                     removed.stuck.push(error);
-                    continue;
+                    Ok(None)
                 }
-                Err(error) => return Err(error.into()),
-            }
+                Err(error) => Err(error),
+            };
+            let Some(there) = go(file)? else { continue };
             if state == State::Poisoned {
-                dir.remove(reason_of(file))?;
+                go(&reason_of(file))?;
             }
+            removed.envelopes += usize::from(there);
         }
-        Ok(())
+        Ok(told)
     }
 
     /// Forgets ids whose entries `is_past` says of when they were last touched, and whose envelopes are nowhere; looks at

@@ -141,9 +141,7 @@ fn remove(
         more |= removed.more && removed.envelopes > 0;
         if let Some(why) = removed.stuck.first() {
             let count = removed.stuck.count();
-            ticked.warnings.push(format!(
-                "finished mail of {agent}: {count} files that may go cannot be removed: {why}"
-            ));
+            ticked.warnings.push(format!("finished mail of {agent}: {count} files that may go stay: {why}"));
         }
         if budget.is_spent() {
             more = true;

@@ -3,10 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use netsky_model::id::AgentId;
 use netsky_model::life::{STATES, State};
 use netsky_model::witness::{Nobody, Transition, Witness};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 use crate::home::{Home, OUTSIDE, draft};
 
@@ -133,6 +135,44 @@ fn a5_what_cannot_be_removed_takes_no_room_from_what_can() {
     let removed = bus.remove_finished(&me(), State::Poisoned, 2, |_| true).expect("removed");
     assert_eq!((removed.envelopes, removed.stuck.count(), removed.more), (1, 5, false), "{removed:?}");
     assert_eq!(home.names(State::Poisoned).len(), 5);
+}
+
+/// Puts three dead letters before the others; what their reasons are is up to `reason`.
+fn three_more(home: &Home, reason: impl Fn(&Path)) {
+    for n in 0..3 {
+        let letter = home.folder(State::Poisoned).join(format!("0000000000000000000{n}-more{n}-1.json"));
+        std::fs::write(&letter, "x").expect("written");
+        reason(&letter.with_extension("json.reason"));
+    }
+}
+
+#[test]
+fn i3_a5_dead_letters_whose_reasons_do_not_read_take_no_room_from_those_that_may_go() {
+    let home = home_with_all_states();
+    three_more(&home, |reason| {
+        std::fs::write(reason, "why").expect("written");
+        std::fs::set_permissions(reason, Permissions::from_mode(0o000)).expect("ours");
+    });
+    // In a thread of its own, which reads what is not its to read no more than anybody but root would.
+    let pass = || {
+        let own =
+            CapabilitySets { effective: CapabilitySet::empty(), ..capabilities(None).expect("its own") };
+        set_capabilities(None, own).expect("fewer");
+        home.bus(&Nobody).remove_dead_letters(&me(), 2, |_| true, |_| true)
+    };
+    let removed =
+        std::thread::scope(|threads| threads.spawn(pass).join()).expect("it ends").expect("removed");
+    assert_eq!((removed.envelopes, removed.stuck.count(), removed.more), (1, 3, false), "{removed:?}");
+    assert_eq!(home.names(State::Poisoned).len(), 3);
+}
+
+#[test]
+fn a5_a_folder_in_the_place_of_a_reason_keeps_nothing_that_may_go() {
+    let home = home_with_all_states();
+    three_more(&home, |reason| std::fs::create_dir_all(reason.join("inside")).expect("made"));
+    let removed = home.bus(&Nobody).remove_dead_letters(&me(), 9, |_| true, |_| true).expect("removed");
+    assert_eq!((removed.envelopes, removed.stuck.count()), (4, 3), "{removed:?}");
+    assert_eq!(home.names(State::Poisoned), [""; 0]);
 }
 
 #[test]
