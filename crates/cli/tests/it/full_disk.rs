@@ -224,7 +224,17 @@ fn fm_send_enospc_the_record_says_that_the_disk_is_full_and_what_to_do() {
 
 #[test]
 fn fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk() {
-    let Some(Said { out, err, .. }) = apart(RETENTION) else { return };
+    // Their pages have the room first.
+    goes_from_a_full_disk(RETENTION, "15");
+}
+
+#[test]
+fn fm_fact_append_enospc_what_has_no_page_goes_from_a_full_disk_too() {
+    goes_from_a_full_disk(&RETENTION.replace("seq 15", "seq 0"), "0");
+}
+
+fn goes_from_a_full_disk(script: &str, pages: &str) {
+    let Some(Said { out, err, .. }) = apart(script) else { return };
     let lines: Vec<_> = out.lines().collect();
     assert_eq!(
         lines,
@@ -232,7 +242,7 @@ fn fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk() {
             "tick 0",
             "acked: 0",
             "poison: 0",
-            "15",
+            pages,
             "reserve: 1048576",
             "reserve-retention: 1048576",
             "check 0"

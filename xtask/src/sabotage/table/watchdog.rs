@@ -341,7 +341,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "remove(cx, &agent, (terms, paged), &mut known, &mut budget, ticked)",
         package: "netsky",
         target: IT,
-        test: "full_disk::fm_fact_append_enospc_what_was_kept_long_enough_goes_from_a_full_disk",
+        test: "full_disk::fm_fact_append_enospc_what_has_no_page_goes_from_a_full_disk_too",
     },
     Safeguard {
         name: "a full disk lends its room to the pages of what makes room",
