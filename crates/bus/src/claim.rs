@@ -9,6 +9,7 @@
 
 use std::io;
 use std::rc::Rc;
+use std::slice;
 use std::time::Duration;
 
 use netsky_disk::fs::Dir;
@@ -175,7 +176,7 @@ impl Bus<'_> {
 
     /// As [`Bus::claim`], of messages of any size: each is given to `keep` once, which says whether there is room for one
     /// more, and the claims that are returned hold neither texts nor unknown keys. What another process has in its hands is
-    /// passed by, with what its sender sent after it. What `keep` made of the others may be shown after [`Bus::fence`].
+    /// passed by, with what its sender sent after it. What `keep` made of the others is shown by [`Bus::surface_all`].
     ///
     /// # Errors
     /// As [`Bus::claim`].
@@ -272,16 +273,36 @@ impl Bus<'_> {
         Ok(())
     }
 
-    /// Makes sure that these claims are still ours, and stay it until they end: from here on they may be shown.
+    /// As [`Bus::surface`], of claims that `put` shows together, all or none. What became of `put` is answered.
     ///
     /// # Errors
-    /// One of them was taken from this process. Then none of them may be shown; the others can be put back.
-    pub fn fence(&self, claims: &mut [Claim]) -> Result<()> {
-        for claim in claims {
-            let claimed = self.channel(&claim.agent)?.dir(State::Claimed)?;
-            claim.fence(&claimed)?;
+    /// One of them was taken from this process, or what the file system refuses before `put`: none was shown, and all that
+    /// are ours wait as they did. After it, the first of them that could not be recorded; the others are.
+    pub fn surface_all(
+        &self,
+        agent: &AgentId,
+        mut claims: Vec<Claim>,
+        generation: Generation,
+        put: impl FnOnce() -> Put,
+    ) -> Result<Put> {
+        let (claimed, delivered) = match self.made_ready(agent, &mut claims) {
+            Ok(folders) => folders,
+            Err(error) => {
+                // Nobody has seen them: the same attempt. What was taken from us is not there to be put back.
+                let _ = each(claims, |claim| self.put_back(claim));
+                return Err(error);
+            }
+        };
+        let put = put();
+        match &put {
+            Put::Taken => each(claims, |claim| {
+                self.surfaced(&claim.agent, &claim.name, claim.told(generation));
+                self.record(&claim, generation, &claimed, &delivered)
+            })?,
+            Put::Unread(_) => each(claims, |claim| self.put_back(claim))?,
+            Put::Broken(_) | Put::Refused(_) | Put::Stopped => each(claims, |claim| self.release(claim))?,
         }
-        Ok(())
+        Ok(put)
     }
 
     /// Puts a claim before its agent by `put`, and records it as delivered.
@@ -315,7 +336,7 @@ impl Bus<'_> {
         generation: Generation,
         put: impl FnOnce(&Claim) -> Put,
     ) -> Result<Put> {
-        let (claimed, delivered) = match self.made_ready(&mut claim) {
+        let (claimed, delivered) = match self.made_ready(&claim.agent.clone(), slice::from_mut(&mut claim)) {
             Ok(folders) => folders,
             Err(error) => {
                 // Nobody has seen it: the same attempt. What was taken from us is not there to be put back.
@@ -341,25 +362,16 @@ impl Bus<'_> {
     }
 
     /// Has what the record of a surfacing needs, and the fence: running out of descriptors must not cost a repeat.
-    fn made_ready(&self, claim: &mut Claim) -> Result<(Dir, Dir)> {
-        let channel = self.channel(&claim.agent)?;
+    fn made_ready(&self, agent: &AgentId, claims: &mut [Claim]) -> Result<(Dir, Dir)> {
+        let channel = self.channel(agent)?;
         let (claimed, delivered) = (channel.dir(State::Claimed)?, channel.dir(State::Delivered)?);
         point("bus.surface.begin");
-        claim.fence(&claimed)?;
+        claims.iter_mut().try_for_each(|claim| claim.fence(&claimed))?;
         point("bus.surface.fenced");
         Ok((claimed, delivered))
     }
 
     /// Records a claim whose text was put before its agent: the move to `delivered/`, durable.
-    ///
-    /// # Errors
-    /// What the file system refuses.
-    pub fn deliver(&self, claim: Claim, generation: Generation) -> Result<()> {
-        let channel = self.channel(&claim.agent)?;
-        self.surfaced(&claim.agent, &claim.name, claim.told(generation));
-        self.record(&claim, generation, &channel.dir(State::Claimed)?, &channel.dir(State::Delivered)?)
-    }
-
     fn record(&self, claim: &Claim, generation: Generation, claimed: &Dir, delivered: &Dir) -> Result<()> {
         let to = transition(State::Claimed, Event::Surface)?;
         let name = claim.name.to(Stage::Taken(generation));
@@ -404,4 +416,9 @@ impl Bus<'_> {
         way_back.end()?;
         Ok(())
     }
+}
+
+/// Ends each of them that can be; the first error.
+fn each(claims: Vec<Claim>, end: impl FnMut(Claim) -> Result<()>) -> Result<()> {
+    claims.into_iter().map(end).fold(Ok(()), Result::and)
 }

@@ -90,7 +90,7 @@ impl Bus<'_> {
         let Some(dir) = channel.dir_if_there(state)? else { return Ok(removed) };
         // The oldest by name: nearly always the oldest to come here, and the rest is met in a later pass.
         let names = dir.lowest_of(None, NAMES, wanted)?;
-        let may_go = |file| -> Result<Option<Going<'_>>> {
+        let may_go = |file| -> netsky_disk::Result<Option<Going<'_>>> {
             let times = dir.times(file)?.filter(|times| is_past(times.changed));
             if times.is_none() {
                 return Ok(None);
@@ -104,7 +104,12 @@ impl Bus<'_> {
         let mut old = files.filter_map(|file| may_go(file).transpose());
         let mut told = 0;
         while removed.envelopes.max(told) < bound {
-            let going = old.by_ref().take(bound - removed.envelopes.max(told)).collect::<Result<Vec<_>>>()?;
+            let mut going = Vec::new();
+            while going.len() < bound - removed.envelopes.max(told)
+                && let Some(file) = old.next()
+            {
+                going.extend(unless_stuck(file, &mut removed)?);
+            }
             if going.is_empty() {
                 return Ok(removed);
             }
@@ -124,36 +129,26 @@ impl Bus<'_> {
         removed: &mut Removed,
     ) -> Result<usize> {
         let mut leaving = Vec::with_capacity(going.len());
+        let (ids, tmp) = (channel.ids()?, channel.tmp()?);
         for (file, name) in going {
-            match reason_beside(dir, state, file) {
-                Ok(reason) => leaving.push((*file, name.as_ref(), reason)),
-                // Gone without its reason, the record would never have it.
-                Err(error) if error.is_of_one_file() => removed.stuck.push(error),
-                Err(error) => return Err(error.into()),
-            }
+            // Gone without its reason, the record would never have it.
+            let ready = reason_beside(dir, state, file).and_then(|reason| {
+                name.iter().try_for_each(|name| retire(&ids, &tmp, &name.key.id))?;
+                Ok((*file, name.as_ref(), reason))
+            });
+            leaving.extend(unless_stuck(ready, removed)?);
         }
         let ended = || leaving.iter().filter_map(|(_, name, reason)| Some(((*name)?, reason.clone())));
-        for (name, _) in ended() {
-            retire(channel, &name.key.id)?;
-        }
         // Told before, and kept for good, so that whoever misses one finds why: a file that stays after all is no loss.
         self.removal(agent, state, ended())
             .map_err(|why| netsky_disk::Error::new("tell the record what goes from", dir.path(), why))?;
         point("bus.retention.told");
         let told = ended().count();
         for (file, ..) in leaving {
-            let mut go = |file: &str| match dir.remove_any(file) {
-                Ok(there) => Ok(Some(there)),
-                // A folder that somebody dropped and that is not empty: it must not keep all others.
-                Err(error) if error.is_of_one_file() => {
-                    removed.stuck.push(error);
-                    Ok(None)
-                }
-                Err(error) => Err(error),
-            };
-            let Some(there) = go(file)? else { continue };
+            // It may be a folder that somebody dropped and that is not empty.
+            let Some(there) = unless_stuck(dir.remove_any(file), removed)? else { continue };
             if state == State::Poisoned {
-                go(&reason_of(file))?;
+                unless_stuck(dir.remove_any(reason_of(file)), removed)?;
             }
             removed.envelopes += usize::from(there);
         }
@@ -182,7 +177,7 @@ impl Bus<'_> {
         let mut old: BTreeSet<EnvelopeId> = BTreeSet::new();
         for file in names.iter().filter_map(OsStr::to_str) {
             let Ok(id) = file.parse::<EnvelopeId>() else { continue };
-            if is_old(&ids, &id, &is_past)? {
+            if unless_stuck(is_old(&ids, &id, &is_past), &mut removed)? == Some(true) {
                 old.insert(id);
             }
         }
@@ -190,27 +185,38 @@ impl Bus<'_> {
             still_there(&channel, &mut old)?;
         }
         for id in old {
-            removed.ids += usize::from(forget(&ids, &id, &is_past)?);
+            let forgotten = unless_stuck(forget(&ids, &id, &is_past), &mut removed)?;
+            removed.ids += usize::from(forgotten == Some(true));
         }
         let next = (names.left_out() > 0).then(|| names.last().and_then(OsStr::to_str).map(str::to_owned));
         Ok((removed, next.flatten()))
     }
 }
 
+/// What came of one file; none where the trouble is that file's, which must not keep all others.
+fn unless_stuck<T>(done: netsky_disk::Result<T>, removed: &mut Removed) -> Result<Option<T>> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if error.is_of_one_file() => {
+            removed.stuck.push(error);
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Notes in an id's entry that its envelope was there and went.
-fn retire(channel: &Channel, id: &EnvelopeId) -> Result<()> {
-    let ids = channel.ids()?;
+fn retire(ids: &Dir, tmp: &Dir, id: &EnvelopeId) -> netsky_disk::Result<()> {
     if ids.exists(id.as_str())? && !ids.read(done(id), RETIRED.len() as u64).is_ok_and(|mark| mark == RETIRED)
     {
-        write_durable(&channel.tmp()?, &ids, &done(id), RETIRED, Place::Over)?;
+        write_durable(tmp, ids, &done(id), RETIRED, Place::Over)?;
     }
     Ok(())
 }
 
 /// Whether neither an id's entry nor its mark was touched of late.
-fn is_old(ids: &Dir, id: &EnvelopeId, is_past: &impl Fn(i64) -> bool) -> Result<bool> {
-    let past =
-        |file: &str| -> Result<Option<bool>> { Ok(ids.times(file)?.map(|times| is_past(times.changed))) };
+fn is_old(ids: &Dir, id: &EnvelopeId, is_past: &impl Fn(i64) -> bool) -> netsky_disk::Result<bool> {
+    let past = |file: &str| ids.times(file).map(|times| times.map(|times| is_past(times.changed)));
     Ok(past(id.as_str())? == Some(true) && past(&done(id))? != Some(false))
 }
 
@@ -228,7 +234,7 @@ fn still_there(channel: &Channel, old: &mut BTreeSet<EnvelopeId>) -> Result<()> 
 }
 
 /// Removes an entry under its own lock: whoever waits for that lock finds that the file has its name no more.
-fn forget(ids: &Dir, id: &EnvelopeId, is_past: &impl Fn(i64) -> bool) -> Result<bool> {
+fn forget(ids: &Dir, id: &EnvelopeId, is_past: &impl Fn(i64) -> bool) -> netsky_disk::Result<bool> {
     let path = ids.path().join(id.as_str());
     let Some(lock) = Lock::try_take(&path)? else { return Ok(false) };
     // A sender that came between has touched it.
@@ -238,6 +244,6 @@ fn forget(ids: &Dir, id: &EnvelopeId, is_past: &impl Fn(i64) -> bool) -> Result<
     ids.remove(id.as_str())?;
     point("bus.retention.forgotten");
     // Left over, it says *duplicate* where nothing is any more: no worse than before.
-    ids.remove(done(id))?;
+    ids.remove_any(done(id))?;
     Ok(true)
 }

@@ -77,6 +77,7 @@ impl Error {
             || self.is_one_of(&[
                 Errno::IO,
                 Errno::BUSY,
+                Errno::ISDIR,
                 Errno::XDEV,
                 Errno::NAMETOOLONG,
                 Errno::BADMSG,

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use netsky_bus::Removed;
 use netsky_disk::{clock, state};
 use netsky_model::id::AgentId;
 use netsky_model::life::State;
@@ -110,6 +111,14 @@ pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, paged: &Paged, ticked: &mut
     Ok(state::write_json(&path, &known)?)
 }
 
+/// Says what stays although it may go.
+fn warn(agent: &AgentId, removed: &Removed, ticked: &mut Ticked) {
+    if let Some(why) = removed.stuck.first() {
+        let count = removed.stuck.count();
+        ticked.warnings.push(format!("finished mail of {agent}: {count} files that may go stay: {why}"));
+    }
+}
+
 /// Removes what may go of one agent; true if there is more of it.
 fn remove(
     cx: &Context<'_>,
@@ -139,10 +148,7 @@ fn remove(
         gone += removed.envelopes;
         // Where nothing goes any more, the next look has time.
         more |= removed.more && removed.envelopes > 0;
-        if let Some(why) = removed.stuck.first() {
-            let count = removed.stuck.count();
-            ticked.warnings.push(format!("finished mail of {agent}: {count} files that may go stay: {why}"));
-        }
+        warn(agent, &removed, ticked);
         if budget.is_spent() {
             more = true;
             break;
@@ -155,6 +161,7 @@ fn remove(
     let after = known.ids.get(agent).map(String::as_str);
     let (removed, next) = cx.bus.forget_ids(agent, after, LOOK, |changed| steady.is_past(changed, IDS))?;
     say(agent, gone, removed.ids, ticked);
+    warn(agent, &removed, ticked);
     let more = next.is_some();
     match next {
         Some(next) => known.ids.insert(agent.clone(), next),

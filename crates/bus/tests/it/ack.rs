@@ -1,6 +1,6 @@
 //! `ack`: from every state, twice, shortened, unknown.
 
-use netsky_bus::{Acked, Error};
+use netsky_bus::{Acked, Error, Put};
 use netsky_disk::process;
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
@@ -96,7 +96,7 @@ fn what_a_live_reader_keeps_is_busy_and_stays_its_own() {
     let id = bus.send(draft("x")).expect("sent").id;
     let claim = bus.claim(&me(), 1, OUTSIDE).expect("claimed").claims.remove(0);
     assert!(matches!(bus.ack(&me(), id.as_str()), Err(Error::Held { .. })));
-    bus.deliver(claim, OUTSIDE).expect("still ours");
+    bus.surface(claim, OUTSIDE, |_| Put::Taken).expect("still ours");
     assert_eq!(bus.ack(&me(), id.as_str()).expect("there").1, Acked::Now);
 }
 

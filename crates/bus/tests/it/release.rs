@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use netsky_bus::{Error, Owner};
+use netsky_bus::{Error, Owner, Put};
 use netsky_disk::clock;
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::{Hold, Seized};
@@ -100,12 +100,28 @@ fn fence_of_several_claims_one_that_was_lost_keeps_all_from_being_shown() {
     let bus = home.bus(&Nobody);
     let id = bus.send(draft("0")).expect("sent").id;
     bus.send(draft("1")).expect("sent");
-    let mut claims = bus.claim(&me(), 2, OUTSIDE).expect("claimed").claims;
+    let claims = bus.claim(&me(), 2, OUTSIDE).expect("claimed").claims;
     bus.take_back(&me(), id.as_str(), Owner::Spared).expect("released");
-    assert!(matches!(bus.fence(&mut claims), Err(Error::Fenced(_))));
-    let put_back: Vec<bool> = claims.into_iter().map(|claim| bus.put_back(claim).is_ok()).collect();
-    assert_eq!(put_back, [false, true]);
+    let shown = bus.surface_all(&me(), claims, OUTSIDE, || unreachable!("one of them was lost"));
+    assert!(matches!(shown, Err(Error::Fenced(_))));
     assert_eq!(drain(&bus), [("0".to_owned(), 2), ("1".to_owned(), 1)]);
+}
+
+#[test]
+fn t2_of_several_claims_one_that_was_lost_while_they_were_shown_keeps_none_from_being_recorded() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    for text in ["0", "1", "2"] {
+        bus.send(draft(text)).expect("sent");
+    }
+    let claims = bus.claim(&me(), 3, OUTSIDE).expect("claimed").claims;
+    let shown = bus.surface_all(&me(), claims, OUTSIDE, || {
+        let first = home.folder(State::Claimed).join(&home.names(State::Claimed)[0]);
+        std::fs::remove_file(first).expect("there");
+        Put::Taken
+    });
+    assert!(matches!(shown, Err(Error::ClaimLost(_))), "{shown:?}");
+    assert_eq!(home.counts(), [0, 0, 2, 0, 0]);
 }
 
 #[test]

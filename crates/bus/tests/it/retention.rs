@@ -188,6 +188,20 @@ fn fm_owner_page_a_dead_letter_that_has_its_page_goes_from_behind_any_number_tha
     assert!(home.names(State::Poisoned).iter().all(|name| name.starts_with("0-")));
 }
 
+#[test]
+fn a5_a_folder_in_the_place_of_a_note_keeps_nothing_else_that_may_go() {
+    let home = home_with_all_states();
+    let bus = home.bus(&Nobody);
+    let other = bus.send(draft("x")).expect("sent").id;
+    bus.ack(&me(), other.as_str()).expect("acked");
+    let note = home.layout.channel_ids(&me()).join("acked.done");
+    std::fs::remove_file(&note).expect("noted when it was acked");
+    std::fs::create_dir_all(note.join("inside")).expect("made");
+    let removed = bus.remove_finished(&me(), State::Acked, 9, |_| true).expect("removed");
+    assert_eq!((removed.envelopes, removed.stuck.count()), (1, 1), "{removed:?}");
+    assert_eq!(home.names(State::Acked).len(), 1);
+}
+
 /// Counts what it was told of.
 struct Counts(Cell<usize>);
 

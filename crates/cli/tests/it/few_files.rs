@@ -104,6 +104,8 @@ fn fm_claim_emfile_a_reader_without_descriptors_leaves_all_waiting_at_the_same_a
         // Each one more than the last, so that what it has no descriptor for is each step in turn.
         let enough = (4..64).find(|count| {
             let told = after(&format!("ulimit -n {count}"), &home, args);
+            // What was shown is recorded, and what was not is nobody's.
+            assert!(home.files("agent7", "claimed").expect("read").is_empty(), "{args:?}: {}", told.err);
             let is_done = !told.out.is_empty() || home.files("agent8", "inbox").expect("read").len() > 1;
             assert!(
                 is_done || home.files("agent7", "inbox").expect("read") == before,

@@ -401,7 +401,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "error.to_string().is_empty().then(",
         package: "netsky-kernel",
         target: IT,
-        test: "anchor_undescribed::a_worker_that_does_not_describe_its_session_is_listed_and_ended_all_the_same",
+        test: "anchor_undescribed::a_session_that_lost_its_description_and_its_worker_is_ended_in_the_journal_once_and_listed",
     },
     Safeguard {
         name: "that a living session has no description is one row",

@@ -52,24 +52,12 @@ impl Args {
     fn as_json(&self, generation: Generation, bus: &Bus<'_>) -> Result<(), Error> {
         let max = self.max.unwrap_or(MAX_JSON).min(MAX_JSON);
         let mut answer = output::Envelopes::kept();
-        let mut batch = bus.claim_into(&self.agent, max, generation, |claim| {
+        let batch = bus.claim_into(&self.agent, max, generation, |claim| {
             answer.row(&as_value(claim));
             answer.len() < MAX_JSON_BYTES
         })?;
-        if let Err(lost) = bus.fence(&mut batch.claims) {
-            // The one that was lost is not there to be put back.
-            let _ = put_back(bus, batch.claims);
-            return Err(lost.into());
-        }
-        let put = answer.put(batch.left_out);
         let count = batch.claims.len();
-        match put {
-            Put::Taken => batch.claims.into_iter().try_for_each(|claim| bus.deliver(claim, generation))?,
-            Put::Unread(_) => put_back(bus, batch.claims)?,
-            Put::Broken(_) | Put::Refused(_) | Put::Stopped => {
-                batch.claims.into_iter().try_for_each(|claim| bus.release(claim))?
-            }
-        }
+        let put = bus.surface_all(&self.agent, batch.claims, generation, || answer.put(batch.left_out))?;
         let (error, became) = match put {
             Put::Unread(error) => (error, "wait as they did"),
             Put::Broken(error) => (error, "have one attempt less"),
@@ -84,11 +72,6 @@ impl Args {
             _ => Error::new(Kind::Failed, what).hint(format!("the {count} messages {became}")),
         })
     }
-}
-
-/// Puts each of them back that can be; the first error.
-fn put_back(bus: &Bus<'_>, claims: Vec<Claim>) -> netsky_bus::Result<()> {
-    claims.into_iter().map(|claim| bus.put_back(claim)).fold(Ok(()), Result::and)
 }
 
 /// A message as one JSON object.
