@@ -1,9 +1,11 @@
 //! `forward`: an envelope goes on to another agent, once.
 //!
 //! The copy has an id that derives from the original and the target, so that a repeat after a crash places nothing, and
-//! it is durable before the original is finished here. What waits is claimed first: nobody else takes it meanwhile.
+//! it is durable before the original is finished here. What waits is claimed first, so that nobody else takes it meanwhile,
+//! and not before nothing but the disk, or who fills the target's inbox in that moment, can refuse it.
 
 use netsky_disk::clock;
+use netsky_disk::lock::{Hold, Seized};
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::life::{Event, Illegal, State, transition};
@@ -17,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::list::Found;
 use crate::poison::bury_copy;
 use crate::queue::{Folders, Taken, hold, read_named};
+use crate::send::Ready;
 
 /// What a forward did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,8 +56,9 @@ impl Bus<'_> {
                     return Ok(Forwarded { id: found.name.key.id, copy, already: true });
                 }
                 State::Written => {
-                    let Some(claim) = self.claim_for_forward(&channel, &found)? else { continue };
-                    let gone = self.forward_from(&channel, State::Claimed, &claim.name, (to, by, &copy));
+                    let claimed = self.claim_for_forward(&channel, &found, (to, by, &copy))?;
+                    let Some((claim, ready, _held)) = claimed else { continue };
+                    let gone = self.forward_from(&channel, State::Claimed, &claim.name, &ready);
                     if gone.is_err() {
                         // Never shown, so the same attempt; where even that fails, it comes back with our end.
                         let _ = claim.folders.put_back(&claim.name);
@@ -64,7 +68,11 @@ impl Bus<'_> {
                     }
                 }
                 State::Delivered => {
-                    if self.forward_from(&channel, State::Delivered, &found.name, (to, by, &copy))? {
+                    let (name, from) = (&found.name, channel.dir(State::Delivered)?);
+                    let original = read_named(agent, (State::Delivered, &from), name, &name.to_string())?;
+                    let Some(original) = original else { continue };
+                    let ready = self.passed_on(&original, (to, by, &copy))?;
+                    if self.forward_from(&channel, State::Delivered, name, &ready)? {
                         return Ok(Forwarded { id: found.name.key.id, copy, already: false });
                     }
                 }
@@ -79,43 +87,42 @@ impl Bus<'_> {
         }
     }
 
-    /// Claims what waits, so that nobody takes it away; none if it moved on.
-    fn claim_for_forward(&self, channel: &Channel, found: &Found) -> Result<Option<Claim>> {
+    /// Claims what waits, so that nobody takes it away, and with it what goes out; none if it moved on.
+    ///
+    /// All that can refuse it is asked before it leaves the inbox: a consumer that misses it there shows what its sender
+    /// sent later. So it is held there already.
+    fn claim_for_forward(
+        &self,
+        channel: &Channel,
+        found: &Found,
+        target: (&AgentId, &Sender, &EnvelopeId),
+    ) -> Result<Option<(Claim, Ready, Hold)>> {
         let folders = Folders::open(channel)?;
         let envelope = self.read_or_quarantine(channel, &folders.inbox, &found.name, &found.file)?;
         let Some(envelope) = envelope else { return Ok(None) };
-        let Taken::Claim(mut claim) = hold(self, channel, &folders, &found.name, envelope)? else {
+        let copy = self.passed_on(&envelope, target)?;
+        let held = match Hold::take_within(&folders.inbox, &found.name.to_string(), PATIENCE)? {
+            Seized::Held(held) => held,
+            Seized::Gone => return Ok(None),
+            Seized::Busy => {
+                let (agent, id) = (channel.agent.clone(), found.name.key.id.clone());
+                return Err(Error::Busy { agent, id });
+            }
+        };
+        self.may_send(&copy)?;
+        let Taken::Claim(claim) = hold(self, channel, &folders, &found.name, envelope)? else {
             return Ok(None);
         };
         self.hold(&channel.agent, &folders, std::slice::from_ref(&claim))?;
-        let refused = match claim.reach(PATIENCE) {
-            Ok(true) => return Ok(Some(claim)),
-            Err(Error::Fenced(_)) => return Ok(None),
-            Ok(false) => Error::Busy { agent: channel.agent.clone(), id: claim.id().clone() },
-            Err(error) => error,
-        };
-        // Nobody has seen it: the same attempt.
-        match folders.put_back(&claim.name) {
-            Err(Error::Disk(error)) if error.is_not_found() => Ok(None),
-            put_back => put_back.and(Err(refused)),
-        }
+        Ok(Some((claim, copy, held)))
     }
 
     /// Copy first, original second. False if the original was somewhere else by then.
-    fn forward_from(
-        &self,
-        channel: &Channel,
-        state: State,
-        name: &Name,
-        (to, by, copy): (&AgentId, &Sender, &EnvelopeId),
-    ) -> Result<bool> {
+    fn forward_from(&self, channel: &Channel, state: State, name: &Name, copy: &Ready) -> Result<bool> {
         let next = transition(state, Event::Forward)?;
         let from = channel.dir(state)?;
         let file = name.to_string();
-        let Some(original) = read_named(&channel.agent, (state, &from), name, &file)? else {
-            return Ok(false);
-        };
-        self.send_once(&passed_on(&original, copy, to, by)?, copy.clone(), to)?;
+        let sent = self.send_ready(copy)?;
         point("bus.forward.copied");
         let generation = name.stage.generation().unwrap_or(Generation::NONE);
         let done = name.to(Stage::Taken(generation));
@@ -129,27 +136,36 @@ impl Bus<'_> {
         }
         point("bus.forward.renamed");
         folder.sync()?;
-        let why = format!("to {to} as {copy}");
-        let told = Told { from: Some(by), generation: Some(generation), reason: Some(&why), cause: None };
+        let why = format!("to {} as {}", copy.channel.agent, sent.id);
+        let told = Told {
+            from: Some(&copy.envelope.from),
+            generation: Some(generation),
+            reason: Some(&why),
+            cause: None,
+        };
         self.moved(&channel.agent, &done, next, told);
         Ok(true)
     }
-}
 
-/// The same words from other hands. What was said about the sender's proof, or to one incarnation, is not passed on.
-fn passed_on(original: &Envelope, id: &EnvelopeId, to: &AgentId, by: &Sender) -> Result<Envelope> {
-    let path = Provenance::of(original).forwarded(by)?;
-    let mut copy = Envelope {
-        id: Some(id.clone()),
-        from: by.clone(),
-        to: Some(to.clone()),
-        ts: clock::wall_seconds(),
-        for_generation: None,
-        verified: None,
-        mac: None,
-        digest: None,
-        ..original.clone()
-    };
-    path.mark(&mut copy);
-    Ok(copy)
+    /// The same words from other hands. What was said about the sender's proof, or to one incarnation, is not passed on.
+    fn passed_on(
+        &self,
+        original: &Envelope,
+        (to, by, id): (&AgentId, &Sender, &EnvelopeId),
+    ) -> Result<Ready> {
+        let path = Provenance::of(original).forwarded(by)?;
+        let mut copy = Envelope {
+            id: Some(id.clone()),
+            from: by.clone(),
+            to: Some(to.clone()),
+            ts: clock::wall_seconds(),
+            for_generation: None,
+            verified: None,
+            mac: None,
+            digest: None,
+            ..original.clone()
+        };
+        path.mark(&mut copy);
+        self.ready_once(copy, id.clone(), to)
+    }
 }

@@ -19,7 +19,7 @@ use netsky_disk::clock;
 use netsky_disk::fs::Dir;
 use netsky_disk::words::Words;
 use netsky_model::envelope::MAX_BYTES;
-use netsky_model::id::{EnvelopeId, Sender};
+use netsky_model::id::{AgentId, EnvelopeId, Sender};
 use netsky_model::life::State;
 use netsky_model::quota::Load;
 use serde::Deserialize;
@@ -58,6 +58,27 @@ impl Bus<'_> {
     /// Takes room for a message of so many bytes, before any of it is written.
     pub(crate) fn charge(&self, channel: &Channel, from: &Sender, bytes: usize) -> Result<()> {
         let mut open = self.usage.borrow_mut();
+        let usage = self.usage_of(&mut open, channel)?;
+        let own = usage.slot(from);
+        self.keep_pace(channel, from, usage.at(own + PACE))?;
+        self.admit((channel, usage), (from, own), bytes)?;
+        usage.add(ALL, bytes as u64);
+        usage.add(own, bytes as u64);
+        Ok(())
+    }
+
+    /// Whether [`Bus::charge`] would take room now; it takes none.
+    pub(crate) fn has_room(&self, channel: &Channel, from: &Sender, bytes: usize) -> Result<()> {
+        let mut open = self.usage.borrow_mut();
+        let usage = self.usage_of(&mut open, channel)?;
+        let own = usage.slot(from);
+        let pace = usage.at(own + PACE).load(Relaxed);
+        self.keep_pace(channel, from, &AtomicU64::new(pace))?;
+        self.admit((channel, usage), (from, own), bytes)
+    }
+
+    /// The numbers of an inbox.
+    fn usage_of<'u>(&self, open: &'u mut BTreeMap<AgentId, Usage>, channel: &Channel) -> Result<&'u Usage> {
         // Numbers whose file is gone or elsewhere are of no inbox any more: other senders have others.
         if open.get(&channel.agent).is_none_or(|usage| usage.words.is_lost()) {
             // Somebody may have tidied the home: what was counted is counted anew.
@@ -67,9 +88,15 @@ impl Bus<'_> {
             usage.on_their_way = former.map(|former| former.on_their_way).unwrap_or_default();
             open.insert(channel.agent.clone(), usage);
         }
-        let usage = &open[&channel.agent];
-        let own = usage.slot(from);
-        self.keep_pace(channel, from, usage.at(own + PACE))?;
+        Ok(&open[&channel.agent])
+    }
+
+    fn admit(
+        &self,
+        (channel, usage): (&Channel, &Usage),
+        (from, own): (&Sender, usize),
+        bytes: usize,
+    ) -> Result<()> {
         let bytes = bytes as u64;
         let admit = || self.limits.admit(from, usage.load(ALL), usage.load(own), bytes);
         if admit().is_err() {
@@ -78,8 +105,6 @@ impl Bus<'_> {
             let alone = self.limits.admit(&from, Load::default(), Load::default(), bytes);
             admit().map_err(|over| Error::Full { agent, from, over, for_good: alone.is_err() })?;
         }
-        usage.add(ALL, bytes);
-        usage.add(own, bytes);
         Ok(())
     }
 

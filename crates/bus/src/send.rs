@@ -118,7 +118,7 @@ impl Bus<'_> {
         self.send_ready(&self.ready(draft)?)
     }
 
-    fn send_ready(&self, ready: &Ready) -> Result<Sent> {
+    pub(crate) fn send_ready(&self, ready: &Ready) -> Result<Sent> {
         if let Err(full) = self.charge(&ready.channel, &ready.envelope.from, ready.bytes.len()) {
             return self.duplicate_or(ready, full);
         }
@@ -168,9 +168,19 @@ impl Bus<'_> {
     /// # Errors
     /// As [`Bus::send`].
     pub fn send_once(&self, envelope: &Envelope, id: EnvelopeId, to: &AgentId) -> Result<Sent> {
+        self.send_ready(&self.ready_once(envelope.clone(), id, to)?)
+    }
+
+    /// Everything of [`Bus::send_once`] that writes no message.
+    pub(crate) fn ready_once(&self, envelope: Envelope, id: EnvelopeId, to: &AgentId) -> Result<Ready> {
         let bytes = envelope.to_bytes()?;
-        let channel = self.channel(to)?;
-        self.send_ready(&Ready { channel, envelope: envelope.clone(), bytes, chosen: Some(id) })
+        Ok(Ready { channel: self.channel(to)?, envelope, bytes, chosen: Some(id) })
+    }
+
+    /// Whether a send would find room now, or need none; it may find none all the same, if others are faster.
+    pub(crate) fn may_send(&self, ready: &Ready) -> Result<()> {
+        let room = self.has_room(&ready.channel, &ready.envelope.from, ready.bytes.len());
+        room.or_else(|full| self.duplicate_or(ready, full).map(drop))
     }
 
     /// Sends under an id the sender chose: once, however often and from however many processes it is asked.

@@ -1,14 +1,16 @@
 //! `forward`: one copy at the target, and the original finished only then.
 
-use netsky_bus::{Bus, Error};
+use netsky_bus::{Bus, Draft, Error};
+use netsky_disk::fs::Dir;
+use netsky_disk::lock::{Hold, Seized};
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::life::State;
 use netsky_model::provenance::{MAX_HOPS, Trust};
+use netsky_model::quota::Limits;
 use netsky_model::witness::{Nobody, Transition, Witness};
 
-use crate::consume::Releaser;
-use crate::home::{Home, OUTSIDE, agent, draft, drain};
+use crate::home::{Home, Memory, OUTSIDE, agent, draft, drain};
 
 fn home_with_a_target() -> (Home, AgentId) {
     let home = Home::new();
@@ -143,17 +145,57 @@ fn what_is_held_finished_or_for_nobody_is_not_forwarded() {
     assert!(waiting(&bus, &target).is_empty());
 }
 
+/// Limits under which an inbox holds one message of each sender.
+fn one_each() -> Limits {
+    Limits { inbox_envelopes: 4, share_percent: 25, ..Limits::default() }
+}
+
+/// `a` and `b` of one sender wait, and `a` is forwarded by `forward`, which refuses it. It stays where it is all the while:
+/// a consumer that missed it there for a moment would show `b` before it.
+fn stays_in_the_inbox(path: &str, forward: impl FnOnce(&Home, &Bus<'_>) -> Error) -> Error {
+    let (home, _) = home_with_a_target();
+    let memory = Memory::default();
+    let bus = home.bus(&memory).with_limits(one_each());
+    home.bus(&Nobody).create(&AgentId::root()).expect("made");
+    for (at, id) in [(42, "a"), (43, "b")] {
+        let text = format!(r#"{{"v":1,"from":"agent1","text":"{id}","ts":"2026-04-19T17:22:57Z"{path}}}"#);
+        put(&home, State::Written, &format!("{at:020}-{id}.json"), &text);
+    }
+    let refused = forward(&home, &bus);
+    assert!(memory.0.borrow().iter().all(|moved| !moved.starts_with("claimed")), "{:?}", memory.0);
+    assert_eq!(drain(&bus), [("a".to_owned(), 1), ("b".to_owned(), 1)], "{refused}");
+    refused
+}
+
+fn forward_a(bus: &Bus<'_>) -> Error {
+    bus.forward(&AgentId::root(), "a", &agent("agent2"), &by()).expect_err("refused")
+}
+
 #[test]
-fn t2_a_forward_of_what_another_process_has_in_its_hands_costs_no_attempt() {
-    let (home, target) = home_with_a_target();
-    let (me, releaser) = (AgentId::root(), Releaser::of(&home, 1));
-    let bus = home.bus(&releaser);
-    let id = bus.send(draft("x")).expect("sent").id;
-    let refused = bus.forward(&me, id.as_str(), &target, &by());
-    assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
-    drop(releaser.has.take());
-    assert_eq!(drain(&bus), [("x".to_owned(), 1)], "nobody has seen it");
-    assert!(waiting(&bus, &target).is_empty());
+fn t2_fm_forward_what_another_process_has_in_its_hands_never_leaves_the_inbox() {
+    let refused = stays_in_the_inbox("", |home, bus| {
+        let inbox = Dir::open(home.folder(State::Written)).expect("there");
+        let seized = Hold::take(&inbox, &home.names(State::Written)[0]).expect("it opens");
+        assert!(matches!(seized, Seized::Held(_)), "{seized:?}");
+        forward_a(bus)
+    });
+    assert!(matches!(refused, Error::Busy { .. }), "{refused:?}");
+}
+
+#[test]
+fn a24_fm_forward_what_its_target_has_no_room_for_never_leaves_the_inbox() {
+    let refused = stays_in_the_inbox("", |_, bus| {
+        bus.send(Draft { from: by(), to: agent("agent2"), ..draft("x") }).expect("room for one");
+        forward_a(bus)
+    });
+    assert!(matches!(refused, Error::Full { .. }), "{refused:?}");
+}
+
+#[test]
+fn a3_fm_forward_what_went_through_too_many_hands_never_leaves_the_inbox() {
+    let path = format!(r#","origin":"agent3","hops":{MAX_HOPS}"#);
+    let refused = stays_in_the_inbox(&path, |_, bus| forward_a(bus));
+    assert!(matches!(refused, Error::TooFar(_)), "{refused:?}");
 }
 
 #[test]
@@ -167,7 +209,9 @@ fn d1_a_forward_that_died_before_it_finished_the_original_places_no_second_copy(
     let done = home.names(State::Forwarded).remove(0);
     let before = done.replace(".1.g0.json", ".json");
     home.forge((State::Forwarded, &done), (State::Written, &before));
-    let again = bus.forward(&me, id.as_str(), &target, &by()).expect("forwarded");
+    // Its copy has its room already.
+    let full = home.bus(&Nobody).with_limits(one_each());
+    let again = full.forward(&me, id.as_str(), &target, &by()).expect("forwarded");
     assert!(!again.already);
     assert_eq!(waiting(&bus, &target).len(), 1);
     assert_eq!(home.names(State::Forwarded), [done]);

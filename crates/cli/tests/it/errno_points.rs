@@ -272,12 +272,16 @@ fn fm_claim_emfile_of_the_hold_on_a_later_claim_is_told_and_it_waits_at_the_same
 }
 
 #[test]
-fn fm_forward_emfile_of_the_hold_on_its_claim_leaves_it_waiting_at_the_same_attempt() {
+fn fm_forward_emfile_of_the_hold_leaves_it_waiting_at_the_same_attempt() {
     let home = crate::cells::two();
     let forward = crate::cells::FORWARD_TWO;
-    let outcome =
-        home.stepper(forward.iter().copied()).fail_when(holds("two"), Errno::EMFILE).expect("a run");
-    assert!(outcome.hit.is_some(), "it holds its claim");
+    let (opens, mut opened) = (opens("two"), 0);
+    let holds = |point: &Point| {
+        opened += usize::from(opens(point));
+        opened == 2
+    };
+    let outcome = home.stepper(forward.iter().copied()).fail_when(holds, Errno::EMFILE).expect("a run");
+    assert!(outcome.hit.is_some(), "it reads it, and holds it");
     assert_eq!(outcome.run.ended, Ended::Exited(5), "{}", outcome.run.stderr);
     let audit = home.audit("agent7").expect("whole");
     assert_eq!((audit.found["two"].folder, audit.found["two"].attempt), ("inbox", 1));

@@ -514,16 +514,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "retry::a5_a_dead_letter_is_no_message_for_an_ack_either_where_a_retry_refuses_it",
     },
     Safeguard {
-        name: "a claim that cannot be held for a forward goes back as it was",
-        faults: "T2",
-        file: "crates/bus/src/forward.rs",
-        find: "        match folders.put_back(&claim.name) {",
-        replace: "        match Ok::<(), Error>(()) {",
-        package: "netsky",
-        target: IT,
-        test: "errno_points::fm_forward_emfile_of_the_hold_on_its_claim_leaves_it_waiting_at_the_same_attempt",
-    },
-    Safeguard {
         name: "a claim is not given up for a releaser that may end before its move",
         faults: "T2",
         file: "crates/bus/src/claim.rs",
