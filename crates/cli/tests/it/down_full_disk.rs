@@ -117,16 +117,27 @@ mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
 export NETSKY_HOME="$PLACE/home"
 "$NETSKY" up 1 --tick 10m -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
 "$NETSKY" watchdog tick >/dev/null || exit 97
+# Who looks after the anchor would tick when that dies, and end whom it finds unwanted; so would a tick that it has begun,
+# which goes on when it is stopped itself.
+rests() {
+  grep -q '^State:[[:space:]]*T' "/proc/$1/status" || return 1
+  for child in $(grep -ls "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status); do
+    grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "$child" && return 1
+  done
+  return 0
+}
+for one in agentinfinity netsky-ticker; do
+  pid=$(grep -Eo '^  "pid": [0-9]+' "$NETSKY_HOME/.ostk/agents/$one.meta" | cut -d' ' -f4)
+  kill -STOP "$pid" || exit 95
+  for _ in $(seq 900); do rests "$pid" && break; sleep 0.1; done
+  rests "$pid" || exit 94
+done
 mkdir "$PLACE/stopped"
 for wish in "$NETSKY_HOME"/state/desired/*.json; do
   sed 's/"want": *"up"/"want": "stopped"/' "$wish" > "$PLACE/stopped/${wish##*/}"
 done
 rm -f "$NETSKY_HOME"/state/reserve*
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
-# Who looks after the anchor would tick when that dies, and end whom it finds unwanted.
-for one in agentinfinity netsky-ticker; do
-  kill -STOP "$(grep -Eo '^  "pid": [0-9]+' "$NETSKY_HOME/.ostk/agents/$one.meta" | cut -d: -f2)" || exit 95
-done
 kill -9 "$(grep -Eo '"pid":[0-9]+' "$NETSKY_HOME/.ostk/anchor.lock" | cut -d: -f2)"
 # In place: for a new file there is no room.
 for wish in "$PLACE"/stopped/*; do
