@@ -2,7 +2,7 @@
 //! the source last (faults T18): at no moment is there an archive of what was never delivered.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use netsky_disk::ReadError;
 use netsky_disk::fs::{Dir, open_to_read};
@@ -25,6 +25,13 @@ const START: u64 = 64 * 1024;
 /// The id of a restart's handoff: a repeat after a crash is the same envelope.
 pub(crate) fn id(restart: &RestartId) -> EnvelopeId {
     EnvelopeId::derived(&["handoff", restart.as_str()])
+}
+
+/// The folder of the archive, made if it is missing; an error where nothing can be kept in it.
+pub(crate) fn place(cx: &Context<'_>) -> netsky_disk::Result<Dir> {
+    // Looked at by itself: what lies behind a link is not ours.
+    Dir::open(cx.layout.logs())?;
+    Dir::make(cx.layout.handoff_archive())
 }
 
 /// What somebody handed over: an envelope's text, or the bytes as they are.
@@ -102,12 +109,10 @@ pub(crate) fn packet(cx: &Context<'_>, restart: &RestartId, source: Source) -> R
         extra.insert("damaged".to_owned(), true.into());
     }
     if text.len() > MAX_TEXT {
-        let path = match Dir::open(cx.layout.logs()) {
-            Ok(_) => cx.layout.spilled_handoff(restart),
-            // There is no archive either: it lies with what is kept of the restart.
-            Err(_) => cx.layout.archived_request(restart, "txt"),
-        };
-        state::write(&path, text.as_bytes())?;
+        let write = |path: PathBuf| state::write(&path, text.as_bytes()).map(|()| path);
+        let spilled = place(cx).and_then(|_| write(cx.layout.spilled_handoff(restart)));
+        // The archive does not take it: it lies with what is kept of the restart.
+        let path = spilled.or_else(|_| write(cx.layout.archived_request(restart, "txt")))?;
         let digest = blake3::hash(text.as_bytes()).to_hex();
         extra.insert("spill".to_owned(), serde_json::json!({ "path": path, "digest": digest.as_str() }));
         let cut = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -135,14 +140,14 @@ pub(crate) fn packet(cx: &Context<'_>, restart: &RestartId, source: Source) -> R
 /// The step that failed; what was done stays done, and a repeat goes on.
 pub(crate) fn deliver(cx: &Context<'_>, restart: &RestartId) -> Result<()> {
     let archive = cx.layout.archived_handoff(restart);
-    let logs = Dir::open(cx.layout.logs());
-    if logs.is_err() || !state::exists(&archive)? {
+    let place = place(cx);
+    if place.is_err() || !state::exists(&archive)? {
         let packet = packet(cx, restart, source(cx, restart)?)?;
         let bytes = packet.to_bytes().map_err(|e| Error::BadHandoff(e.to_string()))?;
         cx.bus.send_once(&packet, id(restart), &AgentId::root())?;
         fault::point("watchdog.handoff.sent")
             .map_err(|e| netsky_disk::Error::new("archive handoff", &archive, e))?;
-        if logs.is_err_and(|error| !error.is_out_of_descriptors()) {
+        if place.is_err_and(|error| !error.is_out_of_descriptors()) {
             // No place for an archive, which the tick tells; the source stays as the copy of what was delivered.
             return Ok(());
         }
@@ -183,6 +188,13 @@ mod tests {
         cx.bus.list(&AgentId::root(), Some(State::Written)).expect("a channel").len()
     }
 
+    /// What the file says that the last line of the delivered handoff names.
+    fn spilled(cx: &Context<'_>, restart: &RestartId) -> String {
+        let sent = cx.bus.show(&AgentId::root(), id(restart).as_str()).expect("sent").envelope;
+        let path = sent.expect("reads").text.lines().last().map(str::to_owned).expect("a path");
+        std::fs::read_to_string(path).expect("spilled")
+    }
+
     #[test]
     fn t18_what_never_reached_the_inbox_is_not_archived() {
         with_draft(|cx, restart| {
@@ -203,18 +215,37 @@ mod tests {
 
     #[test]
     fn what_cannot_be_archived_is_delivered_once() {
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        for (is_logs, is_link) in [(true, false), (true, true), (false, false), (false, true)] {
+            with_draft(|cx, restart| {
+                let place = if is_logs { cx.layout.logs() } else { cx.layout.handoff_archive() };
+                std::fs::remove_dir_all(&place).expect("there");
+                match is_link {
+                    false => std::fs::write(&place, "x").expect("a file takes its place"),
+                    true => std::os::unix::fs::symlink(elsewhere.path(), &place).expect("a link does"),
+                }
+                let text = "y".repeat(2 * MAX_TEXT);
+                state::write(cx.layout.crash_handoff(restart), text.as_bytes()).expect("a long draft");
+                for _ in 0..2 {
+                    deliver(cx, restart).expect("delivered");
+                    assert!(waiting(cx) == 1 && cx.layout.crash_handoff(restart).exists());
+                }
+                assert_eq!(spilled(cx, restart), text);
+                let behind = std::fs::read_dir(elsewhere.path()).expect("there").count();
+                assert_eq!(behind, 0, "nothing is written behind a link");
+            });
+        }
+    }
+
+    #[test]
+    fn a_long_handoff_that_its_archive_does_not_take_is_spilled_all_the_same() {
         with_draft(|cx, restart| {
-            std::fs::remove_dir_all(cx.layout.logs()).expect("there");
-            std::fs::write(cx.layout.logs(), "x").expect("a file takes its place");
             let text = "y".repeat(2 * MAX_TEXT);
+            std::fs::create_dir(cx.layout.spilled_handoff(restart)).expect("a folder in its place");
             state::write(cx.layout.crash_handoff(restart), text.as_bytes()).expect("a long draft");
-            for _ in 0..2 {
-                deliver(cx, restart).expect("delivered");
-                assert!(waiting(cx) == 1 && cx.layout.crash_handoff(restart).exists());
-            }
-            let sent = cx.bus.show(&AgentId::root(), id(restart).as_str()).expect("sent").envelope;
-            let spilled = sent.expect("reads").text.lines().last().map(str::to_owned).expect("a path");
-            assert_eq!(std::fs::read_to_string(spilled).expect("spilled"), text);
+            deliver(cx, restart).expect("delivered");
+            assert!(waiting(cx) == 1 && archive(cx, restart).exists());
+            assert_eq!(spilled(cx, restart), text);
         });
     }
 

@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use netsky_disk::fs::Dir;
 use netsky_disk::home::Home;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, fault, process, state};
@@ -18,7 +17,7 @@ use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
 use crate::observe::{self, Observed, observe};
-use crate::{mail, perform, prune, reserve};
+use crate::{handoff, mail, perform, prune, reserve};
 
 /// Longest that a tick may hold the lock without getting on: its slowest steps are the start and the kill of
 /// one session.
@@ -162,7 +161,7 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     // Mail is tended also where no session can be, and what came of it is told.
     mail::tend(cx, &mut ticked);
     // Nothing that this does depends on telemetry, which says nothing of itself where it cannot be written.
-    let untold = Dir::open(cx.layout.logs()).err().or_else(|| held.unmade.take());
+    let untold = handoff::place(cx).err().or_else(|| held.unmade.take());
     ticked.problems.extend(untold.map(|error| error.to_string()));
     let ticked = ticked.each_once();
     let last = LastTick {
@@ -297,18 +296,21 @@ mod tests {
     fn a_home_whose_logs_are_no_folder_is_tended_and_that_is_told_once() {
         in_a_home(|cx| {
             std::fs::remove_dir_all(cx.layout.logs()).expect("there");
-            for is_link in [false, true] {
-                let path = cx.layout.logs();
-                match is_link {
-                    false => std::fs::write(path, "x").expect("made"),
-                    true => std::os::unix::fs::symlink("/nowhere", path).expect("made"),
+            for path in [cx.layout.logs(), cx.layout.handoff_archive()] {
+                for is_link in [false, true] {
+                    match is_link {
+                        false => std::fs::write(&path, "x").expect("made"),
+                        true => std::os::unix::fs::symlink("/nowhere", &path).expect("made"),
+                    }
+                    let ticked = tick(cx).expect("it goes on");
+                    let told: Vec<_> = ticked.problems.iter().filter(|told| told.contains("/logs")).collect();
+                    assert!(told.len() == 1 && told[0].contains("not a folder, move it away"), "{ticked:?}");
+                    assert!(told[0].contains(&path.display().to_string()), "{told:?}");
+                    std::fs::remove_file(&path).expect("ours");
                 }
-                let ticked = tick(cx).expect("it goes on");
-                let told: Vec<_> = ticked.problems.iter().filter(|told| told.contains("/logs")).collect();
-                assert!(told.len() == 1 && told[0].contains("not a folder, move it away"), "{ticked:?}");
-                std::fs::remove_file(cx.layout.logs()).expect("ours");
+                assert_eq!(tick(cx).expect("it goes on").problems, [""; 0], "and it is made again");
+                std::fs::remove_dir(cx.layout.handoff_archive()).expect("empty");
             }
-            assert_eq!(tick(cx).expect("it goes on").problems, [""; 0], "and it is made again");
         });
     }
 
