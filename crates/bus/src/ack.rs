@@ -35,9 +35,9 @@ impl Bus<'_> {
     /// Finishes an envelope; durable when this returns. `id` may be shortened where unambiguous.
     ///
     /// # Errors
-    /// No such envelope, a shortened id of several, one that a live process holds or only a later program can show, a dead
-    /// letter that is no message, or what the file system refuses. What waited and a drain
-    /// would put aside is a dead letter then.
+    /// No such envelope, a shortened id of several, one that a live process holds or
+    /// only a later program can show, a dead letter that is no message, or what the file
+    /// system refuses. What waited and a drain would put aside is a dead letter then.
     pub fn ack(&self, agent: &AgentId, id: &str) -> Result<(EnvelopeId, Acked)> {
         let channel = self.channel(agent)?;
         let acked = channel.dir(State::Acked)?;

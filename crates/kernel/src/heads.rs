@@ -1,16 +1,18 @@
 //! Keyed heads of a journal, kept beside it: `heads/key`, `heads/heads.jsonl`, `heads/last`.
 //!
-//! A chain of hashes shows a changed row, but not that its end is gone, nor that somebody wrote all of it anew. So after each
-//! row `last` says how far the journal went and with which hash, and every [`STRIDE`] rows, at each start and each stop of an
-//! anchor a head is appended to `heads.jsonl` and synced, behind the synced row it is about. Each bears a hash keyed with
-//! `key`.
+//! A chain of hashes shows a changed row, but not that its end is gone, nor that somebody wrote all
+//! of it anew. So after each row `last` says how far the journal went and with which hash, and
+//! every [`STRIDE`] rows, at each start and each stop of an anchor a head is appended to
+//! `heads.jsonl` and synced, behind the synced row it is about. Each bears a hash keyed with `key`.
 //!
-//! The first row of each anchor, and of each file, names the key, so that heads which are gone or emptied, all or one of their
-//! files, or are another's, show by the journal: `last` too was synced once before that row. An anchor that finds damage tells of it in a row and counts anew, which a head says
-//! too: it is found by either from then on.
+//! The first row of each anchor, and of each file, names the key, so that heads which are
+//! gone or emptied, all or one of their files, or are another's, show by the journal:
+//! `last` too was synced once before that row. An anchor that finds damage tells of it in
+//! a row and counts anew, which a head says too: it is found by either from then on.
 //!
-//! What this proves: whoever changed the journal and nothing else is found. A program of the same user can read the key too.
-//! Rows that were never synced may go with the power: `last` of an earlier boot is proof only of those that it says were.
+//! What this proves: whoever changed the journal and nothing else is found. A program
+//! of the same user can read the key too. Rows that were never synced may go with the
+//! power: `last` of an earlier boot is proof only of those that it says were.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,10 +1,11 @@
 //! The ingester: brings `meta.db` to what files, facts and lines say.
 //!
-//! Promise: one at a time, others skip. Each batch of rows is in the database together with how far its source was read,
-//! so it may be killed or put off at any point and goes on there, and doing it twice adds nothing. What has not changed
-//! is not read again. A database that may have been harmed (a killed ingest, another boot) is looked at before it is
-//! used. After it the database holds what a rebuild from nothing would hold: facts row for row, and of every envelope
-//! its state, attempt and reason, but for what does not open any more. What does not read is listed, what the database refuses is kept and tried once more.
+//! Promise: one at a time, others skip. Each batch of rows is in the database together with how far its
+//! source was read, so it may be killed or put off at any point and goes on there, and doing it twice adds
+//! nothing. What has not changed is not read again. A database that may have been harmed (a killed ingest,
+//! another boot) is looked at before it is used. After it the database holds what a rebuild from nothing
+//! would hold: facts row for row, and of every envelope its state, attempt and reason, but for what does
+//! not open any more. What does not read is listed, what the database refuses is kept and tried once more.
 //! Leaves to others: when to run (the ticker, and `query` before it answers).
 
 mod batch;
