@@ -62,7 +62,7 @@ fn fm_down_enospc_beside_one_that_would_not_end_all_others_are_ended_and_the_roo
 
 /// Nobody serves, and the disk is full; then it is full once more, without a room set aside.
 const NOBODY: &str = r#"
-mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+mount -t tmpfs -o size=8m,nr_inodes=1000,mode=0700 none "$PLACE" || exit 99
 export NETSKY_HOME="$PLACE/home"
 "$NETSKY" init >/dev/null || exit 98
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
@@ -72,12 +72,14 @@ rm "$PLACE/fill"
 "$NETSKY" watchdog tick >/dev/null
 "$NETSKY" down >/dev/null || exit 96
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
+# For the socket of an anchor there is no room either.
+n=0; while touch "$PLACE/more-$n" 2>/dev/null; do n=$((n + 1)); done
 "$NETSKY" down; echo "down $?"
 rm "$NETSKY_HOME"/state/reserve*
 cat /dev/zero > "$PLACE/more" 2>/dev/null
 "$NETSKY" down; echo "down $?"
 "$NETSKY" up 0; echo "up $?"
-rm "$PLACE/fill" "$PLACE/more"
+rm "$PLACE/fill" "$PLACE"/more*
 "$NETSKY" down >/dev/null; echo "down $?"
 "#;
 
@@ -113,7 +115,7 @@ fn fm_down_enospc_who_is_dead_needs_no_down_whatever_was_noted() {
 /// Nobody is wanted any more, all live on, and neither the anchor nor a room set aside is there; as a `down` that was killed
 /// may leave it.
 const LEFT: &str = r#"
-mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+mount -t tmpfs -o size=8m,nr_inodes=1000,mode=0700 none "$PLACE" || exit 99
 export NETSKY_HOME="$PLACE/home"
 "$NETSKY" up 1 --tick 10m -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
 "$NETSKY" watchdog tick >/dev/null || exit 97
@@ -139,6 +141,9 @@ done
 rm -f "$NETSKY_HOME"/state/reserve*
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
 kill -9 "$(grep -Eo '"pid":[0-9]+' "$NETSKY_HOME/.ostk/anchor.lock" | cut -d: -f2)"
+# For the socket of another anchor there is no room either.
+rm "$NETSKY_HOME/.ostk/ostk.sock"
+n=0; while touch "$PLACE/more-$n" 2>/dev/null; do n=$((n + 1)); done
 # In place: for a new file there is no room.
 for wish in "$PLACE"/stopped/*; do
   dd if="$wish" of="$NETSKY_HOME/state/desired/${wish##*/}" conv=notrunc status=none || exit 96
@@ -147,7 +152,7 @@ cat /dev/zero >> "$PLACE/fill" 2>/dev/null
 "$NETSKY" status --json
 "$NETSKY" down; echo "down $?"
 "$NETSKY" down; echo "down $?"
-rm "$PLACE/fill"
+rm "$PLACE/fill" "$PLACE"/more-*
 "$NETSKY" down >/dev/null; echo "down $?"
 "#;
 
@@ -202,7 +207,7 @@ fn all_have_ended(status: &str) {
 
 /// A message that nobody acks was shown by four agents that a `down` ended, and by a fifth.
 const FIVE: &str = r#"
-mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+mount -t tmpfs -o size=8m,nr_inodes=1000,mode=0700 none "$PLACE" || exit 99
 export NETSKY_HOME="$PLACE/home"
 reader='netsky session up; while netsky channel wait $NETSKY_AGENT; do netsky channel drain $NETSKY_AGENT; sleep 1; done'
 up() { "$NETSKY" up 0 --tick 10m -- sh -c "$reader" >/dev/null || exit 98; }
@@ -252,6 +257,8 @@ for _ in $(seq 900); do kill -0 "$anchor" 2>/dev/null || break; sleep 0.1; done
 kill -0 "$anchor" 2>/dev/null && exit 92
 rm -f "$NETSKY_HOME"/state/reserve*
 cat /dev/zero > "$PLACE/fill" 2>/dev/null
+# For the socket of another anchor there is no room either.
+n=0; while touch "$PLACE/more-$n" 2>/dev/null; do n=$((n + 1)); done
 "$NETSKY" down; echo "down $?"
 life
 "#;
