@@ -1,7 +1,8 @@
 //! Claims that other processes have in their hands, as who releases one and stops before its move.
 //!
 //! Promise: nobody waits for them but what their senders sent after them, which keeps its order; what is never shown
-//! waits as it did. A consumer keeps them, a drain puts each back at once.
+//! waits as it did. A consumer keeps them, a drain puts each back at once. Of a consumer that is killed each counts as
+//! shown, as every claim of who died does.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -20,7 +20,9 @@ impl Bus<'_> {
     /// then, false after `timeout`.
     ///
     /// What dead owners held counts: it is given back while we wait. What a drain leaves where it is (of a newer format,
-    /// or what the system lets nobody read or move) does not: whoever waits and drains in turn would never rest.
+    /// or what the system lets nobody read or move) does not: whoever waits and drains in turn would never rest. What
+    /// another process has in its hands counts, for it is free in a moment; beside one that was stopped each such turn takes
+    /// as long as the drain waits for it.
     ///
     /// # Errors
     /// No such channel, a home that went away meanwhile, or what the file system refuses.
