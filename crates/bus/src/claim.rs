@@ -285,14 +285,7 @@ impl Bus<'_> {
         generation: Generation,
         put: impl FnOnce() -> Put,
     ) -> Result<Put> {
-        let (claimed, delivered) = match self.made_ready(agent, &mut claims) {
-            Ok(folders) => folders,
-            Err(error) => {
-                // Nobody has seen them: the same attempt. What was taken from us is not there to be put back.
-                let _ = each(claims, |claim| self.put_back(claim));
-                return Err(error);
-            }
-        };
+        let (claimed, delivered) = self.made_ready(agent, &mut claims)?;
         let put = put();
         match &put {
             Put::Taken => each(claims, |claim| {
@@ -336,14 +329,8 @@ impl Bus<'_> {
         generation: Generation,
         put: impl FnOnce(&Claim) -> Put,
     ) -> Result<Put> {
-        let (claimed, delivered) = match self.made_ready(&claim.agent.clone(), slice::from_mut(&mut claim)) {
-            Ok(folders) => folders,
-            Err(error) => {
-                // Nobody has seen it: the same attempt. What was taken from us is not there to be put back.
-                let _ = self.put_back(claim);
-                return Err(error);
-            }
-        };
+        let agent = claim.agent.clone();
+        let (claimed, delivered) = self.made_ready(&agent, slice::from_mut(&mut claim))?;
         let put = put(&claim);
         match &put {
             Put::Taken => {
@@ -361,8 +348,20 @@ impl Bus<'_> {
         Ok(put)
     }
 
-    /// Has what the record of a surfacing needs, and the fence: running out of descriptors must not cost a repeat.
+    /// Has what the record of a surfacing needs, and the fence: running out of descriptors must not cost a repeat. Where
+    /// something of that is missing, all that are ours wait as they did.
     fn made_ready(&self, agent: &AgentId, claims: &mut [Claim]) -> Result<(Dir, Dir)> {
+        let folders = self.fenced(agent, claims);
+        if folders.is_err() {
+            for claim in claims {
+                // Nobody has seen it: the same attempt. What was taken from us is not there to be put back.
+                let _ = self.back(claim);
+            }
+        }
+        folders
+    }
+
+    fn fenced(&self, agent: &AgentId, claims: &mut [Claim]) -> Result<(Dir, Dir)> {
         let channel = self.channel(agent)?;
         let (claimed, delivered) = (channel.dir(State::Claimed)?, channel.dir(State::Delivered)?);
         point("bus.surface.begin");
@@ -396,6 +395,10 @@ impl Bus<'_> {
     /// # Errors
     /// What the file system refuses; the claim then ends with this process.
     pub fn put_back(&self, claim: Claim) -> Result<()> {
+        self.back(&claim)
+    }
+
+    fn back(&self, claim: &Claim) -> Result<()> {
         claim.folders.put_back(&claim.name)?;
         Ok(claim.folders.inbox.sync()?)
     }
