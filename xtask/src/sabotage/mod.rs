@@ -250,6 +250,24 @@ mod tests {
     }
 
     #[test]
+    fn every_test_of_a_row_is_still_in_its_package() {
+        let sources = tree::sources().expect("the tree reads");
+        let folder = |row: &Safeguard| match row.package {
+            "netsky" => "cli",
+            package => package.trim_start_matches("netsky-"),
+        };
+        let lost = |row: &&Safeguard| {
+            let name = row.test.rsplit("::").next().unwrap_or(row.test);
+            let begin = format!("fn {name}(");
+            !sources
+                .iter()
+                .any(|source| source.package() == Some(folder(row)) && source.text.contains(&begin))
+        };
+        let lost: Vec<&str> = safeguards().filter(lost).map(|row| row.name).collect();
+        assert!(lost.is_empty(), "their tests have gone or have another name: {lost:#?}");
+    }
+
+    #[test]
     fn a_part_is_reported_beside_what_was_seen_before_each_with_its_commit() {
         let mut rows = safeguards();
         let (first, second) = (rows.next().expect("a row"), rows.next().expect("another"));

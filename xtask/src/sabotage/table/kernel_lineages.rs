@@ -441,7 +441,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "Ok(bytes) if bytes.len() > LAST => {}",
         package: "netsky-kernel",
         target: UNIT,
-        test: "audit::tests::l5_a_last_head_that_was_never_written_back_is_no_damage",
+        test: "audit::tests::l5_heads_that_are_just_being_made_are_no_damage",
     },
     Safeguard {
         name: "the process table is what the rows say",
