@@ -28,3 +28,4 @@ mod worker_ends;
 mod worker_output;
 mod worker_reach;
 mod worker_start;
+mod worker_terminal;

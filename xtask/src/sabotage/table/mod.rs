@@ -15,6 +15,7 @@ mod kernel_lineages;
 mod kernel_rename;
 mod kernel_room;
 mod kernel_rpc;
+mod kernel_screen;
 mod kernel_sessions;
 mod ledger;
 mod ledger_mail;
@@ -76,6 +77,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         kernel_sessions::ROWS,
         kernel_room::ROWS,
         kernel_rpc::ROWS,
+        kernel_screen::ROWS,
         kernel_journal::ROWS,
     ];
     lower.into_iter().chain(kernel).chain([watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS]).flatten()
