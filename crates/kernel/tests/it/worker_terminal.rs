@@ -16,7 +16,8 @@ fn peak(pid: u32) -> u64 {
 fn a12_a_string_of_the_terminal_without_an_end_costs_a_worker_no_memory() {
     const LONG: u64 = 64 << 20;
     let bench = Bench::new();
-    let text = format!("read go; printf '\\033]1337;File=:'; head -c {LONG} /dev/zero | tr '\\0' x; read stop");
+    let text =
+        format!("read go; printf '\\033]1337;File=:'; head -c {LONG} /dev/zero | tr '\\0' x; read stop");
     let session = bench.start(script(TERMINAL, &format!("stty -echo; echo armed; {text}")));
     read_until(&mut session.follower(), "armed");
     let before = peak(session.worker.pid);
