@@ -2,6 +2,9 @@
 //!
 //! Promise: every whole row is shown with its number, rows outside the chain too, those of the sealed files first; what
 //! does not follow from the row before is named. A last line without its end is being written or torn, which is not damage.
+//!
+//! What a row of a later format says nobody knows here, but the chain is the same in all of them: such a row is held
+//! against its neighbours and the heads like any other, so that no version which a line claims hides anything.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -10,12 +13,12 @@ use std::path::Path;
 use netsky_disk::Error;
 use netsky_disk::fs::{Dir, open_to_read};
 use netsky_disk::layout::{JOURNAL, Sealed};
-use netsky_model::chain::GENESIS;
+use netsky_model::chain::{self, GENESIS, Links};
 use netsky_model::id::{Generation, LineageId};
 
 use crate::heads::Judge;
 pub use crate::heads::{Findings, Told};
-use crate::journal::{BadRow, Checkpoint, parse};
+use crate::journal::{BadRow, Checkpoint, Row, parse};
 use crate::rpc::Event;
 
 /// What reading a whole journal showed about its chain.
@@ -29,9 +32,9 @@ pub struct Audit {
     pub files: Vec<String>,
     /// The last line has no end.
     pub torn: bool,
-    /// A line of a later format: it and what follows it in its file were left alone.
+    /// The first line of a later format: what such lines say was left alone.
     pub newer: Option<u64>,
-    /// The newest row's number.
+    /// The number of the newest row that reads.
     pub head: u64,
     /// What its heads say that it does not.
     pub heads: Findings,
@@ -110,13 +113,13 @@ struct Reading<F> {
 impl<F: FnMut(u64, Event)> Reading<F> {
     fn file(&mut self, part: Option<Sealed>, file: File) -> io::Result<()> {
         let (mut lines, mut line) = (BufReader::new(file), Vec::new());
-        let (mut at_begin, mut first, mut unread) = (true, None, 0);
+        let (mut at_begin, mut first) = (true, None);
         while lines.read_until(b'\n', &mut line)? > 0 {
             let Some(text) = line.strip_suffix(b"\n") else {
                 self.audit.torn = true;
                 break;
             };
-            let checkpoint = if at_begin { Checkpoint::of(text) } else { None };
+            let checkpoint = if at_begin { Checkpoint::of_any(text) } else { None };
             at_begin = false;
             if let Some(checkpoint) = checkpoint {
                 self.checkpoint(part, checkpoint);
@@ -125,36 +128,52 @@ impl<F: FnMut(u64, Event)> Reading<F> {
             }
             self.audit.rows += 1;
             match parse(text) {
-                Ok(row) => {
-                    let follows = self.prev.as_ref().is_none_or(|prev| row.prev == *prev);
-                    if !follows || !row.holds || row.event.seq != self.seq + 1 {
-                        self.audit.broken.push(self.audit.rows);
-                    }
-                    self.judge.row(&row.event, &row.hash);
-                    (self.prev, self.seq) = (Some(row.hash), row.event.seq);
+                Ok(Row { event, prev, hash, holds }) => {
+                    self.judge.row(&event, &hash);
+                    self.link(event.seq, Links { prev, hash, holds });
                     self.audit.head = self.seq;
                     first = first.or(Some(self.seq));
-                    (self.visit)(self.audit.rows, row.event);
+                    (self.visit)(self.audit.rows, event);
                 }
                 Err(BadRow::Newer(_)) => {
-                    self.audit.newer = Some(self.audit.rows);
-                    // Nobody here knows what they say, but how many there are: a cut before them shows.
-                    unread = 1 + whole_lines(&mut lines)?;
-                    (self.prev, self.seq) = (None, self.seq + unread);
-                    break;
+                    self.newer(text);
+                    first = first.or(Some(self.seq));
                 }
                 Err(BadRow::Malformed) => self.audit.broken.push(self.audit.rows),
             }
             line.clear();
         }
         if let Some(sealed) = part
-            && unread == 0
             && (first != Some(sealed.first) || self.seq != sealed.last)
         {
             let held = first.map_or("no row".to_owned(), |first| format!("rows {first} to {}", self.seq));
             self.audit.files.push(format!("{} holds {held}", sealed.name()));
         }
         Ok(())
+    }
+
+    /// Holds the row of that number against the one before.
+    fn link(&mut self, seq: u64, Links { prev, hash, holds }: Links) {
+        let follows = self.prev.as_ref().is_none_or(|last| *last == prev);
+        if !follows || !holds || seq != self.seq + 1 {
+            self.audit.broken.push(self.audit.rows);
+        }
+        (self.prev, self.seq) = (Some(hash), seq);
+    }
+
+    /// A row of a later format, whose number is known by counting.
+    fn newer(&mut self, text: &[u8]) {
+        self.audit.newer.get_or_insert(self.audit.rows);
+        let seq = self.seq + 1;
+        let links = chain::links(text);
+        self.judge.hash(seq, links.as_ref().map_or("", |links| &links.hash));
+        match links {
+            Some(links) => self.link(seq, links),
+            None => {
+                self.audit.broken.push(self.audit.rows);
+                self.seq = seq;
+            }
+        }
     }
 
     /// Holds what a file begins with against the rows before it.
@@ -168,16 +187,6 @@ impl<F: FnMut(u64, Event)> Reading<F> {
         }
         (self.prev, self.seq) = (Some(hash), after);
     }
-}
-
-fn whole_lines(lines: &mut impl BufRead) -> io::Result<u64> {
-    let mut count = 0;
-    let mut line = Vec::new();
-    while lines.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
-        count += 1;
-        line.clear();
-    }
-    Ok(count)
 }
 
 /// Reads an environment mark back: whose tree, and which generation of it.

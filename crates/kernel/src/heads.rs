@@ -211,6 +211,11 @@ impl Judge {
         {
             self.findings.told.push(Told { row: seq, damage });
         }
+        self.hash(seq, hash);
+    }
+
+    /// Holds what is known of a row in any format against the heads: which it is, and its hash.
+    pub(crate) fn hash(&mut self, seq: u64, hash: &str) {
         let last = self.last.as_ref().filter(|last| last.seq == seq).map(|last| &last.hash);
         let said: Vec<&String> = self.synced.get(&seq).into_iter().chain(last).collect();
         self.findings.heads += said.len() as u64;

@@ -51,7 +51,7 @@ fn chain(kernel: &Kernel, verdict: &mut Verdict) {
         verdict.note(JOURNAL, "its last line has no end: torn, or being written");
     }
     if let Some(newer) = audit.newer {
-        verdict.note(line(newer), "is of a newer format and was left alone with all that follows");
+        verdict.note(line(newer), "is of a newer format: it was held against the chain, and not read");
     }
 }
 

@@ -50,7 +50,8 @@ fn i5_verify_finds_a_changed_a_dropped_a_moved_row_and_a_dropped_end() {
     assert_eq!((code, &found["whole"], &found["cut"]), (Some(0), &json!(true), &Value::Null));
     let rows = whole.lines().count();
     assert_eq!((&found["rows"], &found["head"]), (&json!(rows), &json!(rows)));
-    let changes: [(&str, Value, Change); 4] = [
+    let changes: [(&str, Value, Change); 5] = [
+        ("broken", json!([2]), |lines| joined(lines).replacen("\n{\"v\":1", "\n{\"v\":2", 1)),
         ("broken", json!([2]), |lines| joined(lines).replace(r#""keeper":"policy""#, r#""keeper":"anchor""#)),
         ("broken", json!([3]), |mut lines| {
             lines.remove(2);

@@ -393,9 +393,103 @@ fn a_mark_reads_back() {
 fn no_journal_is_none_and_a_newer_one_is_left_alone() {
     let (folder, path) = written(1);
     assert_eq!(journal(&folder.path().join("none/journal.jsonl"), |_, _| {}).expect("no error"), None);
-    let mut text = std::fs::read_to_string(&path).expect("reads");
-    text.push_str("{\"v\":2,\"anything\":1}\n");
-    std::fs::write(&path, text).expect("writes");
+    let text = std::fs::read_to_string(&path).expect("reads");
+    let later = later_behind(&text, 1).concat();
+    std::fs::write(&path, format!("{text}{later}")).expect("writes");
     let heads = Findings { heads: 2, ..Findings::default() };
-    assert_eq!(audit(&path).0, Audit { rows: 2, newer: Some(2), head: 1, heads, ..Audit::default() });
+    let continued = Audit { rows: 2, newer: Some(2), head: 1, heads, ..Audit::default() };
+    assert_eq!(audit(&path).0, continued);
+    // What has no links does not follow from anything, whatever wrote it.
+    std::fs::write(&path, format!("{text}{{\"v\":2,\"anything\":1}}\n")).expect("writes");
+    assert_eq!(audit(&path).0, Audit { broken: vec![2], ..continued });
+}
+
+/// Rows as a later program appends them to such a text.
+fn later_behind(text: &str, rows: usize) -> Vec<String> {
+    let last = text.lines().last().expect("rows").as_bytes();
+    let mut prev = chain::links(last).expect("a row").hash;
+    let mut row = |_| {
+        let (line, hash) = chain::link(r#"{"v":2,"anything":1}"#, &prev);
+        prev = hash;
+        String::from_utf8(line).expect("text") + "\n"
+    };
+    (0..rows).map(&mut row).collect()
+}
+
+#[test]
+fn i5_a_row_that_claims_a_later_format_hides_neither_itself_nor_what_follows() {
+    let claimed = |changed: &'static str| {
+        after(5, move |mut lines| {
+            lines[2] = if changed.is_empty() {
+                lines[2].replacen(r#""v":1"#, r#""v":2"#, 1)
+            } else {
+                changed.into()
+            };
+            lines[3] = lines[3].replace(r#""n":3"#, r#""n":7"#);
+            lines
+        })
+    };
+    let in_place = claimed("");
+    assert_eq!(
+        (&in_place.broken[..], in_place.newer, in_place.rows),
+        (&[3, 4][..], Some(3), 5),
+        "{in_place:?}"
+    );
+    let unlinked = claimed(r#"{"v":9}"#);
+    assert_eq!(
+        (&unlinked.broken[..], unlinked.newer, unlinked.rows),
+        (&[3, 4][..], Some(3), 5),
+        "{unlinked:?}"
+    );
+    // Chained anew up to the end: the heads know the last one by its number.
+    let anew = after(5, |mut lines| {
+        lines[2] = lines[2].replacen(r#""v":1"#, r#""v":2"#, 1);
+        forged(&lines.iter().map(|line| line.replace(r#""n":4"#, r#""n":7"#)).collect::<Vec<_>>())
+    });
+    assert_eq!((anew.broken, anew.heads.rewritten), (vec![], vec![5]));
+    let all = after(5, |lines| {
+        forged(&lines.iter().map(|line| line.replacen(r#""v":1"#, r#""v":2"#, 1)).collect::<Vec<_>>())
+    });
+    assert_eq!((all.broken, all.heads.rewritten), (vec![], vec![5]));
+}
+
+#[test]
+fn i5_a_sealed_file_in_which_a_later_format_is_claimed_is_held_against_its_name_and_the_next_one() {
+    let replaced = files_after(|root, _| {
+        std::fs::write(root.join(FIRST), "{\"v\":9}\n").expect("writes");
+    });
+    assert_eq!(
+        replaced.files,
+        [format!("{FIRST} holds rows 1 to 1"), format!("{SECOND} has no rows 2 to 4 before it")]
+    );
+    let cut = files_after(|root, _| {
+        let text = std::fs::read_to_string(root.join(SECOND)).expect("reads");
+        let lines: Vec<&str> = text.lines().take(3).collect();
+        let later = lines.join("\n").replacen(r#""v":1"#, r#""v":2"#, 1) + "\n";
+        std::fs::write(root.join(SECOND), later).expect("writes");
+    });
+    assert_eq!(
+        (cut.broken, cut.files),
+        (
+            vec![5],
+            vec![format!("{SECOND} holds rows 5 to 6"), format!("{JOURNAL} has no rows 7 to 9 before it")]
+        )
+    );
+}
+
+#[test]
+fn a_journal_that_a_later_program_went_on_with_and_sealed_is_whole() {
+    let continued = files_after(|root, _| {
+        let path = root.join(JOURNAL);
+        let mut text = std::fs::read_to_string(&path).expect("reads");
+        text.extend(later_behind(&text, 2));
+        std::fs::write(root.join("journal-000000000010-000000000016.jsonl"), &text).expect("writes");
+        let last = chain::links(text.lines().last().expect("rows").as_bytes()).expect("a row").hash;
+        let (checkpoint, _) = chain::link(r#"{"v":3,"after":16,"fold":{"more":1}}"#, &last);
+        let checkpoint = String::from_utf8(checkpoint).expect("text") + "\n";
+        let later = later_behind(&checkpoint, 2).concat();
+        std::fs::write(&path, checkpoint + &later).expect("writes");
+    });
+    assert!(!continued.is_damage(), "{continued:?}");
+    assert_eq!((continued.rows, continued.newer), (18, Some(15)));
 }

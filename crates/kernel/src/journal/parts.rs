@@ -50,6 +50,7 @@ impl Fold for () {
 
 /// The first line of a file that continues another.
 pub(crate) struct Checkpoint {
+    v: u64,
     /// The last row before it.
     pub(crate) after: u64,
     pub(crate) fold: Value,
@@ -67,6 +68,11 @@ impl Checkpoint {
 
     /// Reads one back; none if it is another line.
     pub(crate) fn of(line: &[u8]) -> Option<Checkpoint> {
+        Checkpoint::of_any(line).filter(|said| said.v <= VERSION)
+    }
+
+    /// Also one of a later program: a link of the chain in any version.
+    pub(crate) fn of_any(line: &[u8]) -> Option<Checkpoint> {
         #[derive(Deserialize)]
         struct Said {
             v: u64,
@@ -75,7 +81,7 @@ impl Checkpoint {
         }
         let Said { v, after, fold } = serde_json::from_slice(line).ok()?;
         let chain::Links { prev, hash, holds } = chain::links(line)?;
-        (FIRST..=VERSION).contains(&v).then_some(Checkpoint { after, fold, prev, hash, holds })
+        (v >= FIRST).then_some(Checkpoint { v, after, fold, prev, hash, holds })
     }
 
     /// The one that a file begins with, if it is as it was written.

@@ -68,9 +68,9 @@ fn said(audit: &Audit) -> Vec<String> {
         anew.map(|row| format!("what was kept of the rows up to {row} did not match, and counts anew since")),
     );
     said.extend(torn.then(|| "the last line has no end: it is being written, or was torn".to_owned()));
-    let newer =
-        newer.map(|line| format!("line {line} is of a later format; it and what follows were left alone"));
-    said.extend(newer);
+    said.extend(newer.map(|line| {
+        format!("line {line} is of a later format; such rows were held against the chain and not read")
+    }));
     said
 }
 
