@@ -401,6 +401,31 @@ fn t18_an_anchor_killed_over_a_succession_leaves_it_to_the_next_and_what_dies_be
 }
 
 #[test]
+fn t18_a_successor_that_ages_before_it_acknowledged_takes_nothing_from_what_was_left_to_it() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "sh", "-c", SUCCESSOR]);
+    folder.use_up("agent1");
+    folder.is_at("agent1", 2);
+    assert_eq!(
+        folder.report("agent1", &["context", "71"])["handoff"],
+        json!({"generation": 1, "written": true})
+    );
+    let mine = ["report", "--session", "agent1", "handoff", "all is done"];
+    let (code, line) = folder.refused(&mine);
+    assert!(code == 4 && line.contains("generation 1 left has not been acknowledged"), "{line}");
+    let left = std::fs::read_to_string(folder.drain("agent1", "handoff.json")).expect("reads");
+    assert!(left.contains("the deploy is half done"));
+    folder.report("agent1", &["acknowledge"]);
+    let former = folder.journal("reaped").iter().filter(|row| row["generation"] == 1).count();
+    assert_eq!(former, 1);
+    let of = |row: &Value| (row["data"]["of"].clone(), row["data"]["is"].clone());
+    let told: Vec<_> = folder.journal("handoff").iter().skip(2).map(of).collect();
+    assert_eq!(told, [(json!(1), json!("acknowledged")), (json!(2), json!("prepared"))]);
+    assert_eq!(std::fs::read_to_string(folder.drain("agent1", "handoff.prev.json")).expect("reads"), left);
+    folder.ok(&mine);
+}
+
+#[test]
 fn a_kill_ends_a_succession_and_a_keeper_above_is_only_told() {
     let folder = Folder::new();
     folder.ok(&["kernel", "spawn", "agent1", "--no-revive", "--pipes", "--", "sh", "-c", SUCCESSOR]);

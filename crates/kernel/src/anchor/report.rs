@@ -106,6 +106,7 @@ fn refusal(error: &DrainError) -> Refusal {
             | Misfit::OpenIntent { .. }
             | Misfit::NotDying
             | Misfit::NotAging
+            | Misfit::Unacknowledged { .. }
             | Misfit::Dead,
         ) => RefusalKind::Refused,
     };

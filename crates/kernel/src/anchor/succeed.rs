@@ -34,17 +34,18 @@ pub(super) fn told(anchor: &Rc<Anchor>, about: &About, report: &Report, before: 
         let data = event_data::Handoff { of: of.generation, is };
         anchor.observe(EventKind::Handoff, Some(about.clone()), data);
     };
+    if let (Report::Acknowledge, Some(view)) = (report, &before.handoff) {
+        is(view, HandoffStep::Acknowledged);
+        let former = About { generation: view.generation, ..about.clone() };
+        anchor.observe(
+            EventKind::Reaped,
+            Some(former),
+            event_data::Reaped { acknowledged_by: Some(about.generation) },
+        );
+    }
+    // One that ages prepares its own as soon as it has acknowledged.
     match (report, &before.handoff, &now.handoff) {
         (Report::Handoff { .. }, _, Some(view)) => is(view, HandoffStep::Written),
-        (Report::Acknowledge, Some(view), None) => {
-            is(view, HandoffStep::Acknowledged);
-            let former = About { generation: view.generation, ..about.clone() };
-            anchor.observe(
-                EventKind::Reaped,
-                Some(former),
-                event_data::Reaped { acknowledged_by: Some(about.generation) },
-            );
-        }
         (_, former, Some(view)) if former.as_ref().map(|of| of.generation) != Some(view.generation) => {
             is(view, HandoffStep::Prepared);
         }

@@ -1,7 +1,7 @@
 //! What a generation leaves to the next one when its context ends.
 //!
 //! Promise: from `aging` on there is a record, brought up to date by every report of that generation; it stands until a
-//! later generation has acknowledged it. It is part of the state, so of the log and of every snapshot; the file
+//! later generation has acknowledged it, and none takes its place before that, also where the later one ages too. It is part of the state, so of the log and of every snapshot; the file
 //! `<lineage>.handoff.json`, which the next program is pointed to, says the same for whoever only reads.
 
 use std::collections::BTreeMap;
@@ -19,6 +19,8 @@ use super::{Report, State};
 const VERSION: u64 = 1;
 /// Longest text that a program leaves to its successor, in bytes: pages, and well within a line of the protocol.
 pub const LONGEST: usize = 64 << 10;
+/// Most bytes of the file: that text with its escapes, and the names of all open calls.
+const MAX_BYTES: u64 = 2 << 20;
 
 /// The record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,14 +63,19 @@ pub(super) fn name(lineage: &LineageId) -> String {
 /// Writes down what waits for the next generation; what was acknowledged becomes the one before.
 pub(super) fn keep(folder: &Path, lineage: &LineageId, waits: Option<&Handoff>) -> netsky_disk::Result<()> {
     let (dir, name) = (Dir::make(folder)?, name(lineage));
-    match waits {
-        Some(handoff) => {
-            let tmp = Dir::make(folder.join("tmp"))?;
-            fs::write_durable(&tmp, &dir, &name, &handoff.to_bytes(lineage), Place::Over)
-        }
-        None if dir.exists(&name)? => dir.rename_over(&name, &dir, format!("{lineage}.handoff.prev.json")),
-        None => Ok(()),
+    let whose = waits.map(|handoff| handoff.generation);
+    if dir.exists(&name)? && (whose.is_none() || whose != generation(&dir, &name)) {
+        dir.rename_over(&name, &dir, format!("{lineage}.handoff.prev.json"))?;
     }
+    let Some(handoff) = waits else { return Ok(()) };
+    let tmp = Dir::make(folder.join("tmp"))?;
+    fs::write_durable(&tmp, &dir, &name, &handoff.to_bytes(lineage), Place::Over)
+}
+
+/// Whose record a file is; none of what does not read, which is not written over either.
+fn generation(dir: &Dir, name: &str) -> Option<Generation> {
+    let bytes = dir.read(name, MAX_BYTES).ok()?;
+    serde_json::from_slice::<Handoff>(&bytes).ok().map(|handoff| handoff.generation)
 }
 
 impl Handoff {
@@ -89,7 +96,7 @@ impl State {
 
     /// Brings the record up to date after a report of the newest generation.
     pub(super) fn prepare(&mut self, report: &Report) {
-        if self.lifecycle == LifecycleState::Healthy {
+        if self.lifecycle == LifecycleState::Healthy || self.waiting(self.generation).is_some() {
             return;
         }
         let own = self.handoff.take().filter(|handoff| handoff.generation == self.generation);
@@ -145,6 +152,30 @@ mod tests {
         assert_eq!(take(2, context(75)).0, Ok(()));
         assert_eq!(take(2, handoff(&long)).0, Err(Misfit::LongHandoff));
         assert_eq!(take(2, handoff("")).0, Err(Misfit::LongHandoff));
+    }
+
+    #[test]
+    fn t18_what_nobody_acknowledged_is_not_lost_to_a_generation_that_ages_before_it_does() {
+        let mut state = State::default();
+        let mut take = |generation, report| {
+            let taken = state.take(Generation(generation), &report);
+            let kept = state.handoff.clone().map(|handoff| (handoff.generation.0, handoff.text));
+            (taken, state.check_room(Generation(generation), &handoff("mine")), kept)
+        };
+        let left = Some((1, Some("go on".to_owned())));
+        assert_eq!(take(1, context(75)).2, Some((1, None)));
+        assert_eq!(take(1, handoff("go on")), (Ok(()), Ok(()), left.clone()));
+        let refused = Err(Misfit::Unacknowledged { of: Generation(1) });
+        for (generation, report) in
+            [(2, context(75)), (2, Report::Turn(Box::default())), (3, context(95)), (3, Report::Finalization)]
+        {
+            assert_eq!(take(generation, report), (Ok(()), refused.clone(), left.clone()), "{generation}");
+        }
+        // A log of before, in which it was taken.
+        assert_eq!(take(3, handoff("mine")), (Ok(()), refused, left));
+        assert_eq!(take(3, Report::Acknowledge), (Ok(()), Ok(()), Some((3, None))), "its own is prepared");
+        assert_eq!(take(3, handoff("mine")), (Ok(()), Ok(()), Some((3, Some("mine".to_owned())))));
+        assert_eq!(take(4, Report::Acknowledge).2, None);
     }
 
     #[test]

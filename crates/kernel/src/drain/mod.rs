@@ -220,6 +220,12 @@ pub enum Misfit {
     /// A handoff of no bytes, or of more than [`LONGEST_HANDOFF`].
     #[error("a handoff has 1 to {LONGEST_HANDOFF} bytes")]
     LongHandoff,
+    /// What an earlier generation left still waits, and has the place.
+    #[error("what generation {of} left has not been acknowledged: acknowledge it, then leave another")]
+    Unacknowledged {
+        /// Whose.
+        of: Generation,
+    },
     /// No earlier generation left anything that waits.
     #[error("no handoff of an earlier generation waits to be acknowledged")]
     NoHandoff,
@@ -348,8 +354,13 @@ impl State {
         }
     }
 
-    /// Whether there is room for an intent beside those that are open. What is in the log already had it.
-    fn check_room(&self, report: &Report) -> Result<(), Misfit> {
+    /// Whether there is room for an intent beside those that are open, or for a handoff. What is in the log already had it.
+    fn check_room(&self, generation: Generation, report: &Report) -> Result<(), Misfit> {
+        if let Report::Handoff { .. } = report
+            && let Some(waits) = self.waiting(generation)
+        {
+            return Err(Misfit::Unacknowledged { of: waits.generation });
+        }
         let Report::Intent { id, input, .. } = report else { return Ok(()) };
         let size = |input: &Value| input.to_string().len();
         let others = self.intents.iter().filter(|(open, _)| *open != id);

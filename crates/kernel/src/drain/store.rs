@@ -251,7 +251,7 @@ impl Drain {
         {
             return Ok(Taken::Before);
         }
-        self.state.check_room(report)?;
+        self.state.check_room(meta.generation, report)?;
         let before = self.state.lifecycle;
         self.append(meta.generation, report, request_id)?;
         // Only a kill can be asked for here, and below.

@@ -286,3 +286,27 @@ fn the_sample_of_the_second_version_loads() {
     assert_eq!((snapshot.turn, snapshot.intents.len()), (12, 1));
     assert_eq!(snapshot.to_bytes(), include_bytes!("../../../samples/drain.v2.json"));
 }
+
+#[test]
+fn t18_what_was_acknowledged_by_one_that_ages_is_kept_beside_its_own_record() {
+    let stage = Stage::new();
+    let mut drain = stage.open();
+    let take = |drain: &mut Drain, generation, report| {
+        let meta = Meta { generation: Generation(generation), ..stage.meta.clone() };
+        assert_eq!(drain.take("anchor", &meta, &report, None).expect("taken"), Taken::Whole);
+    };
+    let context = || Report::Context { used: 75.try_into().expect("a percentage") };
+    let read = |name| std::fs::read_to_string(stage.layout.drain().join(name)).expect("reads");
+    let (waits, before) =
+        (handoff::name(&stage.meta.lineage), format!("{}.handoff.prev.json", stage.meta.lineage));
+    take(&mut drain, 1, context());
+    take(&mut drain, 1, Report::Handoff { text: "go on".to_owned() });
+    take(&mut drain, 2, context());
+    assert!(read(&waits).contains("go on"), "it still waits");
+    take(&mut drain, 2, Report::Acknowledge);
+    assert!(read(&before).contains("go on") && read(&waits).contains(r#""generation": 2"#));
+    // What does not read is no record to write over.
+    std::fs::write(stage.layout.drain().join(&waits), "half").expect("writes");
+    take(&mut drain, 2, Report::Turn(Box::default()));
+    assert_eq!(read(&before), "half");
+}
