@@ -267,7 +267,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "open intents are bounded in bytes",
         faults: "A12",
         file: "crates/kernel/src/drain/store.rs",
-        find: "        self.state.check_room(report)?;\n",
+        find: "        self.state.check_room(meta.generation, report)?;\n",
         replace: "",
         package: "netsky-kernel",
         target: UNIT,
