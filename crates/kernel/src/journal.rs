@@ -140,7 +140,7 @@ pub(crate) struct Journal {
     /// The newest rows, for subscribers that keep up.
     recent: VecDeque<Rc<Event>>,
     waiting: VecDeque<Draft>,
-    /// Written and not yet taken by [`Journal::take_unfolded`].
+    /// Written, or waiting, and not yet taken by [`Journal::take_unfolded`].
     unfolded: Vec<Rc<Event>>,
 }
 
@@ -299,16 +299,21 @@ impl Journal {
         self.write(&draft, true)
     }
 
-    /// Appends what was observed; without room it waits in memory for the next append.
+    /// Appends what was observed; without room it waits in memory for the next append. It has happened, so that what it
+    /// means counts from here on: [`Journal::take_unfolded`] has it now, and not once more when it is written.
     pub(crate) fn observe(&mut self, draft: Draft) {
-        self.waiting.push_back(draft);
-        if let Err(error) = self.flush() {
+        let written = self.flush().and_then(|()| self.write(&draft, draft.kind.durable()));
+        if let Err(error) = written {
             say!("a row of the journal waits: {error}");
+            self.unfolded.push(Rc::new(self.event(&draft)));
+            self.waiting.push_back(draft);
         }
         while self.waiting.len() > WAITING {
             // What was wished stays: it is bounded by the sessions there are.
             let oldest = self.waiting.iter().position(|draft| !draft.kind.durable());
             let lost = self.waiting.remove(oldest.unwrap_or(0));
+            // A checkpoint of this anchor would say what no row says.
+            self.full_at = u64::MAX;
             say!("lost a row of the journal: {lost:?}");
         }
     }
@@ -316,7 +321,7 @@ impl Journal {
     /// Writes what waits for room.
     pub(crate) fn flush(&mut self) -> Result<(), JournalError> {
         while let Some(draft) = self.waiting.pop_front() {
-            if let Err(error) = self.write(&draft, draft.kind.durable()) {
+            if let Err(error) = self.append(&draft, draft.kind.durable()) {
                 self.waiting.push_front(draft);
                 return Err(error);
             }
@@ -338,6 +343,12 @@ impl Journal {
     }
 
     pub(crate) fn write(&mut self, draft: &Draft, synced: bool) -> Result<Rc<Event>, JournalError> {
+        let event = self.append(draft, synced)?;
+        self.unfolded.push(Rc::clone(&event));
+        Ok(event)
+    }
+
+    fn append(&mut self, draft: &Draft, synced: bool) -> Result<Rc<Event>, JournalError> {
         self.is_sound()?;
         let event = self.event(draft);
         let (line, hash) = row(&event, &self.hash);
@@ -392,7 +403,6 @@ impl Journal {
             self.recent.pop_front();
         }
         self.recent.push_back(Rc::clone(&event));
-        self.unfolded.push(Rc::clone(&event));
         event
     }
 
@@ -409,7 +419,7 @@ impl Journal {
         self.file.sync().map_err(|error| error.to_string())
     }
 
-    /// Rows written since the last time this was asked.
+    /// What happened since the last time this was asked, each once: what is written, and what waits for room.
     pub(crate) fn take_unfolded(&mut self) -> Vec<Rc<Event>> {
         std::mem::take(&mut self.unfolded)
     }

@@ -32,11 +32,16 @@ impl Share {
     /// Takes steps, numbered from `from` on, until they counted as many as are wanted, one counted nothing, or one
     /// panicked, which is its failure; then says what came of it.
     pub fn run(self, mut step: impl FnMut(u64) -> u64) {
+        self.run_over(|n| Some(step(n)).filter(|counted| *counted > 0));
+    }
+
+    /// The same where a step may count nothing and others follow; it ends with none.
+    pub fn run_over(self, mut step: impl FnMut(u64) -> Option<u64>) {
         let (mut count, mut next, mut failures) = (0, self.from, Vec::new());
         while count < self.wanted && failures.is_empty() {
             match catch_unwind(AssertUnwindSafe(|| step(next))) {
-                Ok(0) => break,
-                Ok(counted) => count += counted,
+                Ok(None) => break,
+                Ok(Some(counted)) => count += counted,
                 Err(panic) => failures.push(format!("step {next}: {}", words(&*panic))),
             }
             next += 1;

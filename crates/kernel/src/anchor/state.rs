@@ -1,6 +1,6 @@
 //! The one owner of journal, table and recall.
 //!
-//! Promise: a row that was written has been folded, and subscribers know of it. A borrow of the state never crosses an
+//! Promise: a row that was written, or waits for room, has been folded once, and subscribers know of what was written. A borrow of the state never crosses an
 //! await: every method here takes it, works and gives it back.
 
 use std::cell::{Cell, RefCell};
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::answers::InFlight;
 use super::arrivals::Arrivals;
 use super::in_force::InForce;
-use super::owed::{self, Owed};
+use super::owed::Owed;
 use super::recall::Recall;
 use super::registry::Registry;
 use super::rejected::Rejected;
@@ -200,11 +200,7 @@ impl Anchor {
     /// Holds a kill for which the journal has no room: it counts from here on, is noted where room was set aside, and its
     /// row is written when there is some.
     pub(super) fn owe(&self, about: &About, data: event_data::Kill) {
-        {
-            let state = &mut *self.state.borrow_mut();
-            state.owed.note(about);
-            state.recall.fold(&owed::killed(about, self.epoch));
-        }
+        self.state.borrow_mut().owed.note(about);
         self.observe(EventKind::Kill, Some(about.clone()), data);
     }
 
@@ -464,7 +460,7 @@ impl Anchor {
 }
 
 impl State {
-    /// Folds rows that were written since the last time, and seals a file that they have filled.
+    /// Folds what happened since the last time, and seals a file that they have filled.
     fn catch_up(&mut self) {
         self.fold();
         self.journal.rotate_if_full(&self.recall);

@@ -32,7 +32,8 @@ pub(super) fn take_back(root: &Dir) -> netsky_disk::Result<()> {
 impl Journal {
     /// Seals the file when it is full and goes on in a new one, which begins with what `fold` knows: every row so far.
     pub(crate) fn rotate_if_full(&mut self, fold: &impl Fold) {
-        if self.len < self.full_at || self.torn || self.unsynced.is_some() {
+        if self.len < self.full_at || self.torn || self.unsynced.is_some() || !self.waiting.is_empty() {
+            // What waits is known and has no row: a checkpoint would say what no row says.
             return;
         }
         if let Err(error) = self.rotate(fold) {
@@ -81,7 +82,8 @@ impl Journal {
         }
         self.parts.push(Part::new(None));
         self.begins_after(sealed.last, checkpoint.len() as u64 + 1);
-        self.took(event, hash, line.len(), true);
+        let event = self.took(event, hash, line.len(), true);
+        self.unfolded.push(event);
         self.keep_head(false);
         Ok(())
     }

@@ -301,3 +301,52 @@ fn a_program_that_knows_no_sealed_files_leaves_a_continued_journal_alone() {
             && Checkpoint::of(br#"{"v":1,"seq":1}"#).is_none()
     );
 }
+
+#[test]
+fn i3_what_waits_for_room_is_known_at_once_and_once_and_no_checkpoint_is_made_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = in_own_folder(&folder);
+    let (mut journal, ..) = open(&path);
+    journal.begin(1, false);
+    let said = |journal: &mut Journal| {
+        let told = journal.take_unfolded();
+        told.iter().map(|event| event.data["n"].as_u64().expect("a number")).collect::<Vec<_>>()
+    };
+    journal.observe(draft(1));
+    assert_eq!(said(&mut journal), [1]);
+    // What has its place keeps it from being written to.
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).expect("moved");
+    std::fs::create_dir(&path).expect("made");
+    journal.torn = true;
+    for n in 2..4 {
+        journal.observe(draft(n));
+        assert_eq!(said(&mut journal), [n], "it has happened");
+    }
+    std::fs::remove_dir(&path).expect("removed");
+    std::fs::rename(&aside, &path).expect("moved back");
+    (journal.torn, journal.full_at) = (false, 0);
+    journal.rotate_if_full(&Vec::new());
+    assert_eq!((journal.waits(), journal.full_at), (2, 0), "nothing is sealed");
+    journal.flush().expect("room");
+    assert_eq!(said(&mut journal), [] as [u64; 0], "it is known");
+    assert_eq!(numbers(&journal.after(0).expect("reads")), [1, 2, 3]);
+}
+
+#[test]
+fn i3_an_anchor_that_lost_a_row_makes_no_checkpoint_of_what_it_knows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = in_own_folder(&folder);
+    let (mut journal, ..) = open(&path);
+    journal.begin(1, false);
+    journal.unsynced = Some("the disk is gone".to_owned());
+    for n in 0..=WAITING as u64 {
+        journal.observe(draft(n));
+    }
+    assert_eq!((journal.waits(), journal.take_unfolded().len()), (WAITING, WAITING + 1));
+    journal.unsynced = None;
+    journal.flush().expect("room");
+    journal.len = u64::MAX - 1;
+    journal.rotate_if_full(&Vec::new());
+    assert_eq!(files(&path), [] as [&str; 0]);
+}
