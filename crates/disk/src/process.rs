@@ -181,6 +181,7 @@ pub(crate) struct Stat {
     pub(crate) without_program: bool,
     pub(crate) stopped: bool,
     pub(crate) parent: u32,
+    pub(crate) group: u32,
     pub(crate) start_time: u64,
     /// Whether there is a place for its environment: not so in the middle of an exec, nor where we may not trace it.
     pub(crate) has_environment: bool,
@@ -191,9 +192,9 @@ impl Stat {
     pub(crate) fn look(pid: u32) -> std::io::Result<Option<Stat>> {
         simulated!(world => {
             let (zombie, threaded, without_program, stopped) = (false, false, false, false);
-            let (parent, has_environment) = (1, true);
+            let (parent, group, has_environment) = (1, pid, true);
             let stat = |start_time| {
-                Stat { zombie, threaded, without_program, stopped, parent, start_time, has_environment }
+                Stat { zombie, threaded, without_program, stopped, parent, group, start_time, has_environment }
             };
             Ok(world.started(pid).map(stat))
         });
@@ -237,6 +238,7 @@ impl Stat {
             without_program: fields.get(6)?.parse::<u64>().ok()? & (EXITING | OF_KERNEL) != 0,
             stopped: matches!(*fields.first()?, "T" | "t"),
             parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
             // `env_end`.
             has_environment: fields.get(48).is_some_and(|end| *end != "0"),
@@ -309,6 +311,22 @@ impl PidFd {
             Ok(()) => Ok(true),
             Err(Errno::SRCH) => Ok(false),
             Err(e) => Err(Error::new("signal process", self.pid.to_string(), e)),
+        }
+    }
+
+    /// Send a signal to everybody in the group that the process leads; false if it is gone, and its number with it.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn signal_group(&self, signal: Signal) -> Result<bool> {
+        // As long as it lives nobody else can have its number; who ends in this very moment is not waited for yet.
+        let Some(pid) = killable(self.pid).filter(|_| matches!(self.wait(Duration::ZERO), Ok(false))) else {
+            return Ok(false);
+        };
+        match rustix::process::kill_process_group(pid, signal) {
+            Ok(()) => Ok(true),
+            Err(Errno::SRCH) => Ok(false),
+            Err(e) => Err(Error::new("signal the group of", self.pid.to_string(), e)),
         }
     }
 

@@ -270,6 +270,19 @@ pub fn descendants(of: u32) -> Result<Vec<ProcessId>> {
     Ok(found)
 }
 
+/// Whether anybody lives in the process group of that number; who has ended and was not waited for does not.
+///
+/// # Errors
+/// `/proc` cannot be listed or looked into.
+pub fn group_lives(leader: u32) -> Result<bool> {
+    for pid in pids()? {
+        if looked(pid, Stat::look(pid))?.is_some_and(|stat| stat.group == leader && !stat.zombie) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Kill everything that bears an environment mark until nothing does.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use netsky_disk::process::{PidFd, Signal, signal};
+use netsky_disk::sweep::group_lives;
 use netsky_disk::{clock, fault};
 use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
@@ -31,6 +32,8 @@ const MARGIN: Duration = Duration::from_secs(5);
 const SWEEP: Duration = Duration::from_secs(10);
 /// How long a worker may take to greet: its loop comes round in milliseconds.
 const HELLO: Duration = Duration::from_secs(2);
+/// How often a group is looked at that a stuck worker does not wait for.
+const LOOK: Duration = Duration::from_millis(20);
 /// How long after a worker's last word (or after its silence) its end may take to be settled here.
 const GONE: Duration = Duration::from_secs(1);
 
@@ -155,12 +158,19 @@ fn ask(path: &Path, wanted: &About, grace: Duration) -> Result<End, WorkerError>
     WorkerClient::of(path, wanted, HELLO)?.kill_and_wait(grace, MARGIN)
 }
 
-/// What is left of the grace that a stuck worker did not give.
+/// What is left of the grace that a stuck worker did not give to the program and its group. Its number stays the program's,
+/// for who is stuck waits for nobody.
 async fn plead(program: ProcessId, rest: Duration) {
     let pleading = tokio::task::spawn_blocking(move || {
-        let Some(held) = PidFd::open(&program)? else { return Ok(true) };
-        held.signal(Signal::TERM)?;
-        held.wait(rest)
+        let over = clock::boot() + rest;
+        let Some(held) = PidFd::open(&program)? else { return Ok(()) };
+        held.signal_group(Signal::TERM)?;
+        // Who is stopped would only see it when somebody continues it.
+        held.signal_group(Signal::CONT)?;
+        while clock::boot() < over && group_lives(program.pid)? {
+            clock::pause(LOOK);
+        }
+        Ok(())
     });
     if let Ok(Err(error)) = pleading.await {
         let error: netsky_disk::Error = error;

@@ -95,6 +95,23 @@ fn a_stuck_worker_does_not_lengthen_the_grace_of_its_program() {
 }
 
 #[test]
+fn t12_a_stuck_worker_takes_the_grace_from_nobody_in_the_group_of_its_program() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let said = world.root.with_file_name("said");
+    // Both end in order: the program at once, and the one beside it after it.
+    let beside = "trap 'sleep 1; echo beside >>$SAID; exit' TERM; while :; do sleep 0.1; done";
+    let mut spec =
+        shell("agent3", &format!("sh -c \"{beside}\" & trap 'echo program >>$SAID; exit' TERM; wait"));
+    spec.env.insert("SAID".to_owned(), said.to_str().expect("text").to_owned());
+    let session = spawn(&mut client, &spec);
+    until("both run", || (marked(&session).len() >= 3).then_some(()));
+    signal(session.worker.as_ref().expect("it has one"), Signal::STOP);
+    client.kill(&session.name, Some(Duration::from_secs(30)), &Guard::none()).expect("killed");
+    assert_eq!(std::fs::read_to_string(&said).expect("both were asked"), "program\nbeside\n");
+}
+
+#[test]
 fn a_silent_worker_is_told_as_hung_and_as_recovered() {
     let mut world = World::new();
     let mut serve = world.serve();
