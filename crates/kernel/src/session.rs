@@ -453,12 +453,22 @@ pub struct Heartbeat {
     pub progress: u64,
     /// What the worker is doing.
     pub phase: Pulse,
-    /// The last word of one whose program was killed on request, on a disk that had no room for the end.
+    /// Whether the last word is that the program was killed on request; the first ones that had one said no other end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub killed: bool,
+    /// The last word: how the program ended, on a disk that did not take the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<End>,
     /// When it beat.
     #[serde(flatten)]
     pub at: Stamp,
+}
+
+impl Heartbeat {
+    /// How the program ended, where this is the worker's last word.
+    pub(crate) fn end(&self) -> Option<End> {
+        self.ended.clone().or_else(|| self.killed.then_some(End::Killed))
+    }
 }
 
 /// What a worker is doing, as its heartbeat tells it.

@@ -1,4 +1,5 @@
-//! FM-kill-enospc: what is to be ended is ended on a full disk, with and without an anchor, and stays down.
+//! FM-kill-enospc: what is to be ended is ended on a full disk, with and without an anchor, and stays down; so does what
+//! returns there by itself.
 
 use crate::full_disk::{Said, apart};
 
@@ -150,5 +151,42 @@ fn fm_kill_enospc_rows_that_have_no_room_when_an_anchor_stops_are_told() {
     let all_down = ["a1 stopped", "a2 stopped", "a3 stopped", "a4 stopped"];
     let wanted =
         [&["shutdown 6", "1", "shutdown 6", "1"][..], &all_down, &[r#"{"ended":[],"left":[]}"#]].concat();
+    assert_eq!(out.lines().collect::<Vec<_>>(), wanted, "{err}");
+}
+
+/// Programs return on the full disk: one is watched by its anchor, which is lost before there is room, one by nobody.
+const RETURNS: &str = r#"
+runs() { ostk kernel spawn "$1" -- sh -c "until test ! -e $PLACE/$1; do sleep 0.1; done; exit 3" >/dev/null || exit 97; }
+while_active() { for _ in $(seq 300); do ostk "$@" 2>/dev/null | grep -q "$name *active" || break; sleep 0.1; done; }
+table() { grep -Eo "r[12] +[a-z]+" | tr -s " "; }
+touch r1 r2
+runs r1
+runs r2
+full
+name=r1
+rm r1
+while_active kernel ps
+ostk kernel ps | table
+crash
+name=r2
+rm r2
+while_active status
+ostk status | table
+ostk kernel ps | table
+rm fill*
+ostk kernel spawn b1 -- sleep 100000 >/dev/null; echo "spawn $?"
+ostk kernel ps | table
+ostk journal tail --since 0 | grep -c " revive "
+ostk journal tail --since 0 | grep -c " exited "
+ostk journal verify >/dev/null; echo "verify $?"
+ostk kernel shutdown --all >/dev/null
+"#;
+
+#[test]
+fn fm_kill_enospc_what_returns_on_a_full_disk_has_ended_whoever_dies_next() {
+    let script = [FULL, RETURNS].concat();
+    let Some(Said { out, err, .. }) = apart(&script) else { return };
+    let (first, both) = (["r1 exited", "r2 active"], ["r1 exited", "r2 exited"]);
+    let wanted = [&first[..], &both, &both, &["spawn 0"], &both, &["0", "2", "verify 0"]].concat();
     assert_eq!(out.lines().collect::<Vec<_>>(), wanted, "{err}");
 }

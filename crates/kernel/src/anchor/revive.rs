@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use netsky_disk::layout::KernelLayout;
+use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 
 use super::settle::Found;
@@ -143,7 +144,13 @@ async fn again(anchor: &Rc<Anchor>, about: &About) {
     }
     if let Err(refusal) = spawn::revived(anchor, spec, about.generation, None).await {
         say!("failed to revive {}: {refusal}", about.session);
-        let newest = anchor.entry(&about.session, |entry| super::state::about(&entry.meta));
+        let newest = anchor.entry(&about.session, |entry| {
+            // Nothing ran, so that nothing crashed: refusals alone are no crash loop, however many there are.
+            if entry.meta.generation == about.generation && entry.revivals == INTENSITY {
+                entry.revivals -= 1;
+            }
+            super::state::about(&entry.meta)
+        });
         if let Some(newest) = newest {
             consider(anchor, &newest, Found::Watched);
         }
@@ -190,6 +197,17 @@ pub(super) fn last_beat(layout: &KernelLayout, about: &About) -> Option<Heartbea
     let bytes = netsky_disk::state::read(layout.heartbeat(&about.session)).ok().flatten()?;
     let beat: Heartbeat = serde_json::from_slice(bytes.trim_ascii_end()).ok()?;
     (beat.generation == about.generation).then_some(beat)
+}
+
+/// The last word of the worker of a generation: how its program ended, and when. On a full disk nobody else may have
+/// written that down.
+pub(super) fn last_word(
+    layout: &KernelLayout,
+    about: &About,
+    worker: Option<&ProcessId>,
+) -> Option<(End, Stamp)> {
+    let beat = last_beat(layout, about).filter(|beat| Some(&beat.worker) == worker)?;
+    Some((beat.end()?, beat.at))
 }
 
 /// Time since a row was written; none by a wall clock that was set back.
@@ -390,6 +408,7 @@ mod tests {
                 progress: 0,
                 phase: crate::session::Pulse::Running,
                 killed: false,
+                ended: None,
                 at: started_at.clone().expect("it ran"),
             };
             let file = anchor.layout.heartbeat(&crashed.spec.name);
@@ -397,6 +416,28 @@ mod tests {
             anchor.put(crashed.clone(), Life::Gone);
             consider(&anchor, &about(&crashed), Found::AtStart);
             assert_eq!(newest(&anchor).0, 4);
+        });
+    }
+
+    #[test]
+    fn t13_a_revival_that_is_refused_is_tried_each_minute_and_is_no_crash() {
+        on_stage(async |anchor| {
+            tokio::time::pause();
+            let mut taken = session("agent7", Keeper::Policy);
+            let Phase::Ended { how, .. } = &mut taken.phase else { panic!("it has ended") };
+            *how = End::WorkerDied;
+            // Nothing starts over what a later program wrote.
+            let path = anchor.layout.meta(&taken.spec.name);
+            std::fs::write(path, "{\"v\":2}").expect("written");
+            anchor.put(taken.clone(), Life::Gone);
+            let mut changes = anchor.changes();
+            consider(&anchor, &about(&taken), Found::Watched);
+            while tries(&anchor).len() < INTENSITY as usize + 5 {
+                changes.changed().await.expect("it lives");
+            }
+            let longest = LONGEST_PAUSE.as_millis() as u64;
+            assert_eq!(newest(&anchor), (u64::from(INTENSITY) - 1, longest));
+            assert!(!rows(&anchor).contains(&EventKind::Crashloop), "nothing ran");
         });
     }
 

@@ -16,6 +16,7 @@ use netsky_disk::lock::Lock;
 use netsky_disk::sweep::{Swept, sweep_marked};
 use netsky_disk::{clock, fault, state};
 use netsky_model::id::AgentId;
+use netsky_model::stamp::Stamp;
 
 use super::revive;
 use super::state::Anchor;
@@ -34,10 +35,10 @@ const SWEEP: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// A look at a lock holds it for a moment; how long to wait that out.
-const LOOKERS: Duration = Duration::from_millis(200);
+pub(super) const LOOKERS: Duration = Duration::from_millis(200);
 
 /// Pause between two looks at a description that the disk does not hand out.
-const READ_AGAIN: Duration = Duration::from_secs(5);
+pub(super) const READ_AGAIN: Duration = Duration::from_secs(5);
 
 /// How often a lock that is held although its worker is gone is waited for.
 const TRIES: u32 = 2;
@@ -175,31 +176,31 @@ async fn ended_without_worker(
     let (swept, unseen) = sweep_generation(anchor, about).await;
     // Only a kill can be asked for here: there is nobody to give an error to.
     let _ = fault::point("anchor.settle.swept");
-    // The row of a kill may have found no room, and its anchor none either; then the worker has said so.
-    let said = revive::last_beat(&anchor.layout, about).is_some_and(|beat| {
-        let worker = anchor.entry(&about.session, |entry| entry.meta.worker.clone()).flatten();
-        beat.killed && Some(beat.worker) == worker
-    });
-    if said {
+    let worker = anchor.entry(&about.session, |entry| entry.meta.worker.clone()).flatten();
+    // The end may have found no room; then the worker has said it in its heartbeat.
+    let said = revive::last_word(&anchor.layout, about, worker.as_ref());
+    if matches!(said, Some((End::Killed, _))) {
         anchor.is_on_disk(&about.session);
     }
     let asked = anchor.recall(|recall| recall.session(&about.session).is_some_and(|known| known.kill_asked));
-    let asked = asked || said;
-    let (kind, guess) = match found {
-        _ if asked => (EventKind::Died, End::Killed),
-        Found::Watched => (EventKind::Died, End::WorkerDied),
-        Found::AtStart => (EventKind::Orphaned, End::Orphaned),
+    let (kind, guess, at) = match (said, found) {
+        (Some((how, at)), _) if how != End::Killed => (EventKind::Exited, how, Some(at)),
+        (said, _) if asked || said.is_some() => (EventKind::Died, End::Killed, None),
+        (_, Found::Watched) => (EventKind::Died, End::WorkerDied, None),
+        (_, Found::AtStart) => (EventKind::Orphaned, End::Orphaned, None),
     };
     // What is told counts: a program that returned was not taken away.
     let how = anchor.recall(|recall| recall.end(about)).unwrap_or(guess);
     let known = anchor.entry(&about.session, |entry| entry.meta.clone());
     if let Some(meta) = told.or(known) {
-        write_end(anchor, about, meta, how.clone(), held);
+        let at = at.clone().unwrap_or_else(clock::stamp);
+        write_end(anchor, about, meta, (how.clone(), at), held);
     }
     let _ = fault::point("anchor.settle.written");
     // It is where an anchor told of it and could not write it down.
     if !is_told(anchor, about) {
-        anchor.observe(kind, Some(about.clone()), event_data::Ended::swept(Some(how), swept, unseen));
+        let ended = event_data::Ended::swept(Some(how), swept, unseen);
+        anchor.observe(kind, Some(about.clone()), event_data::Ended { at, ..ended });
     }
 }
 
@@ -224,11 +225,16 @@ pub(super) fn hold(anchor: &Anchor, name: &AgentId) -> Option<Lock> {
 
 /// Puts an end into a session's meta, in the table and on disk; the lock is what gives the right to, and nobody has it over
 /// what does not read: the next anchor looks again.
-pub(super) fn write_end(anchor: &Anchor, about: &About, mut meta: Meta, how: End, held: Option<&Lock>) {
-    let now = netsky_disk::clock::stamp();
-    let Ok(phase) = meta.phase.clone().next(PhaseEvent::Ended(how, now.clone())) else { return };
+pub(super) fn write_end(
+    anchor: &Anchor,
+    about: &About,
+    mut meta: Meta,
+    (how, at): (End, Stamp),
+    held: Option<&Lock>,
+) {
+    let Ok(phase) = meta.phase.clone().next(PhaseEvent::Ended(how, at)) else { return };
     meta.phase = phase;
-    meta.written_at = now;
+    meta.written_at = clock::stamp();
     if let Some(Err(error)) = held.map(|_| anchor.write_meta(&meta)) {
         say!("{error}; the end of {} is only in the journal", about.session);
     }
@@ -325,7 +331,7 @@ mod tests {
     use crate::anchor::stage::{on_stage, rows, session as described};
     use crate::anchor::state::about;
     use crate::rpc::SessionState;
-    use crate::session::Keeper;
+    use crate::session::{Heartbeat, Keeper};
 
     #[test]
     fn what_does_not_read_is_not_written_over_by_an_end_that_it_may_tell_better() {
@@ -359,6 +365,46 @@ mod tests {
         let phase = Phase::Running { started_at: netsky_disk::clock::stamp() };
         anchor.put(Meta { phase, ..written.clone() }, Life::Live);
         link
+    }
+
+    #[test]
+    fn i3_the_last_word_of_a_worker_counts_where_its_end_was_not_written() {
+        let returned = End::Exited { code: 3 };
+        for (ended, killed, state, row) in [
+            (Some(returned.clone()), false, SessionState::Exited, EventKind::Exited),
+            (Some(End::Killed), true, SessionState::Stopped, EventKind::Died),
+            // By a worker that knew no other word.
+            (None, true, SessionState::Stopped, EventKind::Died),
+            (None, false, SessionState::Asking, EventKind::Died),
+        ] {
+            on_stage(async |anchor| {
+                let ask = "LIMIT revival_policy ask\n";
+                std::fs::write(anchor.layout.root().join("settings"), ask).expect("written");
+                let mut meta = described("agent0", Keeper::Policy);
+                meta.phase = Phase::Running { started_at: clock::stamp() };
+                let mut worker = netsky_disk::process::me();
+                worker.start_time -= 1;
+                meta.worker = Some(worker.clone());
+                meta_file::write(&anchor.layout, &meta).expect("written");
+                let sample: Heartbeat =
+                    serde_json::from_slice(include_bytes!("../../samples/heartbeat.v1.json")).expect("loads");
+                let at = clock::stamp();
+                let generation = meta.generation;
+                let beat = Heartbeat { worker, generation, killed, ended, at: at.clone(), ..sample };
+                let bytes = serde_json::to_vec(&beat).expect("plain");
+                netsky_disk::state::write(anchor.layout.heartbeat(&meta.spec.name), &bytes).expect("written");
+                anchor.put(meta.clone(), Life::Live);
+                session(&anchor, &about(&meta), Found::Watched).await;
+                assert_eq!(anchor.state_of(&meta.spec.name), Some(state));
+                assert_eq!(rows(&anchor)[0], row);
+                let told = anchor.entry(&meta.spec.name, |entry| entry.meta.phase.clone());
+                if let Some(Phase::Ended { how, at: ended_at, .. }) = told
+                    && how == returned
+                {
+                    assert_eq!(ended_at, at, "when it ended, not when somebody looked");
+                }
+            });
+        }
     }
 
     #[test]

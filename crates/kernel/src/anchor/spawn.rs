@@ -73,6 +73,11 @@ pub(super) async fn revived(
         let message = format!("{} is not at generation {dead} any more", spec.name);
         return Err(Refusal::new(RefusalKind::StaleGeneration, message));
     }
+    if spec.argv.is_empty() {
+        let message =
+            format!("what {} runs is not known as long as its description does not read", spec.name);
+        return Err(Refusal::new(RefusalKind::Busy, message));
+    }
     // Not by what the journal has: an anchor that died right after its row of a start took a generation that nobody ran.
     let guard = Guard { if_generation: None, request_id: request_id.or(unanswered) };
     let (meta, worker) = reserved(anchor, spec, &guard, false)?;
@@ -318,10 +323,16 @@ async fn start(anchor: &Rc<Anchor>, meta: Meta, worker: io::Result<Waiting>) -> 
         Err(error) => Err(error.to_string()),
     };
     match told {
-        Ok(worker) => {
-            let written = meta_file::read(&anchor.layout, &about.session).ok().flatten();
+        Ok((worker, program)) => {
+            let written = match fault::point("anchor.spawn.ran") {
+                Ok(()) => meta_file::read(&anchor.layout, &about.session).ok().flatten(),
+                Err(_) => None,
+            };
             let running = written.filter(|written| written.generation == about.generation);
-            anchor.put(running.unwrap_or(meta), Life::Live);
+            // It may not read just now.
+            let phase = Phase::Running { started_at: netsky_disk::clock::stamp() };
+            let told = Meta { phase, worker: Some(worker.clone()), program: Some(program), ..meta };
+            anchor.put(running.unwrap_or(told), Life::Live);
             fold::catch_up(anchor, &about.session);
             watch::start(anchor, about.clone(), worker, Some(child));
             succeed::lives(anchor, &about);
@@ -331,8 +342,8 @@ async fn start(anchor: &Rc<Anchor>, meta: Meta, worker: io::Result<Waiting>) -> 
     }
 }
 
-/// What the worker says about its program.
-async fn ready(child: &mut Child) -> Result<ProcessId, String> {
+/// What the worker says: who it is, and who its program.
+async fn ready(child: &mut Child) -> Result<(ProcessId, ProcessId), String> {
     let Some(pipe) = child.stdout.take() else { return Err("its worker has no pipe".to_owned()) };
     // It ends with the line, or with the worker.
     let read = async {
@@ -346,7 +357,7 @@ async fn ready(child: &mut Child) -> Result<ProcessId, String> {
         Ok(Ok(line)) => line,
     };
     match serde_json::from_slice(line.trim_ascii_end()) {
-        Ok(ReadyLine::Ready { worker, .. }) => Ok(worker),
+        Ok(ReadyLine::Ready { worker, program, .. }) => Ok((worker, program)),
         Ok(ReadyLine::Failed { why, .. }) => Err(why),
         Err(_) => Err("its worker ended without a word".to_owned()),
     }
@@ -368,7 +379,7 @@ async fn failed(
     }
     let (swept, unseen) = settle::sweep_generation(anchor, about).await;
     fold::catch_up(anchor, &about.session);
-    let how = End::FailedToStart { why: why.clone() };
+    let how = (End::FailedToStart { why: why.clone() }, netsky_disk::clock::stamp());
     match meta_file::read(&anchor.layout, &about.session) {
         Err(error) => {
             // It may say how it ended: nothing is written over what does not read.

@@ -225,6 +225,7 @@ mod tests {
             progress: 7,
             phase: Pulse::Running,
             killed: false,
+            ended: None,
             at: netsky_disk::clock::stamp(),
         }
     }

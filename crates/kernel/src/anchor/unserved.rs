@@ -118,17 +118,15 @@ fn state(layout: &KernelLayout, recall: &Recall, meta: &Meta) -> SessionState {
         _ if probed == Some(Probed::Unknown) => SessionState::Unknown,
         Phase::Starting if held => SessionState::Starting,
         Phase::Running { .. } if held => SessionState::Active,
-        _ if known.is_some_and(|known| known.kill_asked) || says_killed(layout, meta) => {
-            SessionState::Stopped
+        Phase::Starting | Phase::Running { .. } => {
+            let said = revive::last_word(layout, &super::state::about(meta), meta.worker.as_ref());
+            match said {
+                Some((how, _)) => (&how).into(),
+                None if known.is_some_and(|known| known.kill_asked) => SessionState::Stopped,
+                None => SessionState::Orphaned,
+            }
         }
-        Phase::Starting | Phase::Running { .. } => SessionState::Orphaned,
     }
-}
-
-/// Whether its worker's last word is that it was killed: on a full disk nobody else may have written that down.
-fn says_killed(layout: &KernelLayout, meta: &Meta) -> bool {
-    let beat = revive::last_beat(layout, &super::state::about(meta));
-    beat.is_some_and(|beat| beat.killed && Some(beat.worker) == meta.worker)
 }
 
 #[cfg(test)]

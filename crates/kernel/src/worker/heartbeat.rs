@@ -15,7 +15,7 @@ use netsky_model::process::ProcessId;
 use rustix::fs::OFlags;
 
 use crate::log::say;
-use crate::session::{Heartbeat, Pulse, VERSION};
+use crate::session::{End, Heartbeat, Pulse, VERSION};
 use crate::start::heartbeat_period;
 
 /// Fixed size of the file: the longest heartbeat fits, and a write never moves its end.
@@ -49,6 +49,7 @@ impl Heart {
             progress: 0,
             phase: Pulse::Running,
             killed: false,
+            ended: None,
             at: clock::stamp(),
         };
         Ok(Heart { file, beat, interval: heartbeat_period(), next: Duration::ZERO })
@@ -78,12 +79,14 @@ impl Heart {
         true
     }
 
-    /// Says, in room that is there, that the program was killed on request: the end itself found none.
-    pub(super) fn killed(&mut self) {
-        self.beat.killed = true;
+    /// Says, in room that is there, how the program ended: the end itself found none.
+    pub(super) fn ended(&mut self, how: &End) {
+        self.beat.killed = *how == End::Killed;
+        self.beat.ended = Some(how.clone());
+        self.beat.at = clock::stamp();
         let said = self.file.write_all_at(&padded(&self.beat), 0).and_then(|()| self.file.sync_data());
         if let Err(error) = said {
-            say!("that {} was killed is written nowhere by its worker: {error}", self.beat.name);
+            say!("how {} ended is written nowhere by its worker: {error}", self.beat.name);
         }
     }
 
@@ -115,6 +118,7 @@ mod tests {
             progress: most,
             phase: Pulse::Draining,
             killed: true,
+            ended: Some(End::Signalled { signal: i32::MIN, asked: true }),
             at: clock::stamp(),
         };
         let bytes = padded(&beat);

@@ -33,7 +33,8 @@ const READ: usize = 64 << 10;
 const OWN_GRACE: Duration = Duration::from_secs(5);
 /// How long clients may take what is left once the end is on disk; a slower one reads the log.
 const LINGER: Duration = Duration::from_millis(500);
-/// How long to try again to record an end on a disk that refuses; then the anchor finds a dead worker and says so.
+/// How long to try again to record an end on a disk that refuses; then the anchor finds a dead worker, and its
+/// last word.
 const RECORD: Duration = Duration::from_secs(10);
 /// Pause between these tries.
 const RECORD_PAUSE: Duration = Duration::from_millis(500);
@@ -390,16 +391,18 @@ impl Worker {
 
     fn record_end(&mut self, verdict: &Verdict) -> bool {
         let until = clock::boot() + RECORD;
+        let mut said = false;
         loop {
-            match self.record.ended(verdict) {
-                Ok(()) => return true,
+            let Err(error) = self.record.ended(verdict) else { return true };
+            // Also for whoever finds a worker that was ended while it tried. Where its folder is gone nobody asked for it.
+            if !std::mem::replace(&mut said, true) && !self.is_lost() {
+                self.heart.ended(&verdict.how);
+            }
+            match error {
                 // Whoever asked for this end waits for it, and says so itself.
-                Err(error) if error.is_full() && verdict.how == End::Killed => {
-                    self.heart.killed();
-                    return false;
-                }
-                Err(_) if clock::boot() < until && !self.is_lost() => clock::pause(RECORD_PAUSE),
-                Err(_) => return false,
+                error if error.is_full() && verdict.how == End::Killed => return false,
+                _ if clock::boot() < until && !self.is_lost() => clock::pause(RECORD_PAUSE),
+                _ => return false,
             }
         }
     }

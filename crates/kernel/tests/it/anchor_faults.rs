@@ -10,6 +10,7 @@ use netsky_kernel::session::Spec;
 use netsky_model::id::Generation;
 
 use crate::anchor_world::*;
+use crate::steps::runs_alone;
 
 /// An anchor that dies at this point.
 fn doomed(world: &mut World, point: &str) -> Client {
@@ -51,6 +52,17 @@ fn a_start_that_is_cut_anywhere_is_done_once_when_it_is_repeated() {
         cut_spawn(point, &sleeper("agent0"));
         cut_spawn(point, &kept(sleeper("netsky-ticker")));
     }
+}
+
+#[test]
+fn fm_spawn_eio_a_session_whose_description_does_not_read_when_it_starts_has_its_worker_and_its_program() {
+    let mut world = World::new();
+    let mut serve = world.serve();
+    serve.env("NETSKY_FAULT", "anchor.spawn.ran=error");
+    let mut client = world.anchor_by(serve);
+    let session = spawn(&mut client, &sleeper("agent0"));
+    runs_alone(&session);
+    assert!(is_alive(session.worker.as_ref().expect("it has one")));
 }
 
 #[test]
