@@ -32,6 +32,11 @@ impl MetaFileError {
         matches!(self, MetaFileError::Meta { source: MetaError::Newer { .. }, .. })
     }
 
+    /// Whether it may read later as it is: the disk did not hand it out, or somebody else can reach it.
+    pub(crate) fn may_pass(&self) -> bool {
+        !self.is_damage() && !self.is_newer()
+    }
+
     /// Whether the file says nothing that any program could read.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, MetaFileError::Meta { source: MetaError::Malformed(_), .. })

@@ -30,13 +30,13 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long the first client waits for sweeps of dead sessions; they go on behind it.
 const BEFORE_SERVING: Duration = Duration::from_secs(2);
 
-/// Reads every session of the root.
-pub(super) async fn all(anchor: &Rc<Anchor>) {
+/// Reads every session of the root; an anchor that cannot see whom it has is none.
+pub(super) async fn all(anchor: &Rc<Anchor>) -> netsky_disk::Result<()> {
     let names = match Dir::open(anchor.layout.agents()).and_then(|agents| agents.names()) {
         Ok(names) => names,
         // What lives all the same is in the journal.
         Err(error) if error.is_not_found() => Vec::new(),
-        Err(error) => return say!("{error}"),
+        Err(error) => return Err(error),
     };
     let (mut settling, mut described, mut unread) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
     for file in &names {
@@ -50,7 +50,7 @@ pub(super) async fn all(anchor: &Rc<Anchor>) {
             }
             Ok(None) => {}
             Err(error) => {
-                unread.insert(name, error.to_string());
+                unread.insert(name, error);
             }
         }
     }
@@ -63,6 +63,7 @@ pub(super) async fn all(anchor: &Rc<Anchor>) {
     };
     // What takes longer goes on while clients see it as `ending`.
     let _ = tokio::time::timeout(BEFORE_SERVING, all).await;
+    Ok(())
 }
 
 pub(super) fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHandle<()>> {
@@ -151,4 +152,23 @@ pub(super) async fn came_up(anchor: &Rc<Anchor>, about: &About) -> bool {
         let _ = tokio::time::timeout(COMING_UP, watch::gone(&worker)).await;
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anchor::stage::on_stage;
+
+    #[test]
+    fn fm_adopt_eio_an_anchor_that_cannot_list_its_sessions_does_not_serve_without_them() {
+        on_stage(async |anchor| {
+            all(&anchor).await.expect("there are none");
+            let agents = anchor.layout.agents();
+            std::fs::remove_dir(&agents).expect("it is empty");
+            all(&anchor).await.expect("there are none");
+            std::fs::write(&agents, []).expect("written");
+            let error = all(&anchor).await.expect_err("whom it has is not known");
+            assert!(error.to_string().contains("agents"), "{error}");
+        });
+    }
 }

@@ -109,7 +109,7 @@ pub fn main(root: &Path) -> Result<(), AnchorError> {
         // Whoever started it has written them for it.
         anchor.settings();
         anchor.pay();
-        adopt::all(&anchor).await;
+        adopt::all(&anchor).await?;
         anchor.register_all();
         settle::remove_groups(&anchor);
         pulse::start(&anchor);

@@ -1,7 +1,7 @@
 //! `kernel/reap`: put ended sessions aside and remove what they left.
 //!
 //! Promise: only what is gone is reaped, and its lineage and generation stay in its meta: a later start goes on counting.
-//! One whose meta a later program wrote is left alone.
+//! One whose meta a later program wrote, or does not read just now, is left alone.
 //! Asked for, that is all of it; by itself, what ended long ago (`LIMIT reap_after`) and has no keeper above, who may not
 //! have seen it yet.
 
@@ -75,10 +75,11 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
         return Ok(false);
     };
     let Some(_held) = settle::hold(anchor, name) else { return Ok(false) };
-    if let Err(error) = meta_file::read(&anchor.layout, name)
-        && error.is_newer()
-    {
-        return Err(unread(error));
+    match meta_file::read(&anchor.layout, name) {
+        Err(error) if error.is_newer() => return Err(unread(error)),
+        // It is whole, and may say more than is known here.
+        Err(error) if error.may_pass() => return Err(Refusal::new(RefusalKind::Refused, error.to_string())),
+        Ok(_) | Err(_) => {}
     }
     let now = netsky_disk::clock::stamp();
     meta.phase = meta.phase.next(PhaseEvent::Reaped(now.clone())).map_err(internal)?;

@@ -8,12 +8,13 @@ use std::path::Path;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
-use netsky_model::process::ProcessId;
+use netsky_disk::process::probe;
+use netsky_model::process::{Life, ProcessId};
 use serde::Serialize;
 
-use super::AnchorError;
 use super::owed::{self, Owed};
 use super::recall::Recall;
+use super::{AnchorError, settle};
 use crate::journal::{About, Chain, Fold, Journal};
 use crate::log::say;
 
@@ -51,7 +52,7 @@ pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
     let layout = KernelLayout::new(root);
     // Refuses a link, another owner's folder and one that is open to others (faults A4).
     Dir::make(layout.root())?;
-    let Some(mut lock) = Lock::try_take(layout.lock())? else {
+    let Some(mut lock) = Lock::take_within(layout.lock(), settle::LOOKERS)? else {
         return Err(AnchorError::Taken { root: root.to_owned(), by: named(&layout) });
     };
     Dir::make(layout.agents())?;
@@ -78,10 +79,37 @@ pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
     Ok(Claim { layout, id, epoch, me, journal, chain, recall, lock, owed, wishes })
 }
 
-/// Who holds the lock, for people: it may be so fresh that it has not said so yet.
+/// Who holds the lock, for people: it may be so fresh that what is there was said by the one before.
 fn named(layout: &KernelLayout) -> String {
-    match Lock::noted::<ProcessId>(layout.lock()) {
+    match Lock::noted::<ProcessId>(layout.lock()).filter(|holder| probe(holder) != Life::Dead) {
         Some(holder) => format!("pid {}", holder.pid),
         None => "just starting".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t16_who_looks_at_the_lock_of_a_root_keeps_no_anchor_out_and_a_dead_one_is_not_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("root");
+        drop(claim(&path).expect("a fresh root"));
+        let mut dead = netsky_disk::process::me();
+        dead.start_time -= 1;
+        let file = KernelLayout::new(&path).lock();
+        std::fs::write(&file, serde_json::to_vec(&dead).expect("plain")).expect("written");
+        let look = std::fs::File::open(&file).expect("there");
+        look.lock_shared().expect("nobody has it");
+        let Err(AnchorError::Taken { by, .. }) = claim(&path) else { panic!("somebody has it") };
+        assert_eq!(by, "just starting");
+        let looking = std::thread::spawn(move || {
+            netsky_disk::clock::pause(settle::LOOKERS / 4);
+            drop(look);
+        });
+        let claimed = claim(&path);
+        looking.join().expect("it looked");
+        claimed.expect("a look is waited out");
     }
 }

@@ -25,12 +25,12 @@ use super::recall::Remembered;
 use super::settle::{self, Found};
 use super::state::{Anchor, about};
 use super::table::Life;
-use super::{adopt, fold, watch};
+use super::{adopt, fold, rename, watch};
 use crate::journal::About;
 use crate::log::say;
-use crate::meta_file;
-use crate::rpc::{EventKind, event_data};
-use crate::session::{Io, Keeper, Meta, Phase, Seen, Spec, WorkerEvent, WorkerHello};
+use crate::meta_file::{self, MetaFileError};
+use crate::rpc::{EventKind, SessionState, event_data};
+use crate::session::{End, Io, Keeper, Meta, Phase, PhaseEvent, Seen, Spec, WorkerEvent, WorkerHello};
 use crate::worker_client::WorkerClient;
 
 /// How long a worker may take to greet, and then to write: both together end before the first client is served.
@@ -53,7 +53,7 @@ pub(super) fn all(
     anchor: &Rc<Anchor>,
     files: &[String],
     described: &BTreeSet<AgentId>,
-    mut unread: BTreeMap<AgentId, String>,
+    mut unread: BTreeMap<AgentId, MetaFileError>,
 ) -> Vec<JoinHandle<()>> {
     let locks = files.iter().filter_map(|file| file.strip_suffix(".lock")?.parse().ok());
     let journalled =
@@ -63,15 +63,18 @@ pub(super) fn all(
     for name in names.difference(described) {
         let (why, stands) = (unread.remove(name), stands(anchor, name));
         let so = match stands {
-            // Left where it is until the next start of its name.
+            // Left where it is until it reads, or until the next start of its name.
             Stands::Over => {
-                why.into_iter().for_each(|why| anchor.damaged(file(name), &why));
+                if let Some(error) = why {
+                    over(anchor, name, &error);
+                }
                 continue;
             }
             Stands::Lives => "lives",
             Stands::Lost => "is lost",
         };
         let (anchor, name) = (Rc::clone(anchor), name.clone());
+        let why = why.map(|error| error.to_string());
         let why = why.unwrap_or_else(|| format!("it is gone, and its session {so}"));
         asking.push(tokio::task::spawn_local(async move {
             match stands {
@@ -138,7 +141,10 @@ async fn one(anchor: &Rc<Anchor>, name: &AgentId, why: &str) {
     let life = match meta.worker.as_ref().map(probe) {
         Some(Probed::Alive) => Life::Live,
         // It ended while it was asked.
-        Some(Probed::Dead) => return anchor.damaged(file(name), why),
+        Some(Probed::Dead) => {
+            anchor.damaged(file(name), why);
+            return ended(anchor, meta).await;
+        }
         Some(Probed::Unknown) | None => Life::Foreign,
     };
     let about = about(&meta);
@@ -160,10 +166,68 @@ async fn one(anchor: &Rc<Anchor>, name: &AgentId, why: &str) {
 /// Ends a session that nothing but the journal knows of, with what is left of it.
 async fn lost(anchor: &Rc<Anchor>, name: &AgentId, why: &str) {
     anchor.damaged(file(name), why);
-    let Some(meta) = pieced_together(anchor, name, None, started(anchor, name)) else { return };
+    if let Some(meta) = pieced_together(anchor, name, None, started(anchor, name)) {
+        ended(anchor, meta).await;
+    }
+}
+
+async fn ended(anchor: &Rc<Anchor>, meta: Meta) {
     let about = about(&meta);
     anchor.put(meta, Life::Ending);
     settle::session(anchor, &about, Found::AtStart).await;
+}
+
+/// A session that is over and whose description is there. One that may read later is listed until then as the journal has
+/// it, and nothing is done about it but to keep it down.
+fn over(anchor: &Rc<Anchor>, name: &AgentId, error: &MetaFileError) {
+    anchor.damaged(file(name), &error.to_string());
+    if !error.may_pass() {
+        return;
+    }
+    if let Some((known, meta)) = known(anchor, name).zip(pieced_together(anchor, name, None, None)) {
+        let (about, now) = (about(&meta), clock::stamp());
+        let how = known.how.clone().unwrap_or(End::Orphaned);
+        let mut phase = meta.phase.clone().next(PhaseEvent::Ended(how, now.clone()));
+        if known.state == SessionState::Inactive {
+            phase = phase.and_then(|phase| phase.next(PhaseEvent::Reaped(now)));
+        }
+        let phase = phase.unwrap_or_else(|_| meta.phase.clone());
+        let mut listed = Meta { phase, ..meta };
+        // Who its keeper is nobody knows yet: a wish that it stays down is written, and a name is not given to another.
+        listed.spec.keeper = Keeper::Policy;
+        anchor.put(listed, Life::Gone);
+        anchor.entry(&about.session, |entry| entry.asking = known.state == SessionState::Asking);
+    }
+    once_it_reads(anchor, name);
+}
+
+/// Takes a session in as any other that is found at a start, as soon as its description reads.
+fn once_it_reads(anchor: &Rc<Anchor>, name: &AgentId) {
+    let (anchor, name) = (Rc::clone(anchor), name.clone());
+    let stands = |anchor: &Anchor, name: &AgentId| {
+        anchor.entry(name, |entry| (entry.meta.lineage.clone(), entry.meta.generation))
+    };
+    let listed = stands(&anchor, &name);
+    tokio::task::spawn_local(async move {
+        loop {
+            tokio::time::sleep(settle::READ_AGAIN).await;
+            // Somebody may have started another one.
+            if anchor.is_stopping() || stands(&anchor, &name) != listed {
+                return;
+            }
+            match meta_file::read(&anchor.layout, &name) {
+                Ok(meta) => {
+                    let names = Dir::open(anchor.layout.agents()).and_then(|agents| agents.names());
+                    let found =
+                        meta.and_then(|meta| rename::found(&anchor, meta, &names.unwrap_or_default()));
+                    // A task that panicked has said so on standard error.
+                    return drop(found.and_then(|meta| adopt::one(&anchor, meta)));
+                }
+                Err(error) if error.may_pass() => {}
+                Err(error) => return say!("{error}"),
+            }
+        }
+    });
 }
 
 /// Has a worker write its description anew; what it greeted with, if it did.
@@ -243,4 +307,101 @@ pub(super) fn program(layout: &KernelLayout, about: &About, worker: Option<&Proc
     let rows = lines.iter().rev().filter_map(|line| serde_json::from_slice::<WorkerEvent>(line).ok());
     rows.filter(|row| Some(&row.worker) == worker && row.generation == about.generation)
         .find_map(|row| if let Seen::Started { program } = row.what { Some(program) } else { None })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::anchor::reap;
+    use crate::anchor::spawn;
+    use crate::anchor::stage::{on_stage, rows, session};
+    use crate::rpc::{Guard, RefusalKind};
+
+    /// A session that was lost, by the rows of it and by a description that has a second link: such a one is not trusted.
+    fn lost_and_linked(anchor: &Anchor, state: SessionState) -> (Meta, PathBuf) {
+        let mut meta = session("agent0", Keeper::Policy);
+        let Phase::Ended { how, .. } = &mut meta.phase else { panic!("it has ended") };
+        *how = End::WorkerDied;
+        meta_file::write(&anchor.layout, &meta).expect("written");
+        let file = anchor.layout.meta(&meta.spec.name);
+        let link = file.with_extension("link");
+        std::fs::hard_link(&file, &link).expect("linked");
+        let of = || Some(about(&meta));
+        let (runtime, keeper) = (meta.spec.runtime.clone(), meta.spec.keeper);
+        anchor.observe(EventKind::Spawn, of(), event_data::Spawn { runtime, keeper, request_id: None });
+        anchor.observe(EventKind::Died, of(), event_data::Ended::by(End::WorkerDied));
+        if state == SessionState::Asking {
+            anchor.observe(EventKind::Asking, of(), event_data::Asking { why: None });
+        }
+        (meta, link)
+    }
+
+    #[test]
+    fn i3_a_dead_session_whose_description_does_not_read_just_now_is_known_and_goes_on_once_it_does() {
+        for (policy, state, after) in [
+            ("ask", SessionState::Asking, SessionState::Asking),
+            ("revive", SessionState::Died, SessionState::Died),
+            ("reap", SessionState::Died, SessionState::Inactive),
+        ] {
+            on_stage(async |anchor| {
+                tokio::time::pause();
+                let settings = format!("LIMIT revival_policy {policy}\n");
+                std::fs::write(anchor.layout.root().join("settings"), settings).expect("written");
+                let (meta, link) = lost_and_linked(&anchor, state);
+                let (name, before) = (&meta.spec.name, rows(&anchor).len());
+                adopt::all(&anchor).await.expect("reads");
+                assert_eq!(anchor.state_of(name), Some(state));
+                let params = crate::rpc::spawn::Params { spec: meta.spec.clone(), guard: Guard::none() };
+                let refused = spawn::spawn(&anchor, params).await.expect_err("nothing starts over it");
+                assert_eq!(
+                    refused.kind() == RefusalKind::Refused,
+                    state == SessionState::Asking,
+                    "{refused}"
+                );
+                let again = spawn::revived(
+                    &anchor,
+                    anchor.entry(name, |entry| entry.meta.spec.clone()).expect("listed"),
+                    meta.generation,
+                    None,
+                );
+                assert_eq!(again.await.expect_err("nobody knows what").kind(), RefusalKind::Busy);
+                let _ = reap::reap(&anchor);
+                assert_eq!(
+                    rows(&anchor).split_off(before),
+                    [EventKind::Damaged],
+                    "{policy}: nothing is done"
+                );
+                std::fs::remove_file(link).expect("removed");
+                let mut changes = anchor.changes();
+                let read = async {
+                    while anchor.entry(name, |entry| entry.meta.spec.argv.is_empty()) != Some(false) {
+                        changes.changed().await.expect("it lives");
+                    }
+                };
+                tokio::time::timeout(Duration::from_secs(600), read).await.expect("it is read");
+                assert_eq!(anchor.state_of(name), Some(after), "{policy}");
+                assert_eq!(rows(&anchor).contains(&EventKind::Revive), policy == "revive");
+            });
+        }
+    }
+
+    #[test]
+    fn i3_a_session_without_a_description_that_ends_while_it_is_asked_is_ended_as_lost() {
+        on_stage(async |anchor| {
+            let meta = session("agent0", Keeper::Policy);
+            let mut worker = netsky_disk::process::me();
+            worker.start_time -= 1;
+            let of = || Some(about(&meta));
+            let (runtime, keeper) = (meta.spec.runtime.clone(), meta.spec.keeper);
+            anchor.observe(EventKind::Spawn, of(), event_data::Spawn { runtime, keeper, request_id: None });
+            let started = event_data::Started { program: worker.clone(), worker, n: 1, at: clock::stamp() };
+            anchor.observe(EventKind::Started, of(), started);
+            let before = rows(&anchor).len();
+            one(&anchor, &meta.spec.name, "it is gone").await;
+            assert_eq!(rows(&anchor).split_off(before), [EventKind::Damaged, EventKind::Orphaned]);
+            assert_eq!(anchor.state_of(&meta.spec.name), Some(SessionState::Orphaned));
+        });
+    }
 }

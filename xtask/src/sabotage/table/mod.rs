@@ -17,6 +17,7 @@ mod kernel_room;
 mod kernel_rpc;
 mod kernel_screen;
 mod kernel_sessions;
+mod kernel_unseen;
 mod ledger;
 mod ledger_mail;
 mod model;
@@ -75,6 +76,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         kernel_lineages::ROWS,
         kernel_rename::ROWS,
         kernel_sessions::ROWS,
+        kernel_unseen::ROWS,
         kernel_room::ROWS,
         kernel_rpc::ROWS,
         kernel_screen::ROWS,
