@@ -9,8 +9,8 @@
 //! Left to others: which sessions there are and what their ends mean (the anchor), who may type (drivers).
 //!
 //! In reading order: `args` what it is told, `setup` how it comes up, `start`, `pty` and `wires` the program, `poll_loop`
-//! its life, `clients` and `input` the two directions, `screen` and `filter` what its terminal shows, `ending` how a tree is brought down, `record` and
-//! `heartbeat` what it leaves on disk.
+//! its life, `clients` and `input` the two directions, `screen`, `sequences` and `filter` its
+//! terminal, `ending` how a tree is brought down, `record` and `heartbeat` what it leaves on disk.
 
 mod args;
 mod clients;
@@ -22,6 +22,7 @@ mod poll_loop;
 mod pty;
 mod record;
 mod screen;
+mod sequences;
 mod setup;
 mod start;
 mod wires;

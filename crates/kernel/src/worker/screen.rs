@@ -15,6 +15,7 @@ use netsky_disk::fault;
 use vt100::Parser;
 
 use super::filter::Filter;
+use super::sequences::{Cutter, Edit};
 use crate::frame::{PICTURE_COLS as COLS, PICTURE_ROWS as ROWS};
 use crate::log::say;
 
@@ -24,12 +25,15 @@ const COLOURS: u16 = 255;
 const TITLE: usize = 1024;
 /// Deepest stack of keyboard settings; terminals keep no more.
 const DEEPEST: usize = 16;
+/// Stops of the tabulator in the widest line.
+const STOPS: usize = COLS as usize / 8;
 /// Longest beginning of a sequence that is given to a client with its picture.
 pub(super) const UNFINISHED: usize = 4096;
 
 /// What the program's terminal shows.
 pub(super) struct Screen {
     parser: Parser<Told>,
+    edits: Cutter,
     filter: Filter,
     /// The beginning of a character: given to the parser in two pieces, it may take what follows along (vte 0.15).
     cut: Vec<u8>,
@@ -52,11 +56,23 @@ impl Told {
     fn keyboard(&self, other: bool) -> String {
         self.keyboard[usize::from(other)].iter().map(|flags| format!("\x1b[>{flags}u")).collect()
     }
+
+    /// What a full reset undoes: all but the title.
+    fn reset(&mut self) {
+        *self = Told { title: std::mem::take(&mut self.title), ..Told::default() };
+    }
 }
 
 impl vt100::Callbacks for Told {
     fn set_window_title(&mut self, _: &mut vt100::Screen, title: &[u8]) {
         self.title = title[..title.len().min(TITLE)].to_vec();
+    }
+
+    /// A title with semicolons comes in pieces.
+    fn unhandled_osc(&mut self, screen: &mut vt100::Screen, params: &[&[u8]]) {
+        if let [b"0" | b"2", title @ ..] = params {
+            self.set_window_title(screen, &title.join(&b';'));
+        }
     }
 
     fn unhandled_csi(
@@ -73,7 +89,19 @@ impl vt100::Callbacks for Told {
         let number = |at: usize| params.get(at).and_then(|number| number.first().copied());
         let keyboard = &mut self.keyboard[usize::from(screen.alternate_screen())];
         match (mark, last) {
-            (Some(b'>'), 'u') if keyboard.len() < DEEPEST => keyboard.push(number(0).unwrap_or(0)),
+            (Some(b'>'), 'u') => {
+                // The oldest ones go, as with a terminal.
+                keyboard.drain(..(keyboard.len() + 1).saturating_sub(DEEPEST));
+                keyboard.push(number(0).unwrap_or(0));
+            }
+            (Some(b'='), 'u') => {
+                let (flags, set) = (number(0).unwrap_or(0), keyboard.pop().unwrap_or(0));
+                keyboard.push(match number(1) {
+                    Some(2) => set | flags,
+                    Some(3) => set & !flags,
+                    _ => flags,
+                });
+            }
             (Some(b'<'), 'u') => {
                 let left = keyboard.len().saturating_sub(usize::from(number(0).unwrap_or(0).max(1)));
                 keyboard.truncate(left);
@@ -89,6 +117,7 @@ impl Screen {
         let (rows, cols) = (bounded(rows, ROWS), bounded(cols, COLS));
         Screen {
             parser: Parser::new_with_callbacks(rows, cols, 0, Told::default()),
+            edits: Cutter::default(),
             filter: Filter::default(),
             cut: Vec::new(),
         }
@@ -97,6 +126,42 @@ impl Screen {
     /// The program printed this. False when the model broke over it: it is of no use any more, and its program knows
     /// nothing of it.
     pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
+        let (mut edits, mut plain, mut held) = (std::mem::take(&mut self.edits), Vec::new(), true);
+        edits.cut(bytes, Edit::of, |piece, edit| match edit {
+            Some(edit) => held = held && self.give(&std::mem::take(&mut plain)) && self.edit(edit),
+            None => plain.extend_from_slice(piece),
+        });
+        self.edits = edits;
+        held && self.give(&plain)
+    }
+
+    /// The same in words that the model knows. What has no escape of its own begins by cancelling what had begun.
+    fn edit(&mut self, edit: Edit) -> bool {
+        let screen = self.parser.screen();
+        let back = |stops: usize| {
+            let last = screen.cursor_position().1.min(screen.size().1.get() - 1);
+            let col = (0..stops.min(STOPS)).fold(last, |col, _| col.saturating_sub(1) / 8 * 8);
+            format!("\x1b[{}G", col + 1)
+        };
+        let words = match edit {
+            Edit::Reset => {
+                self.parser.callbacks_mut().reset();
+                "\x1bc".to_owned()
+            }
+            Edit::Index => "\x18\n".to_owned(),
+            Edit::NextLine => "\x18\r\n".to_owned(),
+            Edit::SaveCursor => "\x1b7".to_owned(),
+            Edit::RestoreCursor => "\x1b8".to_owned(),
+            Edit::Tabs(stops) => format!("\x18{}", "\t".repeat(stops.min(STOPS))),
+            Edit::BackTabs(stops) => back(stops),
+            Edit::OtherScreen => "\x1b[?47h".to_owned(),
+            Edit::MainScreen if screen.alternate_screen() => "\x1b[2J\x1b[?47l".to_owned(),
+            Edit::MainScreen => String::new(),
+        };
+        self.give(words.as_bytes())
+    }
+
+    fn give(&mut self, bytes: &[u8]) -> bool {
         let widest = self.widest();
         self.filter.pass(bytes, widest, &mut self.cut);
         let whole = self.cut.len() - begun_character(&self.cut).len();
@@ -327,6 +392,74 @@ mod tests {
         assert_eq!(picture(&painted).matches("\x1b[>1u").count(), DEEPEST);
         screen.take(&[&b"\x1b]0;"[..], &[b'x'; 4 * TITLE], b"\x07"].concat());
         assert!(picture(&screen).len() < 2 * TITLE);
+    }
+
+    #[test]
+    fn a_reset_takes_the_settings_of_the_keyboard_along_and_they_can_be_set_without_the_stack() {
+        let keys = |bytes: &[u8]| {
+            let screen = shown(bytes);
+            let picture = String::from_utf8(screen.picture(b"")).expect("text");
+            let pushed = picture.match_indices("\x1b[>").map(|(at, _)| &picture[at + 3..]);
+            let pushed =
+                pushed.map(|rest| rest.split_inclusive(['u', 'm']).next().unwrap_or_default().to_owned());
+            (pushed.collect::<Vec<_>>().join(" "), {
+                let told = screen.parser.callbacks();
+                let other = screen.parser.screen().alternate_screen();
+                format!("\x1b[?{}u", told.keyboard[usize::from(other)].last().unwrap_or(&0))
+            })
+        };
+        let told = |pushed: &str, flags: &str| (pushed.to_owned(), format!("\x1b[?{flags}u"));
+        assert_eq!(keys(b"\x1b[>1u\x1b[>4;2m\x1b[?1004h"), told("1u 4;2m", "1"));
+        assert_eq!(keys(b"\x1b[>1u\x1b[>4;2m\x1b[?1004h\x1bc"), told("", "0"));
+        assert_eq!(keys(b"\x1b[?1049h\x1b[>1u\x1bc"), told("", "0"));
+        assert_eq!(keys(b"\x1b[=5u"), told("5u", "5"));
+        assert_eq!(keys(b"\x1b[>1u\x1b[=4;2u\x1b[>8u\x1b[=12;1u"), told("5u 12u", "12"));
+        assert_eq!(keys(b"\x1b[=7;1u\x1b[=2;3u\x1b[=0;2u"), told("5u", "5"));
+        assert_eq!(keys(b"\x1b[>1u\x1b[>3u\x1b[>7u\x1b[<2u"), told("1u", "1"));
+        assert_eq!(keys(b"\x1b[>1u\x1b[?1049h\x1b[>3u\x1b[?1049l"), told("1u", "1"));
+        let many: String = (0..=DEEPEST).map(|n| format!("\x1b[>{n}u")).collect();
+        assert!(keys(many.as_bytes()).0.starts_with("1u 2u "), "the oldest one goes");
+    }
+
+    /// What one of these leaves on the screen is what the other one does, whatever the output was cut into.
+    #[test]
+    fn sequences_that_the_model_does_not_know_are_told_in_others() {
+        for (said, same) in [
+            ("\x1b[2;3H\x1b[32m\x1b[s\x1b[0m\x1b[4;1Hx\x1b[uy", "\x1b[4;1Hx\x1b[2;3H\x1b[32my"),
+            ("\x1b[2;3H\x1b[?1048h\x1b[4;1Hx\x1b[?1048ly", "\x1b[4;1Hx\x1b[2;3Hy"),
+            ("a\x1bDb\x1bEc", "a\x1b[2;2Hb\x1b[3;1Hc"),
+            ("top\x1b[6;1Hlast\x1bDx\x1bEy", "\x1b[4;1Hlast\x1b[5;5Hx\x1b[6;1Hy"),
+            ("\x1b]0;cut\x1bDx", "\x1b[2;1Hx"),
+            ("a\x1b[Ib\x1b[2Ic", "a\x1b[1;9Hb\x1b[1;20Hc"),
+            ("a\x1b[65535Ib", "a\x1b[1;20Hb"),
+            ("12345678901234567890\x1b[Zx\x1b[2Zy\x1b[9Zz", "z2345678y0123456x890\x1b[1;2H"),
+            ("\x1b[1;9H\x1b[Zx", "x"),
+            ("main\x1b[?1047h\x1b[Hother\x1b[?1047l", "main\x1b[?47h\x1b[Hother\x1b[2J\x1b[?47l"),
+            ("main\x1b[?1047l", "main"),
+        ] {
+            for step in [1, 2, 3, 100] {
+                let mut pieces = Screen::new(6, 20);
+                said.as_bytes().chunks(step).for_each(|piece| assert!(pieces.take(piece)));
+                let (pieces, same) = (pieces.parser.screen(), shown(same.as_bytes()));
+                assert_eq!(
+                    pieces.contents_formatted(),
+                    same.parser.screen().contents_formatted(),
+                    "{said:?} by {step}"
+                );
+            }
+        }
+        let mut other = shown(b"main\x1b[?1047h");
+        assert!(other.parser.screen().alternate_screen());
+        other.take(b"other\x1b[?1047l\x1b[?47h");
+        assert_eq!(other.parser.screen().contents(), "");
+    }
+
+    #[test]
+    fn a_title_may_have_semicolons() {
+        let title = |said: &[u8]| String::from_utf8(shown(said).picture(b"")).expect("text");
+        assert!(title(b"\x1b]0;make; make test\x07").starts_with("\x1b]2;make; make test\x07"));
+        assert!(title(b"\x1b]2;;a;\x1b\\").starts_with("\x1b]2;;a;\x07"));
+        assert!(!title(b"\x1b]1;an;icon\x07\x1b]4;1;rgb:0/0/0\x07").contains("\x1b]2"));
     }
 
     #[test]
