@@ -5,7 +5,7 @@
 //! set of lines and boxes (`ESC ( 0`, or `ESC ) 0` and a shift out), its letters come out as what they draw. Nothing else of
 //! what the model would see is changed.
 //!
-//! Left to others: what sequences mean (`screen`), and the log, which has every byte as it was.
+//! Left to others: what sequences mean (`screen`), and the log, which has these bytes as they were.
 
 /// What `_` to `~` draw, in that order: the special graphics of the VT100.
 const LINES: [char; 32] = [

@@ -13,6 +13,8 @@ use crate::frame::{Refusal, RefusalKind};
 
 /// Most bytes that wait for a program which does not read; as much as the largest frame carries.
 const QUEUE: usize = 1 << 20;
+/// Beyond this much waiting a question is not answered: a flood of them must leave room for whoever types.
+const ANSWERED: usize = QUEUE / 2;
 /// How many names of what was typed are remembered: a caller repeats within seconds, not hundreds of calls later.
 const NAMES: usize = 256;
 
@@ -43,6 +45,13 @@ impl Input {
         }
         self.queue.extend(bytes);
         Ok(())
+    }
+
+    /// Take what its terminal answers the program.
+    pub(super) fn answer(&mut self, answer: &str) {
+        if !self.closing && !self.closed && self.queue.len() + answer.len() <= ANSWERED {
+            self.queue.extend(answer.as_bytes());
+        }
     }
 
     /// Take bytes for the program once under a name; true if they were taken before.
@@ -157,6 +166,19 @@ mod tests {
         input.offer(0, &vec![0; QUEUE - 1]).expect("fits");
         assert_eq!(kind(input.offer(0, b"ab")), RefusalKind::Full);
         input.offer(0, b"a").expect("fits exactly");
+    }
+
+    #[test]
+    fn answers_leave_room_for_whoever_types() {
+        let mut input = Input::default();
+        (0..QUEUE).for_each(|_| input.answer("\x1b[0n"));
+        assert!(input.waits() && input.queue.len() <= ANSWERED);
+        input.offer(0, &vec![0; QUEUE - ANSWERED]).expect("fits");
+        input.close(0).expect("closes");
+        let before = input.queue.len();
+        input.queue.truncate(1);
+        input.answer("\x1b[0n");
+        assert_eq!(input.queue.len(), 1, "of {before} before");
     }
 
     #[test]

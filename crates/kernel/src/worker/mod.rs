@@ -9,7 +9,7 @@
 //! Left to others: which sessions there are and what their ends mean (the anchor), who may type (drivers).
 //!
 //! In reading order: `args` what it is told, `setup` how it comes up, `start`, `pty` and `wires` the program, `poll_loop`
-//! its life, `clients` and `input` the two directions, `screen`, `sequences` and `filter` its
+//! its life, `clients` and `input` the two directions, `screen`, `sequences`, `filter` and `questions` its
 //! terminal, `ending` how a tree is brought down, `record` and `heartbeat` what it leaves on disk.
 
 mod args;
@@ -20,6 +20,7 @@ mod heartbeat;
 mod input;
 mod poll_loop;
 mod pty;
+mod questions;
 mod record;
 mod screen;
 mod sequences;

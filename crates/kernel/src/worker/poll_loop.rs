@@ -19,6 +19,7 @@ use super::ending::{Ending, Verdict};
 use super::heartbeat::Heart;
 use super::input::Input;
 use super::pty;
+use super::questions::Questions;
 use super::record::Record;
 use super::screen::Screen;
 use super::wires::{Source, Wires};
@@ -62,6 +63,7 @@ pub(super) struct Worker {
     pub(super) wires: Wires,
     /// Only with a terminal.
     pub(super) screen: Option<Screen>,
+    pub(super) questions: Questions,
     /// Until when nobody has the terminal open, as far as we know.
     pub(super) terminal_quiet_until: Duration,
     pub(super) input: Input,
@@ -184,15 +186,13 @@ impl Worker {
         let mut bytes = [0; READ];
         match rustix::io::read(end, &mut bytes[..]) {
             Ok(read) if read > 0 => {
+                let output = self.show(&bytes[..read]);
                 let log = match source {
                     Source::Out => Some(&mut self.files.out),
                     Source::Err => self.files.err.as_mut(),
                 };
                 if let Some(log) = log {
-                    log.append(&bytes[..read], now);
-                }
-                if self.screen.as_mut().is_some_and(|screen| !screen.take(&bytes[..read])) {
-                    self.screen = None;
+                    log.append(&output, now);
                 }
                 self.heart.progressed(read);
                 true
@@ -204,6 +204,19 @@ impl Worker {
                 false
             }
         }
+    }
+
+    /// Show output on the screen, and answer what the program asks it; the output for everybody else.
+    fn show(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let Some(screen) = &mut self.screen else { return bytes.to_vec() };
+        // One terminal answers by itself, and better than we; of several each would.
+        let answers = self.clients.terminals() != 1;
+        let shown = self.questions.show(bytes, screen, answers);
+        self.input.answer(&shown.answers);
+        if !shown.whole {
+            self.screen = None;
+        }
+        shown.output
     }
 
     fn write_input(&mut self, flags: PollFlags) {
@@ -236,7 +249,10 @@ impl Worker {
                 })
             }
             Ok(ToWorker::CloseInput { epoch }) => self.close_input(epoch),
-            Ok(ToWorker::Resize { rows, cols }) => self.resize(rows, cols),
+            Ok(ToWorker::Resize { rows, cols }) => {
+                self.clients.sized(request.client);
+                self.resize(rows, cols)
+            }
             Ok(ToWorker::Signal { signal }) => self.signal(signal, now),
             Ok(ToWorker::Kill { grace_ms }) => {
                 self.kill(now, Duration::from_millis(grace_ms.into()));
@@ -347,6 +363,8 @@ impl Worker {
         let how = verdict.how.clone();
         self.heart.beat(clock::boot(), Pulse::Draining);
         self.drain();
+        let begun = self.questions.finish();
+        self.files.out.append(&begun, clock::boot());
         let recorded = fault::point("worker.ended").is_ok() && self.record_end(&verdict);
         let until = clock::boot() + LINGER;
         self.late_requests();

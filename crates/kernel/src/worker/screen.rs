@@ -15,6 +15,7 @@ use netsky_disk::fault;
 use vt100::Parser;
 
 use super::filter::Filter;
+use super::questions::Question;
 use super::sequences::{Cutter, Edit};
 use crate::frame::{PICTURE_COLS as COLS, PICTURE_ROWS as ROWS};
 use crate::log::say;
@@ -190,6 +191,30 @@ impl Screen {
     /// Whether the program wants what is pasted in brackets now.
     pub(super) fn is_bracketed(&self) -> bool {
         self.parser.screen().bracketed_paste()
+    }
+
+    /// What a terminal answers that shows this.
+    pub(super) fn answer(&self, question: Question) -> String {
+        match question {
+            // A VT102.
+            Question::Attributes => "\x1b[?6c".to_owned(),
+            // As old a terminal as knows the mouse of today: programs ask it no further.
+            Question::Version => "\x1b[>0;95;0c".to_owned(),
+            Question::Status => "\x1b[0n".to_owned(),
+            Question::Cursor => {
+                let screen = self.parser.screen();
+                let (row, col) = screen.cursor_position();
+                // The top of the scroll region where the program counts from there.
+                let first = probe(screen, b"\x1b[1;1H").cursor_position().0;
+                let last = screen.size().1.get() - 1;
+                format!("\x1b[{};{}R", row.saturating_sub(first) + 1, col.min(last) + 1)
+            }
+            Question::Keyboard => {
+                let keyboard = &self.parser.callbacks().keyboard;
+                let flags = keyboard[usize::from(self.parser.screen().alternate_screen())].last();
+                format!("\x1b[?{}u", flags.unwrap_or(&0))
+            }
+        }
     }
 
     /// What paints it. `tail` is the end of the output so far: a sequence that has only begun there goes along, so that
@@ -402,11 +427,7 @@ mod tests {
             let pushed = picture.match_indices("\x1b[>").map(|(at, _)| &picture[at + 3..]);
             let pushed =
                 pushed.map(|rest| rest.split_inclusive(['u', 'm']).next().unwrap_or_default().to_owned());
-            (pushed.collect::<Vec<_>>().join(" "), {
-                let told = screen.parser.callbacks();
-                let other = screen.parser.screen().alternate_screen();
-                format!("\x1b[?{}u", told.keyboard[usize::from(other)].last().unwrap_or(&0))
-            })
+            (pushed.collect::<Vec<_>>().join(" "), screen.answer(Question::Keyboard))
         };
         let told = |pushed: &str, flags: &str| (pushed.to_owned(), format!("\x1b[?{flags}u"));
         assert_eq!(keys(b"\x1b[>1u\x1b[>4;2m\x1b[?1004h"), told("1u 4;2m", "1"));
@@ -460,6 +481,26 @@ mod tests {
         assert!(title(b"\x1b]0;make; make test\x07").starts_with("\x1b]2;make; make test\x07"));
         assert!(title(b"\x1b]2;;a;\x1b\\").starts_with("\x1b]2;;a;\x07"));
         assert!(!title(b"\x1b]1;an;icon\x07\x1b]4;1;rgb:0/0/0\x07").contains("\x1b]2"));
+    }
+
+    #[test]
+    fn a_question_is_answered_as_by_a_terminal_that_shows_this() {
+        let answer = |said: &[u8], question| shown(said).answer(question);
+        assert_eq!(answer(b"", Question::Attributes), "\x1b[?6c");
+        assert_eq!(answer(b"", Question::Version), "\x1b[>0;95;0c");
+        assert_eq!(answer(b"", Question::Status), "\x1b[0n");
+        for (said, there) in [
+            ("", "1;1"),
+            ("\x1b[3;5H", "3;5"),
+            ("12345678901234567890", "1;20"),
+            ("\x1b[2;4r\x1b[3;5H", "3;5"),
+            ("\x1b[2;4r\x1b[?6h\x1b[3;5H", "3;5"),
+            ("\x1b[2;4r\x1b[?6h", "1;1"),
+            ("\x1b[?1049h\x1b[6;20H", "6;20"),
+        ] {
+            assert_eq!(answer(said.as_bytes(), Question::Cursor), format!("\x1b[{there}R"), "{said:?}");
+        }
+        assert_eq!(answer(b"\x1b[>1u\x1b[?1049h", Question::Keyboard), "\x1b[?0u");
     }
 
     #[test]

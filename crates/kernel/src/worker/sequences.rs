@@ -3,7 +3,7 @@
 //! Promise: whatever the pieces of output, a [`Cutter`] gives every byte on, in order and once; at most [`LONGEST`] of them
 //! wait, those of a sequence that has begun.
 //!
-//! Left to others: these words (`screen`).
+//! Left to others: these words (`screen`), and what is asked (`questions`).
 
 /// Longest sequence that anything is done of; a longer one passes in pieces.
 const LONGEST: usize = 12;

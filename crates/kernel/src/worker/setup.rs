@@ -24,6 +24,7 @@ use super::ending::{Ending, Verdict};
 use super::heartbeat::Heart;
 use super::input::Input;
 use super::poll_loop::{Files, Worker};
+use super::questions::Questions;
 use super::record::Record;
 use super::screen::Screen;
 use super::start::{self, Started};
@@ -101,6 +102,7 @@ pub(super) fn come_up(args: &Args) -> Result<Worker, Refused> {
         files,
         wires,
         screen,
+        questions: Questions::default(),
         terminal_quiet_until: Duration::ZERO,
         input: Input::default(),
         ending,

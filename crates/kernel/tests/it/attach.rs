@@ -14,7 +14,7 @@ const CLIENT: &str = env!("CARGO_BIN_EXE_kernel-under-test");
 const DETACH: &[u8] = b"\x1c";
 
 /// A shell that attaches, and then says whether its terminal is as it was.
-fn person(bench: &Bench, flags: &str) -> Spec {
+pub(crate) fn person(bench: &Bench, flags: &str) -> Spec {
     let root = bench.layout.root().display();
     let name = &bench.name;
     script(

@@ -1,8 +1,9 @@
 //! A worker as its program's terminal: what output costs it, and what it answers.
 
-use netsky_kernel::output_log::LogReader;
+use netsky_kernel::output_log::{Chunk, LogReader};
 
-use crate::bench::{Bench, TERMINAL, read_until, script, until};
+use crate::attach::person;
+use crate::bench::{Bench, Session, TERMINAL, read_until, script, until};
 
 /// The most memory that a process has had so far, in KiB.
 fn peak(pid: u32) -> u64 {
@@ -26,4 +27,56 @@ fn a12_a_string_of_the_terminal_without_an_end_costs_a_worker_no_memory() {
     until(|| (log.span().expect("reads").end > LONG).then_some(()));
     let more = peak(session.worker.pid) - before;
     assert!(more < 8 << 10, "{more} KiB more");
+}
+
+/// A program asks its terminal while these are attached to it; what it shows of what it was told.
+fn asks_beside(attached: &[&str]) -> String {
+    let bench = Bench::new();
+    let asks = "stty raw -echo; printf armed; dd bs=1 count=1 >/dev/null 2>&1; \
+                printf '\\033[3;5H\\033[c\\033[6n\\033[?u'; exec cat -v";
+    let session = bench.start(script(TERMINAL, asks));
+    let mut shown = session.follower();
+    read_until(&mut shown, "armed");
+    let mut persons: Vec<(Bench, Session)> = Vec::new();
+    for flags in attached {
+        let outer = Bench::new();
+        let terminal = outer.start(person(&bench, flags));
+        read_until(&mut terminal.follower(), "armed");
+        persons.push((outer, terminal));
+    }
+    session.client().input(0, b"g").expect("types");
+    let mut seen = read_until(&mut shown, "u");
+    session.client().input(0, b"end").expect("types");
+    // What their terminals answer, if anything, comes before what is typed there then.
+    for (flags, (_, terminal)) in attached.iter().zip(&persons) {
+        read_until(&mut terminal.follower(), "end");
+        if flags.is_empty() {
+            terminal.client().input(0, b"X").expect("types");
+            seen += &read_until(&mut shown, "X");
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_question_of_a_program_has_one_answer_whoever_is_attached() {
+    for attached in [&[][..], &["--read-only"], &[""], &["", ""]] {
+        let seen = asks_beside(attached);
+        for answer in ["^[[?6c", "^[[3;5R", "^[[?0u"] {
+            assert_eq!(seen.matches(answer).count(), 1, "{answer} beside {attached:?}: {seen:?}");
+        }
+        // The one whose terminal answers must have been asked.
+        assert_eq!(seen.contains("\x1b[6n"), attached == [""], "beside {attached:?}: {seen:?}");
+    }
+}
+
+/// It may as well be one that was to be a question.
+#[test]
+fn what_had_begun_at_the_end_of_a_program_is_in_the_log() {
+    let bench = Bench::new();
+    let mut session = bench.start(script(TERMINAL, "printf 'last\\033[?1'"));
+    session.ended();
+    let log = LogReader::open(&bench.layout.out(&bench.name)).expect("opens");
+    let bytes = b"last\x1b[?1".to_vec();
+    assert_eq!(log.read_from(0, 100).expect("reads"), Chunk::Bytes { offset: 0, bytes });
 }
