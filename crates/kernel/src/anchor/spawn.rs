@@ -268,20 +268,19 @@ fn free(anchor: &Anchor, name: &AgentId) -> Result<(), Refusal> {
     }
 }
 
-/// What the next generation is told: the program's own name for its conversation, and where a handoff waits for it.
+/// What the next generation is told: the program's own name for its conversation, and where a handoff waits for it, which
+/// is written there before: a power cut or a full disk may have left none of it, or one of before.
 fn carried(
     anchor: &Anchor,
     lineage: &LineageId,
     next: Generation,
 ) -> Result<(Option<String>, Option<PathBuf>), Refusal> {
-    let carried = anchor.drain(lineage, |drain| {
-        let handoff = drain.state().waiting(next).map(|_| drain.handoff_path());
-        (drain.state().session_id.clone(), handoff)
-    });
+    let carried = anchor.drain(lineage, |drain| (drain.state().session_id.clone(), drain.hand_over(next)));
     match carried {
         // What does not read was said so; the program begins a conversation of its own.
         Err(DrainError::Damaged { .. }) => Ok((None, None)),
-        read => read.map_err(internal),
+        Err(error) => Err(internal(error)),
+        Ok((conversation, handoff)) => Ok((conversation, handoff.map_err(unwritten)?)),
     }
 }
 
@@ -408,6 +407,7 @@ async fn failed(
 mod tests {
     use super::*;
     use crate::anchor::stage::{on_stage, rows, session};
+    use crate::drain::Report;
     use crate::rpc::SessionState;
     use crate::session::Keeper;
 
@@ -451,6 +451,36 @@ mod tests {
                 );
                 assert_eq!(rows(&anchor).is_empty(), refused);
             }
+        });
+    }
+
+    #[test]
+    fn t18_what_waits_for_a_generation_is_in_its_file_before_anything_points_there() {
+        on_stage(async |anchor| {
+            let former = session("agent0", Keeper::Watchdog);
+            meta_file::write(&anchor.layout, &former).expect("written");
+            let context = Report::Context { used: 75.try_into().expect("a percentage") };
+            let left = Report::Handoff { text: "go on".to_owned() };
+            for report in [context, left] {
+                let taken =
+                    anchor.drain(&former.lineage, |drain| drain.take("anchor", &former, &report, None));
+                taken.expect("reads").expect("taken");
+            }
+            let plan = || plan(&anchor, former.spec.clone(), &Guard::none(), true);
+            let file = plan().expect("it may start").0.handoff.expect("it is told where");
+            // What a power cut leaves of it: nothing, or one of before.
+            for before in [None, Some("{}")] {
+                std::fs::remove_file(&file).expect("there");
+                before.into_iter().for_each(|text| std::fs::write(&file, text).expect("written"));
+                assert_eq!(plan().expect("it may start").0.handoff.as_ref(), Some(&file));
+                assert!(std::fs::read_to_string(&file).expect("reads").contains("go on"));
+            }
+            // Without room for it nothing starts.
+            let tmp = anchor.layout.drain().join("tmp");
+            std::fs::remove_dir_all(&tmp).expect("there");
+            std::fs::write(&tmp, "no folder").expect("written");
+            assert_eq!(plan().err().map(|refusal| refusal.kind()), Some(RefusalKind::Internal));
+            assert!(rows(&anchor).is_empty(), "and none is taken");
         });
     }
 }

@@ -267,9 +267,11 @@ impl Drain {
         Ok(snapped.and(handed).map_or_else(|error| Taken::Unsnapped(error.to_string()), |()| Taken::Whole))
     }
 
-    /// Where a program finds what was left to it.
-    pub(crate) fn handoff_path(&self) -> PathBuf {
-        self.folder.join(handoff::name(&self.lineage))
+    /// Where a program of that generation finds what was left to it, if anything was; it is there by then, as of now.
+    pub(crate) fn hand_over(&self, next: Generation) -> netsky_disk::Result<Option<PathBuf>> {
+        let Some(waits) = self.state.waiting(next) else { return Ok(None) };
+        handoff::keep(&self.folder, &self.lineage, Some(waits))?;
+        Ok(Some(self.folder.join(handoff::name(&self.lineage))))
     }
 
     fn append(
