@@ -280,7 +280,8 @@ fn must_show_6_a_turn_costs_the_same_bytes_however_long_the_conversation_is() {
         let late = cost(upto);
         assert!(late.abs_diff(early) * 5 <= early, "a turn cost {early} bytes at first and {late} at {upto}");
     }
-    // What a revival reads does not grow with the conversation either: the last snapshot, and no row before it.
+    // What the state is read from does not grow with the conversation either: the last snapshot. That the rows before it
+    // hold is seen besides.
     let begun = clock::boot();
     let whole = netsky_kernel::drain::read(&world.layout(), &session.lineage, false).expect("reads");
     let read = clock::boot() - begun;
