@@ -13,7 +13,7 @@ use crate::sys::{self, Handle};
 /// Bytes read at once on the way back to the end of the last whole line.
 const STEP: u64 = 64 * 1024;
 /// No line that this program writes is longer: past it the end is not torn, the file is something else.
-const LONGEST: u64 = 4 * 1024 * 1024;
+pub const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// A file of lines, open for appending.
 #[derive(Debug)]

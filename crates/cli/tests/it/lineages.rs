@@ -284,9 +284,43 @@ fn t15_a_row_changed_before_the_newest_snapshot_closes_the_log_and_a_revival_ask
     folder.take_away(&["agent1"]);
     folder.until("somebody is asked", |folder| folder.states()["agent1"] == "asking");
     assert!(folder.json(&["lineage", "show", "agent1"])["damaged"].to_string().contains("row 1"));
-    // What was told anew begins a log that holds.
+    // It goes on from the newest snapshot, in a log that holds.
     folder.ok(&["lineage", "resolve", "agent1", "--revive"]);
-    assert_eq!(told("again")["turn"], 1);
+    assert_eq!(told("again")["turn"], 5);
+}
+
+#[test]
+fn t15_a_log_that_does_not_read_has_a_way_out_whoever_keeps_its_session_and_however_that_ended() {
+    let folder = Folder::new();
+    for (name, how, end) in
+        [("agent1", &["--no-revive"][..], "crash"), ("agent2", &[], "kill"), ("agent3", &[], "return")]
+    {
+        folder.spawn(name, how);
+        folder.report(name, &["session-id", "conv-1"]);
+        folder.report(name, &["turn", r#"{"messages":["first"],"usage":{"input":10}}"#]);
+        let log = folder.drain(name, "turns.jsonl");
+        let text = std::fs::read_to_string(&log).expect("reads").replacen("first", "tsrif", 1);
+        std::fs::write(&log, text).expect("written");
+        assert_eq!(folder.refused(&["report", "--session", name, "turn"]).0, 7);
+        assert_eq!(folder.refused(&["lineage", "resolve", name, "--revive"]).0, 4, "it lives");
+        match end {
+            "crash" => drop(signal(&folder.process(name, "program"), Signal::KILL)),
+            // What a key of the terminal sent was asked for: such an end is a return.
+            "return" => drop(folder.ok(&[
+                "rpc",
+                "call",
+                "session/signal",
+                &format!(r#"{{"session":"{name}","signal":15}}"#),
+            ])),
+            _ => drop(folder.ok(&["kernel", "kill", name, "--grace", "1ms"])),
+        }
+        folder.until("it is gone", |folder| folder.session(name)["state"] != "active");
+        folder.ok(&["lineage", "resolve", name, "--revive"]);
+        folder.says_within(name, "2 conv-1 hello");
+        assert_eq!(folder.report(name, &["turn"])["turn"], 2);
+        assert_eq!(folder.json(&["lineage", "show", name])["usage"]["input"], 10);
+        assert_eq!(folder.refused(&["lineage", "resolve", name, "--revive"]).0, 4, "it holds");
+    }
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn row(anchor: &Anchor, about: About, report: &Report, turn: u64) {
     }
 }
 
-fn refusal(error: &DrainError) -> Refusal {
+pub(super) fn refusal(error: &DrainError) -> Refusal {
     let kind = match error {
         DrainError::Disk(error) if error.is_full() => RefusalKind::Busy,
         DrainError::Disk(_) => RefusalKind::Internal,

@@ -2,7 +2,7 @@
 //!
 //! Promise: everything that was reported is a row of `drain/<lineage>.turns.jsonl`, chained by hashes; a [`State`] is the fold
 //! of these rows, live and on a restart. At each turn boundary the state is written down beside ([`snapshot`]), so that
-//! nobody reads the rows before it again; the last two are kept.
+//! nobody folds the rows before it again, but for seeing that they hold; the last two are kept.
 //!
 //! A tool call is an *intent* before it runs and a *result* after. An intent without a result is an outcome that nobody
 //! knows: it is shown, and nothing here does it again.
@@ -320,7 +320,10 @@ impl State {
             Report::Handoff { .. } => Ok(()),
             Report::Acknowledge if self.waiting(generation).is_some() => Ok(()),
             Report::Acknowledge => Err(Misfit::NoHandoff),
-            Report::Turn(turn) if turn.turn.is_some_and(|said| said <= self.turn) => {
+            // Turn 0 is none: what the conversation held before the first.
+            Report::Turn(turn)
+                if turn.turn.is_some_and(|said| said <= self.turn && (said, self.turn) != (0, 0)) =>
+            {
                 Err(Misfit::OldTurn { said: turn.turn.unwrap_or_default(), done: self.turn })
             }
             Report::Turn(_) | Report::Begun | Report::Context { .. } => Ok(()),

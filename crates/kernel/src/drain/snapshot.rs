@@ -19,8 +19,10 @@ use super::{Handoff, Intent, JsonText, LoopConfig, Messages, Model, State, Told,
 
 /// Version of the format.
 pub const VERSION: u64 = 2;
-/// Most bytes of the file; the messages are not in it.
+/// Most bytes of the file as it is written; the messages are not in it.
 pub(crate) const MAX_BYTES: u64 = 4 << 20;
+/// Most bytes of one that is read: in version 1 they are.
+pub(crate) const MAX_READ: u64 = 64 << 20;
 
 /// Up to where the turns log was folded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,17 +8,19 @@
 //! log nothing is appended. A snapshot spares reading the rows before it, not seeing that they hold: that is done before
 //! the first report that an anchor takes and before a revival, and again only where somebody else has touched the file since.
 
+mod anew; // logs that begin behind something
+
 use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::{self, Dir, Place as Onto};
 use netsky_disk::layout::KernelLayout;
-use netsky_disk::lines::{Lines, Reader};
+use netsky_disk::lines::{LONGEST, Lines, Reader};
 use netsky_disk::{ReadError, fault};
 use netsky_model::chain;
 use netsky_model::id::{Generation, LineageId};
 
 use super::snapshot::{self, Place, Read, Runtime, Snapshot, SnapshotError};
-use super::{JsonText, Misfit, ROW_VERSION, Report, Row, State, Told, Turn, handoff};
+use super::{JsonText, Misfit, ROW_VERSION, Report, Row, State, Told, handoff};
 use crate::session::Meta;
 
 /// Why a lineage's files cannot be used, or a report was not taken.
@@ -88,6 +90,7 @@ impl Drain {
     ) -> Result<(Drain, Vec<String>), DrainError> {
         let mut drain = Drain::new(layout, lineage);
         let Some(dir) = drain.dir()? else { return Ok((drain, Vec::new())) };
+        anew::take_place(&dir, lineage)?;
         let (base, notes) = drain.base(&dir)?;
         match base {
             Some(Read::Whole(snapshot)) => {
@@ -101,18 +104,12 @@ impl Drain {
             }
             None => drain.follow(&dir, |_| {})?,
         }
-        Ok((drain, notes))
-    }
-
-    /// Moves a lineage's files out of the way, where they stay as evidence.
-    pub(crate) fn set_aside(layout: &KernelLayout, lineage: &LineageId) -> netsky_disk::Result<()> {
-        for name in [current(lineage), previous(lineage), log(lineage), handoff::name(lineage)] {
-            let path = layout.drain().join(name);
-            if netsky_disk::state::exists(&path)? {
-                netsky_disk::state::set_aside(path)?;
-            }
+        // One is written where a turn ends: where no row tells of any, it was all there was.
+        let told = drain.state.turn > 0 || drain.state.messages.count > 0;
+        if !notes.is_empty() && !told {
+            return Err(drain.damaged(&current(lineage), notes.join("; ")));
         }
-        Ok(())
+        Ok((drain, notes))
     }
 
     /// What was reported so far.
@@ -136,7 +133,7 @@ impl Drain {
     fn base(&self, dir: &Dir) -> Result<(Option<Read>, Vec<String>), DrainError> {
         let mut notes = Vec::new();
         for name in [current(&self.lineage), previous(&self.lineage)] {
-            let bytes = match dir.read(&name, snapshot::MAX_BYTES) {
+            let bytes = match dir.read(&name, snapshot::MAX_READ) {
                 Ok(bytes) => bytes,
                 Err(ReadError::Io(error)) if error.is_not_found() => continue,
                 Err(ReadError::Io(error)) => return Err(error.into()),
@@ -221,22 +218,6 @@ impl Drain {
         Ok(())
     }
 
-    /// Moves what a snapshot of version 1 held into the log, once.
-    fn move_in(&mut self, turn: Box<Turn>, session_id: Option<String>) -> Result<(), DrainError> {
-        let done = turn.turn.is_some_and(|turn| turn <= self.state.turn) || self.state.messages.count > 0;
-        if done {
-            return Ok(());
-        }
-        let generation = self.state.generation;
-        self.append(generation, &Report::Turn(turn), None)?;
-        match session_id {
-            Some(session_id) => {
-                self.append(generation, &Report::SessionId { session_id, transcript: None }, None)
-            }
-            None => Ok(()),
-        }
-    }
-
     /// Takes a report: durable, where that is promised of it, before this returns.
     pub(crate) fn take(
         &mut self,
@@ -274,15 +255,8 @@ impl Drain {
         Ok(Some(self.folder.join(handoff::name(&self.lineage))))
     }
 
-    fn append(
-        &mut self,
-        generation: Generation,
-        report: &Report,
-        request_id: Option<&str>,
-    ) -> Result<(), DrainError> {
-        let mut state = self.state.clone();
-        state.take(generation, report)?;
-        request_id.into_iter().for_each(|id| state.remember(Told::new(id, generation, report)));
+    /// The next row, without its line end, and its hash.
+    fn line(&self, generation: Generation, report: &Report, request_id: Option<&str>) -> (Vec<u8>, String) {
         let row = Row {
             request_id: request_id.map(str::to_owned),
             v: ROW_VERSION,
@@ -292,8 +266,25 @@ impl Drain {
             report: report.clone(),
         };
         let object = serde_json::to_string(&row).expect("plain data with string keys becomes JSON");
-        let (line, hash) = chain::link(&object, &self.place.hash);
+        chain::link(&object, &self.place.hash)
+    }
+
+    fn append(
+        &mut self,
+        generation: Generation,
+        report: &Report,
+        request_id: Option<&str>,
+    ) -> Result<(), DrainError> {
+        let mut state = self.state.clone();
+        state.take(generation, report)?;
+        request_id.into_iter().for_each(|id| state.remember(Told::new(id, generation, report)));
+        let (line, hash) = self.line(generation, report, request_id);
         let log_name = log(&self.lineage);
+        if line.len() as u64 > LONGEST {
+            let why =
+                format!("its next row would take {} bytes, and is read back up to {LONGEST}", line.len());
+            return Err(self.damaged(&log_name, why));
+        }
         if self.place.bytes + line.len() as u64 >= MAX_LOG {
             let path = self.folder.join(log_name);
             return Err(DrainError::Full { path, bytes: self.place.bytes });
@@ -327,13 +318,9 @@ impl Drain {
             return Err(netsky_disk::Error::because("write", self.folder.join(current(&self.lineage)), why));
         }
         let (current, previous) = (current(&self.lineage), previous(&self.lineage));
-        match dir.read(&current, snapshot::MAX_BYTES).map(|bytes| snapshot::parse(&bytes).is_ok()) {
-            Ok(true) => dir.rename_over(&current, &dir, previous)?,
-            // What does not read is no N-1 for anybody, but evidence.
-            Ok(false) => {
-                dir.rename(&current, &dir, format!("{current}.damaged-{}", netsky_disk::random::short()))?
-            }
-            Err(_) => {}
+        if reads_or_goes_aside(&dir, &current)? {
+            reads_or_goes_aside(&dir, &previous)?;
+            dir.rename_over(&current, &dir, previous)?;
         }
         let _ = fault::point("anchor.drain.kept");
         fs::write_durable(&tmp, &dir, &current, &bytes, Onto::Over)
@@ -367,6 +354,18 @@ impl Drain {
             recent: state.recent,
             log: self.place.clone(),
             digest: String::new(),
+        }
+    }
+}
+
+/// Whether there is a snapshot of that name; one that does not read is no N-1 for anybody, but evidence.
+fn reads_or_goes_aside(dir: &Dir, name: &str) -> netsky_disk::Result<bool> {
+    match dir.read(name, snapshot::MAX_READ).map(|bytes| snapshot::parse(&bytes).is_ok()) {
+        Ok(true) => Ok(true),
+        Err(ReadError::Io(error)) if error.is_not_found() => Ok(false),
+        Ok(false) | Err(_) => {
+            dir.rename(name, dir, format!("{name}.damaged-{}", netsky_disk::random::short()))?;
+            Ok(false)
         }
     }
 }

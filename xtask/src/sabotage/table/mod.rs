@@ -9,6 +9,7 @@ mod crash;
 mod disk;
 mod kernel;
 mod kernel_clients;
+mod kernel_drain;
 mod kernel_groups;
 mod kernel_journal;
 mod kernel_lineages;
@@ -72,6 +73,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
     let kernel = [
         kernel::ROWS,
         kernel_clients::ROWS,
+        kernel_drain::ROWS,
         kernel_groups::ROWS,
         kernel_lineages::ROWS,
         kernel_rename::ROWS,

@@ -1,15 +1,17 @@
 //! `lineage/resolve`: what becomes of a lineage that waits to be told.
 //!
-//! Promise: only one that waits is touched. What could not be read of it stays as evidence, and a revived lineage goes on
-//! from what could.
+//! Promise: only one that waits is touched, and one that is gone and whose turns log does not read, whoever keeps it and
+//! however it ended: nothing else gives such a lineage a log again. What could not be read of it stays as evidence, and a
+//! revived lineage goes on from what could.
 
 use std::rc::Rc;
 
 use netsky_model::id::AgentId;
 
 use super::carrier;
-use crate::anchor::state::{Anchor, about, internal, not_found};
-use crate::anchor::{reap, spawn};
+use crate::anchor::state::{Anchor, about, not_found};
+use crate::anchor::table::Life;
+use crate::anchor::{reap, report, spawn};
 use crate::drain::{Drain, DrainError};
 use crate::rpc::lineage::resolve::{Action, Params};
 use crate::rpc::{Refusal, RefusalKind, SessionState, SessionView};
@@ -26,7 +28,10 @@ pub(in crate::anchor) async fn resolve(anchor: &Rc<Anchor>, params: Params) -> R
         let message = format!("{id} is at generation {}", session.generation);
         return Err(Refusal::new(RefusalKind::StaleGeneration, message));
     }
-    if session.state != SessionState::Asking {
+    let asked = session.state == SessionState::Asking;
+    let gone = anchor.entry(&name, |entry| entry.life) == Some(Life::Gone);
+    let damaged = gone && matches!(anchor.check_drain(&id), Err(DrainError::Damaged { .. }));
+    if !asked && !damaged {
         let message = format!("{id} does not wait to be told: {name} is {}", session.state);
         return Err(Refusal::new(RefusalKind::Refused, message));
     }
@@ -34,14 +39,14 @@ pub(in crate::anchor) async fn resolve(anchor: &Rc<Anchor>, params: Params) -> R
         reap::put_aside(anchor, &about(&meta))?;
         return anchor.view(&name);
     }
-    if let Err(DrainError::Damaged { .. }) = anchor.check_drain(&id) {
+    if damaged {
         anchor.forget_drain(&id);
-        Drain::set_aside(&anchor.layout, &id).map_err(internal)?;
+        Drain::begin_anew(&anchor.layout, &id).map_err(|error| report::refusal(&error))?;
     }
     asking(anchor, &name, false);
     let started = spawn::revived(anchor, meta.spec, meta.generation, guard.request_id).await;
     // What did not start waits again: nobody else brings it back.
-    started.inspect_err(|_| asking(anchor, &name, true))
+    started.inspect_err(|_| asking(anchor, &name, asked))
 }
 
 fn asking(anchor: &Anchor, name: &AgentId, asking: bool) {

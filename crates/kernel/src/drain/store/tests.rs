@@ -1,7 +1,7 @@
 //! The files of a lineage: read back, damaged, cut short, full.
 
 use super::*;
-use crate::drain::{LoopConfig, OPEN_BYTES, Usage};
+use crate::drain::{Intent, LoopConfig, OPEN_BYTES, Turn, Usage};
 
 struct Stage {
     _folder: tempfile::TempDir,
@@ -43,6 +43,26 @@ impl Stage {
 
     fn file(&self, name: fn(&LineageId) -> String) -> PathBuf {
         self.layout.drain().join(name(&self.meta.lineage))
+    }
+
+    /// Files of the lineage that were set aside and had such a name.
+    fn aside(&self, name: fn(&LineageId) -> String) -> Vec<Vec<u8>> {
+        let name = format!("{}.damaged-", name(&self.meta.lineage));
+        let files =
+            std::fs::read_dir(self.layout.drain()).expect("a folder").map(|entry| entry.expect("an entry"));
+        let aside =
+            files.filter(|entry| entry.file_name().to_str().is_some_and(|found| found.starts_with(&name)));
+        aside.map(|entry| std::fs::read(entry.path()).expect("reads")).collect()
+    }
+
+    /// A snapshot of the first version, with that message so many times.
+    fn write_v1(&self, message: &str, times: usize) {
+        let messages = vec![format!("{message:?}"); times].join(",");
+        let text = format!(
+            r#"{{"version":1,"turn":4,"usage":{{"input":1200}},"messages":[{messages}],"runtime":{{"kind":"command","session_id":"0c1f","argv":["agent"],"cwd":"/work"}}}}"#
+        );
+        Dir::make(self.layout.drain()).expect("made");
+        std::fs::write(self.file(current), &text).expect("writes");
     }
 
     fn messages(&self) -> Vec<String> {
@@ -309,4 +329,161 @@ fn t18_what_was_acknowledged_by_one_that_ages_is_kept_beside_its_own_record() {
     std::fs::write(stage.layout.drain().join(&waits), "half").expect("writes");
     take(&mut drain, 2, Report::Turn(Box::default()));
     assert_eq!(read(&before), "half");
+}
+
+#[test]
+fn t15_a_log_that_begins_anew_goes_on_with_all_that_reads() {
+    let stage = Stage::new();
+    let mut drain = stage.open();
+    let take = |drain: &mut Drain, generation, report: &Report| {
+        let meta = Meta { generation: Generation(generation), ..stage.meta.clone() };
+        drain.take("anchor", &meta, report, None).expect("taken");
+    };
+    let context = |used: u8| Report::Context { used: used.try_into().expect("a percentage") };
+    let intent = |id: &str| Report::Intent { id: id.to_owned(), tool: "sh".to_owned(), input: "ls".into() };
+    let named =
+        |name: &str| Report::SessionId { session_id: name.to_owned(), transcript: Some(format!("/{name}")) };
+    let usage = Usage { input: 10, cost_micros: Some(3), ..Usage::default() };
+    let message = JsonText::try_from("\"first\"".to_owned()).expect("it is JSON");
+    let model = Some(crate::drain::Model { name: "small".to_owned(), ..Default::default() });
+    let turn = Report::Turn(Box::new(Turn { messages: vec![message], usage, model, ..Turn::default() }));
+    let handoff = Report::Handoff { text: "go on".to_owned() };
+    let changed = |stage: &Stage| {
+        let text = std::fs::read_to_string(stage.file(log)).expect("reads");
+        std::fs::write(stage.file(log), text.replacen("first", "tsrif", 1)).expect("writes");
+        std::fs::read(stage.file(log)).expect("reads")
+    };
+    let mut aside = Vec::new();
+    // Each of them with what is behind the newest snapshot.
+    let steps: [(u64, Vec<Report>); 4] = [
+        (1, vec![named("a"), turn.clone(), intent("t1")]),
+        (1, vec![context(95), context(12), handoff]),
+        (2, vec![named("b"), intent("t2")]),
+        (2, vec![turn.clone(), intent("t3"), intent("t4")]),
+    ];
+    for (generation, reports) in steps {
+        reports.iter().for_each(|report| take(&mut drain, generation, report));
+        let before = drain.state().clone();
+        aside.push(changed(&stage));
+        assert!(matches!(stage.open().check(), Err(DrainError::Damaged { .. })));
+        Drain::begin_anew(&stage.layout, &stage.meta.lineage).expect("begun");
+        drain = stage.open();
+        drain.check().expect("it holds");
+        let now = drain.state().clone();
+        let open = |state: &State| {
+            let told =
+                |(id, intent): (&String, &Intent)| (id.clone(), intent.generation, intent.input.clone());
+            state.intents.iter().map(told).collect::<Vec<_>>()
+        };
+        assert_eq!((now.turn, &now.usage, &now.model), (before.turn, &before.usage, &before.model));
+        assert_eq!((&now.session_id, &now.transcript), (&before.session_id, &before.transcript));
+        assert_eq!(open(&now), open(&before));
+        let left = |state: &State| {
+            state.handoff.clone().map(|left| {
+                (left.generation, left.turn, left.context_pct, left.session_id, left.intents, left.text)
+            })
+        };
+        assert_eq!(left(&now), left(&before));
+        let mut found = stage.aside(log);
+        found.sort_unstable();
+        aside.sort_unstable();
+        assert_eq!(found, aside, "as they were");
+        assert!(!stage.file(current).exists() && !stage.file(previous).exists());
+        // The next damage is in this one.
+        take(&mut drain, generation, &turn);
+    }
+    assert_eq!(drain.state().turn, 6);
+}
+
+#[test]
+fn t15_a_log_that_begins_anew_is_begun_again_wherever_that_was_cut() {
+    let stage = Stage::new();
+    let mut drain = stage.open();
+    ["first", "second"].iter().for_each(|text| drop(stage.turn(&mut drain, text)));
+    let text = std::fs::read_to_string(stage.file(log)).expect("reads").replacen("first", "tsrif", 1);
+    let snapshots = [current, previous].map(|name| (name, std::fs::read(stage.file(name)).expect("reads")));
+    std::fs::write(stage.file(log), text).expect("writes");
+    let begin = || Drain::begin_anew(&stage.layout, &stage.meta.lineage).expect("begun");
+    begin();
+    let next = stage.layout.drain().join(format!("{}.turns.next.jsonl", stage.meta.lineage));
+    // Killed before the new log had its place, and before the snapshots were out of the way.
+    for placed in [false, true] {
+        let anew = std::fs::read(stage.file(log)).expect("reads");
+        snapshots.iter().for_each(|(name, bytes)| std::fs::write(stage.file(*name), bytes).expect("writes"));
+        if !placed {
+            std::fs::rename(stage.file(log), &next).expect("moved");
+        }
+        assert!(matches!(stage.opened(), Err(DrainError::Damaged { .. })), "it is asked again");
+        assert_eq!(std::fs::read(stage.file(log)).expect("it took its place"), anew);
+        begin();
+        assert_eq!((stage.open().state().turn, stage.open().state().usage.input), (2, 20));
+    }
+}
+
+#[test]
+fn t15_where_a_snapshot_was_there_and_nothing_reads_somebody_is_asked_and_nothing_is_overwritten() {
+    let stage = Stage::new();
+    Dir::make(stage.layout.drain()).expect("made");
+    std::fs::write(stage.file(current), "half").expect("writes");
+    assert!(matches!(stage.opened(), Err(DrainError::Damaged { .. })));
+    Drain::begin_anew(&stage.layout, &stage.meta.lineage).expect("begun");
+    assert_eq!((stage.open().state().turn, stage.aside(current)), (0, vec![b"half".to_vec()]));
+    // What a later program wrote is its own.
+    std::fs::write(stage.file(current), r#"{"version":3}"#).expect("writes");
+    Drain::begin_anew(&stage.layout, &stage.meta.lineage).expect_err("it is left alone");
+    assert!(stage.file(current).exists());
+}
+
+#[test]
+fn t15_a_snapshot_that_cannot_be_read_is_not_written_over_whatever_keeps_it_from_being_read() {
+    let stage = Stage::new();
+    let mut drain = stage.open();
+    ["a", "b"].iter().for_each(|text| drop(stage.turn(&mut drain, text)));
+    let linked = std::fs::read(stage.file(current)).expect("reads");
+    std::fs::hard_link(stage.file(current), stage.layout.drain().join("link")).expect("linked");
+    stage.turn(&mut drain, "c");
+    assert_eq!(stage.aside(current), [&linked[..]]);
+    // The one before is no different.
+    std::fs::write(stage.file(previous), "half").expect("writes");
+    stage.turn(&mut drain, "d");
+    assert_eq!(stage.aside(previous), [b"half"]);
+    assert_eq!(stage.open().state(), drain.state());
+}
+
+#[test]
+fn a12_a_long_snapshot_of_the_first_version_moves_into_rows_that_are_read_back_from_wherever_it_was_cut() {
+    // Over what a snapshot may have today; and below it, but not with the escapes of a row.
+    for (message, messages, rows) in [("x".repeat(100_000), 50, 5), ("\"".repeat(90_000), 20, 10)] {
+        let stage = Stage::new();
+        stage.write_v1(&message, messages);
+        let whole = stage.open().state().clone();
+        assert_eq!((whole.turn, whole.messages.count, whole.usage.input), (4, messages as u64, 1200));
+        assert_eq!(whole.session_id.as_deref(), Some("0c1f"));
+        let text = std::fs::read_to_string(stage.file(log)).expect("reads");
+        let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+        assert_eq!(ends.len(), rows + 1);
+        for end in &ends[..rows] {
+            std::fs::write(stage.file(log), &text[..*end]).expect("writes");
+            let again = stage.open().state().clone();
+            assert_eq!(
+                (again.turn, &again.messages, &again.usage),
+                (4, &whole.messages, &whole.usage),
+                "{end}"
+            );
+            assert_eq!(again.session_id.as_deref(), Some("0c1f"));
+        }
+        assert_eq!(stage.open().state().turn, 4);
+    }
+}
+
+#[test]
+fn a12_a_message_that_no_row_can_hold_is_asked_about_and_costs_no_more_than_the_messages() {
+    let stage = Stage::new();
+    stage.write_v1(&"x".repeat(5 << 20), 1);
+    let refused = stage.opened().expect_err("it would not be read back");
+    assert!(matches!(&refused, DrainError::Damaged { why, .. } if why.contains("read back")), "{refused}");
+    Drain::begin_anew(&stage.layout, &stage.meta.lineage).expect("begun");
+    let state = stage.open().state().clone();
+    assert_eq!((state.turn, state.usage.input, state.messages.count), (4, 1200, 0));
+    assert_eq!(state.session_id.as_deref(), Some("0c1f"));
 }
