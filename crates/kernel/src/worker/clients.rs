@@ -19,6 +19,8 @@ use crate::session::{End, LogSpan, WorkerHello};
 
 /// Most clients at once: a driver, an anchor and dozens of people; beyond that somebody leaks connections.
 const CLIENTS: usize = 64;
+/// Connections taken in one round: however many come, the program and the others have their turn.
+const ACCEPTS: usize = 64;
 /// Output is put into a client's buffer up to here, so that a slow one holds little of our memory.
 const FILL: usize = 64 << 10;
 /// Output in one frame; small enough that a probe's answer never waits long behind it.
@@ -95,7 +97,7 @@ impl Clients {
 
     /// Take new connections. Each is greeted; one of another user is dropped without a word.
     pub(super) fn accept(&mut self, now: Duration, hello: &WorkerHello) {
-        loop {
+        for _ in 0..ACCEPTS {
             match self.listener.accept() {
                 Ok((stream, _)) => self.admit(stream, hello),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -289,5 +291,35 @@ impl Client {
             }
         }
         self.unsent.drain(..sent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use netsky_disk::process::me;
+
+    use super::*;
+
+    #[test]
+    fn a12_of_a_flood_of_connections_a_round_takes_some() {
+        let home = tempfile::tempdir().expect("tempdir");
+        let path = home.path().join("sock");
+        let listener = UnixListener::bind(&path).expect("binds");
+        let mut clients = Clients::new(listener).expect("ours");
+        let hello: WorkerHello = serde_json::from_value(serde_json::json!({
+            "v": 1, "name": "agent0", "lineage": "agent0-00000000", "generation": 1, "worker": me(), "program": me(),
+            "log": {"base": 0, "end": 0}, "pty": true, "input_epoch": 0,
+        }))
+        .expect("it reads");
+        let came: Vec<UnixStream> =
+            (0..ACCEPTS + 9).map(|_| UnixStream::connect(&path).expect("waits")).collect();
+        came.iter().for_each(|stream| stream.set_nonblocking(true).expect("ours"));
+        let greeted = || came.iter().filter(|stream| (&**stream).read(&mut [0; 4096]).is_ok()).count();
+        for of_round in [ACCEPTS, 9] {
+            clients.accept(Duration::ZERO, &hello);
+            assert_eq!(greeted(), of_round);
+        }
     }
 }

@@ -165,3 +165,27 @@ fn a12_a_client_that_asks_without_end_and_takes_no_answer_is_let_go() {
     assert_eq!(refused.expect("is let go").kind(), std::io::ErrorKind::BrokenPipe);
     session.client().probe(LIMIT).expect("the others stay");
 }
+
+#[test]
+fn a12_ten_thousand_connections_in_a_burst_harm_nothing() {
+    let bench = Bench::new();
+    let session = bench.start(spec(TERMINAL, &["cat"]));
+    let mut held = std::collections::VecDeque::new();
+    for _ in 0..10_000 {
+        held.push_back(UnixStream::connect(&session.socket).expect("connects"));
+        // More at once than the worker takes, and not more than a process may have open.
+        if held.len() > 200 {
+            held.pop_front();
+        }
+    }
+    drop(held);
+    let mut client = crate::bench::until(|| {
+        let mut client = session.client();
+        client.probe(LIMIT).is_ok().then_some(client)
+    });
+    client.follow(0).expect("asks");
+    client.input(0, b"still here\r").expect("types");
+    read_until(&mut client, "still here");
+    assert!(netsky_disk::process::is_alive(&session.worker));
+    assert!(netsky_disk::process::is_alive(&session.program));
+}
