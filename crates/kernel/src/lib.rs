@@ -5,6 +5,7 @@ pub mod attach;
 pub mod audit;
 pub mod client;
 pub mod drain;
+pub mod escapes;
 pub mod frame;
 pub mod output_log;
 pub mod rpc;

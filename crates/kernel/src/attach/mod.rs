@@ -1,15 +1,17 @@
 //! A person at the terminal of a session: output from the worker's log, keys to its program.
 //!
 //! Promise: the session never notices whether somebody is attached, and the person's terminal is as it was,
-//! however this ends: detached, ended, killed by a catchable signal, or a panic. With no terminal at hand it only
-//! streams, until its input ends. With `read_only` nothing reaches the program, not even the size of the window.
+//! however this ends: detached, ended, by a signal that can be caught, or a panic; also where only its output is that
+//! terminal. With no keys at hand it only streams, until its input ends. With `read_only` nothing reaches the program,
+//! not even the size of the window.
 //!
 //! A terminal is shown the screen as it is. Elsewhere, and by a worker that cannot show its screen, what was printed last is
 //! shown first, without what would make the terminal answer into the session's input.
 //! Left to others: the picture of the screen (`worker`), what to tell the person afterwards (`cli`).
 
-mod escapes;
 mod keys;
+mod modes;
+mod quiet;
 mod terminal;
 
 pub use keys::{BadKey, DetachKey};
@@ -19,7 +21,7 @@ use std::os::fd::AsFd;
 
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::process::Signal;
-use netsky_disk::wake::Wake;
+use netsky_disk::wake::{self, Wake};
 use netsky_model::id::AgentId;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -29,9 +31,10 @@ use crate::meta_file;
 use crate::output_log::{Chunk, LogError, LogReader};
 use crate::session::{End, Phase, WorkerHello};
 use crate::worker_client::{WorkerClient, WorkerError};
-use escapes::{Modes, Quiet};
 use keys::Keys;
-use terminal::Raw;
+use modes::Modes;
+use quiet::Quiet;
+use terminal::Terminal;
 
 /// How much of what was printed before is shown: a few full screens, in a blink.
 const TAIL: u64 = 64 << 10;
@@ -39,6 +42,22 @@ const TAIL: u64 = 64 << 10;
 const KEYS: usize = 4096;
 /// Bytes of output read at once from the files, after the worker has gone.
 const PIECE: usize = 64 << 10;
+/// Signals that end a process which does not catch them, but for those of its own mistakes and those that nobody can catch.
+const ENDING: [Signal; 13] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::TERM,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::IO,
+    Signal::POWER,
+    Signal::STKFLT,
+    Signal::XCPU,
+];
 
 /// What to attach to, and how.
 #[derive(Debug)]
@@ -110,7 +129,7 @@ pub fn attach(options: &Options) -> Result<Left, AttachError> {
         left => left,
     };
     // First the person's terminal, then whatever is to be said about it.
-    attached.raw = None;
+    attached.terminal = None;
     left
 }
 
@@ -179,7 +198,8 @@ struct Attached<'a> {
     wake: Wake,
     /// Signals that came while output was written.
     pending: Vec<Signal>,
-    raw: Option<Raw>,
+    /// Where output is shown, if that is one.
+    terminal: Option<Terminal>,
     keys: Keys,
     input: Input,
     /// Next offset to be shown.
@@ -197,24 +217,27 @@ struct Attached<'a> {
 impl<'a> Attached<'a> {
     fn new(options: &'a Options, client: WorkerClient) -> Result<Attached<'a>, AttachError> {
         let input = Input::find();
-        let at_terminal = input == Input::Keys;
-        let on_terminal = client.hello().pty;
+        let has_screen = std::io::stdout().is_terminal();
         let mut signals = Vec::new();
-        if at_terminal {
-            signals.extend([Signal::WINCH, Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT]);
+        if has_screen {
+            // What we were told to ignore we go on ignoring: an attach in the background is not ended from the keyboard.
+            let ignored = wake::ignored();
+            signals.extend(ENDING.into_iter().filter(|signal| !ignored.contains(signal)));
+            signals.push(Signal::WINCH);
         }
         let wake = Wake::catch(&signals)?;
         let log = client.hello().log;
         let from = log.end.saturating_sub(TAIL).max(log.base);
         // A program on pipes is typed to by lines, as this terminal is used to.
-        let raw = if at_terminal && on_terminal { Some(Raw::enter()?) } else { None };
-        let painted = raw.is_some() && client.hello().screen;
+        let raw = input == Input::Keys && client.hello().pty;
+        let terminal = if has_screen { Some(Terminal::enter(raw)?) } else { None };
+        let painted = raw && client.hello().screen;
         let mut attached = Attached {
             options,
             client,
             wake,
             pending: Vec::new(),
-            raw,
+            terminal,
             keys: Keys::new(options.detach),
             input,
             at: from,
@@ -235,6 +258,10 @@ impl<'a> Attached<'a> {
             attached.client.follow(from)?;
         }
         Ok(attached)
+    }
+
+    fn is_raw(&self) -> bool {
+        self.terminal.as_ref().is_some_and(Terminal::is_raw)
     }
 
     fn run(&mut self) -> Result<Left, AttachError> {
@@ -287,7 +314,7 @@ impl<'a> Attached<'a> {
             match signal {
                 Signal::WINCH => drop(self.tell_size()?),
                 // On pipes this terminal is not raw, and its keys come as signals.
-                Signal::INT | Signal::QUIT if self.raw.is_none() => return Ok(Some(Left::Detached)),
+                Signal::INT | Signal::QUIT if !self.is_raw() => return Ok(Some(Left::Detached)),
                 other => return Ok(Some(Left::Signalled(other.as_raw()))),
             }
         }
@@ -297,13 +324,13 @@ impl<'a> Attached<'a> {
     /// How a signal that came while output was written ends this, if it does.
     fn pending_end(&self) -> Option<Left> {
         let ends = self.pending.iter().find(|signal| **signal != Signal::WINCH)?;
-        let by_key = self.raw.is_none() && matches!(*ends, Signal::INT | Signal::QUIT);
+        let by_key = !self.is_raw() && matches!(*ends, Signal::INT | Signal::QUIT);
         Some(if by_key { Left::Detached } else { Left::Signalled(ends.as_raw()) })
     }
 
     /// Tell the program how large the window is, and what was told; one of the same size it does not notice.
     fn tell_size(&mut self) -> Result<Option<(u16, u16)>, AttachError> {
-        if self.raw.is_none() || self.options.read_only {
+        if !self.is_raw() || self.options.read_only {
             return Ok(None);
         }
         let size = terminal::size();
@@ -315,7 +342,7 @@ impl<'a> Attached<'a> {
 
     /// Have the program paint, for want of a picture.
     fn ask_to_paint(&mut self) -> Result<(), AttachError> {
-        if self.raw.is_some() && !self.options.read_only {
+        if self.is_raw() && !self.options.read_only {
             self.client.signal(Signal::WINCH.as_raw())?;
         }
         Ok(())
@@ -336,7 +363,7 @@ impl<'a> Attached<'a> {
         if read == 0 {
             // On pipes an end-of-file key only ends the typing.
             self.input = Input::Ignored;
-            return Ok(self.raw.is_some().then_some(Left::Detached));
+            return Ok(self.is_raw().then_some(Left::Detached));
         }
         let (forward, detach) = self.keys.take(&bytes[..read]);
         if self.options.read_only {
@@ -354,6 +381,11 @@ impl<'a> Attached<'a> {
                 Ok((!shown).then_some(Left::Detached))
             }
             FromWorker::Screen { offset, bytes } => {
+                if !self.following {
+                    // The picture begins with an empty screen: what the person had on theirs goes up, to be found there.
+                    let (rows, _) = terminal::size().unwrap_or_default();
+                    self.write(&vec![b'\n'; rows.into()]);
+                }
                 // From here on everything is live.
                 (self.replay_end, self.in_line, self.following) = (0, false, true);
                 let shown = self.print(offset.saturating_sub(bytes.len() as u64), &bytes);
@@ -405,11 +437,9 @@ impl<'a> Attached<'a> {
             self.quiet.finish(&mut shown);
             shown.extend_from_slice(new);
         }
-        if self.raw.is_some() {
+        if let Some(terminal) = &mut self.terminal {
             self.modes.see(&shown);
-            if let Some(raw) = &mut self.raw {
-                raw.undo = self.modes.undo();
-            }
+            terminal.undo = self.modes.undo();
         }
         self.write(&shown)
     }
@@ -419,7 +449,7 @@ impl<'a> Attached<'a> {
         let stdout = std::io::stdout();
         let mut rest = bytes;
         while !rest.is_empty() {
-            let screen = self.raw.as_ref().map_or(stdout.as_fd(), AsFd::as_fd);
+            let screen = self.terminal.as_ref().map_or(stdout.as_fd(), AsFd::as_fd);
             let mut polled =
                 [PollFd::from_borrowed_fd(screen, PollFlags::OUT), PollFd::new(&self.wake, PollFlags::IN)];
             match poll(&mut polled, None) {

@@ -1,10 +1,10 @@
-//! The person's own terminal: raw while attached, and put back whatever happens.
+//! The person's own terminal: raw while keys are typed at it, and put back whatever happens.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use netsky_disk::clock;
+use netsky_disk::{clock, fault};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -14,43 +14,65 @@ use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetatt
 pub(super) const PIECE: usize = 512;
 /// How long a terminal that takes nothing is waited for at the end; its settings are back by then.
 const UNDO: Duration = Duration::from_secs(1);
+/// What is said next begins a line of its own, and nothing of the session stands below it.
+const BELOW: &[u8] = b"\r\n\x1b[J";
 
-/// A terminal in raw mode; dropping it restores everything, also when a panic unwinds.
-pub(super) struct Raw {
-    saved: Termios,
-    /// The screen, opened anew so that our writes never block and those of the shell that shares ours still do.
+/// A terminal that a session's output is shown on; dropping it restores everything, also when a panic unwinds.
+pub(super) struct Terminal {
+    /// The settings before, where it is raw.
+    saved: Option<Termios>,
     screen: OwnedFd,
-    /// What undoes what the session's program did to the screen.
+    /// What undoes what the session's program did to the screen; empty where nothing was shown.
     pub(super) undo: Vec<u8>,
 }
 
-impl Raw {
-    /// Make standard input raw.
-    pub(super) fn enter() -> io::Result<Raw> {
-        let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let screen = rustix::fs::open("/proc/self/fd/1", flags, Mode::empty())?;
-        let saved = tcgetattr(io::stdin())?;
-        let mut raw = saved.clone();
-        raw.make_raw();
-        tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
-        Ok(Raw { saved, screen, undo: Vec::new() })
+impl Terminal {
+    /// Take standard output, which is a terminal; `raw` makes standard input raw, which then is one too.
+    pub(super) fn enter(raw: bool) -> io::Result<Terminal> {
+        let screen = screen()?;
+        let saved = if raw { Some(tcgetattr(io::stdin())?) } else { None };
+        if let Some(mut raw) = saved.clone() {
+            raw.make_raw();
+            tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+        }
+        Ok(Terminal { saved, screen, undo: Vec::new() })
+    }
+
+    /// Whether keys come from it one by one.
+    pub(super) fn is_raw(&self) -> bool {
+        self.saved.is_some()
     }
 }
 
-impl AsFd for Raw {
+/// Standard output, opened anew so that our writes never block and those of the shell that shares ours still do. A terminal
+/// that was handed on to another user (`su`) does not open: then it is the shared one, and a frozen pane may hold a piece up.
+fn screen() -> io::Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let anew = || Ok(rustix::fs::open("/proc/self/fd/1", flags, Mode::empty())?);
+    fault::point("attach.screen").and_then(|()| anew()).or_else(|_| io::stdout().as_fd().try_clone_to_owned())
+}
+
+impl AsFd for Terminal {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.screen.as_fd()
     }
 }
 
-impl Drop for Raw {
+impl Drop for Terminal {
     fn drop(&mut self) {
         // The settings first, and at once: a pane that is frozen still gets its keyboard back. A terminal that has gone
         // cannot be put back, and nobody would see it.
-        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.saved);
-        write_undo(&self.screen, &self.undo);
-        // Answers of the terminal that come late must not be typed into the person's shell.
-        let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+        if let Some(saved) = &self.saved {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, saved);
+        }
+        if !self.undo.is_empty() {
+            self.undo.extend_from_slice(BELOW);
+            write_undo(&self.screen, &self.undo);
+        }
+        if self.saved.is_some() {
+            // Answers of the terminal that come late must not be typed into the person's shell.
+            let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use netsky_kernel::worker_client::WorkerClient;
 
 use crate::bench::{Bench, LIMIT, Session, TERMINAL, gone, next, read_until, script, until};
 
-const CLIENT: &str = env!("CARGO_BIN_EXE_kernel-under-test");
-const DETACH: &[u8] = b"\x1c";
+pub(crate) const CLIENT: &str = env!("CARGO_BIN_EXE_kernel-under-test");
+pub(crate) const DETACH: &[u8] = b"\x1c";
 
 /// A shell that attaches, and then says whether its terminal is as it was.
 pub(crate) fn person(bench: &Bench, flags: &str) -> Spec {
@@ -27,7 +27,7 @@ pub(crate) fn person(bench: &Bench, flags: &str) -> Spec {
 }
 
 /// The process of the attached client.
-fn client_process(person: &Session) -> netsky_model::process::ProcessId {
+pub(crate) fn client_process(person: &Session) -> netsky_model::process::ProcessId {
     until(|| {
         let below = netsky_disk::sweep::descendants(person.program.pid).expect("looks");
         below.into_iter().find(|id| {
@@ -37,21 +37,21 @@ fn client_process(person: &Session) -> netsky_model::process::ProcessId {
     })
 }
 
-struct Scene {
-    inner: Bench,
-    agent: Session,
+pub(crate) struct Scene {
+    pub(crate) inner: Bench,
+    pub(crate) agent: Session,
     _outer: Bench,
-    person: Session,
-    screen: WorkerClient,
+    pub(crate) person: Session,
+    pub(crate) screen: WorkerClient,
 }
 
-fn scene(agent: Spec, flags: &str) -> Scene {
+pub(crate) fn scene(agent: Spec, flags: &str) -> Scene {
     let inner = Bench::new();
     let agent = inner.start(agent);
     beside(inner, agent, flags)
 }
 
-fn beside(inner: Bench, agent: Session, flags: &str) -> Scene {
+pub(crate) fn beside(inner: Bench, agent: Session, flags: &str) -> Scene {
     let outer = Bench::new();
     let person = outer.start(person(&inner, flags));
     let screen = person.follower();
@@ -73,7 +73,7 @@ fn keys_and_output_pass_and_the_detach_key_leaves_the_agent_running() {
 }
 
 /// The verdict may come in the same piece of output or in the next.
-fn read_until_same(screen: &mut WorkerClient, seen: &str) {
+pub(crate) fn read_until_same(screen: &mut WorkerClient, seen: &str) {
     if !seen.contains("terminal=same") {
         let rest = read_until(screen, "\n");
         assert!(format!("{seen}{rest}").contains("terminal=same"), "{seen:?} {rest:?}");
@@ -127,7 +127,7 @@ fn shows_the_same(scene: &Scene, text: &str) -> String {
     })
 }
 
-fn detached(scene: &mut Scene) {
+pub(crate) fn detached(scene: &mut Scene) {
     scene.screen.input(0, DETACH).expect("types");
     let seen = read_until(&mut scene.screen, "terminal=");
     read_until_same(&mut scene.screen, &seen);
@@ -263,7 +263,9 @@ fn read_only_touches_nothing() {
 
 #[test]
 fn a_signal_to_the_client_puts_the_terminal_back() {
-    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
+    for signal in
+        [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::ALARM, Signal::XCPU]
+    {
         let mut scene = scene(script(TERMINAL, "printf '\\033[?1049h\\033[?25l'; echo armed; read go"), "");
         read_until(&mut scene.screen, "armed");
         process::signal(&client_process(&scene.person), signal).expect("signals");

@@ -13,6 +13,7 @@ mod anchor_typing;
 mod anchor_undescribed;
 mod anchor_world;
 mod attach;
+mod attach_terminal;
 mod bench;
 #[path = "../../../disk/tests/it/bystander.rs"]
 mod bystander;

@@ -1,0 +1,146 @@
+//! What an attachment does to the terminal it runs in, what comes from it, and that it goes back as it was.
+
+use netsky_disk::process::{self, Signal};
+use netsky_kernel::session::{Io, Spec};
+
+use crate::attach::{CLIENT, beside, client_process, detached, read_until_same, scene};
+use crate::bench::{Bench, Session, TERMINAL, read_until, script};
+
+/// An agent that prints this, in printf's words, once it was sent a line.
+fn prints(text: &str) -> Spec {
+    script(TERMINAL, &format!("echo armed; read go; printf '{text}'; echo printed; read go"))
+}
+
+/// Asserts that these stand in a text in this order.
+#[track_caller]
+fn in_order(text: &str, parts: &[&str]) {
+    let mut rest = text;
+    for part in parts {
+        let at = rest.find(part).unwrap_or_else(|| panic!("{part:?} comes not, or not so late, in {text:?}"));
+        rest = &rest[at + part.len()..];
+    }
+}
+
+/// As a shell does at its prompt and an editor started there: what the person types next is what they are used to.
+#[test]
+fn the_keyboard_settings_of_both_screens_are_undone() {
+    let mut scene = scene(prints("\\033[=5u\\033[?1049h\\033[>1u"), "");
+    read_until(&mut scene.screen, "armed");
+    scene.screen.input(0, b"\r").expect("types");
+    read_until(&mut scene.screen, "printed");
+    scene.screen.input(0, b"\x1b[92;5u").expect("types");
+    let seen = read_until(&mut scene.screen, "terminal=");
+    in_order(&seen, &["\x1b[<1u", "\x1b[?1049l", "\x1b[=0u", "left: Detached"]);
+    read_until_same(&mut scene.screen, &seen);
+}
+
+/// A shell whose attach has these for its keys.
+fn without_keys(bench: &Bench, before: &str, after: &str) -> Spec {
+    let (root, name) = (bench.layout.root().display(), &bench.name);
+    script(TERMINAL, &format!("{before} {CLIENT} attach {root} {name} {after}; echo; read go"))
+}
+
+const FULL_SCREEN: &str = "printf '\\033[?1049h\\033[?1000h\\033[?25l'; echo armed; read go";
+const UNDONE: [&str; 4] = ["\x1b[?25h", "\x1b[?1000l", "\x1b[?1049l", "left: "];
+
+#[test]
+fn a_terminal_that_nothing_is_typed_at_is_put_back_as_well() {
+    let inner = Bench::new();
+    let agent = inner.start(script(TERMINAL, FULL_SCREEN));
+    read_until(&mut agent.follower(), "armed");
+    let outer = Bench::new();
+    let person = outer.start(without_keys(&inner, "", "</dev/null"));
+    let seen = read_until(&mut person.follower(), "left: Detached");
+    in_order(&seen, &["\x1b[?1049h", "armed"]);
+    in_order(&seen, &UNDONE);
+}
+
+#[test]
+fn a_signal_puts_back_a_terminal_that_nothing_is_typed_at() {
+    let inner = Bench::new();
+    let agent = inner.start(script(TERMINAL, FULL_SCREEN));
+    let outer = Bench::new();
+    let person = outer.start(without_keys(&inner, "tail -f /dev/null |", ""));
+    let mut screen = person.follower();
+    read_until(&mut screen, "armed");
+    process::signal(&client_process(&person), Signal::USR2).expect("signals");
+    let seen = read_until(&mut screen, "left: Signalled(12)");
+    in_order(&seen, &UNDONE);
+    assert!(process::is_alive(&agent.program));
+}
+
+/// As after `su`: the terminal is still the first user's.
+#[test]
+fn a_terminal_that_does_not_open_anew_is_used_as_it_is() {
+    let inner = Bench::new();
+    let agent = inner.start(prints("\\033[?2004h"));
+    let outer = Bench::new();
+    let (root, name) = (inner.layout.root().display(), &inner.name);
+    let text = format!(
+        "before=$(stty -g); NETSKY_FAULT=attach.screen=error {CLIENT} attach {root} {name}; \
+         test \"$before\" = \"$(stty -g)\" && echo terminal=same; read go"
+    );
+    let person = outer.start(script(TERMINAL, &text));
+    let mut screen = person.follower();
+    read_until(&mut screen, "armed");
+    screen.input(0, b"\r").expect("types");
+    read_until(&mut screen, "printed");
+    screen.input(0, b"\x1c").expect("types");
+    let seen = read_until(&mut screen, "terminal=same");
+    in_order(&seen, &["\x1b[?2004l", "left: Detached"]);
+    assert!(process::is_alive(&agent.program));
+}
+
+/// The picture begins with an empty screen: what stood on the person's goes up before, and what is said after is below it.
+#[test]
+fn what_the_person_had_on_the_screen_goes_up_and_what_is_said_comes_below() {
+    let mut scene = scene(script(TERMINAL, "printf 'prompt$ '; read go"), "");
+    let seen = read_until(&mut scene.screen, "prompt$ ");
+    let (before, _) = seen.split_once("\x1b[H\x1b[J").expect("it paints");
+    assert!(before.starts_with(&"\n".repeat(24)), "{seen:?}");
+    scene.screen.input(0, b"\x1c").expect("types");
+    let seen = read_until(&mut scene.screen, "terminal=");
+    assert!(seen.contains("\r\n\x1b[Jleft: Detached"), "{seen:?}");
+}
+
+#[test]
+fn a_mouse_report_goes_to_the_agent_as_it_is() {
+    let text = "stty raw -echo; printf '\\033[?1002h\\033[?1006harmed'; head -c 31 | od -An -c | tr -d ' \\n'; read go";
+    let mut scene = scene(script(TERMINAL, text), "");
+    read_until(&mut scene.screen, "armed");
+    // A press, a move and the release, cut as a slow line cuts it.
+    for piece in [b"\x1b[<0;12".as_slice(), b";7M\x1b[", b"<32;13;7M\x1b[<0;13;7m"] {
+        scene.screen.input(0, piece).expect("types");
+    }
+    read_until(&mut scene.screen, "033[<0;12;7M033[<32;13;7M033[<0;13;7m");
+}
+
+/// The size is that of whoever told one last: on attach, and on a change of a window.
+#[test]
+fn of_two_people_the_one_who_told_last_has_the_size() {
+    let text = "trap 'stty size' WINCH; echo armed; while :; do sleep 1 & wait; done";
+    let inner = Bench::new();
+    let agent = inner.start(script(TERMINAL, text));
+    let mut told = agent.follower();
+    read_until(&mut told, "armed");
+    let mut first = beside(inner, agent, "");
+    read_until(&mut first.screen, "armed");
+    first.screen.resize(30, 90).expect("resizes");
+    read_until(&mut told, "30 90\r\n");
+
+    let outer = Bench::new();
+    let mut large = crate::attach::person(&first.inner, "");
+    large.io = Io::Pty { rows: 50, cols: 150 };
+    let second: Session = outer.start(large);
+    read_until(&mut told, "50 150\r\n");
+    first.screen.resize(31, 91).expect("resizes");
+    read_until(&mut told, "31 91\r\n");
+    second.client().resize(51, 151).expect("resizes");
+    read_until(&mut told, "51 151\r\n");
+    // Who leaves tells nothing.
+    detached(&mut first);
+    first.agent.client().input(0, b"\r").expect("types");
+    drop(second);
+    first.agent.client().signal(Signal::WINCH.as_raw()).expect("signals");
+    read_until(&mut told, "51 151\r\n");
+}
