@@ -35,11 +35,11 @@ pub(crate) fn attach(cx: &Context, root: PathBuf, name: AgentId, how: &How) -> R
         detach: how.detach_key,
     };
     let person = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    let known = netsky_disk::state::exists(options.layout.meta(&name))?;
-    if person && known {
+    let client = netsky_kernel::attach::connect(&options)?;
+    if person {
         output::say(&format!("attached to {name}; {} leaves it running", how.detach_key))?;
     }
-    match netsky_kernel::attach::attach(&options)? {
+    match netsky_kernel::attach::attach(&options, client)? {
         Left::Detached if person => output::say(&format!("left {name}, which runs on")),
         Left::Ended(end) if person => output::say(&format!("{name} {end}")),
         Left::Detached | Left::Ended(_) => Ok(()),
@@ -62,6 +62,8 @@ impl From<AttachError> for Error {
             AttachError::NotRunning { name, .. } => {
                 Self::new(Kind::NotFound, what).hint(format!("see `ostk logs {name}`"))
             }
+            AttachError::Itself { name } => Self::new(Kind::Refused, what)
+                .hint(format!("see `ostk logs {name}` and `ostk kernel show {name}`")),
             AttachError::Worker(WorkerError::Silent(_) | WorkerError::Refused(_)) => {
                 Self::new(Kind::Busy, what).hint("nothing was done, repeat")
             }

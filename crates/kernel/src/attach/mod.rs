@@ -19,6 +19,7 @@ pub use keys::{BadKey, DetachKey};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
+use netsky_disk::env;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::process::Signal;
 use netsky_disk::wake::{self, Wake};
@@ -29,7 +30,7 @@ use rustix::io::Errno;
 use crate::frame::{FromWorker, PICTURE_COLS, PICTURE_ROWS, Refusal, RefusalKind};
 use crate::meta_file;
 use crate::output_log::{Chunk, LogError, LogReader};
-use crate::session::{End, Phase, WorkerHello};
+use crate::session::{ENV_SESSION, End, Phase, WorkerHello};
 use crate::worker_client::{WorkerClient, WorkerError};
 use keys::Keys;
 use modes::Modes;
@@ -102,6 +103,12 @@ pub enum AttachError {
         /// How it ended.
         how: End,
     },
+    /// We are one of its own programs: its output would be its input.
+    #[error("{name} cannot be attached to from inside itself: what it prints would be printed by it")]
+    Itself {
+        /// The session.
+        name: AgentId,
+    },
     /// Its description cannot be read.
     #[error("{0}")]
     Meta(String),
@@ -116,12 +123,11 @@ pub enum AttachError {
     Terminal(#[from] std::io::Error),
 }
 
-/// Attach this process's standard input and output to a session until one of them ends.
+/// Attach this process's standard input and output to a session until one of them ends; `client` is from [`connect`].
 ///
 /// # Errors
-/// The session does not run, or its worker or this terminal cannot be used.
-pub fn attach(options: &Options) -> Result<Left, AttachError> {
-    let client = connect(options)?;
+/// Its worker or this terminal cannot be used.
+pub fn attach(options: &Options, client: WorkerClient) -> Result<Left, AttachError> {
     let mut attached = Attached::new(options, client)?;
     let left = match attached.run() {
         // What looked like a terminal that takes no more was a signal.
@@ -133,11 +139,19 @@ pub fn attach(options: &Options) -> Result<Left, AttachError> {
     left
 }
 
-fn connect(options: &Options) -> Result<WorkerClient, AttachError> {
+/// A connection to a session's worker, to attach by. Nothing of this terminal has been touched by then.
+///
+/// # Errors
+/// The session does not run, is the one that we are in, or its worker cannot be used.
+pub fn connect(options: &Options) -> Result<WorkerClient, AttachError> {
     let name = || options.name.clone();
     let meta =
         meta_file::read(&options.layout, &options.name).map_err(|e| AttachError::Meta(e.to_string()))?;
     let meta = meta.ok_or_else(|| AttachError::NoSession { name: name() })?;
+    // Known by its lineage, which no rename changes and no two roots share.
+    if env::text(ENV_SESSION).as_deref() == Some(meta.lineage.as_str()) {
+        return Err(AttachError::Itself { name: name() });
+    }
     match meta.phase {
         Phase::Ended { how, .. } | Phase::Inactive { how, .. } => {
             Err(AttachError::NotRunning { name: name(), how })

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use netsky_disk::layout::KernelLayout;
 use netsky_kernel::anchor::{self, AnchorError};
-use netsky_kernel::attach::{DetachKey, Options, attach};
+use netsky_kernel::attach::{DetachKey, Options, attach, connect};
 use netsky_kernel::client::Client;
 
 #[path = "../../../disk/tests/bin/headless.rs"]
@@ -72,7 +72,7 @@ fn attached(words: &[String]) -> i32 {
         read_only: !flags.is_empty(),
         detach: DetachKey::default(),
     };
-    match attach(&options) {
+    match connect(&options).and_then(|client| attach(&options, client)) {
         Ok(left) => println!("left: {left:?}"),
         Err(error) => println!("error: {error}"),
     }

@@ -1,10 +1,11 @@
 //! What an attachment does to the terminal it runs in, what comes from it, and that it goes back as it was.
 
 use netsky_disk::process::{self, Signal};
+use netsky_kernel::frame::FromWorker;
 use netsky_kernel::session::{Io, Spec};
 
 use crate::attach::{CLIENT, beside, client_process, detached, read_until_same, scene};
-use crate::bench::{Bench, Session, TERMINAL, read_until, script};
+use crate::bench::{Bench, Session, TERMINAL, next, read_until, script};
 
 /// An agent that prints this, in printf's words, once it was sent a line.
 fn prints(text: &str) -> Spec {
@@ -89,6 +90,25 @@ fn a_terminal_that_does_not_open_anew_is_used_as_it_is() {
     let seen = read_until(&mut screen, "terminal=same");
     in_order(&seen, &["\x1b[?2004l", "left: Detached"]);
     assert!(process::is_alive(&agent.program));
+}
+
+/// What it prints it would print for ever.
+#[test]
+fn nobody_attaches_to_a_session_from_inside_it() {
+    let bench = Bench::new();
+    let attach = format!("{CLIENT} attach $OSTK_SESSION_ROOT {}", bench.name);
+    let text =
+        format!("echo before; {attach}; {attach} --read-only; {attach} </dev/null; echo after; read go");
+    let session = bench.start(script(TERMINAL, &text));
+    let (mut client, mut seen) = (session.follower(), String::new());
+    while !seen.ends_with("after\r\n") {
+        let FromWorker::Output { bytes, .. } = next(&mut client) else { panic!("no more of {seen:?}") };
+        seen.push_str(&String::from_utf8_lossy(&bytes));
+        assert!(seen.len() < 10_000, "it prints itself: {seen:?}");
+    }
+    let refused =
+        "error: agent7 cannot be attached to from inside itself: what it prints would be printed by it\r\n";
+    assert_eq!(seen, format!("before\r\n{}after\r\n", refused.repeat(3)));
 }
 
 /// The picture begins with an empty screen: what stood on the person's goes up before, and what is said after is below it.

@@ -284,6 +284,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "attach::quiet::tests::a_string_of_any_length_keeps_its_end_or_is_left_out_whole",
     },
     Safeguard {
+        name: "no session is attached to from inside it",
+        faults: "",
+        file: "crates/kernel/src/attach/mod.rs",
+        find: "if env::text(ENV_SESSION).as_deref() == Some(meta.lineage.as_str()) {",
+        replace: "if env::text(ENV_SESSION).as_deref() == Some(\"\") {",
+        package: "netsky-kernel",
+        target: IT,
+        test: "attach_terminal::nobody_attaches_to_a_session_from_inside_it",
+    },
+    Safeguard {
         name: "what a person had on the screen goes up before the picture",
         faults: "",
         file: "crates/kernel/src/attach/mod.rs",
