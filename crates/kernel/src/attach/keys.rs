@@ -2,10 +2,12 @@
 
 use std::str::FromStr;
 
-/// What Ctrl-C sends.
-pub(super) const INTERRUPT: u8 = 0x03;
-/// Longest escape sequence that may encode the key: `ESC [ 92 ; 5 u`, with room.
-const LONGEST: usize = 12;
+/// Longest escape sequence that may encode the key, `ESC [ 1080:1048:98 ; 133:1 ; 1080 u`, with room.
+const LONGEST: usize = 48;
+/// Bits of the modifiers that a sequence tells, of which it sends one more.
+const CTRL: u32 = 4;
+/// Caps lock and num lock: held by nobody.
+const LOCKS: u32 = 64 | 128;
 
 /// Ctrl and another key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub struct DetachKey {
 pub struct BadKey(String);
 
 impl Default for DetachKey {
-    /// Ctrl-\: no program uses it, and shells only to quit.
+    /// Ctrl-\: of what programs use it for, to quit at once is the most, and few need it (vim's CTRL-\ CTRL-N).
     fn default() -> DetachKey {
         DetachKey { letter: b'\\' }
     }
@@ -51,6 +53,9 @@ impl std::fmt::Display for DetachKey {
 }
 
 impl DetachKey {
+    /// Ctrl-C, which leaves where nothing is typed.
+    pub(super) const INTERRUPT: DetachKey = DetachKey { letter: b'c' };
+
     /// As a terminal sends it by itself.
     fn byte(self) -> u8 {
         self.letter.to_ascii_uppercase() & 0x1f
@@ -58,31 +63,53 @@ impl DetachKey {
 
     /// Whether a whole escape sequence is this key in the encodings that programs ask terminals for.
     fn is_sequence(self, sequence: &[u8]) -> bool {
-        let letter = u32::from(self.letter);
-        let ctrl =
-            [format!("\x1b[{letter};5u"), format!("\x1b[{letter};5:1u"), format!("\x1b[27;5;{letter}~")];
-        ctrl.iter().any(|known| known.as_bytes() == sequence)
+        let Ok(text) = std::str::from_utf8(sequence) else { return false };
+        let Some(body) = text.strip_prefix("\x1b[") else { return false };
+        let is_letter = |field: Option<&str>| field.and_then(number) == Some(u32::from(self.letter));
+        if let Some(body) = body.strip_suffix('u') {
+            let mut fields = body.split(';');
+            // The key itself and the one that is there on a keyboard of Latin letters; between them the shifted one.
+            let mut key = fields.next().unwrap_or_default().split(':');
+            let is_key = is_letter(key.next()) || is_letter(key.nth(1));
+            return is_key && is_ctrl(fields.next().unwrap_or_default());
+        }
+        let Some(body) = body.strip_prefix("27;").and_then(|body| body.strip_suffix('~')) else {
+            return false;
+        };
+        body.split_once(';').is_some_and(|(modifiers, key)| is_ctrl(modifiers) && is_letter(Some(key)))
     }
+}
+
+/// Whether of the modifiers Ctrl alone is held; a key that is let go is none.
+fn is_ctrl(modifiers: &str) -> bool {
+    let (modifiers, event) = modifiers.split_once(':').unwrap_or((modifiers, "1"));
+    let held = number(modifiers).and_then(|sent| sent.checked_sub(1)).map(|held| held & !LOCKS);
+    held == Some(CTRL) && matches!(event, "" | "1" | "2")
+}
+
+fn number(text: &str) -> Option<u32> {
+    text.parse().ok()
 }
 
 /// The keys of one attachment; an escape sequence may come in two pieces.
 #[derive(Debug)]
 pub(super) struct Keys {
-    detach: DetachKey,
+    /// Those that leave.
+    leave: Vec<DetachKey>,
     held: Vec<u8>,
 }
 
 impl Keys {
-    pub(super) fn new(detach: DetachKey) -> Keys {
-        Keys { detach, held: Vec::new() }
+    pub(super) fn new(leave: Vec<DetachKey>) -> Keys {
+        Keys { leave, held: Vec::new() }
     }
 
-    /// What to forward, and whether the key was among it; what follows the key goes nowhere.
+    /// What to forward, and whether a key that leaves was among it; what follows that goes nowhere.
     pub(super) fn take(&mut self, bytes: &[u8]) -> (Vec<u8>, bool) {
         let mut forward = std::mem::take(&mut self.held);
         let mut start = sequence_start(&forward);
         for byte in bytes {
-            if *byte == self.detach.byte() {
+            if self.leave.iter().any(|key| *byte == key.byte()) {
                 return (forward, true);
             }
             if *byte == 0x1b {
@@ -90,7 +117,7 @@ impl Keys {
             }
             forward.push(*byte);
             let Some(begin) = start else { continue };
-            if self.detach.is_sequence(&forward[begin..]) {
+            if self.leave.iter().any(|key| key.is_sequence(&forward[begin..])) {
                 forward.truncate(begin);
                 return (forward, true);
             }
@@ -119,7 +146,7 @@ mod tests {
     use super::*;
 
     fn take(key: &str, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-        let mut keys = Keys::new(key.parse().expect("a key"));
+        let mut keys = Keys::new(vec![key.parse().expect("a key")]);
         let mut all = Vec::new();
         for piece in pieces {
             let (forward, detach) = keys.take(piece);
@@ -143,10 +170,47 @@ mod tests {
     }
 
     #[test]
+    fn the_key_is_known_by_its_place_on_the_keyboard_and_whatever_lock_is_on() {
+        for key in [
+            "\x1b[98;5u",
+            "\x1b[98;5:1u",
+            "\x1b[98;5:2u",
+            "\x1b[98:66;5u",
+            "\x1b[98;133u",
+            "\x1b[98;197:1;98u",
+            "\x1b[1080::98;5u",
+            "\x1b[1080:1048:98;133:2u",
+            "\x1b[27;5;98~",
+            "\x1b[27;69;98~",
+        ] {
+            assert_eq!(take("ctrl-b", &[b"a", key.as_bytes(), b"b"]), (b"a".to_vec(), true), "{key:?}");
+            for cut in 2..key.len() {
+                let (head, tail) = key.as_bytes().split_at(cut);
+                assert_eq!(take("ctrl-b", &[head, tail]), (vec![], true), "{key:?} cut at {cut}");
+            }
+        }
+        for other in [
+            "\x1b[98;5:3u",
+            "\x1b[98u",
+            "\x1b[98;1u",
+            "\x1b[98;0u",
+            "\x1b[98;6u",
+            "\x1b[98;7u",
+            "\x1b[66:98;5u",
+            "\x1b[1080;5u",
+            "\x1b[98;5~",
+            "\x1b[27;5;98u",
+            "\x1b[<98;5;1M",
+        ] {
+            assert_eq!(take("ctrl-b", &[other.as_bytes()]), (other.as_bytes().to_vec(), false), "{other:?}");
+        }
+    }
+
+    #[test]
     fn an_escape_key_is_not_held_back_and_a_split_arrow_is_whole_in_the_end() {
         assert_eq!(take("ctrl-\\", &[b"\x1b"]), (b"\x1b".to_vec(), false));
         assert_eq!(take("ctrl-\\", &[b"x\x1b[", b"A"]), (b"x\x1b[A".to_vec(), false));
-        let long = [b"\x1b[".as_slice(), &[b'1'; 40]].concat();
+        let long = [b"\x1b[".as_slice(), &[b'1'; 2 * LONGEST]].concat();
         assert_eq!(take("ctrl-\\", &[&long]), (long.clone(), false), "not held for ever");
     }
 

@@ -246,13 +246,17 @@ impl<'a> Attached<'a> {
         let raw = input == Input::Keys && client.hello().pty;
         let terminal = if has_screen { Some(Terminal::enter(raw)?) } else { None };
         let painted = raw && client.hello().screen;
+        let mut leave = vec![options.detach];
+        if options.read_only {
+            leave.push(DetachKey::INTERRUPT);
+        }
         let mut attached = Attached {
             options,
             client,
             wake,
             pending: Vec::new(),
             terminal,
-            keys: Keys::new(options.detach),
+            keys: Keys::new(leave),
             input,
             at: from,
             replay_end: log.end,
@@ -379,13 +383,11 @@ impl<'a> Attached<'a> {
             self.input = Input::Ignored;
             return Ok(self.is_raw().then_some(Left::Detached));
         }
-        let (forward, detach) = self.keys.take(&bytes[..read]);
-        if self.options.read_only {
-            let interrupted = bytes[..read].contains(&keys::INTERRUPT);
-            return Ok((detach || interrupted).then_some(Left::Detached));
+        let (forward, leaves) = self.keys.take(&bytes[..read]);
+        if !self.options.read_only {
+            self.client.input(0, &forward)?;
         }
-        self.client.input(0, &forward)?;
-        Ok(detach.then_some(Left::Detached))
+        Ok(leaves.then_some(Left::Detached))
     }
 
     fn show(&mut self, frame: FromWorker) -> Result<Option<Left>, AttachError> {

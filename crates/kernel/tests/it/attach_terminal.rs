@@ -111,6 +111,15 @@ fn nobody_attaches_to_a_session_from_inside_it() {
     assert_eq!(seen, format!("before\r\n{}after\r\n", refused.repeat(3)));
 }
 
+#[test]
+fn ctrl_c_leaves_where_nothing_is_typed_however_the_terminal_tells_it() {
+    let mut scene = scene(script(TERMINAL, "echo armed; read go"), "--read-only");
+    read_until(&mut scene.screen, "armed");
+    scene.screen.input(0, b"\x1b[99;5u").expect("types");
+    read_until(&mut scene.screen, "left: Detached");
+    assert!(process::is_alive(&scene.agent.program));
+}
+
 /// The picture begins with an empty screen: what stood on the person's goes up before, and what is said after is below it.
 #[test]
 fn what_the_person_had_on_the_screen_goes_up_and_what_is_said_comes_below() {

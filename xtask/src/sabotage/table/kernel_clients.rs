@@ -294,6 +294,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "attach_terminal::nobody_attaches_to_a_session_from_inside_it",
     },
     Safeguard {
+        name: "a lock that is on hides no detach key",
+        faults: "",
+        file: "crates/kernel/src/attach/keys.rs",
+        find: "held & !LOCKS",
+        replace: "held | (LOCKS & 0)",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "attach::keys::tests::the_key_is_known_by_its_place_on_the_keyboard_and_whatever_lock_is_on",
+    },
+    Safeguard {
         name: "what a person had on the screen goes up before the picture",
         faults: "",
         file: "crates/kernel/src/attach/mod.rs",
