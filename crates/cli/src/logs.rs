@@ -1,4 +1,4 @@
-//! `logs` of both programs: what a session printed, from its bounded log; needs no anchor.
+//! `logs` of both programs: what a session printed, as text, from its bounded log; needs no anchor.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use netsky_disk::env;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
+use netsky_kernel::escapes::{Cutter, Piece};
 use netsky_kernel::output_log::{Chunk, LogReader};
 use netsky_kernel::session::LogSpan;
 use netsky_model::id::AgentId;
@@ -82,15 +83,32 @@ pub(crate) fn print(
     Ok(())
 }
 
-/// Bytes on their way to text: a character may be cut by the end of a piece.
+/// Bytes on their way to text, without escape sequences: of one without its escape alone the rest would be read as letters.
+/// What a program printed over a line (a bar of progress) is a line of its own. A character may be cut by the end of a piece.
 #[derive(Default)]
 struct Text {
+    cutter: Cutter,
     cut: Vec<u8>,
+    /// Whether something stands in the line.
+    in_line: bool,
+    /// Whether the line is to be begun anew.
+    returned: bool,
 }
 
 impl Text {
     fn take(&mut self, bytes: &[u8]) -> String {
-        self.cut.extend_from_slice(bytes);
+        let Text { cutter, cut, in_line, returned } = self;
+        cutter.cut(bytes, |piece| match piece {
+            Piece::Plain(b'\r') => *returned = true,
+            Piece::Plain(byte) => {
+                if std::mem::take(returned) && *in_line && byte != b'\n' {
+                    cut.push(b'\n');
+                }
+                cut.push(byte);
+                *in_line = byte != b'\n';
+            }
+            Piece::Sequence(_) | Piece::Begun(_) | Piece::More(_) => {}
+        });
         let whole = match std::str::from_utf8(&self.cut) {
             Err(e) if e.error_len().is_none() => e.valid_up_to(),
             _ => self.cut.len(),
@@ -99,5 +117,27 @@ impl Text {
         let text = String::from_utf8_lossy(&self.cut).into_owned();
         self.cut = rest;
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a10_a_log_is_read_as_text_without_what_drives_a_terminal() {
+        for (said, read) in [
+            ("\x1b[1;31mred\x1b[0m\r\n", "red\n"),
+            ("\x1b]0;title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\x1b(B\x1b7b", "alinkb"),
+            ("10%\r\x1b[K20%\r\n", "10%\n20%\n"),
+            ("$ ls\r\n\x1b[?2004l\rfile\r\r\n", "$ ls\nfile\n"),
+            ("é日", "é日"),
+        ] {
+            for step in [1, 2, 100] {
+                let mut text = Text::default();
+                let all: String = said.as_bytes().chunks(step).map(|bytes| text.take(bytes)).collect();
+                assert_eq!(all, read, "{said:?} by {step}");
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What `cli` safeguards.
 
-use super::{IT, Safeguard};
+use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
@@ -142,5 +142,15 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky",
         target: IT,
         test: "identity::a1_what_a_file_says_of_its_sender_counts_for_a_look_as_for_a_drain",
+    },
+    Safeguard {
+        name: "no rest of an escape sequence is read in a log",
+        faults: "A10",
+        file: "crates/cli/src/logs.rs",
+        find: "Piece::Sequence(_) | Piece::Begun(_) | Piece::More(_) => {}",
+        replace: "Piece::Sequence(bytes) | Piece::Begun(bytes) | Piece::More(bytes) => cut.extend_from_slice(bytes),",
+        package: "netsky",
+        target: UNIT,
+        test: "logs::tests::a10_a_log_is_read_as_text_without_what_drives_a_terminal",
     },
 ];
