@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod asked;
+mod attached;
 mod bad_input;
 mod batch;
 mod bounds;
