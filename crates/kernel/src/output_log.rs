@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
@@ -225,6 +226,7 @@ impl OutputLog {
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), LogError> {
+        self.write_missed(offset)?;
         let fits = self
             .current
             .as_ref()
@@ -238,16 +240,37 @@ impl OutputLog {
         Ok(())
     }
 
+    /// What a full disk refused before this goes first while memory has it: a new segment for each hole would soon be all
+    /// that is kept. The segment may grow over its bound by as much.
+    fn write_missed(&mut self, offset: u64) -> Result<(), LogError> {
+        let base = self.recent_base();
+        let Some(segment) = self.current.as_mut().filter(|one| (base..offset).contains(&one.end())) else {
+            return Ok(());
+        };
+        let range = [segment.end(), offset].map(|at| usize::try_from(at - base).unwrap_or(usize::MAX));
+        let missed: Vec<u8> = self.recent.range(range[0]..range[1]).copied().collect();
+        match segment.file.write_all_at(&missed, HEADER + segment.len) {
+            Ok(()) => segment.len += missed.len() as u64,
+            Err(e) if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                return Err(e.into());
+            }
+            // A new one may be better off.
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
     /// Begin a segment at `base`, keeping the one before unless it is empty.
     fn rotate(&mut self, base: u64) -> Result<(), LogError> {
-        match self.current.take() {
+        match &self.current {
             Some(full) if full.len > 0 => {
                 // A write that failed half-way left bytes past the end that nobody may take for output.
                 let _ = full.file.set_len(HEADER + full.len);
                 self.dir.rename_over(&self.name, &self.dir, prev(&self.name))?;
-                self.previous = Some(full);
+                self.previous = self.current.take();
             }
             _ => {
+                self.current = None;
                 self.dir.remove(&self.name)?;
             }
         }
@@ -421,6 +444,35 @@ mod tests {
         assert_eq!(reader.read_from(0, 100).expect("reads"), bytes(0, b"kept"));
         assert_eq!(reader.read_from(4, 100).expect("reads"), Chunk::Gap { from: 4, to: after });
         assert_eq!(reader.read_from(after, 100).expect("reads"), bytes(after, b"kept again"));
+    }
+
+    #[test]
+    fn a_disk_that_is_full_again_and_again_costs_no_history_that_memory_has() {
+        let home = tempfile::tempdir().expect("tempdir");
+        let mut writer = log(&home);
+        let former = vec![b'x'; usize::try_from(SEGMENT).expect("fits")];
+        writer.append(&former, NOW);
+        writer.append(b"y", NOW);
+        let (mut said, mut now) = ([former, b"y".to_vec()].concat(), NOW);
+        for round in 0..5 {
+            let full = File::options().write(true).open("/dev/full").expect("opens");
+            let healthy = std::mem::replace(&mut writer.current.as_mut().expect("open").file, full);
+            for _ in 0..2 {
+                now += RETRY;
+                let words = format!("round {round} ");
+                writer.append(words.as_bytes(), now);
+                said.extend(words.bytes());
+            }
+            writer.current.as_mut().expect("still the same").file = healthy;
+            now += RETRY;
+            writer.append(b"room ", now);
+            said.extend(b"room ");
+        }
+        let (reader, mut read) = (reader(&home), Vec::new());
+        while let Chunk::Bytes { bytes, .. } = reader.read_from(read.len() as u64, 1 << 20).expect("reads") {
+            read.extend(bytes);
+        }
+        assert!(read == said, "{} of {} bytes from the start on", read.len(), said.len());
     }
 
     #[test]
