@@ -460,6 +460,54 @@ fn t18_a_successor_that_ages_before_it_acknowledged_takes_nothing_from_what_was_
 }
 
 #[test]
+fn a_succession_that_was_refused_is_tried_again_with_the_next_heartbeats() {
+    let folder = Folder::new();
+    let mut doomed = folder.command(env!("CARGO_BIN_EXE_ostk"), &["serve"]);
+    let hits = folder.dir.path().join("hits");
+    doomed.env("OSTK_HEARTBEAT_MS", "100");
+    doomed.env("NETSKY_FAULT", "anchor.succeed.wished=error").env("NETSKY_FAULT_LOG", &hits);
+    let mut doomed = doomed.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+    folder.until("it serves", |folder| folder.json(&["status"])["pid"] == doomed.id());
+    folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "sh", "-c", SUCCESSOR]);
+    folder.use_up("agent1");
+    folder.is_at("agent1", 2);
+    assert!(hits.is_file(), "it was refused once");
+    assert_eq!(folder.journal("succeed").len(), 1);
+    folder.ok(&["kernel", "shutdown", "--all"]);
+    assert!(doomed.wait().expect("ours").success());
+}
+
+#[test]
+fn a_successor_whose_anchor_dies_before_its_program_runs_is_started_by_the_next_whatever_the_policy() {
+    for policy in ["reap", "ask"] {
+        let folder = Folder::new();
+        folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "sh", "-c", SUCCESSOR]);
+        folder.settings(&format!("LIMIT revival_policy {policy}\n"));
+        folder.report("agent1", &["session-id", "conv-1"]);
+        let doomed = folder.serve_until("anchor.spawn.reserved=kill");
+        folder.use_up("agent1");
+        folder.has_died_at(doomed, "anchor.spawn.reserved");
+        folder.until("its successor", |folder| folder.session("agent1")["state"] == "active");
+        folder.is_at("agent1", 3);
+        assert_eq!(folder.session("agent1")["handoff"]["generation"], 1, "{policy}");
+    }
+}
+
+#[test]
+fn a_program_that_has_returned_tells_nothing_any_more_and_a_report_of_before_is_answered_again() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "sh", "-c", "read line"]);
+    let told = ["report", "--session", "agent1", "--request-id", "r1", "turn"];
+    let first = folder.ok(&told);
+    folder.ok(&["prompt", "agent1", "go"]);
+    folder.until("it returned", |folder| folder.session("agent1")["state"] == "exited");
+    let (code, line) = folder.refused(&["report", "--session", "agent1", "turn"]);
+    assert!(code == 1 && line.contains("agent1 is over at generation 1"), "{line}");
+    assert_eq!(folder.ok(&told), first);
+    assert_eq!(folder.session("agent1")["turn"], 1);
+}
+
+#[test]
 fn a_kill_ends_a_succession_and_a_keeper_above_is_only_told() {
     let folder = Folder::new();
     folder.ok(&["kernel", "spawn", "agent1", "--no-revive", "--pipes", "--", "sh", "-c", SUCCESSOR]);

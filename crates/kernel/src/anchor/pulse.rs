@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::state::{Anchor, about};
 use super::table::Life;
-use super::{fold, reap};
+use super::{fold, reap, succeed};
 use crate::journal::About;
 use crate::log::say;
 use crate::rpc::{EventKind, SessionState, event_data};
@@ -49,6 +49,7 @@ pub(super) fn start(anchor: &Rc<Anchor>) {
                 // A look that panicked has said so on standard error.
                 let _ = look.await;
             }
+            anchor.names().iter().for_each(|name| succeed::once_more(&anchor, name));
             reap::old(&anchor);
             anchor.register_all();
             anchor.flush();

@@ -43,6 +43,9 @@ pub(super) struct Remembered {
     pub(super) kill_asked: bool,
     /// Its context is dead, and the next generation takes over from it.
     pub(super) succeeded: bool,
+    /// It was reserved to take over from one whose context is dead, and none of its lineage was seen running since.
+    #[serde(default)]
+    pub(super) follows: bool,
     /// That its description is gone or does not read was told, and it was not adopted by one since.
     #[serde(default)]
     pub(super) undescribed: bool,
@@ -224,11 +227,12 @@ impl Fold for Recall {
             EventKind::Spawn => {
                 known.request_id = event.data["request_id"].as_str().map(str::to_owned);
             }
-            EventKind::Started => known.started = true,
-            EventKind::Adopted => known.undescribed = false,
+            EventKind::Started => (known.started, known.follows) = (true, false),
+            EventKind::Adopted => (known.undescribed, known.follows) = (false, false),
             // Who wants it down wants no successor either; what the worker tells may be the end that we asked for.
             EventKind::Kill => {
                 (known.kill_asked, known.succeeded) = (true, false);
+                known.follows = false;
                 // It was lost before, and is meant to be from now on.
                 let lost = [SessionState::Died, SessionState::Orphaned, SessionState::Asking];
                 if known.ended && lost.contains(&known.state) {
@@ -236,8 +240,7 @@ impl Fold for Recall {
                 }
             }
             EventKind::KillAsked => known.kill_asked |= !known.succeeded,
-            // The end of a context is no crash.
-            EventKind::Succeed => (known.succeeded, known.revivals) = (!known.kill_asked, 0),
+            EventKind::Succeed => known.succeeded = !known.kill_asked,
             EventKind::Revive => {
                 if let Ok(event_data::Revive { attempt, .. }) = event_data::Revive::deserialize(&event.data) {
                     // The next anchor announces what is left of the same pause.
@@ -249,6 +252,8 @@ impl Fold for Recall {
             EventKind::Crashloop => known.crashloop = true,
             EventKind::Exited | EventKind::Died | EventKind::Orphaned | EventKind::Failed => {
                 (known.ended, known.how) = (true, End::deserialize(&event.data["how"]).ok());
+                // The row of its start may not read.
+                known.follows &= event.kind != EventKind::Exited;
             }
             _ => {}
         }
@@ -287,6 +292,7 @@ impl Remembered {
             how: None,
             kill_asked: false,
             succeeded: false,
+            follows: false,
             undescribed: false,
             state: SessionState::Starting,
             folded: None,
@@ -304,7 +310,8 @@ impl Remembered {
 
     /// What begins behind it: one more try where it was about to be brought back, and anew where somebody started it.
     fn next(&mut self, lineage: &LineageId, generation: Generation) -> Remembered {
-        let next = Remembered { folded: self.folded.take(), ..Remembered::new(lineage, generation) };
+        let follows = self.lineage == *lineage && (self.succeeded || self.follows);
+        let next = Remembered { folded: self.folded.take(), follows, ..Remembered::new(lineage, generation) };
         if self.reviving.is_none() || self.lineage != *lineage {
             return next;
         }

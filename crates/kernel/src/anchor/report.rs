@@ -1,7 +1,9 @@
 //! `session/report`: what a session says about itself.
 //!
 //! Promise: a turn or an intent that was answered is on the disk. Said twice under one `request_id` by one generation is
-//! said once; that name is kept where the report is, so that there is no moment between the two. A report of a generation that is over changes nothing.
+//! said once; that name is kept where the report is, so that there is no moment between the two. A report of a generation
+//! that is over, whether another one has begun or not, changes nothing: what becomes of a session is decided by what was
+//! told while it lived, here as by the next anchor.
 
 use std::rc::Rc;
 
@@ -12,7 +14,8 @@ use super::table::Life;
 use crate::drain::{DrainError, Misfit, Report, Taken};
 use crate::journal::About;
 use crate::rpc::report::{Answer, Params};
-use crate::rpc::{EventKind, Refusal, RefusalKind, event_data};
+use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, event_data};
+use crate::session::Meta;
 
 pub(super) fn report(anchor: &Rc<Anchor>, params: &Params) -> Result<Answer, Refusal> {
     let Params { session, report, guard } = params;
@@ -32,18 +35,16 @@ pub(super) fn report(anchor: &Rc<Anchor>, params: &Params) -> Result<Answer, Ref
     if !anchor.has_root() {
         return Err(internal("the root was removed or moved"));
     }
+    if life == Life::Gone {
+        return over(anchor, &meta, report, guard);
+    }
     let taken = anchor.drain(&meta.lineage, |drain| {
         let before = drain.state().progress(meta.generation, false);
         let taken = drain.take(&anchor.id, &meta, report, guard.request_id.as_deref());
         taken.map(|taken| (taken, before, drain.state().progress(meta.generation, false)))
     });
-    let (taken, before, progress) = taken.and_then(|taken| taken).map_err(|error| {
-        if matches!(error, DrainError::Disk(_)) {
-            anchor.forget_drain(&meta.lineage);
-        }
-        anchor.drain_failed(&meta.lineage, &error);
-        refusal(&error)
-    })?;
+    let taken = taken.and_then(|taken| taken);
+    let (taken, before, progress) = taken.map_err(|error| failed(anchor, &meta, &error))?;
     if taken == Taken::Before {
         return Ok(Answer { progress, unsnapped: None });
     }
@@ -63,6 +64,31 @@ pub(super) fn report(anchor: &Rc<Anchor>, params: &Params) -> Result<Answer, Ref
         }
     };
     Ok(Answer { progress, unsnapped })
+}
+
+/// What a generation that is over told before is answered again; it tells nothing more.
+fn over(anchor: &Anchor, meta: &Meta, report: &Report, guard: &Guard) -> Result<Answer, Refusal> {
+    let told = anchor.drain(&meta.lineage, |drain| {
+        drain.check()?;
+        let state = drain.state();
+        let told = guard.request_id.as_deref().map(|id| state.has_told(id, meta.generation, report));
+        Ok(told.transpose()?.filter(|told| *told).map(|_| state.progress(meta.generation, true)))
+    });
+    match told.and_then(|told| told).map_err(|error| failed(anchor, meta, &error))? {
+        Some(progress) => Ok(Answer { progress, unsnapped: None }),
+        None => {
+            let message = format!("{} is over at generation {}", meta.spec.name, meta.generation);
+            Err(Refusal::new(RefusalKind::StaleGeneration, message))
+        }
+    }
+}
+
+fn failed(anchor: &Anchor, meta: &Meta, error: &DrainError) -> Refusal {
+    if matches!(error, DrainError::Disk(_)) {
+        anchor.forget_drain(&meta.lineage);
+    }
+    anchor.drain_failed(&meta.lineage, error);
+    refusal(error)
 }
 
 /// What the journal says of a report: that it came, not what was in it.
@@ -111,4 +137,44 @@ pub(super) fn refusal(error: &DrainError) -> Refusal {
         ) => RefusalKind::Refused,
     };
     Refusal::new(kind, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use netsky_model::lifecycle::LifecycleState;
+
+    use super::*;
+    use crate::anchor::revive;
+    use crate::anchor::settle::Found;
+    use crate::anchor::stage::{on_stage, rows, session};
+    use crate::session::{Keeper, Phase};
+
+    #[test]
+    fn i5_a_generation_that_is_over_tells_nothing_but_what_it_told_before_and_has_no_successor_for_it() {
+        on_stage(async |anchor| {
+            let returned = session("agent7", Keeper::Policy);
+            let living = Meta {
+                phase: Phase::Running { started_at: netsky_disk::clock::stamp() },
+                ..returned.clone()
+            };
+            let tell = |report: Report, request_id: &str| {
+                let guard = Guard { if_generation: None, request_id: Some(request_id.to_owned()) };
+                super::report(&anchor, &Params { session: returned.spec.name.clone(), report, guard })
+            };
+            anchor.put(living, Life::Live);
+            let used = 95.try_into().expect("a percentage");
+            tell(Report::Context { used }, "r1").expect("taken");
+            tell(Report::Finalization, "r2").expect("taken");
+            anchor.put(returned.clone(), Life::Gone);
+            let before = rows(&anchor).len();
+            let refused = tell(Report::Turn(Box::default()), "r3").expect_err("it is over");
+            assert_eq!(refused.kind(), RefusalKind::StaleGeneration, "{refused}");
+            let again = tell(Report::Finalization, "r2").expect("it was told");
+            assert_eq!(again.progress.lifecycle, LifecycleState::Draining);
+            for found in [Found::Watched, Found::AtStart] {
+                revive::consider(&anchor, &about(&returned), found);
+            }
+            assert_eq!(rows(&anchor).split_off(before), [], "nobody takes over from who returned");
+        });
+    }
 }

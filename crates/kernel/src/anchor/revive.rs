@@ -54,8 +54,15 @@ fn pause(keeper: Keeper, attempt: u32) -> Duration {
 
 /// Revives a session that is gone, or what else its keeper wants, if it is ours.
 pub(super) fn consider(anchor: &Rc<Anchor>, about: &About, found: Found) {
+    if comes_back(anchor, about) {
+        revive(anchor, about, found);
+    }
+}
+
+/// Whether a session that is gone is to be revived now; what else is wanted of it is done.
+fn comes_back(anchor: &Anchor, about: &About) -> bool {
     if anchor.is_stopping() || !is_ours(anchor, about) {
-        return;
+        return false;
     }
     // What the disk only refuses is tried again by the revival itself.
     let damaged = match anchor.check_drain(&about.lineage) {
@@ -64,7 +71,7 @@ pub(super) fn consider(anchor: &Rc<Anchor>, about: &About, found: Found) {
     };
     match policy(anchor, about) {
         _ if damaged.is_some() => ask(anchor, about, damaged),
-        RevivalPolicy::Revive => revive(anchor, about, found),
+        RevivalPolicy::Revive => return true,
         RevivalPolicy::Ask => ask(anchor, about, None),
         RevivalPolicy::Reap => {
             if let Err(refusal) = reap::put_aside(anchor, about) {
@@ -72,6 +79,7 @@ pub(super) fn consider(anchor: &Rc<Anchor>, about: &About, found: Found) {
             }
         }
     }
+    false
 }
 
 /// Leaves a session until somebody says what becomes of it.
@@ -85,7 +93,7 @@ fn ask(anchor: &Anchor, about: &About, why: Option<String>) {
 
 fn policy(anchor: &Anchor, about: &About) -> RevivalPolicy {
     match anchor.entry(&about.session, |entry| entry.meta.spec.keeper) {
-        Some(Keeper::Policy) if !succeed::is_due(anchor, about) => anchor.settings().revival_policy,
+        Some(Keeper::Policy) if !succeed::is_under_way(anchor, about) => anchor.settings().revival_policy,
         _ => RevivalPolicy::Revive,
     }
 }
@@ -132,14 +140,15 @@ fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
 }
 
 async fn again(anchor: &Rc<Anchor>, about: &About) {
+    // The gate is never closed.
+    let _turn = anchor.reviving.acquire().await;
     let spec = anchor.entry(&about.session, |entry| {
         let same = entry.meta.generation == about.generation && entry.life == Life::Gone;
         same.then(|| entry.meta.spec.clone())
     });
     let Some(spec) = spec.flatten() else { return };
-    // The gate is never closed.
-    let _turn = anchor.reviving.acquire().await;
-    if anchor.is_stopping() || !wanted(anchor, about) {
+    // The settings, or its files, may be others since its pause began.
+    if !comes_back(anchor, about) {
         return;
     }
     if let Err(refusal) = spawn::revived(anchor, spec, about.generation, None).await {
@@ -469,6 +478,68 @@ mod tests {
             }
             let told = rows(&anchor).split_off(before);
             assert_eq!(told, [EventKind::Damaged, EventKind::Asking, EventKind::Asking]);
+        });
+    }
+
+    /// Returns once a row of that kind is told.
+    async fn until_told(anchor: &Anchor, kind: EventKind) {
+        let mut changes = anchor.changes();
+        let told = async {
+            while !rows(anchor).contains(&kind) {
+                changes.changed().await.expect("it lives");
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(600), told).await.expect("it is told");
+    }
+
+    #[test]
+    fn a_policy_that_was_set_during_a_pause_counts_when_it_is_over() {
+        for (policy, told) in [("ask", EventKind::Asking), ("reap", EventKind::Reaped)] {
+            on_stage(async |anchor| {
+                tokio::time::pause();
+                let mut taken = session("agent7", Keeper::Policy);
+                let Phase::Ended { how, .. } = &mut taken.phase else { panic!("it has ended") };
+                *how = End::WorkerDied;
+                anchor.put(taken.clone(), Life::Gone);
+                anchor.entry(&taken.spec.name, |entry| entry.revivals = 3);
+                consider(&anchor, &about(&taken), Found::Watched);
+                assert_eq!(newest(&anchor), (3, 4_000));
+                let settings = anchor.layout.root().join("settings");
+                std::fs::write(&settings, format!("LIMIT revival_policy {policy}\n")).expect("written");
+                until_told(&anchor, told).await;
+                assert_eq!(rows(&anchor), [EventKind::Revive, told], "nothing is started");
+            });
+        }
+    }
+
+    #[test]
+    fn of_many_that_are_to_come_back_at_once_four_are_started_at_a_time() {
+        on_stage(async |anchor| {
+            let orphans: Vec<Meta> = (1..=5)
+                .map(|n| {
+                    let mut meta = Meta { asked: true, ..session(&format!("agent{n}"), Keeper::Anchor) };
+                    meta.lineage = format!("agent{n}-00000000").parse().expect("a lineage");
+                    meta
+                })
+                .collect();
+            for meta in &orphans {
+                anchor.put(meta.clone(), Life::Gone);
+                consider(&anchor, &about(meta), Found::AtStart);
+            }
+            let reserved = || rows(&anchor).iter().filter(|kind| **kind == EventKind::Spawn).count();
+            let starting = || {
+                let is = |meta: &&Meta| {
+                    anchor.entry(&meta.spec.name, |entry| entry.life != Life::Gone) == Some(true)
+                };
+                orphans.iter().filter(is).count()
+            };
+            let (mut changes, mut most) = (anchor.changes(), 0);
+            while reserved() < orphans.len() {
+                changes.changed().await.expect("it lives");
+                most = most.max(starting());
+            }
+            assert_eq!(most, 4);
+            anchor.begin_stop();
         });
     }
 

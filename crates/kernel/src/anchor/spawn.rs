@@ -268,14 +268,18 @@ fn free(anchor: &Anchor, name: &AgentId) -> Result<(), Refusal> {
     }
 }
 
-/// What the next generation is told: the program's own name for its conversation, and where a handoff waits for it, which
-/// is written there before: a power cut or a full disk may have left none of it, or one of before.
+/// What the next generation is told: the program's own name for its conversation, unless that is used up, and where a
+/// handoff waits for it, which is written there before: a power cut or a full disk may have left none of it, or one of
+/// before.
 fn carried(
     anchor: &Anchor,
     lineage: &LineageId,
     next: Generation,
 ) -> Result<(Option<String>, Option<PathBuf>), Refusal> {
-    let carried = anchor.drain(lineage, |drain| (drain.state().session_id.clone(), drain.hand_over(next)));
+    let carried = anchor.drain(lineage, |drain| {
+        let conversation = drain.state().conversation(next).map(str::to_owned);
+        (conversation, drain.hand_over(next))
+    });
     match carried {
         // What does not read was said so; the program begins a conversation of its own.
         Err(DrainError::Damaged { .. }) => Ok((None, None)),
@@ -432,6 +436,33 @@ mod tests {
                 assert_eq!(anchor.state_of(&meta.spec.name), Some(SessionState::Failed));
             });
         }
+    }
+
+    #[test]
+    fn a_successor_of_a_dead_context_is_pointed_to_the_handoff_and_not_to_the_conversation() {
+        on_stage(async |anchor| {
+            let meta = Meta {
+                phase: Phase::Running { started_at: netsky_disk::clock::stamp() },
+                ..session("agent0", Keeper::Watchdog)
+            };
+            anchor.put(meta.clone(), Life::Live);
+            let named = Report::SessionId { session_id: "conv-1".to_owned(), transcript: None };
+            let used = 95.try_into().expect("a percentage");
+            for (report, conversation) in [
+                (named, Some("conv-1")),
+                (Report::Context { used }, Some("conv-1")),
+                (Report::Finalization, Some("conv-1")),
+                (Report::Turn(Box::default()), None),
+            ] {
+                let session = meta.spec.name.clone();
+                let params = crate::rpc::report::Params { session, report, guard: Guard::none() };
+                crate::anchor::report::report(&anchor, &params).expect("taken");
+                let (goes_on, _) = carried(&anchor, &meta.lineage, meta.generation.next()).expect("it reads");
+                assert_eq!(goes_on.as_deref(), conversation);
+            }
+            let (_, handoff) = carried(&anchor, &meta.lineage, meta.generation.next()).expect("it reads");
+            assert!(handoff.is_some_and(|file| file.is_file()));
+        });
     }
 
     #[test]

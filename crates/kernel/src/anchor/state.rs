@@ -405,6 +405,11 @@ impl Anchor {
         Ok(look(drains.entry(lineage.clone()).or_insert(drain)))
     }
 
+    /// Whether a lineage's files were read.
+    pub(super) fn has_drain(&self, lineage: &LineageId) -> bool {
+        self.drains.borrow().contains_key(lineage)
+    }
+
     /// Sees whether all of a lineage's turns log holds, before anything is brought back by it; one that held and that nobody
     /// touched since is not read again. What does not hold is reported, once.
     pub(super) fn check_drain(&self, lineage: &LineageId) -> Result<(), DrainError> {

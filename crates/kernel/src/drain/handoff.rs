@@ -94,6 +94,12 @@ impl State {
         self.handoff.as_ref().filter(|handoff| handoff.generation < generation)
     }
 
+    /// What a generation goes on with: the program's own name for its conversation. One whose context is dead ends with it.
+    pub(crate) fn conversation(&self, generation: Generation) -> Option<&str> {
+        let is_over = self.generation < generation && self.lifecycle == LifecycleState::Dead;
+        self.session_id.as_deref().filter(|_| !is_over)
+    }
+
     /// Brings the record up to date after a report of the newest generation.
     pub(super) fn prepare(&mut self, report: &Report) {
         if self.lifecycle == LifecycleState::Healthy || self.waiting(self.generation).is_some() {
@@ -192,5 +198,26 @@ mod tests {
         state.take(Generation(2), &intent).expect("the next one begins anew");
         let waiting = state.waiting(Generation(2)).and_then(|handoff| handoff.text.as_deref());
         assert_eq!(waiting, Some("all of it"));
+    }
+
+    #[test]
+    fn a_conversation_is_gone_on_with_until_its_context_is_dead() {
+        let mut state = State::default();
+        let named = |name: &str| Report::SessionId { session_id: name.to_owned(), transcript: None };
+        let turn = || Report::Turn(Box::default());
+        for report in [named("conv-1"), context(95), Report::Finalization] {
+            state.take(Generation(1), &report).expect("it fits");
+            assert_eq!(state.conversation(Generation(2)), Some("conv-1"));
+        }
+        state.take(Generation(1), &turn()).expect("it fits");
+        assert_eq!(state.conversation(Generation(1)), Some("conv-1"), "its own");
+        assert_eq!(state.conversation(Generation(2)), None);
+        assert_eq!(state.progress(Generation(2), false).session_id, None);
+        let left = state.waiting(Generation(2)).and_then(|handoff| handoff.session_id.as_deref());
+        assert_eq!(left, Some("conv-1"), "the record has it");
+        state.take(Generation(2), &context(5)).expect("it fits");
+        assert_eq!(state.conversation(Generation(3)), None, "nor is it the next one's");
+        state.take(Generation(2), &named("conv-2")).expect("it fits");
+        assert_eq!(state.conversation(Generation(3)), Some("conv-2"));
     }
 }

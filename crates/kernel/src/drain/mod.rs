@@ -260,6 +260,10 @@ impl State {
     pub fn take(&mut self, generation: Generation, report: &Report) -> Result<(), Misfit> {
         self.check(generation, report)?;
         if generation > self.generation {
+            if self.lifecycle == LifecycleState::Dead {
+                // It ended with the context; the record of the handoff has its name.
+                (self.session_id, self.transcript) = (None, None);
+            }
             // Its context, its phase and its lifecycle begin anew; what the lineage has behind it stays.
             (self.lifecycle, self.context_pct, self.phase) = (LifecycleState::default(), None, None);
             (self.under_way, self.one_before) = (false, false);
@@ -421,7 +425,7 @@ impl State {
     /// As clients of that generation see it: of an earlier one only what the lineage has behind it. `over`: what it had begun
     /// and not told of has no outcome that anybody knows.
     pub fn progress(&self, newest: Generation, over: bool) -> Progress {
-        let (turn, session_id) = (self.turn, self.session_id.clone());
+        let (turn, session_id) = (self.turn, self.conversation(newest).map(str::to_owned));
         let handoff = self
             .handoff
             .as_ref()

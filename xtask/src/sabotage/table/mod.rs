@@ -18,6 +18,7 @@ mod kernel_room;
 mod kernel_rpc;
 mod kernel_screen;
 mod kernel_sessions;
+mod kernel_successions;
 mod kernel_unseen;
 mod ledger;
 mod ledger_mail;
@@ -79,6 +80,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         kernel_rename::ROWS,
         kernel_sessions::ROWS,
         kernel_unseen::ROWS,
+        kernel_successions::ROWS,
         kernel_room::ROWS,
         kernel_rpc::ROWS,
         kernel_screen::ROWS,
