@@ -334,6 +334,8 @@ fn fm_snapshot_kill_a_report_that_is_cut_anywhere_counts_once() {
         folder.has_died_at(doomed, point);
         assert_eq!(folder.json(&["lineage", "show", "agent1"])["usage"]["input"], 5, "{point}");
         assert_eq!(folder.report("agent1", &["turn"])["turn"], 3, "{point}");
+        let told: Vec<Value> = folder.journal("turn").iter().map(|row| row["data"]["turn"].clone()).collect();
+        assert_eq!(told, [1, 2, 3], "{point}: each is in the journal, once");
     }
 }
 
@@ -426,6 +428,8 @@ fn t18_an_anchor_killed_over_a_succession_leaves_it_to_the_next_and_what_dies_be
         folder.is_at(name, 2);
     }
     assert_eq!(folder.journal("succeed").len(), 2);
+    let dead = folder.journal("lifecycle").into_iter().filter(|row| row["data"]["to"] == "dead");
+    assert_eq!(dead.count(), 2, "also of the turn that an anchor died over");
     signal(&folder.process("agent1", "worker"), Signal::KILL).expect("sent");
     folder.is_at("agent1", 3);
     folder.says_within("agent1", "generation 3");

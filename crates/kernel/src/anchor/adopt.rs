@@ -73,6 +73,10 @@ pub(super) fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHa
     let may_live = meta.phase.may_live();
     let spawn = |life: Life| {
         anchor.put(meta.clone(), life);
+        if !matches!(meta.phase, Phase::Inactive { .. }) {
+            // What it reported and nobody told is told with this; files that do not read are said so.
+            let _ = anchor.drain(&about.lineage, |_| ());
+        }
         fold::catch_up(anchor, &about.session);
     };
     match (held, probed) {

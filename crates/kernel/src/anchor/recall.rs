@@ -53,6 +53,9 @@ pub(super) struct Remembered {
     pub(super) state: SessionState,
     /// The newest row of a worker that was taken over: whose, and its number.
     pub(super) folded: Option<(ProcessId, u64)>,
+    /// Rows of its lineage's turns log that are told, up to this one; none where a program told that did not number them.
+    #[serde(default)]
+    pub(super) told: Option<u64>,
     /// Revivals in a row that came to a generation, none of which was well.
     #[serde(default)]
     pub(super) revivals: u32,
@@ -145,6 +148,12 @@ impl Recall {
         known.how.clone().filter(|_| same)
     }
 
+    /// Whose a lineage is, and up to which row of its turns log it is told; nothing where that is not known.
+    pub(super) fn told(&self, lineage: &LineageId) -> Option<(&AgentId, u64)> {
+        let (name, known) = self.sessions.iter().find(|(_, known)| known.lineage == *lineage)?;
+        Some((name, known.told?))
+    }
+
     /// Lineages whose session got another name.
     pub(super) fn renames(&self) -> impl Iterator<Item = (&LineageId, &Renamed)> {
         self.renamed.iter()
@@ -213,6 +222,9 @@ impl Fold for Recall {
         }
         if let Some(row) = worker_row(&event.data) {
             known.folded = Some(row);
+        }
+        if let Some(told) = told_row(event) {
+            known.told = told;
         }
         if event.kind == EventKind::Renamed {
             return self.fold_renamed(name.clone(), lineage, &event.data);
@@ -296,6 +308,7 @@ impl Remembered {
             undescribed: false,
             state: SessionState::Starting,
             folded: None,
+            told: Some(0),
             revivals: 0,
             reviving: None,
             crashloop: false,
@@ -310,8 +323,11 @@ impl Remembered {
 
     /// What begins behind it: one more try where it was about to be brought back, and anew where somebody started it.
     fn next(&mut self, lineage: &LineageId, generation: Generation) -> Remembered {
-        let follows = self.lineage == *lineage && (self.succeeded || self.follows);
-        let next = Remembered { folded: self.folded.take(), follows, ..Remembered::new(lineage, generation) };
+        let new = Remembered::new(lineage, generation);
+        let same = self.lineage == *lineage;
+        let follows = same && (self.succeeded || self.follows);
+        let told = if same { self.told } else { new.told };
+        let next = Remembered { folded: self.folded.take(), told, follows, ..new };
         if self.reviving.is_none() || self.lineage != *lineage {
             return next;
         }
@@ -338,6 +354,17 @@ fn state_after(event: &Event) -> Option<SessionState> {
 /// Whose description a file of a root is.
 fn described(file: &str) -> Option<AgentId> {
     file.strip_prefix("agents/")?.strip_suffix(".meta")?.parse().ok()
+}
+
+/// Up to which row of its lineage's turns log a row says that it is told, if it does.
+fn told_row(event: &Event) -> Option<Option<u64>> {
+    use EventKind::{Handoff, Intent, Lifecycle, Result, SessionId, Turn};
+    match (event.kind, event.data["row"].as_u64()) {
+        (Turn | Intent | Result | SessionId | Lifecycle | Handoff, Some(row)) => Some(Some(row)),
+        // Of a program that did not say it.
+        (Turn | Intent | Result | SessionId | Lifecycle, None) => Some(None),
+        _ => None,
+    }
 }
 
 fn worker_row(data: &Value) -> Option<(ProcessId, u64)> {
@@ -371,6 +398,7 @@ mod tests {
             EventKind::Renamed => json!({"to": format!("agent{}", chance(5, 4))}),
             EventKind::Revive => json!({"after_ms": 0, "attempt": chance(6, 4)}),
             EventKind::Exited => json!({"how": {"exited": {"code": 1}}, "worker": worker, "n": n}),
+            EventKind::Turn | EventKind::Lifecycle => json!({"row": n}),
             _ => json!({"worker": worker, "n": n}),
         };
         Event {

@@ -3,16 +3,21 @@
 //! Promise: a turn or an intent that was answered is on the disk. Said twice under one `request_id` by one generation is
 //! said once; that name is kept where the report is, so that there is no moment between the two. A report of a generation
 //! that is over, whether another one has begun or not, changes nothing: what becomes of a session is decided by what was
-//! told while it lived, here as by the next anchor.
+//! told while it lived, here as by the next anchor. What is in the turns log is told in the journal, once: where an anchor
+//! dies in between, by the next one that opens the log.
 
 use std::rc::Rc;
+
+use netsky_model::id::LineageId;
+use netsky_model::lifecycle::LifecycleState;
 
 use super::answers;
 use super::state::{Anchor, about, internal, not_found};
 use super::succeed;
 use super::table::Life;
-use crate::drain::{DrainError, Misfit, Report, Taken};
+use crate::drain::{self, DrainError, Misfit, Progress, Report, Taken};
 use crate::journal::About;
+use crate::log::say;
 use crate::rpc::report::{Answer, Params};
 use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, event_data};
 use crate::session::Meta;
@@ -41,20 +46,17 @@ pub(super) fn report(anchor: &Rc<Anchor>, params: &Params) -> Result<Answer, Ref
     let taken = anchor.drain(&meta.lineage, |drain| {
         let before = drain.state().progress(meta.generation, false);
         let taken = drain.take(&anchor.id, &meta, report, guard.request_id.as_deref());
-        taken.map(|taken| (taken, before, drain.state().progress(meta.generation, false)))
+        taken.map(|taken| (taken, before, drain.state().progress(meta.generation, false), drain.rows()))
     });
     let taken = taken.and_then(|taken| taken);
-    let (taken, before, progress) = taken.map_err(|error| failed(anchor, &meta, &error))?;
+    let (taken, before, progress, row) = taken.map_err(|error| failed(anchor, &meta, &error))?;
     if taken == Taken::Before {
         return Ok(Answer { progress, unsnapped: None });
     }
-    row(anchor, about(&meta), report, progress.turn);
-    if before.lifecycle != progress.lifecycle {
-        let (from, to) = (before.lifecycle, progress.lifecycle);
-        let data = event_data::Lifecycle { from, to, context_pct: progress.context_pct };
-        anchor.observe(EventKind::Lifecycle, Some(about(&meta)), data);
+    tell(anchor, &about(&meta), row, report, (&before, &progress));
+    if before.lifecycle != LifecycleState::Dead && progress.lifecycle == LifecycleState::Dead {
+        succeed::begin(anchor, &about(&meta));
     }
-    succeed::told(anchor, &about(&meta), report, &before, &progress);
     let unsnapped = match taken {
         Taken::Whole | Taken::Before => None,
         Taken::Unsnapped(why) => {
@@ -91,22 +93,61 @@ fn failed(anchor: &Anchor, meta: &Meta, error: &DrainError) -> Refusal {
     refusal(error)
 }
 
-/// What the journal says of a report: that it came, not what was in it.
-fn row(anchor: &Anchor, about: About, report: &Report, turn: u64) {
-    let about = Some(about);
-    match report.clone() {
+/// Tells the journal of a report and of what it moved; `row` is its own in the turns log.
+fn tell(anchor: &Anchor, about: &About, row: u64, report: &Report, (before, now): (&Progress, &Progress)) {
+    anchor.told.borrow_mut().insert(about.lineage.clone(), row);
+    arrived(anchor, about.clone(), row, report, now.turn);
+    if before.lifecycle != now.lifecycle {
+        let (from, to) = (before.lifecycle, now.lifecycle);
+        let data = event_data::Lifecycle { from, to, context_pct: now.context_pct, row: Some(row) };
+        anchor.observe(EventKind::Lifecycle, Some(about.clone()), data);
+    }
+    succeed::tell(anchor, about, row, report, (before, now));
+}
+
+/// Tells what is in a turns log and not in the journal: whoever took it died, or had no room, in between. Where a context
+/// ended with it, whoever looks at its session next begins the succession.
+pub(super) fn catch_up(anchor: &Anchor, lineage: &LineageId, rows: u64) {
+    let Some((session, told)) = anchor.recall(|recall| {
+        let (session, told) = recall.told(lineage)?;
+        Some((session.clone(), told))
+    }) else {
+        return;
+    };
+    // What this anchor told may wait for room.
+    let told = anchor.told.borrow().get(lineage).copied().unwrap_or(told);
+    if rows <= told {
+        return;
+    }
+    let read = drain::untold(&anchor.layout, lineage, told, |row, before, now| {
+        let about = About { session: session.clone(), lineage: lineage.clone(), generation: row.generation };
+        tell(anchor, &about, row.n, &row.report, (before, now));
+    });
+    if let Err(error) = read {
+        anchor.drain_failed(lineage, &error);
+        say!("{error}: what {session} reported is not all in the journal");
+    }
+}
+
+/// What the journal says of a report itself: that it came, not what was in it.
+fn arrived(anchor: &Anchor, about: About, row: u64, report: &Report, turn: u64) {
+    let (about, row) = (Some(about), Some(row));
+    match report {
         Report::Turn(said) => {
-            let data = event_data::Turn { turn, messages: said.messages.len(), usage: said.usage };
-            anchor.observe(EventKind::Turn, about, data);
+            let (messages, usage) = (said.messages.len(), said.usage.clone());
+            anchor.observe(EventKind::Turn, about, event_data::Turn { turn, messages, usage, row });
         }
         Report::Intent { id, tool, .. } => {
-            anchor.observe(EventKind::Intent, about, event_data::Intent { id, tool });
+            let data = event_data::Intent { id: id.clone(), tool: tool.clone(), row };
+            anchor.observe(EventKind::Intent, about, data);
         }
         Report::Result { id, failed, .. } => {
-            anchor.observe(EventKind::Result, about, event_data::ToolResult { id, failed });
+            let data = event_data::ToolResult { id: id.clone(), failed: *failed, row };
+            anchor.observe(EventKind::Result, about, data);
         }
         Report::SessionId { session_id, .. } => {
-            anchor.observe(EventKind::SessionId, about, event_data::SessionId { session_id });
+            let data = event_data::SessionId { session_id: session_id.clone(), row };
+            anchor.observe(EventKind::SessionId, about, data);
         }
         // They come by the second and say nothing about the past, or are told as a lifecycle.
         Report::Begun | Report::Context { .. } | Report::Finalization | Report::Phase { .. } => {}
@@ -141,8 +182,6 @@ pub(super) fn refusal(error: &DrainError) -> Refusal {
 
 #[cfg(test)]
 mod tests {
-    use netsky_model::lifecycle::LifecycleState;
-
     use super::*;
     use crate::anchor::revive;
     use crate::anchor::settle::Found;
@@ -175,6 +214,86 @@ mod tests {
                 revive::consider(&anchor, &about(&returned), found);
             }
             assert_eq!(rows(&anchor).split_off(before), [], "nobody takes over from who returned");
+        });
+    }
+
+    #[test]
+    fn fm_snapshot_kill_what_an_anchor_took_and_died_over_is_told_by_the_next_one_once() {
+        on_stage(async |anchor| {
+            let phase = Phase::Running { started_at: netsky_disk::clock::stamp() };
+            let first = Meta { phase, ..session("agent7", Keeper::Watchdog) };
+            let second = Meta { generation: first.generation.next(), ..first.clone() };
+            let turn = || Report::Turn(Box::default());
+            anchor.put(first.clone(), Life::Live);
+            let params = Params { session: first.spec.name.clone(), report: turn(), guard: Guard::none() };
+            super::report(&anchor, &params).expect("taken");
+            let died_over = |meta: &Meta, report: Report| {
+                let taken = anchor.drain(&meta.lineage, |drain| drain.take("before", meta, &report, None));
+                taken.expect("it reads").expect("it fits");
+            };
+            let intent = Report::Intent { id: "a".into(), tool: "sh".into(), input: serde_json::Value::Null };
+            died_over(&first, intent);
+            died_over(
+                &first,
+                Report::Result { id: "a".into(), failed: false, output: serde_json::Value::Null },
+            );
+            died_over(&first, turn());
+            died_over(&first, Report::Context { used: 5.try_into().expect("a percentage") });
+            died_over(&first, Report::Context { used: 95.try_into().expect("a percentage") });
+            died_over(&first, Report::Finalization);
+            died_over(&first, Report::Handoff { text: "go on".into() });
+            died_over(&first, turn());
+            died_over(&second, Report::SessionId { session_id: "conv-2".into(), transcript: None });
+            died_over(&second, Report::Acknowledge);
+            let before = rows(&anchor).len();
+            for _ in 0..2 {
+                // Another anchor.
+                anchor.forget_drain(&first.lineage);
+                anchor.told.borrow_mut().clear();
+                anchor.drain(&first.lineage, |_| ()).expect("it reads");
+            }
+            let told = anchor.journal(|journal| journal.after(before as u64)).expect("reads");
+            let told: Vec<_> =
+                told.iter().map(|row| (row.kind, row.generation, row.data["row"].as_u64())).collect();
+            use EventKind::{Handoff, Intent, Lifecycle, Reaped, Result, SessionId, Turn};
+            let (one, two) = (Some(first.generation), Some(second.generation));
+            let wanted = [
+                (Intent, one, Some(2)),
+                (Result, one, Some(3)),
+                (Turn, one, Some(4)),
+                (Lifecycle, one, Some(6)),
+                (Handoff, one, Some(6)),
+                (Lifecycle, one, Some(7)),
+                (Handoff, one, Some(8)),
+                (Turn, one, Some(9)),
+                (Lifecycle, one, Some(9)),
+                (SessionId, two, Some(10)),
+                (Handoff, two, Some(11)),
+                (Reaped, one, None),
+            ];
+            assert_eq!(told, wanted);
+        });
+    }
+
+    #[test]
+    fn what_a_program_told_that_did_not_number_it_is_not_told_again() {
+        on_stage(async |anchor| {
+            let phase = Phase::Running { started_at: netsky_disk::clock::stamp() };
+            let living = Meta { phase, ..session("agent7", Keeper::Watchdog) };
+            anchor.put(living.clone(), Life::Live);
+            let turn = Report::Turn(Box::default());
+            let taken = anchor.drain(&living.lineage, |drain| drain.take("before", &living, &turn, None));
+            taken.expect("it reads").expect("it fits");
+            let usage = crate::drain::Usage::default();
+            let data = event_data::Turn { turn: 1, messages: 0, usage, row: None };
+            anchor.observe(EventKind::Turn, Some(about(&living)), data);
+            anchor.forget_drain(&living.lineage);
+            anchor.drain(&living.lineage, |_| ()).expect("it reads");
+            assert_eq!(rows(&anchor), [EventKind::Turn]);
+            // From the first one that is numbered on it is known again.
+            let params = Params { session: living.spec.name.clone(), report: turn, guard: Guard::none() };
+            super::report(&anchor, &params).expect("taken");
+            assert_eq!(anchor.recall(|recall| recall.told(&living.lineage).map(|(_, told)| told)), Some(2));
         });
     }
 }

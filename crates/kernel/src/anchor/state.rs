@@ -26,6 +26,7 @@ use super::owed::Owed;
 use super::recall::Recall;
 use super::registry::Registry;
 use super::rejected::Rejected;
+use super::report;
 use super::root::Claim;
 use super::shutdown::Asked;
 use super::table::{Entry, Life};
@@ -60,6 +61,8 @@ pub(super) struct Anchor {
     pub(super) in_force: InForce,
     /// What lineages have behind them, as far as somebody asked.
     drains: RefCell<BTreeMap<LineageId, Drain>>,
+    /// Up to which rows of their turns logs this anchor told of lineages; the journal's own may wait for room.
+    pub(super) told: RefCell<BTreeMap<LineageId, u64>>,
     /// `agents.jsonl`.
     pub(super) registry: Registry,
     /// Files that were reported as damaged: each is, once.
@@ -110,6 +113,7 @@ impl Anchor {
             reviving: Semaphore::new(super::revive::AT_ONCE),
             state: RefCell::new(State { journal, recall, owed, wishes, table: BTreeMap::new() }),
             drains: RefCell::default(),
+            told: RefCell::default(),
             registry: Registry::default(),
             damaged: RefCell::default(),
             changed: watch::Sender::new(0),
@@ -388,8 +392,7 @@ impl Anchor {
         lineage: &LineageId,
         look: impl FnOnce(&mut Drain) -> R,
     ) -> Result<R, DrainError> {
-        let mut drains = self.drains.borrow_mut();
-        if let Some(drain) = drains.get_mut(lineage) {
+        if let Some(drain) = self.drains.borrow_mut().get_mut(lineage) {
             return Ok(look(drain));
         }
         let (drain, notes) = match Drain::open(&self.layout, lineage) {
@@ -402,7 +405,8 @@ impl Anchor {
         for note in notes {
             self.damaged(format!("drain/{lineage}"), &note);
         }
-        Ok(look(drains.entry(lineage.clone()).or_insert(drain)))
+        report::catch_up(self, lineage, drain.rows());
+        Ok(look(self.drains.borrow_mut().entry(lineage.clone()).or_insert(drain)))
     }
 
     /// Whether a lineage's files were read.

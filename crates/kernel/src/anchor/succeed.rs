@@ -32,10 +32,16 @@ use crate::session::Keeper;
 /// How long a generation may take to acknowledge what was left to it before that is told: it reads a few pages.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(10 * 60);
 
-/// What a report means for the handoff of its lineage.
-pub(super) fn told(anchor: &Rc<Anchor>, about: &About, report: &Report, before: &Progress, now: &Progress) {
+/// Tells what a report means for the handoff of its lineage; `row` is its own in the turns log.
+pub(super) fn tell(
+    anchor: &Anchor,
+    about: &About,
+    row: u64,
+    report: &Report,
+    (before, now): (&Progress, &Progress),
+) {
     let is = |of: &HandoffView, is: HandoffStep| {
-        let data = event_data::Handoff { of: of.generation, is };
+        let data = event_data::Handoff { of: of.generation, is, row: Some(row) };
         anchor.observe(EventKind::Handoff, Some(about.clone()), data);
     };
     if let (Report::Acknowledge, Some(view)) = (report, &before.handoff) {
@@ -54,9 +60,6 @@ pub(super) fn told(anchor: &Rc<Anchor>, about: &About, report: &Report, before: 
             is(view, HandoffStep::Prepared);
         }
         _ => {}
-    }
-    if before.lifecycle != LifecycleState::Dead && now.lifecycle == LifecycleState::Dead {
-        begin(anchor, about);
     }
 }
 
@@ -107,7 +110,8 @@ pub(super) fn once_more(anchor: &Rc<Anchor>, name: &AgentId) {
     }
 }
 
-fn begin(anchor: &Rc<Anchor>, about: &About) {
+/// Has the next generation take over from one whose context is dead.
+pub(super) fn begin(anchor: &Rc<Anchor>, about: &About) {
     let keeper = anchor.entry(&about.session, |entry| entry.meta.spec.keeper);
     if anchor.is_stopping() || !matches!(keeper, Some(Keeper::Anchor | Keeper::Policy)) {
         return;
@@ -158,7 +162,7 @@ pub(super) fn lives(anchor: &Rc<Anchor>, about: &About) {
         tokio::time::sleep(ACKNOWLEDGED_WITHIN).await;
         let same = |entry: &mut Entry| entry.life == Life::Live && entry.meta.generation == about.generation;
         if anchor.entry(&about.session, same) == Some(true) && waiting(&anchor, &about) == Some(of) {
-            let data = event_data::Handoff { of, is: HandoffStep::Unacknowledged };
+            let data = event_data::Handoff { of, is: HandoffStep::Unacknowledged, row: None };
             anchor.observe(EventKind::Handoff, Some(about), data);
         }
     });

@@ -26,8 +26,8 @@ mod told;
 
 pub use handoff::{Handoff, LONGEST as LONGEST_HANDOFF};
 pub use report::{JsonText, LoopConfig, Model, Report, Turn, Usage};
-pub(crate) use store::Taken;
 pub use store::{Drain, DrainError, Whole, read};
+pub(crate) use store::{Taken, untold};
 pub use told::Told;
 
 /// Version of a row.

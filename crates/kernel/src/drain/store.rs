@@ -9,6 +9,9 @@
 //! the first report that an anchor takes and before a revival, and again only where somebody else has touched the file since.
 
 mod anew; // logs that begin behind something
+mod untold; // what the journal has not of it
+
+pub(crate) use untold::untold;
 
 use std::path::{Path, PathBuf};
 
@@ -95,14 +98,14 @@ impl Drain {
         match base {
             Some(Read::Whole(snapshot)) => {
                 (drain.state, drain.place) = (snapshot.state(), snapshot.log.clone());
-                drain.follow(&dir, |_| {})?;
+                drain.follow(&dir, |_, _| {})?;
             }
             // A log says all that the old format said, if its messages were moved there before.
             Some(Read::Upgraded { turn, session_id }) => {
-                drain.follow(&dir, |_| {})?;
+                drain.follow(&dir, |_, _| {})?;
                 drain.move_in(turn, session_id)?;
             }
-            None => drain.follow(&dir, |_| {})?,
+            None => drain.follow(&dir, |_, _| {})?,
         }
         // One is written where a turn ends: where no row tells of any, it was all there was.
         let told = drain.state.turn > 0 || drain.state.messages.count > 0;
@@ -115,6 +118,11 @@ impl Drain {
     /// What was reported so far.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// Rows of the log that were taken in.
+    pub(crate) fn rows(&self) -> u64 {
+        self.place.rows
     }
 
     fn dir(&self) -> Result<Option<Dir>, DrainError> {
@@ -151,8 +159,8 @@ impl Drain {
         Ok((None, notes))
     }
 
-    /// Takes in the rows behind the place, each shown to `visit` once it fits.
-    fn follow(&mut self, dir: &Dir, mut visit: impl FnMut(&Row)) -> Result<(), DrainError> {
+    /// Takes in the rows behind the place, each shown to `visit` once it fits, with what it made of the state.
+    fn follow(&mut self, dir: &Dir, mut visit: impl FnMut(&Row, &State)) -> Result<(), DrainError> {
         let name = log(&self.lineage);
         let Some(size) = dir.size(&name)? else {
             let lost = self.place.rows > 0;
@@ -173,7 +181,7 @@ impl Drain {
                 self.state.remember(Told::new(id, row.generation, &row.report));
             }
             self.place = Place { rows: n, bytes: rows.at(), hash };
-            visit(&row);
+            visit(&row, &self.state);
         }
         Ok(())
     }
@@ -438,7 +446,7 @@ pub fn read(layout: &KernelLayout, lineage: &LineageId, messages: bool) -> Resul
         }
         Some(Read::Upgraded { .. }) | None => {}
     }
-    drain.follow(&dir, |row| {
+    drain.follow(&dir, |row, _| {
         if let Report::Turn(turn) = &row.report
             && messages
             && row.n <= upto

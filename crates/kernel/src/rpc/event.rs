@@ -18,8 +18,9 @@ macro_rules! kinds {
     ) => {
         /// What happened.
         ///
-        /// Rows that say what is about to be done are synced before it ([`EventKind::durable`]). The others tell what
-        /// other files of the root say too: after a power cut the next anchor finds it there and writes the row again.
+        /// Rows that say what is about to be done are synced before it ([`EventKind::durable`]). The others tell what was
+        /// seen. What workers saw and programs reported stands in files of theirs too: where an anchor died, or the power
+        /// went, before its row was there, the next anchor writes that.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
         pub enum EventKind {
             $($(#[doc = $doc])+ #[serde(rename = $word)] $name,)*

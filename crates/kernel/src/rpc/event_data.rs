@@ -172,6 +172,9 @@ shapes! {
         pub messages: usize,
         /// What it took.
         pub usage: Usage,
+        /// The number of the report in the lineage's turns log; absent in rows of programs that did not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub row: Option<u64>,
     }
 
     /// Of a tool call that is about to be made.
@@ -180,6 +183,9 @@ shapes! {
         pub id: String,
         /// Which tool.
         pub tool: String,
+        /// The number of the report in the lineage's turns log; absent in rows of programs that did not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub row: Option<u64>,
     }
 
     /// Of a tool call that came back.
@@ -188,12 +194,18 @@ shapes! {
         pub id: String,
         /// It failed; the program knows.
         pub failed: bool,
+        /// The number of the report in the lineage's turns log; absent in rows of programs that did not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub row: Option<u64>,
     }
 
     /// The program's own name for its conversation.
     SessionId {
         /// That name.
         pub session_id: String,
+        /// The number of the report in the lineage's turns log; absent in rows of programs that did not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub row: Option<u64>,
     }
 
     /// Of keys that were typed.
@@ -236,6 +248,9 @@ shapes! {
         pub of: Generation,
         /// How far it got.
         pub is: HandoffStep,
+        /// The number of the report in the lineage's turns log; absent where no report says it, and in rows of programs that did not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub row: Option<u64>,
     }
 
     /// Of a session that was put aside.
@@ -262,6 +277,9 @@ shapes! {
         pub to: LifecycleState,
         /// How much of it is used; null where nobody said.
         pub context_pct: Option<ContextPct>,
+        /// The number of the report in the lineage's turns log; absent in rows of programs that did not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub row: Option<u64>,
     }
 
     /// Of a turn that is in no snapshot.

@@ -90,7 +90,7 @@ impl Drain {
             Some(Read::Upgraded { turn, session_id }) => former = Some((turn, session_id)),
             None => {}
         }
-        if let Err(error @ DrainError::Disk(_)) = known.follow(&dir, |_| {}) {
+        if let Err(error @ DrainError::Disk(_)) = known.follow(&dir, |_, _| {}) {
             return Err(error);
         }
         if let Some((turn, session_id)) = former.filter(|_| known.state.turn == 0) {
