@@ -246,7 +246,13 @@ mod tests {
             died_over(&second, Report::SessionId { session_id: "conv-2".into(), transcript: None });
             died_over(&second, Report::Acknowledge);
             let before = rows(&anchor).len();
-            for _ in 0..2 {
+            let third = About { generation: second.generation.next(), ..about(&first) };
+            for is_reserved in [false, true] {
+                if is_reserved {
+                    let (runtime, keeper) = ("command".to_owned(), Keeper::Watchdog);
+                    let data = event_data::Spawn { runtime, keeper, request_id: None };
+                    anchor.observe(EventKind::Spawn, Some(third.clone()), data);
+                }
                 // Another anchor.
                 anchor.forget_drain(&first.lineage);
                 anchor.told.borrow_mut().clear();
@@ -255,7 +261,7 @@ mod tests {
             let told = anchor.journal(|journal| journal.after(before as u64)).expect("reads");
             let told: Vec<_> =
                 told.iter().map(|row| (row.kind, row.generation, row.data["row"].as_u64())).collect();
-            use EventKind::{Handoff, Intent, Lifecycle, Reaped, Result, SessionId, Turn};
+            use EventKind::{Handoff, Intent, Lifecycle, Reaped, Result, SessionId, Spawn, Turn};
             let (one, two) = (Some(first.generation), Some(second.generation));
             let wanted = [
                 (Intent, one, Some(2)),
@@ -270,6 +276,7 @@ mod tests {
                 (SessionId, two, Some(10)),
                 (Handoff, two, Some(11)),
                 (Reaped, one, None),
+                (Spawn, Some(third.generation), None),
             ];
             assert_eq!(told, wanted);
         });

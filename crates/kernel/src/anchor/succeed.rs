@@ -238,14 +238,18 @@ mod tests {
                     count.set(count.get() + 1);
                 }
             });
+            let until = async |is: bool| {
+                let reached = async {
+                    while anchor.entry(name, |entry| entry.giving_way) != Some(is) {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                };
+                tokio::time::timeout(Duration::from_secs(600), reached).await.expect("reached");
+            };
             let looks = async |wanted: u32| {
-                while anchor.entry(name, |entry| entry.giving_way) != Some(true) {
-                    tokio::task::yield_now().await;
-                }
+                until(true).await;
                 (0..3).for_each(|_| once_more(&anchor, name));
-                while anchor.entry(name, |entry| entry.giving_way) == Some(true) {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
+                until(false).await;
                 assert_eq!(asked.get(), wanted);
             };
             use_up(&anchor);
