@@ -481,17 +481,6 @@ mod tests {
         });
     }
 
-    /// Returns once a row of that kind is told.
-    async fn until_told(anchor: &Anchor, kind: EventKind) {
-        let mut changes = anchor.changes();
-        let told = async {
-            while !rows(anchor).contains(&kind) {
-                changes.changed().await.expect("it lives");
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(600), told).await.expect("it is told");
-    }
-
     #[test]
     fn a_policy_that_was_set_during_a_pause_counts_when_it_is_over() {
         for (policy, told) in [("ask", EventKind::Asking), ("reap", EventKind::Reaped)] {
@@ -506,7 +495,11 @@ mod tests {
                 assert_eq!(newest(&anchor), (3, 4_000));
                 let settings = anchor.layout.root().join("settings");
                 std::fs::write(&settings, format!("LIMIT revival_policy {policy}\n")).expect("written");
-                until_told(&anchor, told).await;
+                let mut changes = anchor.changes();
+                while !rows(&anchor).contains(&told) {
+                    let changed = tokio::time::timeout(Duration::from_secs(600), changes.changed());
+                    changed.await.expect("it is told").expect("it lives");
+                }
                 assert_eq!(rows(&anchor), [EventKind::Revive, told], "nothing is started");
             });
         }
