@@ -487,7 +487,6 @@ fn a_successor_whose_anchor_dies_before_its_program_runs_is_started_by_the_next_
         let folder = Folder::new();
         folder.ok(&["kernel", "spawn", "agent1", "--pipes", "--", "sh", "-c", SUCCESSOR]);
         folder.settings(&format!("LIMIT revival_policy {policy}\n"));
-        folder.report("agent1", &["session-id", "conv-1"]);
         let doomed = folder.serve_until("anchor.spawn.reserved=kill");
         folder.use_up("agent1");
         folder.has_died_at(doomed, "anchor.spawn.reserved");

@@ -235,16 +235,16 @@ impl Fold for Recall {
         if let Some(state) = state_after(event) {
             known.state = state;
         }
+        known.follows &= !is_past(event.kind);
         match event.kind {
             EventKind::Spawn => {
                 known.request_id = event.data["request_id"].as_str().map(str::to_owned);
             }
-            EventKind::Started => (known.started, known.follows) = (true, false),
-            EventKind::Adopted => (known.undescribed, known.follows) = (false, false),
+            EventKind::Started => known.started = true,
+            EventKind::Adopted => known.undescribed = false,
             // Who wants it down wants no successor either; what the worker tells may be the end that we asked for.
             EventKind::Kill => {
                 (known.kill_asked, known.succeeded) = (true, false);
-                known.follows = false;
                 // It was lost before, and is meant to be from now on.
                 let lost = [SessionState::Died, SessionState::Orphaned, SessionState::Asking];
                 if known.ended && lost.contains(&known.state) {
@@ -264,8 +264,6 @@ impl Fold for Recall {
             EventKind::Crashloop => known.crashloop = true,
             EventKind::Exited | EventKind::Died | EventKind::Orphaned | EventKind::Failed => {
                 (known.ended, known.how) = (true, End::deserialize(&event.data["how"]).ok());
-                // The row of its start may not read.
-                known.follows &= event.kind != EventKind::Exited;
             }
             _ => {}
         }
@@ -354,6 +352,11 @@ fn state_after(event: &Event) -> Option<SessionState> {
 /// Whose description a file of a root is.
 fn described(file: &str) -> Option<AgentId> {
     file.strip_prefix("agents/")?.strip_suffix(".meta")?.parse().ok()
+}
+
+/// Whether a successor has run by then, though the row of its start may not read, or is wanted down.
+fn is_past(kind: EventKind) -> bool {
+    matches!(kind, EventKind::Started | EventKind::Adopted | EventKind::Exited | EventKind::Kill)
 }
 
 /// Up to which row of its lineage's turns log a row says that it is told, if it does.

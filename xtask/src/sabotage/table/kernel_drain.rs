@@ -17,7 +17,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a log that begins anew goes on with the rows behind the newest snapshot",
         faults: "T15",
         file: "crates/kernel/src/drain/store/anew.rs",
-        find: "= known.follow(&dir, |_| {}) {",
+        find: "= known.follow(&dir, |_, _| {}) {",
         replace: "= known.dir() {",
         package: "netsky-kernel",
         target: UNIT,
