@@ -100,9 +100,17 @@ impl State {
         self.session_id.as_deref().filter(|_| !is_over)
     }
 
-    /// Brings the record up to date after a report of the newest generation.
+    /// What an earlier generation wrote for who comes after it, and nobody acknowledged: it gives its place to nothing.
+    pub(super) fn unread(&self, generation: Generation) -> Option<&Handoff> {
+        self.waiting(generation).filter(|handoff| handoff.text.is_some())
+    }
+
+    /// Brings the record up to date after a report of the newest generation. One of an earlier generation stands until what
+    /// is written takes its place; over an unread one nothing is written but by a program of before.
     pub(super) fn prepare(&mut self, report: &Report) {
-        if self.lifecycle == LifecycleState::Healthy || self.waiting(self.generation).is_some() {
+        let written = matches!(report, Report::Handoff { .. });
+        let stands = !written && self.waiting(self.generation).is_some();
+        if self.lifecycle == LifecycleState::Healthy || stands {
             return;
         }
         let own = self.handoff.take().filter(|handoff| handoff.generation == self.generation);
@@ -177,11 +185,30 @@ mod tests {
         {
             assert_eq!(take(generation, report), (Ok(()), refused.clone(), left.clone()), "{generation}");
         }
-        // A log of before, in which it was taken.
-        assert_eq!(take(3, handoff("mine")), (Ok(()), refused, left));
         assert_eq!(take(3, Report::Acknowledge), (Ok(()), Ok(()), Some((3, None))), "its own is prepared");
-        assert_eq!(take(3, handoff("mine")), (Ok(()), Ok(()), Some((3, Some("mine".to_owned())))));
-        assert_eq!(take(4, Report::Acknowledge).2, None);
+        let mine = Some((3, Some("mine".to_owned())));
+        assert_eq!(take(3, handoff("mine")), (Ok(()), Ok(()), mine.clone()));
+        let refused = Err(Misfit::Unacknowledged { of: Generation(3) });
+        assert_eq!(take(4, context(75)), (Ok(()), refused, mine), "and stands like any other");
+        // A log of before, in which it was taken.
+        let taken = take(4, handoff("the fourth's")).2;
+        assert_eq!(taken, Some((4, Some("the fourth's".to_owned()))));
+        assert_eq!(take(5, Report::Acknowledge).2, None);
+    }
+
+    #[test]
+    fn t18_what_nobody_wrote_gives_its_place_to_what_is_written() {
+        let mut state = State::default();
+        state.take(Generation(1), &context(75)).expect("it fits");
+        for report in [context(75), Report::Turn(Box::default())] {
+            state.take(Generation(2), &report).expect("it fits");
+            let waits = state.waiting(Generation(2)).map(|handoff| handoff.generation);
+            assert_eq!(waits, Some(Generation(1)), "it can be acknowledged");
+        }
+        assert_eq!(state.check_room(Generation(2), &handoff("mine")), Ok(()));
+        state.take(Generation(2), &handoff("mine")).expect("it fits");
+        let left = state.waiting(Generation(3)).map(|left| (left.generation, left.text.as_deref()));
+        assert_eq!(left, Some((Generation(2), Some("mine"))));
     }
 
     #[test]

@@ -364,9 +364,9 @@ impl State {
     /// Whether there is room for an intent beside those that are open, or for a handoff. What is in the log already had it.
     fn check_room(&self, generation: Generation, report: &Report) -> Result<(), Misfit> {
         if let Report::Handoff { .. } = report
-            && let Some(waits) = self.waiting(generation)
+            && let Some(unread) = self.unread(generation)
         {
-            return Err(Misfit::Unacknowledged { of: waits.generation });
+            return Err(Misfit::Unacknowledged { of: unread.generation });
         }
         let Report::Intent { id, input, .. } = report else { return Ok(()) };
         let size = |input: &Value| input.to_string().len();
