@@ -2,8 +2,9 @@
 //! terminal answers is typed into it.
 //!
 //! Promise: what the screen's model knows is answered whether somebody is attached or not, each question as of the output
-//! before it. What was answered here is asked nobody else: it is not in the output that is passed on. Anything else is,
-//! byte for byte, the beginning of a sequence once it is known to be no question.
+//! before it. What was answered here is asked nobody else: in the output that is passed on a cancel stands in its place, so
+//! that what had begun before it ends there as it would have. Anything else is passed on byte for byte, the beginning of a
+//! sequence once it is known to be no question.
 //!
 //! Left to others: the answers (`screen`), who else could give one (`clients`), and the way to the program (`input`).
 
@@ -41,6 +42,9 @@ impl Question {
     }
 }
 
+/// What a terminal does nothing at but to end a sequence or string that has begun.
+const CANCEL: u8 = 0x18;
+
 /// Finds questions, from one piece of output to the next.
 #[derive(Debug, Default)]
 pub(super) struct Questions {
@@ -68,6 +72,8 @@ impl Questions {
             Some(question) => {
                 shown.whole = shown.whole && screen.take(&shown.output[at..]);
                 at = shown.output.len();
+                // It would have ended what had begun before it, which is not to go on with what comes after it.
+                shown.output.push(CANCEL);
                 if shown.whole && shown.answers.len() < ANSWERS {
                     shown.answers.push_str(&screen.answer(question));
                 }
@@ -143,12 +149,15 @@ mod tests {
         };
         let said = "ab\x1b[6n\r\nc\x1b[6n\x1b[>5u\x1b[?u\x1b]11;?\x07d";
         for step in [1, 2, 3, 100] {
-            let answered = ("ab\r\nc\x1b[>5u\x1b]11;?\x07d", "\x1b[1;3R\x1b[2;2R\x1b[?5u");
+            let answered = ("ab\x18\r\nc\x18\x1b[>5u\x18\x1b]11;?\x07d", "\x1b[1;3R\x1b[2;2R\x1b[?5u");
             assert_eq!(show(said.as_bytes(), step, true), (answered.0.to_owned(), answered.1.to_owned()));
             assert_eq!(show(said.as_bytes(), step, false), (said.to_owned(), String::new()));
+            // It ends what had begun: nothing of that goes on behind it, least of all as another question.
+            assert_eq!(show(b"\x1b[6\x1b[6nn", step, true).0, "\x1b[6\x18n");
+            assert_eq!(show(b"\x1b]0;t\x1b[5nhello\x1b[6n", step, true).1, "\x1b[0n\x1b[1;6R");
         }
         let flood = "\x1b[c".repeat(1000);
         let (output, answers) = show(flood.as_bytes(), flood.len(), true);
-        assert!(output.is_empty() && answers.len() < 2 * ANSWERS, "{}", answers.len());
+        assert!(!output.contains('\x1b') && answers.len() < 2 * ANSWERS, "{}", answers.len());
     }
 }

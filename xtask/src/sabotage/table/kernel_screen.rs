@@ -34,6 +34,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "worker::questions::tests::each_answer_is_that_of_its_moment_and_what_was_answered_is_not_passed_on",
     },
     Safeguard {
+        name: "an answered question ends what had begun before it",
+        faults: "A10",
+        file: "crates/kernel/src/worker/questions.rs",
+        find: "                shown.output.push(CANCEL);\n",
+        replace: "",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "worker::questions::tests::each_answer_is_that_of_its_moment_and_what_was_answered_is_not_passed_on",
+    },
+    Safeguard {
         name: "who only looks is no terminal that answers",
         faults: "",
         file: "crates/kernel/src/worker/clients.rs",
