@@ -74,6 +74,8 @@ pub(crate) fn print(
                 let what = format!("{missing} bytes of {name} are missing: they are no longer kept");
                 // Apart from the output itself, which can say anything.
                 output::complain(program, &what);
+                // What ended a sequence may be in the gap.
+                text = Text::default();
                 at = to;
             }
             Chunk::End if how.follow && lives && !env::nobody_reads(&io::stdout(), LOOK) => {}
@@ -97,18 +99,13 @@ struct Text {
 
 impl Text {
     fn take(&mut self, bytes: &[u8]) -> String {
-        let Text { cutter, cut, in_line, returned } = self;
-        cutter.cut(bytes, |piece| match piece {
-            Piece::Plain(b'\r') => *returned = true,
-            Piece::Plain(byte) => {
-                if std::mem::take(returned) && *in_line && byte != b'\n' {
-                    cut.push(b'\n');
-                }
-                cut.push(byte);
-                *in_line = byte != b'\n';
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line(line);
+            // A string that nobody ended hides no more than the line in which it became too long.
+            if line.ends_with(b"\n") && self.cutter.is_long() {
+                self.cutter.finish();
             }
-            Piece::Sequence(_) | Piece::Begun(_) | Piece::More(_) => {}
-        });
+        }
         let whole = match std::str::from_utf8(&self.cut) {
             Err(e) if e.error_len().is_none() => e.valid_up_to(),
             _ => self.cut.len(),
@@ -117,6 +114,21 @@ impl Text {
         let text = String::from_utf8_lossy(&self.cut).into_owned();
         self.cut = rest;
         text
+    }
+
+    fn line(&mut self, bytes: &[u8]) {
+        let Text { cutter, cut, in_line, returned } = self;
+        cutter.cut(bytes, |piece| match piece {
+            Piece::Plain(b'\r') => *returned = true,
+            Piece::Plain(byte) => {
+                if std::mem::take(returned) && *in_line && byte != b'\n' {
+                    cut.push(b'\n');
+                }
+                cut.push(byte);
+                *in_line = byte != b'\n' && (*in_line || !byte.is_ascii_control());
+            }
+            Piece::Sequence(_) | Piece::Begun(_) | Piece::More(_) => {}
+        });
     }
 }
 
@@ -132,6 +144,8 @@ mod tests {
             ("10%\r\x1b[K20%\r\n", "10%\n20%\n"),
             ("$ ls\r\n\x1b[?2004l\rfile\r\r\n", "$ ls\nfile\n"),
             ("é日", "é日"),
+            ("\x07\rtext", "\x07text"),
+            (&format!("\x1b^{}\nshown\n", "x".repeat(5000)), "shown\n"),
         ] {
             for step in [1, 2, 100] {
                 let mut text = Text::default();
