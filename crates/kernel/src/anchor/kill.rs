@@ -96,19 +96,15 @@ fn current(anchor: &Anchor, session: &AgentId, guard: &Guard) -> Result<Meta, Re
 /// Whether that generation, or one that follows it, is to be down.
 pub(super) fn asked_before(anchor: &Anchor, about: &About) -> bool {
     anchor.recall(|recall| {
-        recall.session(&about.session).is_some_and(|known| {
-            known.kill_asked && known.lineage == about.lineage && known.generation >= about.generation
-        })
+        let known = recall.of(about);
+        known.is_some_and(|known| known.kill_asked && known.generation >= about.generation)
     })
 }
 
 /// The newest generation of its lineage. One that an anchor took, and died before it had described it, is in the journal
 /// alone: a wish about the one before would be about nobody any more.
 fn newest(anchor: &Anchor, about: &About) -> About {
-    let taken = anchor.recall(|recall| {
-        let known = recall.session(&about.session).filter(|known| known.lineage == about.lineage);
-        known.map(|known| known.generation)
-    });
+    let taken = anchor.recall(|recall| recall.of(about).map(|known| known.generation));
     About { generation: about.generation.max(taken.unwrap_or(about.generation)), ..about.clone() }
 }
 

@@ -118,34 +118,36 @@ impl Recall {
         name.and_then(|name| self.session(&name)).is_some_and(|known| known.undescribed)
     }
 
+    /// The session whose lineage that is; nothing where its name is another's by now.
+    pub(super) fn of(&self, about: &About) -> Option<&Remembered> {
+        self.session(&about.session).filter(|known| known.lineage == about.lineage)
+    }
+
     /// Revivals of a lineage in a row, none of which was well.
-    pub(super) fn revivals(&self, of: &About) -> u32 {
-        self.session(&of.session)
-            .filter(|known| known.lineage == of.lineage)
-            .map_or(0, |known| known.revivals)
+    pub(super) fn revivals(&self, about: &About) -> u32 {
+        self.of(about).map_or(0, |known| known.revivals)
     }
 
     /// Whether a revival after a generation was announced, or a next one reserved.
     pub(super) fn is_tried(&self, about: &About) -> bool {
-        self.session(&about.session).is_some_and(|known| {
+        self.of(about).is_some_and(|known| {
             let announced = known.generation == about.generation && known.reviving.is_some();
-            known.lineage == about.lineage && (known.generation > about.generation || announced)
+            known.generation > about.generation || announced
         })
     }
 
     /// Whether the end of a generation is told; it is before the next one has a row.
     pub(super) fn is_told(&self, about: &About) -> bool {
-        self.session(&about.session).is_some_and(|known| {
+        self.of(about).is_some_and(|known| {
             let since = known.generation > about.generation;
-            known.lineage == about.lineage && (since || known.generation == about.generation && known.ended)
+            since || known.generation == about.generation && known.ended
         })
     }
 
     /// How a generation ended, as the journal has it.
     pub(super) fn end(&self, about: &About) -> Option<End> {
-        let known = self.session(&about.session)?;
-        let same = known.lineage == about.lineage && known.generation == about.generation;
-        known.how.clone().filter(|_| same)
+        let known = self.of(about).filter(|known| known.generation == about.generation)?;
+        known.how.clone()
     }
 
     /// Whose a lineage is, and up to which row of its turns log it is told; nothing where that is not known.

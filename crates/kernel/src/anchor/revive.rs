@@ -111,7 +111,7 @@ fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
     });
     let Some((keeper, attempt)) = attempt else { return };
     let (announced, told) = anchor.recall(|recall| {
-        let known = recall.session(&about.session).filter(|known| known.lineage == about.lineage);
+        let known = recall.of(about);
         known.map_or((None, false), |known| {
             (known.reviving.filter(|_| known.revivals == attempt), known.crashloop)
         })

@@ -71,7 +71,7 @@ pub(super) fn is_due(anchor: &Anchor, about: &About) -> bool {
 /// Whether that generation is due, or was to take over from one that was and has not come to its program yet.
 pub(super) fn is_under_way(anchor: &Anchor, about: &About) -> bool {
     let follows = anchor.recall(|recall| {
-        let known = recall.session(&about.session).filter(|known| known.lineage == about.lineage);
+        let known = recall.of(about);
         known.is_some_and(|known| known.generation == about.generation && known.follows && !known.kill_asked)
     });
     follows || is_due(anchor, about)
