@@ -32,6 +32,17 @@ pub fn heartbeat_period() -> Duration {
     asked.map_or(HEARTBEAT, |ms: u64| Duration::from_millis(ms.max(1)))
 }
 
+/// The first pause before a session is brought back again; the next ones are made from it.
+const PAUSE: Duration = Duration::from_secs(10);
+/// The same in milliseconds, for tests that cannot wait for the usual ones.
+const ENV_PAUSE: &str = "OSTK_REVIVE_MS";
+
+/// The first pause before a session is brought back again.
+pub(crate) fn first_pause() -> Duration {
+    let asked = env::text(ENV_PAUSE).and_then(|text| text.parse().ok());
+    asked.map_or(PAUSE, |ms: u64| Duration::from_millis(ms.max(1)))
+}
+
 /// Bytes of rows in one file of the journal. An anchor reads the newest file when it starts: so many take it a fifth of a
 /// second, of the two in which every session is adopted.
 const JOURNAL_LIMIT: u64 = 16 * 1024 * 1024;

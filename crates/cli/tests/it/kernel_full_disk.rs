@@ -26,6 +26,7 @@ full() {
     case "$said" in *111) break;; esac
   done
 }
+export OSTK_REVIVE_MS=1000
 for name in a1 a2 a3 a4; do ostk kernel spawn $name --keep -- sleep 100000 >/dev/null || exit 98; done
 "#;
 

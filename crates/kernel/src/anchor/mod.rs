@@ -20,6 +20,7 @@ mod folded; // the process table as the journal alone has it
 mod handlers; // from a method to what does it
 mod hello;
 mod in_force; // the root's settings, while they read and while they do not
+mod intensity; // how soon what ended comes back
 mod kill;
 mod lineage;
 mod list;

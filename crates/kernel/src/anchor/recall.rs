@@ -56,7 +56,7 @@ pub(super) struct Remembered {
     /// Rows of its lineage's turns log that are told, up to this one; none where a program told that did not number them.
     #[serde(default)]
     pub(super) told: Option<u64>,
-    /// Revivals in a row that came to a generation, none of which was well.
+    /// Revivals that came to a generation and that no life since has taken back.
     #[serde(default)]
     pub(super) revivals: u32,
     /// When the next one was announced first, as long as it has not come to a generation: its pause began then.
@@ -123,7 +123,7 @@ impl Recall {
         self.session(&about.session).filter(|known| known.lineage == about.lineage)
     }
 
-    /// Revivals of a lineage in a row, none of which was well.
+    /// Revivals of a lineage that no life since has taken back.
     pub(super) fn revivals(&self, about: &About) -> u32 {
         self.of(about).map_or(0, |known| known.revivals)
     }

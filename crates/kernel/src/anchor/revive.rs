@@ -1,12 +1,12 @@
 //! Sessions this anchor brings back itself; those of a keeper above (`keeper = "watchdog"`) are only reported.
 //!
-//! Promise: the first revival comes at once, then 1 s, doubled up to 60 s, counted anew after a minute of life. What is
+//! Promise: the first revival comes at once, the next ones after pauses that grow ([`pause`]), up to a crash loop. What is
 //! counted stands in the journal: an anchor that ends, or is ended, between two of them changes neither number nor pause. A session
 //! that was stopped on purpose stays down, and so does one whose very first start, or one that somebody asked for, came to
 //! nothing: whoever asked for it was told so, or repeats. Many at once start a few at a time.
 //!
 //! `keeper = "anchor"` is kept whatever happens. `keeper = "policy"` was taken away and is treated as the root's settings
-//! say: revived (and tried once an hour where [`INTENSITY`] revivals in a row came to nothing), put aside, or left until
+//! say: revived (and tried once an hour in a crash loop), put aside, or left until
 //! somebody says which. What is known of a lineage and does not read is asked about in any case.
 
 use std::rc::Rc;
@@ -17,6 +17,7 @@ use netsky_disk::layout::KernelLayout;
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 
+use super::intensity::{INTENSITY, pause, still_counted};
 use super::settle::Found;
 use super::state::Anchor;
 use super::table::{Entry, Life};
@@ -28,29 +29,8 @@ use crate::rpc::{EventKind, event_data};
 use crate::session::{End, Heartbeat, Keeper, Phase};
 use crate::settings::RevivalPolicy;
 
-/// The first pause after a revival that did not hold …
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// … and the longest: a minute without its keeper is what a constellation is built to bear.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A generation that lived this long was well.
-const WELL: Duration = Duration::from_secs(60);
-
-/// Revivals in a row after which a session is no longer tried at that pace, but half open.
-const INTENSITY: u32 = 10;
-/// The pace of that.
-const HALF_OPEN: Duration = Duration::from_secs(60 * 60);
 /// Revivals at once: a mass of them must not make the machine, or whom the programs talk to, worse.
 pub(super) const AT_ONCE: usize = 4;
-
-/// The pause before revival number `attempt`, counted from 0.
-fn pause(keeper: Keeper, attempt: u32) -> Duration {
-    match attempt {
-        0 => Duration::ZERO,
-        // Without its keepers a constellation does not look after itself.
-        n if n >= INTENSITY && keeper == Keeper::Policy => HALF_OPEN,
-        n => FIRST_PAUSE.saturating_mul(2u32.saturating_pow(n - 1)).min(LONGEST_PAUSE),
-    }
-}
 
 /// Revives a session that is gone, or what else its keeper wants, if it is ours.
 pub(super) fn consider(anchor: &Rc<Anchor>, about: &About, found: Found) {
@@ -100,10 +80,11 @@ fn policy(anchor: &Anchor, about: &About) -> RevivalPolicy {
 
 fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
     let seen = last_beat(&anchor.layout, about).map(|beat| beat.at);
+    let is_used_up = succeed::is_due(anchor, about);
     let attempt = anchor.entry(&about.session, |entry| {
         // Once for its end: a start that is refused is one more try after the same life.
-        if !std::mem::replace(&mut entry.counted, true) && lived(&entry.meta.phase, seen) >= WELL {
-            entry.revivals = 0;
+        if !std::mem::replace(&mut entry.counted, true) {
+            entry.revivals = still_counted(entry.revivals, lived(&entry.meta.phase, seen), is_used_up);
         }
         let attempt = entry.revivals;
         entry.revivals += 1;
@@ -229,6 +210,7 @@ mod tests {
     use netsky_model::id::Generation;
 
     use super::*;
+    use crate::anchor::intensity::WINDOW;
     use crate::anchor::reap::reap;
     use crate::anchor::stage::{on_stage, rows, session};
     use crate::anchor::state::about;
@@ -260,15 +242,6 @@ mod tests {
                 assert_eq!((rows(&anchor).split_off(before), reaped), (told, put_aside));
             }
         });
-    }
-
-    #[test]
-    fn the_first_revival_is_at_once_and_the_pauses_double_up_to_a_minute() {
-        let pauses =
-            |keeper| (0..12).map(move |attempt| pause(keeper, attempt).as_secs()).collect::<Vec<_>>();
-        assert_eq!(pauses(Keeper::Anchor), [0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]);
-        assert_eq!(pauses(Keeper::Policy), [0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 3600, 3600]);
-        assert_eq!(pause(Keeper::Anchor, u32::MAX), LONGEST_PAUSE);
     }
 
     /// What the journal says of its newest revival: which try, and after how many milliseconds.
@@ -309,7 +282,7 @@ mod tests {
             let crashed = brought_back(&anchor, &session("agent7", Keeper::Anchor), 4);
             anchor.put(crashed.clone(), Life::Gone);
             consider(&anchor, &about(&crashed), Found::AtStart);
-            assert_eq!(newest(&anchor), (4, 8_000));
+            assert_eq!(newest(&anchor), (4, 60_000));
             // The next anchor: the try that was announced came to no generation.
             let recalled = anchor.recall(|recall| recall.revivals(&about(&crashed)));
             anchor.entry(&crashed.spec.name, |entry| entry.revivals = recalled);
@@ -317,13 +290,13 @@ mod tests {
             consider(&anchor, &about(&crashed), Found::AtStart);
             let (attempt, left) = newest(&anchor);
             assert_eq!(attempt, 4, "it is the same try");
-            assert!((4_000..8_000).contains(&left), "{left}");
+            assert!((30_000..60_000).contains(&left), "{left}");
             // And the one after it: what was waited for under both of them counts.
             anchor.entry(&crashed.spec.name, |entry| entry.revivals = recalled);
             consider(&anchor, &about(&crashed), Found::AtStart);
             let (attempt, rest) = newest(&anchor);
             assert_eq!(attempt, 4, "it is the same try");
-            assert!((4_000..=left).contains(&rest), "{rest} after {left}");
+            assert!((30_000..=left).contains(&rest), "{rest} after {left}");
             // What somebody started counts anew.
             let anew = brought_back(&anchor, &session("agent8", Keeper::Anchor), 0);
             anchor.put(anew.clone(), Life::Gone);
@@ -333,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_loop_is_told_once_of_what_is_kept_in_any_case_too_and_is_over_after_a_minute_of_life() {
+    fn a_crash_loop_is_told_once_of_what_is_kept_in_any_case_too_and_is_over_after_half_an_hour_of_life() {
         for keeper in [Keeper::Anchor, Keeper::Policy] {
             on_stage(async |anchor| {
                 let mut crashed = brought_back(&anchor, &session("agent7", keeper), INTENSITY - 1);
@@ -349,7 +322,7 @@ mod tests {
                 assert_eq!(told, [revive, EventKind::Crashloop, revive, revive], "{keeper:?}");
                 crashed.generation = crashed.generation.next();
                 let Phase::Ended { at, .. } = &mut crashed.phase else { panic!("it has ended") };
-                at.boot_ms += 60_000;
+                at.boot_ms += WINDOW.as_millis() as u64;
                 anchor.put(crashed.clone(), Life::Gone);
                 consider(&anchor, &about(&crashed), Found::AtStart);
                 assert_eq!(newest(&anchor), (0, 0));
@@ -383,7 +356,7 @@ mod tests {
                 }
             };
             tokio::time::timeout(Duration::from_secs(600), tried).await.expect("it is tried again");
-            assert_eq!(tries(&anchor)[..4], [(0, 0), (1, 1_000), (2, 2_000), (3, 4_000)]);
+            assert_eq!(tries(&anchor)[..4], [(0, 0), (1, 10_000), (2, 20_000), (3, 40_000)]);
         });
     }
 
@@ -391,13 +364,13 @@ mod tests {
     fn t13_the_next_anchor_does_not_count_a_life_anew_that_was_counted() {
         on_stage(async |anchor| {
             let meta = brought_back(&anchor, &was_well("agent7"), 0);
-            let data = event_data::Revive { after_ms: 8_000, attempt: 4 };
+            let data = event_data::Revive { after_ms: 60_000, attempt: 4 };
             anchor.observe(EventKind::Revive, Some(about(&meta)), data);
             anchor.put(meta.clone(), Life::Gone);
             consider(&anchor, &about(&meta), Found::AtStart);
             let (attempt, left) = newest(&anchor);
             assert_eq!(attempt, 4, "it is the same try");
-            assert!((4_000..=8_000).contains(&left), "{left}");
+            assert!((30_000..=60_000).contains(&left), "{left}");
         });
     }
 
@@ -429,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn t13_a_revival_that_is_refused_is_tried_each_minute_and_is_no_crash() {
+    fn t13_a_revival_that_is_refused_is_tried_on_and_is_no_crash() {
         on_stage(async |anchor| {
             tokio::time::pause();
             let mut taken = session("agent7", Keeper::Policy);
@@ -444,8 +417,7 @@ mod tests {
             while tries(&anchor).len() < INTENSITY as usize + 5 {
                 changes.changed().await.expect("it lives");
             }
-            let longest = LONGEST_PAUSE.as_millis() as u64;
-            assert_eq!(newest(&anchor), (u64::from(INTENSITY) - 1, longest));
+            assert_eq!(newest(&anchor), (u64::from(INTENSITY) - 1, 80_000));
             assert!(!rows(&anchor).contains(&EventKind::Crashloop), "nothing ran");
         });
     }
@@ -492,7 +464,7 @@ mod tests {
                 anchor.put(taken.clone(), Life::Gone);
                 anchor.entry(&taken.spec.name, |entry| entry.revivals = 3);
                 consider(&anchor, &about(&taken), Found::Watched);
-                assert_eq!(newest(&anchor), (3, 4_000));
+                assert_eq!(newest(&anchor), (3, 40_000));
                 let settings = anchor.layout.root().join("settings");
                 std::fs::write(&settings, format!("LIMIT revival_policy {policy}\n")).expect("written");
                 let mut changes = anchor.changes();

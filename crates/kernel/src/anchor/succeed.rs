@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn contexts_that_are_used_up_within_a_minute_wait_like_revivals_also_under_the_next_anchor() {
         on_stage(async |anchor| {
-            for (generation, pause) in [(1, 0), (2, 1_000), (3, 2_000), (4, 4_000)] {
+            for (generation, pause) in [(1, 0), (2, 10_000), (3, 20_000), (4, 40_000)] {
                 let meta = kept(generation, over(End::Killed, true));
                 reserved(&anchor, &meta);
                 anchor.put(meta.clone(), Life::Gone);

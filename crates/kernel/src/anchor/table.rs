@@ -33,7 +33,7 @@ pub(super) struct Entry {
     pub(super) beat: Option<Beat>,
     /// Looks in a row at a heartbeat that did not parse.
     pub(super) unread: u32,
-    /// Revivals in a row without a minute of life between them.
+    /// Revivals that its life since has not taken back.
     pub(super) revivals: u32,
     /// Whether a revival after this generation has begun: what it lived is counted once, not with every try.
     pub(super) counted: bool,

@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "if keeper == Keeper::Policy && attempt == INTENSITY && !told {",
         package: "netsky-kernel",
         target: UNIT,
-        test: "anchor::revive::tests::a_crash_loop_is_told_once_of_what_is_kept_in_any_case_too_and_is_over_after_a_minute_of_life",
+        test: "anchor::revive::tests::a_crash_loop_is_told_once_of_what_is_kept_in_any_case_too_and_is_over_after_half_an_hour_of_life",
     },
     Safeguard {
         name: "a worker that is killed on a full disk does not wait for room",
@@ -261,6 +261,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "entry.revivals == u32::MAX {",
         package: "netsky-kernel",
         target: UNIT,
-        test: "anchor::revive::tests::t13_a_revival_that_is_refused_is_tried_each_minute_and_is_no_crash",
+        test: "anchor::revive::tests::t13_a_revival_that_is_refused_is_tried_on_and_is_no_crash",
     },
 ];
