@@ -27,13 +27,15 @@ pub(super) enum Reason {
     Malformed,
     /// It sent a line over the limit.
     TooLong,
-    /// It left an answer unread for too long.
+    /// It left an answer, or rows that it follows, unread for too long.
     Unread,
+    /// It went in the middle of a line.
+    Half,
 }
 
 impl Reason {
-    const ALL: [Reason; 5] =
-        [Reason::Foreign, Reason::Full, Reason::Malformed, Reason::TooLong, Reason::Unread];
+    const ALL: [Reason; 6] =
+        [Reason::Foreign, Reason::Full, Reason::Malformed, Reason::TooLong, Reason::Unread, Reason::Half];
 
     fn words(self) -> &'static str {
         match self {
@@ -42,6 +44,7 @@ impl Reason {
             Reason::Malformed => "line refused",
             Reason::TooLong => "client cut off, its line is too long",
             Reason::Unread => "client cut off, it does not read",
+            Reason::Half => "client gone in the middle of a line",
         }
     }
 }

@@ -161,7 +161,7 @@ fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
     tokio::task::spawn_local(async move {
         let (input, output) = stream.into_split();
         let mut connection = Connection { call: Call { anchor, caller, seat: Rc::default() }, peer, output };
-        // A client that went away in the middle of a line is no news.
+        // Why it ended is said where it was seen.
         let _ = connection.serve(Lines::new(input)).await;
         open.set(open.get() - 1);
     });
@@ -182,7 +182,7 @@ impl Connection {
         loop {
             changes.borrow_and_update();
             while let Some(rows) = self.due() {
-                self.output.write_all(&rows).await.map_err(|_| Closed)?;
+                self.push(&rows).await?;
             }
             let follows = self.call.seat.borrow().is_some();
             tokio::select! {
@@ -192,6 +192,11 @@ impl Connection {
                         let message = format!("a line is over {MAX_LINE} bytes");
                         self.call.anchor.reject(Reason::TooLong, self.peer, &message);
                         self.reply(Value::Null, Err(Refusal::new(RefusalKind::TooLarge, message))).await?;
+                        return Err(Closed);
+                    }
+                    Input::Half(bytes) => {
+                        let why = format!("its last line has {bytes} bytes and no end");
+                        self.call.anchor.reject(Reason::Half, self.peer, &why);
                         return Err(Closed);
                     }
                     Input::End => return Ok(()),
@@ -236,16 +241,32 @@ impl Connection {
         }
     }
 
+    /// Writes rows, however long one that reads takes for them; one that takes nothing keeps its place no longer than with an
+    /// answer, and comes again by `since`.
+    async fn push(&mut self, mut rows: &[u8]) -> Result<(), Closed> {
+        while !rows.is_empty() {
+            match tokio::time::timeout(UNREAD, self.output.write(rows)).await {
+                Ok(Ok(taken @ 1..)) => rows = &rows[taken..],
+                Ok(Ok(0) | Err(_)) => return Err(Closed),
+                Err(_) => return Err(self.unread("rows were")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that it is cut off for what it did not read.
+    fn unread(&self, what: &str) -> Closed {
+        let why = format!("{what} left unread for {} s", UNREAD.as_secs());
+        self.call.anchor.reject(Reason::Unread, self.peer, &why);
+        Closed
+    }
+
     async fn reply(&mut self, id: Value, outcome: Result<Value, Refusal>) -> Result<(), Closed> {
         let bytes = line_of(id, self.call.anchor.epoch, outcome).ok_or(Closed)?;
         match tokio::time::timeout(UNREAD, self.output.write_all(&bytes)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(Closed),
-            Err(_) => {
-                let why = format!("an answer was left unread for {} s", UNREAD.as_secs());
-                self.call.anchor.reject(Reason::Unread, self.peer, &why);
-                Err(Closed)
-            }
+            Err(_) => Err(self.unread("an answer was")),
         }
     }
 }
@@ -265,6 +286,8 @@ fn line_of(id: Value, epoch: u64, outcome: Result<Value, Refusal>) -> Option<Vec
 enum Input {
     Line(Vec<u8>),
     TooLong,
+    /// So many bytes of a line whose end did not come.
+    Half(usize),
     End,
 }
 
@@ -296,7 +319,8 @@ impl Lines {
             }
             let mut chunk = [0; 16 * 1024];
             match self.input.read(&mut chunk).await {
-                Ok(0) | Err(_) => return Input::End,
+                Ok(0) | Err(_) if self.held.trim_ascii().is_empty() => return Input::End,
+                Ok(0) | Err(_) => return Input::Half(self.held.len()),
                 Ok(n) => self.held.extend_from_slice(&chunk[..n]),
             }
         }
@@ -315,18 +339,69 @@ mod tests {
         assert!(matches!(reply.outcome, crate::rpc::Outcome::Error(e) if e.kind() == RefusalKind::TooLarge));
     }
 
+    /// Our end of a connection whose other one is `peer`'s.
+    fn connection(anchor: &Rc<Anchor>, ours: UnixStream) -> (Connection, Lines) {
+        let peer = Peer(ours.peer_cred().ok());
+        let (input, output) = ours.into_split();
+        let call = Call { anchor: Rc::clone(anchor), caller: None, seat: Rc::default() };
+        (Connection { call, peer, output }, Lines::new(input))
+    }
+
+    #[test]
+    fn a12_a_follower_that_reads_nothing_is_cut_off_and_told_and_a_slow_one_is_not() {
+        crate::anchor::stage::on_stage(async |anchor| {
+            // The time goes on by itself while everybody waits.
+            tokio::time::pause();
+            let rows = vec![b'x'; 4 * MAX_LINE];
+            let (mut slow, ours) = UnixStream::pair().expect("a socket");
+            let (mut to_slow, _) = connection(&anchor, ours);
+            let reading = async {
+                let mut taken = 0;
+                while taken < rows.len() {
+                    tokio::time::sleep(UNREAD - Duration::from_secs(1)).await;
+                    taken += slow.read(&mut vec![0; MAX_LINE]).await.expect("reads");
+                }
+            };
+            let (pushed, ()) = tokio::join!(to_slow.push(&rows), reading);
+            assert!(pushed.is_ok() && !anchor.rejected.borrow().has_told(Reason::Unread));
+            let (_deaf, ours) = UnixStream::pair().expect("a socket");
+            let (mut to_deaf, lines) = connection(&anchor, ours);
+            for _ in 0..4 {
+                let data = serde_json::json!({"text": "x".repeat(MAX_LINE / 4)});
+                let draft = crate::journal::Draft { kind: crate::rpc::EventKind::Adopted, about: None, data };
+                anchor.journal(|journal| journal.write(&draft, false)).expect("room");
+            }
+            let follows = crate::anchor::subscribe::Subscription::new(Some(0), None, 4);
+            *to_deaf.call.seat.borrow_mut() = Some(follows);
+            let served = tokio::time::timeout(2 * UNREAD, to_deaf.serve(lines)).await;
+            assert!(served.expect("it waits no longer").is_err());
+            assert!(anchor.rejected.borrow().has_told(Reason::Unread));
+        });
+    }
+
+    #[test]
+    fn a12_a_client_that_goes_in_the_middle_of_a_line_is_told_and_one_that_goes_after_it_is_not() {
+        crate::anchor::stage::on_stage(async |anchor| {
+            for (sent, is_told) in [("", false), ("\n \n", false), ("\n{\"jsonrpc\":", true)] {
+                let (mut client, ours) = UnixStream::pair().expect("a socket");
+                let (mut to_client, lines) = connection(&anchor, ours);
+                client.write_all(sent.as_bytes()).await.expect("room");
+                drop(client);
+                assert_eq!(to_client.serve(lines).await.is_err(), is_told, "{sent:?}");
+                assert_eq!(anchor.rejected.borrow().has_told(Reason::Half), is_told, "{sent:?}");
+            }
+        });
+    }
+
     #[test]
     fn a12_a_client_that_leaves_an_answer_unread_is_cut_off_and_told() {
         crate::anchor::stage::on_stage(async |anchor| {
             // The time goes on by itself while everybody waits.
             tokio::time::pause();
             let (_deaf, ours) = UnixStream::pair().expect("a socket");
-            let peer = Peer(ours.peer_cred().ok());
-            let (_, output) = ours.into_split();
-            let call = Call { anchor: Rc::clone(&anchor), caller: None, seat: Rc::default() };
-            let mut connection = Connection { call, peer, output };
+            let (mut to_deaf, _) = connection(&anchor, ours);
             let answer = Value::from("x".repeat(MAX_LINE / 2));
-            assert!(connection.reply(Value::from(1), Ok(answer)).await.is_err(), "it waits no longer");
+            assert!(to_deaf.reply(Value::from(1), Ok(answer)).await.is_err(), "it waits no longer");
             assert!(anchor.rejected.borrow().has_told(Reason::Unread));
         });
     }

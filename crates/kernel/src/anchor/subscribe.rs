@@ -1,6 +1,7 @@
 //! `client/subscribe`: rows of the journal on a connection.
 //!
-//! Promise: a subscriber has a place in the journal, not a queue: it costs nothing while it does not read. One that falls
+//! Promise: a subscriber has a place in the journal, not a queue: it costs its connection alone while it does not read, and that for a
+//! while. One that falls
 //! more than [`LAG`](crate::rpc::subscribe::LAG) rows behind gets one `gap {from, to}` and goes on with what is at hand; it
 //! reads the rest by `since`. Whoever follows a session follows its lineage, whatever name that had or gets. A replay asked
 //! for by `since` has no gap, however long it is, but for rows that are not there any more. No row comes twice, and none is
