@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use netsky_disk::fs::Dir;
+use netsky_disk::identity::FileId;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::probe;
@@ -17,6 +18,7 @@ use super::recall::Recall;
 use super::{AnchorError, settle};
 use crate::journal::{About, Chain, Fold, Journal};
 use crate::log::say;
+use crate::meta_file;
 
 /// The role whose epochs anchors draw from.
 const ROLE: &str = "anchor";
@@ -57,11 +59,12 @@ pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
     };
     Dir::make(layout.agents())?;
     let (mut journal, chain, mut recall) = Journal::open::<Recall>(&layout.journal())?;
-    let epoch = match netsky_disk::state::next_epoch(layout.epoch(ROLE), recall.epoch()) {
+    let above = recall.epoch().max(described(&layout)?);
+    let epoch = match netsky_disk::state::next_epoch(layout.epoch(ROLE), above) {
         // Its first row takes the number; without room for that nothing bears it, and the next one may have it as well.
         Err(error) if error.is_full() => {
             say!("{error}; this anchor looks and kills, until there is room");
-            netsky_disk::state::epoch_after(layout.epoch(ROLE), recall.epoch())?
+            netsky_disk::state::epoch_after(layout.epoch(ROLE), above)?
         }
         drawn => drawn?,
     };
@@ -79,6 +82,18 @@ pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
     Ok(Claim { layout, id, epoch, me, journal, chain, recall, lock, owed, wishes })
 }
 
+/// The highest epoch that a description of a session names, where the number itself is lost: the journal may be too, beside
+/// workers that live. Of what does not read nothing is known.
+fn described(layout: &KernelLayout) -> Result<u64, AnchorError> {
+    if FileId::at(layout.epoch(ROLE))?.is_some() {
+        return Ok(0);
+    }
+    let files = Dir::open(layout.agents())?.names()?;
+    let names = files.iter().filter_map(|file| file.strip_suffix(".meta")?.parse().ok());
+    let metas = names.filter_map(|name| meta_file::read(layout, &name).ok().flatten());
+    Ok(metas.map(|meta| meta.anchor_epoch).max().unwrap_or(0))
+}
+
 /// Who holds the lock, for people: it may be so fresh that what is there was said by the one before.
 fn named(layout: &KernelLayout) -> String {
     match Lock::noted::<ProcessId>(layout.lock()).filter(|holder| probe(holder) != Life::Dead) {
@@ -90,6 +105,27 @@ fn named(layout: &KernelLayout) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::anchor::stage::session;
+    use crate::session::Keeper;
+
+    #[test]
+    fn i5_where_journal_and_number_are_lost_an_anchor_is_above_every_session_that_was_described() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("root");
+        assert_eq!(claim(&path).expect("a fresh root").epoch, 1);
+        let layout = KernelLayout::new(&path);
+        for (name, anchor_epoch) in [("agent1", 7), ("agent2", 3)] {
+            let mut meta = session(name, Keeper::Policy);
+            meta.anchor_epoch = anchor_epoch;
+            meta_file::write(&layout, &meta).expect("written");
+        }
+        assert_eq!(claim(&path).expect("nobody serves it").epoch, 2, "the number is there");
+        std::fs::write(layout.meta(&"agent3".parse().expect("a name")), "half").expect("written");
+        for lost in [layout.epoch(ROLE), layout.journal()] {
+            std::fs::remove_file(lost).expect("it was there");
+        }
+        assert_eq!(claim(&path).expect("nobody serves it").epoch, 8);
+    }
 
     #[test]
     fn t16_who_looks_at_the_lock_of_a_root_keeps_no_anchor_out_and_a_dead_one_is_not_named() {
