@@ -52,6 +52,9 @@ pub struct Runtime {
     /// Where the program keeps that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transcript: Option<String>,
+    /// The model that its start asked for, as it was handed through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// Program and arguments.
     pub argv: Vec<String>,
     /// Its working directory.
@@ -73,7 +76,7 @@ pub struct Snapshot {
     pub written_at: Timestamp,
     /// Turns that are over.
     pub turn: u64,
-    /// Who answered last.
+    /// Who answered last; where nobody told, who was asked for at the start.
     #[serde(default)]
     pub model: Option<Model>,
     /// The sums of all turns.
@@ -135,6 +138,11 @@ pub(crate) enum Read {
     Upgraded { turn: Box<Turn>, session_id: Option<String> },
 }
 
+/// A model of which only what a start asked for is known.
+pub(super) fn asked(model: Option<&String>) -> Option<Model> {
+    model.map(|name| Model { name: name.clone(), ..Model::default() })
+}
+
 impl Snapshot {
     /// The state at the boundary.
     pub fn state(&self) -> State {
@@ -150,7 +158,8 @@ impl Snapshot {
             session_id: self.runtime.session_id.clone(),
             transcript: self.runtime.transcript.clone(),
             usage: self.usage.clone(),
-            model: self.model.clone(),
+            // Nobody told that one, and the next start may ask for another.
+            model: self.model.clone().filter(|_| self.model != asked(self.runtime.model.as_ref())),
             loop_config: self.loop_config.clone(),
             messages: self.messages.clone(),
             intents: self.intents.clone(),

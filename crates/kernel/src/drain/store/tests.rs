@@ -1,7 +1,7 @@
 //! The files of a lineage: read back, damaged, cut short, full.
 
 use super::*;
-use crate::drain::{Intent, LoopConfig, OPEN_BYTES, Turn, Usage};
+use crate::drain::{Intent, LoopConfig, Model, OPEN_BYTES, Turn, Usage};
 
 struct Stage {
     _folder: tempfile::TempDir,
@@ -486,4 +486,32 @@ fn a12_a_message_that_no_row_can_hold_is_asked_about_and_costs_no_more_than_the_
     let state = stage.open().state().clone();
     assert_eq!((state.turn, state.usage.input, state.messages.count), (4, 1200, 0));
     assert_eq!(state.session_id.as_deref(), Some("0c1f"));
+}
+
+#[test]
+fn a_snapshot_names_the_model_that_was_asked_for_until_another_is_told() {
+    let mut stage = Stage::new();
+    let mut drain = stage.open();
+    let named = |stage: &Stage| {
+        let bytes = std::fs::read(stage.file(current)).expect("reads");
+        let snapshot: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+        snapshot["model"]["name"].as_str().map(str::to_owned)
+    };
+    stage.turn(&mut drain, "a");
+    assert_eq!(named(&stage).as_deref(), Some("example:large"));
+    assert_eq!(stage.open().state(), drain.state());
+    // The next start asks for another one, also under the next anchor.
+    stage.meta.spec.model = Some("example:small".to_owned());
+    stage.turn(&mut stage.open(), "b");
+    assert_eq!(named(&stage).as_deref(), Some("example:small"));
+    let told = Model { name: "told".to_owned(), ..Model::default() };
+    let turn = Turn { model: Some(told), ..Turn::default() };
+    let report = Report::Turn(Box::new(turn));
+    stage.open().take("anchor", &stage.meta, &report, None).expect("taken");
+    stage.turn(&mut stage.open(), "c");
+    assert_eq!(named(&stage).as_deref(), Some("told"));
+    stage.meta.spec.model = None;
+    let other = Stage { meta: stage.meta.clone(), ..Stage::new() };
+    other.turn(&mut other.open(), "a");
+    assert_eq!(named(&other), None);
 }
