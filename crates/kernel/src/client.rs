@@ -5,6 +5,7 @@
 //!
 //! Left to others: what a method does (`anchor`), the terminal of a session (`attach`).
 
+mod arrival;
 mod events;
 mod follow;
 mod lineages;

@@ -180,6 +180,37 @@ fn recall_tells_of_one_kind_and_who_arrived() {
 }
 
 #[test]
+fn recall_tells_who_came_to_a_terminal_and_nobody_waits_for_that() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent1", "--", "sleep", "1000"]);
+    let mut command = folder.command(env!("CARGO_BIN_EXE_ostk"), &["attach", "agent1"]);
+    let mut person = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts");
+    let came = json!({"pid": person.id(), "terminal": "agent1"});
+    folder.until("it is told", |folder| {
+        let text = folder.ok(&["recall", "@arrived", "--json"]);
+        text.lines().any(|line| serde_json::from_str::<Value>(line).expect("a row")["data"] == came)
+    });
+    drop(person.stdin.take());
+    assert!(person.wait().expect("ours").success());
+    let attach = |folder: &Folder| {
+        let began = std::time::Instant::now();
+        let left = folder.run(&["attach", "agent1"]);
+        assert!(left.status.success(), "{left:?}");
+        assert!(began.elapsed() < std::time::Duration::from_secs(4), "nobody is waited for");
+    };
+    // One that answers nobody, and none at all.
+    let noted = netsky_disk::lock::Lock::noted::<ProcessId>(folder.file("anchor.lock"));
+    let anchor = noted.expect("one serves");
+    let held = PidFd::open(&anchor).expect("opens").expect("lives");
+    held.signal(Signal::STOP).expect("ours to signal");
+    attach(&folder);
+    held.signal(Signal::CONT).expect("ours to signal");
+    folder.ok(&["kernel", "shutdown"]);
+    attach(&folder);
+    folder.ok(&["kernel", "kill", "agent1"]);
+}
+
+#[test]
 fn a10_what_programs_call_themselves_drives_no_terminal() {
     let folder = Folder::new();
     let spec = serde_json::json!({

@@ -1,4 +1,4 @@
-//! Who came to stay: a row for each client that begins to follow the journal.
+//! Who came to stay: a row for each client that begins to follow the journal, or comes to a terminal.
 //!
 //! Promise: arrivals are rows of the journal and stand nowhere else. A flood of clients costs [`A_SECOND`] rows a second and
 //! one that counts the rest.
@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use netsky_disk::clock;
+use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
 
 use super::state::Anchor;
@@ -43,18 +44,16 @@ impl Arrivals {
 }
 
 impl Anchor {
-    /// Writes down that a client came to stay.
-    pub(super) fn arrived(&self, client: Option<&ProcessId>) {
+    /// Writes down that a client came to stay, and at whose terminal if it is at one.
+    pub(super) fn arrived(&self, client: Option<&ProcessId>, terminal: Option<&AgentId>) {
         let (told, before) = self.arrivals.borrow_mut().one(clock::boot());
         if before > 0 {
-            self.observe(EventKind::Arrived, None, event_data::Arrived { pid: None, more: Some(before) });
+            let data = event_data::Arrived { pid: None, terminal: None, more: Some(before) };
+            self.observe(EventKind::Arrived, None, data);
         }
         if told {
-            self.observe(
-                EventKind::Arrived,
-                None,
-                event_data::Arrived { pid: client.map(|client| client.pid), more: None },
-            );
+            let (pid, terminal) = (client.map(|client| client.pid), terminal.cloned());
+            self.observe(EventKind::Arrived, None, event_data::Arrived { pid, terminal, more: None });
         }
     }
 }

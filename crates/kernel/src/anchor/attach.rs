@@ -30,6 +30,7 @@ pub(super) fn attach(call: &Call, params: attach::Params) -> Result<attach::Answ
                 let message = format!("{session} does not run: it has no terminal");
                 return Err(Refusal::new(RefusalKind::Refused, message));
             }
+            call.anchor.arrived(call.caller.as_ref(), Some(&session));
             (head(&call.anchor), Some(meta.socket))
         }
     };
@@ -51,7 +52,7 @@ fn called_now(anchor: &Anchor, name: &AgentId) -> AgentId {
 pub(super) fn subscribe(call: &Call, params: subscribe::Params) -> Result<subscribe::Answer, Refusal> {
     known(&call.anchor, params.since)?;
     // Its row first: who follows from now on does not meet itself.
-    call.anchor.arrived(call.caller.as_ref());
+    call.anchor.arrived(call.caller.as_ref(), None);
     let head = head(&call.anchor);
     let of = params.session.map(|session| {
         let known = call.anchor.recall(|recall| recall.session(&session).map(|known| known.lineage.clone()));

@@ -27,6 +27,7 @@ use netsky_model::id::AgentId;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
+use crate::client::Client;
 use crate::frame::{FromWorker, PICTURE_COLS, PICTURE_ROWS, Refusal, RefusalKind};
 use crate::meta_file;
 use crate::output_log::{Chunk, LogError, LogReader};
@@ -158,11 +159,13 @@ pub fn connect(options: &Options) -> Result<WorkerClient, AttachError> {
         }
         Phase::Starting | Phase::Running { .. } => {
             let client = WorkerClient::connect(&options.layout.worker_sock(&options.name));
-            client.map_err(|error| match ended(options) {
+            let client = client.map_err(|error| match ended(options) {
                 // It ended while we were on the way.
                 Some(how) => AttachError::NotRunning { name: name(), how },
                 None => error.into(),
-            })
+            })?;
+            Client::came_to_terminal(options.layout.root(), &options.name);
+            Ok(client)
         }
     }
 }

@@ -160,7 +160,7 @@ shapes! {
     Revive {
         /// Milliseconds from now.
         pub after_ms: u64,
-        /// Which try in a row, from 0.
+        /// Tries before it that count, from 0.
         pub attempt: u32,
     }
 
@@ -292,7 +292,7 @@ shapes! {
 
     /// Of revivals that came to nothing.
     Crashloop {
-        /// How many in a row.
+        /// How many count.
         pub revivals: u32,
     }
 
@@ -348,6 +348,9 @@ shapes! {
         /// Its pid, where the system says so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub pid: Option<u32>,
+        /// The session whose terminal it came to; absent of one that follows the journal.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub terminal: Option<AgentId>,
         /// How many others came in a second and have no row of their own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub more: Option<u64>,
