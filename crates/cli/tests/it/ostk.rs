@@ -29,7 +29,8 @@ impl Folder {
     pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(args).env_clear().env("PATH", "/usr/bin:/bin").current_dir(self.dir.path());
-        command.stdin(Stdio::null());
+        // Nobody here waits for the usual ten seconds.
+        command.stdin(Stdio::null()).env("OSTK_REVIVE_MS", "1000");
         command
     }
 
@@ -472,4 +473,25 @@ fn standard_error_is_printed_where_a_session_has_its_own() {
     folder.ok(&["kernel", "spawn", "agent1", "--", "sh", "-c", "echo err >&2"]);
     let none = "ostk: agent1 has no standard error apart: its terminal carries both";
     assert_eq!(folder.refused(&["logs", "agent1", "--stderr"]), (3, none.to_owned()));
+}
+
+#[test]
+fn a_session_with_a_clean_environment_is_given_nothing_of_the_shell_but_what_names_who_and_where() {
+    let folder = Folder::new();
+    let program = ["--env", "GIVEN=yes", "--", "sh", "-c", "env; exec sleep 1000"];
+    for (name, clean) in [("clean", &["--clean-env"][..]), ("usual", &[])] {
+        let args = [&["kernel", "spawn", name], clean, &program].concat();
+        let mut command = folder.command(env!("CARGO_BIN_EXE_ostk"), &args);
+        command.env("API_TOKEN", "secret-7").env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
+        assert!(command.output().expect("starts").status.success());
+        let meta = std::fs::read_to_string(folder.file(&format!("agents/{name}.meta"))).expect("reads");
+        assert_eq!(meta.contains("secret-7"), clean.is_empty(), "{name}");
+        folder.until("it has said all", |folder| folder.ok(&["logs", name]).contains("GIVEN=yes"));
+        let said = folder.ok(&["logs", name]);
+        for wanted in ["LC_ALL=C.UTF-8", "TZ=UTC", "PATH=/usr/bin:/bin", "GIVEN=yes"] {
+            assert!(said.contains(wanted), "{name}: {wanted}\n{said}");
+        }
+        assert_eq!(said.contains("API_TOKEN"), clean.is_empty(), "{name}");
+        folder.ok(&["kernel", "kill", name]);
+    }
 }

@@ -20,6 +20,11 @@ const RUNTIMES: [&str; 1] = ["command"];
 /// The size of a terminal that nobody looks at yet.
 const TERMINAL: Io = Io::Pty { rows: 24, cols: 80 };
 
+/// What a program hardly does without, and that names who and where it is at most.
+const CLEAN: [&str; 7] = ["PATH", "HOME", "USER", "SHELL", "TERM", "LANG", "TZ"];
+/// The same by how it begins.
+const CLEAN_BEGINS: [&str; 3] = ["LC_", "OSTK_", "NETSKY_"];
+
 /// Start a program as a session that outlives this terminal and the anchor
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -40,6 +45,10 @@ pub(crate) struct Args {
     /// Set a variable on top of this environment
     #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
+    /// Of this environment only PATH, HOME, USER, SHELL, TERM, LANG, LC_*, TZ, OSTK_* and NETSKY_*: what a session is
+    /// given stands in its description on the disk
+    #[arg(long)]
+    clean_env: bool,
     /// Let the anchor bring it back however it ends, until it is killed [default: as `revival_policy` in the root's
     /// settings says, where it was taken away by a crash, a reboot or a hang]
     #[arg(long)]
@@ -74,6 +83,10 @@ fn surroundings() -> BTreeMap<String, String> {
         .collect()
 }
 
+fn is_clean(key: &str) -> bool {
+    CLEAN.contains(&key) || CLEAN_BEGINS.iter().any(|begin| key.starts_with(begin))
+}
+
 fn runtime(text: &str) -> Result<String, String> {
     let known = RUNTIMES.contains(&text);
     known
@@ -100,6 +113,9 @@ impl Run for Args {
         let cwd = std::path::absolute(self.cwd.unwrap_or_else(|| PathBuf::from(".")))
             .map_err(|e| Error::new(Kind::Usage, format!("failed to find the working directory: {e}")))?;
         let mut environment = surroundings();
+        if self.clean_env {
+            environment.retain(|key, _| is_clean(key));
+        }
         environment.extend(self.env);
         let spec = Spec {
             name: self.name,
