@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use super::pairs::Pair;
 use super::record::{FILES, LINES};
+use super::terminals::Idle;
 
 /// A row is known by what ours does and what it is held against; a floor is named only where ours has several.
 struct Asked {
@@ -30,6 +31,10 @@ enum Figure {
     P99,
     /// So many rows, by the second.
     Rate(u64),
+    /// MiB of memory for each of the idle sessions; of no row.
+    Memory,
+    /// Per cent of a core for all of these; of no row.
+    Core,
 }
 
 /// What a figure may be.
@@ -39,13 +44,13 @@ enum Limit {
     AtLeast(f64),
 }
 
-use Figure::{Above, Median, P99, Rate, Ratio, Speed};
+use Figure::{Above, Core, Median, Memory, P99, Rate, Ratio, Speed};
 use Limit::{AtLeast, AtMost};
 
 const BATCH: &str = "1,000 messages by one `channel send --batch`";
 const WATCH: &str = "an idle `netsky channel watch`, from a message's send to its element";
 
-const ASKED: [Asked; 15] = [
+const ASKED: [Asked; 17] = [
     asked("durable send inside a process", "", Ratio, AtMost(1.3)),
     asked("whole `netsky channel send`", "", Above, AtMost(6.0)),
     asked(BATCH, "1,000 durable sends inside a process, one by one", Speed, AtLeast(15.0)),
@@ -66,6 +71,8 @@ const ASKED: [Asked; 15] = [
     asked("`ostk attach` to a full screen, from the start of the client", "", Ratio, AtMost(1.0)),
     asked("100 MB of mixed output (colours, UTF-8, erased lines), nobody attached", "", Ratio, AtMost(1.0)),
     asked("100 MB with a client attached, until it has shown the last word", "", Ratio, AtMost(1.0)),
+    asked("200 idle sessions", "", Memory, AtMost(1.0)),
+    asked("200 idle sessions", "", Core, AtMost(0.5)),
 ];
 
 const fn asked(ours: &'static str, floor: &'static str, figure: Figure, limit: Limit) -> Asked {
@@ -78,7 +85,12 @@ impl Asked {
     }
 
     /// What it came to; none where no row gives it.
-    fn measured(&self, pairs: &[Pair]) -> Option<f64> {
+    fn measured(&self, pairs: &[Pair], idle: Option<&Idle>) -> Option<f64> {
+        match self.figure {
+            Memory => return idle.map(|idle| idle.mib),
+            Core => return idle.map(|idle| idle.percent),
+            Ratio | Speed | Above | Median | P99 | Rate(_) => {}
+        }
         let pair = pairs.iter().find(|pair| self.is_of(pair))?;
         let (ours, floor) = (pair.ours.median.as_secs_f64(), pair.floor.median.as_secs_f64());
         Some(match self.figure {
@@ -88,6 +100,7 @@ impl Asked {
             Median => ours * 1e3,
             P99 => pair.ours.p99.as_secs_f64() * 1e3,
             Rate(rows) => rows as f64 / ours,
+            Memory | Core => return None,
         })
     }
 
@@ -108,6 +121,8 @@ impl Asked {
             Median => "median",
             P99 => "p99",
             Rate(_) => "rows a second",
+            Memory => "memory (PSS) for each",
+            Core => "time of one core, of all",
         };
         let against = if self.floor.is_empty() { String::new() } else { format!(", against {}", self.floor) };
         format!("{}{against}: {of}", self.ours)
@@ -118,19 +133,21 @@ impl Asked {
             Ratio | Speed => format!("{figure:.2}"),
             Above | Median | P99 => format!("{figure:.2} ms"),
             Rate(_) => format!("{figure:.0}"),
+            Memory => format!("{figure:.2} MiB"),
+            Core => format!("{figure:.2} %"),
         }
     }
 }
 
 /// The table of what was asked: each figure, and whether it holds.
-pub(crate) fn table(pairs: &[Pair]) -> String {
+pub(crate) fn table(pairs: &[Pair], idle: Option<&Idle>) -> String {
     let mut text = String::from("| asked | limit | measured | |\n| --- | ---: | ---: | --- |\n");
     for asked in &ASKED {
         let limit = match asked.limit {
             AtMost(limit) => format!("≤ {}", asked.shown(limit)),
             AtLeast(limit) => format!("≥ {}", asked.shown(limit)),
         };
-        let (figure, verdict) = match asked.measured(pairs) {
+        let (figure, verdict) = match asked.measured(pairs, idle) {
             None => ("–".to_owned(), "not measured in this run".to_owned()),
             Some(figure) => (asked.shown(figure), said(asked.missed(figure))),
         };
@@ -148,9 +165,9 @@ fn said(missed: Option<f64>) -> String {
 }
 
 /// The same for programs.
-pub(crate) fn data(pairs: &[Pair]) -> Vec<serde_json::Value> {
+pub(crate) fn data(pairs: &[Pair], idle: Option<&Idle>) -> Vec<serde_json::Value> {
     let row = |asked: &Asked| {
-        let measured = asked.measured(pairs);
+        let measured = asked.measured(pairs, idle);
         let (word, limit) = match asked.limit {
             AtMost(limit) => ("at_most", limit),
             AtLeast(limit) => ("at_least", limit),
@@ -182,18 +199,22 @@ mod tests {
     fn a_figure_that_is_missed_is_named_with_by_how_much_and_one_that_is_not_measured_too() {
         let files = "ingest of 100,000 files of envelopes";
         let pairs = [pair(files, "x", 1, 2_078), pair(WATCH, "y", 1, 3), pair(BATCH, ASKED[3].floor, 30, 1)];
-        let text = table(&pairs);
+        let idle = Idle { text: String::new(), mib: 1.25, percent: 0.37 };
+        let text = table(&pairs, Some(&idle));
         for line in [
             "| ingest of 100,000 files of envelopes: rows a second | ≥ 50000 | 48123 | **missed by 3.8 %** |",
             "from a message's send to its element: median | ≤ 2.00 ms | 3.00 ms | **missed by 50.0 %** |",
             "from a message's send to its element: p99 | ≤ 10.00 ms | 6.00 ms | holds |",
             "against 1,000 whole `netsky channel send`, one by one: times the rate | ≥ 15.00 | 30.00 | holds |",
+            "| 200 idle sessions: memory (PSS) for each | ≤ 1.00 MiB | 1.25 MiB | **missed by 25.0 %** |",
+            "| 200 idle sessions: time of one core, of all | ≤ 0.50 % | 0.37 % | holds |",
             "| durable send inside a process: ratio | ≤ 1.30 | – | not measured in this run |",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
-        let data = data(&pairs);
+        let data = data(&pairs, Some(&idle));
         assert_eq!((&data[9]["holds"], &data[9]["at_least"]), (&false.into(), &50_000.0.into()));
+        assert_eq!((&data[15]["holds"], &data[16]["measured"]), (&false.into(), &0.37.into()));
         assert_eq!((&data[0]["holds"], data.len()), (&serde_json::Value::Null, ASKED.len()));
     }
 

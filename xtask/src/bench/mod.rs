@@ -26,6 +26,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::tree;
 use pairs::Pair;
+use terminals::Idle;
 
 /// Where throwaway homes are made: on the disk of the tree, since a memory file system has no durable write.
 const SCRATCH: &str = "target/bench";
@@ -59,7 +60,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     match words.as_slice() {
         ["--terminals"] => {
             let folder = tree::root().join("target/release");
-            println!("{}", beside_tmux(&folder)?.1);
+            let (pairs, idle) = beside_tmux(&folder)?;
+            println!("{}", of_terminals(&pairs, idle.as_ref()));
         }
         ["--here"] => {
             let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
@@ -70,13 +72,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             let folder = tree::root().join("target/release");
             let (mut pairs, text) = measure(&folder)?;
             let record = record_rows(&folder)?;
-            let (terminals, terminals_text) = beside_tmux(&folder)?;
+            let (terminals, idle) = beside_tmux(&folder)?;
+            let terminals_text = of_terminals(&terminals, idle.as_ref());
             let record_text = report::ratios(&record);
             pairs.extend(terminals);
             pairs.extend(record);
-            let whole =
-                report::whole(&text, &terminals_text, &record_text, &asked::table(&pairs), &sizes::table()?);
-            report::write(&whole, &pairs)?;
+            let asked = asked::table(&pairs, idle.as_ref());
+            let whole = report::whole(&text, &terminals_text, &record_text, &asked, &sizes::table()?);
+            report::write(&whole, &pairs, idle.as_ref())?;
             println!("{whole}");
         }
         [] | ["--builds"] => {
@@ -118,16 +121,18 @@ fn measure(folder: &Path) -> Result<(Vec<Pair>, String)> {
 }
 
 /// Terminals beside tmux, which take minutes and 100 MB of memory: not part of `--here`.
-fn beside_tmux(folder: &Path) -> Result<(Vec<Pair>, String)> {
+fn beside_tmux(folder: &Path) -> Result<(Vec<Pair>, Option<Idle>)> {
     let programs = Programs { netsky: folder.join("netsky"), ostk: folder.join("ostk") };
     let scratch = scratch()?;
-    Ok(match terminals::measure(scratch.path(), &programs)? {
-        Some((pairs, idle)) => {
-            let text = format!("{}\n{idle}", report::ratios(&pairs));
-            (pairs, text)
-        }
-        None => (Vec::new(), "Not measured: this machine has no tmux.\n".to_owned()),
-    })
+    let measured = terminals::measure(scratch.path(), &programs)?;
+    Ok(measured.map_or((Vec::new(), None), |(pairs, idle)| (pairs, Some(idle))))
+}
+
+fn of_terminals(pairs: &[Pair], idle: Option<&Idle>) -> String {
+    match idle {
+        Some(idle) => format!("{}\n{}", report::ratios(pairs), idle.text),
+        None => "Not measured: this machine has no tmux.\n".to_owned(),
+    }
 }
 
 /// A throwaway folder on the disk that holds the tree.

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use super::asked;
 use super::pairs::{Pair, Spread};
+use super::terminals::Idle;
 use crate::tree;
 
 const PAGE: &str = "docs/benchmarks.md";
@@ -72,12 +73,12 @@ On a memory file system: making a million envelopes on a disk would measure the 
 }
 
 /// Writes the page and the figures.
-pub(crate) fn write(page: &str, pairs: &[Pair]) -> Result<()> {
+pub(crate) fn write(page: &str, pairs: &[Pair], idle: Option<&Idle>) -> Result<()> {
     put(PAGE, page)?;
-    put(DATA, &figures(pairs)?)
+    put(DATA, &figures(pairs, idle)?)
 }
 
-fn figures(pairs: &[Pair]) -> Result<String> {
+fn figures(pairs: &[Pair], idle: Option<&Idle>) -> Result<String> {
     let micros = |spread: &Spread| serde_json::json!({ "median_us": spread.median.as_micros() as u64, "p90_us": spread.p90.as_micros() as u64, "p99_us": spread.p99.as_micros() as u64 });
     let row = |pair: &Pair| {
         serde_json::json!({
@@ -87,7 +88,7 @@ fn figures(pairs: &[Pair]) -> Result<String> {
     };
     let rows: Vec<serde_json::Value> = pairs.iter().map(row).collect();
     Ok(serde_json::to_string_pretty(
-        &serde_json::json!({ "v": 1, "asked": asked::data(pairs), "pairs": rows }),
+        &serde_json::json!({ "v": 1, "asked": asked::data(pairs, idle), "pairs": rows }),
     )? + "\n")
 }
 

@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LAST: &str = "@all-is-said@";
 
 /// Rows beside tmux, and what its sessions and ours need while they idle; nothing where this machine has no tmux.
-pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Option<(Vec<Pair>, String)>> {
+pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Option<(Vec<Pair>, Idle)>> {
     let Some(tmux) = Tmux::find(scratch)? else { return Ok(None) };
     let ours = Ours::new(scratch, programs, "terminals");
     let mut pairs = Vec::from(create(scratch, programs, &tmux)?);
@@ -47,6 +47,15 @@ pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Option<(Vec
     pairs.push(keys(&tmux, &ours)?);
     pairs.extend(floods(scratch, &tmux, &ours)?);
     Ok(Some((pairs, idle(&tmux, &ours)?)))
+}
+
+/// What 200 sessions of ours need that do nothing, and the table of that beside tmux.
+pub(crate) struct Idle {
+    pub(crate) text: String,
+    /// Memory a session.
+    pub(crate) mib: f64,
+    /// Of one core.
+    pub(crate) percent: f64,
 }
 
 /// What holds terminals.
@@ -69,16 +78,18 @@ trait Holder {
 
 struct Tmux {
     socket: PathBuf,
+    /// What it calls itself.
+    version: String,
 }
 
 impl Tmux {
     fn find(scratch: &Path) -> Result<Option<Tmux>> {
-        match Command::new("tmux").arg("-V").stdout(Stdio::null()).status() {
-            Ok(status) if status.success() => {}
+        let version = match Command::new("tmux").arg("-V").output() {
+            Ok(said) if said.status.success() => String::from_utf8(said.stdout)?.trim().to_owned(),
             _ => return Ok(None),
-        }
+        };
         std::fs::create_dir_all(scratch)?;
-        Ok(Some(Tmux { socket: scratch.join("tmux.sock") }))
+        Ok(Some(Tmux { socket: scratch.join("tmux.sock"), version }))
     }
 
     /// A server of our own, without anybody's configuration.
@@ -381,8 +392,8 @@ fn mixed(path: &Path) -> Result<()> {
 }
 
 /// Memory and time of 200 sessions that do nothing.
-fn idle(tmux: &Tmux, ours: &Ours) -> Result<String> {
-    let mut text = String::from("| 200 idle sessions | tmux | ours |\n| --- | ---: | ---: |\n");
+fn idle(tmux: &Tmux, ours: &Ours) -> Result<Idle> {
+    let mut text = format!("| 200 idle sessions | {} | ours |\n| --- | ---: | ---: |\n", tmux.version);
     let mut shares = Vec::new();
     let mut busy = Vec::new();
     for holder in [tmux as &dyn Holder, ours] {
@@ -396,17 +407,15 @@ fn idle(tmux: &Tmux, ours: &Ours) -> Result<String> {
         busy.push(after - before);
         holder.end()?;
     }
+    let mib = |n: usize| shares[n].1 as f64 / 1024.0 / SESSIONS as f64;
+    let percent = |n: usize| 100.0 * busy[n] as f64 / TICKS / IDLE.as_secs_f64();
     let line = |text: &mut String, what: &str, of: &dyn Fn(usize) -> String| {
         writeln!(text, "| {what} | {} | {} |", of(0), of(1))
     };
     line(&mut text, "processes that hold them", &|n| shares[n].0.to_string())?;
-    line(&mut text, "memory a session (PSS of these, divided by 200)", &|n| {
-        format!("{:.2} MiB", shares[n].1 as f64 / 1024.0 / SESSIONS as f64)
-    })?;
-    line(&mut text, "time of one core, of 60 s", &|n| {
-        format!("{:.2} %", 100.0 * busy[n] as f64 / TICKS / IDLE.as_secs_f64())
-    })?;
-    Ok(text)
+    line(&mut text, "memory a session (PSS of these, divided by 200)", &|n| format!("{:.2} MiB", mib(n)))?;
+    line(&mut text, "time of one core, of 60 s", &|n| format!("{:.2} %", percent(n)))?;
+    Ok(Idle { text, mib: mib(1), percent: percent(1) })
 }
 
 /// Ticks that these processes ran, theirs and the kernel's for them.
