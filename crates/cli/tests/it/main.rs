@@ -47,6 +47,7 @@ mod replaced;
 mod rpc;
 mod screen;
 mod seed_lifecycle;
+mod service;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;
 mod stage;
