@@ -161,7 +161,7 @@ kinds! {
     Damaged = "damaged", Damaged;
     /// A call with a `request_id` was answered.
     Answer = "answer", Answer, synced;
-    /// A client came to stay: it follows the journal. Of many in one second the rest is a count.
+    /// A client came to stay: it follows the journal, or is at a terminal. Of many in one second the rest is a count.
     Arrived = "arrived", Arrived;
 }
 
