@@ -15,6 +15,10 @@ pub(crate) const ROOM: &str = "nothing was lost, make room and repeat";
 /// What to do about too many open files.
 pub(crate) const DESCRIPTORS: &str = "nothing was lost, raise `ulimit -n` or repeat";
 
+/// What to do about a lock that another process keeps.
+const KEPT: &str =
+    "nothing was lost; `fuser` tells who has that file: have it go on (`kill -CONT`) or end it, and repeat";
+
 /// What to do about a database that this user may not write.
 pub(crate) const WRITABLE: &str = "meta.db and the home must be yours and writable (`chmod u+w`), or remove meta.db: \
     `netsky ledger rebuild` makes it anew";
@@ -86,6 +90,7 @@ impl From<netsky_disk::Error> for Error {
         let what = format!("failed to {error}");
         let hint = match Kind::of(&error) {
             Kind::Busy if error.is_full() => ROOM,
+            Kind::Busy if error.is_kept() => KEPT,
             Kind::Busy => DESCRIPTORS,
             Kind::Refused if is_distrust(&error) => return Self::new(Kind::Refused, what),
             Kind::Refused => "the folder and its files must be yours",
@@ -101,7 +106,7 @@ impl Kind {
     pub(crate) fn of(error: &netsky_disk::Error) -> Kind {
         if is_distrust(error) || error.is_denied() {
             Kind::Refused
-        } else if error.is_full() || error.is_out_of_descriptors() {
+        } else if error.is_full() || error.is_out_of_descriptors() || error.is_kept() {
             Kind::Busy
         } else {
             Kind::Failed

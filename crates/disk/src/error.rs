@@ -50,6 +50,11 @@ impl Error {
         self.op == crate::state::UNDERSTAND
     }
 
+    /// Whether a lock stayed with another process for longer than its work takes.
+    pub fn is_kept(&self) -> bool {
+        self.op == crate::lock::WAIT
+    }
+
     /// Whether the object was there already.
     pub fn is_exists(&self) -> bool {
         self.source.kind() == io::ErrorKind::AlreadyExists

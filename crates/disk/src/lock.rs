@@ -22,6 +22,10 @@ use crate::sys::{self, Handle};
 
 /// Pause between two tries of a lock that is waited for: flock has no time limit of its own.
 const RETRY: Duration = Duration::from_millis(20);
+/// How long [`Lock::take`] waits: what it is for takes milliseconds, so this is a stopped holder or a stuck disk.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What is failed to do where that was not enough.
+pub(crate) const WAIT: &str = "wait for lock";
 /// Most bytes of a holder's note.
 const NOTE_CAP: u64 = 4096;
 
@@ -64,15 +68,13 @@ impl Lock {
         }
     }
 
-    /// Take the lock, waiting as long as it takes; for locks that are only held for a few writes.
+    /// Take the lock, waiting ten seconds; for locks that are only held for a few writes.
     ///
     /// # Errors
-    /// The file cannot be opened or locked.
+    /// The file cannot be opened or locked, or somebody keeps it: [`Error::is_kept`].
     pub fn take(path: impl AsRef<Path>) -> Result<Lock> {
-        let path = path.as_ref();
-        let file = open(path, OFlags::CREATE | OFlags::RDWR)?;
-        file.lock(FlockOperation::LockExclusive).map_err(|e| Error::new("lock", path, e))?;
-        Ok(Lock { file, path: path.to_owned() })
+        let kept = format!("another process has had it for {} s", PATIENCE.as_secs());
+        Lock::take_within(&path, PATIENCE)?.ok_or_else(|| Error::because(WAIT, &path, kept))
     }
 
     /// Where it was taken.

@@ -1,9 +1,11 @@
 //! The clock word across threads, damage and a change of boot.
 
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 use netsky_disk::fs::Dir;
 use netsky_disk::hlc::SharedClock;
+use netsky_disk::lock::Lock;
 use netsky_model::hlc::Hlc;
 
 fn next(clock: &SharedClock) -> Hlc {
@@ -34,6 +36,21 @@ fn t5_readings_of_many_writers_are_distinct_and_rise() {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 2_000);
+}
+
+#[test]
+fn t16_a_clock_whose_lock_another_process_keeps_is_waited_for_a_while_and_said() {
+    let temp = tempfile::tempdir().unwrap();
+    let state = Dir::create(temp.path().join("state")).unwrap();
+    let _stopped = Lock::try_take(state.path().join("clock.lock")).unwrap().unwrap();
+    let (tells, told) = std::sync::mpsc::channel();
+    // Left alone where it does not come back: the test must end.
+    std::thread::spawn(move || tells.send(SharedClock::open(&state).map(drop)));
+    let refused = told.recv_timeout(Duration::from_secs(120)).expect("it gives up").unwrap_err();
+    assert!(refused.is_kept() && !refused.is_of_one_file(), "{refused}");
+    let path = temp.path().join("state/clock.lock");
+    let line = format!("wait for lock {}: another process has had it for 10 s", path.display());
+    assert_eq!(refused.to_string(), line);
 }
 
 #[test]

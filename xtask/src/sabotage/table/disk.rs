@@ -4,6 +4,16 @@ use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
+        name: "a lock that is kept is not waited for without end",
+        faults: "T16",
+        file: "crates/disk/src/lock.rs",
+        find: "Lock::take_within(&path, PATIENCE)?.ok_or_else",
+        replace: "Lock::take_within(&path, PATIENCE * 1_000)?.ok_or_else",
+        package: "netsky-disk",
+        target: IT,
+        test: "hlc::t16_a_clock_whose_lock_another_process_keeps_is_waited_for_a_while_and_said",
+    },
+    Safeguard {
         name: "a watch does without a source of events",
         faults: "FM-claim",
         file: "crates/disk/src/watch.rs",
