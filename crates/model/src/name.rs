@@ -100,7 +100,7 @@ impl Name {
     /// The name under which it goes back to `inbox/` after a surfacing in vain.
     #[must_use]
     pub fn given_back(&self) -> Name {
-        Name { attempt: self.attempt + 1, stage: Stage::Waiting, ..self.clone() }
+        Name { attempt: self.attempt.saturating_add(1), stage: Stage::Waiting, ..self.clone() }
     }
 
     /// Read a file name; none if it is not one of the bus's.
@@ -187,6 +187,13 @@ mod tests {
         let cut = reason(&"é".repeat(100_000));
         assert_eq!((cut.len(), cut.capacity()), (4_094, 4_094));
         assert!(is_reason(OsStr::new(&reason_of("x.json"))) && !is_reason(OsStr::new("x.json")));
+    }
+
+    #[test]
+    fn a6_a_name_of_the_last_attempt_there_is_goes_back_as_one_that_reads() {
+        let forged = format!("00000000000000000042-note-1.{}.json", u32::MAX);
+        let back = Name::parse(&forged).expect("a name").given_back();
+        assert_eq!(Name::parse(&back.to_string()), Some(back));
     }
 
     #[test]
