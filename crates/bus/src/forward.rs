@@ -21,6 +21,9 @@ use crate::poison::bury_copy;
 use crate::queue::{Folders, Taken, hold, read_named};
 use crate::send::Ready;
 
+/// What is wrong with what is claimed and has no claimant.
+const UNOWNED: &str = "its name says of no process that it has it";
+
 /// What a forward did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarded {
@@ -77,9 +80,12 @@ impl Bus<'_> {
                     }
                 }
                 State::Claimed => {
-                    let Stage::Claimed(owner) = &found.name.stage else { continue };
                     let (agent, id) = (agent.clone(), found.name.key.id.clone());
-                    return Err(Error::Held { agent, id, pid: owner.pid });
+                    return Err(match &found.name.stage {
+                        Stage::Claimed(owner) => Error::Held { agent, id, pid: owner.pid },
+                        // No bus of ours left it so, and none moves it on.
+                        _ => Error::Damaged { agent, id, state: State::Claimed, why: UNOWNED.to_owned() },
+                    });
                 }
                 state => return Err(Illegal { state, event: Event::Forward }.into()),
             }

@@ -90,12 +90,19 @@ impl Bus<'_> {
             Seized::Gone => return Ok(None),
             Seized::Busy => {}
         }
-        let Stage::Claimed(process) = &name.stage else { return Ok(None) };
-        if owner == Owner::Spared || !end(process)? {
-            let (agent, id) = (channel.agent.clone(), name.key.id.clone());
+        let (agent, id) = (channel.agent.clone(), name.key.id.clone());
+        if let Stage::Claimed(process) = &name.stage
+            && process::probe(process) != Life::Dead
+            && (owner == Owner::Spared || !end(process)?)
+        {
             return Err(Error::Held { agent, id, pid: process.pid });
         }
-        Ok(None)
+        // The owner is gone. Who keeps the hold all the same is somebody else, as another release, and is not known by name.
+        match Hold::take_within(&claimed, &name.to_string(), PATIENCE)? {
+            Seized::Held(hold) => Ok(Some(hold)),
+            Seized::Gone => Ok(None),
+            Seized::Busy => Err(Error::Busy { agent, id }),
+        }
     }
 
     fn back_by_hand(&self, channel: &Channel, state: State, name: &Name) -> Result<Option<Released>> {
@@ -104,7 +111,7 @@ impl Bus<'_> {
         let moved =
             way_back.take(&channel.dir(state)?, state, name, (Cause::Released, "it was released by hand"))?;
         way_back.end()?;
-        let attempt = if to == State::Written { name.attempt + 1 } else { name.attempt };
+        let attempt = if to == State::Written { name.given_back().attempt } else { name.attempt };
         Ok(moved.then(|| Released { id: name.key.id.clone(), state: to, attempt, already: false }))
     }
 }
@@ -115,7 +122,8 @@ pub(crate) fn end(process: &ProcessId) -> Result<bool> {
         return Ok(false);
     }
     match PidFd::open(process)? {
-        None => Ok(true),
+        // None too of who must not be signalled, as the first process of a container.
+        None => Ok(process::probe(process) == Life::Dead),
         Some(held) => {
             held.signal(Signal::KILL)?;
             Ok(held.wait(DEATH)?)

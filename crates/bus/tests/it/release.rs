@@ -4,15 +4,17 @@ use std::cell::Cell;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use netsky_bus::{Error, Owner, Put};
+use netsky_bus::{Bus, Error, Owner, Put};
 use netsky_disk::clock;
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::{Hold, Seized};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
+use netsky_model::name::{Name, Stage};
+use netsky_model::process::ProcessId;
 use netsky_model::witness::Nobody;
 
-use crate::home::{Home, Memory, OUTSIDE, draft, drain};
+use crate::home::{Home, Memory, OUTSIDE, agent, draft, drain};
 
 fn me() -> AgentId {
     AgentId::root()
@@ -92,6 +94,68 @@ fn fence_a_claim_that_is_being_shown_is_not_taken_away() {
     .expect("drained");
     assert!(refused.get());
     assert_eq!(home.counts(), [0, 0, 1, 0, 0]);
+}
+
+/// Takes hold of the one claim there is as another process would, and releases it with a kill meanwhile.
+fn release_beside_another_hold(home: &Home, id: &str) -> Result<netsky_bus::Released, Error> {
+    let claimed = Dir::open(home.folder(State::Claimed)).expect("there");
+    let file = home.names(State::Claimed).remove(0);
+    let Ok(Seized::Held(_other)) = Hold::take(&claimed, &file) else { panic!("nobody has it") };
+    let (tells, told) = mpsc::channel();
+    let (layout, id) = (home.layout.clone(), id.to_owned());
+    // Left alone where it does not come back: the test must end.
+    std::thread::spawn(move || {
+        let _ = tells.send(Bus::open(&layout, &Nobody).take_back(&me(), &id, Owner::Killed));
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("it answers")
+}
+
+#[test]
+fn t2_a_release_that_kills_ends_where_another_than_the_owner_has_the_claim() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let id = bus.send(draft("x")).expect("sent").id;
+    let claim = bus.claim(&me(), 1, OUTSIDE).expect("claimed").claims.remove(0);
+    // Neither ourselves nor the first process of a container is killed.
+    let ours = release_beside_another_hold(&home, id.as_str());
+    assert!(matches!(ours, Err(Error::Held { pid, .. }) if pid == std::process::id()), "{ours:?}");
+    let name = Name::parse(&claim.mark()).expect("a claim's");
+    let Stage::Claimed(owner) = &name.stage else { panic!("{name}") };
+    for (pid, start_time) in [(u32::MAX >> 2, 1), (owner.pid, owner.start_time + 1)] {
+        let gone = ProcessId { pid, start_time, ..owner.clone() };
+        let was = home.names(State::Claimed).remove(0);
+        let dead = name.to(Stage::Claimed(gone)).to_string();
+        home.forge((State::Claimed, &was), (State::Claimed, &dead));
+        let busy = release_beside_another_hold(&home, id.as_str());
+        assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
+    }
+    assert_eq!(home.counts(), [0, 1, 0, 0, 0]);
+    bus.take_back(&me(), id.as_str(), Owner::Killed).expect("nobody has it any more");
+    assert_eq!(home.counts(), [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a5_what_is_claimed_and_has_no_claimant_is_released_and_not_forwarded() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    bus.create(&agent("agent2")).expect("made");
+    let id = bus.send(draft("x")).expect("sent").id;
+    bus.claim(&me(), 1, OUTSIDE).expect("claimed");
+    let was = home.names(State::Claimed).remove(0);
+    let unowned = Name::parse(&was).expect("a claim's").to(Stage::Waiting).to_string();
+    home.forge((State::Claimed, &was), (State::Claimed, &unowned));
+    let (tells, told) = mpsc::channel();
+    let (layout, to) = (home.layout.clone(), id.clone());
+    std::thread::spawn(move || {
+        let bus = Bus::open(&layout, &Nobody);
+        let _ = tells.send(bus.forward(&me(), to.as_str(), &agent("agent2"), &me().into()));
+    });
+    let forwarded = told.recv_timeout(Duration::from_secs(60)).expect("it answers");
+    assert!(matches!(forwarded, Err(Error::Damaged { state: State::Claimed, .. })), "{forwarded:?}");
+    let busy = release_beside_another_hold(&home, id.as_str());
+    assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
+    bus.take_back(&me(), id.as_str(), Owner::Spared).expect("released");
+    assert_eq!(drain(&bus), [("x".to_owned(), 2)]);
 }
 
 #[test]

@@ -4,6 +4,36 @@ use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
+        name: "a release that killed the owner reaches once more, and no further",
+        faults: "T2",
+        file: "crates/bus/src/release.rs",
+        find: "            Seized::Busy => Err(Error::Busy { agent, id }),\n",
+        replace: "            Seized::Busy => Ok(None),\n",
+        package: "netsky-bus",
+        target: IT,
+        test: "release::t2_a_release_that_kills_ends_where_another_than_the_owner_has_the_claim",
+    },
+    Safeguard {
+        name: "who must not be killed is not taken for gone",
+        faults: "T2 A20",
+        file: "crates/bus/src/release.rs",
+        find: "None => Ok(process::probe(process) == Life::Dead),",
+        replace: "None => Ok(true),",
+        package: "netsky-bus",
+        target: IT,
+        test: "release::t2_a_release_that_kills_ends_where_another_than_the_owner_has_the_claim",
+    },
+    Safeguard {
+        name: "a forward ends at what is claimed and has no claimant",
+        faults: "A5",
+        file: "crates/bus/src/forward.rs",
+        find: "                        _ => Error::Damaged { agent, id, state: State::Claimed, why: UNOWNED.to_owned() },\n",
+        replace: "                        _ => continue,\n",
+        package: "netsky-bus",
+        target: IT,
+        test: "release::a5_what_is_claimed_and_has_no_claimant_is_released_and_not_forwarded",
+    },
+    Safeguard {
         name: "a forward takes nothing out of the inbox that is in another process's hands",
         faults: "T2 FM-forward",
         file: "crates/bus/src/forward.rs",

@@ -24,6 +24,7 @@ fn names(folder: &str, n: usize) -> [String; 3] {
 fn a5_in_every_folder_of_a_channel_nothing_leads_out_and_the_neighbours_are_drained() {
     let template = Home::init();
     netsky(&template, &["channel", "send", "agent0", "first", "--from", "owner", "--id", "first"]).works();
+    netsky(&template, &["channel", "send", "agent1", "x", "--from", "owner", "--create"]).works();
     let folders: Vec<String> = fs::read_dir(template.channel("agent0", ""))
         .expect("a channel")
         .map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"))
@@ -56,6 +57,10 @@ fn one_folder(template: &Home, folder: &str) {
     assert!(out.contains(">first</channel>") && out.contains(">second</channel>"), "{folder}: {out}{err}");
     for n in 0..things.len() {
         bounded(&home, &["channel", "ack", "agent0", &format!("x{n}")]);
+        for id in [format!("x{n}"), format!("y{n}")] {
+            bounded(&home, &["channel", "forward", "agent0", &id, "--to", "agent1"]);
+            bounded(&home, &["channel", "release", "agent0", &id]);
+        }
     }
     bounded(&home, &["channel", "drain", "agent0"]);
     assert_eq!(home.files("agent0", "inbox").expect("there"), Vec::<String>::new(), "{folder}: {err}");
