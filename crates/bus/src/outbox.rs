@@ -169,7 +169,11 @@ impl Bus<'_> {
             }
             Err(why) => return self.aside(channel, outbox, taken, &why.to_string()),
         };
-        let draft = self.reply_of(&channel.agent, reply, &bytes, taken, otherwise);
+        let mark = match outbox.file_mark(taken) {
+            Err(error) if error.is_not_found() => return Ok(Fate::Gone),
+            marked => marked?.unwrap_or_default(),
+        };
+        let draft = self.reply_of(&channel.agent, reply, (&bytes, taken, &mark), otherwise);
         let to = draft.to.clone();
         if full.contains(&to) {
             return Ok(Fate::Waits(format!(
@@ -209,19 +213,18 @@ impl Bus<'_> {
         &self,
         agent: &AgentId,
         reply: Envelope,
-        bytes: &[u8],
-        taken: &OsStr,
+        (bytes, taken, mark): (&[u8], &OsStr, &str),
         otherwise: &AgentId,
     ) -> Draft {
         let to = self.target(reply.to.clone(), otherwise);
         let id = match &reply.id {
             // All who write to a target share its ids, so what one program calls "1" must not be what another does.
             Some(id) => EnvelopeId::derived(&["outbox", agent.as_str(), id.as_str()]),
-            // By what it is and how it was called: written again after a crash, it is the same; the next reply under
-            // that name is not.
+            // By which file it is, what is in it and how it was called: met again after a crash, it is the same; the next
+            // reply under that name is not, though it say the same.
             None => {
-                let name = taken.to_string_lossy();
-                EnvelopeId::derived(&["outbox", agent.as_str(), &name, &String::from_utf8_lossy(bytes)])
+                let (name, text) = (taken.to_string_lossy(), String::from_utf8_lossy(bytes));
+                EnvelopeId::derived(&["outbox", agent.as_str(), &name, &text, mark])
             }
         };
         let mut draft = Draft::new(agent.clone().into(), to, reply.text);

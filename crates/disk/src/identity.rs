@@ -1,5 +1,6 @@
 //! Which file a path leads to: whoever works below a path sees by it that the path leads elsewhere by now.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, OFlags};
@@ -37,6 +38,18 @@ impl FileId {
 }
 
 impl Dir {
+    /// What tells a plain file of ours from others that had its name and its bytes: its number, and when it was written.
+    /// It stays with the file through renames and crashes. None where the file system does not say.
+    ///
+    /// # Errors
+    /// It is not there or no such file, or cannot be looked at.
+    pub fn file_mark(&self, name: impl AsRef<OsStr>) -> Result<Option<String>> {
+        let name = name.as_ref();
+        let file = self.open_handle(name, OFlags::RDONLY)?;
+        let version = file.version().map_err(|e| Error::new("look at", self.path().join(name), e))?;
+        Ok(version.map(|(inode, written, _)| format!("{inode}:{written}")))
+    }
+
     /// As [`Dir::file_version`], also of what was touched just now: for the file's one writer, who expects no other within
     /// the same tick of its clock. None where the file system does not say.
     ///

@@ -78,6 +78,12 @@ impl Other {
         Other(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("this program starts"))
     }
 
+    /// Waits for its end, which is that of a process that a signal killed.
+    pub(crate) fn dies(mut self) {
+        let status = self.0.wait().expect("a child of ours");
+        assert!(status.code().is_none(), "{status}");
+    }
+
     pub(crate) fn is_running(&mut self) -> bool {
         self.0.try_wait().expect("a child of ours").is_none()
     }

@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use netsky_bus::Bus;
+use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, Generation};
@@ -12,6 +14,7 @@ use netsky_model::quota::Limits;
 use netsky_model::witness::Nobody;
 
 use crate::home::{Home, OUTSIDE, agent};
+use crate::others::{HOME, Other, ROLE};
 
 const REPLY: &str = r#"{"from":"anybody","text":"done","ts":"2026-04-19T17:22:57Z"}"#;
 
@@ -98,20 +101,50 @@ fn a_reply_to_somebody_who_is_known_goes_there() {
     assert_eq!((waiting(&bus, &agent("agent2")).len(), waiting(&bus, &AgentId::root()).len()), (1, 2));
 }
 
+/// What carries the outbox as a process of its own, and is killed at a point of that.
+const CARRIER: &str = "outbox::a_process_that_carries";
+
+/// Not a test of its own: what [`t18_a_reply_that_was_delivered_and_not_removed_is_not_delivered_again`] starts.
+#[test]
+fn a_process_that_carries() {
+    let Some(place) = std::env::var_os(HOME).filter(|_| std::env::var_os(ROLE).is_some()) else { return };
+    carry(&Bus::open(&Layout::new(PathBuf::from(place).join("home")), &Nobody));
+}
+
 #[test]
 fn t18_a_reply_that_was_delivered_and_not_removed_is_not_delivered_again() {
     let home = home_of_agent7();
     let bus = home.bus(&Nobody);
-    let taken = outbox(&home).join(".taken.r1.json");
-    for _ in 0..2 {
-        std::fs::write(&taken, REPLY).expect("written");
-        assert_eq!(carry(&bus), (1, 0, 0));
+    std::fs::write(outbox(&home).join("r1.json"), REPLY).expect("written");
+    for (point, delivered) in [("bus.outbox.taken", 0), ("bus.outbox.sent", 1), ("bus.outbox.sent", 1)] {
+        let place = home.layout.home().parent().expect("the folder of the test");
+        let fault = [("NETSKY_FAULT", format!("{point}=kill"))];
+        Other::start(CARRIER, place, "carrier", fault).dies();
+        assert_eq!(names(&home), [".taken.r1.json"], "{point}");
+        assert_eq!(waiting(&bus, &AgentId::root()).len(), delivered, "{point}");
     }
+    assert_eq!(carry(&bus), (1, 0, 0));
     assert_eq!(waiting(&bus, &AgentId::root()).len(), 1);
     // The same name with other words is another reply.
     std::fs::write(outbox(&home).join("r1.json"), REPLY.replace("done", "done too")).expect("written");
     assert_eq!(carry(&bus), (1, 0, 0));
     assert_eq!(waiting(&bus, &AgentId::root()).len(), 2);
+}
+
+#[test]
+fn t18_a_reply_that_says_under_its_name_what_one_before_said_is_another() {
+    let home = home_of_agent7();
+    let bus = home.bus(&Nobody);
+    let past = |minutes: u64| SystemTime::now() - Duration::from_secs(60 * minutes);
+    for n in 1..=3_u8 {
+        let file = outbox(&home).join("status.json");
+        std::fs::write(&file, REPLY).expect("written");
+        // Their times differ whatever the clock of the file system does.
+        let opened = std::fs::File::options().write(true).open(&file).expect("there");
+        opened.set_modified(past(n.into())).expect("set");
+        assert_eq!(carry(&bus), (1, 0, 0));
+        assert_eq!(waiting(&bus, &AgentId::root()).len(), usize::from(n));
+    }
 }
 
 #[test]

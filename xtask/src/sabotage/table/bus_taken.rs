@@ -114,6 +114,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "outbox::t18_a_reply_that_was_delivered_and_not_removed_is_not_delivered_again",
     },
     Safeguard {
+        name: "a reply that says what one before said is another",
+        faults: "T18",
+        file: "crates/bus/src/outbox.rs",
+        find: "&name, &text, mark])",
+        replace: "&name, &text, &mark[..0]])",
+        package: "netsky-bus",
+        target: IT,
+        test: "outbox::t18_a_reply_that_says_under_its_name_what_one_before_said_is_another",
+    },
+    Safeguard {
         name: "an id that a program chose is its own",
         faults: "T18",
         file: "crates/bus/src/outbox.rs",
