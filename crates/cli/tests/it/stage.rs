@@ -53,6 +53,8 @@ impl Stage {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netsky"));
         command.args(args).env_clear().env("NETSKY_HOME", self.home()).env("HOME", self.folder.path());
         command.env("PATH", "/usr/bin:/bin").current_dir(self.folder.path()).stdin(Stdio::null());
+        // Nobody here waits for the usual ten seconds.
+        command.env("OSTK_REVIVE_MS", "1000");
         command
     }
 

@@ -101,7 +101,12 @@ pub(crate) fn stepper(root: &Path) -> Stepper {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let calls =
         [Call::Open, Call::Write, Call::Rename, Call::Sync, Call::Unlink, Call::Mkdir, Call::Truncate];
-    Stepper::new(PROGRAM).env("PATH", path).within(root).only(&calls).limit(LONG)
+    Stepper::new(PROGRAM)
+        .env("PATH", path)
+        .env("OSTK_REVIVE_MS", "1000")
+        .within(root)
+        .only(&calls)
+        .limit(LONG)
 }
 
 /// Waits for the watched anchor; none where it ended before it served.
