@@ -69,6 +69,13 @@ impl Bus<'_> {
         }
     }
 
+    /// As [`Bus::ack`], of one that was delivered under this name; what moved on meanwhile is left where it is.
+    pub(crate) fn ack_delivered(&self, agent: &AgentId, name: &Name) -> Result<()> {
+        let channel = self.channel(agent)?;
+        let acked = channel.dir(State::Acked)?;
+        self.finish(&channel, &acked, State::Delivered, name, &name.to_string()).map(drop)
+    }
+
     /// The last move. False if the envelope was somewhere else by now.
     fn finish(&self, channel: &Channel, acked: &Dir, state: State, name: &Name, file: &str) -> Result<bool> {
         let to = transition(state, Event::Ack)?;

@@ -145,6 +145,8 @@ pub struct Drained {
 pub enum Put {
     /// It was taken.
     Taken,
+    /// It was taken and dealt with: if it asks for an ack, this is it.
+    Finished,
     /// The reader did not take it and did this instead, said as what follows on "its reader"; the next one may fare better.
     Refused(String),
     /// No reader can be given anything any more; this one may have seen it.
@@ -288,9 +290,10 @@ impl Bus<'_> {
         let (claimed, delivered) = self.made_ready(agent, &mut claims)?;
         let put = put();
         match &put {
-            Put::Taken => each(claims, |claim| {
+            Put::Taken | Put::Finished => each(claims, |claim| {
                 self.surfaced(&claim.agent, &claim.name, claim.told(generation));
-                self.record(&claim, generation, &claimed, &delivered)
+                self.record(&claim, generation, &claimed, &delivered)?;
+                self.acked(&claim, generation, &put)
             })?,
             Put::Unread(_) => each(claims, |claim| self.put_back(claim))?,
             Put::Broken(_) | Put::Refused(_) | Put::Stopped => each(claims, |claim| self.release(claim))?,
@@ -318,7 +321,7 @@ impl Bus<'_> {
         match self.put_before(claim, generation, |claim| Put::from(put(claim)))? {
             Put::Broken(source) => Err(Error::Surface { id, source }),
             Put::Unread(source) => Err(Error::Unread { id, source }),
-            Put::Taken | Put::Refused(_) | Put::Stopped => Ok(()),
+            Put::Taken | Put::Finished | Put::Refused(_) | Put::Stopped => Ok(()),
         }
     }
 
@@ -333,10 +336,11 @@ impl Bus<'_> {
         let (claimed, delivered) = self.made_ready(&agent, slice::from_mut(&mut claim))?;
         let put = put(&claim);
         match &put {
-            Put::Taken => {
+            Put::Taken | Put::Finished => {
                 point("bus.surface.put");
                 self.surfaced(&claim.agent, &claim.name, claim.told(generation));
                 self.record(&claim, generation, &claimed, &delivered)?;
+                self.acked(&claim, generation, &put)?;
             }
             Put::Unread(_) => self.put_back(claim)?,
             Put::Stopped => self.give_back(claim, Cause::Stopped, "its reader was asked to end")?,
@@ -387,6 +391,15 @@ impl Bus<'_> {
         delivered.sync()?;
         point("bus.deliver.synced");
         self.moved(&claim.agent, &name, to, claim.told(generation));
+        Ok(())
+    }
+
+    /// Acks what was recorded, if it asks for that and its reader has dealt with it. Before this it is delivered: whoever
+    /// dies here leaves it to come again, flagged.
+    fn acked(&self, claim: &Claim, generation: Generation, put: &Put) -> Result<()> {
+        if matches!(put, Put::Finished) && claim.envelope.requires_ack == Some(true) {
+            self.ack_delivered(&claim.agent, &claim.name.to(Stage::Taken(generation)))?;
+        }
         Ok(())
     }
 

@@ -311,7 +311,7 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
     fn surface(&mut self, claim: Claim) -> Result<Step> {
         let id = claim.id().clone();
         match self.bus.put_before(claim, self.terms.generation, &mut self.put) {
-            Ok(Put::Taken) => {
+            Ok(Put::Taken | Put::Finished) => {
                 self.done.surfaced += 1;
                 Ok(Step::On)
             }

@@ -7,7 +7,7 @@ use netsky_sim::{Call, Errno};
 use serde_json::{Value, json};
 
 use crate::bus_home::Home;
-use crate::screen::netsky;
+use crate::screen::{netsky, program};
 
 /// Nothing takes so many ticks.
 const TICKS: usize = 1_000;
@@ -74,6 +74,21 @@ fn an_envelope_without_its_ack_in_time_comes_again_flagged_and_one_with_it_does_
     let again = drain(&home);
     assert_eq!(again.matches("<channel ").count(), 1, "{again}");
     assert!(again.contains("id=\"late\"") && again.contains("redelivered=\"true\" attempt=\"2\""), "{again}");
+    netsky(&home, &["check"]).works();
+}
+
+#[test]
+fn fm_ack_kill_a_consumer_that_dies_before_its_ack_leaves_the_message_to_come_again_flagged() {
+    let home = home("[mail]\nack_within = \"200ms\"\n");
+    send(&home, "asks", &["--requires-ack"]);
+    let watch = ["channel", "watch", "agent7", "--max", "1", "--", "/bin/true"];
+    let mut command = program(&home, &watch);
+    command.env("NETSKY_FAULT", "bus.deliver.synced=kill");
+    assert!(!command.status().expect("it starts").success());
+    assert!(home.files("agent7", "acked").expect("there").is_empty());
+    tick_until(&home, "the return", || !home.files("agent7", "inbox").expect("there").is_empty());
+    let again = drain(&home);
+    assert!(again.contains("id=\"asks\"") && again.contains("redelivered=\"true\" attempt=\"2\""), "{again}");
     netsky(&home, &["check"]).works();
 }
 

@@ -135,6 +135,32 @@ fn a_command_gets_the_element_and_what_it_is_about() {
     assert!(is_in(&home, "delivered", "first"));
 }
 
+#[test]
+fn what_asks_for_an_ack_has_it_once_its_command_ended_with_0() {
+    let home = home();
+    for id in ["asks", "fails"] {
+        netsky(&home, &["channel", "send", "agent7", id, "--from", "owner", "--id", id, "--requires-ack"])
+            .works();
+    }
+    let script = "cat; test \"$NETSKY_ENVELOPE_ID-$NETSKY_ENVELOPE_ATTEMPT\" != fails-1";
+    let watch = ["channel", "watch", "agent7", "--max", "3", "--", "/bin/sh", "-c", script];
+    assert_eq!(netsky(&home, &watch).code, 0);
+    assert!(is_in(&home, "delivered", "first"), "it asked for none");
+    assert!(is_in(&home, "acked", "asks"));
+    let acked = home.files("agent7", "acked").expect("there");
+    assert!(acked.iter().any(|file| file.contains("-fails.2.")), "not before it was dealt with: {acked:?}");
+    let record = "SELECT id, state FROM envelopes WHERE acked_at IS NOT NULL ORDER BY id";
+    let said = netsky(&home, &["query", record, "--json"]);
+    let told: Value = serde_json::from_str(said.works()).expect("JSON");
+    assert_eq!(told["rows"].as_array().map(Vec::len), Some(2), "{told}");
+    netsky(&home, &["check"]).works();
+    // Who is only shown it has dealt with nothing.
+    netsky(&home, &["channel", "send", "agent7", "x", "--from", "owner", "--id", "shown", "--requires-ack"])
+        .works();
+    netsky(&home, &["channel", "watch", "agent7", "--max", "1"]).works();
+    assert!(is_in(&home, "delivered", "shown"));
+}
+
 /// The one message that waits comes for the last time.
 fn at_its_last_attempt(home: &Home) {
     let inbox = home.channel("agent7", "inbox");

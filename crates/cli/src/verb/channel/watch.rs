@@ -1,7 +1,8 @@
 //! `netsky channel watch`: a running consumer. Each message becomes the standard input of a command, or one element on
 //! standard output.
 //!
-//! A message counts as delivered when the command ended with 0, or when its text was written and flushed.
+//! A message counts as delivered when the command ended with 0, or when its text was written and flushed. A command that
+//! ended so has dealt with it: what asks for an ack has it then.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -37,7 +38,7 @@ pub(crate) struct Args {
     /// Take the place of the agent's running consumer
     #[arg(long)]
     replace: bool,
-    /// Run this for each message, which it gets on its standard input; exit 0 takes it, anything else gives it back
+    /// Run this for each message, which it gets on its standard input; exit 0 takes it and acks it if it asks for that, anything else gives it back
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -91,7 +92,7 @@ impl Args {
         };
         let put = match feed(&self.command, &variables(claim), &claim.mark(), element.as_bytes(), stop, GRACE)
         {
-            Ok(Fed::Exited(Some(0))) => Put::Taken,
+            Ok(Fed::Exited(Some(0))) => Put::Finished,
             Ok(Fed::Exited(Some(code))) => Put::Refused(format!("exited {code}")),
             Ok(Fed::Exited(None)) => Put::Refused("was ended by a signal".to_owned()),
             Ok(Fed::Stopped) => Put::Stopped,
@@ -109,7 +110,7 @@ impl Args {
         }
         if cx.json {
             let (id, attempt) = (claim.id(), claim.attempt());
-            let taken = matches!(put, Put::Taken);
+            let taken = matches!(put, Put::Finished);
             // The command is the reader; who hears of it is not.
             let _ = output::json_or_fail(&json!({"id": id, "attempt": attempt, "taken": taken}));
         }
