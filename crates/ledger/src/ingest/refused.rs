@@ -48,35 +48,33 @@ struct Refusal {
 }
 
 /// Keeps a row for one more try; one that was refused twice before is kept no more.
-pub(super) fn keep(batch: &Batch<'_>, row: Row, error: &Error) -> Result<()> {
+pub(super) fn keep(batch: &mut Batch<'_>, row: Row, error: &Error) -> Result<()> {
     let (file, position) = row.source();
     if batch.is_listed(&file, position)? {
         return Ok(());
     }
     let refusal = Refusal { v: VERSION, ts: clock::wall(), error: error.to_string(), row };
     let line = serde_json::to_vec(&refusal).expect("a refusal holds only plain data");
-    Ok(logs::append(batch.layout, logs::REFUSED, refusal.ts, &line)?)
+    match logs::append(batch.layout, logs::REFUSED, refusal.ts, &line) {
+        Err(error) if error.is_out_of_descriptors() => Err(error.into()),
+        // Nowhere to keep it: it is listed at once, and tried by the next rebuild.
+        Err(_) => batch.list(&file, position, &why(&refusal)),
+        Ok(()) => Ok(()),
+    }
 }
 
 /// Tries once more what the ingest before was refused.
 pub(super) fn retry(batch: &mut Batch<'_>) -> Result<()> {
-    for file in logs::files(batch.layout, logs::REFUSED)? {
-        let source = format!("logs/{}", file.name);
-        let logs = match Dir::open(batch.layout.logs()) {
-            Err(e) if e.is_not_found() => return Ok(()),
-            opened => opened?,
-        };
-        let mut reader = Reader::open(&logs, &file.name, batch.position(&source)?)?;
-        let from = reader.at();
-        while let Some((_, line)) = reader.next_line()? {
+    let files = logs::files(batch.layout, logs::REFUSED)?;
+    if let Ok(logs) = Dir::open(batch.layout.logs()) {
+        batch.unlist_gone("logs", &logs.names()?)?;
+    }
+    for file in files {
+        let from = batch.position(&source(&file.name))?;
+        each_line(batch, &file.name, from, |batch, line| {
             // A line that does not read is no loss: what it was about is still where it was.
-            let Ok(refusal) = serde_json::from_slice::<Refusal>(line) else { continue };
-            again(batch, &refusal)?;
-        }
-        if reader.at() > from {
-            reader.settle(&logs, from)?;
-            batch.reached(&source, reader.at())?;
-        }
+            serde_json::from_slice::<Refusal>(line).map_or(Ok(()), |refusal| again(batch, &refusal))
+        })?;
     }
     Ok(())
 }
@@ -84,20 +82,67 @@ pub(super) fn retry(batch: &mut Batch<'_>) -> Result<()> {
 /// Leaves what was refused before to an ingest that reads everything anyway.
 pub(super) fn forget(batch: &mut Batch<'_>) -> Result<()> {
     for file in logs::files(batch.layout, logs::REFUSED)? {
-        let logs = Dir::open(batch.layout.logs())?;
-        let mut reader = Reader::open(&logs, &file.name, 0)?;
-        while reader.next_line()?.is_some() {}
-        reader.settle(&logs, 0)?;
-        batch.reached(&format!("logs/{}", file.name), reader.at())?;
+        each_line(batch, &file.name, 0, |_, _| Ok(()))?;
     }
     Ok(())
+}
+
+fn source(name: &str) -> String {
+    format!("logs/{name}")
+}
+
+/// Hands over each line from a place on, and notes how far that came. What does not read is listed and stops nothing:
+/// what was refused is lost to no rebuild.
+fn each_line(
+    batch: &mut Batch<'_>,
+    name: &str,
+    from: u64,
+    mut take: impl FnMut(&mut Batch<'_>, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let source = source(name);
+    let logs = match Dir::open(batch.layout.logs()) {
+        Err(e) if e.is_not_found() => return Ok(()),
+        opened => opened?,
+    };
+    let mut reader = match Reader::open(&logs, name, from) {
+        Ok(reader) => reader,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return closed(batch, &source, error),
+    };
+    let ended = loop {
+        match reader.next_line() {
+            Ok(Some((_, line))) => take(batch, line)?,
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        }
+    };
+    if reader.at() > from {
+        reader.settle(&logs, from)?;
+        batch.reached(&source, reader.at())?;
+    }
+    match ended {
+        Some(error) => closed(batch, &source, error),
+        None => batch.unlist(&source, 0),
+    }
+}
+
+/// Something else has the name of such a file, or it does not read.
+fn closed(batch: &mut Batch<'_>, source: &str, error: netsky_disk::Error) -> Result<()> {
+    match error.is_out_of_descriptors() {
+        true => Err(error.into()),
+        false => batch.list(source, 0, &format!("cannot be read: {}", error.source)),
+    }
+}
+
+fn why(refusal: &Refusal) -> String {
+    format!("refused by the database: {}", refusal.error)
 }
 
 fn again(batch: &mut Batch<'_>, refusal: &Refusal) -> Result<()> {
     let (file, position) = refusal.row.source();
     let errors = batch.done.errors;
     // Before the try: refused again, it is kept no more.
-    batch.list(&file, position, &format!("refused by the database: {}", refusal.error))?;
+    batch.list(&file, position, &why(refusal))?;
     let taken = match &refusal.row {
         Row::Line { file, pos } => lines::again(batch, file, *pos)?,
         Row::Fact { seq } => facts::again(batch, *seq)?,

@@ -173,6 +173,27 @@ fn a5_a_link_in_the_place_of_an_agents_folder_is_not_followed_and_is_listed() {
 }
 
 #[test]
+fn fm_ingest_fm_rebuild_what_is_no_file_of_refused_rows_but_has_its_name_is_listed_and_stops_nothing() {
+    let house = House::new();
+    let known = house.send(7, 1, "agent0", true);
+    let odd = |day: u8| house.layout.logs().join(format!("meta-db-errors-2026-01-0{day}.jsonl"));
+    std::fs::create_dir(odd(1)).expect("made");
+    std::os::unix::fs::symlink("nowhere", odd(2)).expect("made");
+    let done = house.ingest();
+    assert_eq!((done.errors, done.envelopes, done.unread), (2, 1, None));
+    assert_eq!(house.ask(ERRORS).len(), 2);
+    assert_eq!(house.ingest().errors, 0, "as long as it holds");
+    is_as_rebuilt(&house);
+    std::fs::remove_dir(odd(1)).expect("goes");
+    std::fs::remove_file(odd(2)).expect("goes");
+    std::fs::write(odd(2), "").expect("writes");
+    house.ingest();
+    assert_eq!(house.ask(ERRORS).len(), 0, "neither what is gone nor what reads");
+    house.holds(&[known]);
+    is_as_rebuilt(&house);
+}
+
+#[test]
 fn fm_ingest_a_plain_file_among_the_agents_folders_is_nobody() {
     let house = House::new();
     let notes = house.layout.channels().join("notes");
