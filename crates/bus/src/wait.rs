@@ -25,7 +25,8 @@ impl Bus<'_> {
     /// as long as the drain waits for it.
     ///
     /// # Errors
-    /// No such channel, a home that went away meanwhile, or what the file system refuses.
+    /// No such channel, a home that went away meanwhile, or what the file system refuses; also what a drain of what is
+    /// there would be refused, where a folder lets nothing in or out.
     pub fn wait(&self, agent: &AgentId, taker: Generation, timeout: Option<Duration>) -> Result<bool> {
         let watch = Watch::default();
         let started = clock::boot();
@@ -55,7 +56,14 @@ impl Bus<'_> {
         // Watching begins before the look, so nothing can arrive between the two unseen.
         watch.add(self.layout.folder(agent, State::Written))?;
         self.return_dead_claims(agent)?;
-        any_takable(&channel.dir(State::Written)?, taker, passed)
+        let inbox = channel.dir(State::Written)?;
+        let found = any_takable(&inbox, taker, passed)?;
+        if found {
+            // A drain would end with this at once, and so would each turn of a loop of both.
+            inbox.lets_change()?;
+            channel.dir(State::Claimed)?.lets_change()?;
+        }
+        Ok(found)
     }
 }
 

@@ -135,12 +135,18 @@ impl Dir {
 
     /// Why a name was not moved: of two folders the system does not say which one refused.
     fn not_moved(&self, name: &OsStr, to: &Dir, source: Errno) -> Error {
-        match [self, to].into_iter().find(|dir| dir.handle.is_shut()) {
+        match [self, to].into_iter().find(|dir| dir.handle.shut().is_some()) {
             Some(shut) if matches!(source, Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
                 shut.error("change folder", source)
             }
             _ => self.file_error("move", name, source),
         }
+    }
+
+    /// # Errors
+    /// That of any move into or out of it, where it is known that the folder, or its file system, lets nothing change.
+    pub fn lets_change(&self) -> Result<()> {
+        self.handle.shut().map_or(Ok(()), |why| Err(self.error("change folder", why)))
     }
 
     /// Names in it, sorted as bytes. A name that is not UTF-8 comes with U+FFFD in its place.

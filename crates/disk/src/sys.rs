@@ -209,14 +209,14 @@ impl Handle {
         )
     }
 
-    /// Whether this folder is known to let us change no names in it.
-    pub(crate) fn is_shut(&self) -> bool {
+    /// Why this folder lets us change no names in it, where that is known.
+    pub(crate) fn shut(&self) -> Option<Errno> {
         ask!(self,
-            dir => matches!(
-                rustix::fs::accessat(dir, ".", Access::WRITE_OK, AtFlags::EACCESS),
-                Err(Errno::ACCESS | Errno::PERM | Errno::ROFS)
-            ),
-            _node => false
+            dir => match rustix::fs::accessat(dir, ".", Access::WRITE_OK, AtFlags::EACCESS) {
+                Err(why @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Some(why),
+                _ => None,
+            },
+            _node => None
         )
     }
 

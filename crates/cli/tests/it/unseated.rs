@@ -245,6 +245,22 @@ fn fm_claim_permissions_a_folder_that_lets_nothing_in_is_named() {
 }
 
 #[test]
+fn fm_claim_permissions_a_wait_for_what_no_drain_can_take_fails_as_the_drain() {
+    for folder in ["inbox", "claimed"] {
+        let home = home();
+        chmod(&home, folder, 0o500);
+        if !of_nobody(&home) {
+            return;
+        }
+        let refused =
+            format!("failed to change folder $HOME/channels/agent/agent7/{folder}: Permission denied");
+        for verb in ["drain", "wait"] {
+            as_nobody(&home, &["channel", verb, "agent7"]).expect("it ran before").fails_with(4, &[&refused]);
+        }
+    }
+}
+
+#[test]
 fn fm_claim_permissions_a_watch_says_at_once_and_once_what_it_passes_by() {
     let home = home();
     chmod(&home, "inbox", 0o500);
