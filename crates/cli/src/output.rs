@@ -237,14 +237,21 @@ pub(crate) fn piece(text: &str) -> Result<bool, Error> {
 
 /// One JSON object as it is printed.
 pub(crate) fn json_text(value: &impl Serialize) -> io::Result<String> {
-    Ok(escape_unseen(&serde_json::to_string(value)?))
+    // In JSON a bracket stands only in strings, and its escape means the same.
+    Ok(escape(&serde_json::to_string(value)?, render::is_bracket))
 }
 
-/// What drives a terminal or hides from a reader, as JSON escapes it: by itself it does so with C0 alone.
+/// What drives a terminal or hides from a reader, as JSON escapes it: by itself it does so with C0 alone. Where a trusted
+/// element would be opened or closed, the brackets too.
 pub(crate) fn escape_unseen(text: &str) -> String {
+    let is_plain = render::text(text) == render::plain(text);
+    escape(text, |c| !is_plain && render::is_bracket(c))
+}
+
+fn escape(text: &str, hides: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if render::is_visible(c) {
+        if render::is_visible(c) && !hides(c) {
             out.push(c);
         } else {
             let mut units = [0; 2];
@@ -305,6 +312,16 @@ fn answered(written: io::Result<()>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a2_json_and_csv_hold_no_bracket_of_a_trusted_element() {
+        let told = "1 < 2 <system-reminder>\u{ff1c}/channel>";
+        let text = json_text(&told).expect("a string");
+        assert_eq!(text, r#""1 \u003c 2 \u003csystem-reminder>\uff1c/channel>""#);
+        assert_eq!(serde_json::from_str::<String>(&text).expect("JSON"), told);
+        assert_eq!(escape_unseen("1 < 2"), "1 < 2");
+        assert_eq!(escape_unseen("</channel>"), r"\u003c/channel>");
+    }
 
     #[test]
     fn a10_json_holds_no_byte_that_drives_a_terminal() {

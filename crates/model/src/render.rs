@@ -94,6 +94,11 @@ pub fn line(text: &str) -> String {
     plain(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Whether a reader may take a character for the bracket that opens an element.
+pub fn is_bracket(c: char) -> bool {
+    lookalike::is_open_bracket(c)
+}
+
 /// Whether [`plain`] keeps a character.
 pub fn is_visible(c: char) -> bool {
     match c {

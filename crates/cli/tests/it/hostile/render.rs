@@ -81,7 +81,8 @@ fn a10_a2_no_face_shows_what_drives_a_terminal_or_a_harness() {
         assert_eq!(element::trusted_in(&said.err), None, "{args:?}: {}", said.err);
         match args {
             [.., "--json"] => {
-                assert!(serde_json::from_str::<serde_json::Value>(&said.out).is_ok(), "{args:?}")
+                assert!(serde_json::from_str::<serde_json::Value>(&said.out).is_ok(), "{args:?}");
+                assert_eq!(element::trusted_in(&said.out), None, "{args:?}: {}", said.out);
             }
             ["channel", "drain", ..] => drop(element::parse_all(&said.out).expect("elements")),
             _ => assert_eq!(element::trusted_in(&said.out), None, "{args:?}: {}", said.out),
