@@ -16,7 +16,7 @@ use crate::stamp::Stamp;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Most mail without its ack that is kept in mind. What is beyond is met when some of it is done with: later, never
+/// Most mail without its ack that is kept in mind, of all agents. What is beyond is met when some of it is done with: later, never
 /// earlier.
 pub const AWAITED: usize = 2_000;
 
@@ -108,9 +108,18 @@ impl Awaiting {
         }
     }
 
-    /// How many more may be kept in mind.
-    pub fn room(&self) -> usize {
-        AWAITED.saturating_sub(self.mail.values().map(BTreeMap::len).sum())
+    /// Keeps one more in mind. Where there is no room, the agent that has most in mind gives up what has longest to wait,
+    /// unless this one would have as much: nobody's mail keeps that of all others from being met.
+    pub fn keep(&mut self, agent: &AgentId, name: String, within_ms: u64) {
+        if self.mail.values().map(BTreeMap::len).sum::<usize>() >= AWAITED {
+            let with_it = self.mail.get(agent).map_or(0, BTreeMap::len) + 1;
+            let most = self.mail.values_mut().max_by_key(|mail| mail.len());
+            let Some(most) = most.filter(|most| most.len() > with_it) else { return };
+            let left = |waited: &Waited| waited.within_ms.saturating_sub(waited.ms);
+            let longest = most.iter().max_by_key(|(_, waited)| left(waited)).map(|(name, _)| name.clone());
+            longest.map(|longest| most.remove(&longest));
+        }
+        self.mail.entry(agent.clone()).or_default().insert(name, Waited { ms: 0, within_ms });
     }
 
     /// What has waited too long, in order.
@@ -190,6 +199,26 @@ mod tests {
             mail.pass(&at(1_000 + boot_s as i64, boot_s, "b1"), MINUTE);
             assert_eq!(!mail.overdue().is_empty(), late, "{boot_s}");
         }
+    }
+
+    #[test]
+    fn a12_an_agent_with_any_number_of_unacked_messages_leaves_room_for_every_other() {
+        let mut mail = Awaiting::new(&at(1_000, 0, "b1"));
+        let [first, second, third] = [1, 2, 3].map(AgentId::numbered);
+        for n in 0..AWAITED as u64 + 500 {
+            mail.keep(&first, format!("{n:04}"), 1_000 + n);
+        }
+        assert_eq!(mail.mail[&first].len(), AWAITED);
+        for n in 0..AWAITED {
+            mail.keep(&second, format!("{n:04}"), 1);
+        }
+        let [firsts, seconds] = [&first, &second].map(|agent| mail.mail[agent].len());
+        assert!(firsts.abs_diff(seconds) <= 2, "{firsts} and {seconds}");
+        let firsts = &mail.mail[&first];
+        assert!(firsts.contains_key("0000") && !firsts.contains_key("1999"), "what has longest to wait goes");
+        mail.keep(&third, "one".to_owned(), 1);
+        assert_eq!(mail.mail[&third].len(), 1);
+        assert_eq!(mail.mail.values().map(BTreeMap::len).sum::<usize>(), AWAITED);
     }
 
     #[test]

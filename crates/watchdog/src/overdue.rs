@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use netsky_disk::{clock, state};
 use netsky_model::desired::{Desired, Receipts};
 use netsky_model::id::AgentId;
-use netsky_model::tending::{Awaiting, Terms, Waited};
+use netsky_model::tending::{Awaiting, Terms};
 
 use crate::context::Context;
 use crate::error::Result;
@@ -65,14 +65,13 @@ fn look_for_unacked(
                 continue;
             }
         };
-        let room = awaiting.room();
-        let mail = awaiting.mail.entry(agent.clone()).or_default();
-        mail.retain(|name, _| !found.gone.contains(name));
-        for (name, within) in found.new.into_iter().take(room) {
+        if let Some(mail) = awaiting.mail.get_mut(&agent) {
+            mail.retain(|name, _| !found.gone.contains(name));
+        }
+        for (name, within) in found.new {
             let within = within.unwrap_or(terms.ack_within).as_millis();
             // Whoever wrote the file may have written any number.
-            let within_ms = within.try_into().unwrap_or(u64::MAX);
-            mail.insert(name, Waited { ms: 0, within_ms });
+            awaiting.keep(&agent, name, within.try_into().unwrap_or(u64::MAX));
         }
         match found.after {
             Some(after) => awaiting.after.insert(agent, after),
