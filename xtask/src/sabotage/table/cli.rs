@@ -163,4 +163,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "logs::tests::a10_a_log_is_read_as_text_without_what_drives_a_terminal",
     },
+    Safeguard {
+        name: "JSON holds no bracket",
+        faults: "A2",
+        file: "crates/cli/src/output.rs",
+        find: "to_string(value)?, render::is_bracket)",
+        replace: "to_string(value)?, |_| false)",
+        package: "netsky",
+        target: IT,
+        test: "hostile::render::a10_a2_no_face_shows_what_drives_a_terminal_or_a_harness",
+    },
 ];
