@@ -88,9 +88,10 @@ fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
         }
         let attempt = entry.revivals;
         entry.revivals += 1;
-        (entry.meta.spec.keeper, attempt)
+        let is_new = entry.announced.replace(attempt) != Some(attempt);
+        (entry.meta.spec.keeper, attempt, is_new)
     });
-    let Some((keeper, attempt)) = attempt else { return };
+    let Some((keeper, attempt, is_new)) = attempt else { return };
     let (announced, told) = anchor.recall(|recall| {
         let known = recall.of(about);
         known.map_or((None, false), |known| {
@@ -104,15 +105,15 @@ fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
         }
         None => pause(keeper, attempt),
     };
-    if attempt == INTENSITY && !told {
-        anchor.observe(
-            EventKind::Crashloop,
-            Some(about.clone()),
-            event_data::Crashloop { revivals: attempt },
-        );
+    // A refused one is the same try again: on a disk that is full for hours a row of each would take the room of what waits.
+    if is_new || found == Found::AtStart {
+        if attempt == INTENSITY && !told {
+            let data = event_data::Crashloop { revivals: attempt };
+            anchor.observe(EventKind::Crashloop, Some(about.clone()), data);
+        }
+        let data = event_data::Revive { after_ms: pause.as_millis() as u64, attempt };
+        anchor.observe(EventKind::Revive, Some(about.clone()), data);
     }
-    let data = event_data::Revive { after_ms: pause.as_millis() as u64, attempt };
-    anchor.observe(EventKind::Revive, Some(about.clone()), data);
     let (anchor, about) = (Rc::clone(anchor), about.clone());
     tokio::task::spawn_local(async move {
         tokio::time::sleep(pause).await;
@@ -135,8 +136,8 @@ async fn again(anchor: &Rc<Anchor>, about: &About) {
     if let Err(refusal) = spawn::revived(anchor, spec, about.generation, None).await {
         say!("failed to revive {}: {refusal}", about.session);
         let newest = anchor.entry(&about.session, |entry| {
-            // Nothing ran, so that nothing crashed: refusals alone are no crash loop, however many there are.
-            if entry.meta.generation == about.generation && entry.revivals == INTENSITY {
+            // Nothing ran, so that nothing crashed: refusals alone are no crash loop, however many there are, nor lead one on.
+            if entry.meta.generation == about.generation && entry.revivals >= INTENSITY {
                 entry.revivals -= 1;
             }
             super::state::about(&entry.meta)

@@ -37,6 +37,8 @@ pub(super) struct Entry {
     pub(super) revivals: u32,
     /// Whether a revival after this generation has begun: what it lived is counted once, not with every try.
     pub(super) counted: bool,
+    /// Which revival after this generation this anchor announced last.
+    pub(super) announced: Option<u32>,
     /// Whether it is just being ended for its dead context.
     pub(super) giving_way: bool,
     /// Whether its silence was reported.
@@ -64,6 +66,7 @@ impl Entry {
             unread: 0,
             revivals: 0,
             counted: false,
+            announced: None,
             giving_way: false,
             hung: false,
             asking: false,

@@ -59,14 +59,13 @@ fn brought_back(anchor: &Anchor, meta: &Meta, times: u32) -> Meta {
             anchor.observe(EventKind::Revive, Some(about(&meta)), data);
             meta = Meta { generation: meta.generation.next(), asked: false, ..meta };
         }
-        let data = event_data::Spawn {
-            runtime: "command".to_owned(),
-            keeper: meta.spec.keeper,
-            request_id: None,
-        };
-        anchor.observe(EventKind::Spawn, Some(about(&meta)), data);
+        anchor.observe(EventKind::Spawn, Some(about(&meta)), spawned(meta.spec.keeper));
     }
     meta
+}
+
+fn spawned(keeper: Keeper) -> event_data::Spawn {
+    event_data::Spawn { runtime: "command".to_owned(), keeper, request_id: None }
 }
 
 #[test]
@@ -196,23 +195,46 @@ fn what_passed_until_an_anchor_found_it_dead_is_no_life_of_a_program() {
 
 #[test]
 fn t13_a_revival_that_is_refused_is_tried_on_and_is_no_crash() {
-    on_stage(async |anchor| {
-        tokio::time::pause();
-        let mut taken = session("agent7", Keeper::Policy);
-        let Phase::Ended { how, .. } = &mut taken.phase else { panic!("it has ended") };
-        *how = End::WorkerDied;
-        // Nothing starts over what a later program wrote.
-        let path = anchor.layout.meta(&taken.spec.name);
-        std::fs::write(path, "{\"v\":2}").expect("written");
-        anchor.put(taken.clone(), Life::Gone);
-        let mut changes = anchor.changes();
-        consider(&anchor, &about(&taken), Found::Watched);
-        while tries(&anchor).len() < INTENSITY as usize + 5 {
-            changes.changed().await.expect("it lives");
-        }
-        assert_eq!(newest(&anchor), (u64::from(INTENSITY) - 1, 80_000));
-        assert!(!rows(&anchor).contains(&EventKind::Crashloop), "nothing ran");
-    });
+    // Never before; after crashes; where a start was reserved that came to no description.
+    for (keeper, crashes, reserved) in
+        [(Keeper::Policy, 0, false), (Keeper::Anchor, 12, false), (Keeper::Policy, 0, true)]
+    {
+        on_stage(async |anchor| {
+            tokio::time::pause();
+            let mut taken = brought_back(&anchor, &session("agent7", keeper), crashes);
+            let Phase::Ended { how, .. } = &mut taken.phase else { panic!("it has ended") };
+            *how = End::WorkerDied;
+            // Nothing starts over what a later program wrote.
+            let path = anchor.layout.meta(&taken.spec.name);
+            std::fs::write(&path, "{\"v\":2}").expect("written");
+            anchor.put(taken.clone(), Life::Gone);
+            let next = About { generation: taken.generation.next(), ..about(&taken) };
+            if reserved {
+                anchor.observe(EventKind::Spawn, Some(next), spawned(keeper));
+            }
+            let before = rows(&anchor).len();
+            let attempts = crashes..INTENSITY.max(crashes + 1);
+            let mut changes = anchor.changes();
+            consider(&anchor, &about(&taken), Found::Watched);
+            while rows(&anchor).len() < before + attempts.len() {
+                changes.changed().await.expect("it lives");
+            }
+            let (announced, pace) = (tokio::time::Instant::now(), pause(keeper, attempts.end - 1));
+            tokio::time::sleep(pace * 600 + pace / 2).await;
+            let told = rows(&anchor).split_off(before);
+            assert_eq!(told, vec![EventKind::Revive; attempts.len()], "each try once, and no crash loop");
+            let told = tries(&anchor).split_off(crashes as usize);
+            let wanted = attempts.map(|n| (n.into(), pause(keeper, n).as_millis() as u64));
+            assert_eq!(told, wanted.collect::<Vec<_>>());
+            // It went on all the time.
+            std::fs::remove_file(path).expect("there");
+            while rows(&anchor).last() != Some(&EventKind::Spawn) {
+                changes.changed().await.expect("it lives");
+            }
+            assert_eq!(announced.elapsed().as_secs(), 601 * pace.as_secs());
+            anchor.begin_stop();
+        });
+    }
 }
 
 #[test]
