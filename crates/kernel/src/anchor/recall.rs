@@ -53,7 +53,8 @@ pub(super) struct Remembered {
     pub(super) state: SessionState,
     /// The newest row of a worker that was taken over: whose, and its number.
     pub(super) folded: Option<(ProcessId, u64)>,
-    /// Rows of its lineage's turns log that are told, up to this one; none where a program told that did not number them.
+    /// Rows of its lineage's turns log that are told, up to this one; none where that is not known: a program told that did
+    /// not number them, or the rows from its beginning on are lost.
     #[serde(default)]
     pub(super) told: Option<u64>,
     /// Revivals that came to a generation and that no life since has taken back.
@@ -239,9 +240,7 @@ impl Fold for Recall {
         }
         known.follows &= !is_past(event.kind);
         match event.kind {
-            EventKind::Spawn => {
-                known.request_id = event.data["request_id"].as_str().map(str::to_owned);
-            }
+            EventKind::Spawn => known.begins(&event.data),
             EventKind::Started => known.started = true,
             EventKind::Adopted => known.undescribed = false,
             // Who wants it down wants no successor either; what the worker tells may be the end that we asked for.
@@ -308,7 +307,7 @@ impl Remembered {
             undescribed: false,
             state: SessionState::Starting,
             folded: None,
-            told: Some(0),
+            told: None,
             revivals: 0,
             reviving: None,
             crashloop: false,
@@ -319,6 +318,15 @@ impl Remembered {
     pub(super) fn running(&self) -> Option<&ProcessId> {
         let (worker, _) = self.folded.as_ref().filter(|_| self.started && !self.ended)?;
         Some(worker)
+    }
+
+    /// Its generation is reserved.
+    fn begins(&mut self, data: &Value) {
+        self.request_id = data["request_id"].as_str().map(str::to_owned);
+        if self.generation == Generation::NONE.next() {
+            // Its lineage begins here, so that nothing was told of it before.
+            self.told = Some(0);
+        }
     }
 
     /// What begins behind it: one more try where it was about to be brought back, and anew where somebody started it.

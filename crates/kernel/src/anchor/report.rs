@@ -182,6 +182,8 @@ pub(super) fn refusal(error: &DrainError) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use netsky_model::id::Generation;
+
     use super::*;
     use crate::anchor::revive;
     use crate::anchor::settle::Found;
@@ -283,11 +285,46 @@ mod tests {
     }
 
     #[test]
+    fn fm_snapshot_kill_of_a_lineage_whose_journal_is_lost_nothing_is_told_again() {
+        // What its anchor died over is told where the journal has its beginning, and not where that is lost.
+        for (first, told) in [(Some(1), true), (Some(3), false), (None, false)] {
+            on_stage(async |anchor| {
+                let phase = Phase::Running { started_at: netsky_disk::clock::stamp() };
+                let living = Meta { phase, ..session("agent7", Keeper::Watchdog) };
+                let living = Meta { generation: Generation(first.unwrap_or(3)), ..living };
+                let turn = Report::Turn(Box::default());
+                let taken = anchor.drain(&living.lineage, |drain| drain.take("before", &living, &turn, None));
+                taken.expect("it reads").expect("it fits");
+                let about = about(&living);
+                let (runtime, keeper) = ("command".to_owned(), Keeper::Watchdog);
+                let spawned = event_data::Spawn { runtime, keeper, request_id: None };
+                if first.is_some() {
+                    anchor.observe(EventKind::Spawn, Some(about.clone()), &spawned);
+                }
+                anchor.observe(EventKind::Adopted, Some(about.clone()), event_data::Adopted { pid: 1 });
+                anchor.forget_drain(&living.lineage);
+                anchor.drain(&living.lineage, |_| ()).expect("it reads");
+                assert_eq!(rows(&anchor).contains(&EventKind::Turn), told, "{first:?}");
+                // Nor under a later generation.
+                let before = rows(&anchor).len();
+                let next = About { generation: living.generation.next(), ..about };
+                anchor.observe(EventKind::Spawn, Some(next), &spawned);
+                anchor.forget_drain(&living.lineage);
+                anchor.drain(&living.lineage, |_| ()).expect("it reads");
+                assert_eq!(rows(&anchor).split_off(before), [EventKind::Spawn], "{first:?}");
+            });
+        }
+    }
+
+    #[test]
     fn what_a_program_told_that_did_not_number_it_is_not_told_again() {
         on_stage(async |anchor| {
             let phase = Phase::Running { started_at: netsky_disk::clock::stamp() };
             let living = Meta { phase, ..session("agent7", Keeper::Watchdog) };
             anchor.put(living.clone(), Life::Live);
+            let (runtime, keeper) = ("command".to_owned(), Keeper::Watchdog);
+            let data = event_data::Spawn { runtime, keeper, request_id: None };
+            anchor.observe(EventKind::Spawn, Some(about(&living)), data);
             let turn = Report::Turn(Box::default());
             let taken = anchor.drain(&living.lineage, |drain| drain.take("before", &living, &turn, None));
             taken.expect("it reads").expect("it fits");
@@ -296,7 +333,7 @@ mod tests {
             anchor.observe(EventKind::Turn, Some(about(&living)), data);
             anchor.forget_drain(&living.lineage);
             anchor.drain(&living.lineage, |_| ()).expect("it reads");
-            assert_eq!(rows(&anchor), [EventKind::Turn]);
+            assert_eq!(rows(&anchor), [EventKind::Spawn, EventKind::Turn]);
             // From the first one that is numbered on it is known again.
             let params = Params { session: living.spec.name.clone(), report: turn, guard: Guard::none() };
             super::report(&anchor, &params).expect("taken");
