@@ -27,7 +27,7 @@ use netsky_disk::lines::Lines;
 use netsky_model::chain::{self, GENESIS};
 use netsky_model::id::{AgentId, Generation, LineageId};
 use parts::Part;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::heads::{Findings, Heads, Judge};
@@ -89,6 +89,14 @@ pub(crate) struct Draft {
     pub(crate) kind: EventKind,
     pub(crate) about: Option<About>,
     pub(crate) data: Value,
+}
+
+impl Draft {
+    /// A row of a session.
+    pub(crate) fn of(about: &About, kind: EventKind, data: impl Serialize) -> Draft {
+        let data = serde_json::to_value(data).unwrap_or_default();
+        Draft { kind, about: Some(about.clone()), data }
+    }
 }
 
 /// The session a row is about.

@@ -419,17 +419,18 @@ fn a_dead_context_gives_way_to_the_next_generation_which_acknowledges_what_was_l
 fn t18_an_anchor_killed_over_a_succession_leaves_it_to_the_next_and_what_dies_before_it_acknowledged_is_told_again()
  {
     let folder = Folder::new();
-    // The last turn is in the log, and in no snapshot; the wish is in the journal, and nobody was ended.
-    for (name, point, hit) in [("agent2", "anchor.drain.kept", 3), ("agent1", "anchor.succeed.wished", 1)] {
+    // The last turn is in the log, and in no snapshot; its row is in the journal, and what it led to is not; the wish is.
+    let points = [("anchor.drain.kept", 3), ("anchor.report.row", 10), ("anchor.succeed.wished", 1)];
+    for (name, (point, hit)) in ["agent2", "agent3", "agent1"].into_iter().zip(points) {
         folder.ok(&["kernel", "spawn", name, "--pipes", "--", "sh", "-c", SUCCESSOR]);
         let doomed = folder.serve_until(&format!("{point}=kill@{hit}"));
         folder.use_up(name);
         folder.has_died_at(doomed, point);
         folder.is_at(name, 2);
     }
-    assert_eq!(folder.journal("succeed").len(), 2);
+    assert_eq!(folder.journal("succeed").len(), 3);
     let dead = folder.journal("lifecycle").into_iter().filter(|row| row["data"]["to"] == "dead");
-    assert_eq!(dead.count(), 2, "also of the turn that an anchor died over");
+    assert_eq!(dead.count(), 3, "also of the turn that an anchor died over");
     signal(&folder.process("agent1", "worker"), Signal::KILL).expect("sent");
     folder.is_at("agent1", 3);
     folder.says_within("agent1", "generation 3");
@@ -454,8 +455,7 @@ fn t18_a_successor_that_ages_before_it_acknowledged_takes_nothing_from_what_was_
     let left = std::fs::read_to_string(folder.drain("agent1", "handoff.json")).expect("reads");
     assert!(left.contains("the deploy is half done"));
     folder.report("agent1", &["acknowledge"]);
-    let former = folder.journal("reaped").iter().filter(|row| row["generation"] == 1).count();
-    assert_eq!(former, 1);
+    assert_eq!(folder.journal("reaped").iter().filter(|row| row["generation"] == 1).count(), 1);
     let of = |row: &Value| (row["data"]["of"].clone(), row["data"]["is"].clone());
     let told: Vec<_> = folder.journal("handoff").iter().skip(2).map(of).collect();
     assert_eq!(told, [(json!(1), json!("acknowledged")), (json!(2), json!("prepared"))]);

@@ -57,6 +57,9 @@ pub(super) struct Remembered {
     /// not number them, or the rows from its beginning on are lost.
     #[serde(default)]
     pub(super) told: Option<u64>,
+    /// In how many rows that one is told: there may be more to come. None in checkpoints of programs that did not count.
+    #[serde(default)]
+    pub(super) told_in: Option<usize>,
     /// Revivals that came to a generation and that no life since has taken back.
     #[serde(default)]
     pub(super) revivals: u32,
@@ -151,10 +154,11 @@ impl Recall {
         known.how.clone()
     }
 
-    /// Whose a lineage is, and up to which row of its turns log it is told; nothing where that is not known.
-    pub(super) fn told(&self, lineage: &LineageId) -> Option<(&AgentId, u64)> {
+    /// Whose a lineage is, up to which row of its turns log it is told, and in how many rows that one; nothing where that
+    /// is not known.
+    pub(super) fn told(&self, lineage: &LineageId) -> Option<(&AgentId, u64, Option<usize>)> {
         let (name, known) = self.sessions.iter().find(|(_, known)| known.lineage == *lineage)?;
-        Some((name, known.told?))
+        Some((name, known.told?, known.told_in))
     }
 
     /// Lineages whose session got another name.
@@ -226,9 +230,7 @@ impl Fold for Recall {
         if let Some(row) = worker_row(&event.data) {
             known.folded = Some(row);
         }
-        if let Some(told) = told_row(event) {
-            known.told = told;
-        }
+        known.tells(event);
         if event.kind == EventKind::Renamed {
             return self.fold_renamed(name.clone(), lineage, &event.data);
         }
@@ -308,6 +310,7 @@ impl Remembered {
             state: SessionState::Starting,
             folded: None,
             told: None,
+            told_in: None,
             revivals: 0,
             reviving: None,
             crashloop: false,
@@ -318,6 +321,14 @@ impl Remembered {
     pub(super) fn running(&self) -> Option<&ProcessId> {
         let (worker, _) = self.folded.as_ref().filter(|_| self.started && !self.ended)?;
         Some(worker)
+    }
+
+    /// A row that may be of a report: of one there may be several.
+    fn tells(&mut self, row: &Event) {
+        if let Some(told) = told_row(row, self.told) {
+            self.told_in = if told == self.told { self.told_in.map(|rows| rows + 1) } else { Some(1) };
+            self.told = told;
+        }
     }
 
     /// Its generation is reserved.
@@ -334,8 +345,8 @@ impl Remembered {
         let new = Remembered::new(lineage, generation);
         let same = self.lineage == *lineage;
         let follows = same && (self.succeeded || self.follows);
-        let told = if same { self.told } else { new.told };
-        let next = Remembered { folded: self.folded.take(), told, follows, ..new };
+        let (told, told_in) = if same { (self.told, self.told_in) } else { (new.told, new.told_in) };
+        let next = Remembered { folded: self.folded.take(), told, told_in, follows, ..new };
         if self.reviving.is_none() || self.lineage != *lineage {
             return next;
         }
@@ -369,13 +380,16 @@ fn is_past(kind: EventKind) -> bool {
     matches!(kind, EventKind::Started | EventKind::Adopted | EventKind::Exited | EventKind::Kill)
 }
 
-/// Up to which row of its lineage's turns log a row says that it is told, if it does.
-fn told_row(event: &Event) -> Option<Option<u64>> {
-    use EventKind::{Handoff, Intent, Lifecycle, Result, SessionId, Turn};
+/// Up to which row of its lineage's turns log a row says that it is told, if it does, where those before say `told`.
+fn told_row(event: &Event, told: Option<u64>) -> Option<Option<u64>> {
+    use EventKind::{Handoff, Intent, Lifecycle, Reaped, Result, SessionId, Turn};
     match (event.kind, event.data["row"].as_u64()) {
         (Turn | Intent | Result | SessionId | Lifecycle | Handoff, Some(row)) => Some(Some(row)),
         // Of a program that did not say it.
         (Turn | Intent | Result | SessionId | Lifecycle, None) => Some(None),
+        // Behind the one that numbers its report.
+        (Handoff, None) => Some(told),
+        (Reaped, _) if !event.data["acknowledged_by"].is_null() => Some(told),
         _ => None,
     }
 }

@@ -3,11 +3,12 @@
 //! Promise: a turn or an intent that was answered is on the disk. Said twice under one `request_id` by one generation is
 //! said once; that name is kept where the report is, so that there is no moment between the two. A report of a generation
 //! that is over, whether another one has begun or not, changes nothing: what becomes of a session is decided by what was
-//! told while it lived, here as by the next anchor. What is in the turns log is told in the journal, once: where an anchor
-//! dies in between, by the next one that opens the log.
+//! told while it lived, here as by the next anchor. What is in the turns log is told in the journal, once, in one row or
+//! several: where an anchor dies before them or between two, by the next one that opens the log.
 
 use std::rc::Rc;
 
+use netsky_disk::fault;
 use netsky_model::id::LineageId;
 use netsky_model::lifecycle::LifecycleState;
 
@@ -16,7 +17,7 @@ use super::state::{Anchor, about, internal, not_found};
 use super::succeed;
 use super::table::Life;
 use crate::drain::{self, DrainError, Misfit, Progress, Report, Taken};
-use crate::journal::About;
+use crate::journal::{About, Draft};
 use crate::log::say;
 use crate::rpc::report::{Answer, Params};
 use crate::rpc::{EventKind, Guard, Refusal, RefusalKind, event_data};
@@ -53,7 +54,7 @@ pub(super) fn report(anchor: &Rc<Anchor>, params: &Params) -> Result<Answer, Ref
     if taken == Taken::Before {
         return Ok(Answer { progress, unsnapped: None });
     }
-    tell(anchor, &about(&meta), row, report, (&before, &progress));
+    tell(anchor, told(&about(&meta), row, report, (&before, &progress)));
     if before.lifecycle != LifecycleState::Dead && progress.lifecycle == LifecycleState::Dead {
         succeed::begin(anchor, &about(&meta));
     }
@@ -93,35 +94,44 @@ fn failed(anchor: &Anchor, meta: &Meta, error: &DrainError) -> Refusal {
     refusal(error)
 }
 
-/// Tells the journal of a report and of what it moved; `row` is its own in the turns log.
-fn tell(anchor: &Anchor, about: &About, row: u64, report: &Report, (before, now): (&Progress, &Progress)) {
-    anchor.told.borrow_mut().insert(about.lineage.clone(), row);
-    arrived(anchor, about.clone(), row, report, now.turn);
+fn tell(anchor: &Anchor, rows: impl IntoIterator<Item = Draft>) {
+    for Draft { kind, about, data } in rows {
+        // Only a kill can be asked for here.
+        let _ = fault::point("anchor.report.row");
+        anchor.observe(kind, about, data);
+    }
+}
+
+/// What the journal tells of a report and of what it moved, as rows in their order; `row` is its own in the turns log.
+fn told(about: &About, row: u64, report: &Report, (before, now): (&Progress, &Progress)) -> Vec<Draft> {
+    let mut told = Vec::from_iter(arrived(about, row, report, now.turn));
     if before.lifecycle != now.lifecycle {
         let (from, to) = (before.lifecycle, now.lifecycle);
         let data = event_data::Lifecycle { from, to, context_pct: now.context_pct, row: Some(row) };
-        anchor.observe(EventKind::Lifecycle, Some(about.clone()), data);
+        told.push(Draft::of(about, EventKind::Lifecycle, data));
     }
-    succeed::tell(anchor, about, row, report, (before, now));
+    told.extend(succeed::told(about, row, report, (before, now)));
+    told
 }
 
 /// Tells what is in a turns log and not in the journal: whoever took it died, or had no room, in between. Where a context
 /// ended with it, whoever looks at its session next begins the succession.
 pub(super) fn catch_up(anchor: &Anchor, lineage: &LineageId, rows: u64) {
-    let Some((session, told)) = anchor.recall(|recall| {
-        let (session, told) = recall.told(lineage)?;
-        Some((session.clone(), told))
+    let Some((session, newest, told_in)) = anchor.recall(|recall| {
+        let (session, newest, told_in) = recall.told(lineage)?;
+        Some((session.clone(), newest, told_in))
     }) else {
         return;
     };
-    // What this anchor told may wait for room.
-    let told = anchor.told.borrow().get(lineage).copied().unwrap_or(told);
-    if rows <= told {
+    // The newest may have rows that nobody came to.
+    let whole = if told_in.is_some() { newest.saturating_sub(1) } else { newest };
+    if rows <= whole {
         return;
     }
-    let read = drain::untold(&anchor.layout, lineage, told, |row, before, now| {
+    let read = drain::untold(&anchor.layout, lineage, whole, |row, before, now| {
         let about = About { session: session.clone(), lineage: lineage.clone(), generation: row.generation };
-        tell(anchor, &about, row.n, &row.report, (before, now));
+        let is_told = if row.n == newest { told_in.unwrap_or_default() } else { 0 };
+        tell(anchor, told(&about, row.n, &row.report, (before, now)).into_iter().skip(is_told));
     });
     if let Err(error) = read {
         anchor.drain_failed(lineage, &error);
@@ -130,29 +140,29 @@ pub(super) fn catch_up(anchor: &Anchor, lineage: &LineageId, rows: u64) {
 }
 
 /// What the journal says of a report itself: that it came, not what was in it.
-fn arrived(anchor: &Anchor, about: About, row: u64, report: &Report, turn: u64) {
-    let (about, row) = (Some(about), Some(row));
+fn arrived(about: &About, row: u64, report: &Report, turn: u64) -> Option<Draft> {
+    let row = Some(row);
     match report {
         Report::Turn(said) => {
             let (messages, usage) = (said.messages.len(), said.usage.clone());
-            anchor.observe(EventKind::Turn, about, event_data::Turn { turn, messages, usage, row });
+            Some(Draft::of(about, EventKind::Turn, event_data::Turn { turn, messages, usage, row }))
         }
         Report::Intent { id, tool, .. } => {
             let data = event_data::Intent { id: id.clone(), tool: tool.clone(), row };
-            anchor.observe(EventKind::Intent, about, data);
+            Some(Draft::of(about, EventKind::Intent, data))
         }
         Report::Result { id, failed, .. } => {
             let data = event_data::ToolResult { id: id.clone(), failed: *failed, row };
-            anchor.observe(EventKind::Result, about, data);
+            Some(Draft::of(about, EventKind::Result, data))
         }
         Report::SessionId { session_id, .. } => {
             let data = event_data::SessionId { session_id: session_id.clone(), row };
-            anchor.observe(EventKind::SessionId, about, data);
+            Some(Draft::of(about, EventKind::SessionId, data))
         }
         // They come by the second and say nothing about the past, or are told as a lifecycle.
-        Report::Begun | Report::Context { .. } | Report::Finalization | Report::Phase { .. } => {}
+        Report::Begun | Report::Context { .. } | Report::Finalization | Report::Phase { .. } => None,
         // Told where their effect is.
-        Report::Handoff { .. } | Report::Acknowledge => {}
+        Report::Handoff { .. } | Report::Acknowledge => None,
     }
 }
 
@@ -188,6 +198,7 @@ mod tests {
     use crate::anchor::revive;
     use crate::anchor::settle::Found;
     use crate::anchor::stage::{on_stage, rows, session};
+    use crate::rpc::Event;
     use crate::session::{Keeper, Phase};
 
     #[test]
@@ -257,7 +268,6 @@ mod tests {
                 }
                 // Another anchor.
                 anchor.forget_drain(&first.lineage);
-                anchor.told.borrow_mut().clear();
                 anchor.drain(&first.lineage, |_| ()).expect("it reads");
             }
             let told = anchor.journal(|journal| journal.after(before as u64)).expect("reads");
@@ -282,6 +292,57 @@ mod tests {
             ];
             assert_eq!(told, wanted);
         });
+    }
+
+    /// What the journal tells of a lineage whose anchor had told these rows when it died, and two came after it.
+    fn told_behind(known: &[Rc<Event>]) -> Vec<Rc<Event>> {
+        let mut told = Vec::new();
+        on_stage(async |anchor| {
+            let first = session("agent7", Keeper::Watchdog);
+            let second = Meta { generation: first.generation.next(), ..first.clone() };
+            let (runtime, keeper) = ("command".to_owned(), Keeper::Watchdog);
+            let data = event_data::Spawn { runtime, keeper, request_id: None };
+            anchor.observe(EventKind::Spawn, Some(about(&first)), data);
+            for row in known {
+                let generation = row.generation.expect("one of a session");
+                anchor.observe(row.kind, Some(About { generation, ..about(&first) }), &row.data);
+            }
+            let used = |used: u8| Report::Context { used: used.try_into().expect("a percentage") };
+            for (meta, report) in [
+                (&first, used(95)),
+                (&first, Report::Finalization),
+                (&first, Report::Handoff { text: "go on".into() }),
+                (&first, Report::Turn(Box::default())),
+                (&second, used(71)),
+                (&second, Report::Acknowledge),
+                (&second, Report::Turn(Box::default())),
+            ] {
+                let taken = anchor.drain(&meta.lineage, |drain| drain.take("before", meta, &report, None));
+                taken.expect("it reads").expect("it fits");
+            }
+            for _ in 0..2 {
+                anchor.forget_drain(&first.lineage);
+                anchor.drain(&first.lineage, |_| ()).expect("it reads");
+            }
+            told = anchor.journal(|journal| journal.after(1)).expect("reads");
+        });
+        told
+    }
+
+    #[test]
+    fn fm_snapshot_kill_an_anchor_that_dies_between_two_rows_of_a_report_leaves_the_others_to_the_next() {
+        let all = told_behind(&[]);
+        use EventKind::{Handoff, Lifecycle, Reaped, Turn};
+        let kinds: Vec<_> = all.iter().map(|row| row.kind).collect();
+        let of_the_first = [Lifecycle, Handoff, Lifecycle, Handoff, Turn, Lifecycle];
+        let of_the_second = [Lifecycle, Handoff, Reaped, Handoff, Turn];
+        assert_eq!(kinds, [&of_the_first[..], &of_the_second].concat());
+        let said = |rows: &[Rc<Event>]| -> Vec<_> {
+            rows.iter().map(|row| (row.seq, row.kind, row.generation, row.data.clone())).collect()
+        };
+        for told in 1..=all.len() {
+            assert_eq!(said(&told_behind(&all[..told])), said(&all), "{told} were told");
+        }
     }
 
     #[test]
@@ -337,7 +398,10 @@ mod tests {
             // From the first one that is numbered on it is known again.
             let params = Params { session: living.spec.name.clone(), report: turn, guard: Guard::none() };
             super::report(&anchor, &params).expect("taken");
-            assert_eq!(anchor.recall(|recall| recall.told(&living.lineage).map(|(_, told)| told)), Some(2));
+            assert_eq!(
+                anchor.recall(|recall| recall.told(&living.lineage).map(|(_, told, _)| told)),
+                Some(2)
+            );
         });
     }
 }

@@ -61,8 +61,6 @@ pub(super) struct Anchor {
     pub(super) in_force: InForce,
     /// What lineages have behind them, as far as somebody asked.
     drains: RefCell<BTreeMap<LineageId, Drain>>,
-    /// Up to which rows of their turns logs this anchor told of lineages; the journal's own may wait for room.
-    pub(super) told: RefCell<BTreeMap<LineageId, u64>>,
     /// `agents.jsonl`.
     pub(super) registry: Registry,
     /// Files that were reported as damaged: each is, once.
@@ -113,7 +111,6 @@ impl Anchor {
             reviving: Semaphore::new(super::revive::AT_ONCE),
             state: RefCell::new(State { journal, recall, owed, wishes, table: BTreeMap::new() }),
             drains: RefCell::default(),
-            told: RefCell::default(),
             registry: Registry::default(),
             damaged: RefCell::default(),
             changed: watch::Sender::new(0),
@@ -395,18 +392,25 @@ impl Anchor {
         if let Some(drain) = self.drains.borrow_mut().get_mut(lineage) {
             return Ok(look(drain));
         }
-        let (drain, notes) = match Drain::open(&self.layout, lineage) {
-            Ok(opened) => opened,
-            Err(error) => {
-                self.drain_failed(lineage, &error);
-                return Err(error);
-            }
-        };
+        let drain = self.open_drain(lineage)?;
+        report::catch_up(self, lineage, drain.rows());
+        Ok(look(self.drains.borrow_mut().entry(lineage.clone()).or_insert(drain)))
+    }
+
+    fn open_drain(&self, lineage: &LineageId) -> Result<Drain, DrainError> {
+        let opened = Drain::open(&self.layout, lineage);
+        let (drain, notes) = opened.inspect_err(|error| self.drain_failed(lineage, error))?;
         for note in notes {
             self.damaged(format!("drain/{lineage}"), &note);
         }
-        report::catch_up(self, lineage, drain.rows());
-        Ok(look(self.drains.borrow_mut().entry(lineage.clone()).or_insert(drain)))
+        Ok(drain)
+    }
+
+    /// Reads a lineage's files that were begun anew: what they say was told of those before.
+    pub(super) fn begin_drain(&self, lineage: &LineageId) -> Result<(), DrainError> {
+        let drain = self.open_drain(lineage)?;
+        self.drains.borrow_mut().insert(lineage.clone(), drain);
+        Ok(())
     }
 
     /// Whether a lineage's files were read.

@@ -22,7 +22,7 @@ use super::state::{Anchor, about};
 use super::table::{Entry, Life};
 use super::{kill, revive};
 use crate::drain::{Drain, HandoffView, Progress, Report};
-use crate::journal::About;
+use crate::journal::{About, Draft};
 use crate::log::say;
 use crate::rpc::EventKind;
 use crate::rpc::event_data::{self, HandoffStep};
@@ -32,35 +32,33 @@ use crate::session::Keeper;
 /// How long a generation may take to acknowledge what was left to it before that is told: it reads a few pages.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(10 * 60);
 
-/// Tells what a report means for the handoff of its lineage; `row` is its own in the turns log.
-pub(super) fn tell(
-    anchor: &Anchor,
+/// What a report means for the handoff of its lineage, as rows in their order; `row` is its own in the turns log.
+pub(super) fn told(
     about: &About,
     row: u64,
     report: &Report,
     (before, now): (&Progress, &Progress),
-) {
+) -> Vec<Draft> {
+    let mut told = Vec::new();
     let is = |of: &HandoffView, is: HandoffStep| {
         let data = event_data::Handoff { of: of.generation, is, row: Some(row) };
-        anchor.observe(EventKind::Handoff, Some(about.clone()), data);
+        Draft::of(about, EventKind::Handoff, data)
     };
     if let (Report::Acknowledge, Some(view)) = (report, &before.handoff) {
-        is(view, HandoffStep::Acknowledged);
+        told.push(is(view, HandoffStep::Acknowledged));
         let former = About { generation: view.generation, ..about.clone() };
-        anchor.observe(
-            EventKind::Reaped,
-            Some(former),
-            event_data::Reaped { acknowledged_by: Some(about.generation) },
-        );
+        let data = event_data::Reaped { acknowledged_by: Some(about.generation) };
+        told.push(Draft::of(&former, EventKind::Reaped, data));
     }
     // One that ages prepares its own as soon as it has acknowledged.
     match (report, &before.handoff, &now.handoff) {
-        (Report::Handoff { .. }, _, Some(view)) => is(view, HandoffStep::Written),
+        (Report::Handoff { .. }, _, Some(view)) => told.push(is(view, HandoffStep::Written)),
         (_, former, Some(view)) if former.as_ref().map(|of| of.generation) != Some(view.generation) => {
-            is(view, HandoffStep::Prepared);
+            told.push(is(view, HandoffStep::Prepared));
         }
         _ => {}
     }
+    told
 }
 
 /// Whether the context of that generation is dead, and the next one is to take over from it.

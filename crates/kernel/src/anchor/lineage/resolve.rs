@@ -41,9 +41,8 @@ pub(in crate::anchor) async fn resolve(anchor: &Rc<Anchor>, params: Params) -> R
     }
     if damaged {
         anchor.forget_drain(&id);
-        Drain::begin_anew(&anchor.layout, &id).map_err(|error| report::refusal(&error))?;
-        // What the log begins with is what was told of the former one.
-        anchor.told.borrow_mut().insert(id.clone(), u64::MAX);
+        let begun = Drain::begin_anew(&anchor.layout, &id).and_then(|()| anchor.begin_drain(&id));
+        begun.map_err(|error| report::refusal(&error))?;
     }
     asking(anchor, &name, false);
     let started = spawn::revived(anchor, meta.spec, meta.generation, guard.request_id).await;
