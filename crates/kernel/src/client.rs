@@ -9,6 +9,7 @@ mod arrival;
 mod events;
 mod follow;
 mod lineages;
+mod lists;
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::net::UnixStream;
@@ -252,30 +253,6 @@ impl Client {
         &self.connection.root
     }
 
-    /// Sessions that live or ended and were not reaped.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn ps(&mut self) -> Result<Vec<SessionView>, ClientError> {
-        Ok(self.table()?.sessions)
-    }
-
-    /// The same, with what is wrong with the settings.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn table(&mut self) -> Result<rpc::ps::Answer, ClientError> {
-        self.call::<rpc::ps::Ps>(&rpc::ps::Params {})
-    }
-
-    /// Every session of the root.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn list(&mut self) -> Result<Vec<SessionView>, ClientError> {
-        Ok(self.call::<rpc::list::List>(&rpc::list::Params {})?.sessions)
-    }
-
     /// One session.
     ///
     /// # Errors
@@ -370,14 +347,6 @@ impl Client {
     /// As [`Client::input`], and `bad-params` for a number that is no signal.
     pub fn signal(&mut self, params: &rpc::signal::Params) -> Result<SessionView, ClientError> {
         self.call::<rpc::signal::SendSignal>(params)
-    }
-
-    /// Puts ended sessions aside; returns their names.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn reap(&mut self) -> Result<Vec<AgentId>, ClientError> {
-        Ok(self.call::<rpc::reap::Reap>(&rpc::reap::Params {})?.reaped)
     }
 
     /// Stops the anchor; with `all` every session first. Returns what was ended and what lives on.

@@ -36,17 +36,17 @@ macro_rules! handle {
 
 handle!(rpc::hello::Hello: |call, _| Ok(hello::hello(&call.anchor)));
 handle!(rpc::whoami::Whoami: |call, _| Ok(whoami::whoami(&call.anchor, call.caller.as_ref())));
-handle!(rpc::ps::Ps: |call, _| Ok(ps::ps(&call.anchor)));
+handle!(rpc::ps::Ps: |call, params| Ok(ps::ps(&call.anchor, &params)));
 handle!(rpc::reap::Reap: |call, _| reap::reap(&call.anchor));
 handle!(rpc::shutdown::Shutdown: |call, params| shutdown::shutdown(&call.anchor, params).await);
-handle!(rpc::list::List: |call, _| Ok(list::list(&call.anchor)));
+handle!(rpc::list::List: |call, params| Ok(list::list(&call.anchor, &params)));
 handle!(rpc::show::Show: |call, params| show::show(&call.anchor, &params));
 // A report keeps its `request_id` where the report is kept.
 handle!(rpc::report::SessionReport: |call, params| report::report(&call.anchor, &params));
 handle!(rpc::attach::Attach: |call, params| attach::attach(call, params));
 handle!(rpc::detach::Detach: |call, _| Ok(attach::detach(call)));
 handle!(rpc::subscribe::Subscribe: |call, params| attach::subscribe(call, params));
-handle!(rpc::lineage::list::List: |call, _| Ok(lineage::list(&call.anchor)));
+handle!(rpc::lineage::list::List: |call, params| Ok(lineage::list(&call.anchor, &params)));
 handle!(rpc::lineage::show::Show: |call, params| lineage::show(&call.anchor, &params));
 
 handle!(rpc::spawn::Spawn: of |_anchor, asked| asked.spec.name.clone(),

@@ -165,6 +165,7 @@ mod tests {
     use crate::anchor::root;
     use crate::anchor::stage::rows;
     use crate::rpc::EventKind;
+    use crate::rpc::ps::Params;
     use crate::settings::RevivalPolicy;
 
     #[test]
@@ -222,9 +223,9 @@ mod tests {
             file == SETTINGS && told.ends_with("; the last good ones go on while this anchor runs"),
             "{told}"
         );
-        assert_eq!(ps(&anchor).settings, Some(told), "who asks reads what the row says");
+        assert_eq!(ps(&anchor, &Params::default()).settings, Some(told), "who asks reads what the row says");
         write("LIMIT revival_policy reap\n");
-        assert_eq!(ps(&anchor).settings, None);
+        assert_eq!(ps(&anchor, &Params::default()).settings, None);
         assert_eq!(std::fs::read(path.join(GOOD)).expect("there"), b"LIMIT revival_policy reap\n");
         write("LIMIT");
         anchor.settings();

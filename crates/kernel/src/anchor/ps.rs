@@ -3,10 +3,11 @@
 use super::list;
 use super::state::Anchor;
 use crate::rpc::SessionState;
-use crate::rpc::ps::Answer;
+use crate::rpc::ps::{Answer, Params};
 
-pub(super) fn ps(anchor: &Anchor) -> Answer {
-    let mut sessions = list::list(anchor).sessions;
-    sessions.retain(|session| session.state != SessionState::Inactive);
-    Answer { sessions, settings: anchor.settings_trouble() }
+pub(super) fn ps(anchor: &Anchor, params: &Params) -> Answer {
+    let (sessions, next) = list::part(params.page.as_ref(), anchor.names(), |name| {
+        anchor.view(name).ok().filter(|session| session.state != SessionState::Inactive)
+    });
+    Answer { sessions, next, settings: anchor.settings_trouble() }
 }

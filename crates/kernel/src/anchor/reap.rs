@@ -19,10 +19,15 @@ use crate::session::{Keeper, Phase, PhaseEvent};
 
 /// Sessions that are put aside by themselves at once: each is a few writes, and who asks something waits for them.
 const AT_ONCE: usize = 16;
+/// Where somebody asks for it: as many as a line names, whatever their names.
+const MOST: usize = 8_192;
 
 pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
     let (mut reaped, mut refused) = (Vec::new(), None);
     for name in anchor.names() {
+        if reaped.len() == MOST {
+            break;
+        }
         match one(anchor, &name) {
             Ok(true) => reaped.push(name),
             Ok(false) => {}
@@ -30,7 +35,8 @@ pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
             Err(refusal) => drop(refused.get_or_insert(refusal)),
         }
     }
-    refused.map_or(Ok(Answer { reaped }), Err)
+    let more = reaped.len() == MOST;
+    refused.map_or(Ok(Answer { reaped, more }), Err)
 }
 
 /// What is done of it once a period; what is more waits for the next.

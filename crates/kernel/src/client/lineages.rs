@@ -12,7 +12,15 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn lineages(&mut self) -> Result<Vec<rpc::lineage::LineageView>, ClientError> {
-        Ok(self.call::<rpc::lineage::list::List>(&rpc::lineage::list::Params {})?.lineages)
+        let mut lineages = Vec::new();
+        let ask = |page| rpc::lineage::list::Params { page };
+        self.parts::<rpc::lineage::list::List>(ask, |part| {
+            lineages.extend(part.lineages);
+            part.next
+        })?;
+        // Parts come in the order of names.
+        lineages.sort_by(|one, other| one.session.place().cmp(&other.session.place()));
+        Ok(lineages)
     }
 
     /// One lineage, and what it has behind it.

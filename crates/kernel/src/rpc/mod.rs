@@ -18,6 +18,7 @@ pub mod kill;
 pub mod lineage;
 pub mod list;
 mod methods;
+mod page;
 pub mod prompt;
 pub mod ps;
 pub mod reap;
@@ -36,6 +37,7 @@ pub mod whoami;
 pub use event::{Event, EventKind};
 pub(crate) use methods::with_methods;
 pub use methods::{Described, Effect, METHODS};
+pub use page::Page;
 pub use view::{HeartbeatView, SessionState, SessionView};
 
 use std::time::Duration;

@@ -1,12 +1,13 @@
 //! Starting, watching and ending sessions.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use netsky_disk::clock;
 use netsky_disk::process::{Signal, is_alive};
 use netsky_kernel::client::Client;
-use netsky_kernel::rpc::{Event, EventKind, Guard, RefusalKind, SessionState};
-use netsky_kernel::session::End;
+use netsky_kernel::rpc::{Event, EventKind, Guard, RefusalKind, SessionState, SessionView};
+use netsky_kernel::session::{End, Meta, Phase};
 use netsky_model::id::Generation;
 
 use crate::anchor_world::*;
@@ -23,6 +24,34 @@ fn a_session_starts_lives_and_is_killed_with_all_it_started() {
     assert_eq!(marked(&session), [], "I11: nothing of the generation lives");
     let again = spawn(&mut client, &sleeper("agent0"));
     assert_eq!((again.lineage, again.generation), (session.lineage, Generation(2)));
+}
+
+#[test]
+fn a12_a_table_that_no_line_holds_is_shown_whole() {
+    const MANY: usize = 1_600;
+    let mut world = World::in_memory();
+    for folder in [world.root.clone(), world.layout().agents()] {
+        netsky_disk::fs::Dir::make(folder).expect("made");
+    }
+    let sample = Meta::parse(include_bytes!("../../samples/meta.v1.json")).expect("the sample loads");
+    let at = clock::stamp();
+    let phase = Phase::Ended { how: End::Exited { code: 0 }, at: at.clone(), started_at: Some(at) };
+    for n in 0..MANY {
+        let (name, lineage) = (format!("x{n:0>63}"), format!("x-{n:08}").parse().expect("a lineage"));
+        let mut meta = Meta { lineage, phase: phase.clone(), ..sample.clone() };
+        meta.spec.name = id(&name);
+        std::fs::write(world.layout().meta(&meta.spec.name), meta.to_bytes()).expect("written");
+    }
+    let mut client = world.anchor();
+    let refused = client.call_raw("session/list", serde_json::json!({}), LONG).expect_err("no line holds it");
+    assert_eq!(refused.kind(), Some(RefusalKind::TooLarge));
+    let names = |sessions: Vec<SessionView>| -> BTreeSet<_> {
+        sessions.into_iter().map(|session| session.name).collect()
+    };
+    assert_eq!(names(client.list().expect("in parts")).len(), MANY);
+    assert_eq!(names(client.ps().expect("in parts")).len(), MANY);
+    assert_eq!(client.lineages().expect("in parts").len(), MANY);
+    assert_eq!(client.reap().expect("reaped").len(), MANY);
 }
 
 #[test]

@@ -44,6 +44,9 @@ pub struct Answer {
     /// Tool calls without a result.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub intents: BTreeMap<String, Intent>,
+    /// What a line does not hold with the rest, `intents.input` or `model.config`; it is in the turns log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// Why its files cannot be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damaged: Option<String>,
