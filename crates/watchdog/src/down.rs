@@ -128,8 +128,9 @@ impl Ends {
 
 /// End everybody by what the programs bear, for which no anchor and no room is needed; for whom no wish reads, too.
 fn evict(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result<()> {
+    let mut sessions = known::sessions(cx)?;
     for agent in known::agents(cx)? {
-        let session = known::session(cx, &agent).filter(|session| session.state.may_live());
+        let session = sessions.remove(&agent).filter(|session| session.state.may_live());
         let evicted = fault::point("watchdog.down.evict")
             .map_err(|e| netsky_disk::Error::new("end", cx.layout.home(), e).into())
             .and_then(|()| perform::evict(cx, &agent));
@@ -285,7 +286,7 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result
             // Nothing is wanted any more: whoever lives can be ended. To note it is worth the room, if there is any.
             Err(error) if error.is_full() => {
                 evict(cx, wishes, ends)?;
-                for (agent, generation) in stopped_before(cx, wishes) {
+                for (agent, generation) in stopped_before(cx, wishes)? {
                     ends.stopped.entry(agent).or_insert(generation);
                 }
                 if ends.is_nobody() && held(cx, Duration::ZERO)?.is_empty() {
@@ -343,7 +344,8 @@ fn held(cx: &Context<'_>, patience: Duration) -> Result<Vec<AgentId>> {
 }
 
 /// Whose last generation was ended on purpose, by the `down` before this one, say.
-fn stopped_before(cx: &Context<'_>, wishes: &[Desired]) -> Vec<(AgentId, Generation)> {
-    let known = wishes.iter().filter_map(|wish| known::session(cx, &wish.agent));
-    known.filter_map(|session| Some((session.name.clone(), perform::stopped(&session)?))).collect()
+fn stopped_before(cx: &Context<'_>, wishes: &[Desired]) -> Result<Vec<(AgentId, Generation)>> {
+    let sessions = known::sessions(cx)?;
+    let known = wishes.iter().filter_map(|wish| sessions.get(&wish.agent));
+    Ok(known.filter_map(|session| Some((session.name.clone(), perform::stopped(session)?))).collect())
 }

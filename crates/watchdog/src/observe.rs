@@ -1,6 +1,7 @@
 //! One look at everything the tick decides from. Reading only; a source that does not read is said so
 //! and never taken for "nothing is there".
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -157,12 +158,13 @@ impl Wishes {
 pub(crate) fn wishes(cx: &Context<'_>, problems: &mut Vec<String>) -> Result<Wishes> {
     let mut wishes = Wishes::default();
     let mut gone = Vec::new();
+    let sessions = LazyCell::new(|| known::sessions(cx).unwrap_or_default());
     for agent in known::agents(cx)? {
         let why = match state::read_json::<Desired>(cx.layout.desired(&agent)) {
             Ok(None) => {
                 match known::is_held(cx, &agent) {
                     true => wishes.unwished.push(agent),
-                    false if is_missed(cx, &agent) => gone.push(agent),
+                    false if sessions.get(&agent).is_some_and(is_missed) => gone.push(agent),
                     false => {}
                 }
                 continue;
@@ -188,9 +190,8 @@ pub(crate) fn wishes(cx: &Context<'_>, problems: &mut Vec<String>) -> Result<Wis
 }
 
 /// Whether somebody who has no wish ended without being told to: nobody knows any more whether it is wanted.
-fn is_missed(cx: &Context<'_>, agent: &AgentId) -> bool {
-    known::session(cx, agent)
-        .is_some_and(|session| session.tags.contains_key(TAG_SINCE) && perform::stopped(&session).is_none())
+fn is_missed(session: &SessionView) -> bool {
+    session.tags.contains_key(TAG_SINCE) && perform::stopped(session).is_none()
 }
 
 /// What is wrong with somebody who has no wish, and the ways out.

@@ -203,22 +203,22 @@ fn everybody(
 ) -> (Vec<AgentStatus>, Vec<Missing>) {
     let (mut agents, mut missing) = (Vec::new(), Vec::new());
     for desired in wishes.read {
-        let session = served.session(cx, &desired.agent);
-        let mut agent = agent_status(cx, &desired.agent, Some(desired.want), session.as_ref(), problems);
+        let session = served.session(&desired.agent);
+        let mut agent = agent_status(cx, &desired.agent, Some(desired.want), session, problems);
         problems.extend(never_proved(&agent, &clock::stamp()));
         if desired.want == Want::Up && !agent.is_there() {
-            let care = Care::of(&agent.id, session.filter(|_| served.anchor_epoch.is_some()), underway);
+            let care = Care::of(&agent.id, session.filter(|_| served.anchor_epoch.is_some()).cloned(), underway);
             agent.trying = (care == Care::Tick).then(|| trying(cx, &agent.id)).flatten();
             missing.push(Missing { desired, trying: agent.trying.clone(), care });
         }
         agents.push(agent);
     }
     for id in wishes.unread {
-        agents.push(agent_status(cx, &id, None, served.session(cx, &id).as_ref(), problems));
+        agents.push(agent_status(cx, &id, None, served.session(&id), problems));
     }
     for id in wishes.unwished {
         problems.push(observe::unwished(cx, &id));
-        agents.push(agent_status(cx, &id, None, served.session(cx, &id).as_ref(), problems));
+        agents.push(agent_status(cx, &id, None, served.session(&id), problems));
     }
     agents.sort_by(|one, other| one.id.place().cmp(&other.id.place()));
     (agents, missing)
@@ -228,6 +228,7 @@ fn everybody(
 struct Served {
     anchor_epoch: Option<u64>,
     silent_anchor: bool,
+    /// What the anchor says; where none answers, what the disk knows.
     sessions: Vec<SessionView>,
 }
 
@@ -235,21 +236,26 @@ impl Served {
     fn ask(cx: &Context<'_>, problems: &mut Vec<String>) -> Served {
         let answer = Client::connect(&cx.layout.kernel_root())
             .and_then(|mut client| Ok((client.hello().epoch, client.list()?)));
-        let (anchor_epoch, silent_anchor, sessions) = match answer {
-            Ok((epoch, sessions)) => (Some(epoch), false, sessions),
-            Err(ClientError::NotServing { .. }) => (None, false, Vec::new()),
+        let (anchor_epoch, silent_anchor, listed) = match answer {
+            Ok((epoch, sessions)) => (Some(epoch), false, Some(sessions)),
+            Err(ClientError::NotServing { .. }) => (None, false, None),
             Err(error) => {
                 problems.push(silence(cx, &error));
-                (None, true, Vec::new())
+                (None, true, None)
             }
         };
+        let sessions = listed.unwrap_or_else(|| match known::sessions(cx) {
+            Ok(known) => known.into_values().collect(),
+            Err(error) => {
+                problems.push(error.to_string());
+                Vec::new()
+            }
+        });
         Served { anchor_epoch, silent_anchor, sessions }
     }
 
-    /// What the anchor says of an agent; where none answers, what the disk knows.
-    fn session(&self, cx: &Context<'_>, agent: &AgentId) -> Option<SessionView> {
-        let listed = self.sessions.iter().find(|session| session.name == *agent).cloned();
-        listed.or_else(|| self.anchor_epoch.is_none().then(|| known::session(cx, agent)).flatten())
+    fn session(&self, agent: &AgentId) -> Option<&SessionView> {
+        self.sessions.iter().find(|session| session.name == *agent)
     }
 }
 

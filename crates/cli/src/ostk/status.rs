@@ -5,7 +5,7 @@ use std::path::Path;
 
 use netsky_kernel::anchor::{self, Unserved};
 use netsky_kernel::client::{Client, ClientError};
-use netsky_kernel::rpc::SessionView;
+use netsky_kernel::rpc::{SessionState, SessionView};
 use serde_json::json;
 
 use crate::context::Context;
@@ -51,7 +51,8 @@ impl Run for Args {
 
 /// What the files of a root say while nobody serves it.
 fn unserved(cx: &Context, root: &Path) -> Result<(), Error> {
-    let Unserved { sessions, unread } = anchor::unserved(root)?;
+    let Unserved { mut sessions, unread } = anchor::unserved(root)?;
+    sessions.retain(|session| session.state != SessionState::Inactive);
     let (states, trouble) = (states(&sessions), anchor::settings_trouble(root));
     if cx.json {
         return output::json(&json!({

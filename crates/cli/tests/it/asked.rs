@@ -2,12 +2,13 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use netsky_disk::clock;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::{PidFd, Signal, is_alive};
+use serde_json::Value;
 
 use crate::stage::{QUIET, Stage};
 
@@ -308,6 +309,33 @@ fn status_calls_nobody_active_whose_program_is_gone() {
     assert!(stage.agent("agent0")["pid"].is_null());
     stage.signal(&worker, Signal::CONT);
     assert_eq!(stage.anchor(), anchor);
+}
+
+#[test]
+fn status_of_the_constellation_and_of_its_kernel_say_the_same_while_no_anchor_runs() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.hold_triggers();
+    let worker = stage.worker("agent1");
+    for process in [stage.anchor(), stage.program("netsky-ticker"), stage.program("agentinfinity"), worker] {
+        stage.signal(&process, Signal::KILL);
+    }
+    let of_the_kernel = |stage: &Stage| {
+        let mut ostk = Command::new(env!("CARGO_BIN_EXE_ostk"));
+        ostk.env_clear().arg("--root").arg(stage.home().join(".ostk")).args(["status", "--json"]);
+        let said: Value = serde_json::from_slice(&ostk.output().expect("it starts").stdout).expect("JSON");
+        said
+    };
+    stage.until("nobody serves", |stage| (of_the_kernel(stage)["serving"] == false).then_some(()));
+    let kernel = of_the_kernel(&stage);
+    for (name, state) in [("agent0", "active"), ("agent1", "orphaned")] {
+        let sessions = kernel["sessions"].as_array().expect("a list");
+        let session = sessions.iter().find(|session| session["name"] == name).expect("listed");
+        assert_eq!(
+            (&session["state"], &stage.agent(name)["state"]),
+            (&state.into(), &state.into()),
+            "{name}"
+        );
+    }
 }
 
 #[test]

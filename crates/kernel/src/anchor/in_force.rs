@@ -146,6 +146,13 @@ pub fn settings_trouble(root: &Path) -> Option<String> {
     Some(format!("{why}; {}", if has_last { LAST } else { USUAL }))
 }
 
+/// What an anchor of a root would go by. For whoever looks without an anchor.
+pub(super) fn settings(root: &Path) -> Settings {
+    let period = crate::start::heartbeat_period();
+    let said = read(root, SETTINGS, period).or_else(|_| read(root, GOOD, period));
+    said.ok().flatten().map_or_else(|| Settings::usual(period), |(_, settings)| settings)
+}
+
 /// A file's bytes and what they say; none if there is no file.
 fn read(root: &Path, name: &str, period: Duration) -> Result<Option<(Vec<u8>, Settings)>, String> {
     let root = Dir::open(root).map_err(|error| error.to_string())?;

@@ -484,6 +484,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "anchor::unserved::tests::fm_kill_enospc_a_kill_that_is_owed_is_no_loss_to_who_looks_without_an_anchor",
     },
     Safeguard {
+        name: "nobody is lost whom an anchor that does not answer may be starting",
+        faults: "",
+        file: "crates/kernel/src/anchor/unserved.rs",
+        find: "Phase::Starting if held || self.is_served =>",
+        replace: "Phase::Starting if held =>",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "anchor::unserved::tests::who_looks_without_an_anchor_is_told_what_the_next_one_would_find",
+    },
+    Safeguard {
         name: "a session whose folder is gone is settled like any other",
         faults: "T8",
         file: "crates/kernel/src/anchor/settle.rs",
