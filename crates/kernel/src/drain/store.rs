@@ -66,6 +66,8 @@ pub struct Drain {
     log: Option<Lines>,
     /// The log's file as it was when every row of it held, or was appended here to such; none where nobody has looked.
     held: Option<String>,
+    /// The last two snapshots' files, the newest first, as they were written here or read at the turn before.
+    whole: [Option<String>; 2],
 }
 
 /// What became of a report.
@@ -82,7 +84,8 @@ pub(crate) enum Taken {
 impl Drain {
     fn new(layout: &KernelLayout, lineage: &LineageId) -> Drain {
         let (state, place) = (State::default(), Place::default());
-        Drain { lineage: lineage.clone(), folder: layout.drain(), state, place, log: None, held: None }
+        let (lineage, folder) = (lineage.clone(), layout.drain());
+        Drain { lineage, folder, state, place, log: None, held: None, whole: [None, None] }
     }
 
     /// Reads what is there; the notes name snapshots that do not read, which are
@@ -317,7 +320,7 @@ impl Drain {
         Ok(())
     }
 
-    fn snap(&self, anchor_id: &str, meta: &Meta) -> netsky_disk::Result<()> {
+    fn snap(&mut self, anchor_id: &str, meta: &Meta) -> netsky_disk::Result<()> {
         let dir = Dir::make(&self.folder)?;
         let tmp = Dir::make(self.folder.join("tmp"))?;
         let bytes = self.snapshot(anchor_id, meta).to_bytes();
@@ -325,13 +328,20 @@ impl Drain {
             let why = format!("it would take {} bytes; the limit is {}", bytes.len(), snapshot::MAX_BYTES);
             return Err(netsky_disk::Error::because("write", self.folder.join(current(&self.lineage)), why));
         }
-        let (current, previous) = (current(&self.lineage), previous(&self.lineage));
-        if reads_or_goes_aside(&dir, &current)? {
-            reads_or_goes_aside(&dir, &previous)?;
-            dir.rename_over(&current, &dir, previous)?;
+        let names = [current(&self.lineage), previous(&self.lineage)];
+        let [current, previous] = &names;
+        let seen = std::mem::take(&mut self.whole);
+        let is_followed = reads_or_goes_aside(&dir, current, seen[0].as_deref())?;
+        if is_followed {
+            reads_or_goes_aside(&dir, previous, seen[1].as_deref())?;
+            dir.rename_over(current, &dir, previous)?;
         }
         let _ = fault::point("anchor.drain.kept");
-        fs::write_durable(&tmp, &dir, &current, &bytes, Onto::Over)
+        fs::write_durable(&tmp, &dir, current, &bytes, Onto::Over)?;
+        // Where it is not said, the next turn reads them.
+        let [newest, before] = names.map(|name| dir.file_version_now(&name).ok().flatten());
+        self.whole = [newest, before.filter(|_| is_followed)];
+        Ok(())
     }
 
     fn snapshot(&self, anchor_id: &str, meta: &Meta) -> Snapshot {
@@ -367,16 +377,26 @@ impl Drain {
     }
 }
 
-/// Whether there is a snapshot of that name; one that does not read is no N-1 for anybody, but evidence.
-fn reads_or_goes_aside(dir: &Dir, name: &str) -> netsky_disk::Result<bool> {
-    match dir.read(name, snapshot::MAX_READ).map(|bytes| snapshot::parse(&bytes).is_ok()) {
-        Ok(true) => Ok(true),
-        Err(ReadError::Io(error)) if error.is_not_found() => Ok(false),
-        Ok(false) | Err(_) => {
-            dir.rename(name, dir, format!("{name}.damaged-{}", netsky_disk::random::short()))?;
-            Ok(false)
-        }
+/// Whether there is a snapshot of that name; one that does not read is no N-1 for anybody, but evidence. One that is as it
+/// was `seen` whole is not read again.
+///
+/// # Errors
+/// The disk does not hand it out, or a later program wrote it: it may be whole, and stays.
+fn reads_or_goes_aside(dir: &Dir, name: &str, seen: Option<&str>) -> netsky_disk::Result<bool> {
+    if seen.is_some() && dir.file_version_now(name).ok().flatten().as_deref() == seen {
+        return Ok(true);
     }
+    match dir.read(name, snapshot::MAX_READ).map(|bytes| snapshot::parse(&bytes)) {
+        Ok(Ok(_)) => return Ok(true),
+        Ok(Err(error @ SnapshotError::Newer { .. })) => {
+            return Err(netsky_disk::Error::because("replace", dir.path().join(name), error.to_string()));
+        }
+        Err(ReadError::Io(error)) if error.is_not_found() => return Ok(false),
+        Err(ReadError::Io(error)) => return Err(error),
+        Ok(Err(_)) | Err(_) => {}
+    }
+    dir.rename(name, dir, format!("{name}.damaged-{}", netsky_disk::random::short()))?;
+    Ok(false)
 }
 
 fn synced(log: &Lines) -> netsky_disk::Result<()> {

@@ -18,6 +18,7 @@ mod bench;
 #[path = "../../../disk/tests/it/bystander.rs"]
 mod bystander;
 mod cgroups;
+mod disk_errors;
 mod kill_trees;
 mod must_shows;
 mod rotation;

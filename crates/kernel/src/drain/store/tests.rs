@@ -451,6 +451,40 @@ fn t15_a_snapshot_that_cannot_be_read_is_not_written_over_whatever_keeps_it_from
 }
 
 #[test]
+fn t15_a_snapshot_that_is_as_it_was_written_is_not_read_again_with_each_turn() {
+    let stage = Stage::new();
+    let mut drain = stage.open();
+    ["a", "b"].iter().for_each(|text| drop(stage.turn(&mut drain, text)));
+    let folder = Dir::open(stage.layout.drain()).expect("a folder");
+    // Nothing but this could tell a reader: the bytes are others, and said to be what was written.
+    for (at, name) in [current, previous].into_iter().enumerate() {
+        std::fs::write(stage.file(name), "half").expect("writes");
+        drain.whole[at] = folder.file_version_now(&name(&drain.lineage)).expect("looks");
+    }
+    stage.turn(&mut drain, "c");
+    assert_eq!(std::fs::read(stage.file(previous)).expect("reads"), b"half");
+    assert_eq!((stage.aside(current), stage.aside(previous)), (vec![], vec![]));
+    // What somebody else has touched since is.
+    stage.turn(&mut drain, "d");
+    std::fs::write(stage.file(current), "half").expect("writes");
+    stage.turn(&mut drain, "e");
+    assert_eq!(stage.aside(current), [b"half"]);
+}
+
+#[test]
+fn a_snapshot_of_a_later_version_is_not_set_aside_by_the_next_one() {
+    let stage = Stage::new();
+    let mut drain = stage.open();
+    ["a", "b"].iter().for_each(|text| drop(stage.turn(&mut drain, text)));
+    let later = br#"{"version":3,"anything":1}"#;
+    std::fs::write(stage.file(previous), later).expect("writes");
+    let Taken::Unsnapped(why) = stage.turn(&mut drain, "c") else { panic!("it is left alone") };
+    assert!(why.contains("version 3"), "{why}");
+    assert_eq!(std::fs::read(stage.file(previous)).expect("reads"), later);
+    assert_eq!((stage.aside(previous).len(), stage.open().state().turn), (0, 3));
+}
+
+#[test]
 fn a12_a_long_snapshot_of_the_first_version_moves_into_rows_that_are_read_back_from_wherever_it_was_cut() {
     // Over what a snapshot may have today; and below it, but not with the escapes of a row.
     for (message, messages, rows) in [("x".repeat(100_000), 50, 5), ("\"".repeat(90_000), 20, 10)] {
