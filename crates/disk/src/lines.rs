@@ -7,7 +7,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::fs::{Dir, UNTRUSTED, only_ours};
+use crate::fs::{Dir, UNTRUSTED, only_ours, scratch_name};
 use crate::sys::{self, Handle};
 
 /// Bytes read at once on the way back to the end of the last whole line.
@@ -222,6 +222,27 @@ impl Reader {
             }
         }
     }
+}
+
+/// Writes a file anew under its name, as it reads now: after a sync that failed the system may call lost pages clean, and
+/// a second one would prove nothing. Whoever has it open goes on in the former one.
+///
+/// `tmp` is a folder of the same file system.
+///
+/// # Errors
+/// The step that failed. Unless that is the last one (the folder's sync) the name still leads to the former file.
+pub fn renew(tmp: &Dir, dir: &Dir, name: &str) -> Result<()> {
+    let failed = |e: std::io::Error| Error::new("write anew", dir.path().join(name), e);
+    let mut former = Source { file: dir.open_handle(name.as_ref(), OFlags::RDONLY)?, at: 0 };
+    let scratch = scratch_name(name);
+    let file = tmp.open_handle(scratch.as_ref(), OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY)?;
+    let copied = std::io::copy(&mut former, &mut &file).and_then(|_| Ok(file.sync()?)).map_err(failed);
+    if let Err(error) = copied.and_then(|()| tmp.rename_over(&scratch, dir, name)) {
+        // The first error is the one to tell; a file that stays in tmp is swept later.
+        let _ = tmp.remove(&scratch);
+        return Err(error);
+    }
+    dir.sync()
 }
 
 /// The whole lines of a file; none if it is not there. A torn last line is left out.

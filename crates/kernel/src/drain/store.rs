@@ -164,7 +164,7 @@ impl Drain {
 
     /// Takes in the rows behind the place, each shown to `visit` once it fits, with what it made of the state.
     fn follow(&mut self, dir: &Dir, mut visit: impl FnMut(&Row, &State)) -> Result<(), DrainError> {
-        let name = log(&self.lineage);
+        let name = anew::there(dir, &self.lineage)?;
         let Some(size) = dir.size(&name)? else {
             let lost = self.place.rows > 0;
             return if lost { Err(self.damaged(&name, "it is gone")) } else { Ok(()) };
@@ -304,12 +304,16 @@ impl Drain {
             Some(log) => log,
             none => none.insert(open_log(&self.folder, &log_name)?),
         };
-        let written = log.append(&line).and_then(|()| if report.durable() { synced(log) } else { Ok(()) });
-        if let Err(error) = written {
-            // What could not be synced may be there and may not: it is taken back, and the next append opens anew.
+        if let Err(error) = log.append(&line) {
+            // What there is of it is taken back, and the next append opens anew.
             let cut = log.cut_to(self.place.bytes);
             self.log = None;
             return Err(cut.err().unwrap_or(error).into());
+        }
+        if report.durable()
+            && let Err(error) = synced(log)
+        {
+            return Err(self.leave_file().err().unwrap_or(error).into());
         }
         self.state = state;
         let Place { rows, bytes, .. } = self.place;
@@ -318,6 +322,18 @@ impl Drain {
         let dir = Dir::open(&self.folder);
         self.held = dir.and_then(|dir| dir.file_version_now(&log_name)).ok().flatten();
         Ok(())
+    }
+
+    /// Leaves the log's file, whose newest row could not be synced: what is on the disk of it, and of the rows before it
+    /// that were not yet, nobody can tell any more, and a sync that follows would prove nothing. Under the other name
+    /// nobody appends to it, whoever dies, until it has been written anew.
+    fn leave_file(&mut self) -> netsky_disk::Result<()> {
+        self.held = None;
+        let cut = self.log.take().map_or(Ok(()), |log| log.cut_to(self.place.bytes));
+        let dir = Dir::open(&self.folder)?;
+        dir.rename_over(log(&self.lineage), &dir, anew::next(&self.lineage))?;
+        anew::take_place(&dir, &self.lineage)?;
+        cut
     }
 
     fn snap(&mut self, anchor_id: &str, meta: &Meta) -> netsky_disk::Result<()> {

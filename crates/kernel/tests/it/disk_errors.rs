@@ -1,6 +1,8 @@
 //! A disk that refuses what is whole, under real anchors: it is said, and nothing that may be whole counts as damage.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netsky_kernel::client::Client;
 use netsky_kernel::drain::Report;
 use netsky_kernel::rpc::{EventKind, Guard, SessionView};
-use netsky_sim::{Call, Errno, Fault, Served};
+use netsky_sim::{Call, Errno, Fault, Moment, Point, Served};
 
 use crate::anchor_world::*;
 use crate::steps::{connected, stepper};
@@ -22,7 +24,7 @@ fn refused(
     armed: &Arc<AtomicBool>,
 ) -> (Served, Client) {
     let armed = Arc::clone(armed);
-    let here = move |point: &netsky_sim::Point| {
+    let here = move |point: &Point| {
         point.call == call && point.files.contains(&file) && armed.load(Ordering::SeqCst)
     };
     let serve: [&OsStr; 3] = ["serve".as_ref(), "--root".as_ref(), world.root.as_os_str()];
@@ -84,4 +86,58 @@ fn fm_snapshot_eio_one_that_the_disk_does_not_hand_out_stays_where_it_is() {
             assert!(served.end().expect("it was watched").outcome.hit.is_some());
         }
     }
+}
+
+/// Files that were moved or synced behind the refused call, in that order, as they are called below `folder`.
+fn after_it(served: Served, folder: &Path) -> Vec<String> {
+    let watched = served.end().expect("it was watched");
+    let hit = watched.outcome.hit.expect("it was refused").index;
+    // The refused one has an exit, too.
+    let after = watched.points.iter().filter(|point| point.index > hit + 1 && point.moment == Moment::Exit);
+    let after = after.filter(|point| point.files.iter().all(|file| file.starts_with(folder)));
+    let name = |file: &PathBuf| {
+        let name = file.strip_prefix(folder).unwrap_or(file).to_string_lossy().into_owned();
+        if name.starts_with("tmp/") { "scratch".to_owned() } else { name }
+    };
+    let said = after.filter(|point| [Call::Rename, Call::Sync].contains(&point.call)).map(|point| {
+        let files: Vec<String> = point.files.iter().map(name).collect();
+        if point.call == Call::Sync { format!("sync {}", files.join("")) } else { files.join(" -> ") }
+    });
+    said.collect()
+}
+
+#[test]
+fn fm_snapshot_eio_a_log_that_could_not_be_synced_is_written_anew_before_anything_follows() {
+    let mut world = World::new();
+    let session = told(&mut world, 1);
+    let folder = world.layout().drain();
+    let name = |ending: &str| format!("{}.turns{ending}.jsonl", session.lineage);
+    let log = folder.join(name(""));
+    let armed = Arc::new(AtomicBool::new(false));
+    let (served, mut client) = refused(&world, Call::Sync, log.clone(), Errno::EIO, &armed);
+    // A row that nothing synced, and that the failed sync was about, too.
+    let phase = Report::Phase { phase: "busy".to_owned() };
+    client.report(&session.name, &phase, &Guard::none()).expect("taken");
+    let former = File::open(&log).expect("there");
+    let held = std::fs::read(&log).expect("reads");
+    armed.store(true, Ordering::SeqCst);
+    let turn_2 = Report::Turn(Box::default());
+    client.report(&session.name, &turn_2, &Guard::none()).expect_err("it may be lost");
+    let now = std::fs::metadata(&log).expect("there");
+    assert_ne!(now.ino(), former.metadata().expect("open").ino(), "nothing is appended to that one");
+    assert_eq!(std::fs::read(&log).expect("reads"), held, "the refused row is in neither");
+    let answer = turn(&mut client, &session);
+    assert_eq!((answer.progress.turn, answer.progress.phase.as_deref()), (2, Some("busy")));
+    let steps = after_it(served, &folder);
+    let (log, next) = (name(""), name(".next"));
+    let anew = [
+        format!("{log} -> {next}"),
+        "sync scratch".to_owned(),
+        format!("scratch -> {next}"),
+        "sync ".to_owned(),
+        format!("{next} -> {log}"),
+        "sync ".to_owned(),
+        format!("sync {log}"),
+    ];
+    assert_eq!(steps[..anew.len()], anew, "{steps:#?}");
 }

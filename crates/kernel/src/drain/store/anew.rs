@@ -1,10 +1,11 @@
-//! Logs that begin behind something: a snapshot of version 1, or a log that does not read.
+//! Logs that begin behind something: a snapshot of version 1, or a log that does not read, or could not be synced.
 //!
 //! Promise: whatever this dies of, it is done by whoever comes next, from the same files; what cannot be read stays beside
 //! as evidence, and nothing that reads is given up for it but the messages, which are in there.
 
 use netsky_disk::fs::{self, Dir, Place as Onto};
 use netsky_disk::layout::KernelLayout;
+use netsky_disk::lines;
 use netsky_model::id::{Generation, LineageId};
 use netsky_model::lifecycle::{ContextPct, LifecycleState};
 use serde_json::Value;
@@ -16,18 +17,25 @@ use crate::drain::{Handoff, Messages, Report, State, Turn};
 /// Bytes of messages in one row, as they stand there: a row is read back up to 4 MiB.
 const PART: usize = 1 << 20;
 
-/// A log that is to take the place of one that does not read.
-fn next(lineage: &LineageId) -> String {
+/// A log that is to take the place of one that does not read, or that is to be written anew before it is appended to.
+pub(super) fn next(lineage: &LineageId) -> String {
     format!("{lineage}.turns.next.jsonl")
 }
 
-/// Gives a log whose place was made free for it that place: who did so died before.
-pub(super) fn take_place(dir: &Dir, lineage: &LineageId) -> netsky_disk::Result<()> {
+/// Where the log is to be read: under the other name while nobody has given it its own.
+pub(super) fn there(dir: &Dir, lineage: &LineageId) -> netsky_disk::Result<String> {
     let (log, next) = (log(lineage), next(lineage));
-    if dir.exists(&log)? || !dir.exists(&next)? {
+    Ok(if !dir.exists(&log)? && dir.exists(&next)? { next } else { log })
+}
+
+/// Gives a log whose place was made free for it that place: who did so died before, or could not write it anew.
+pub(super) fn take_place(dir: &Dir, lineage: &LineageId) -> netsky_disk::Result<()> {
+    let next = next(lineage);
+    if there(dir, lineage)? != next {
         return Ok(());
     }
-    dir.rename(next, dir, log)?;
+    lines::renew(&Dir::make(dir.path().join("tmp"))?, dir, &next)?;
+    dir.rename(next, dir, log(lineage))?;
     dir.sync()
 }
 

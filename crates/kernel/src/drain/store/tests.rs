@@ -485,6 +485,31 @@ fn a_snapshot_of_a_later_version_is_not_set_aside_by_the_next_one() {
 }
 
 #[test]
+fn fm_snapshot_eio_a_log_that_can_be_neither_synced_nor_written_anew_takes_nothing_whoever_comes() {
+    use std::os::unix::fs::MetadataExt;
+    let stage = Stage::new();
+    let mut drain = stage.open();
+    stage.turn(&mut drain, "a");
+    let former = std::fs::File::open(stage.file(log)).expect("there");
+    let tmp = stage.layout.drain().join("tmp");
+    std::fs::remove_dir_all(&tmp).expect("removed");
+    std::fs::write(&tmp, "no folder").expect("writes");
+    drain.leave_file().expect_err("there is no other file");
+    for _ in 0..2 {
+        assert!(matches!(stage.opened(), Err(DrainError::Disk(_))), "another anchor knows it");
+    }
+    assert_eq!(stage.messages(), [r#""a""#], "who only reads finds it");
+    std::fs::remove_file(&tmp).expect("removed");
+    let mut opened = stage.open();
+    let inodes = [former, std::fs::File::open(stage.file(log)).expect("it has its name")]
+        .map(|file| file.metadata().expect("open").ino());
+    assert_ne!(inodes[0], inodes[1]);
+    assert_eq!(opened.state(), drain.state());
+    stage.turn(&mut opened, "b");
+    assert_eq!((stage.open().state().turn, stage.messages().len()), (2, 2));
+}
+
+#[test]
 fn a12_a_long_snapshot_of_the_first_version_moves_into_rows_that_are_read_back_from_wherever_it_was_cut() {
     // Over what a snapshot may have today; and below it, but not with the escapes of a row.
     for (message, messages, rows) in [("x".repeat(100_000), 50, 5), ("\"".repeat(90_000), 20, 10)] {
