@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use jiff::Timestamp;
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::process::ProcessId;
+use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -66,6 +67,9 @@ pub(super) struct Remembered {
     /// When the next one was announced first, as long as it has not come to a generation: its pause began then.
     #[serde(default)]
     pub(super) reviving: Option<Timestamp>,
+    /// The same on both clocks; none where a program told it that did not say that.
+    #[serde(default)]
+    pub(super) began: Option<Stamp>,
     /// Whether it was told that they come to nothing.
     #[serde(default)]
     pub(super) crashloop: bool,
@@ -256,14 +260,7 @@ impl Fold for Recall {
             }
             EventKind::KillAsked => known.kill_asked |= !known.succeeded,
             EventKind::Succeed => known.succeeded = !known.kill_asked,
-            EventKind::Revive => {
-                if let Ok(event_data::Revive { attempt, .. }) = event_data::Revive::deserialize(&event.data) {
-                    // The next anchor announces what is left of the same pause.
-                    let begun = known.reviving.filter(|_| known.revivals == attempt);
-                    (known.revivals, known.reviving) = (attempt, Some(begun.unwrap_or(event.ts)));
-                    known.crashloop &= attempt > 0;
-                }
-            }
+            EventKind::Revive => known.announced(event),
             EventKind::Crashloop => known.crashloop = true,
             EventKind::Exited | EventKind::Died | EventKind::Orphaned | EventKind::Failed => {
                 (known.ended, known.how) = (true, End::deserialize(&event.data["how"]).ok());
@@ -313,6 +310,7 @@ impl Remembered {
             told_in: None,
             revivals: 0,
             reviving: None,
+            began: None,
             crashloop: false,
         }
     }
@@ -338,6 +336,19 @@ impl Remembered {
             // Its lineage begins here, so that nothing was told of it before.
             self.told = Some(0);
         }
+    }
+
+    /// Takes in that the next one was announced.
+    fn announced(&mut self, event: &Event) {
+        let Ok(event_data::Revive { attempt, at, .. }) = event_data::Revive::deserialize(&event.data) else {
+            return;
+        };
+        // The next anchor announces what is left of the same pause.
+        if self.reviving.is_none() || self.revivals != attempt {
+            (self.reviving, self.began) = (Some(event.ts), at);
+        }
+        self.revivals = attempt;
+        self.crashloop &= attempt > 0;
     }
 
     /// What begins behind it: one more try where it was about to be brought back, and anew where somebody started it.
@@ -423,7 +434,11 @@ mod tests {
             EventKind::Answer => answer,
             EventKind::Spawn => json!({"request_id": format!("r{n}")}),
             EventKind::Renamed => json!({"to": format!("agent{}", chance(5, 4))}),
-            EventKind::Revive => json!({"after_ms": 0, "attempt": chance(6, 4)}),
+            EventKind::Revive if chance(7, 2) == 0 => json!({"after_ms": 0, "attempt": chance(6, 4)}),
+            EventKind::Revive => {
+                let at = netsky_disk::clock::stamp();
+                json!({"after_ms": 0, "attempt": chance(6, 4), "at": at})
+            }
             EventKind::Exited => json!({"how": {"exited": {"code": 1}}, "worker": worker, "n": n}),
             EventKind::Turn | EventKind::Lifecycle => json!({"row": n}),
             _ => json!({"worker": worker, "n": n}),

@@ -1,7 +1,8 @@
 //! Sessions this anchor brings back itself; those of a keeper above (`keeper = "watchdog"`) are only reported.
 //!
 //! Promise: the first revival comes at once, the next ones after pauses that grow ([`pause`]), up to a crash loop. What is
-//! counted stands in the journal: an anchor that ends, or is ended, between two of them changes neither number nor pause. A session
+//! counted stands in the journal: an anchor that ends, or is ended, between two of them changes neither number nor pause; nor
+//! does a wall clock that is set, or a machine that sleeps ([`pauses`]). A session
 //! that was stopped on purpose stays down, and so does one whose very first start, or one that somebody asked for, came to
 //! nothing: whoever asked for it was told so, or repeats. Many at once start a few at a time.
 //!
@@ -12,7 +13,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use netsky_disk::clock;
 use netsky_disk::layout::KernelLayout;
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
@@ -21,7 +22,7 @@ use super::intensity::{INTENSITY, pause, still_counted};
 use super::settle::Found;
 use super::state::Anchor;
 use super::table::{Entry, Life};
-use super::{kill, reap, spawn, succeed};
+use super::{kill, pauses, reap, spawn, succeed};
 use crate::drain::DrainError;
 use crate::journal::About;
 use crate::log::say;
@@ -92,17 +93,17 @@ fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
         (entry.meta.spec.keeper, attempt, is_new)
     });
     let Some((keeper, attempt, is_new)) = attempt else { return };
+    let now = clock::stamp();
     let (announced, told) = anchor.recall(|recall| {
         let known = recall.of(about);
         known.map_or((None, false), |known| {
-            (known.reviving.filter(|_| known.revivals == attempt), known.crashloop)
+            let announced = known.reviving.filter(|_| known.revivals == attempt);
+            (announced.map(|at| pauses::passed(at, known.began.as_ref(), &now)), known.crashloop)
         })
     });
     let pause = match announced.filter(|_| found == Found::AtStart) {
         // By an anchor that ended before it was over.
-        Some(announced) => {
-            pause(keeper, attempt).saturating_sub(passed(announced, netsky_disk::clock::wall()))
-        }
+        Some(passed) => pause(keeper, attempt).saturating_sub(passed),
         None => pause(keeper, attempt),
     };
     // A refused one is the same try again: on a disk that is full for hours a row of each would take the room of what waits.
@@ -111,12 +112,12 @@ fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
             let data = event_data::Crashloop { revivals: attempt };
             anchor.observe(EventKind::Crashloop, Some(about.clone()), data);
         }
-        let data = event_data::Revive { after_ms: pause.as_millis() as u64, attempt };
+        let data = event_data::Revive { after_ms: pause.as_millis() as u64, attempt, at: Some(now) };
         anchor.observe(EventKind::Revive, Some(about.clone()), data);
     }
     let (anchor, about) = (Rc::clone(anchor), about.clone());
     tokio::task::spawn_local(async move {
-        tokio::time::sleep(pause).await;
+        pauses::wait(clock::boot, pause).await;
         again(&anchor, &about).await;
     });
 }
@@ -199,11 +200,6 @@ pub(super) fn last_word(
 ) -> Option<(End, Stamp)> {
     let beat = last_beat(layout, about).filter(|beat| Some(&beat.worker) == worker)?;
     Some((beat.end()?, beat.at))
-}
-
-/// Time since a row was written; none by a wall clock that was set back.
-fn passed(since: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }
 
 #[cfg(test)]

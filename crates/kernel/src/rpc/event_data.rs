@@ -162,6 +162,9 @@ shapes! {
         pub after_ms: u64,
         /// Tries before it that count, from 0.
         pub attempt: u32,
+        /// Now, on both clocks; absent in rows of programs that did not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub at: Option<Stamp>,
     }
 
     /// Of a turn that is over; what was said is in the turns log.

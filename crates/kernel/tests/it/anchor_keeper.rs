@@ -141,6 +141,34 @@ fn a_kept_session_that_was_killed_stays_down_also_after_a_restart() {
 }
 
 #[test]
+fn t9_a_pause_that_an_anchor_began_goes_on_under_the_next_one_whatever_the_wall_clock_says() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    spawn(&mut client, &kept(shell("netsky-ticker", "exit 1")));
+    let mut events = world.client().subscribe(Some(0)).expect("subscribed");
+    let pausing = |event: &netsky_kernel::rpc::Event| {
+        event.kind == EventKind::Revive && event.data["after_ms"] == 8_000
+    };
+    let mut before = events.find(LONG, pausing).expect("lives").expect("told");
+    let offset = world.root.with_file_name("offset");
+    // An hour ahead, then an hour behind what it was.
+    for millis in ["3600000", "-3600000"] {
+        world.kill_anchor();
+        std::fs::write(&offset, millis).expect("writes");
+        let mut serve = world.serve();
+        serve.env("NETSKY_WALL_OFFSET", &offset);
+        let client = world.anchor_by(serve);
+        let mut events = client.subscribe(Some(before.seq)).expect("subscribed");
+        let revive = |event: &netsky_kernel::rpc::Event| event.kind == EventKind::Revive;
+        let next = events.find(LONG, revive).expect("lives").expect("told");
+        let left = |row: &netsky_kernel::rpc::Event| row.data["after_ms"].as_u64().expect("a number");
+        assert_eq!(next.data["attempt"], before.data["attempt"], "it is the same try");
+        assert!((1..left(&before)).contains(&left(&next)), "{millis}: {next:?} after {before:?}");
+        before = next;
+    }
+}
+
+#[test]
 fn a_kept_session_that_is_started_anew_is_revived_at_once_again() {
     let mut world = World::new();
     let mut client = world.anchor();

@@ -55,7 +55,7 @@ fn brought_back(anchor: &Anchor, meta: &Meta, times: u32) -> Meta {
     let mut meta = Meta { asked: true, ..meta.clone() };
     for attempt in 0..=times {
         if attempt > 0 {
-            let data = event_data::Revive { after_ms: 0, attempt: attempt - 1 };
+            let data = event_data::Revive { after_ms: 0, attempt: attempt - 1, at: None };
             anchor.observe(EventKind::Revive, Some(about(&meta)), data);
             meta = Meta { generation: meta.generation.next(), asked: false, ..meta };
         }
@@ -78,7 +78,7 @@ fn what_anchors_before_this_one_tried_in_vain_counts_and_a_pause_that_they_began
         // The next anchor: the try that was announced came to no generation.
         let recalled = anchor.recall(|recall| recall.revivals(&about(&crashed)));
         anchor.entry(&crashed.spec.name, |entry| entry.revivals = recalled);
-        netsky_disk::clock::pause(Duration::from_millis(30));
+        clock::pause(Duration::from_millis(30));
         consider(&anchor, &about(&crashed), Found::AtStart);
         let (attempt, left) = newest(&anchor);
         assert_eq!(attempt, 4, "it is the same try");
@@ -156,7 +156,7 @@ fn t13_what_was_well_and_cannot_be_started_is_tried_with_growing_pauses() {
 fn t13_the_next_anchor_does_not_count_a_life_anew_that_was_counted() {
     on_stage(async |anchor| {
         let meta = brought_back(&anchor, &was_well("agent7"), 0);
-        let data = event_data::Revive { after_ms: 60_000, attempt: 4 };
+        let data = event_data::Revive { after_ms: 60_000, attempt: 4, at: None };
         anchor.observe(EventKind::Revive, Some(about(&meta)), data);
         anchor.put(meta.clone(), Life::Gone);
         consider(&anchor, &about(&meta), Found::AtStart);
