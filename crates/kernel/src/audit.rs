@@ -57,7 +57,7 @@ pub fn journal(path: &Path, visit: impl FnMut(u64, Event)) -> Result<Option<Audi
     let judge = Judge::open(root)?;
     let (sealed, live) = files(root)?;
     if sealed.is_empty() && live.is_none() {
-        let heads = judge.end(0);
+        let heads = judge.end(0)?;
         return Ok((heads != Findings::default()).then(|| Audit { heads, ..Audit::default() }));
     }
     let audit = Audit::default();
@@ -76,7 +76,7 @@ pub fn journal(path: &Path, visit: impl FnMut(u64, Event)) -> Result<Option<Audi
         reading.file(None, live).map_err(|error| Error::new("read", path, error))?;
     }
     let Reading { mut audit, judge, seq, .. } = reading;
-    audit.heads = judge.end(seq);
+    audit.heads = judge.end(seq)?;
     Ok(Some(audit))
 }
 

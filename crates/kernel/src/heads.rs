@@ -153,15 +153,14 @@ impl Judge {
         let mut judge = Judge { boot_id, folder, ..Judge::default() };
         let dir = match Dir::open(&judge.folder) {
             Err(error) if error.is_not_found() => return Ok(judge),
-            // The machine's trouble of this moment: what is kept is there.
-            Err(error) if error.is_full() || error.is_out_of_descriptors() => return Err(error),
+            Err(error) if is_of_this_moment(&error) => return Err(error),
             Err(error) => {
                 judge.findings.unread.push(error.to_string());
                 return Ok(judge);
             }
             Ok(dir) => dir,
         };
-        let key = match key(&dir) {
+        let key = match key(&dir)? {
             Ok(key) => key,
             Err(why) => {
                 judge.findings.unread.push(format!("{FOLDER}/{KEY}: {why}"));
@@ -243,14 +242,16 @@ impl Judge {
     }
 
     /// What was found, after the last row.
-    pub(crate) fn end(mut self, newest: u64) -> Findings {
+    pub(crate) fn end(mut self, newest: u64) -> Result<Findings> {
         if let Some((row, named)) = self.named.take() {
             // Looked at only now: an anchor may have made it while the rows were read.
-            let dir = Dir::open(&self.folder).map_err(|error| error.to_string());
-            match dir.as_ref().map_err(String::clone).and_then(key) {
-                Ok(key) if name_of(&key) == named => {
-                    dir.iter().for_each(|dir| self.look_for_files(dir, &key))
-                }
+            let found = match Dir::open(&self.folder) {
+                Err(error) if is_of_this_moment(&error) => return Err(error),
+                Err(error) => Err(error.to_string()),
+                Ok(dir) => key(&dir)?.map(|key| (key, dir)),
+            };
+            match found {
+                Ok((key, dir)) if name_of(&key) == named => self.look_for_files(&dir, &key),
                 Ok(_) => self.findings.unread.push(format!("{FOLDER}/{KEY}: row {row} names another")),
                 // Said already.
                 Err(_) if !self.findings.unread.is_empty() => {}
@@ -267,7 +268,7 @@ impl Judge {
             _ => synced,
         };
         self.findings.unsynced = last.filter(|_| self.findings.cut.is_none()).map(|last| last.seq);
-        self.findings
+        Ok(self.findings)
     }
 }
 
@@ -280,16 +281,29 @@ fn name_of(key: &Key) -> String {
         .collect()
 }
 
-fn key(dir: &Dir) -> std::result::Result<Key, String> {
-    let bytes = dir.read(KEY, 32).map_err(|error| error.to_string())?;
-    Key::try_from(bytes).map_err(|bytes| format!("it has {} bytes, not 32", bytes.len()))
+/// Whether it is the machine's trouble of this moment: what is kept is there.
+fn is_of_this_moment(error: &netsky_disk::Error) -> bool {
+    error.is_full() || error.is_out_of_descriptors()
+}
+
+/// The key, or why there is none that reads.
+///
+/// # Errors
+/// The disk does not hand it out: it may be whole.
+fn key(dir: &Dir) -> Result<std::result::Result<Key, String>> {
+    let bytes = match dir.read(KEY, 32) {
+        Ok(bytes) => bytes,
+        Err(ReadError::Io(error)) if !error.is_not_found() => return Err(error),
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    Ok(Key::try_from(bytes).map_err(|bytes| format!("it has {} bytes, not 32", bytes.len())))
 }
 
 /// What a reboot leaves of the newest head: the same, said in an earlier boot.
 #[cfg(test)]
 pub(crate) fn of_another_boot(root: &Path) {
     let dir = Dir::open(root.join(FOLDER)).expect("there");
-    let key = key(&dir).expect("reads");
+    let key = key(&dir).expect("reads").expect("a key");
     let mut head = Head::read(&key, &dir.read(NEWEST, LAST as u64).expect("reads")).expect("a head");
     head.boot_id = "before".to_owned();
     head.mac = head.mac_by(&key);
@@ -309,7 +323,7 @@ impl Heads {
     /// can be judged, which the journal's opening has found and said.
     pub(crate) fn open(root: &Dir) -> Result<Heads> {
         let dir = Dir::make(root.path().join(FOLDER))?;
-        let key = match key(&dir) {
+        let key = match key(&dir)? {
             Ok(key) => key,
             Err(_) => {
                 for name in [KEY, KEPT] {

@@ -81,6 +81,11 @@ impl JournalError {
     pub(crate) fn is_full(&self) -> bool {
         matches!(self, JournalError::Disk(error) if error.is_full())
     }
+
+    /// Whether it is for want of a descriptor.
+    fn is_out_of_descriptors(&self) -> bool {
+        matches!(self, JournalError::Disk(error) if error.is_out_of_descriptors())
+    }
 }
 
 /// A row before it has a place.
@@ -197,12 +202,13 @@ impl Journal {
         for part in parts {
             journal.begins_after(journal.seq, 0);
             match journal.read(part, &mut chain, &mut judge, &mut fold) {
-                // What is behind it still counts; that its rows are not there shows by the numbers.
-                Err(error) if part < sealed.len() => say!("{error}"),
+                // What is behind it still counts; that its rows are not there shows by the numbers. They are where only
+                // this machine has no room for another file just now.
+                Err(error) if part < sealed.len() && !error.is_out_of_descriptors() => say!("{error}"),
                 read => read?,
             }
         }
-        chain.heads = judge.end(journal.seq);
+        chain.heads = judge.end(journal.seq)?;
         Ok((journal, chain, fold))
     }
 

@@ -15,21 +15,24 @@ use netsky_sim::{Call, Errno, Fault, Moment, Point, Served};
 use crate::anchor_world::*;
 use crate::steps::{connected, stepper};
 
-/// An anchor to which one call on `file` is refused, once that is armed.
+/// An anchor to which the `nth` call of a kind on `file` is refused, counted from when that is armed; no client where it
+/// ended before it served.
 fn refused(
     world: &World,
-    call: Call,
+    (call, nth): (Call, usize),
     file: PathBuf,
     errno: Errno,
     armed: &Arc<AtomicBool>,
-) -> (Served, Client) {
-    let armed = Arc::clone(armed);
+) -> (Served, Option<Client>) {
+    let (armed, mut met) = (Arc::clone(armed), 0);
     let here = move |point: &Point| {
-        point.call == call && point.files.contains(&file) && armed.load(Ordering::SeqCst)
+        let is_one = point.call == call && point.moment == Moment::Entry && point.files.contains(&file);
+        met += usize::from(is_one && armed.load(Ordering::SeqCst));
+        is_one && met == nth
     };
     let serve: [&OsStr; 3] = ["serve".as_ref(), "--root".as_ref(), world.root.as_os_str()];
     let served = stepper(&world.root).args(serve).serve(here, Fault::Fail(errno)).expect("it is watched");
-    let client = connected(world, &served).expect("it serves");
+    let client = connected(world, &served);
     (served, client)
 }
 
@@ -70,7 +73,8 @@ fn fm_snapshot_eio_one_that_the_disk_does_not_hand_out_stays_where_it_is() {
             let file = |ending: &str| folder.join(format!("{}.{ending}", session.lineage));
             let before = ["json", "prev.json"].map(|ending| std::fs::read(file(ending)).expect("there"));
             let armed = Arc::new(AtomicBool::new(false));
-            let (served, mut client) = refused(&world, Call::Open, file(refused_one), errno, &armed);
+            let (served, client) = refused(&world, (Call::Open, 1), file(refused_one), errno, &armed);
+            let mut client = client.expect("it serves");
             armed.store(true, Ordering::SeqCst);
             let answer = turn(&mut client, &session);
             assert_eq!(answer.progress.turn, 3, "the report is taken");
@@ -114,7 +118,8 @@ fn fm_snapshot_eio_a_log_that_could_not_be_synced_is_written_anew_before_anythin
     let name = |ending: &str| format!("{}.turns{ending}.jsonl", session.lineage);
     let log = folder.join(name(""));
     let armed = Arc::new(AtomicBool::new(false));
-    let (served, mut client) = refused(&world, Call::Sync, log.clone(), Errno::EIO, &armed);
+    let (served, client) = refused(&world, (Call::Sync, 1), log.clone(), Errno::EIO, &armed);
+    let mut client = client.expect("it serves");
     // A row that nothing synced, and that the failed sync was about, too.
     let phase = Report::Phase { phase: "busy".to_owned() };
     client.report(&session.name, &phase, &Guard::none()).expect("taken");
@@ -140,4 +145,50 @@ fn fm_snapshot_eio_a_log_that_could_not_be_synced_is_written_anew_before_anythin
         format!("sync {log}"),
     ];
     assert_eq!(steps[..anew.len()], anew, "{steps:#?}");
+}
+
+#[test]
+fn fm_spawn_emfile_a_key_that_the_disk_does_not_hand_out_is_no_damage_and_stays_the_key() {
+    for errno in [Errno::EIO, Errno::EMFILE] {
+        // Where an anchor judges its journal, ends judging, and goes on with its heads.
+        for nth in 1..=3 {
+            let mut world = World::new();
+            drop(world.anchor());
+            world.kill_anchor();
+            let file = world.root.join("heads/key");
+            let key = std::fs::read(&file).expect("there");
+            let armed = Arc::new(AtomicBool::new(true));
+            let (served, _) = refused(&world, (Call::Open, nth), file.clone(), errno, &armed);
+            assert!(served.end().expect("it was watched").outcome.hit.is_some(), "{nth}");
+            drop(world.anchor());
+            assert_eq!(std::fs::read(&file).expect("there"), key, "{errno} at {nth}");
+            assert_eq!(aside(&world.root.join("heads")), [] as [String; 0], "{errno} at {nth}");
+            assert!(!rows(&world).iter().any(|row| row.kind == EventKind::Damaged), "{errno} at {nth}");
+            crate::rotation::is_whole(&world);
+        }
+    }
+}
+
+#[test]
+fn fm_adopt_emfile_an_anchor_that_cannot_open_a_sealed_file_does_not_go_on_without_its_rows() {
+    let mut world = World::new();
+    let mut serve = world.serve();
+    serve.env("OSTK_JOURNAL_BYTES", "1500");
+    let mut client = world.anchor_by(serve);
+    let session = spawn(&mut client, &sleeper("agent0"));
+    (0..9).for_each(|_| drop(turn(&mut client, &session)));
+    world.kill_anchor();
+    let sealed = crate::rotation::sealed(&world).first().expect("it sealed one").name();
+    // What is known of the rows before does not hold: all files are read.
+    let journal = std::fs::read_to_string(world.layout().journal()).expect("reads");
+    std::fs::write(world.layout().journal(), journal.replacen("\"fold\":{", "\"fold\": {", 1))
+        .expect("writes");
+    let armed = Arc::new(AtomicBool::new(true));
+    let file = world.root.join(&sealed);
+    let (served, client) = refused(&world, (Call::Open, 1), file, Errno::EMFILE, &armed);
+    assert!(client.is_none(), "it ends");
+    let watched = served.end().expect("it was watched");
+    assert!(watched.outcome.hit.is_some() && watched.outcome.run.stderr.contains(&sealed));
+    let found = world.anchor().show(&session.name).expect("known");
+    assert_eq!((found.program, found.progress.turn), (session.program, 9));
 }
