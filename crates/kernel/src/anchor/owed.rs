@@ -50,17 +50,16 @@ struct Line {
 
 impl Owed {
     /// Opens what a former anchor set aside, and says whose kills are in it.
-    pub(super) fn open(root: Dir) -> (Owed, Vec<About>) {
+    ///
+    /// # Errors
+    /// It does not read: whoever does not know who is to stay down must bring nobody back.
+    pub(super) fn open(root: Dir) -> netsky_disk::Result<(Owed, Vec<About>)> {
         let mut owed = Owed { root, used: 0, only_known: BTreeSet::new() };
-        let bytes = match owed.root.exists(NAME).map_err(ReadError::Io) {
-            Ok(false) => Ok(Vec::new()),
-            Ok(true) => owed.root.read(NAME, SIZE as u64),
-            Err(error) => Err(error),
+        let bytes = match owed.root.read(NAME, SIZE as u64) {
+            Ok(bytes) => bytes,
+            Err(ReadError::Io(error)) if error.is_not_found() => Vec::new(),
+            Err(error) => return Err(error.on("read", owed.root.path().join(NAME))),
         };
-        let bytes = bytes.unwrap_or_else(|error| {
-            say!("what is owed to the journal does not read: {error}");
-            Vec::new()
-        });
         owed.used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         // One that does not read was never answered: its anchor died over it.
         let lines = bytes[..owed.used].split(|byte| *byte == b'\n');
@@ -68,7 +67,7 @@ impl Owed {
         let kills =
             lines.map(|Line { session, lineage, generation, .. }| About { session, lineage, generation });
         let kills = kills.collect();
-        (owed, kills)
+        Ok((owed, kills))
     }
 
     /// The file, where it is there whole.
@@ -173,14 +172,34 @@ mod tests {
         let path = folder.path().join("root");
         Anchor::new(root::claim(&path).expect("a fresh root")).flush();
         let kills = ["agent7", "agent8"].map(|name| about(&session(name, Keeper::Anchor)));
-        let (mut owed, none) = Owed::open(Dir::open(&path).expect("there"));
+        let owed = || Owed::open(Dir::open(&path).expect("there")).expect("reads");
+        let (mut owed_then, none) = owed();
         assert_eq!(none, []);
-        kills.iter().for_each(|about| owed.note(about));
-        assert_eq!(owed.only_known().count(), 0, "room was set aside");
+        kills.iter().for_each(|about| owed_then.note(about));
+        assert_eq!(owed_then.only_known().count(), 0, "room was set aside");
         let next = Anchor::new(root::claim(&path).expect("nobody serves it"));
         assert!(kills.iter().all(|about| kill::asked_before(&next, about)), "before there is a row");
         next.pay();
         assert_eq!(rows(&next), [EventKind::Kill, EventKind::Kill]);
-        assert_eq!(Owed::open(Dir::open(&path).expect("there")).1, [], "they are owed no more");
+        assert_eq!(owed().1, [], "they are owed no more");
+    }
+
+    #[test]
+    fn fm_kill_eio_an_anchor_that_cannot_read_what_is_owed_brings_nobody_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("root");
+        Anchor::new(root::claim(&path).expect("a fresh root")).flush();
+        let about = about(&session("agent7", Keeper::Anchor));
+        Owed::open(Dir::open(&path).expect("there")).expect("reads").0.note(&about);
+        // What somebody else can reach is not trusted; a disk that fails is no different.
+        let (file, link) = (path.join(NAME), path.join("link"));
+        std::fs::hard_link(&file, &link).expect("linked");
+        let before = std::fs::read(&file).expect("reads");
+        let refused = root::claim(&path).err().expect("nobody knows who is to stay down").to_string();
+        assert!(refused.contains(NAME), "{refused}");
+        assert_eq!(std::fs::read(&file).expect("reads"), before);
+        std::fs::remove_file(link).expect("removed");
+        let next = Anchor::new(root::claim(&path).expect("nobody serves it"));
+        assert!(kill::asked_before(&next, &about));
     }
 }

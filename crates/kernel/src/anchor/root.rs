@@ -58,6 +58,7 @@ pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
         return Err(AnchorError::Taken { root: root.to_owned(), by: named(&layout) });
     };
     Dir::make(layout.agents())?;
+    let (owed, wishes) = Owed::open(Dir::open(layout.root())?)?;
     let (mut journal, chain, mut recall) = Journal::open::<Recall>(&layout.journal())?;
     let above = recall.epoch().max(described(&layout)?);
     let epoch = match netsky_disk::state::next_epoch(layout.epoch(ROLE), above) {
@@ -69,7 +70,6 @@ pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
         drawn => drawn?,
     };
     journal.begin(epoch, chain.heads.is_damage());
-    let (owed, wishes) = Owed::open(Dir::open(layout.root())?);
     wishes.iter().for_each(|about| recall.fold(&owed::killed(about, epoch)));
     let me = netsky_disk::process::identity()?;
     let id = netsky_disk::random::short();

@@ -76,8 +76,7 @@ pub fn sessions(root: &Path) -> Result<Unserved, Error> {
 /// does.
 fn rows(layout: &KernelLayout) -> Recall {
     let mut recall = folded::newest(&layout.journal()).unwrap_or_default();
-    if let Ok(root) = Dir::open(layout.root()) {
-        let (_, wishes) = Owed::open(root);
+    if let Ok((_, wishes)) = Dir::open(layout.root()).and_then(Owed::open) {
         let epoch = recall.epoch();
         wishes.iter().for_each(|about| recall.fold(&owed::killed(about, epoch)));
     }
@@ -186,7 +185,7 @@ mod tests {
             meta_file::write(&layout, &meta).expect("written");
             meta
         });
-        Owed::open(Dir::open(&path).expect("there")).0.note(&about(&killed));
+        Owed::open(Dir::open(&path).expect("there")).expect("reads").0.note(&about(&killed));
         let told = sessions(&path).expect("reads").sessions;
         let told: Vec<_> = told.iter().map(|session| (&session.name, session.state)).collect();
         let wanted = [(&killed.spec.name, SessionState::Stopped), (&lost.spec.name, SessionState::Orphaned)];

@@ -124,6 +124,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "disk_errors::fm_spawn_emfile_a_key_that_the_disk_does_not_hand_out_is_no_damage_and_stays_the_key",
     },
     Safeguard {
+        name: "an anchor that cannot read what is owed brings nobody back",
+        faults: "FM-kill",
+        file: "crates/kernel/src/anchor/owed.rs",
+        find: "            Err(error) => return Err(error.on(\"read\", owed.root.path().join(NAME))),\n",
+        replace: "            Err(error) => {\n                say!(\"{error}\");\n                Vec::new()\n            }\n",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "anchor::owed::tests::fm_kill_eio_an_anchor_that_cannot_read_what_is_owed_brings_nobody_back",
+    },
+    Safeguard {
         name: "a sealed file that cannot be opened just now is not passed over",
         faults: "FM-adopt",
         file: "crates/kernel/src/journal.rs",
