@@ -105,8 +105,10 @@ impl Segment {
             Err(e) => return Err(e.into()),
         };
         let mut head = [0; HEADER as usize];
-        if file.read_exact_at(&mut head, 0).is_err() {
-            return Ok(Found::Damaged);
+        match file.read_exact_at(&mut head, 0) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Found::Damaged),
+            // What the disk does not hand out may be whole.
+            read => read?,
         }
         let Ok(header) = serde_json::from_slice::<Header>(&head) else { return Ok(Found::Damaged) };
         if header.v > 1 {
@@ -424,6 +426,15 @@ mod tests {
         let refused = OutputLog::open(folder(&home), "a.out");
         assert!(matches!(refused, Err(LogError::Newer { found: 2 })));
         assert_eq!(std::fs::read(&file).expect("kept"), newer.as_bytes());
+    }
+
+    #[test]
+    fn fm_spawn_eio_a_header_that_the_disk_does_not_hand_out_is_no_damage() {
+        let home = tempfile::tempdir().expect("tempdir");
+        drop(log(&home));
+        // Stand-in for a failing disk: the file can only be written.
+        let refused = Segment::open(&folder(&home), "a.out", OFlags::WRONLY);
+        assert!(matches!(refused, Err(LogError::Read(_))));
     }
 
     #[test]

@@ -134,6 +134,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "anchor::owed::tests::fm_kill_eio_an_anchor_that_cannot_read_what_is_owed_brings_nobody_back",
     },
     Safeguard {
+        name: "an output log that the disk does not hand out stays where it is",
+        faults: "FM-spawn",
+        file: "crates/kernel/src/output_log.rs",
+        find: "            read => read?,\n",
+        replace: "            Err(_) => return Ok(Found::Damaged),\n            Ok(()) => {}\n",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "output_log::tests::fm_spawn_eio_a_header_that_the_disk_does_not_hand_out_is_no_damage",
+    },
+    Safeguard {
         name: "a sealed file that cannot be opened just now is not passed over",
         faults: "FM-adopt",
         file: "crates/kernel/src/journal.rs",
