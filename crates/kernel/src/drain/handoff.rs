@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use jiff::Timestamp;
+use netsky_disk::ReadError;
 use netsky_disk::fs::{self, Dir, Place};
 use netsky_model::id::{Generation, LineageId};
 use netsky_model::lifecycle::{ContextPct, LifecycleState};
@@ -64,7 +65,7 @@ pub(super) fn name(lineage: &LineageId) -> String {
 pub(super) fn keep(folder: &Path, lineage: &LineageId, waits: Option<&Handoff>) -> netsky_disk::Result<()> {
     let (dir, name) = (Dir::make(folder)?, name(lineage));
     let whose = waits.map(|handoff| handoff.generation);
-    if dir.exists(&name)? && (whose.is_none() || whose != generation(&dir, &name)) {
+    if dir.exists(&name)? && (whose.is_none() || whose != generation(&dir, &name)?) {
         dir.rename_over(&name, &dir, format!("{lineage}.handoff.prev.json"))?;
     }
     let Some(handoff) = waits else { return Ok(()) };
@@ -73,9 +74,15 @@ pub(super) fn keep(folder: &Path, lineage: &LineageId, waits: Option<&Handoff>) 
 }
 
 /// Whose record a file is; none of what does not read, which is not written over either.
-fn generation(dir: &Dir, name: &str) -> Option<Generation> {
-    let bytes = dir.read(name, MAX_BYTES).ok()?;
-    serde_json::from_slice::<Handoff>(&bytes).ok().map(|handoff| handoff.generation)
+///
+/// # Errors
+/// It is the machine's trouble, and not the file's, that it was not read.
+fn generation(dir: &Dir, name: &str) -> netsky_disk::Result<Option<Generation>> {
+    match dir.read(name, MAX_BYTES) {
+        Ok(bytes) => Ok(serde_json::from_slice::<Handoff>(&bytes).ok().map(|handoff| handoff.generation)),
+        Err(ReadError::Io(error)) if !error.is_of_one_file() => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 impl Handoff {

@@ -170,6 +170,26 @@ fn fm_spawn_emfile_a_key_that_the_disk_does_not_hand_out_is_no_damage_and_stays_
 }
 
 #[test]
+fn t18_a_handoff_that_cannot_be_looked_at_just_now_takes_no_other_one_s_place() {
+    let mut world = World::new();
+    let session = told(&mut world, 1);
+    let file =
+        |ending: &str| world.layout().drain().join(format!("{}.handoff{ending}.json", session.lineage));
+    let armed = Arc::new(AtomicBool::new(false));
+    let (served, client) = refused(&world, (Call::Open, 1), file(""), Errno::EMFILE, &armed);
+    let mut client = client.expect("it serves");
+    let used = 75.try_into().expect("a percentage");
+    client.report(&session.name, &Report::Context { used }, &Guard::none()).expect("taken");
+    std::fs::write(file(".prev"), "of before").expect("writes");
+    armed.store(true, Ordering::SeqCst);
+    let why = turn(&mut client, &session).unsnapped.expect("it is told");
+    assert!(why.contains("handoff.json"), "{why}");
+    assert_eq!(turn(&mut client, &session).unsnapped, None);
+    assert_eq!(std::fs::read_to_string(file(".prev")).expect("there"), "of before");
+    assert!(served.end().expect("it was watched").outcome.hit.is_some());
+}
+
+#[test]
 fn fm_adopt_emfile_an_anchor_that_cannot_open_a_sealed_file_does_not_go_on_without_its_rows() {
     let mut world = World::new();
     let mut serve = world.serve();

@@ -144,6 +144,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "output_log::tests::fm_spawn_eio_a_header_that_the_disk_does_not_hand_out_is_no_damage",
     },
     Safeguard {
+        name: "a handoff that cannot be looked at just now is not taken for another one",
+        faults: "T18",
+        file: "crates/kernel/src/drain/handoff.rs",
+        find: "        Err(ReadError::Io(error)) if !error.is_of_one_file() => Err(error),\n",
+        replace: "",
+        package: "netsky-kernel",
+        target: IT,
+        test: "disk_errors::t18_a_handoff_that_cannot_be_looked_at_just_now_takes_no_other_one_s_place",
+    },
+    Safeguard {
         name: "a sealed file that cannot be opened just now is not passed over",
         faults: "FM-adopt",
         file: "crates/kernel/src/journal.rs",
