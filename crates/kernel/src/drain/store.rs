@@ -97,8 +97,8 @@ impl Drain {
         let mut drain = Drain::new(layout, lineage);
         let Some(dir) = drain.dir()? else { return Ok((drain, Vec::new())) };
         anew::take_place(&dir, lineage)?;
-        let (base, notes) = drain.base(&dir)?;
-        match base {
+        let (read, notes) = drain.base(&dir)?.in_any_case()?;
+        match read {
             Some(Read::Whole(snapshot)) => {
                 (drain.state, drain.place) = (snapshot.state(), snapshot.log.clone());
                 drain.follow(&dir, |_, _| {})?;
@@ -140,26 +140,31 @@ impl Drain {
         DrainError::Damaged { path: self.folder.join(name), why: why.to_string() }
     }
 
-    /// The newest snapshot that reads.
-    fn base(&self, dir: &Dir) -> Result<(Option<Read>, Vec<String>), DrainError> {
-        let mut notes = Vec::new();
+    /// What the snapshots say. Where the machine is in trouble, and not one file, nothing.
+    fn base(&self, dir: &Dir) -> Result<Base, DrainError> {
+        let mut base = Base { read: None, notes: Vec::new(), refused: None };
         for name in [current(&self.lineage), previous(&self.lineage)] {
             let bytes = match dir.read(&name, snapshot::MAX_READ) {
                 Ok(bytes) => bytes,
                 Err(ReadError::Io(error)) if error.is_not_found() => continue,
+                Err(ReadError::Io(error)) if error.is_of_one_file() => {
+                    base.notes.push(format!("{name}: {error}"));
+                    base.refused.get_or_insert(error);
+                    continue;
+                }
                 Err(ReadError::Io(error)) => return Err(error.into()),
                 Err(error) => {
-                    notes.push(format!("{name}: {error}"));
+                    base.notes.push(format!("{name}: {error}"));
                     continue;
                 }
             };
             match snapshot::parse(&bytes) {
-                Ok(read) => return Ok((Some(read), notes)),
+                Ok(read) => return Ok(Base { read: Some(read), ..base }),
                 Err(error @ SnapshotError::Newer { .. }) => return Err(self.damaged(&name, error)),
-                Err(error) => notes.push(format!("{name}: {error}")),
+                Err(error) => base.notes.push(format!("{name}: {error}")),
             }
         }
-        Ok((None, notes))
+        Ok(base)
     }
 
     /// Takes in the rows behind the place, each shown to `visit` once it fits, with what it made of the state.
@@ -393,6 +398,26 @@ impl Drain {
     }
 }
 
+/// What the snapshots of a lineage say.
+struct Base {
+    /// The newest one that reads.
+    read: Option<Read>,
+    /// Those before it that do not, and why.
+    notes: Vec<String>,
+    /// Why the disk did not hand one of them out, which may be whole.
+    refused: Option<netsky_disk::Error>,
+}
+
+impl Base {
+    /// For whoever goes on from any that reads; what none of them says may stand in the one that was refused.
+    fn in_any_case(self) -> netsky_disk::Result<(Option<Read>, Vec<String>)> {
+        match self.refused {
+            Some(error) if self.read.is_none() => Err(error),
+            _ => Ok((self.read, self.notes)),
+        }
+    }
+}
+
 /// Whether there is a snapshot of that name; one that does not read is no N-1 for anybody, but evidence. One that is as it
 /// was `seen` whole is not read again.
 ///
@@ -465,7 +490,7 @@ pub struct Whole {
 pub fn read(layout: &KernelLayout, lineage: &LineageId, messages: bool) -> Result<Option<Whole>, DrainError> {
     let mut drain = Drain::new(layout, lineage);
     let Some(dir) = drain.dir()? else { return Ok(None) };
-    let (base, notes) = drain.base(&dir)?;
+    let (base, notes) = drain.base(&dir)?.in_any_case()?;
     let mut whole = Whole { snapshot: None, messages: Vec::new(), state: State::default(), notes };
     let mut upto = u64::MAX;
     match base {

@@ -190,6 +190,30 @@ fn t18_a_handoff_that_cannot_be_looked_at_just_now_takes_no_other_one_s_place() 
 }
 
 #[test]
+fn fm_rehydrate_eio_the_snapshot_before_and_the_rows_since_are_gone_on_from() {
+    for (errno, goes_on) in [(Errno::EIO, true), (Errno::EMFILE, false)] {
+        let mut world = World::new();
+        let session = told(&mut world, 3);
+        let folder = world.layout().drain();
+        let file = folder.join(format!("{}.json", session.lineage));
+        let before = std::fs::read(&file).expect("there");
+        let armed = Arc::new(AtomicBool::new(true));
+        let (served, client) = refused(&world, (Call::Open, 1), file.clone(), errno, &armed);
+        drop(client.expect("it serves"));
+        let named = |row: &netsky_kernel::rpc::Event| {
+            let why = row.data["why"].as_str().unwrap_or_default().to_owned();
+            (row.kind == EventKind::Damaged).then_some(why)
+        };
+        let told: Vec<String> = rows(&world).iter().filter_map(named).collect();
+        assert_eq!(told.iter().any(|why| why.contains("os error 5")), goes_on, "{told:?}");
+        assert_eq!((std::fs::read(&file).expect("there"), aside(&folder)), (before, vec![]));
+        let answer = turn(&mut world.client(), &session);
+        assert_eq!((answer.progress.turn, answer.unsnapped), (4, None));
+        assert!(served.end().expect("it was watched").outcome.hit.is_some());
+    }
+}
+
+#[test]
 fn fm_adopt_emfile_an_anchor_that_cannot_open_a_sealed_file_does_not_go_on_without_its_rows() {
     let mut world = World::new();
     let mut serve = world.serve();

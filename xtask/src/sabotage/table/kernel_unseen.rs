@@ -163,4 +163,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "disk_errors::fm_adopt_emfile_an_anchor_that_cannot_open_a_sealed_file_does_not_go_on_without_its_rows",
     },
+    Safeguard {
+        name: "where the disk refuses the newest snapshot the one before is gone on from",
+        faults: "FM-rehydrate T15",
+        file: "crates/kernel/src/drain/store.rs",
+        find: "if error.is_of_one_file() => {\n",
+        replace: "if error.is_full() => {\n",
+        package: "netsky-kernel",
+        target: IT,
+        test: "disk_errors::fm_rehydrate_eio_the_snapshot_before_and_the_rows_since_are_gone_on_from",
+    },
 ];

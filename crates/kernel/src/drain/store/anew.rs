@@ -91,7 +91,11 @@ impl Drain {
         let Some(dir) = known.dir()? else { return Ok(()) };
         take_place(&dir, lineage)?;
         let mut former = None;
-        match known.base(&dir)?.0 {
+        let base = known.base(&dir)?;
+        if let Some(error) = base.refused {
+            return Err(error.into());
+        }
+        match base.read {
             Some(Read::Whole(snapshot)) => {
                 (known.state, known.place) = (snapshot.state(), snapshot.log.clone());
             }
