@@ -312,9 +312,12 @@ pub(crate) fn of_another_boot(root: &Path) {
 
 /// The heads of an anchor's own journal.
 pub(crate) struct Heads {
+    dir: Dir,
     key: Key,
     boot_id: String,
     kept: Lines,
+    /// A sync of these failed, and they were not written anew since.
+    unsynced: bool,
     newest: File,
 }
 
@@ -339,7 +342,8 @@ impl Heads {
         let (kept, _torn) = Lines::open(&dir, KEPT)?;
         let newest = dir.open_file(NEWEST, OFlags::CREATE | OFlags::RDWR)?;
         dir.sync()?;
-        Ok(Heads { key, boot_id: netsky_disk::clock::stamp().boot_id, kept, newest })
+        let boot_id = netsky_disk::clock::stamp().boot_id;
+        Ok(Heads { dir, key, boot_id, kept, unsynced: false, newest })
     }
 
     /// How a row names the key of these.
@@ -371,12 +375,24 @@ impl Heads {
 
     /// Keeps a head of a row that is synced; `anew` where what was kept before is damage that was said.
     pub(crate) fn keep(&mut self, seq: u64, hash: &str, anew: bool) -> Result<()> {
+        if self.unsynced {
+            self.write_anew()?;
+        }
         let line = Head::new(&self.key, seq, hash, &self.boot_id, seq, anew).to_line();
         if let Err(error) = self.kept.append(&line) {
             // Half a head on a full disk would make the next one unreadable too, which is damage to whoever verifies.
             self.kept.mend()?;
             return Err(error);
         }
-        self.kept.sync()
+        self.kept.sync().or_else(|_| self.write_anew())
+    }
+
+    /// After a sync that failed: what of the file is on the disk nobody can tell any more, and another would prove nothing.
+    fn write_anew(&mut self) -> Result<()> {
+        self.unsynced = true;
+        lines::renew(&Dir::make(self.dir.path().join("tmp"))?, &self.dir, KEPT)?;
+        (self.kept, _) = Lines::open(&self.dir, KEPT)?;
+        self.unsynced = false;
+        Ok(())
     }
 }

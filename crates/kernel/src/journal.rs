@@ -4,7 +4,8 @@
 //! append; each row holds the hash of the one before, so that a change in the middle shows. A row that could not be
 //! written for want of space is kept and written first when there is room again: order and numbers stay. A row that
 //! was written and could not be synced may or may not outlive a power cut: nothing is appended after it, here it never
-//! happened, and the next anchor takes what the file says.
+//! happened, and the next anchor takes what the file says; that is another one by then, written anew, as no sync of this one
+//! would prove anything any more.
 //!
 //! Format of a line: `{"v":1,"seq":…,"ts":…,…,"prev":"<hash>","hash":"<hash>"}`, chained as [`netsky_model::chain`] says.
 //!
@@ -22,8 +23,8 @@ use std::rc::Rc;
 
 use netsky_disk::fault;
 use netsky_disk::fs::Dir;
-use netsky_disk::layout::Sealed;
-use netsky_disk::lines::Lines;
+use netsky_disk::layout::{JOURNAL, Sealed};
+use netsky_disk::lines::{self, Lines};
 use netsky_model::chain::{self, GENESIS};
 use netsky_model::id::{AgentId, Generation, LineageId};
 use parts::Part;
@@ -275,10 +276,12 @@ impl Journal {
             return;
         }
         let synced = self.is_sound().map_err(|error| error.to_string());
-        let synced = synced.and_then(|()| self.file.sync().map_err(|error| error.to_string()));
-        match &synced {
-            Ok(()) => self.synced = self.seq,
-            Err(why) => self.unsynced = Some(why.clone()),
+        let synced = synced.and_then(|()| {
+            let synced = self.file.sync().map_err(|error| error.to_string());
+            synced.inspect_err(|why| self.leave_file(why.clone()))
+        });
+        if synced.is_ok() {
+            self.synced = self.seq;
         }
         let kept = synced.and_then(|()| match &mut self.heads {
             Some(heads) => heads.keep(self.seq, &self.hash, anew).map_err(|error| error.to_string()),
@@ -423,9 +426,19 @@ impl Journal {
     /// Syncs what was appended; where that fails, nothing more is written.
     fn sync_or_end(&mut self) -> Result<(), JournalError> {
         if let Err(why) = self.sync() {
-            self.unsynced = Some(why);
+            self.leave_file(why);
         }
         self.is_sound()
+    }
+
+    /// After a sync that failed nothing more is written, and what is there is written anew, for the next anchor: what of the
+    /// file is on the disk nobody can tell any more.
+    fn leave_file(&mut self, why: String) {
+        self.unsynced = Some(why);
+        let tmp = Dir::make(self.folder.path().join("tmp"));
+        if let Err(error) = tmp.and_then(|tmp| lines::renew(&tmp, &self.folder, JOURNAL)) {
+            say!("{error}: what the next anchor finds may not outlive a power cut");
+        }
     }
 
     fn sync(&self) -> Result<(), String> {

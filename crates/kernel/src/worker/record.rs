@@ -4,7 +4,7 @@
 
 use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::layout::KernelLayout;
-use netsky_disk::lines::Lines;
+use netsky_disk::lines::{self, Lines};
 use netsky_disk::{ReadError, clock, fault};
 use netsky_model::process::ProcessId;
 use rustix::fs::OFlags;
@@ -23,22 +23,25 @@ pub(super) struct Record {
     agents: Dir,
     tmp: Dir,
     meta_name: String,
+    events_name: String,
     events: Lines,
     written: u64,
-    /// Whether the row about the end was appended: once, however often its sync is tried.
+    /// Whether the row about the end was appended: once, however often it is tried to make it durable.
     end_told: bool,
+    /// Whether that was tried in vain.
+    unsynced: bool,
 }
 
 impl Record {
     pub(super) fn open(layout: &KernelLayout, meta: Meta, me: ProcessId) -> netsky_disk::Result<Record> {
         let agents = Dir::open(layout.agents())?;
         let name = &meta.spec.name;
-        let events = format!("{name}.events.jsonl");
-        let old = agents.open_file(&events, OFlags::CREATE | OFlags::RDWR)?.metadata();
+        let events_name = format!("{name}.events.jsonl");
+        let old = agents.open_file(&events_name, OFlags::CREATE | OFlags::RDWR)?.metadata();
         if old.is_ok_and(|old| old.len() > EVENTS) {
-            agents.rename_over(&events, &agents, format!("{events}.prev"))?;
+            agents.rename_over(&events_name, &agents, format!("{events_name}.prev"))?;
         }
-        let (events, _torn) = Lines::open(&agents, &events)?;
+        let (events, _torn) = Lines::open(&agents, &events_name)?;
         let meta_name = format!("{name}.meta");
         Ok(Record {
             tmp: Dir::make(layout.tmp())?,
@@ -46,9 +49,11 @@ impl Record {
             me,
             agents,
             meta_name,
+            events_name,
             events,
             written: 0,
             end_told: false,
+            unsynced: false,
         })
     }
 
@@ -78,8 +83,15 @@ impl Record {
             self.saw(Seen::Exited { how, swept, left, unseen });
             self.end_told = true;
         }
-        fault::point("worker.end.told").map_err(|e| netsky_disk::Error::new("sync", &self.meta_name, e))?;
-        self.events.sync()
+        if self.unsynced {
+            // Another sync of the same file would prove nothing.
+            return lines::renew(&self.tmp, &self.agents, &self.events_name);
+        }
+        let synced = fault::point("worker.end.told")
+            .map_err(|e| netsky_disk::Error::new("sync", &self.events_name, e))
+            .and_then(|()| self.events.sync());
+        self.unsynced = synced.is_err();
+        synced
     }
 
     /// Writes the description anew where what has its name is not it; that stays beside it as evidence.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netsky_disk::process::is_alive;
 use netsky_kernel::client::Client;
 use netsky_kernel::drain::Report;
 use netsky_kernel::rpc::{EventKind, Guard, SessionView};
@@ -145,6 +146,50 @@ fn fm_snapshot_eio_a_log_that_could_not_be_synced_is_written_anew_before_anythin
         format!("sync {log}"),
     ];
     assert_eq!(steps[..anew.len()], anew, "{steps:#?}");
+}
+
+#[test]
+fn fm_spawn_eio_a_journal_that_could_not_be_synced_is_written_anew_for_the_next_anchor() {
+    let mut world = World::new();
+    drop(world.anchor());
+    world.kill_anchor();
+    let journal = world.layout().journal();
+    let armed = Arc::new(AtomicBool::new(false));
+    let (served, client) = refused(&world, (Call::Sync, 1), journal.clone(), Errno::EIO, &armed);
+    let mut client = client.expect("it serves");
+    let anchor = client.hello().anchor.clone();
+    let former = File::open(&journal).expect("there");
+    armed.store(true, Ordering::SeqCst);
+    client.spawn(&sleeper("agent0"), &Guard::none()).expect_err("its row may be lost");
+    until("the anchor leaves", || (!is_alive(&anchor)).then_some(()));
+    let steps = after_it(served, &world.root);
+    let anew = ["sync scratch".to_owned(), "scratch -> journal.jsonl".to_owned(), "sync ".to_owned()];
+    assert_eq!(steps[..anew.len()], anew, "{steps:#?}");
+    let now = std::fs::metadata(&journal).expect("there");
+    assert_ne!(now.ino(), former.metadata().expect("open").ino());
+    let mut client = world.anchor();
+    until("what was begun is over", || client.spawn(&sleeper("agent0"), &Guard::none()).ok());
+    crate::rotation::is_whole(&world);
+}
+
+#[test]
+fn fm_spawn_eio_heads_that_could_not_be_synced_are_written_anew_before_another_is_kept() {
+    let mut world = World::new();
+    drop(world.anchor());
+    world.kill_anchor();
+    let heads = world.root.join("heads/heads.jsonl");
+    let former = File::open(&heads).expect("there");
+    // The head of its start is kept before it serves.
+    let armed = Arc::new(AtomicBool::new(true));
+    let (served, client) = refused(&world, (Call::Sync, 1), heads.clone(), Errno::EIO, &armed);
+    drop(client.expect("it serves"));
+    let steps = after_it(served, &world.root.join("heads"));
+    let anew = ["sync scratch".to_owned(), "scratch -> heads.jsonl".to_owned(), "sync ".to_owned()];
+    assert_eq!(steps[..anew.len()], anew, "{steps:#?}");
+    let now = std::fs::metadata(&heads).expect("there");
+    assert_ne!(now.ino(), former.metadata().expect("open").ino());
+    drop(world.anchor());
+    crate::rotation::is_whole(&world);
 }
 
 #[test]

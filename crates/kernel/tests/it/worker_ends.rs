@@ -258,13 +258,20 @@ fn i11_a_look_that_fails_is_no_empty_sweep() {
 }
 
 #[test]
-fn an_end_that_cannot_be_synced_is_told_once() {
+fn an_end_that_cannot_be_synced_is_told_once_and_in_another_file() {
+    use std::os::unix::fs::MetadataExt;
     let bench = Bench::new();
     bench.reserve(script(Io::Pipes, "exit 3"), 1);
+    let file = bench.layout.events(&bench.name);
+    std::fs::write(&file, "").expect("writes");
+    let former = std::fs::File::open(&file).expect("there");
     let mut command = bench.command(1);
     command.env("NETSKY_FAULT", "worker.end.told=error");
     let mut session = bench.start_by(command);
     assert_eq!(session.ended(), Some(0));
+    let inodes = [former, std::fs::File::open(&file).expect("there")];
+    let [former, now] = inodes.map(|file| file.metadata().expect("open").ino());
+    assert_ne!(former, now, "a second sync of that one would prove nothing");
     let exited = |seen: &&Seen| matches!(seen, Seen::Exited { .. });
     assert_eq!(bench.events().iter().filter(exited).count(), 1);
 }
