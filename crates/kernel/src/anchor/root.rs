@@ -4,6 +4,7 @@
 //! neither a leaked name nor a leaked number can stand for an anchor (faults T16).
 
 use std::path::Path;
+use std::time::Duration;
 
 use netsky_disk::fs::Dir;
 use netsky_disk::identity::FileId;
@@ -51,10 +52,15 @@ struct Holder<'a> {
 
 /// Claims `root`, making it when it is not there; the folder that holds it must be.
 pub(super) fn claim(root: &Path) -> Result<Claim, AnchorError> {
+    claim_within(root, settle::LOOKERS)
+}
+
+/// As [`claim`]; whoever holds the lock is waited for so long.
+fn claim_within(root: &Path, limit: Duration) -> Result<Claim, AnchorError> {
     let layout = KernelLayout::new(root);
     // Refuses a link, another owner's folder and one that is open to others (faults A4).
     Dir::make(layout.root())?;
-    let Some(mut lock) = Lock::take_within(layout.lock(), settle::LOOKERS)? else {
+    let Some(mut lock) = Lock::take_within(layout.lock(), limit)? else {
         return Err(AnchorError::Taken { root: root.to_owned(), by: named(&layout) });
     };
     Dir::make(layout.agents())?;
@@ -104,6 +110,10 @@ fn named(layout: &KernelLayout) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
+    use netsky_disk::clock;
+
     use super::*;
     use crate::anchor::stage::session;
     use crate::session::Keeper;
@@ -127,6 +137,9 @@ mod tests {
         assert_eq!(claim(&path).expect("nobody serves it").epoch, 8);
     }
 
+    /// However busy the machine is, a look that ends is waited out within this.
+    const LONG: Duration = Duration::from_secs(90);
+
     #[test]
     fn t16_who_looks_at_the_lock_of_a_root_keeps_no_anchor_out_and_a_dead_one_is_not_named() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -138,14 +151,19 @@ mod tests {
         std::fs::write(&file, serde_json::to_vec(&dead).expect("plain")).expect("written");
         let look = std::fs::File::open(&file).expect("there");
         look.lock_shared().expect("nobody has it");
+        let since = clock::boot();
         let Err(AnchorError::Taken { by, .. }) = claim(&path) else { panic!("somebody has it") };
         assert_eq!(by, "just starting");
-        let looking = std::thread::spawn(move || {
-            netsky_disk::clock::pause(settle::LOOKERS / 4);
-            drop(look);
+        assert!(clock::boot() - since >= settle::LOOKERS, "a look is waited for");
+        let (begins, begun) = mpsc::channel();
+        let claims = std::thread::spawn(move || {
+            begins.send(()).expect("heard");
+            claim_within(&path, LONG).map(drop)
         });
-        let claimed = claim(&path);
-        looking.join().expect("it looked");
-        claimed.expect("a look is waited out");
+        begun.recv().expect("it claims");
+        // By then it has usually met the look; where it has not, it only has less to wait for.
+        clock::pause(settle::LOOKERS / 4);
+        drop(look);
+        claims.join().expect("it claimed").expect("a look is waited out");
     }
 }
