@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use netsky_disk::layout::KernelLayout;
-use netsky_kernel::attach::{AttachError, DetachKey, Left, Options};
+use netsky_kernel::attach::{AttachError, DetachKey, Left, Options, Untyped};
 use netsky_kernel::worker_client::WorkerError;
 use netsky_model::id::AgentId;
 
@@ -43,6 +43,10 @@ pub(crate) fn attach(cx: &Context, root: PathBuf, name: AgentId, how: &How) -> R
         Left::Detached if person => output::say(&format!("left {name}, which runs on")),
         Left::Ended(end) if person => output::say(&format!("{name} {end}")),
         Left::Detached | Left::Ended(_) => Ok(()),
+        Left::Untyped(what) => {
+            output::say(&format!("left {name}, which runs on"))?;
+            Err(untyped(&name, what))
+        }
         Left::Signalled(signal) => {
             let what = format!("the attachment was ended by signal {signal}");
             Err(Error::new(Kind::Failed, what).hint(format!("{name} runs on")))
@@ -52,6 +56,26 @@ pub(crate) fn attach(cx: &Context, root: PathBuf, name: AgentId, how: &How) -> R
             Err(Error::new(Kind::Failed, what).hint("its keeper may start it again, see `ostk kernel ps`"))
         }
     }
+}
+
+/// What to tell who has left and typed more than their program has.
+fn untyped(name: &AgentId, what: Untyped) -> Error {
+    let (kind, what, hint) = match what {
+        Untyped::NoRoom => (
+            Kind::Busy,
+            "the program does not read, and was not given all that was typed",
+            "each key or paste at which the bell rang was left out whole; repeat once it reads",
+        ),
+        Untyped::TooLong => (
+            Kind::Usage,
+            "a paste of more than 1 MiB was not typed, nothing of it",
+            "put it into a file and give the program its name",
+        ),
+        Untyped::Unended => {
+            (Kind::Busy, "a paste that had not ended was not typed, nothing of it", "attach and repeat it")
+        }
+    };
+    Error::new(kind, format!("{name}: {what}")).hint(hint)
 }
 
 impl From<AttachError> for Error {

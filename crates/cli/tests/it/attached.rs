@@ -56,6 +56,53 @@ fn who_attaches_is_told_how_to_leave_and_that_they_left() {
     );
 }
 
+/// A paste is typed whole or not at all, and who leaves is told of one that was not.
+#[test]
+fn who_leaves_is_told_what_was_not_typed() {
+    let (agents, people) = (Folder::new(), Folder::new());
+    let agent = "stty raw -echo; printf '\\033[?2004hready'; exec cat -v";
+    agents.ok(&["kernel", "spawn", "agent7", "--", "sh", "-c", agent]);
+    agents.until("it is ready", |folder| shown(folder, "agent7").contains("ready"));
+    let (ostk, root) = (env!("CARGO_BIN_EXE_ostk"), agents.dir.path().join(".ostk"));
+    let attach = format!("{ostk} --root {} attach agent7; echo code=$?", root.display());
+    people.ok(&[
+        "kernel",
+        "spawn",
+        "person",
+        "--",
+        "sh",
+        "-c",
+        &format!("{attach}; read go; {attach}; read go"),
+    ]);
+    let attached = |times| {
+        let ready = |folder: &Folder| shown(folder, "person").matches("ready").count() == times;
+        people.until("it is attached", ready);
+    };
+    // What is refused while its terminal is full comes again.
+    let types = |text: &str| {
+        people
+            .until("it is typed", |folder| folder.run(&["kernel", "input", "person", text]).status.success());
+    };
+    let sees = |text: &str| people.until(text, |folder| shown(folder, "person").contains(text));
+    attached(1);
+    types("\u{1b}[200~half");
+    types("\u{1c}");
+    sees(
+        "left agent7, which runs on\r\nostk: agent7: a paste that had not ended was not typed, nothing of it; \
+         attach and repeat it\r\ncode=5\r\n",
+    );
+    types("\r");
+    attached(2);
+    types("\u{1b}[200~");
+    (0..10).for_each(|_| types(&"x".repeat(120 << 10)));
+    types("\u{1b}[201~\u{1c}");
+    sees(
+        "left agent7, which runs on\r\nostk: agent7: a paste of more than 1 MiB was not typed, nothing of it; \
+         put it into a file and give the program its name\r\ncode=2\r\n",
+    );
+    assert_eq!(shown(&agents, "agent7"), "\u{1b}[?2004hready");
+}
+
 /// Its output would be its input, at once and for ever.
 #[test]
 fn a_session_is_not_attached_to_from_inside_it() {

@@ -11,6 +11,7 @@
 
 mod keys;
 mod modes;
+mod pastes;
 mod quiet;
 mod terminal;
 
@@ -18,6 +19,7 @@ pub use keys::{BadKey, DetachKey};
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use netsky_disk::env;
 use netsky_disk::layout::KernelLayout;
@@ -35,6 +37,7 @@ use crate::session::{ENV_SESSION, End, Phase, WorkerHello};
 use crate::worker_client::{WorkerClient, WorkerError};
 use keys::Keys;
 use modes::Modes;
+use pastes::{Pastes, Piece};
 use quiet::Quiet;
 use terminal::Terminal;
 
@@ -44,6 +47,8 @@ const TAIL: u64 = 64 << 10;
 const KEYS: usize = 4096;
 /// Bytes of output read at once from the files, after the worker has gone.
 const PIECE: usize = 64 << 10;
+/// How long a worker may take to say what it refused of what was typed last; its loop comes round in milliseconds.
+const LAST_WORD: Duration = Duration::from_secs(1);
 /// Signals that end a process which does not catch them, but for those of its own mistakes and those that nobody can catch.
 const ENDING: [Signal; 13] = [
     Signal::HUP,
@@ -79,12 +84,25 @@ pub struct Options {
 pub enum Left {
     /// By the key, or because the input or output of this terminal ended. The session runs on.
     Detached,
+    /// The same, and not everything that was typed is with the program.
+    Untyped(Untyped),
     /// By a signal to this process. The session runs on.
     Signalled(i32),
     /// The session ended.
     Ended(End),
     /// The session's worker died; nobody has written down an end yet.
     WorkerDied,
+}
+
+/// What was typed and is not with the program; of several the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Untyped {
+    /// A key or a paste, whole: the program does not read, and what waits for it leaves no room.
+    NoRoom,
+    /// A paste, whole, as it was too long.
+    TooLong,
+    /// A paste, whole, that had not ended.
+    Unended,
 }
 
 /// Why there was nothing to attach to, or the attachment broke.
@@ -132,7 +150,7 @@ pub fn attach(options: &Options, client: WorkerClient) -> Result<Left, AttachErr
     let mut attached = Attached::new(options, client)?;
     let left = match attached.run() {
         // What looked like a terminal that takes no more was a signal.
-        Ok(Left::Detached) => Ok(attached.pending_end().unwrap_or(Left::Detached)),
+        Ok(Left::Detached) => Ok(attached.pending_end().unwrap_or_else(|| attached.detached())),
         left => left,
     };
     // First the person's terminal, then whatever is to be said about it.
@@ -218,6 +236,8 @@ struct Attached<'a> {
     /// Where output is shown, if that is one.
     terminal: Option<Terminal>,
     keys: Keys,
+    pastes: Pastes,
+    untyped: Option<Untyped>,
     input: Input,
     /// Next offset to be shown.
     at: u64,
@@ -260,6 +280,8 @@ impl<'a> Attached<'a> {
             pending: Vec::new(),
             terminal,
             keys: Keys::new(leave),
+            pastes: Pastes::default(),
+            untyped: None,
             input,
             at: from,
             replay_end: log.end,
@@ -388,9 +410,34 @@ impl<'a> Attached<'a> {
         }
         let (forward, leaves) = self.keys.take(&bytes[..read]);
         if !self.options.read_only {
-            self.client.input(0, &forward)?;
+            for piece in self.pastes.take(&forward) {
+                match piece {
+                    Piece::Keys(keys) => self.client.input_whole(0, &keys)?,
+                    Piece::TooLong => self.refused(Untyped::TooLong),
+                }
+            }
         }
         Ok(leaves.then_some(Left::Detached))
+    }
+
+    /// Something is not typed: what a terminal does then is ring. Once it is left, the person is told.
+    fn refused(&mut self, what: Untyped) {
+        self.untyped = Some(what);
+        self.write(b"\x07");
+    }
+
+    /// How it was left, by the key or with this terminal.
+    fn detached(&mut self) -> Left {
+        if self.input == Input::Keys && self.client.probe(LAST_WORD).is_ok() {
+            // By then it has said what it refused of what was typed last.
+            while let Ok(Some(frame)) = self.client.buffered() {
+                if matches!(frame, FromWorker::Refused(refusal) if refusal.kind == RefusalKind::Full) {
+                    self.untyped = Some(Untyped::NoRoom);
+                }
+            }
+        }
+        let unended = self.pastes.is_open().then_some(Untyped::Unended);
+        unended.or(self.untyped).map_or(Left::Detached, Left::Untyped)
     }
 
     fn show(&mut self, frame: FromWorker) -> Result<Option<Left>, AttachError> {
@@ -418,9 +465,8 @@ impl<'a> Attached<'a> {
                 Ok((!shown).then_some(Left::Detached))
             }
             FromWorker::Exit(end) => Ok(Some(self.rest()?.unwrap_or(Left::Ended(end)))),
-            // The program does not read: what a terminal does then is ring.
             FromWorker::Refused(Refusal { kind: RefusalKind::Full | RefusalKind::Closed, .. }) => {
-                self.write(b"\x07");
+                self.refused(Untyped::NoRoom);
                 Ok(None)
             }
             FromWorker::Refused(refusal) if refusal.kind == RefusalKind::Busy => {

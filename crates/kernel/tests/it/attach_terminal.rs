@@ -1,11 +1,11 @@
 //! What an attachment does to the terminal it runs in, what comes from it, and that it goes back as it was.
 
 use netsky_disk::process::{self, Signal};
-use netsky_kernel::frame::FromWorker;
+use netsky_kernel::frame::{Form, FromWorker};
 use netsky_kernel::session::{Io, Spec};
 
-use crate::attach::{CLIENT, beside, client_process, detached, read_until_same, scene};
-use crate::bench::{Bench, Session, TERMINAL, next, read_until, script};
+use crate::attach::{CLIENT, DETACH, beside, client_process, detached, read_until_same, scene};
+use crate::bench::{Bench, LIMIT, Session, TERMINAL, next, read_until, script, until};
 
 /// An agent that prints this, in printf's words, once it was sent a line.
 fn prints(text: &str) -> Spec {
@@ -142,6 +142,65 @@ fn a_mouse_report_goes_to_the_agent_as_it_is() {
         scene.screen.input(0, piece).expect("types");
     }
     read_until(&mut scene.screen, "033[<0;12;7M033[<32;13;7M033[<0;13;7m");
+}
+
+/// Types at a person's terminal, as fast as what runs there takes it.
+fn types(person: &Session, keys: &[u8]) {
+    let mut client = person.client();
+    for piece in keys.chunks(64 << 10) {
+        until(|| client.type_once(0, Form::Keys, "", piece, LIMIT).ok());
+    }
+}
+
+fn paste(letter: u8, length: usize) -> Vec<u8> {
+    [b"\x1b[200~".as_slice(), &vec![letter; length], b"\x1b[201~"].concat()
+}
+
+/// It is busy and does not read: a paste without its middle or its end would be another text than the person's.
+#[test]
+fn a_paste_is_typed_whole_or_not_at_all() {
+    let inner = Bench::new();
+    let [go, got] = ["go", "got"].map(|name| inner.layout.root().join(name));
+    let text = format!(
+        "stty raw -echo; printf '\\033[?2004harmed'; until test -e {}; do sleep 0.02; done; exec cat >{}",
+        go.display(),
+        got.display()
+    );
+    let agent = inner.start(script(TERMINAL, &text));
+    let mut scene = beside(inner, agent, "");
+    read_until(&mut scene.screen, "armed");
+    let [first, second, long] = [(b'a', 700 << 10), (b'b', 700 << 10), (b'c', 1200 << 10)]
+        .map(|(letter, length)| paste(letter, length));
+    types(&scene.person, &[&first[..], &second, DETACH].concat());
+    let seen = read_until(&mut scene.screen, "terminal=");
+    assert!(seen.contains("left: Untyped(NoRoom)"), "{seen:?}");
+
+    std::fs::write(&go, "").expect("ours");
+    let reaches = |end: &str| {
+        let bytes = std::fs::read(&got).ok()?;
+        bytes.ends_with(end.as_bytes()).then_some(bytes)
+    };
+    scene.agent.client().input(0, b"END").expect("types");
+    assert!(until(|| reaches("END")) == [&first[..], b"END"].concat(), "it got something of the second");
+
+    // Which is read at once, and is too long for a frame.
+    let mut scene = beside(scene.inner, scene.agent, "");
+    read_until(&mut scene.screen, "armed");
+    types(&scene.person, &[&long[..], &second, b"OVER"].concat());
+    let all = until(|| reaches("OVER"));
+    assert!(all == [&first[..], b"END", &second, b"OVER"].concat(), "it got something of the long one");
+    types(&scene.person, DETACH);
+    let seen = read_until(&mut scene.screen, "terminal=");
+    assert!(seen.contains("\x07") && seen.contains("left: Untyped(TooLong)"), "{seen:?}");
+
+    let mut scene = beside(scene.inner, scene.agent, "");
+    read_until(&mut scene.screen, "armed");
+    types(&scene.person, b"\x1b[200~half");
+    types(&scene.person, DETACH);
+    let seen = read_until(&mut scene.screen, "terminal=");
+    assert!(seen.contains("left: Untyped(Unended)"), "{seen:?}");
+    scene.agent.client().input(0, b"END").expect("types");
+    assert!(until(|| reaches("OVEREND")).len() == all.len() + 3);
 }
 
 /// The size is that of whoever told one last: on attach, and on a change of a window.

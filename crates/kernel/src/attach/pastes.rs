@@ -1,0 +1,135 @@
+//! Pastes, found among the keys: each is typed whole or not at all.
+//!
+//! Promise: pure and bounded. A paste that the terminal has put in brackets comes out once it has ended, as one piece with
+//! its brackets; of one longer than [`LONGEST`] nothing does. Everything else passes at once.
+//!
+//! Left to others: whether the worker has room for it (`worker::input`, which takes a piece whole or not at all), and what
+//! the person is told.
+
+use crate::frame::MAX_PAYLOAD;
+
+/// Longest paste, with its brackets: what goes into one frame beside its epoch, and into a worker's queue.
+const LONGEST: usize = MAX_PAYLOAD - size_of::<u64>();
+/// What a terminal puts before what is pasted …
+const OPEN: &[u8] = b"\x1b[200~";
+/// … and behind it.
+const CLOSE: &[u8] = b"\x1b[201~";
+
+/// One piece of what was typed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// To be typed whole.
+    Keys(Vec<u8>),
+    /// A paste that was too long; nothing of it is left.
+    TooLong,
+}
+
+/// Finds pastes, from one read of keys to the next.
+#[derive(Debug, Default)]
+pub(super) struct Pastes {
+    /// Of the paste that has begun and not ended.
+    held: Option<Vec<u8>>,
+    /// How much of the next bracket has come.
+    matched: usize,
+}
+
+impl Pastes {
+    /// What these keys come to.
+    pub(super) fn take(&mut self, keys: &[u8]) -> Vec<Piece> {
+        let (mut pieces, mut typed) = (Vec::new(), Vec::new());
+        for byte in keys {
+            let bracket = if self.held.is_some() { CLOSE } else { OPEN };
+            self.matched = match *byte == bracket[self.matched] {
+                true => self.matched + 1,
+                false => usize::from(*byte == 0x1b),
+            };
+            let held = self.held.as_mut().unwrap_or(&mut typed);
+            // One byte too many is what tells.
+            if held.len() <= LONGEST {
+                held.push(*byte);
+            }
+            if self.matched < bracket.len() {
+                continue;
+            }
+            self.matched = 0;
+            match self.held.take() {
+                Some(paste) if paste.len() > LONGEST => pieces.push(Piece::TooLong),
+                Some(paste) => pieces.push(Piece::Keys(paste)),
+                None => {
+                    // An escape that came alone has been typed already.
+                    self.held = Some(typed.split_off(typed.len().saturating_sub(OPEN.len())));
+                    give(&mut typed, &mut pieces);
+                }
+            }
+        }
+        give(&mut typed, &mut pieces);
+        pieces
+    }
+
+    /// Whether a paste has begun and not ended.
+    pub(super) fn is_open(&self) -> bool {
+        self.held.is_some()
+    }
+}
+
+fn give(typed: &mut Vec<u8>, pieces: &mut Vec<Piece>) {
+    if !typed.is_empty() {
+        pieces.push(Piece::Keys(std::mem::take(typed)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each piece in braces; a paste that is open at the end is `|`.
+    fn pieces(reads: &[&str]) -> String {
+        let mut pastes = Pastes::default();
+        let mut out = String::new();
+        for piece in reads.iter().flat_map(|read| pastes.take(read.as_bytes())) {
+            let Piece::Keys(keys) = piece else { panic!("too long") };
+            out.push_str(&format!("{{{}}}", String::from_utf8(keys).expect("text")));
+        }
+        if pastes.is_open() { out + "|" } else { out }
+    }
+
+    #[test]
+    fn a_paste_is_one_piece_and_everything_else_passes_at_once() {
+        for (keys, whole) in [
+            ("plain \x1b[A", "{plain \x1b[A}"),
+            ("a\x1b[200~one\rtwo\x1b[201~b", "{a}{\x1b[200~one\rtwo\x1b[201~}{b}"),
+            ("\x1b[200~1\x1b[201~\x1b[200~2\x1b[201~", "{\x1b[200~1\x1b[201~}{\x1b[200~2\x1b[201~}"),
+            ("\x1b[200~\x1b[200~\x1b[20\x1b[201~", "{\x1b[200~\x1b[200~\x1b[20\x1b[201~}"),
+            ("\x1b\x1b[200~x\x1b\x1b[201~", "{\x1b}{\x1b[200~x\x1b\x1b[201~}"),
+            ("\x1b[201~\x1b[20~\x1b[200A", "{\x1b[201~\x1b[20~\x1b[200A}"),
+            ("a\x1b[200~never", "{a}|"),
+        ] {
+            assert_eq!(pieces(&[keys]), whole, "{keys:?}");
+        }
+        // However a long line cuts it.
+        let (open, paste) = ("\x1b[200~", "one\rtwo\x1b[201~");
+        for cut in 0..paste.len() {
+            let (head, tail) = paste.split_at(cut);
+            assert_eq!(pieces(&["a", open, head, tail, "b"]), format!("{{a}}{{{open}{paste}}}{{b}}"));
+        }
+        // An escape key is not waited for, so that it may be the bracket's.
+        assert_eq!(pieces(&["\x1b", "[200~one", "\x1b", "[201~b"]), "{\x1b}{[200~one\x1b[201~}{b}");
+    }
+
+    #[test]
+    fn of_a_paste_that_is_too_long_nothing_is_left_and_little_is_held() {
+        let longest = LONGEST - OPEN.len() - CLOSE.len();
+        for (length, fits) in [(longest, true), (longest + 1, false), (3 * LONGEST, false)] {
+            let paste = format!("\x1b[200~{}\x1b[201~", "x".repeat(length));
+            let mut pastes = Pastes::default();
+            let mut pieces = Vec::new();
+            for read in paste.as_bytes().chunks(4096) {
+                pieces.extend(pastes.take(read));
+                assert!(pastes.held.as_ref().is_none_or(|held| held.len() <= LONGEST + 1));
+            }
+            let whole = if fits { Piece::Keys(paste.into_bytes()) } else { Piece::TooLong };
+            assert!(pieces == [whole], "{length}");
+            assert_eq!(pastes.take(b"on"), [Piece::Keys(b"on".to_vec())]);
+        }
+    }
+}
