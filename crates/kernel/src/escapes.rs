@@ -1,7 +1,9 @@
-//! Output cut into escape sequences and everything else: for a replay, for what has to be undone, for a log that is read as text.
+//! Output cut into escape sequences and everything else: for a replay, for what has to be undone, for a log that is read as
+//! text, for the questions in it; and which of them ask.
 //!
 //! Promise: pure; a sequence ends where a terminal takes it to end. Every byte that went in comes out once, in its order,
-//! but that what a terminal does in the middle of a sequence (a newline) comes before it. At most [`LONGEST`] bytes are held back.
+//! but that what a terminal does in the middle of a sequence (a newline) comes before it. At most [`LONGEST`] bytes are held
+//! back, or as many as were named.
 
 /// Longest sequence that is looked at as one; of a longer one the rest comes in parts.
 pub const LONGEST: usize = 4096;
@@ -24,12 +26,19 @@ enum At {
 }
 
 /// Cuts output, from one piece to the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Cutter {
     held: Vec<u8>,
     at: At,
     /// Whether the beginning of what is held was given away.
     long: bool,
+    longest: usize,
+}
+
+impl Default for Cutter {
+    fn default() -> Cutter {
+        Cutter::holding(LONGEST)
+    }
 }
 
 /// One piece of output.
@@ -46,6 +55,11 @@ pub enum Piece<'a> {
 }
 
 impl Cutter {
+    /// One for which a sequence of more bytes than that is a long one.
+    pub(crate) fn holding(longest: usize) -> Cutter {
+        Cutter { held: Vec::new(), at: At::Text, long: false, longest }
+    }
+
     /// Cut the next bytes of the output.
     pub fn cut(&mut self, bytes: &[u8], mut each: impl FnMut(Piece<'_>)) {
         for byte in bytes {
@@ -89,7 +103,7 @@ impl Cutter {
             At::Text => self.end(each),
             // Its escape may be the next one's.
             At::Ending => {}
-            _ if self.held.len() >= LONGEST => self.give(false, each),
+            _ if self.held.len() >= self.longest => self.give(false, each),
             _ => {}
         }
     }
@@ -116,7 +130,72 @@ impl Cutter {
 
     /// What is held back. From here on the output begins anew.
     pub fn finish(&mut self) -> Vec<u8> {
-        std::mem::take(self).held
+        let begun = Cutter::holding(self.longest);
+        std::mem::replace(self, begun).held
+    }
+}
+
+/// Whether a terminal answers that sequence, which would be typed into the program; of a long one its beginning tells. What
+/// is done, and only confirmed (an image), asks nothing.
+pub(crate) fn asks(sequence: &[u8]) -> bool {
+    match sequence {
+        // Which terminal it is.
+        [0x1b, b'Z'] => true,
+        [0x1b, b'[', middle @ .., last] => asks_by_control(middle, *last),
+        [0x1b, b']', command @ ..] => asks_by_command(command),
+        // Capabilities, resources and settings.
+        [0x1b, b'P', rest @ ..] => [b"+q", b"+Q", b"$q"].iter().any(|kind| rest.starts_with(*kind)),
+        // Whether it shows images.
+        [0x1b, b'_', b'G', rest @ ..] => {
+            let keys = rest.split(|byte| matches!(byte, b';' | 0x1b)).next().unwrap_or_default();
+            keys.split(|byte| *byte == b',').any(|key| key == b"a=q")
+        }
+        _ => false,
+    }
+}
+
+fn asks_by_control(middle: &[u8], last: u8) -> bool {
+    let plain = middle.iter().all(|byte| byte.is_ascii_digit() || *byte == b';');
+    let first = middle.split(|byte| *byte == b';').next().unwrap_or_default();
+    match last {
+        // Attributes; with `?` it is the shape of a console's cursor.
+        b'c' => !middle.starts_with(b"?"),
+        // Status and cursor reports; with `>` it is a setting.
+        b'n' => !middle.starts_with(b">"),
+        // The terminal's parameters.
+        b'x' => plain,
+        // The state, sizes and titles of the window: the numbers that ask.
+        b't' => plain && matches!(first, [b'1', b'1' | b'3'..=b'6' | b'8' | b'9'] | [b'2', b'0' | b'1']),
+        // Modes, checksums, state and version.
+        b'p' | b'w' => middle.ends_with(b"$"),
+        b'y' => middle.ends_with(b"*"),
+        b'q' => middle.starts_with(b">"),
+        // The keyboard's settings, tab stops, the preferred set of characters.
+        b'u' => middle.starts_with(b"?") || middle.ends_with(b"$") || middle.ends_with(b"&"),
+        // Colours and sizes of graphics, where a title stands.
+        b'S' => middle.starts_with(b"?") || middle.ends_with(b"#"),
+        // Attributes of a part of the screen, the mouse as a locator; the stack of colours.
+        b'|' => middle.ends_with(b"#") || middle.ends_with(b"'"),
+        b'R' => middle.ends_with(b"#"),
+        _ => false,
+    }
+}
+
+fn asks_by_command(command: &[u8]) -> bool {
+    let end = command.iter().position(|byte| *byte < b' ').unwrap_or(command.len());
+    let mut fields = command[..end].split(|byte| *byte == b';');
+    let asked = |field: &[u8]| field == b"?";
+    match fields.next().unwrap_or_default() {
+        // Colours, the font, the clipboard.
+        b"4" | b"5" | [b'1', b'0'..=b'9'] | b"50" | b"52" => fields.any(asked),
+        // Colours by name, and what notifications can do.
+        b"21" | b"99" => fields.any(|field| field.windows(2).any(|pair| pair == b"=?")),
+        b"1337" => fields.next().is_some_and(|what| {
+            [b"Report".as_slice(), b"RequestUpload", b"Capabilities"]
+                .iter()
+                .any(|kind| what.starts_with(kind))
+        }),
+        _ => false,
     }
 }
 
@@ -170,5 +249,30 @@ mod tests {
         assert_eq!(plain, 1);
         assert_eq!(parts, [("begun", LONGEST), ("more", LONGEST), ("more", LONGEST), ("more", 8)]);
         cutter.cut(b"\x1b[1m", |piece| assert_eq!(piece, Piece::Sequence(b"\x1b[1m")));
+    }
+
+    /// Sequences without their escapes.
+    fn sequences(rows: &[&str]) -> Vec<String> {
+        rows.iter().flat_map(|row| row.split(' ')).map(|sequence| format!("\x1b{sequence}")).collect()
+    }
+
+    #[test]
+    fn what_a_terminal_answers_is_told_from_what_it_does() {
+        for question in sequences(&[
+            "Z [c [0c [>c [>0c [=c [5n [6n [?6n [?996n [x [1x [11t [14;2t [16t [18t [21t [?2026$p [4$p [1$w",
+            "[1;1;1;1;2;2*y [>q [>0q [?u [&u [?1;1;0S [1;1;2;2#| [#R ]4;1;?\x07 ]4;1;red;2;?\x1b\\ ]11;?\x07",
+            "]10;?;?\x1b\\ ]52;c;?\x07 ]21;foreground=?\x1b\\ ]99;i=1:p=?;\x1b\\ ]1337;ReportCellSize\x07",
+            "P+q544e\x1b\\ P$qm\x1b\\ _Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\ _Ga=q\x1b\\",
+        ]) {
+            assert!(asks(question.as_bytes()), "{question:?}");
+        }
+        for deed in sequences(&[
+            "c 7 [?8c [>4n [1;1;2;2$x [2*x [8;24;80t [22;0;0t [23t [1t [132t [>2t [!p [62;1\"p [#y [>1u [<u [=5u",
+            "[u [2S [132$| ]0;what;?\x07 ]2;?\x07 ]8;;http://x/?\x1b\\ ]11;#000000\x07 ]52;c;aGk=\x07 ]9;done?\x07",
+            "]133;A\x07 ]1337;File=:x\x07 Pq#0\x1b\\ _Ga=T,f=100;AAAA\x1b\\ _Ga=T,f=100;a=q,\x1b\\ [6 [6\x18 ]11;\x18",
+        ]) {
+            assert!(!asks(deed.as_bytes()), "{deed:?}");
+        }
+        assert!(!asks(b"\x1b[3 t") && !asks(b"\x1b[5 q"));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Promise: pure; any bytes come out as they went in, but for the sequences named here.
 
-use crate::escapes::{Cutter, Piece};
+use crate::escapes::{Cutter, Piece, asks};
 
 /// Takes out of old output what would make a terminal answer, ring or change the clipboard: the answer to a
 /// question that a program asked yesterday would be typed into it today.
@@ -44,30 +44,18 @@ impl Quiet {
 }
 
 fn is_loud(sequence: &[u8]) -> bool {
-    match sequence {
-        [0x1b, b'Z'] => true,
-        [0x1b, b'[', middle @ .., last] => match last {
-            // Attributes, terminal parameters, window operations and reports of them.
-            b'c' | b'x' | b't' => true,
-            // Status and cursor reports; with `>` it is a setting.
-            b'n' => !middle.starts_with(b">"),
-            // Modes, checksums, version, keyboard flags: the forms that ask.
-            b'p' => middle.ends_with(b"$"),
-            b'y' => middle.ends_with(b"*"),
-            b'q' => middle.starts_with(b">"),
-            b'u' => middle.starts_with(b"?"),
-            _ => false,
-        },
-        // Questions about colours and titles, the clipboard, notifications.
+    let rings = match sequence {
+        // What is done to the window.
+        [0x1b, b'[', .., b't'] => true,
+        // The clipboard, notifications.
         [0x1b, b']', rest @ ..] => {
-            rest.windows(2).any(|pair| pair == b";?")
-                || [b"52;".as_slice(), b"9;", b"777;", b"99;"].iter().any(|kind| rest.starts_with(kind))
+            [b"52;".as_slice(), b"9;", b"777;", b"99;"].iter().any(|kind| rest.starts_with(kind))
         }
-        // Questions about capabilities and settings, and the graphics protocol, which answers too.
-        [0x1b, b'P', rest @ ..] => rest.starts_with(b"+q") || rest.starts_with(b"$q"),
+        // The graphics protocol, which answers too.
         [0x1b, b'_', ..] => true,
         _ => false,
-    }
+    };
+    rings || asks(sequence)
 }
 
 #[cfg(test)]

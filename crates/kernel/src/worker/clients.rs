@@ -46,8 +46,6 @@ struct Client {
     follow: Option<u64>,
     /// It wants to see the screen before it follows.
     wants_screen: bool,
-    /// It told the size of a terminal.
-    has_size: bool,
     told_end: bool,
     gone: bool,
 }
@@ -131,7 +129,6 @@ impl Clients {
             unsent,
             follow: None,
             wants_screen: false,
-            has_size: false,
             told_end: false,
             gone: false,
         };
@@ -163,20 +160,6 @@ impl Clients {
         if let Some(client) = self.client(number) {
             client.wants_screen = true;
         }
-    }
-
-    /// One client has told the size of its terminal.
-    pub(super) fn sized(&mut self, number: u64) {
-        if let Some(client) = self.client(number) {
-            client.has_size = true;
-        }
-    }
-
-    /// How many terminals there are that show the output and may answer it: who only looks tells no size.
-    pub(super) fn terminals(&self) -> usize {
-        let is_terminal =
-            |client: &&Client| client.has_size && (client.wants_screen || client.follow.is_some());
-        self.clients.iter().filter(is_terminal).count()
     }
 
     /// Answer one client.

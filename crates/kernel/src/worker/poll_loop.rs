@@ -206,12 +206,11 @@ impl Worker {
         }
     }
 
-    /// Show output on the screen, and answer what the program asks it; the output for everybody else.
+    /// Show output on the screen, and answer what the program asks it; the output for everybody else. Where its model broke
+    /// whoever is attached is asked, for want of a better.
     fn show(&mut self, bytes: &[u8]) -> Vec<u8> {
         let Some(screen) = &mut self.screen else { return bytes.to_vec() };
-        // One terminal answers by itself, and better than we; of several each would.
-        let answers = self.clients.terminals() != 1;
-        let shown = self.questions.show(bytes, screen, answers);
+        let shown = self.questions.show(bytes, screen);
         self.input.answer(&shown.answers);
         if !shown.whole {
             self.screen = None;
@@ -249,10 +248,7 @@ impl Worker {
                 })
             }
             Ok(ToWorker::CloseInput { epoch }) => self.close_input(epoch),
-            Ok(ToWorker::Resize { rows, cols }) => {
-                self.clients.sized(request.client);
-                self.resize(rows, cols)
-            }
+            Ok(ToWorker::Resize { rows, cols }) => self.resize(rows, cols),
             Ok(ToWorker::Signal { signal }) => self.signal(signal, now),
             Ok(ToWorker::Kill { grace_ms }) => {
                 self.kill(now, Duration::from_millis(grace_ms.into()));
