@@ -86,7 +86,7 @@ impl From<AttachError> for Error {
             AttachError::NotRunning { name, .. } => {
                 Self::new(Kind::NotFound, what).hint(format!("see `ostk logs {name}`"))
             }
-            AttachError::Itself { name } => Self::new(Kind::Refused, what)
+            AttachError::Itself { name } | AttachError::Circle { name } => Self::new(Kind::Refused, what)
                 .hint(format!("see `ostk logs {name}` and `ostk kernel show {name}`")),
             AttachError::Worker(WorkerError::Silent(_) | WorkerError::Refused(_)) => {
                 Self::new(Kind::Busy, what).hint("nothing was done, repeat")

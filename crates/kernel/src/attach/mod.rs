@@ -9,19 +9,21 @@
 //! shown first, without what would make the terminal answer into the session's input.
 //! Left to others: the picture of the screen (`worker`), what to tell the person afterwards (`cli`).
 
+mod circle;
 mod keys;
 mod modes;
 mod pastes;
 mod quiet;
+mod reach;
 mod terminal;
 
 pub use keys::{BadKey, DetachKey};
+pub use reach::connect;
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use netsky_disk::env;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::process::Signal;
 use netsky_disk::wake::{self, Wake};
@@ -29,16 +31,16 @@ use netsky_model::id::AgentId;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use crate::client::Client;
 use crate::frame::{FromWorker, PICTURE_COLS, PICTURE_ROWS, Refusal, RefusalKind};
-use crate::meta_file;
 use crate::output_log::{Chunk, LogError, LogReader};
-use crate::session::{ENV_SESSION, End, Phase, WorkerHello};
+use crate::session::{End, WorkerHello};
 use crate::worker_client::{WorkerClient, WorkerError};
+use circle::Circle;
 use keys::Keys;
 use modes::Modes;
 use pastes::{Pastes, Piece};
 use quiet::Quiet;
+use reach::ended;
 use terminal::Terminal;
 
 /// How much of what was printed before is shown: a few full screens, in a blink.
@@ -128,6 +130,14 @@ pub enum AttachError {
         /// The session.
         name: AgentId,
     },
+    /// What it prints came back to us.
+    #[error(
+        "{name} cannot be attached to from here: it is shown this terminal, so that what it prints comes back"
+    )]
+    Circle {
+        /// The session.
+        name: AgentId,
+    },
     /// Its description cannot be read.
     #[error("{0}")]
     Meta(String),
@@ -156,44 +166,6 @@ pub fn attach(options: &Options, client: WorkerClient) -> Result<Left, AttachErr
     // First the person's terminal, then whatever is to be said about it.
     attached.terminal = None;
     left
-}
-
-/// A connection to a session's worker, to attach by. Nothing of this terminal has been touched by then.
-///
-/// # Errors
-/// The session does not run, is the one that we are in, or its worker cannot be used.
-pub fn connect(options: &Options) -> Result<WorkerClient, AttachError> {
-    let name = || options.name.clone();
-    let meta =
-        meta_file::read(&options.layout, &options.name).map_err(|e| AttachError::Meta(e.to_string()))?;
-    let meta = meta.ok_or_else(|| AttachError::NoSession { name: name() })?;
-    // Known by its lineage, which no rename changes and no two roots share.
-    if env::text(ENV_SESSION).as_deref() == Some(meta.lineage.as_str()) {
-        return Err(AttachError::Itself { name: name() });
-    }
-    match meta.phase {
-        Phase::Ended { how, .. } | Phase::Inactive { how, .. } => {
-            Err(AttachError::NotRunning { name: name(), how })
-        }
-        Phase::Starting | Phase::Running { .. } => {
-            let client = WorkerClient::connect(&options.layout.worker_sock(&options.name));
-            let client = client.map_err(|error| match ended(options) {
-                // It ended while we were on the way.
-                Some(how) => AttachError::NotRunning { name: name(), how },
-                None => error.into(),
-            })?;
-            Client::came_to_terminal(options.layout.root(), &options.name);
-            Ok(client)
-        }
-    }
-}
-
-/// The end that was written down, if there is one.
-fn ended(options: &Options) -> Option<End> {
-    match meta_file::read(&options.layout, &options.name).ok().flatten()?.phase {
-        Phase::Ended { how, .. } | Phase::Inactive { how, .. } => Some(how),
-        Phase::Starting | Phase::Running { .. } => None,
-    }
 }
 
 /// Whether a worker's picture is all there is to see in a window of that size, and has the keyboard as the program has put
@@ -249,6 +221,7 @@ struct Attached<'a> {
     in_line: bool,
     quiet: Quiet,
     modes: Modes,
+    circle: Option<Circle>,
 }
 
 impl<'a> Attached<'a> {
@@ -289,6 +262,7 @@ impl<'a> Attached<'a> {
             in_line: from > log.base,
             quiet: Quiet::default(),
             modes: Modes::default(),
+            circle: Circle::find(),
         };
         // The size first, so that the screen is painted in it.
         let size = attached.tell_size()?;
@@ -443,6 +417,9 @@ impl<'a> Attached<'a> {
     fn show(&mut self, frame: FromWorker) -> Result<Option<Left>, AttachError> {
         match frame {
             FromWorker::Output { offset, bytes } => {
+                if self.circle.as_mut().is_some_and(|circle| circle.is_closed_by(&bytes)) {
+                    return Err(AttachError::Circle { name: self.options.name.clone() });
+                }
                 let shown = self.print(offset, &bytes);
                 Ok((!shown).then_some(Left::Detached))
             }
@@ -489,6 +466,9 @@ impl<'a> Attached<'a> {
         let replayed = usize::try_from(self.replay_end.saturating_sub(offset)).unwrap_or(usize::MAX);
         let (old, new) = bytes.split_at(replayed.min(bytes.len()));
         let mut shown = Vec::with_capacity(bytes.len());
+        if let Some(circle) = &mut self.circle {
+            shown.extend_from_slice(circle.first());
+        }
         let old = if self.in_line {
             let line = old.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
             self.in_line = line.is_none();

@@ -92,6 +92,17 @@ fn a_terminal_that_does_not_open_anew_is_used_as_it_is() {
     assert!(process::is_alive(&agent.program));
 }
 
+/// Everything that a session prints up to a line, which must not be without end.
+fn printed_until(session: &Session, line: &str) -> String {
+    let (mut client, mut seen) = (session.follower(), String::new());
+    while !seen.ends_with(&format!("{line}\r\n")) {
+        let FromWorker::Output { bytes, .. } = next(&mut client) else { panic!("no more of {seen:?}") };
+        seen.push_str(&String::from_utf8_lossy(&bytes));
+        assert!(seen.len() < 10_000, "it prints itself: {seen:?}");
+    }
+    seen
+}
+
 /// What it prints it would print for ever.
 #[test]
 fn nobody_attaches_to_a_session_from_inside_it() {
@@ -100,15 +111,57 @@ fn nobody_attaches_to_a_session_from_inside_it() {
     let text =
         format!("echo before; {attach}; {attach} --read-only; {attach} </dev/null; echo after; read go");
     let session = bench.start(script(TERMINAL, &text));
-    let (mut client, mut seen) = (session.follower(), String::new());
-    while !seen.ends_with("after\r\n") {
-        let FromWorker::Output { bytes, .. } = next(&mut client) else { panic!("no more of {seen:?}") };
-        seen.push_str(&String::from_utf8_lossy(&bytes));
-        assert!(seen.len() < 10_000, "it prints itself: {seen:?}");
-    }
+    let seen = printed_until(&session, "after");
     let refused =
         "error: agent7 cannot be attached to from inside itself: what it prints would be printed by it\r\n";
     assert_eq!(seen, format!("before\r\n{}after\r\n", refused.repeat(3)));
+}
+
+/// Where what it prints goes elsewhere, it comes back from nowhere: a file, a terminal of a program that was started inside.
+#[test]
+fn from_inside_a_session_it_is_attached_to_where_nothing_comes_back() {
+    let bench = Bench::new();
+    let file = bench.layout.root().join("shown");
+    let attach = format!("{CLIENT} attach $OSTK_SESSION_ROOT {}", bench.name);
+    let text = format!(
+        "stty -echo; echo before; read go; {attach} </dev/null >{}; {attach} | cat; echo after; read go; echo typed",
+        file.display()
+    );
+    let session = bench.start(script(TERMINAL, &text));
+    read_until(&mut session.follower(), "before\r\n");
+    session.client().input(0, b"\r").expect("types");
+    let seen = printed_until(&session, "after");
+    assert_eq!(std::fs::read_to_string(&file).expect("written"), "before\r\nleft: Detached\n");
+    in_order(&seen, &["before", "error: agent7 cannot be attached to from here", "after"]);
+
+    let outer = Bench::new();
+    let (root, name, lineage) = (bench.layout.root().display(), &bench.name, bench.meta().lineage);
+    let text = format!("OSTK_SESSION={lineage} {CLIENT} attach {root} {name}; read go");
+    let person = outer.start(script(TERMINAL, &text));
+    let mut screen = person.follower();
+    read_until(&mut screen, "after");
+    screen.input(0, b"\r").expect("types");
+    read_until(&mut screen, "typed");
+}
+
+/// What either prints would go round, and each key as well.
+#[test]
+fn two_sessions_are_not_attached_to_each_other() {
+    let (one, two) = (Bench::new(), Bench::new());
+    let attach = |to: &Bench| format!("{CLIENT} attach {} {}", to.layout.root().display(), to.name);
+    let text = format!("echo armed; read go; {}; echo after; exec cat", attach(&one));
+    let second = two.start(script(TERMINAL, &text));
+    let first = one.start(script(TERMINAL, &format!("{}; read go", attach(&two))));
+    let mut sees = first.follower();
+    read_until(&mut sees, "armed");
+    second.client().input(0, b"\r").expect("types");
+    let seen = printed_until(&second, "after");
+    let refused = "error: agent7 cannot be attached to from here: it is shown this terminal, so that what it prints \
+                   comes back\r\n";
+    in_order(&seen, &["armed", refused, "after"]);
+    // The first one goes on.
+    second.client().input(0, b"typed\r").expect("types");
+    read_until(&mut sees, "typed");
 }
 
 #[test]

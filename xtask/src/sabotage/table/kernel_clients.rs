@@ -286,9 +286,9 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "no session is attached to from inside it",
         faults: "",
-        file: "crates/kernel/src/attach/mod.rs",
-        find: "if env::text(ENV_SESSION).as_deref() == Some(meta.lineage.as_str()) {",
-        replace: "if env::text(ENV_SESSION).as_deref() == Some(\"\") {",
+        file: "crates/kernel/src/attach/reach.rs",
+        find: "if is_led_by(&client.hello().program) {",
+        replace: "if is_led_by(&client.hello().program) & false {",
         package: "netsky-kernel",
         target: IT,
         test: "attach_terminal::nobody_attaches_to_a_session_from_inside_it",
@@ -372,5 +372,15 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky-kernel",
         target: UNIT,
         test: "attach::pastes::tests::of_a_paste_that_is_too_long_nothing_is_left_and_little_is_held",
+    },
+    Safeguard {
+        name: "what comes back ends the attachment that closed the circle",
+        faults: "",
+        file: "crates/kernel/src/attach/circle.rs",
+        find: ".any(|part| part == self.mark)",
+        replace: ".any(<[u8]>::is_empty)",
+        package: "netsky-kernel",
+        target: IT,
+        test: "attach_terminal::two_sessions_are_not_attached_to_each_other",
     },
 ];
