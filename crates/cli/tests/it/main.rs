@@ -54,6 +54,7 @@ mod stage;
 mod tending;
 mod ticker;
 mod tidied;
+mod tool_calls;
 mod tries;
 mod unread;
 mod unseated;
