@@ -16,11 +16,11 @@ use netsky_model::id::AgentId;
 use tokio::time::Instant;
 
 use super::state::{Anchor, about};
-use super::table::Life;
+use super::table::{Found, Life};
 use super::{fold, reap, succeed};
 use crate::journal::About;
 use crate::log::say;
-use crate::rpc::{EventKind, SessionState, event_data};
+use crate::rpc::{EventKind, event_data};
 use crate::session::{Heartbeat, Keeper, Meta};
 use crate::worker_client::{WorkerClient, WorkerError};
 
@@ -116,21 +116,16 @@ fn ask(path: PathBuf, wanted: &About) -> Result<Option<Heartbeat>, WorkerError> 
 
 fn judge(anchor: &Anchor, name: &AgentId) {
     let bounds = anchor.settings().heartbeat;
-    let seen = anchor.entry(name, |entry| {
-        let now = Instant::now();
-        let hung = entry.state(now, bounds) == SessionState::Hung;
-        let was_hung = std::mem::replace(&mut entry.hung, hung);
-        (was_hung, hung, entry.meta.clone(), entry.silence(now))
-    });
-    let Some((was_hung, hung, meta, silence)) = seen else { return };
-    match (was_hung, hung) {
-        (false, true) => {
+    let seen = anchor.entry(name, |entry| (entry.judge(Instant::now(), bounds), entry.meta.clone()));
+    let Some((Some(found), meta)) = seen else { return };
+    match found {
+        Found::Hung(silence) => {
             let data = event_data::Hung { age_ms: silence.as_millis() as u64 };
             anchor.observe(EventKind::Hung, Some(about(&meta)), data);
         }
-        (true, false) => anchor.observe(EventKind::Recovered, Some(about(&meta)), event_data::Nothing {}),
-        (true, true) if meta.spec.keeper != Keeper::Watchdog => end(&meta),
-        _ => {}
+        Found::Recovered => anchor.observe(EventKind::Recovered, Some(about(&meta)), event_data::Nothing {}),
+        Found::StillHung if meta.spec.keeper != Keeper::Watchdog => end(&meta),
+        Found::StillHung => {}
     }
 }
 

@@ -47,6 +47,17 @@ pub(super) struct Entry {
     pub(super) asking: bool,
 }
 
+/// What a look finds where something has changed, or has to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Silent for too long, for the first time.
+    Hung(Duration),
+    /// Hung at the look before, and now.
+    StillHung,
+    /// No longer hung.
+    Recovered,
+}
+
 /// A heartbeat and when this anchor saw it change: a monotonic instant, which stands still in suspend.
 #[derive(Debug, Clone)]
 pub(super) struct Beat {
@@ -125,6 +136,18 @@ impl Entry {
         }
     }
 
+    /// Looks at its silence. Only [`Found::StillHung`] is a reason to end it: after a machine stood still, its anchor may look
+    /// before its worker came to beat, and the worker beats before the second look.
+    pub(super) fn judge(&mut self, now: Instant, bounds: Bounds) -> Option<Found> {
+        let hung = self.state(now, bounds) == SessionState::Hung;
+        match (std::mem::replace(&mut self.hung, hung), hung) {
+            (false, true) => Some(Found::Hung(self.silence(now))),
+            (true, true) => Some(Found::StillHung),
+            (true, false) => Some(Found::Recovered),
+            (false, false) => None,
+        }
+    }
+
     pub(super) fn view(&self, now: Instant, bounds: Bounds) -> SessionView {
         let state = self.state(now, bounds);
         let heartbeat = self.beat.as_ref().filter(|_| state.may_live()).map(|beat| HeartbeatView {
@@ -170,6 +193,23 @@ mod tests {
         assert_eq!(states, [SessionState::Active, SessionState::Idle, SessionState::Hung]);
     }
 
+    #[test]
+    fn a_worker_is_ended_only_where_two_looks_in_a_row_find_it_hung() {
+        let (known, bounds) = (Instant::now(), Bounds::usual(Duration::from_secs(10)));
+        let mut entry = Entry::new(session("agent0", Keeper::Anchor), Life::Live, known);
+        let at = |secs| known + Duration::from_secs(secs);
+        assert_eq!(entry.judge(at(89), bounds), None);
+        assert_eq!(entry.judge(at(90), bounds), Some(Found::Hung(Duration::from_secs(90))));
+        entry.take_answer(None, at(95));
+        assert_eq!(entry.judge(at(100), bounds), Some(Found::Recovered));
+        assert_eq!(
+            entry.judge(at(185), bounds),
+            Some(Found::Hung(Duration::from_secs(90))),
+            "the first again"
+        );
+        assert_eq!(entry.judge(at(195), bounds), Some(Found::StillHung));
+    }
+
     /// Chance that its seed decides (a linear congruence; the high bits are the better ones).
     struct Rng(u64);
 
@@ -189,7 +229,7 @@ mod tests {
         let mut next_beat = began + secs(rng.below(10) as u64);
         let mut next_look = began + secs(rng.below(10) as u64);
         let end = began + secs(600 + rng.below(6_600) as u64);
-        let (mut kills, mut was_hung) = (0, false);
+        let mut kills = 0;
         while next_look < end {
             if next_beat <= next_look {
                 beat.liveness += 1;
@@ -199,23 +239,21 @@ mod tests {
                 continue;
             }
             entry.take_beat(&beat, next_look);
-            let hung = entry.state(next_look, bounds) == SessionState::Hung;
-            kills += u32::from(was_hung && hung);
-            was_hung = hung;
+            kills += u32::from(entry.judge(next_look, bounds) == Some(Found::StillHung));
+            next_look += secs(10 + rng.below(2) as u64);
             match rng.below(100) {
                 // A suspend of up to eight hours: the clocks of stamps go on, the one that silence is counted on does not.
                 0 => beat.at.boot_ms += rng.below(28_800_000) as u64,
-                // A virtual machine that stood still for up to an hour: both come late, in either order.
-                1 => {
-                    let stood = secs(rng.below(3_600) as u64);
-                    next_look += stood;
-                    next_beat = next_beat.max(next_look + secs(rng.below(5) as u64));
+                // A virtual machine that stood still for up to an hour: both come late, in either order. Where that comes
+                // again before the worker has beaten, silence alone would end it: a real look asks it first.
+                1 if !entry.hung => {
+                    next_look += secs(rng.below(3_600) as u64);
+                    next_beat = next_beat.max(next_look - secs(4) + secs(rng.below(9) as u64));
                 }
                 // Only the anchor stood still.
                 2 => next_look += secs(rng.below(3_600) as u64),
                 _ => {}
             }
-            next_look += secs(10 + rng.below(2) as u64);
         }
         kills
     }

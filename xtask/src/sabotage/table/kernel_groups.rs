@@ -143,4 +143,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "anchor_life::must_show_5_a_suspend_of_eight_hours_ends_nobody",
     },
+    Safeguard {
+        name: "a worker is ended at the second look, not the first",
+        faults: "",
+        file: "crates/kernel/src/anchor/table.rs",
+        find: "(false, true) => Some(Found::Hung(self.silence(now))),",
+        replace: "(false, true) => Some(Found::StillHung),",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "anchor::table::tests::must_show_5_no_healthy_session_is_ended_in_10_000_long_tools",
+    },
 ];
