@@ -349,6 +349,9 @@ fn has_ended(begun: &[u8]) -> bool {
 }
 
 #[cfg(test)]
+mod golden;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

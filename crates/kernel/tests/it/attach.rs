@@ -104,16 +104,37 @@ fn a_frozen_full_screen_program_is_shown_whole_and_the_same_each_time() {
     let mut scene = beside(inner, agent, "");
     let seen = read_until(&mut scene.screen, "frame");
     assert!(seen.contains("\x1b[?1049h"), "{seen:?}");
-    scene.screen.input(0, DETACH).expect("types");
-    let seen = read_until(&mut scene.screen, "terminal=");
-    read_until_same(&mut scene.screen, &seen);
+    let resize = |scene: &Scene, rows, cols| {
+        scene.person.client().resize(rows, cols).expect("asked");
+        until(|| (size(&scene.agent) == format!("{rows} {cols}")).then_some(()));
+        shows_the_same(scene, "frame")
+    };
+    // Larger and back: nothing is lost by it, though nobody paints it anew. Then smaller, and that holds too.
+    resize(&scene, 40, 120);
+    resize(&scene, 24, 80);
     assert_eq!(picture(&scene.agent), before);
+    let small = resize(&scene, 4, 30);
+    assert!(!before.ends_with(&small), "{small:?}");
+    detached(&mut scene);
+    let Scene { inner, agent, .. } = scene;
+    assert_eq!(painted(&agent).as_ref(), Some(&small), "nobody looks, and it is as it was");
+    let mut scene = beside(inner, agent, "");
+    assert_eq!(resize(&scene, 4, 30), small);
+    detached(&mut scene);
+    assert_eq!(painted(&scene.agent), Some(small));
 }
 
 /// Of a picture what a full-screen program painted: from the other screen on.
 fn painted(session: &Session) -> Option<String> {
     let picture = picture(session);
     picture.split_once("\x1b[?1049h").map(|(_, other)| other.to_owned())
+}
+
+/// The lines and columns of a program's terminal, as the system says.
+fn size(session: &Session) -> String {
+    let tty = std::fs::File::open(format!("/proc/{}/fd/0", session.program.pid)).expect("its terminal");
+    let said = Command::new("stty").arg("size").stdin(tty).output().expect("it runs");
+    String::from_utf8_lossy(&said.stdout).trim().to_owned()
 }
 
 /// Waits until a person's terminal shows what the agent's does, and that holds; what it is.
