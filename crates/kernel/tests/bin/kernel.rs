@@ -24,6 +24,7 @@ fn main() {
         "ensure" => ensure(&PathBuf::from(words.next().expect("ROOT"))),
         "headless" => headless::run(Path::new(&words.next().expect("FILE"))),
         "probe" => probe(&PathBuf::from(words.next().expect("ROOT"))),
+        "greeting" => greeting(Path::new(&words.next().expect("SOCKET"))),
         other => panic!("no such verb: {other:?}"),
     };
     std::process::exit(code);
@@ -61,6 +62,16 @@ fn probe(root: &Path) -> i32 {
     let said = ask().unwrap_or_else(|error: std::io::Error| error.to_string());
     println!("{said}");
     i32::from(!said.contains("\"result\""))
+}
+
+/// The first line that a worker says: 0 there is one, 1 there is none.
+fn greeting(socket: &Path) -> i32 {
+    let mut said = String::new();
+    let stream = UnixStream::connect(socket).expect("it may connect");
+    // Closed without a word, or reset.
+    let _ = BufReader::new(stream).read_line(&mut said);
+    println!("{}", said.trim_end());
+    i32::from(said.is_empty())
 }
 
 /// `attach ROOT NAME [--read-only]`; prints how it was left.

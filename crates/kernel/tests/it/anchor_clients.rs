@@ -163,6 +163,33 @@ fn a_line_over_the_limit_is_refused_and_its_connection_closed() {
     client.ps().expect("it serves on");
 }
 
+/// Whatever a line of exactly the limit says is read; one byte more is refused, also before its end has come.
+#[test]
+fn a12_a_line_of_one_mebibyte_is_read_and_one_byte_more_is_refused() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let whole = vec![b'x'; 1 << 20];
+    let kind = |rest: &[u8]| {
+        let mut stream = raw(&world);
+        stream.write_all(&whole).expect("written");
+        let kind = say(&mut stream, rest)["error"]["data"]["kind"].clone();
+        (kind, stream)
+    };
+    let (read, mut stream) = kind(b"\n");
+    assert_eq!(read, "malformed", "it was read as a line");
+    let served = say(&mut stream, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"kernel/ps\"}\n");
+    assert_eq!(served["id"], 1, "the connection stays: {served}");
+    for rest in [&b"x\n"[..], b"x"] {
+        let (read, mut stream) = kind(rest);
+        assert_eq!(read, "too-large", "{rest:?}");
+        let mut more = Vec::new();
+        // A reset after the answer is as good as an end.
+        let _ = stream.read_to_end(&mut more);
+        assert_eq!(more, b"", "it is closed");
+    }
+    client.ps().expect("it serves on");
+}
+
 #[test]
 fn a12_who_is_turned_away_or_cut_off_leaves_one_line_in_the_log() {
     let mut world = World::new();
@@ -314,6 +341,7 @@ fn a4_another_user_gets_nothing() {
     }
     let mut world = World::new();
     let mut client = world.anchor();
+    let session = spawn(&mut client, &sleeper("agent0"));
     let folder = world.root.parent().expect("a folder").to_owned();
     // The other user must be able to run the probe and to reach the root's folder, but for the root itself.
     let probe = folder.join("probe");
@@ -333,6 +361,15 @@ fn a4_another_user_gets_nothing() {
     let (code, said) = as_nobody(&world.root, &probe);
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("not the owner"), "{said}");
+    // So does a worker: it does not even greet.
+    let socket = world.layout().worker_sock(&session.name);
+    open(&world.layout().agents(), 0o755);
+    open(&socket, 0o777);
+    let (code, said) = greeted_as_nobody(&socket, &probe);
+    assert_eq!((code, said.as_str()), (1, "\n"), "nothing is said to another user");
+    let us = std::process::Command::new(&probe).arg("greeting").arg(&socket).output().expect("it runs");
+    assert!(us.status.success(), "{us:?}");
+    open(&world.layout().agents(), 0o700);
     open(&world.root, 0o700);
     client.ps().expect("it serves its owner");
 }

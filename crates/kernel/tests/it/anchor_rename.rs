@@ -14,7 +14,7 @@ use netsky_kernel::session::Spec;
 use netsky_model::id::{AgentId, Generation};
 
 use crate::anchor_world::*;
-use crate::steps::{Case, MANY, by_policy, ends, once, repeated, runs_alone, world_client};
+use crate::steps::{Case, MANY, once, repeated, runs_alone, world_client};
 
 /// A session that says its name and its generation and stays.
 fn speaker(name: &str) -> Spec {

@@ -1,14 +1,23 @@
 //! What is typed into a session: whole or not at all, once under a name, and told in the journal.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
 use netsky_kernel::client::Client;
 use netsky_kernel::drain::Report;
-use netsky_kernel::frame::FromWorker;
+use netsky_kernel::frame::{FromWorker, HEADER};
 use netsky_kernel::rpc::{Event, EventKind, Guard, RefusalKind, SessionView, input, prompt};
-use netsky_kernel::session::Spec;
+use netsky_kernel::session::{Io, Spec};
 use netsky_kernel::worker_client::WorkerClient;
 use netsky_model::lifecycle::LifecycleState;
 
 use crate::anchor_world::*;
+use crate::bench::TERMINAL;
+
+/// The frame that types under a name.
+const TYPE: u8 = 9;
 
 fn keys(session: &SessionView, text: &str, guard: Guard) -> input::Params {
     input::Params { session: session.name.clone(), text: text.to_owned(), epoch: 0, guard }
@@ -175,4 +184,85 @@ fn a_signal_for_a_session_without_a_living_program_is_refused_and_says_that_none
         assert_eq!(refusal, (Some(RefusalKind::Refused), "agent0 does not run; nothing was sent".to_owned()));
     }
     assert!(rows(&world).iter().all(|row| row.kind != EventKind::Signal));
+}
+
+/// A worker of before as an anchor meets it after an upgrade: it does not say that it types, and knows no frame for it.
+/// Stands before the real one until it is dropped.
+struct Former {
+    socket: PathBuf,
+    real: PathBuf,
+}
+
+impl Former {
+    fn before(socket: PathBuf) -> Former {
+        let real = socket.with_extension("real");
+        std::fs::rename(&socket, &real).expect("ours");
+        let listener = UnixListener::bind(&socket).expect("bound");
+        let behind = real.clone();
+        // Ends with the test's process; nobody connects once the socket is the real one again.
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let behind = behind.clone();
+                std::thread::spawn(move || Former::speak(&client.expect("a client"), &behind));
+            }
+        });
+        Former { socket, real }
+    }
+
+    fn speak(client: &UnixStream, real: &Path) {
+        let worker = UnixStream::connect(real).expect("it listens");
+        let mut said = BufReader::new(worker.try_clone().expect("a descriptor"));
+        let mut hello = String::new();
+        said.read_line(&mut hello).expect("greets");
+        let mut hello: serde_json::Value = serde_json::from_str(&hello).expect("a greeting");
+        assert_eq!(hello.as_object_mut().expect("an object").remove("types"), Some(true.into()));
+        let (mut back, mut on) = (client.try_clone().expect("a descriptor"), &worker);
+        writeln!(back, "{hello}").expect("written");
+        std::thread::spawn(move || std::io::copy(&mut said, &mut back));
+        let mut asked = client;
+        loop {
+            let mut head = [0; HEADER];
+            if asked.read_exact(&mut head).is_err() {
+                return drop(worker.shutdown(Shutdown::Both));
+            }
+            let length = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
+            let mut bytes = vec![0; usize::try_from(length).expect("fits")];
+            asked.read_exact(&mut bytes).expect("whole");
+            // The number of a frame that it does not know.
+            if head[0] != TYPE {
+                on.write_all(&[&head[..], &bytes].concat()).expect("taken");
+            }
+        }
+    }
+}
+
+impl Drop for Former {
+    fn drop(&mut self) {
+        std::fs::rename(&self.real, &self.socket).expect("ours");
+    }
+}
+
+#[test]
+fn a_worker_of_before_that_does_not_type_is_typed_to_in_keys() {
+    let mut world = World::new();
+    let mut client = world.anchor();
+    let pasting = "stty raw -echo; printf '\\033[?2004harmed'; exec cat -v";
+    let plain = "stty raw -echo; printf '\\033[?2004h\\033[?2004larmed'; exec cat -v";
+    let cases = [
+        (TERMINAL, pasting, "^[[200~two^Mlines^[[201~^M"),
+        (TERMINAL, plain, "two^Mlines^M"),
+        (Io::Pipes, "echo armed; exec cat -v", "two\nlines\n"),
+    ];
+    for (n, (io, line, wanted)) in cases.into_iter().enumerate() {
+        let spec = Spec { io, ..shell(&format!("agent{n}"), line) };
+        let session = spawn(&mut client, &spec);
+        printed(&world, &session, "armed");
+        let former = Former::before(world.layout().worker_sock(&session.name));
+        client.prompt(&text(&session, "two\nlines", Guard::none())).expect("typed");
+        client.input(&keys(&session, "END", Guard::none())).expect("typed");
+        drop(former);
+        let seen = printed(&world, &session, "END");
+        let (_, typed) = seen.split_once("armed").expect("it was");
+        assert_eq!(typed.trim_start(), format!("{wanted}END"), "{n}");
+    }
 }

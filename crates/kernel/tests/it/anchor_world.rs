@@ -171,6 +171,12 @@ pub(crate) fn sleeper(name: &str) -> Spec {
     shell(name, "exec sleep 1000")
 }
 
+/// The same, come back as the policy says.
+pub(crate) fn by_policy(mut spec: Spec) -> Spec {
+    spec.keeper = Keeper::Policy;
+    spec
+}
+
 /// The same, kept by its anchor.
 pub(crate) fn kept(mut spec: Spec) -> Spec {
     spec.keeper = Keeper::Anchor;
@@ -213,6 +219,11 @@ pub(crate) fn rows(world: &World) -> Vec<Event> {
     rows
 }
 
+/// How many ends are told.
+pub(crate) fn ends(world: &World) -> usize {
+    rows(world).iter().filter(|row| row.is_end()).count()
+}
+
 /// The next row of that kind about that session, after row `since`.
 pub(crate) fn event(root: &Path, since: u64, session: &str, kinds: &[EventKind]) -> Event {
     let client = Client::connect(root).expect("an anchor serves");
@@ -227,7 +238,15 @@ pub(crate) fn event(root: &Path, since: u64, session: &str, kinds: &[EventKind])
 
 /// Runs a probe as another user; its exit code and what it said.
 pub(crate) fn as_nobody(root: &Path, program: &Path) -> (i32, String) {
-    let output =
-        Command::new(program).arg("probe").arg(root).uid(65_534).gid(65_534).output().expect("it runs");
+    probed_by_nobody("probe", root, program)
+}
+
+/// The same of a worker's socket.
+pub(crate) fn greeted_as_nobody(socket: &Path, program: &Path) -> (i32, String) {
+    probed_by_nobody("greeting", socket, program)
+}
+
+fn probed_by_nobody(verb: &str, of: &Path, program: &Path) -> (i32, String) {
+    let output = Command::new(program).arg(verb).arg(of).uid(65_534).gid(65_534).output().expect("it runs");
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stdout).into_owned())
 }

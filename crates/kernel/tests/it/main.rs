@@ -19,6 +19,7 @@ mod bench;
 mod bystander;
 mod cgroups;
 mod disk_errors;
+mod hostile_programs;
 mod kill_trees;
 mod must_shows;
 mod rotation;
@@ -26,6 +27,8 @@ mod rpc_schema;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;
 mod steps;
+mod steps_of_calls;
+mod worker_apart;
 mod worker_ends;
 mod worker_output;
 mod worker_reach;

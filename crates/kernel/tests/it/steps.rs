@@ -12,7 +12,7 @@ use netsky_disk::process::is_alive;
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::drain::{Report, Turn};
 use netsky_kernel::rpc::{EventKind, Guard, RefusalKind, SessionState, SessionView};
-use netsky_kernel::session::{Io, Keeper, Spec};
+use netsky_kernel::session::Io;
 use netsky_model::id::Generation;
 use netsky_sim::campaign::Share;
 use netsky_sim::{Call, Errno, Fault, Moment, Point, Served, Stepper};
@@ -21,6 +21,7 @@ use crate::anchor_rename::RENAME;
 use crate::anchor_world::*;
 use crate::bench::{Bench, script};
 use crate::rotation;
+use crate::steps_of_calls::{INTENT, RESULT};
 
 /// What a disk that is full, failing, read-only, or a program that has no descriptor left, answers.
 const ERRNOS: [Errno; 4] = [Errno::ENOSPC, Errno::EIO, Errno::EMFILE, Errno::EROFS];
@@ -44,7 +45,7 @@ pub(crate) struct Case {
     pub(crate) judge: fn(&mut World, &SessionView, bool),
 }
 
-static EVERYBODY: [Whom; 9] = [
+static EVERYBODY: [Whom; 11] = [
     Whom::Anchor(&SPAWN),
     Whom::Anchor(&ADOPT),
     Whom::Anchor(&REPORT),
@@ -53,6 +54,8 @@ static EVERYBODY: [Whom; 9] = [
     Whom::Anchor(&REAP),
     Whom::Anchor(&ROTATE),
     Whom::Anchor(&RENAME),
+    Whom::Anchor(&INTENT),
+    Whom::Anchor(&RESULT),
     Whom::Worker,
 ];
 
@@ -180,7 +183,7 @@ fn run_worker(step: Option<&Step>, fault: Fault) -> (Vec<Step>, bool) {
 
 /// What is broken: an anchor in one of its cases, or a worker.
 #[derive(Clone, Copy)]
-enum Whom {
+pub(crate) enum Whom {
     Anchor(&'static Case),
     Worker,
 }
@@ -211,7 +214,7 @@ impl Whom {
 }
 
 /// Breaks somebody at each distinct call once, and at each row of the journal: killed before and after it, and refused it.
-fn break_each(whom: Whom) {
+pub(crate) fn break_each(whom: Whom) {
     let (steps, _) = whom.run(None, Fault::Kill);
     let first: BTreeSet<&Step> = steps.iter().filter(|step| step.nth == 0 || step.is_row()).collect();
     let name = whom.name();
@@ -223,10 +226,6 @@ fn break_each(whom: Whom) {
     println!("{name}: {hits} of {} steps were broken", all.len());
     // A step of a timer may stay away from one run.
     assert!(hits * 10 >= all.len() * 9, "{name}: only {hits} of {} were broken", all.len());
-}
-
-pub(crate) fn ends(world: &World) -> usize {
-    rows(world).iter().filter(|row| row.is_end()).count()
 }
 
 /// Repeats a request for as long as what was begun before is still under way.
@@ -261,11 +260,6 @@ pub(crate) fn runs_alone(session: &SessionView) {
     let program = session.program.as_ref().expect("it runs");
     assert!(is_alive(program));
     assert_eq!(of_lineage(&session.lineage), std::slice::from_ref(program), "one program and no other");
-}
-
-pub(crate) fn by_policy(mut spec: Spec) -> Spec {
-    spec.keeper = Keeper::Policy;
-    spec
 }
 
 static SPAWN: Case = Case {
