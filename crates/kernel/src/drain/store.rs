@@ -1,8 +1,7 @@
 //! The files of one lineage in `drain/`: the turns log and the last two snapshots.
 //!
 //! Order at a turn: its row is appended and synced; the snapshot before becomes `.prev`; the new one takes its place. Who
-//! dies in between leaves N or N-1 whole, and the row that leads from one to the other. A snapshot that cannot be written
-//! leaves the one before, and rows that are read once more.
+//! dies in between, or cannot write the snapshot, leaves N or N-1 whole, and the rows that lead from one to the other.
 //!
 //! A file that does not read is never overwritten: a snapshot is set aside in favour of the one before; behind a broken
 //! log nothing is appended. A snapshot spares reading the rows before it, not seeing that they hold: that is done before
