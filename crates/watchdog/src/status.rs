@@ -207,7 +207,8 @@ fn everybody(
         let mut agent = agent_status(cx, &desired.agent, Some(desired.want), session, problems);
         problems.extend(never_proved(&agent, &clock::stamp()));
         if desired.want == Want::Up && !agent.is_there() {
-            let care = Care::of(&agent.id, session.filter(|_| served.anchor_epoch.is_some()).cloned(), underway);
+            let care =
+                Care::of(&agent.id, session.filter(|_| served.anchor_epoch.is_some()).cloned(), underway);
             agent.trying = (care == Care::Tick).then(|| trying(cx, &agent.id)).flatten();
             missing.push(Missing { desired, trying: agent.trying.clone(), care });
         }
