@@ -274,8 +274,8 @@ fn fm_claim_kill_and_fm_deliver_kill_every_syscall_of_a_drain_into_json() {
     let json = ["--json", "channel", "drain", "agent7"];
     let points = break_everywhere("drain --json", Fault::Kill, &template, &json, |home, outcome| {
         ensure!(home.audit("agent7")?.found.len() == IDS.len(), "I1");
-        // Each element stands in the one object too, with its quotes escaped.
-        let plain = outcome.run.stdout.replace("\\\"", "\"");
+        // Each element stands in the one object too, with its quotes and opening brackets escaped.
+        let plain = outcome.run.stdout.replace("\\\"", "\"").replace("\\u003c", "<");
         let shown = Outcome { run: Run { stdout: plain, ..outcome.run.clone() }, ..outcome.clone() };
         all_surface_after(home, &[&shown], Deaths::NONE.and_one_of_a_batch(IDS.len()))
     });
