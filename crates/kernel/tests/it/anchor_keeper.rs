@@ -3,10 +3,17 @@
 use std::time::Duration;
 
 use netsky_disk::process::{PidFd, Signal};
-use netsky_kernel::rpc::{EventKind, Guard, SessionState};
+use netsky_kernel::client::Events;
+use netsky_kernel::rpc::{Event, EventKind, Guard, SessionState};
 use netsky_model::id::Generation;
 
 use crate::anchor_world::*;
+
+/// Waits until a revival is announced after a pause of so many milliseconds.
+fn paused(events: &mut Events, after_ms: u64) -> Event {
+    let pausing = |event: &Event| event.kind == EventKind::Revive && event.data["after_ms"] == after_ms;
+    events.find(LONG, pausing).expect("lives").expect("told")
+}
 
 #[test]
 fn a_session_its_anchor_keeps_is_revived_at_once_and_then_with_pauses() {
@@ -16,7 +23,7 @@ fn a_session_its_anchor_keeps_is_revived_at_once_and_then_with_pauses() {
     let mut events = world.client().subscribe(Some(0)).expect("subscribed");
     let mut pauses = Vec::new();
     while pauses.len() < 3 {
-        let wanted = |event: &netsky_kernel::rpc::Event| event.kind == EventKind::Revive;
+        let wanted = |event: &Event| event.kind == EventKind::Revive;
         let revive = events.find(LONG, wanted).expect("lives").expect("told");
         pauses.push((revive.data["after_ms"].as_u64().expect("a number"), revive.generation));
     }
@@ -47,9 +54,8 @@ fn an_anchor_that_is_killed_between_two_revivals_changes_neither_their_number_no
 /// Waits until a try in a row is told.
 fn event_of_try(world: &World, attempt: u64) {
     let mut events = world.client().subscribe(Some(0)).expect("subscribed");
-    let wanted = |event: &netsky_kernel::rpc::Event| {
-        event.kind == EventKind::Revive && event.data["attempt"].as_u64() >= Some(attempt)
-    };
+    let wanted =
+        |event: &Event| event.kind == EventKind::Revive && event.data["attempt"].as_u64() >= Some(attempt);
     events.find(LONG, wanted).expect("lives").expect("told");
 }
 
@@ -118,10 +124,7 @@ fn a_kept_session_that_was_killed_stays_down_also_after_a_restart() {
     // One that dies again and again is killed in the pause before a revival.
     spawn(&mut client, &kept(shell("netsky-ticker", "exit 1")));
     let mut events = world.client().subscribe(Some(0)).expect("subscribed");
-    let pausing = |event: &netsky_kernel::rpc::Event| {
-        event.kind == EventKind::Revive && event.data["after_ms"] == 2_000
-    };
-    events.find(LONG, pausing).expect("lives").expect("told");
+    paused(&mut events, 2_000);
     client.kill(&id("netsky-ticker"), Some(Duration::ZERO), &Guard::none()).expect("killed");
     let generations = |client: &mut netsky_kernel::client::Client| {
         client.list().expect("answers").iter().map(|view| view.generation).collect::<Vec<_>>()
@@ -132,7 +135,7 @@ fn a_kept_session_that_was_killed_stays_down_also_after_a_restart() {
     let mut events = world.client().subscribe(Some(0)).expect("subscribed");
     let head = events.head();
     let mut rows = Vec::new();
-    while rows.last().is_none_or(|row: &netsky_kernel::rpc::Event| row.seq < head) {
+    while rows.last().is_none_or(|row: &Event| row.seq < head) {
         rows.push(events.next(Some(LONG)).expect("lives").expect("told"));
     }
     let epoch = client.hello().epoch;
@@ -146,10 +149,7 @@ fn t9_a_pause_that_an_anchor_began_goes_on_under_the_next_one_whatever_the_wall_
     let mut client = world.anchor();
     spawn(&mut client, &kept(shell("netsky-ticker", "exit 1")));
     let mut events = world.client().subscribe(Some(0)).expect("subscribed");
-    let pausing = |event: &netsky_kernel::rpc::Event| {
-        event.kind == EventKind::Revive && event.data["after_ms"] == 8_000
-    };
-    let mut before = events.find(LONG, pausing).expect("lives").expect("told");
+    let mut before = paused(&mut events, 8_000);
     let offset = world.root.with_file_name("offset");
     // An hour ahead, then an hour behind what it was.
     for millis in ["3600000", "-3600000"] {
@@ -159,9 +159,9 @@ fn t9_a_pause_that_an_anchor_began_goes_on_under_the_next_one_whatever_the_wall_
         serve.env("NETSKY_WALL_OFFSET", &offset);
         let client = world.anchor_by(serve);
         let mut events = client.subscribe(Some(before.seq)).expect("subscribed");
-        let revive = |event: &netsky_kernel::rpc::Event| event.kind == EventKind::Revive;
+        let revive = |event: &Event| event.kind == EventKind::Revive;
         let next = events.find(LONG, revive).expect("lives").expect("told");
-        let left = |row: &netsky_kernel::rpc::Event| row.data["after_ms"].as_u64().expect("a number");
+        let left = |row: &Event| row.data["after_ms"].as_u64().expect("a number");
         assert_eq!(next.data["attempt"], before.data["attempt"], "it is the same try");
         assert!((1..left(&before)).contains(&left(&next)), "{millis}: {next:?} after {before:?}");
         before = next;
@@ -175,10 +175,7 @@ fn a_kept_session_that_is_started_anew_is_revived_at_once_again() {
     let restless = kept(shell("netsky-ticker", "exit 1"));
     spawn(&mut client, &restless);
     let mut events = world.client().subscribe(Some(0)).expect("subscribed");
-    let pausing = |event: &netsky_kernel::rpc::Event| {
-        event.kind == EventKind::Revive && event.data["after_ms"] == 2_000
-    };
-    events.find(LONG, pausing).expect("lives").expect("told");
+    paused(&mut events, 2_000);
     client.kill(&restless.name, Some(Duration::ZERO), &Guard::none()).expect("killed");
     let anew = spawn(&mut client, &restless);
     let revived = events
@@ -192,10 +189,7 @@ fn a_shutdown_of_everything_also_ends_what_waits_for_its_revival() {
     let mut client = world.anchor();
     spawn(&mut client, &kept(shell("netsky-ticker", "exit 1")));
     let mut events = world.client().subscribe(Some(0)).expect("subscribed");
-    let pausing = |event: &netsky_kernel::rpc::Event| {
-        event.kind == EventKind::Revive && event.data["after_ms"] == 8_000
-    };
-    let pause = events.find(LONG, pausing).expect("lives").expect("told");
+    let pause = paused(&mut events, 8_000);
     client.shutdown(true).expect("stops");
     world.anchor_stops();
     let mut client = world.anchor();
