@@ -1,6 +1,6 @@
 //! How often and how soon a session is brought back.
 //!
-//! Promise: at once the first time, then after 10 s, doubled up to 10 minutes (a minute for what is kept whatever happens).
+//! Promise: at once the first time, then after 10 s, doubled (up to a minute for what is kept whatever happens).
 //! [`INTENSITY`] revivals within [`WINDOW`] are a crash loop, which is tried half open and never given up; life takes back what
 //! was counted, a whole window of it all.
 

@@ -53,7 +53,8 @@ pub const PROTOCOL: u64 = 1;
 pub const MAX_LINE: usize = 1 << 20;
 /// Clients at once: every session's driver, every tick and a few people, many times over.
 pub const MAX_CLIENTS: u32 = 256;
-/// How long a client may leave an answer unread. A subscriber may take any time: its rows wait in the journal.
+/// How long a client may leave an answer unread, or take nothing of what it follows: it is cut off then, and a subscriber
+/// comes again with `since`, as its rows wait in the journal.
 pub const UNREAD: Duration = Duration::from_secs(30);
 /// How many answers are remembered by their `request_id`: a caller repeats within seconds, not thousands of calls later.
 pub const ANSWERS: usize = 1_024;
