@@ -95,10 +95,10 @@ fn failed(anchor: &Anchor, meta: &Meta, error: &DrainError) -> Refusal {
 }
 
 fn tell(anchor: &Anchor, rows: impl IntoIterator<Item = Draft>) {
-    for Draft { kind, about, data } in rows {
+    for row in rows {
         // Only a kill can be asked for here.
         let _ = fault::point("anchor.report.row");
-        anchor.observe(kind, about, data);
+        anchor.tell(row);
     }
 }
 
@@ -108,7 +108,7 @@ fn told(about: &About, row: u64, report: &Report, (before, now): (&Progress, &Pr
     if before.lifecycle != now.lifecycle {
         let (from, to) = (before.lifecycle, now.lifecycle);
         let data = event_data::Lifecycle { from, to, context_pct: now.context_pct, row: Some(row) };
-        told.push(Draft::of(about, EventKind::Lifecycle, data));
+        told.push(Draft::of(EventKind::Lifecycle, Some(about.clone()), data));
     }
     told.extend(succeed::told(about, row, report, (before, now)));
     told
@@ -141,23 +141,23 @@ pub(super) fn catch_up(anchor: &Anchor, lineage: &LineageId, rows: u64) {
 
 /// What the journal says of a report itself: that it came, not what was in it.
 fn arrived(about: &About, row: u64, report: &Report, turn: u64) -> Option<Draft> {
-    let row = Some(row);
+    let (about, row) = (Some(about.clone()), Some(row));
     match report {
         Report::Turn(said) => {
             let (messages, usage) = (said.messages.len(), said.usage.clone());
-            Some(Draft::of(about, EventKind::Turn, event_data::Turn { turn, messages, usage, row }))
+            Some(Draft::of(EventKind::Turn, about, event_data::Turn { turn, messages, usage, row }))
         }
         Report::Intent { id, tool, .. } => {
             let data = event_data::Intent { id: id.clone(), tool: tool.clone(), row };
-            Some(Draft::of(about, EventKind::Intent, data))
+            Some(Draft::of(EventKind::Intent, about, data))
         }
         Report::Result { id, failed, .. } => {
             let data = event_data::ToolResult { id: id.clone(), failed: *failed, row };
-            Some(Draft::of(about, EventKind::Result, data))
+            Some(Draft::of(EventKind::Result, about, data))
         }
         Report::SessionId { session_id, .. } => {
             let data = event_data::SessionId { session_id: session_id.clone(), row };
-            Some(Draft::of(about, EventKind::SessionId, data))
+            Some(Draft::of(EventKind::SessionId, about, data))
         }
         // They come by the second and say nothing about the past, or are told as a lifecycle.
         Report::Begun | Report::Context { .. } | Report::Finalization | Report::Phase { .. } => None,

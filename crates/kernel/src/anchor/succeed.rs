@@ -42,13 +42,13 @@ pub(super) fn told(
     let mut told = Vec::new();
     let is = |of: &HandoffView, is: HandoffStep| {
         let data = event_data::Handoff { of: of.generation, is, row: Some(row) };
-        Draft::of(about, EventKind::Handoff, data)
+        Draft::of(EventKind::Handoff, Some(about.clone()), data)
     };
     if let (Report::Acknowledge, Some(view)) = (report, &before.handoff) {
         told.push(is(view, HandoffStep::Acknowledged));
         let former = About { generation: view.generation, ..about.clone() };
         let data = event_data::Reaped { acknowledged_by: Some(about.generation) };
-        told.push(Draft::of(&former, EventKind::Reaped, data));
+        told.push(Draft::of(EventKind::Reaped, Some(former), data));
     }
     // One that ages prepares its own as soon as it has acknowledged.
     match (report, &before.handoff, &now.handoff) {

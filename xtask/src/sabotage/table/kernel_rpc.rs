@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a row is what the reference says of its kind",
         faults: "",
-        file: "crates/kernel/src/anchor/state.rs",
+        file: "crates/kernel/src/journal.rs",
         find: "    debug_assert!(kind.fits(&data), \"a row of {} says {data}\", kind.word());\n",
         replace: "    let _ = kind;\n",
         package: "netsky-kernel",
