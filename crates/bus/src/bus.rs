@@ -3,12 +3,13 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
+use std::time::Duration;
 
 use netsky_disk::fs::{Dir, is_real_folder};
 use netsky_disk::hlc::SharedClock;
-use netsky_disk::key;
 use netsky_disk::layout::Layout;
-use netsky_disk::state;
+use netsky_disk::lock;
+use netsky_disk::{clock, key, state};
 use netsky_model::envelope::{Envelope, Key};
 use netsky_model::hlc::Hlc;
 use netsky_model::id::{AgentId, Generation, Sender};
@@ -25,6 +26,8 @@ use crate::quota::Usage;
 pub struct Bus<'w> {
     pub(crate) layout: Layout,
     clock: RefCell<Option<SharedClock>>,
+    /// Until when nobody waits for the clock's lock again, by the boot clock, and what the last one heard who did.
+    kept: RefCell<Option<(Duration, netsky_disk::Error)>>,
     key: OnceCell<Key>,
     pub(crate) limits: Limits,
     pub(crate) usage: RefCell<BTreeMap<AgentId, Usage>>,
@@ -37,6 +40,7 @@ impl<'w> Bus<'w> {
         Bus {
             layout: layout.clone(),
             clock: RefCell::default(),
+            kept: RefCell::default(),
             key: OnceCell::new(),
             limits: Limits::default(),
             usage: RefCell::default(),
@@ -128,15 +132,29 @@ impl<'w> Bus<'w> {
         Ok(())
     }
 
-    /// The next place in the order of the home.
+    /// The next place in the order of the home. Where somebody kept the clock's lock for longer than one waits, all who
+    /// ask in the time of one more wait hear the same at once: a batch, or a tick, waits once and not for each message.
     pub(crate) fn next_hlc(&self) -> Result<Hlc> {
+        let mut kept = self.kept.borrow_mut();
+        if let Some((until, error)) = &*kept
+            && clock::boot() < *until
+        {
+            return Err(error.again().into());
+        }
+        let reading = self.reading();
+        let refused = reading.as_ref().err().filter(|error| error.is_kept());
+        *kept = refused.map(|error| (clock::boot() + lock::PATIENCE, error.again()));
+        Ok(reading?)
+    }
+
+    fn reading(&self) -> netsky_disk::Result<Hlc> {
         let mut clock = self.clock.borrow_mut();
         // Of two clock files each would give an order of its own, so a file that lost its name is left.
         if clock.as_ref().is_none_or(SharedClock::is_lost) {
             *clock = Some(SharedClock::open(&Dir::open(self.layout.state())?)?);
         }
         let clock = clock.as_ref().expect("set just above");
-        Ok(clock.next(|| highest(&self.layout))?)
+        clock.next(|| highest(&self.layout))
     }
 
     /// Tells the witness of a move that is on disk.

@@ -189,7 +189,9 @@ impl Bus<'_> {
                 return self.aside(channel, outbox, taken, &why.to_string());
             }
             // The machine's trouble, which is that of every mailbox.
-            Err(Error::Disk(error)) if error.is_full() || error.is_out_of_descriptors() => {
+            Err(Error::Disk(error))
+                if error.is_full() || error.is_out_of_descriptors() || error.is_kept() =>
+            {
                 return Err(error.into());
             }
             Err(Error::Disk(error)) => {

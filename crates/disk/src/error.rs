@@ -32,7 +32,7 @@ impl Error {
     }
 
     /// The same trouble, told of another object.
-    pub(crate) fn again(&self) -> Error {
+    pub fn again(&self) -> Error {
         let source = match self.source.raw_os_error() {
             Some(number) => io::Error::from_raw_os_error(number),
             None => io::Error::new(self.source.kind(), self.source.to_string()),

@@ -23,7 +23,7 @@ use crate::sys::{self, Handle};
 /// Pause between two tries of a lock that is waited for: flock has no time limit of its own.
 const RETRY: Duration = Duration::from_millis(20);
 /// How long [`Lock::take`] waits: what it is for takes milliseconds, so this is a stopped holder or a stuck disk.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 /// What is failed to do where that was not enough.
 pub(crate) const WAIT: &str = "wait for lock";
 /// Most bytes of a holder's note.

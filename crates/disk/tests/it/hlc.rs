@@ -46,7 +46,7 @@ fn t16_a_clock_whose_lock_another_process_keeps_is_waited_for_a_while_and_said()
     let (tells, told) = std::sync::mpsc::channel();
     // Left alone where it does not come back: the test must end.
     std::thread::spawn(move || tells.send(SharedClock::open(&state).map(drop)));
-    let refused = told.recv_timeout(Duration::from_secs(120)).expect("it gives up").unwrap_err();
+    let refused = told.recv_timeout(Duration::from_secs(60)).expect("it gives up").unwrap_err();
     assert!(refused.is_kept() && !refused.is_of_one_file(), "{refused}");
     let path = temp.path().join("state/clock.lock");
     let line = format!("wait for lock {}: another process has had it for 10 s", path.display());

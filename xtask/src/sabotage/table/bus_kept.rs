@@ -1,6 +1,6 @@
 //! What `bus` safeguards of a claim that another process has in its hands.
 
-use super::{IT, Safeguard, UNIT};
+use super::{IT, MEMORY, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
@@ -232,5 +232,25 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky",
         target: IT,
         test: "unseated::fm_claim_permissions_a_wait_for_what_no_drain_can_take_fails_as_the_drain",
+    },
+    Safeguard {
+        name: "who keeps the clock is waited for once by a batch",
+        faults: "T16",
+        file: "crates/bus/src/bus.rs",
+        find: "            && clock::boot() < *until\n",
+        replace: "            && clock::boot() > *until\n",
+        package: "netsky-sim",
+        target: MEMORY,
+        test: "refusals::t16_who_keeps_the_clock_is_waited_for_once_and_not_by_each_message_of_a_batch",
+    },
+    Safeguard {
+        name: "who keeps the clock is the trouble of every mailbox",
+        faults: "T16",
+        file: "crates/bus/src/outbox.rs",
+        find: " || error.is_out_of_descriptors() || error.is_kept() =>",
+        replace: " || error.is_out_of_descriptors() =>",
+        package: "netsky-sim",
+        target: MEMORY,
+        test: "refusals::t16_replies_that_wait_for_who_keeps_the_clock_end_the_go_and_lose_nothing",
     },
 ];
