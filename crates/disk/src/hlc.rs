@@ -120,12 +120,15 @@ impl SharedClock {
 
     /// First use on this boot, or after damage: begin above everything known.
     fn start(&self, highest: impl FnOnce() -> Result<Hlc>) -> Result<Head> {
+        // A home of many names takes longer to read than others wait for the lock. What gets a name meanwhile has its
+        // reading from a clock that somebody else started, and that is met below.
+        let highest = highest()?;
         let _lock = Lock::take(lock_path(&self.path))?;
         if let Some(head) = self.running()? {
             return Ok(head);
         }
         let ceiling = self.head()?.map_or(0, |head| head.ceiling);
-        let begin = Hlc(ceiling).max(highest()?).max(Hlc::at(wall_ms())).0;
+        let begin = Hlc(ceiling).max(highest).max(Hlc::at(wall_ms())).0;
         // Others may be taking readings, so a word that is no damage only rises.
         let begun = |word| Some(if is_sane(word) { begin.max(word) } else { begin });
         let former =

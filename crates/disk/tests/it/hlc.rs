@@ -75,3 +75,21 @@ fn a_damaged_clock_asks_for_the_highest_name() {
     let highest = Hlc::at(u64::MAX >> 17);
     assert!(open(&state).next(|| Ok(highest)).unwrap() > highest);
 }
+
+#[test]
+fn t5_the_names_are_read_while_nobody_waits_for_the_clock_and_who_starts_it_meanwhile_is_above_them() {
+    let temp = tempfile::tempdir().unwrap();
+    let state = Dir::create(temp.path().join("state")).unwrap();
+    let (slow, quick) = (open(&state), open(&state));
+    let far = Hlc::at(u64::MAX >> 17);
+    let mut meanwhile = None;
+    let after = slow.next(|| {
+        let lock = Lock::try_take(state.path().join("clock.lock")).unwrap();
+        assert!(lock.is_some(), "others would wait for all names to be read");
+        drop(lock);
+        meanwhile = Some(quick.next(|| Ok(far)).unwrap());
+        Ok(Hlc(0))
+    });
+    let meanwhile = meanwhile.unwrap();
+    assert!(meanwhile > far && after.unwrap() > meanwhile);
+}
