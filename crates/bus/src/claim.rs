@@ -145,7 +145,7 @@ pub struct Drained {
 pub enum Put {
     /// It was taken.
     Taken,
-    /// It was taken and dealt with: if it asks for an ack, this is it.
+    /// It was taken and dealt with: if it asks for an ack, this is it to a consumer whose terms say so.
     Finished,
     /// The reader did not take it and did this instead, said as what follows on "its reader"; the next one may fare better.
     Refused(String),
@@ -287,13 +287,12 @@ impl Bus<'_> {
         generation: Generation,
         put: impl FnOnce() -> Put,
     ) -> Result<Put> {
-        let (claimed, delivered) = self.made_ready(agent, &mut claims)?;
+        let (claimed, delivered) = self.made_ready(agent, &mut claims, false)?;
         let put = put();
         match &put {
             Put::Taken | Put::Finished => each(claims, |claim| {
                 self.surfaced(&claim.agent, &claim.name, claim.told(generation));
-                self.record(&claim, generation, &claimed, &delivered)?;
-                self.acked(&claim, generation, &put)
+                self.record(&claim, generation, &claimed, &delivered)
             })?,
             Put::Unread(_) => each(claims, |claim| self.put_back(claim))?,
             Put::Broken(_) | Put::Refused(_) | Put::Stopped => each(claims, |claim| self.release(claim))?,
@@ -318,29 +317,31 @@ impl Bus<'_> {
         Put: From<R>,
     {
         let id = claim.id().clone();
-        match self.put_before(claim, generation, |claim| Put::from(put(claim)))? {
+        match self.put_before(claim, (generation, false), |claim| Put::from(put(claim)))? {
             Put::Broken(source) => Err(Error::Surface { id, source }),
             Put::Unread(source) => Err(Error::Unread { id, source }),
             Put::Taken | Put::Finished | Put::Refused(_) | Put::Stopped => Ok(()),
         }
     }
 
-    /// Puts a claim before a reader, and moves it to where that left it.
+    /// Puts a claim before a reader, and moves it to where that left it: where that `acks`, to its end.
     pub(crate) fn put_before(
         &self,
         mut claim: Claim,
-        generation: Generation,
+        (generation, acks): (Generation, bool),
         put: impl FnOnce(&Claim) -> Put,
     ) -> Result<Put> {
         let agent = claim.agent.clone();
-        let (claimed, delivered) = self.made_ready(&agent, slice::from_mut(&mut claim))?;
+        let (claimed, delivered) = self.made_ready(&agent, slice::from_mut(&mut claim), acks)?;
         let put = put(&claim);
         match &put {
             Put::Taken | Put::Finished => {
                 point("bus.surface.put");
                 self.surfaced(&claim.agent, &claim.name, claim.told(generation));
                 self.record(&claim, generation, &claimed, &delivered)?;
-                self.acked(&claim, generation, &put)?;
+                if acks {
+                    self.acked(&claim, generation, &put)?;
+                }
             }
             Put::Unread(_) => self.put_back(claim)?,
             Put::Stopped => self.give_back(claim, Cause::Stopped, "its reader was asked to end")?,
@@ -354,8 +355,8 @@ impl Bus<'_> {
 
     /// Has what the record of a surfacing needs, and the fence: running out of descriptors must not cost a repeat. Where
     /// something of that is missing, all that are ours wait as they did.
-    fn made_ready(&self, agent: &AgentId, claims: &mut [Claim]) -> Result<(Dir, Dir)> {
-        let folders = self.fenced(agent, claims);
+    fn made_ready(&self, agent: &AgentId, claims: &mut [Claim], acks: bool) -> Result<(Dir, Dir)> {
+        let folders = self.fenced(agent, claims, acks);
         if folders.is_err() {
             for claim in claims {
                 // Nobody has seen it: the same attempt. What was taken from us is not there to be put back.
@@ -365,9 +366,15 @@ impl Bus<'_> {
         folders
     }
 
-    fn fenced(&self, agent: &AgentId, claims: &mut [Claim]) -> Result<(Dir, Dir)> {
+    fn fenced(&self, agent: &AgentId, claims: &mut [Claim], acks: bool) -> Result<(Dir, Dir)> {
         let channel = self.channel(agent)?;
         let (claimed, delivered) = (channel.dir(State::Claimed)?, channel.dir(State::Delivered)?);
+        // What cannot be recorded, or acked, would be shown again until it is a dead letter.
+        claimed.lets_change()?;
+        delivered.lets_change()?;
+        if acks && claims.iter().any(|claim| claim.envelope.requires_ack == Some(true)) {
+            channel.dir(State::Acked)?.lets_change()?;
+        }
         point("bus.surface.begin");
         claims.iter_mut().try_for_each(|claim| claim.fence(&claimed))?;
         point("bus.surface.fenced");

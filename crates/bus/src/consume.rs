@@ -56,6 +56,8 @@ pub struct Terms {
     pub max: Option<usize>,
     /// Take the place of another consumer: it is asked to end, and killed if it does not.
     pub replace: bool,
+    /// A message that was dealt with is acked if it asks for that; else the ack is another's.
+    pub acks: bool,
 }
 
 /// What a consumer met and went on after, told when it is met.
@@ -310,7 +312,7 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
 
     fn surface(&mut self, claim: Claim) -> Result<Step> {
         let id = claim.id().clone();
-        match self.bus.put_before(claim, self.terms.generation, &mut self.put) {
+        match self.bus.put_before(claim, (self.terms.generation, self.terms.acks), &mut self.put) {
             Ok(Put::Taken | Put::Finished) => {
                 self.done.surfaced += 1;
                 Ok(Step::On)
@@ -393,7 +395,7 @@ mod tests {
         for from in 0..MOST_KEPT as u32 + 2 {
             bus.send(Draft::new(AgentId::numbered(from).into(), agent.clone(), "x")).expect("sent");
         }
-        let terms = Terms { generation: Generation::NONE, max: None, replace: false };
+        let terms = Terms { generation: Generation::NONE, max: None, replace: false, acks: true };
         let stop = Stop::hear().expect("heard");
         let seat = bus.only_consumer(&agent, &terms).expect("nobody else");
         let mut consumer = Consumer::new((&bus, &agent, &terms), (&stop, seat), |_| {}, |_| Put::Taken);

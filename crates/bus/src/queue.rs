@@ -278,8 +278,10 @@ pub(crate) fn hold(
 /// What a drain would do with a file, seen without touching it.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Sight {
-    /// Take it out of the inbox: to its agent, or aside.
+    /// Take it out of the inbox, to its agent.
     Takable,
+    /// Put it aside.
+    Aside,
     /// Leave it to a newer program, or to a generation to come.
     Left,
     /// Pass it by, or not find it.
@@ -289,18 +291,22 @@ pub(crate) enum Sight {
 /// Looks at one file of an inbox.
 pub(crate) fn sight(inbox: &Dir, file: &OsStr, taker: Generation) -> Result<Sight> {
     let Some(name) = waiting(file) else {
-        return Ok(if inbox.is_movable(file)? { Sight::Takable } else { Sight::Stuck });
+        return Ok(if inbox.is_movable(file)? { Sight::Aside } else { Sight::Stuck });
     };
     match inbox.read(file, MAX_BYTES as u64) {
         Ok(bytes) => match read_as(&name, &bytes) {
             Err(Refused::Newer) => Ok(Sight::Left),
-            Ok(envelope) if fit(envelope.for_generation, taker) == Fit::Early => Ok(Sight::Left),
-            _ => Ok(Sight::Takable),
+            Err(Refused::Damaged(_)) => Ok(Sight::Aside),
+            Ok(envelope) => Ok(match fit(envelope.for_generation, taker) {
+                Fit::Now => Sight::Takable,
+                Fit::Early => Sight::Left,
+                Fit::Late => Sight::Aside,
+            }),
         },
         Err(ReadError::Io(error)) if error.is_not_found() => Ok(Sight::Stuck),
         Err(ReadError::Io(error)) if !error.is_denied() && error.is_of_one_file() => Ok(Sight::Stuck),
         Err(ReadError::Io(error)) if !error.is_denied() => Err(error.into()),
-        Err(_) => Ok(if inbox.is_movable(file)? { Sight::Takable } else { Sight::Stuck }),
+        Err(_) => Ok(if inbox.is_movable(file)? { Sight::Aside } else { Sight::Stuck }),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `wait`: until there is something to claim.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use netsky_disk::clock;
@@ -9,6 +10,7 @@ use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
 
 use crate::bus::Bus;
+use crate::channel::Channel;
 use crate::error::Result;
 use crate::queue::{Passed, Sight, sight};
 
@@ -57,27 +59,36 @@ impl Bus<'_> {
         watch.add(self.layout.folder(agent, State::Written))?;
         self.return_dead_claims(agent)?;
         let inbox = channel.dir(State::Written)?;
-        let found = any_takable(&inbox, taker, passed)?;
-        if found {
-            // A drain would end with this at once, and so would each turn of a loop of both.
-            inbox.lets_change()?;
-            channel.dir(State::Claimed)?.lets_change()?;
+        // A drain would end with what such a folder says at once, and so would each turn of a loop of both.
+        let needed = match any_takable(&channel, &inbox, taker, passed)? {
+            Sight::Takable => &[State::Written, State::Claimed, State::Delivered][..],
+            Sight::Aside => &[State::Written],
+            Sight::Left | Sight::Stuck => return Ok(false),
+        };
+        for state in needed {
+            channel.dir(*state)?.lets_change()?;
         }
-        Ok(found)
+        Ok(true)
     }
 }
 
-fn any_takable(inbox: &Dir, taker: Generation, passed: &mut Passed) -> Result<bool> {
-    let mut found = Ok(false);
+/// What a drain would do with the first file that it would take; stuck where there is none.
+fn any_takable(channel: &Channel, inbox: &Dir, taker: Generation, passed: &mut Passed) -> Result<Sight> {
+    // Where that lets nothing in a drain passes by what should go there.
+    let poison = OnceCell::new();
+    let takes_in = || channel.dir(State::Poisoned).is_ok_and(|poison| poison.lets_change().is_ok());
+    let mut found = Ok(Sight::Stuck);
     inbox.each_name(|file| {
-        if !matches!(found, Ok(false)) || passed.contains(file) {
+        if !matches!(found, Ok(Sight::Stuck)) || passed.contains(file) {
             return;
         }
-        found = sight(inbox, file, taker).map(|sight| {
-            if sight == Sight::Left {
+        found = sight(inbox, file, taker).map(|sight| match sight {
+            Sight::Left => {
                 passed.insert(file.to_owned());
+                Sight::Stuck
             }
-            sight == Sight::Takable
+            Sight::Aside if !poison.get_or_init(takes_in) => Sight::Stuck,
+            sight => sight,
         });
     })?;
     found

@@ -35,7 +35,7 @@ fn what_waits_for_a_generation_to_come_is_read_once() {
         }
         Put::Taken
     };
-    let terms = Terms { generation: Generation(1), max: Some(2), replace: false };
+    let terms = Terms { generation: Generation(1), max: Some(2), replace: false, acks: true };
     bus.consume(&AgentId::root(), &terms, &Stop::hear().expect("heard"), |_| {}, put).expect("it ends");
     assert_eq!(home.counts(), [1, 0, 2, 0, 0]);
 }
@@ -56,7 +56,7 @@ fn who_was_asked_to_end_while_its_reader_failed_waits_for_nothing() {
         }
         Put::Refused("exited 1".to_owned())
     };
-    let terms = Terms { generation: OUTSIDE, max: None, replace: false };
+    let terms = Terms { generation: OUTSIDE, max: None, replace: false, acks: true };
     bus.consume(&AgentId::root(), &terms, &stop, |_| {}, put).expect("it ends");
     let waited = clock::boot() - asked.expect("the third attempt came");
     assert!(waited < Duration::from_secs(4), "it went on for {waited:?}, which is the whole pause");
@@ -114,7 +114,7 @@ fn t2_a_claim_whose_releaser_stops_before_its_move_is_shown_once_that_ends_and_b
         Put::Taken
     };
     let tell = |news: News<'_>| kept.push(format!("{news:?}"));
-    let terms = Terms { generation: OUTSIDE, max: Some(3), replace: false };
+    let terms = Terms { generation: OUTSIDE, max: Some(3), replace: false, acks: true };
     bus.consume(&AgentId::root(), &terms, &Stop::hear().expect("heard"), tell, put).expect("it ends");
     let of = |text: &str| (text.to_owned(), 1);
     assert_eq!(shown, [of("c"), of("a"), of("b")], "no other sender waits, and its own keeps its order");
@@ -191,7 +191,7 @@ fn t2_a_claim_that_is_in_other_hands_to_the_end_waits_as_it_did() {
     let releaser = Releaser::of(&home, 1);
     let bus = home.bus(&releaser);
     sent_by_two(&bus);
-    let terms = Terms { generation: OUTSIDE, max: Some(1), replace: false };
+    let terms = Terms { generation: OUTSIDE, max: Some(1), replace: false, acks: true };
     let stop = Stop::hear().expect("heard");
     bus.consume(&AgentId::root(), &terms, &stop, |_| {}, |_| Put::Taken).expect("it ends");
     assert_eq!(home.counts(), [2, 0, 1, 0, 0]);
@@ -207,7 +207,7 @@ fn t2_a_claim_that_is_in_other_hands_when_the_reader_breaks_waits_as_it_did() {
     for from in ["agent1", "agent2"] {
         bus.send(Draft { from: from.parse().expect("a sender"), ..draft(from) }).expect("sent");
     }
-    let terms = Terms { generation: OUTSIDE, max: None, replace: false };
+    let terms = Terms { generation: OUTSIDE, max: None, replace: false, acks: true };
     let stop = Stop::hear().expect("heard");
     let put = |_: &Claim| Put::Broken(std::io::Error::other("gone"));
     let broken = bus.consume(&AgentId::root(), &terms, &stop, |_| {}, put);

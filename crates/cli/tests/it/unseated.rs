@@ -9,11 +9,12 @@ use std::process::{ChildStderr, Command, Stdio};
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::{Hold, Seized};
 use netsky_disk::process::{Signal, is_stopped, me};
+use netsky_model::life::MAX_ATTEMPTS;
 use netsky_model::name::{Name, Stage};
 use netsky_model::process::ProcessId;
 
 use crate::bad_input::{as_nobody, give_to_nobody};
-use crate::bus_home::Home;
+use crate::bus_home::{Home, surfacings};
 use crate::screen::{netsky, program};
 use crate::watch::{Consumer, home, is_in, send, until};
 
@@ -246,7 +247,7 @@ fn fm_claim_permissions_a_folder_that_lets_nothing_in_is_named() {
 
 #[test]
 fn fm_claim_permissions_a_wait_for_what_no_drain_can_take_fails_as_the_drain() {
-    for folder in ["inbox", "claimed"] {
+    for folder in ["inbox", "claimed", "delivered"] {
         let home = home();
         chmod(&home, folder, 0o500);
         if !of_nobody(&home) {
@@ -258,6 +259,77 @@ fn fm_claim_permissions_a_wait_for_what_no_drain_can_take_fails_as_the_drain() {
             as_nobody(&home, &["channel", verb, "agent7"]).expect("it ran before").fails_with(4, &[&refused]);
         }
     }
+}
+
+#[test]
+fn fm_claim_permissions_a_wait_sleeps_over_what_no_drain_can_put_aside() {
+    let home = home();
+    fs::write(home.channel("agent7", "inbox").join("junk"), "").expect("written");
+    chmod(&home, "poison", 0o500);
+    if !of_nobody(&home) {
+        return;
+    }
+    let says = |verb: &str| as_nobody(&home, &["channel", verb, "agent7"]).expect("it ran before");
+    let refused = "failed to change folder $HOME/channels/agent/agent7/poison: Permission denied";
+    says("wait").works();
+    let drained = says("drain");
+    assert!(drained.out.contains("id=\"first\""), "the other goes on: {}", drained.err);
+    assert!(drained.code == 4 && drained.err.contains(refused), "{}", drained.err);
+    // What is passed by is no mail: a loop of both would never rest.
+    as_nobody(&home, &["channel", "wait", "agent7", "--timeout", "1s"])
+        .expect("it ran before")
+        .fails_with(5, &["nothing arrived for agent7 within 1.0s"]);
+    chmod(&home, "poison", 0o700);
+    says("wait").works();
+    assert_eq!(says("drain").code, 7);
+}
+
+#[test]
+fn fm_deliver_permissions_what_cannot_be_recorded_is_not_shown_and_costs_no_attempt() {
+    let home = home();
+    chmod(&home, "delivered", 0o500);
+    if !of_nobody(&home) {
+        return;
+    }
+    let refused = "failed to change folder $HOME/channels/agent/agent7/delivered: Permission denied";
+    let readers =
+        [&["drain", "agent7"][..], &["drain", "agent7", "--json"], &["watch", "agent7", "--", "cat"]];
+    for reader in readers {
+        for _ in 0..MAX_ATTEMPTS {
+            let args = [&["channel"], reader].concat();
+            let said = as_nobody(&home, &args).expect("it ran before");
+            assert!(!said.out.contains("hello"), "{reader:?}: {}", said.out);
+            assert_eq!(said.code, 4, "{reader:?}: {}", said.err);
+            assert!(format!("{}{}", said.out, said.err).contains(refused), "{reader:?}: {}", said.err);
+        }
+    }
+    chmod(&home, "delivered", 0o700);
+    let drained = as_nobody(&home, &["channel", "drain", "agent7"]).expect("it ran before");
+    let seen = surfacings(drained.works());
+    assert_eq!((&*seen[0].id, seen[0].attempt, seen[0].redelivered), ("first", 1, false));
+}
+
+#[test]
+fn fm_ack_permissions_what_cannot_be_acked_is_given_to_no_command_that_would() {
+    let home = home();
+    netsky(&home, &["channel", "send", "agent7", "x", "--from", "owner", "--id", "asks", "--requires-ack"])
+        .works();
+    chmod(&home, "acked", 0o500);
+    if !of_nobody(&home) {
+        return;
+    }
+    let says = |args: &[&str]| {
+        let all = [&["channel", "watch", "agent7", "--max", "1"], args].concat();
+        as_nobody(&home, &all).expect("it ran before")
+    };
+    says(&["--", "cat"]).works();
+    assert!(is_in(&home, "delivered", "first"), "it asks for none");
+    for _ in 0..MAX_ATTEMPTS {
+        let refused = "failed to change folder $HOME/channels/agent/agent7/acked: Permission denied";
+        says(&["--", "cat"]).fails_with(4, &[refused]);
+    }
+    let seen = surfacings(says(&["--no-ack", "--", "cat"]).works());
+    assert_eq!((&*seen[0].id, seen[0].attempt, seen[0].redelivered), ("asks", 1, false));
 }
 
 #[test]

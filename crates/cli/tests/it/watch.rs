@@ -161,6 +161,19 @@ fn what_asks_for_an_ack_has_it_once_its_command_ended_with_0() {
     assert!(is_in(&home, "delivered", "shown"));
 }
 
+#[test]
+fn what_asks_for_an_ack_is_only_delivered_by_a_command_that_passes_on() {
+    let home = home();
+    netsky(&home, &["channel", "send", "agent7", "x", "--from", "owner", "--id", "asks", "--requires-ack"])
+        .works();
+    let watch = ["channel", "watch", "agent7", "--max", "2", "--json", "--no-ack", "--", "true"];
+    let told = netsky(&home, &watch).works().lines().filter(|line| line.contains("\"taken\":true")).count();
+    assert_eq!(told, 2);
+    assert!(is_in(&home, "delivered", "asks"), "the ack is another's");
+    netsky(&home, &["channel", "ack", "agent7", "asks"]).works();
+    assert!(is_in(&home, "acked", "asks"));
+}
+
 /// The one message that waits comes for the last time.
 fn at_its_last_attempt(home: &Home) {
     let inbox = home.channel("agent7", "inbox");

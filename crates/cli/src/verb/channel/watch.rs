@@ -2,7 +2,7 @@
 //! standard output.
 //!
 //! A message counts as delivered when the command ended with 0, or when its text was written and flushed. A command that
-//! ended so has dealt with it: what asks for an ack has it then.
+//! ended so has dealt with it: what asks for an ack has it then, but where the command is said only to pass on.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Take the place of the agent's running consumer
     #[arg(long)]
     replace: bool,
+    /// Leave the ack of what asks for one to another: for a COMMAND that only passes on
+    #[arg(long)]
+    no_ack: bool,
     /// Run this for each message, which it gets on its standard input; exit 0 takes it and acks it if it asks for that, anything else gives it back
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -59,7 +62,7 @@ impl Run for Args {
         let stop = Stop::hear()
             .map_err(|e| Error::new(Kind::Failed, format!("failed to listen for signals: {e}")))?;
         let generation = cx.generation_of(&self.agent);
-        let terms = Terms { generation, max: self.max, replace: self.replace };
+        let terms = Terms { generation, max: self.max, replace: self.replace, acks: !self.no_ack };
         // What keeps a command from being run at all: no message can be given to it, and saying so ends this verb.
         let broken: Cell<Option<netsky_disk::Error>> = Cell::new(None);
         let put = |claim: &Claim| match self.command.is_empty() {
