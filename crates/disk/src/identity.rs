@@ -39,7 +39,9 @@ impl FileId {
 
 impl Dir {
     /// What tells a plain file of ours from others that had its name and its bytes: its number, and when it was written.
-    /// It stays with the file through renames and crashes. None where the file system does not say.
+    /// It stays with the file through renames and crashes, on file systems that keep a file's number. One that gives out
+    /// numbers as it goes (some of FUSE, overlays before a copy up) may tell one file from itself: it is sent twice then,
+    /// and never not at all. None where the file system does not say.
     ///
     /// # Errors
     /// It is not there or no such file, or cannot be looked at.

@@ -242,7 +242,7 @@ fn a24_a_flooding_clone_keeps_no_handoff_and_no_owner_out() {
         begun.recv_timeout(STORM).expect("it rages");
     }
     let (owner, handoff) = (heard(&home, "owner", "note"), heard(&home, "agentinfinity", "handoff"));
-    assert!(began.elapsed() < STORM && !calm.load(Relaxed), "heard before the storm was over");
+    assert!(began.elapsed() < STORM, "heard only when the storm was over");
     calm.store(true, Relaxed);
     for (mut child, feeder) in storm {
         feeder.join().expect("no panic").expect("it reads to the end");

@@ -478,7 +478,7 @@ fn standard_error_is_printed_where_a_session_has_its_own() {
 #[test]
 fn a_session_with_a_clean_environment_is_given_nothing_of_the_shell_but_what_names_who_and_where() {
     let folder = Folder::new();
-    let program = ["--env", "GIVEN=yes", "--", "sh", "-c", "env; exec sleep 1000"];
+    let program = ["--env", "GIVEN=yes", "--", "sh", "-c", "env; echo all-said; exec sleep 1000"];
     for (name, clean) in [("clean", &["--clean-env"][..]), ("usual", &[])] {
         let args = [&["kernel", "spawn", name], clean, &program].concat();
         let mut command = folder.command(env!("CARGO_BIN_EXE_ostk"), &args);
@@ -486,7 +486,7 @@ fn a_session_with_a_clean_environment_is_given_nothing_of_the_shell_but_what_nam
         assert!(command.output().expect("starts").status.success());
         let meta = std::fs::read_to_string(folder.file(&format!("agents/{name}.meta"))).expect("reads");
         assert_eq!(meta.contains("secret-7"), clean.is_empty(), "{name}");
-        folder.until("it has said all", |folder| folder.ok(&["logs", name]).contains("GIVEN=yes"));
+        folder.until("it has said all", |folder| folder.ok(&["logs", name]).contains("all-said"));
         let said = folder.ok(&["logs", name]);
         for wanted in ["LC_ALL=C.UTF-8", "TZ=UTC", "PATH=/usr/bin:/bin", "GIVEN=yes"] {
             assert!(said.contains(wanted), "{name}: {wanted}\n{said}");

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use netsky_sim::{Call, Ended, Errno, Fault, Moment};
+use netsky_sim::{Call, Ended, Errno, Fault, Moment, Point};
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -371,6 +371,26 @@ fn fm_rebuild_enospc_every_syscall() {
         ensure!(unread == serde_json::json!([]), "listed for good: {unread}");
         Ok(())
     });
+}
+
+#[test]
+fn fm_ingest_eio_a_file_of_refused_rows_that_cannot_be_synced_is_listed_and_stops_nothing() {
+    let home = home_with_damage();
+    home.drain().expect("drains");
+    std::fs::write(home.path().join("logs/meta-db-errors-2026-01-01.jsonl"), "no row\n").expect("writes");
+    let count = ["query", "SELECT count(*) FROM envelopes", "--csv"];
+    let unbroken = home.copy().netsky(count).expect("answers").stdout;
+    let is_sync = |point: &Point| {
+        let of_it = |file: &PathBuf| file.to_string_lossy().contains("meta-db-errors");
+        point.call == Call::Sync && point.moment == Moment::Entry && point.files.iter().any(of_it)
+    };
+    let outcome = home.stepper(count).break_when(is_sync, Fault::Fail(Errno::EIO)).expect("runs");
+    assert!(outcome.hit.is_some(), "it is never synced");
+    assert_eq!(outcome.run.stdout, unbroken, "{}", outcome.run.stderr);
+    assert_eq!(outcome.run.ended, Ended::Exited(0), "{}", outcome.run.stderr);
+    let listed = "SELECT why FROM source_errors WHERE file LIKE '%meta-db-errors%'";
+    let read_again = answered(&home, listed).expect("answers");
+    assert_eq!(read_again, serde_json::json!([]), "read by the next ingest, and listed for good");
 }
 
 #[test]

@@ -109,20 +109,24 @@ fn each_line(
         Err(error) if error.is_not_found() => return Ok(()),
         Err(error) => return closed(batch, &source, error),
     };
-    let ended = loop {
+    let read = loop {
         match reader.next_line() {
             Ok(Some((_, line))) => take(batch, line)?,
-            Ok(None) => break None,
-            Err(error) => break Some(error),
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
         }
     };
+    let mut settled = Ok(());
     if reader.at() > from {
-        reader.settle(&logs, from)?;
-        batch.reached(&source, reader.at())?;
+        settled = reader.settle(&logs, from);
+        // What is not on disk for certain is read again by the next ingest.
+        if settled.is_ok() {
+            batch.reached(&source, reader.at())?;
+        }
     }
-    match ended {
-        Some(error) => closed(batch, &source, error),
-        None => batch.unlist(&source, 0),
+    match read.and(settled) {
+        Err(error) => closed(batch, &source, error),
+        Ok(()) => batch.unlist(&source, 0),
     }
 }
 

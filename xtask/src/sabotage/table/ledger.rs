@@ -563,4 +563,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "unread::fm_ingest_fm_rebuild_what_is_no_file_of_refused_rows_but_has_its_name_is_listed_and_stops_nothing",
     },
+    Safeguard {
+        name: "a file of refused rows that cannot be synced ends no ingest",
+        faults: "FM-ingest EIO",
+        file: "crates/ledger/src/ingest/refused.rs",
+        find: "match read.and(settled) {",
+        replace: "settled?;\n    match read {",
+        package: "netsky",
+        target: IT,
+        test: "record::fm_ingest_eio_a_file_of_refused_rows_that_cannot_be_synced_is_listed_and_stops_nothing",
+    },
 ];
