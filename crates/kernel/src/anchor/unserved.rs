@@ -222,7 +222,7 @@ mod tests {
         };
         let mut held = Vec::new();
         for (name, silence) in
-            [("agent1", Some(59)), ("agent2", Some(61)), ("agent3", Some(121)), ("agent4", None)]
+            [("agent1", Some(30)), ("agent2", Some(90)), ("agent3", Some(180)), ("agent4", None)]
         {
             let meta = described(name, running());
             silence.into_iter().for_each(|silence| silent(&meta, silence, None));
