@@ -2,9 +2,12 @@
 //!
 //! Promise: only what is gone is reaped, and its lineage and generation stay in its meta: a later start goes on counting.
 //! One whose meta a later program wrote, or does not read just now, is left alone.
-//! Asked for, that is all of it; by itself, what ended long ago (`LIMIT reap_after`) and has no keeper above, who may not
-//! have seen it yet.
+//! Asked for, that is all of it, in parts where it takes long; by itself, what ended long ago (`LIMIT reap_after`) and has no
+//! keeper above, who may not have seen it yet.
 
+use std::time::Duration;
+
+use netsky_disk::clock;
 use netsky_model::id::AgentId;
 
 use super::state::{Anchor, about, internal, unread};
@@ -21,11 +24,19 @@ use crate::session::{Keeper, Phase, PhaseEvent};
 const AT_ONCE: usize = 16;
 /// Where somebody asks for it: as many as a line names, whatever their names.
 const MOST: usize = 8_192;
+/// And for so long: everybody else waits, and who asks does for 20 s and no longer.
+const LONGEST: Duration = Duration::from_secs(5);
 
 pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
-    let (mut reaped, mut refused) = (Vec::new(), None);
+    until(anchor, clock::boot() + LONGEST)
+}
+
+/// What is done of it by then, and one in any case.
+fn until(anchor: &Anchor, end: Duration) -> Result<Answer, Refusal> {
+    let (mut reaped, mut refused, mut more) = (Vec::new(), None, false);
     for name in anchor.names() {
-        if reaped.len() == MOST {
+        more = reaped.len() == MOST || !reaped.is_empty() && clock::boot() >= end;
+        if more {
             break;
         }
         match one(anchor, &name) {
@@ -35,7 +46,6 @@ pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
             Err(refusal) => drop(refused.get_or_insert(refusal)),
         }
     }
-    let more = reaped.len() == MOST;
     refused.map_or(Ok(Answer { reaped, more }), Err)
 }
 
@@ -106,8 +116,6 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::anchor::stage::{on_stage, rows, session};
 
@@ -142,6 +150,20 @@ mod tests {
             assert_eq!(aside(&anchor).len(), 2 + AT_ONCE, "the others wait");
             old(&anchor);
             assert_eq!(aside(&anchor).len(), 2 + AT_ONCE + 1);
+        });
+    }
+
+    #[test]
+    fn a_reap_that_takes_long_goes_on_with_the_next_call() {
+        on_stage(async |anchor| {
+            for name in ["agent1", "agent2"] {
+                anchor.put(session(name, Keeper::Policy), Life::Gone);
+            }
+            let part = || {
+                let Answer { reaped, more } = until(&anchor, clock::boot()).expect("reaped");
+                (reaped.len(), more)
+            };
+            assert_eq!([part(), part(), part()], [(1, true), (1, false), (0, false)]);
         });
     }
 

@@ -4,7 +4,7 @@ use netsky_model::id::AgentId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Put ended sessions aside, at most 8,192 at once, and remove what they left.
+/// Put ended sessions aside, for at most 5 s at once, and remove what they left.
 #[derive(Debug)]
 pub struct Reap;
 
