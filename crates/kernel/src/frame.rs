@@ -156,6 +156,13 @@ pub enum RefusalKind {
     Other,
 }
 
+impl RefusalKind {
+    /// Whether it is of something typed, for want of room or of a program that reads.
+    pub(crate) fn is_untyped(self) -> bool {
+        matches!(self, RefusalKind::Full | RefusalKind::Closed)
+    }
+}
+
 /// Bytes that are no frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {

@@ -85,7 +85,8 @@ fn who_leaves_is_told_what_was_not_typed() {
     };
     let sees = |text: &str| people.until(text, |folder| shown(folder, "person").contains(text));
     attached(1);
-    types("\u{1b}[200~half");
+    types("\u{1b}[200~half\u{1c}");
+    sees("\u{7}");
     types("\u{1c}");
     sees(
         "left agent7, which runs on\r\nostk: agent7: a paste that had not ended was not typed, nothing of it; \

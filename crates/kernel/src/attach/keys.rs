@@ -1,6 +1,8 @@
-//! The key that leaves, found among all others.
+//! The key that leaves, found among all others; in a paste it is text like any other.
 
 use std::str::FromStr;
+
+use super::pastes::Brackets;
 
 /// Longest escape sequence that may encode the key, `ESC [ 1080:1048:98 ; 133:1 ; 1080 u`, with room.
 const LONGEST: usize = 48;
@@ -97,11 +99,23 @@ pub(super) struct Keys {
     /// Those that leave.
     leave: Vec<DetachKey>,
     held: Vec<u8>,
+    brackets: Brackets,
 }
 
 impl Keys {
     pub(super) fn new(leave: Vec<DetachKey>) -> Keys {
-        Keys { leave, held: Vec::new() }
+        Keys { leave, held: Vec::new(), brackets: Brackets::default() }
+    }
+
+    /// Whether a paste has begun and not ended.
+    pub(super) fn in_paste(&self) -> bool {
+        self.brackets.is_within()
+    }
+
+    /// The paste does not end: what comes now are keys.
+    pub(super) fn give_up_paste(&mut self) {
+        self.brackets = Brackets::default();
+        self.held.clear();
     }
 
     /// What to forward, and whether a key that leaves was among it; what follows that goes nowhere.
@@ -109,15 +123,17 @@ impl Keys {
         let mut forward = std::mem::take(&mut self.held);
         let mut start = sequence_start(&forward);
         for byte in bytes {
-            if self.leave.iter().any(|key| *byte == key.byte()) {
+            let in_paste = self.in_paste();
+            if !in_paste && self.leave.iter().any(|key| *byte == key.byte()) {
                 return (forward, true);
             }
+            self.brackets.end_with(*byte);
             if *byte == 0x1b {
                 start = Some(forward.len());
             }
             forward.push(*byte);
             let Some(begin) = start else { continue };
-            if self.leave.iter().any(|key| key.is_sequence(&forward[begin..])) {
+            if !in_paste && self.leave.iter().any(|key| key.is_sequence(&forward[begin..])) {
                 forward.truncate(begin);
                 return (forward, true);
             }
@@ -167,6 +183,23 @@ mod tests {
         assert_eq!(take("^]", &[b"\x1b[27;5;93~"]), (vec![], true));
         let other = b"\x1b[A\x1b[92;6u\x1bOP\x1b[200~pasted \x1b[201~ \xc3\xa9";
         assert_eq!(take("ctrl-\\", &[other]), (other.to_vec(), false));
+    }
+
+    #[test]
+    fn a_key_that_leaves_is_text_in_a_paste_and_a_key_again_behind_it() {
+        let paste = b"\x1b[200~a\x1cb\x1b[92;5uc\x1b[201~";
+        let left = || (paste.to_vec(), true);
+        assert_eq!(take("ctrl-\\", &[paste, b"\x1c"]), left());
+        for cut in 1..paste.len() {
+            let (head, tail) = paste.split_at(cut);
+            assert_eq!(take("ctrl-\\", &[head, tail, b"\x1c"]), left(), "cut at {cut}");
+        }
+        // One whose end is lost.
+        let mut keys = Keys::new(vec![DetachKey::default()]);
+        assert_eq!(keys.take(b"\x1b[200~a\x1c\x1b[20"), (b"\x1b[200~a\x1c".to_vec(), false));
+        assert!(keys.in_paste());
+        keys.give_up_paste();
+        assert_eq!(keys.take(b"b\x1c"), (b"b".to_vec(), true));
     }
 
     #[test]

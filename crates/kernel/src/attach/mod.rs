@@ -24,11 +24,12 @@ use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use netsky_disk::clock;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::process::Signal;
 use netsky_disk::wake::{self, Wake};
 use netsky_model::id::AgentId;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::frame::{FromWorker, PICTURE_COLS, PICTURE_ROWS, Refusal, RefusalKind};
@@ -38,7 +39,7 @@ use crate::worker_client::{WorkerClient, WorkerError};
 use circle::Circle;
 use keys::Keys;
 use modes::Modes;
-use pastes::{Pastes, Piece};
+use pastes::{Pastes, Piece, UNENDED};
 use quiet::Quiet;
 use reach::ended;
 use terminal::Terminal;
@@ -103,7 +104,7 @@ pub enum Untyped {
     NoRoom,
     /// A paste, whole, as it was too long.
     TooLong,
-    /// A paste, whole, that had not ended.
+    /// A paste, whole, that had not ended, or did not for so long that it was given up.
     Unended,
 }
 
@@ -209,6 +210,8 @@ struct Attached<'a> {
     terminal: Option<Terminal>,
     keys: Keys,
     pastes: Pastes,
+    /// When something was typed last, on the boot clock.
+    typed_at: Duration,
     untyped: Option<Untyped>,
     input: Input,
     /// Next offset to be shown.
@@ -254,6 +257,7 @@ impl<'a> Attached<'a> {
             terminal,
             keys: Keys::new(leave),
             pastes: Pastes::default(),
+            typed_at: Duration::ZERO,
             untyped: None,
             input,
             at: from,
@@ -301,13 +305,25 @@ impl<'a> Attached<'a> {
             if said && !self.client.read()? {
                 return self.after_the_worker();
             }
-            if typed && let Some(left) = self.typed()? {
-                return Ok(left);
+            if typed {
+                if let Some(left) = self.typed()? {
+                    return Ok(left);
+                }
+            } else if !signalled && self.keys.in_paste() && self.paste_waits().is_zero() {
+                self.keys.give_up_paste();
+                if self.pastes.give_up() {
+                    self.refused(Untyped::Unended);
+                }
             }
         }
     }
 
-    /// Wait for a signal, a key or the worker; which of them came.
+    /// How long the end of a paste is still waited for: nobody types into one for ever whose end is lost.
+    fn paste_waits(&self) -> Duration {
+        (self.typed_at + UNENDED).saturating_sub(clock::boot())
+    }
+
+    /// Wait for a signal, a key, the worker or the end of a paste's time; which of them came.
     fn wait(&self) -> Result<[bool; 3], AttachError> {
         let stdin = std::io::stdin();
         let mut fds = vec![self.wake.as_fd(), self.client.as_fd()];
@@ -316,7 +332,9 @@ impl<'a> Attached<'a> {
         }
         let mut polled: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        match poll(&mut polled, None) {
+        let waits = self.keys.in_paste().then(|| self.paste_waits());
+        let waits = waits.and_then(|waits| Timespec::try_from(waits).ok());
+        match poll(&mut polled, waits.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(e) => return Err(AttachError::Terminal(e.into())),
         }
@@ -382,6 +400,7 @@ impl<'a> Attached<'a> {
             self.input = Input::Ignored;
             return Ok(self.is_raw().then_some(Left::Detached));
         }
+        self.typed_at = clock::boot();
         let (forward, leaves) = self.keys.take(&bytes[..read]);
         if !self.options.read_only {
             for piece in self.pastes.take(&forward) {
@@ -405,7 +424,7 @@ impl<'a> Attached<'a> {
         if self.input == Input::Keys && self.client.probe(LAST_WORD).is_ok() {
             // By then it has said what it refused of what was typed last.
             while let Ok(Some(frame)) = self.client.buffered() {
-                if matches!(frame, FromWorker::Refused(refusal) if refusal.kind == RefusalKind::Full) {
+                if matches!(frame, FromWorker::Refused(refusal) if refusal.kind.is_untyped()) {
                     self.untyped = Some(Untyped::NoRoom);
                 }
             }
@@ -442,7 +461,7 @@ impl<'a> Attached<'a> {
                 Ok((!shown).then_some(Left::Detached))
             }
             FromWorker::Exit(end) => Ok(Some(self.rest()?.unwrap_or(Left::Ended(end)))),
-            FromWorker::Refused(Refusal { kind: RefusalKind::Full | RefusalKind::Closed, .. }) => {
+            FromWorker::Refused(refusal) if refusal.kind.is_untyped() => {
                 self.refused(Untyped::NoRoom);
                 Ok(None)
             }

@@ -3,10 +3,19 @@
 //! Promise: pure and bounded. A paste that the terminal has put in brackets comes out once it has ended, as one piece with
 //! its brackets; of one longer than [`LONGEST`] nothing does. Everything else passes at once.
 //!
-//! Left to others: whether the worker has room for it (`worker::input`, which takes a piece whole or not at all), and what
+//! One that does not end is given up when nothing of it has come for a while ([`UNENDED`]), and the keys behind it are keys
+//! again.
+//!
+//! Left to others: that time, whether the worker has room for it (`worker::input`, which takes a piece whole or not at all), and what
 //! the person is told.
 
+use std::time::Duration;
+
 use crate::frame::MAX_PAYLOAD;
+
+/// How long more of a paste may fail to come until it is given up: longer than a line stands still that lives, as what
+/// came after it would be typed as keys.
+pub(super) const UNENDED: Duration = Duration::from_secs(10);
 
 /// Longest paste, with its brackets: what goes into one frame beside its epoch, and into a worker's queue.
 const LONGEST: usize = MAX_PAYLOAD - size_of::<u64>();
@@ -24,13 +33,41 @@ pub(super) enum Piece {
     TooLong,
 }
 
+/// Where the keys stand to the brackets.
+#[derive(Debug, Default)]
+pub(super) struct Brackets {
+    within: bool,
+    /// How much of the next one has come.
+    matched: usize,
+}
+
+impl Brackets {
+    /// Whether a bracket ends with this byte.
+    pub(super) fn end_with(&mut self, byte: u8) -> bool {
+        let next = if self.within { CLOSE } else { OPEN };
+        self.matched = match byte == next[self.matched] {
+            true => self.matched + 1,
+            false => usize::from(byte == 0x1b),
+        };
+        let ended = self.matched == next.len();
+        if ended {
+            *self = Brackets { within: !self.within, matched: 0 };
+        }
+        ended
+    }
+
+    /// Whether a paste has begun and not ended.
+    pub(super) fn is_within(&self) -> bool {
+        self.within
+    }
+}
+
 /// Finds pastes, from one read of keys to the next.
 #[derive(Debug, Default)]
 pub(super) struct Pastes {
     /// Of the paste that has begun and not ended.
     held: Option<Vec<u8>>,
-    /// How much of the next bracket has come.
-    matched: usize,
+    brackets: Brackets,
 }
 
 impl Pastes {
@@ -38,20 +75,14 @@ impl Pastes {
     pub(super) fn take(&mut self, keys: &[u8]) -> Vec<Piece> {
         let (mut pieces, mut typed) = (Vec::new(), Vec::new());
         for byte in keys {
-            let bracket = if self.held.is_some() { CLOSE } else { OPEN };
-            self.matched = match *byte == bracket[self.matched] {
-                true => self.matched + 1,
-                false => usize::from(*byte == 0x1b),
-            };
             let held = self.held.as_mut().unwrap_or(&mut typed);
             // One byte too many is what tells.
             if held.len() <= LONGEST {
                 held.push(*byte);
             }
-            if self.matched < bracket.len() {
+            if !self.brackets.end_with(*byte) {
                 continue;
             }
-            self.matched = 0;
             match self.held.take() {
                 Some(paste) if paste.len() > LONGEST => pieces.push(Piece::TooLong),
                 Some(paste) => pieces.push(Piece::Keys(paste)),
@@ -69,6 +100,12 @@ impl Pastes {
     /// Whether a paste has begun and not ended.
     pub(super) fn is_open(&self) -> bool {
         self.held.is_some()
+    }
+
+    /// Forgets a paste that does not end, with all that has come of it; false where there is none.
+    pub(super) fn give_up(&mut self) -> bool {
+        self.brackets = Brackets::default();
+        self.held.take().is_some()
     }
 }
 
@@ -114,6 +151,17 @@ mod tests {
         }
         // An escape key is not waited for, so that it may be the bracket's.
         assert_eq!(pieces(&["\x1b", "[200~one", "\x1b", "[201~b"]), "{\x1b}{[200~one\x1b[201~}{b}");
+    }
+
+    #[test]
+    fn of_a_paste_that_is_given_up_nothing_is_left_and_what_comes_next_are_keys() {
+        let mut pastes = Pastes::default();
+        assert_eq!(pastes.take(b"\x1b[200~half\x1b[20"), []);
+        assert!(pastes.give_up() && !pastes.is_open());
+        assert_eq!(pastes.take(b"1~b"), [Piece::Keys(b"1~b".to_vec())]);
+        assert!(!pastes.give_up());
+        let next = b"\x1b[200~whole\x1b[201~";
+        assert_eq!(pastes.take(next), [Piece::Keys(next.to_vec())]);
     }
 
     #[test]

@@ -248,12 +248,16 @@ fn a_paste_is_typed_whole_or_not_at_all() {
 
     let mut scene = beside(scene.inner, scene.agent, "");
     read_until(&mut scene.screen, "armed");
-    types(&scene.person, b"\x1b[200~half");
+    // Whose end is lost: what leaves is text in it, until it is given up.
+    types(&scene.person, &[b"\x1b[200~half", DETACH].concat());
+    read_until(&mut scene.screen, "\x07");
+    types(&scene.person, b"k");
+    until(|| reaches("OVERk"));
     types(&scene.person, DETACH);
     let seen = read_until(&mut scene.screen, "terminal=");
     assert!(seen.contains("left: Untyped(Unended)"), "{seen:?}");
     scene.agent.client().input(0, b"END").expect("types");
-    assert!(until(|| reaches("OVEREND")).len() == all.len() + 3);
+    assert!(until(|| reaches("OVERkEND")).len() == all.len() + 4);
 }
 
 /// The size is that of whoever told one last: on attach, and on a change of a window.
