@@ -323,6 +323,10 @@ impl Remembered {
 
     /// A row that may be of a report: of one there may be several.
     fn tells(&mut self, row: &Event) {
+        if row.kind == EventKind::Anew {
+            // Its rows are others than those that were told before.
+            (self.told, self.told_in) = (row.data["rows"].as_u64(), None);
+        }
         if let Some(told) = told_row(row, self.told) {
             self.told_in = if told == self.told { self.told_in.map(|rows| rows + 1) } else { Some(1) };
             self.told = told;

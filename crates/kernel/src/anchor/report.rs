@@ -378,6 +378,36 @@ mod tests {
     }
 
     #[test]
+    fn fm_snapshot_kill_a_log_that_was_begun_anew_is_not_held_against_the_rows_told_of_the_former() {
+        on_stage(async |anchor| {
+            let phase = Phase::Running { started_at: netsky_disk::clock::stamp() };
+            let living = Meta { phase, ..session("agent7", Keeper::Watchdog) };
+            let turn = || Report::Turn(Box::default());
+            anchor.put(living.clone(), Life::Live);
+            for _ in 0..4 {
+                let params =
+                    Params { session: living.spec.name.clone(), report: turn(), guard: Guard::none() };
+                super::report(&anchor, &params).expect("taken");
+            }
+            let before = rows(&anchor).len();
+            anchor.forget_drain(&living.lineage);
+            drain::Drain::begin_anew(&anchor.layout, &living.lineage).expect("begun");
+            anchor.begin_drain(&about(&living)).expect("it reads");
+            // What an anchor took and died over.
+            let taken = anchor.drain(&living.lineage, |drain| drain.take("before", &living, &turn(), None));
+            taken.expect("it reads").expect("it fits");
+            for _ in 0..2 {
+                anchor.forget_drain(&living.lineage);
+                anchor.drain(&living.lineage, |_| ()).expect("it reads");
+            }
+            let told = anchor.journal(|journal| journal.after(before as u64)).expect("reads");
+            let told: Vec<_> = told.iter().map(|row| (row.kind, row.data.clone())).collect();
+            let [(EventKind::Anew, begun), (EventKind::Turn, turn)] = &told[..] else { panic!("{told:?}") };
+            assert_eq!((&begun["rows"], &turn["row"], &turn["turn"]), (&1.into(), &2.into(), &5.into()));
+        });
+    }
+
+    #[test]
     fn what_a_program_told_that_did_not_number_it_is_not_told_again() {
         on_stage(async |anchor| {
             let phase = Phase::Running { started_at: netsky_disk::clock::stamp() };

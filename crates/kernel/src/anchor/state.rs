@@ -411,9 +411,10 @@ impl Anchor {
     }
 
     /// Reads a lineage's files that were begun anew: what they say was told of those before.
-    pub(super) fn begin_drain(&self, lineage: &LineageId) -> Result<(), DrainError> {
-        let drain = self.open_drain(lineage)?;
-        self.drains.borrow_mut().insert(lineage.clone(), drain);
+    pub(super) fn begin_drain(&self, about: &About) -> Result<(), DrainError> {
+        let drain = self.open_drain(&about.lineage)?;
+        self.observe(EventKind::Anew, Some(about.clone()), event_data::Anew { rows: drain.rows() });
+        self.drains.borrow_mut().insert(about.lineage.clone(), drain);
         Ok(())
     }
 

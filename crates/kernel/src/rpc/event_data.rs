@@ -293,6 +293,12 @@ shapes! {
         pub why: String,
     }
 
+    /// Of a turns log that was begun anew.
+    Anew {
+        /// The rows it begins with, of which nothing more is told: the numbers of later rows are those of this log.
+        pub rows: u64,
+    }
+
     /// Of revivals that came to nothing.
     Crashloop {
         /// How many count.
