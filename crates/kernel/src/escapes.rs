@@ -2,11 +2,16 @@
 //! text, for the questions in it; and which of them ask.
 //!
 //! Promise: pure; a sequence ends where a terminal takes it to end. Every byte that went in comes out once, in its order,
-//! but that what a terminal does in the middle of a sequence (a newline) comes before it. At most [`LONGEST`] bytes are held
-//! back, or as many as were named.
+//! but that what a terminal does in the middle of a sequence (a newline) comes before it, and that what a character of its own
+//! begins or ends comes as with an escape. At most [`LONGEST`] bytes are held back, or as many as were named.
 
 /// Longest sequence that is looked at as one; of a longer one the rest comes in parts.
 pub const LONGEST: usize = 4096;
+
+/// What the characters U+0080 to U+00BF begin with in UTF-8. Of those some stand for an escape and a letter, as U+009B for
+/// `ESC [`, and terminals obey them (VTE, wezterm, xterm.js); in bytes of their own they are parts of other characters, and
+/// no terminal that speaks UTF-8 does.
+const LEAD: u8 = 0xc2;
 
 /// Where the output stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,6 +35,8 @@ enum At {
 pub struct Cutter {
     held: Vec<u8>,
     at: At,
+    /// Whether [`LEAD`] has come, and not yet what follows it.
+    lead: bool,
     /// Whether the beginning of what is held was given away.
     long: bool,
     longest: usize,
@@ -57,17 +64,34 @@ pub enum Piece<'a> {
 impl Cutter {
     /// One for which a sequence of more bytes than that is a long one.
     pub(crate) fn holding(longest: usize) -> Cutter {
-        Cutter { held: Vec::new(), at: At::Text, long: false, longest }
+        Cutter { held: Vec::new(), at: At::Text, lead: false, long: false, longest }
     }
 
     /// Cut the next bytes of the output.
     pub fn cut(&mut self, bytes: &[u8], mut each: impl FnMut(Piece<'_>)) {
         for byte in bytes {
-            if self.at == At::Text && *byte != 0x1b {
-                each(Piece::Plain(*byte));
-            } else {
-                self.step(*byte, &mut each);
+            let led = std::mem::replace(&mut self.lead, *byte == LEAD);
+            match *byte {
+                // Those of a string, a control sequence and a question, and the end of a string.
+                0x90 | 0x98 | 0x9a..=0x9f if led => {
+                    self.pass(0x1b, &mut each);
+                    self.pass(*byte - 0x40, &mut each);
+                    continue;
+                }
+                _ if led => self.pass(LEAD, &mut each),
+                _ => {}
             }
+            if !self.lead {
+                self.pass(*byte, &mut each);
+            }
+        }
+    }
+
+    fn pass(&mut self, byte: u8, each: &mut impl FnMut(Piece<'_>)) {
+        if self.at == At::Text && byte != 0x1b {
+            each(Piece::Plain(byte));
+        } else {
+            self.step(byte, each);
         }
     }
 
@@ -130,8 +154,9 @@ impl Cutter {
 
     /// What is held back. From here on the output begins anew.
     pub fn finish(&mut self) -> Vec<u8> {
-        let begun = Cutter::holding(self.longest);
-        std::mem::replace(self, begun).held
+        let mut begun = std::mem::replace(self, Cutter::holding(self.longest));
+        begun.held.extend(begun.lead.then_some(LEAD));
+        begun.held
     }
 }
 
@@ -229,11 +254,31 @@ mod tests {
             ("\x1b[3\x18mb\x1b]0;\x1ab", "{\x1b[3\x18}mb{\x1b]0;\x1a}b"),
             ("\x1b[3\n1mb", "\n{\x1b[31m}b"),
             ("\x1b\x1b7日", "{\x1b}{\x1b7}日"),
+            (
+                "a\u{9b}1mred\u{9d}0;title\u{9c}b\u{90}q\u{9c}",
+                "a{\x1b[1m}red{\x1b]0;title\x1b\\}b{\x1bPq\x1b\\}",
+            ),
+            ("\x1b[3\u{9b}1mb\u{9d}0;\u{a0}\u{9b}1mb", "{\x1b[3}{\x1b[1m}b{\x1b]0;\u{a0}}{\x1b[1m}b"),
+            // In a byte of its own it is a part of a character.
+            ("\u{85}\u{a0}\u{41b}A\u{db}6n", "\u{85}\u{a0}\u{41b}A\u{db}6n"),
         ] {
             for step in [1, 2, 100] {
                 assert_eq!(cut(said, step), pieces, "{said:?} by {step}");
             }
         }
+    }
+
+    #[test]
+    fn half_a_character_is_held_back_until_the_other_half_comes() {
+        let mut cutter = Cutter::default();
+        cutter.cut(b"\xc2", |piece| panic!("{piece:?}"));
+        assert_eq!(cutter.finish(), b"\xc2");
+        let mut plain = Vec::new();
+        cutter.cut(b"\xc2\xc2\xa0b", |piece| match piece {
+            Piece::Plain(byte) => plain.push(byte),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(plain, b"\xc2\xc2\xa0b");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Old output without the sequences that a replay must not repeat.
 //!
-//! Promise: pure; any bytes come out as they went in, but for the sequences named here.
+//! Promise: pure; any bytes come out as a [`Cutter`] gives them, but for the sequences named here.
 
 use crate::escapes::{Cutter, Piece, asks};
 
@@ -91,6 +91,8 @@ mod tests {
             "\x1bP+q544e\x1b\\",
             "\x1b_Gi=1\x1b\\",
             "\x1bZ",
+            "\u{9b}c",
+            "\u{9d}52;c;aGk=\u{9c}",
             "\x07",
             "\x05",
         ] {

@@ -153,6 +153,7 @@ mod tests {
             ("\x1b]52;c;aGk=\x07\x1b]0;a;?\x07\x07", "\x1b]52;c;aGk=\x07\x1b]0;a;?\x07\x07"),
             ("\x1b[38;2;101;102;103;48;5;6m", "\x1b[38;2;101;102;103;48;5;6m"),
             ("\x1b[3\n1m\x1b[", "\n\x1b[31m\x1b["),
+            ("a\u{9b}c\u{9a}\u{9b}>\u{9b}6n\u{9d}11;?\u{9c}b", "a\x18\x18\x1b[>\x18\x18b"),
         ] {
             for step in [1, 2, 3, 100] {
                 assert_eq!(show(said.as_bytes(), step).0, passes, "{said:?} by {step}");
@@ -176,6 +177,7 @@ mod tests {
             assert_eq!(show(b"\x1b[6\x1b[6nn", step).0, "\x1b[6\x18n");
             assert_eq!(show(b"\x1b]0;t\x1b[5nhello\x1b[6n", step).1, "\x1b[0n\x1b[1;6R");
         }
+        assert_eq!(show("ab\u{9b}6n".as_bytes(), 1).1, "\x1b[1;3R");
         let flood = "\x1b[c".repeat(1000);
         let (output, answers) = show(flood.as_bytes(), flood.len());
         assert!(!output.contains('\x1b') && answers.len() < 2 * ANSWERS, "{}", answers.len());

@@ -34,6 +34,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "worker::questions::tests::each_answer_is_that_of_its_moment_and_nobody_else_is_asked",
     },
     Safeguard {
+        name: "a question that begins with one character is one",
+        faults: "",
+        file: "crates/kernel/src/escapes.rs",
+        find: "*byte == LEAD);",
+        replace: "false);",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "worker::questions::tests::questions_are_found_wherever_the_output_was_cut_and_everything_else_passes_as_it_is",
+    },
+    Safeguard {
         name: "an answered question ends what had begun before it",
         faults: "A10",
         file: "crates/kernel/src/worker/questions.rs",
