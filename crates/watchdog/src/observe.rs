@@ -1,7 +1,6 @@
 //! One look at everything the tick decides from. Reading only; a source that does not read is said so
 //! and never taken for "nothing is there".
 
-use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -157,16 +156,13 @@ impl Wishes {
 /// All wishes, and who lives without one; what is wrong with those that do not read is told in `problems`.
 pub(crate) fn wishes(cx: &Context<'_>, problems: &mut Vec<String>) -> Result<Wishes> {
     let mut wishes = Wishes::default();
+    // Who has no wish, and does not live.
     let mut gone = Vec::new();
-    let sessions = LazyCell::new(|| known::sessions(cx).unwrap_or_default());
     for agent in known::agents(cx)? {
         let why = match state::read_json::<Desired>(cx.layout.desired(&agent)) {
             Ok(None) => {
-                match known::is_held(cx, &agent) {
-                    true => wishes.unwished.push(agent),
-                    false if sessions.get(&agent).is_some_and(is_missed) => gone.push(agent),
-                    false => {}
-                }
+                let place = if known::is_held(cx, &agent) { &mut wishes.unwished } else { &mut gone };
+                place.push(agent);
                 continue;
             }
             Ok(Some(wish)) if wish.agent == agent => {
@@ -183,8 +179,15 @@ pub(crate) fn wishes(cx: &Context<'_>, problems: &mut Vec<String>) -> Result<Wis
         wishes.unread.push(agent);
     }
     // Of a constellation that is not up nobody is missed.
-    if wishes.read.iter().any(|wish| wish.want == Want::Up) {
-        wishes.unwished.extend(gone);
+    if !gone.is_empty() && wishes.read.iter().any(|wish| wish.want == Want::Up) {
+        match known::sessions(cx) {
+            Ok(sessions) => {
+                let missed = |agent: &AgentId| sessions.get(agent).is_some_and(is_missed);
+                wishes.unwished.extend(gone.into_iter().filter(missed));
+            }
+            // Whoever reads is kept and ended all the same.
+            Err(error) => problems.push(format!("who ended without a wish is not known: {error}")),
+        }
     }
     Ok(wishes)
 }

@@ -1,7 +1,11 @@
 //! Wishes that somebody damaged or removed: who lives for them is seen, kept and ended, and every way out is said.
 
-use netsky_disk::process::{Signal, is_alive};
+use std::os::unix::fs::DirBuilderExt;
 
+use netsky_disk::process::{Signal, is_alive};
+use netsky_sim::{Call, Errno, Point};
+
+use crate::bus_home::Home;
 use crate::stage::{QUIET, Stage};
 
 fn problems(stage: &Stage) -> String {
@@ -190,4 +194,30 @@ fn an_up_takes_no_wish_that_is_about_another_agent() {
     std::fs::copy(desired.join("agent1.json"), desired.join("agent0.json")).expect("copied");
     let (exit, line) = stage.refused(&["up", "1"]);
     assert!(exit == 1 && line.contains("agent0.json: it is about agent1; move it away"), "{exit}: {line}");
+}
+
+#[test]
+fn fm_status_eio_sessions_that_cannot_be_looked_at_are_not_taken_for_none_that_died_without_a_wish() {
+    let home = Home::init();
+    let [desired, agents] = ["state/desired", ".ostk/agents"].map(|folder| home.path().join(folder));
+    for folder in [&desired, &agents] {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).expect("made");
+    }
+    let wish = include_str!("../../../model/samples/desired.v1.json");
+    std::fs::write(desired.join("agent0.json"), wish).expect("written");
+    std::fs::write(agents.join("agent1.meta"), "{}").expect("written");
+    let told = "who ended without a wish is not known";
+    assert!(!home.netsky(["status"]).expect("runs").stdout.contains(told));
+    // The look at who ended comes after the one at who lives, and only then.
+    let (mut wished, mut held) = (false, false);
+    let is_looked_at = |point: &Point| {
+        let of = |name: &str| point.files.iter().any(|file| file.ends_with(name));
+        wished |= of("agent0.json");
+        held |= wished && of("agent1.lock");
+        held && point.call == Call::Open && of(".ostk/agents")
+    };
+    let outcome = home.stepper(["status"]).fail_when(is_looked_at, Errno::EIO).expect("runs");
+    assert!(outcome.hit.is_some(), "it is never looked at");
+    let run = outcome.run;
+    assert!(run.stdout.contains(told) && run.stdout.contains("agent0"), "{}{}", run.stdout, run.stderr);
 }
