@@ -108,16 +108,21 @@ impl Awaiting {
         }
     }
 
-    /// Keeps one more in mind. Where there is no room, the agent that has most in mind gives up what has longest to wait,
-    /// unless this one would have as much: nobody's mail keeps that of all others from being met.
+    /// Keeps one more in mind. Where there is no room, the agent that has most in mind gives up what has longest to wait:
+    /// nobody's mail keeps that of all others from being met. An agent that would have most itself gives up its own, where
+    /// that has longer to wait than this: terms without an end keep no other mail of the same agent from being met either.
     pub fn keep(&mut self, agent: &AgentId, name: String, within_ms: u64) {
         if self.mail.values().map(BTreeMap::len).sum::<usize>() >= AWAITED {
             let with_it = self.mail.get(agent).map_or(0, BTreeMap::len) + 1;
-            let most = self.mail.values_mut().max_by_key(|mail| mail.len());
-            let Some(most) = most.filter(|most| most.len() > with_it) else { return };
+            let most = self.mail.iter().max_by_key(|(_, mail)| mail.len());
+            let other = most.filter(|(_, mail)| mail.len() > with_it).map(|(most, _)| most.clone());
             let left = |waited: &Waited| waited.within_ms.saturating_sub(waited.ms);
-            let longest = most.iter().max_by_key(|(_, waited)| left(waited)).map(|(name, _)| name.clone());
-            longest.map(|longest| most.remove(&longest));
+            let is_worth_it = |waited: &Waited| other.is_some() || left(waited) > within_ms;
+            let Some(mail) = self.mail.get_mut(other.as_ref().unwrap_or(agent)) else { return };
+            let longest = mail.iter().max_by_key(|(_, waited)| left(waited));
+            let longest = longest.filter(|(_, waited)| is_worth_it(waited)).map(|(name, _)| name.clone());
+            let Some(longest) = longest else { return };
+            mail.remove(&longest);
         }
         self.mail.entry(agent.clone()).or_default().insert(name, Waited { ms: 0, within_ms });
     }
@@ -219,6 +224,22 @@ mod tests {
         mail.keep(&third, "one".to_owned(), 1);
         assert_eq!(mail.mail[&third].len(), 1);
         assert_eq!(mail.mail.values().map(BTreeMap::len).sum::<usize>(), AWAITED);
+    }
+
+    #[test]
+    fn a12_terms_without_an_end_leave_room_for_other_mail_of_the_same_agent() {
+        let mut mail = Awaiting::new(&at(1_000, 0, "b1"));
+        let [flooded, other] = [1, 2].map(AgentId::numbered);
+        mail.keep(&other, "one".to_owned(), u64::MAX);
+        for n in 0..AWAITED {
+            mail.keep(&flooded, format!("{n:04}"), u64::MAX);
+        }
+        mail.keep(&flooded, "soon".to_owned(), 1_000);
+        assert!(mail.mail[&flooded].contains_key("soon"));
+        assert_eq!(mail.mail[&flooded].len(), AWAITED - 1);
+        assert_eq!(mail.mail[&other].len(), 1, "who has most gives up its own");
+        mail.keep(&flooded, "endless".to_owned(), u64::MAX);
+        assert!(!mail.mail[&flooded].contains_key("endless"), "nothing of it has longer to wait");
     }
 
     #[test]
