@@ -8,13 +8,14 @@ use netsky_disk::{clock, process};
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::{Event, State, transition};
 use netsky_model::name::{Name, Stage, reason_of};
-use netsky_model::process::Life;
+use netsky_model::process::{Life, ProcessId};
 
 use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::poison::bury_copy;
 use crate::queue::read_named;
+use crate::release::may_end;
 
 /// How long an ack waits for a live reader that has shown the text and is about to record it.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,10 +51,11 @@ impl Bus<'_> {
                 acked.sync()?;
                 return Ok((found.name.key.id, Acked::Already));
             }
-            if let Some(pid) = live_owner(&found.name) {
+            if let Some(owner) = live_owner(&found.name) {
                 let left = PATIENCE.saturating_sub(clock::boot().saturating_sub(started));
                 if left.is_zero() {
-                    return Err(Error::Held { agent: agent.clone(), id: found.name.key.id, pid });
+                    let (agent, pid, may_end) = (agent.clone(), owner.pid, may_end(owner));
+                    return Err(Error::Held { agent, id: found.name.key.id, pid, may_end });
                 }
                 match &watch {
                     Some(watch) => drop(watch.wait(left.min(RESCAN))?),
@@ -120,9 +122,9 @@ fn ways_on(channel: &Channel) -> Result<Watch> {
     Ok(Watch::new(&[delivered.path(), inbox.path()])?)
 }
 
-fn live_owner(name: &Name) -> Option<u32> {
+fn live_owner(name: &Name) -> Option<&ProcessId> {
     match &name.stage {
-        Stage::Claimed(owner) if process::probe(owner) != Life::Dead => Some(owner.pid),
+        Stage::Claimed(owner) if process::probe(owner) != Life::Dead => Some(owner),
         _ => None,
     }
 }

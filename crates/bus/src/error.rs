@@ -87,6 +87,16 @@ pub enum Error {
         id: EnvelopeId,
         /// Its claimant.
         pid: u32,
+        /// A release may end it: that was not tried, and it is no process of another pid namespace.
+        may_end: bool,
+    },
+    /// It is where claims are, under a name that says of no process that it has it. No bus of ours left it so.
+    #[error("{id} of {agent} is in claimed/, and its name says of no process that it has it")]
+    Unowned {
+        /// Whose channel.
+        agent: AgentId,
+        /// Which envelope.
+        id: EnvelopeId,
     },
     /// Another process has it in its hands, as who releases it, and may end before it does anything with it.
     #[error("envelope {id} of {agent} is in the hands of another process")]

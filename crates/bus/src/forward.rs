@@ -19,10 +19,8 @@ use crate::error::{Error, Result};
 use crate::list::Found;
 use crate::poison::bury_copy;
 use crate::queue::{Folders, Taken, hold, read_named};
+use crate::release::may_end;
 use crate::send::Ready;
-
-/// What is wrong with what is claimed and has no claimant.
-const UNOWNED: &str = "its name says of no process that it has it";
 
 /// What a forward did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,9 +80,11 @@ impl Bus<'_> {
                 State::Claimed => {
                     let (agent, id) = (agent.clone(), found.name.key.id.clone());
                     return Err(match &found.name.stage {
-                        Stage::Claimed(owner) => Error::Held { agent, id, pid: owner.pid },
-                        // No bus of ours left it so, and none moves it on.
-                        _ => Error::Damaged { agent, id, state: State::Claimed, why: UNOWNED.to_owned() },
+                        Stage::Claimed(owner) => {
+                            Error::Held { agent, id, pid: owner.pid, may_end: may_end(owner) }
+                        }
+                        // No recovery moves it on.
+                        _ => Error::Unowned { agent, id },
                     });
                 }
                 state => return Err(Illegal { state, event: Event::Forward }.into()),

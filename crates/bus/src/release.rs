@@ -95,7 +95,8 @@ impl Bus<'_> {
             && process::probe(process) != Life::Dead
             && (owner == Owner::Spared || !end(process)?)
         {
-            return Err(Error::Held { agent, id, pid: process.pid });
+            let may_end = owner == Owner::Spared && may_end(process);
+            return Err(Error::Held { agent, id, pid: process.pid, may_end });
         }
         // The owner is gone. Who keeps the hold all the same is somebody else, as another release, and is not known by name.
         match Hold::take_within(&claimed, &name.to_string(), PATIENCE)? {
@@ -114,6 +115,11 @@ impl Bus<'_> {
         let attempt = if to == State::Written { name.given_back().attempt } else { name.attempt };
         Ok(moved.then(|| Released { id: name.key.id.clone(), state: to, attempt, already: false }))
     }
+}
+
+/// Whether there is a process that can be ended from here, as far as its identity says.
+pub(crate) fn may_end(process: &ProcessId) -> bool {
+    process::probe(process) == Life::Alive
 }
 
 /// Ends a process, by identity; false if that cannot be known to have worked.

@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 
 use netsky_disk::home::Refused;
 use netsky_model::envelope::Invalid;
+use netsky_model::life::State;
 
 /// What to do about a full disk.
 pub(crate) const ROOM: &str = "nothing was lost, make room and repeat";
@@ -210,9 +211,15 @@ impl From<netsky_bus::Error> for Error {
             Bus::Envelope(_) => Self::new(Kind::Usage, what).hint("nothing was sent"),
             Bus::NoEnvelope { .. } => Self::new(Kind::NotFound, what).hint("see `netsky channel list`"),
             Bus::Ambiguous { .. } => Self::new(Kind::Usage, what).hint("give more of it"),
-            Bus::Held { .. } => Self::new(Kind::Busy, what)
+            Bus::Held { may_end: true, .. } => Self::new(Kind::Busy, what)
                 .hint("repeat when that process is done, or use `channel release --kill`"),
-            Bus::Busy { .. } => Self::new(Kind::Busy, what).hint("it waits as it did, repeat"),
+            Bus::Held { .. } => {
+                Self::new(Kind::Busy, what).hint("repeat when that process is done, or end it where it runs")
+            }
+            Bus::Unowned { .. } => {
+                Self::new(Kind::Refused, what).hint("`netsky channel release` has it wait again")
+            }
+            Bus::Busy { .. } => Self::new(Kind::Busy, what).hint("it is where it was, repeat"),
             Bus::Consumed { elsewhere: true, .. } => Self::new(Kind::Busy, what).hint("end it where it runs"),
             Bus::Consumed { asked: true, .. } => {
                 Self::new(Kind::Busy, what).hint("another took the place meanwhile; repeat")
@@ -230,6 +237,9 @@ impl From<netsky_bus::Error> for Error {
                 Self::new(Kind::Failed, what).hint("it will be surfaced again, flagged as a repeat")
             }
             Bus::Surface { .. } | Bus::Unread { .. } => Self::new(Kind::Failed, what),
+            Bus::Damaged { state: State::Delivered, .. } | Bus::Alien { state: State::Delivered, .. } => {
+                Self::new(Kind::Refused, what).hint("it stays there; `netsky channel ack` finishes it")
+            }
             Bus::Damaged { .. } | Bus::Alien { .. } => {
                 Self::new(Kind::Refused, what).hint("it stays there as evidence")
             }

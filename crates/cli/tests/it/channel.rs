@@ -339,3 +339,28 @@ fn a17_a_process_that_once_could_not_say_who_it_is_says_so_in_its_next_line() {
     }
     assert!(lacking > 0, "no line lacked it");
 }
+
+#[test]
+fn what_no_forward_takes_is_told_with_the_verb_that_does() {
+    let home = Home::init();
+    for id in ["torn", "unowned"] {
+        netsky(&home, &["channel", "send", "agent0", "x", "--from", "owner", "--id", id]).works();
+    }
+    netsky(&home, &["channel", "send", "agent1", "x", "--from", "owner", "--create"]).works();
+    let file = |folder: &str, id: &str| {
+        let mut files = home.files("agent0", folder).expect("there").into_iter();
+        home.channel("agent0", folder).join(files.find(|file| file.contains(id)).expect("there"))
+    };
+    let unowned = file("inbox", "unowned");
+    let claimed = home.channel("agent0", "claimed").join(unowned.file_name().expect("a name"));
+    fs::rename(unowned, claimed).expect("moved");
+    netsky(&home, &["channel", "drain", "agent0"]).works();
+    fs::write(file("delivered", "torn"), "{").expect("ours");
+    let forward = |id: &str| netsky(&home, &["channel", "forward", "agent0", id, "--to", "agent1"]);
+    forward("torn")
+        .fails_with(4, &["torn of agent0 in delivered/ is a damaged file", "`netsky channel ack`"]);
+    assert_eq!(netsky(&home, &["channel", "ack", "agent0", "torn"]).works(), "acked torn\n");
+    forward("unowned").fails_with(4, &["unowned of agent0 is in claimed/", "`netsky channel release`"]);
+    netsky(&home, &["channel", "release", "agent0", "unowned"]).works();
+    forward("unowned").works();
+}
