@@ -2,16 +2,15 @@
 //!
 //! Promise: at once the first time, then after 10 s, doubled (up to a minute for what is kept whatever happens).
 //! [`INTENSITY`] revivals within [`WINDOW`] are a crash loop, which is tried half open and never given up; life takes back what
-//! was counted, a whole window of it all.
+//! was counted, a whole window of it all. A start that is refused is none: it has pauses of its own.
 
 use std::time::Duration;
 
 use crate::session::Keeper;
 use crate::start;
 
-/// The longest pause between two revivals …
-const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
-/// … of what is kept whatever happens: a minute without its keeper is what a constellation is built to bear.
+/// The longest pause between two revivals of what is kept whatever happens: a minute without its keeper is what a
+/// constellation is built to bear.
 const LONGEST_OF_KEPT: Duration = Duration::from_secs(60);
 
 /// So many revivals …
@@ -25,13 +24,20 @@ const USED: Duration = Duration::from_secs(60);
 
 /// The pause before revival number `attempt`, counted from 0.
 pub(super) fn pause(keeper: Keeper, attempt: u32) -> Duration {
-    let longest = if keeper == Keeper::Policy { LONGEST_PAUSE } else { LONGEST_OF_KEPT };
+    let doubled = |n: u32| start::first_pause().saturating_mul(2u32.saturating_pow(n - 1));
     match attempt {
         0 => Duration::ZERO,
         // Without its keepers a constellation does not look after itself.
         n if n >= INTENSITY && keeper == Keeper::Policy => HALF_OPEN,
-        n => start::first_pause().saturating_mul(2u32.saturating_pow(n - 1)).min(longest),
+        n if keeper == Keeper::Policy => doubled(n),
+        n => doubled(n).min(LONGEST_OF_KEPT),
     }
+}
+
+/// The pause after so many starts in a row that were refused, counted from 1: nothing ran, so that however many there are,
+/// and whatever crashed before, they are no crash loop.
+pub(super) fn pause_of_refused(keeper: Keeper, refusals: u32) -> Duration {
+    pause(keeper, refusals.min(INTENSITY - 1))
 }
 
 /// What of the revivals so far still counts after a life: each share of the window takes one back, so that what dies more
@@ -54,6 +60,9 @@ mod tests {
         assert_eq!(pauses(Keeper::Anchor), [0, 10, 20, 40, 60, 60, 60]);
         assert_eq!(pauses(Keeper::Policy), [0, 10, 20, 40, 80, 3600, 3600]);
         assert_eq!(pause(Keeper::Anchor, u32::MAX), LONGEST_OF_KEPT);
+        let refused = |keeper| (1..8).map(move |n| pause_of_refused(keeper, n).as_secs()).collect::<Vec<_>>();
+        assert_eq!(refused(Keeper::Anchor), [10, 20, 40, 60, 60, 60, 60]);
+        assert_eq!(refused(Keeper::Policy), [10, 20, 40, 80, 80, 80, 80]);
     }
 
     /// How a program that dies after each of so many seconds is treated, death by death: which try, and the seconds to it.

@@ -131,9 +131,13 @@ impl Recall {
         self.session(&about.session).filter(|known| known.lineage == about.lineage)
     }
 
-    /// Revivals of a lineage that no life since has taken back.
+    /// Revivals of a lineage that no life since has taken back. The next generation, reserved while this is still the one
+    /// that is described, was refused: that revival is tried again.
     pub(super) fn revivals(&self, about: &About) -> u32 {
-        self.of(about).map_or(0, |known| known.revivals)
+        self.of(about).map_or(0, |known| {
+            let refused = known.generation > about.generation;
+            known.revivals.saturating_sub(refused.into())
+        })
     }
 
     /// Whether a revival after a generation was announced, or a next one reserved.
@@ -355,17 +359,20 @@ impl Remembered {
         self.crashloop &= attempt > 0;
     }
 
-    /// What begins behind it: one more try where it was about to be brought back, and anew where somebody started it.
+    /// What begins behind it: one more try where it was about to be brought back, the same one where that was reserved and
+    /// came to nothing, not even an end, and anew where somebody started it.
     fn next(&mut self, lineage: &LineageId, generation: Generation) -> Remembered {
         let new = Remembered::new(lineage, generation);
         let same = self.lineage == *lineage;
         let follows = same && (self.succeeded || self.follows);
         let (told, told_in) = if same { (self.told, self.told_in) } else { (new.told, new.told_in) };
         let next = Remembered { folded: self.folded.take(), told, told_in, follows, ..new };
-        if self.reviving.is_none() || self.lineage != *lineage {
+        let refused = !self.started && !self.ended;
+        if !same || self.reviving.is_none() && !refused {
             return next;
         }
-        Remembered { revivals: self.revivals.saturating_add(1), crashloop: self.crashloop, ..next }
+        let revivals = self.revivals.saturating_add(self.reviving.is_some().into());
+        Remembered { revivals, crashloop: self.crashloop, ..next }
     }
 }
 
@@ -503,6 +510,40 @@ mod tests {
         let known = recall.session(&"agent0".parse().expect("a name")).expect("known");
         assert_eq!((known.generation, known.state, recall.epoch()), (Generation(3), SessionState::Active, 7));
         assert_eq!(recall.answer("r1").map(|answered| answered.method.as_str()), Some("session/spawn"));
+    }
+
+    #[test]
+    fn t13_a_start_that_was_reserved_and_refused_is_the_same_try_again() {
+        let mut recall = Recall::default();
+        let mut tell = |kind, generation, data| {
+            let row = row(kind, "agent0", "agent0-00000000", data);
+            recall.fold(&Event { generation: Some(Generation(generation)), ..row });
+            [1, generation].map(|described| {
+                let (session, lineage) = ("agent0".parse(), "agent0-00000000".parse());
+                recall.revivals(&About {
+                    session: session.expect("a name"),
+                    lineage: lineage.expect("a lineage"),
+                    generation: Generation(described),
+                })
+            })
+        };
+        let end = || json!({"how": {"exited": {"code": 1}}});
+        tell(EventKind::Spawn, 1, json!({}));
+        tell(EventKind::Started, 1, json!({}));
+        tell(EventKind::Exited, 1, end());
+        tell(EventKind::Revive, 1, json!({"after_ms": 0, "attempt": 0}));
+        for refused in 2..8 {
+            assert_eq!(
+                tell(EventKind::Spawn, refused, json!({}))[0],
+                0,
+                "{refused}: none has been brought back"
+            );
+        }
+        assert_eq!(tell(EventKind::Spawn, 8, json!({}))[1], 1, "the one that is described was");
+        tell(EventKind::Started, 8, json!({}));
+        tell(EventKind::Exited, 8, end());
+        assert_eq!(tell(EventKind::Revive, 8, json!({"after_ms": 10_000, "attempt": 1}))[1], 1);
+        assert_eq!(tell(EventKind::Spawn, 9, json!({}))[1], 2);
     }
 
     #[test]

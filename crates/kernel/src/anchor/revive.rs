@@ -18,7 +18,7 @@ use netsky_disk::layout::KernelLayout;
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 
-use super::intensity::{INTENSITY, pause, still_counted};
+use super::intensity::{INTENSITY, pause, pause_of_refused, still_counted};
 use super::settle::Found;
 use super::state::Anchor;
 use super::table::{Entry, Life};
@@ -90,9 +90,14 @@ fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
         let attempt = entry.revivals;
         entry.revivals += 1;
         let is_new = entry.announced.replace(attempt) != Some(attempt);
-        (entry.meta.spec.keeper, attempt, is_new)
+        let keeper = entry.meta.spec.keeper;
+        let wanted = match entry.refusals {
+            0 => pause(keeper, attempt),
+            refusals => pause_of_refused(keeper, refusals),
+        };
+        (wanted, attempt, is_new)
     });
-    let Some((keeper, attempt, is_new)) = attempt else { return };
+    let Some((wanted, attempt, is_new)) = attempt else { return };
     let now = clock::stamp();
     let (announced, told) = anchor.recall(|recall| {
         let known = recall.of(about);
@@ -103,8 +108,8 @@ fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
     });
     let pause = match announced.filter(|_| found == Found::AtStart) {
         // By an anchor that ended before it was over.
-        Some(passed) => pause(keeper, attempt).saturating_sub(passed),
-        None => pause(keeper, attempt),
+        Some(passed) => wanted.saturating_sub(passed),
+        None => wanted,
     };
     // A refused one is the same try again: on a disk that is full for hours a row of each would take the room of what waits.
     if is_new || found == Found::AtStart {
@@ -137,9 +142,10 @@ async fn again(anchor: &Rc<Anchor>, about: &About) {
     if let Err(refusal) = spawn::revived(anchor, spec, about.generation, None).await {
         say!("failed to revive {}: {refusal}", about.session);
         let newest = anchor.entry(&about.session, |entry| {
-            // Nothing ran, so that nothing crashed: refusals alone are no crash loop, however many there are, nor lead one on.
-            if entry.meta.generation == about.generation && entry.revivals >= INTENSITY {
-                entry.revivals -= 1;
+            // Nothing ran, so that nothing crashed: it is the same revival that is tried again.
+            if entry.meta.generation == about.generation {
+                entry.revivals = entry.revivals.saturating_sub(1);
+                entry.refusals = entry.refusals.saturating_add(1);
             }
             super::state::about(&entry.meta)
         });

@@ -35,6 +35,8 @@ pub(super) struct Entry {
     pub(super) unread: u32,
     /// Revivals that its life since has not taken back.
     pub(super) revivals: u32,
+    /// Starts after this generation that were refused: nothing ran, which is no revival.
+    pub(super) refusals: u32,
     /// Whether a revival after this generation has begun: what it lived is counted once, not with every try.
     pub(super) counted: bool,
     /// Which revival after this generation this anchor announced last.
@@ -76,6 +78,7 @@ impl Entry {
             beat: None,
             unread: 0,
             revivals: 0,
+            refusals: 0,
             counted: false,
             announced: None,
             giving_way: false,
