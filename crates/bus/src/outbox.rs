@@ -189,11 +189,7 @@ impl Bus<'_> {
                 return self.aside(channel, outbox, taken, &why.to_string());
             }
             // The machine's trouble, which is that of every mailbox.
-            Err(Error::Disk(error))
-                if error.is_full() || error.is_out_of_descriptors() || error.is_kept() =>
-            {
-                return Err(error.into());
-            }
+            Err(Error::Disk(error)) if error.is_busy() => return Err(error.into()),
             Err(Error::Disk(error)) => {
                 let why = format!("{to} cannot be given {}: failed to {error}", taken.to_string_lossy());
                 full.insert(to);

@@ -60,12 +60,13 @@ impl Bus<'_> {
         self.return_dead_claims(agent)?;
         let inbox = channel.dir(State::Written)?;
         // A drain would end with what such a folder says at once, and so would each turn of a loop of both.
-        let needed = match any_takable(&channel, &inbox, taker, passed)? {
-            Sight::Takable => &[State::Written, State::Claimed, State::Delivered][..],
-            Sight::Aside => &[State::Written],
+        let ways_on = match any_takable(&channel, &inbox, taker, passed)? {
+            Sight::Takable => &[State::Claimed, State::Delivered][..],
+            Sight::Aside => &[],
             Sight::Left | Sight::Stuck => return Ok(false),
         };
-        for state in needed {
+        inbox.lets_change()?;
+        for state in ways_on {
             channel.dir(*state)?.lets_change()?;
         }
         Ok(true)

@@ -107,7 +107,7 @@ impl Kind {
     pub(crate) fn of(error: &netsky_disk::Error) -> Kind {
         if is_distrust(error) || error.is_denied() {
             Kind::Refused
-        } else if error.is_full() || error.is_out_of_descriptors() || error.is_kept() {
+        } else if error.is_busy() {
             Kind::Busy
         } else {
             Kind::Failed

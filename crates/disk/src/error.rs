@@ -76,6 +76,11 @@ impl Error {
         self.is_one_of(&[Errno::MFILE, Errno::NFILE])
     }
 
+    /// Whether the machine had nothing left for it, which passes: room, descriptors, or a lock.
+    pub fn is_busy(&self) -> bool {
+        self.is_full() || self.is_out_of_descriptors() || self.is_kept()
+    }
+
     /// Whether the next file may fare better: the trouble is this file's, not the machine's.
     pub fn is_of_one_file(&self) -> bool {
         self.is_denied()

@@ -178,7 +178,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         faults: "",
         file: "crates/bus/src/wait.rs",
         find: "        let watch = Watch::default();\n        let started = clock::boot();\n        let mut passed = Passed::default();\n        loop {\n            if self.or_no_home(self.look_for_mail(agent, taker, &watch, &mut passed))? {",
-        replace: "        let watch = Watch::default();\n        let started = clock::boot();\n        let mut passed = Passed::default();\n        let inbox = self.channel(agent)?.dir(State::Written)?;\n        loop {\n            watch.add(inbox.path())?;\n            if any_takable(&inbox, taker, &mut passed)? {",
+        replace: "        let watch = Watch::default();\n        let started = clock::boot();\n        let mut passed = Passed::default();\n        let channel = self.channel(agent)?;\n        let inbox = channel.dir(State::Written)?;\n        loop {\n            watch.add(inbox.path())?;\n            let found = any_takable(&channel, &inbox, taker, &mut passed)?;\n            if matches!(found, Sight::Takable) {",
         package: "netsky",
         target: IT,
         test: "unseated::a_consumer_and_a_waiter_see_an_inbox_that_was_replaced",
