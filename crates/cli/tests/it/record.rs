@@ -374,7 +374,7 @@ fn fm_rebuild_enospc_every_syscall() {
 }
 
 #[test]
-fn fm_ingest_eio_a_file_of_refused_rows_that_cannot_be_synced_is_listed_and_stops_nothing() {
+fn fm_ingest_eio_a_file_of_refused_rows_that_cannot_be_synced_stops_nothing_and_is_read_again() {
     let home = home_with_damage();
     home.drain().expect("drains");
     std::fs::write(home.path().join("logs/meta-db-errors-2026-01-01.jsonl"), "no row\n").expect("writes");
@@ -388,9 +388,11 @@ fn fm_ingest_eio_a_file_of_refused_rows_that_cannot_be_synced_is_listed_and_stop
     assert!(outcome.hit.is_some(), "it is never synced");
     assert_eq!(outcome.run.stdout, unbroken, "{}", outcome.run.stderr);
     assert_eq!(outcome.run.ended, Ended::Exited(0), "{}", outcome.run.stderr);
+    // The same run came to it once more, and the sync was made then.
     let listed = "SELECT why FROM source_errors WHERE file LIKE '%meta-db-errors%'";
-    let read_again = answered(&home, listed).expect("answers");
-    assert_eq!(read_again, serde_json::json!([]), "read by the next ingest, and listed for good");
+    assert_eq!(answered(&home, listed).expect("answers"), serde_json::json!([]));
+    let read = "SELECT pos FROM sources WHERE name LIKE '%meta-db-errors%'";
+    assert_eq!(answered(&home, read).expect("answers"), serde_json::json!([{"pos": "no row\n".len()}]));
 }
 
 #[test]

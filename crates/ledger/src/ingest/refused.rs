@@ -134,7 +134,7 @@ fn each_line(
 fn closed(batch: &mut Batch<'_>, source: &str, error: netsky_disk::Error) -> Result<()> {
     match error.is_out_of_descriptors() {
         true => Err(error.into()),
-        false => batch.list(source, 0, &format!("cannot be read: {}", error.source)),
+        false => batch.list(source, 0, &format!("failed to {}: {}", error.op, error.source)),
     }
 }
 

@@ -571,6 +571,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "settled?;\n    match read {",
         package: "netsky",
         target: IT,
-        test: "record::fm_ingest_eio_a_file_of_refused_rows_that_cannot_be_synced_is_listed_and_stops_nothing",
+        test: "record::fm_ingest_eio_a_file_of_refused_rows_that_cannot_be_synced_stops_nothing_and_is_read_again",
     },
 ];
