@@ -8,7 +8,7 @@ use std::time::Duration;
 use netsky_disk::fs::{Dir, is_real_folder};
 use netsky_disk::hlc::SharedClock;
 use netsky_disk::layout::Layout;
-use netsky_disk::lock;
+use netsky_disk::lock::{self, Lock};
 use netsky_disk::{clock, key, state};
 use netsky_model::envelope::{Envelope, Key};
 use netsky_model::hlc::Hlc;
@@ -133,11 +133,13 @@ impl<'w> Bus<'w> {
     }
 
     /// The next place in the order of the home. Where somebody kept the clock's lock for longer than one waits, all who
-    /// ask in the time of one more wait hear the same at once: a batch, or a tick, waits once and not for each message.
+    /// ask in the time of one more wait and find it kept hear the same at once: a batch, or a tick, waits once and not for
+    /// each message.
     pub(crate) fn next_hlc(&self) -> Result<Hlc> {
         let mut kept = self.kept.borrow_mut();
         if let Some((until, error)) = &*kept
             && clock::boot() < *until
+            && Lock::is_held(&error.path)?
         {
             return Err(error.again().into());
         }

@@ -287,6 +287,9 @@ impl Bus<'_> {
         generation: Generation,
         put: impl FnOnce() -> Put,
     ) -> Result<Put> {
+        if claims.is_empty() {
+            return Ok(put());
+        }
         let (claimed, delivered) = self.made_ready(agent, &mut claims, false)?;
         let put = put();
         match &put {
@@ -370,7 +373,6 @@ impl Bus<'_> {
         let channel = self.channel(agent)?;
         let (claimed, delivered) = (channel.dir(State::Claimed)?, channel.dir(State::Delivered)?);
         // What cannot be recorded, or acked, would be shown again until it is a dead letter.
-        claimed.lets_change()?;
         delivered.lets_change()?;
         if acks && claims.iter().any(|claim| claim.envelope.requires_ack == Some(true)) {
             channel.dir(State::Acked)?.lets_change()?;

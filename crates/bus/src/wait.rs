@@ -1,6 +1,5 @@
 //! `wait`: until there is something to claim.
 
-use std::cell::OnceCell;
 use std::time::Duration;
 
 use netsky_disk::clock;
@@ -11,7 +10,7 @@ use netsky_model::life::State;
 
 use crate::bus::Bus;
 use crate::channel::Channel;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::queue::{Passed, Sight, sight};
 
 /// How often the inbox is looked at without a wake-up: a claimant's death makes no event in our folders.
@@ -32,9 +31,9 @@ impl Bus<'_> {
     pub fn wait(&self, agent: &AgentId, taker: Generation, timeout: Option<Duration>) -> Result<bool> {
         let watch = Watch::default();
         let started = clock::boot();
-        let mut passed = Passed::default();
+        let mut known = Known::default();
         loop {
-            if self.or_no_home(self.look_for_mail(agent, taker, &watch, &mut passed))? {
+            if self.or_no_home(self.look_for_mail(agent, taker, &watch, &mut known))? {
                 return Ok(true);
             }
             let waited = clock::boot().saturating_sub(started);
@@ -52,45 +51,83 @@ impl Bus<'_> {
         agent: &AgentId,
         taker: Generation,
         watch: &Watch,
-        passed: &mut Passed,
+        known: &mut Known,
     ) -> Result<bool> {
         let channel = self.channel(agent)?;
         // Watching begins before the look, so nothing can arrive between the two unseen.
         watch.add(self.layout.folder(agent, State::Written))?;
         self.return_dead_claims(agent)?;
         let inbox = channel.dir(State::Written)?;
-        // A drain would end with what such a folder says at once, and so would each turn of a loop of both.
-        let ways_on = match any_takable(&channel, &inbox, taker, passed)? {
-            Sight::Takable => &[State::Claimed, State::Delivered][..],
-            Sight::Aside => &[],
-            Sight::Left | Sight::Stuck => return Ok(false),
-        };
-        inbox.lets_change()?;
-        for state in ways_on {
-            channel.dir(*state)?.lets_change()?;
+        let ways_on = let_change(&channel, &[State::Written, State::Claimed, State::Delivered]);
+        let way_aside = let_change(&channel, &[State::Written, State::Poisoned]);
+        known.is_kept_from_poison(way_aside.is_err());
+        let found = first_sights(&inbox, taker, (ways_on.is_ok(), way_aside.is_ok()), &mut known.passed)?;
+        match way_aside {
+            // The drain would end with it, whatever else there is.
+            Err(Error::Disk(error)) if found.aside && !error.is_of_one_file() => Err(error.into()),
+            // And with this, at the first message that it would show; so would each turn of a loop of both.
+            _ if found.takable => ways_on.map(|()| true),
+            // It passes by what it cannot put aside.
+            way_aside => Ok(found.aside && way_aside.is_ok()),
         }
-        Ok(true)
     }
 }
 
-/// What a drain would do with the first file that it would take; stuck where there is none.
-fn any_takable(channel: &Channel, inbox: &Dir, taker: Generation, passed: &mut Passed) -> Result<Sight> {
-    // Where that lets nothing in a drain passes by what should go there.
-    let poison = OnceCell::new();
-    let takes_in = || channel.dir(State::Poisoned).is_ok_and(|poison| poison.lets_change().is_ok());
-    let mut found = Ok(Sight::Stuck);
+/// What is in the inbox and need not be read again.
+#[derive(Default)]
+struct Known {
+    passed: Passed,
+    /// What belongs into `poison/` is among it, for that lets nothing in.
+    poison_is_shut: bool,
+}
+
+impl Known {
+    fn is_kept_from_poison(&mut self, poison_is_shut: bool) {
+        if self.poison_is_shut != poison_is_shut {
+            *self = Known { poison_is_shut, ..Known::default() };
+        }
+    }
+}
+
+/// # Errors
+/// That of the first of these folders that lets nothing in or out.
+fn let_change(channel: &Channel, folders: &[State]) -> Result<()> {
+    folders.iter().try_for_each(|state| Ok(channel.dir(*state)?.lets_change()?))
+}
+
+/// What a drain would move out of the inbox.
+#[derive(Default)]
+struct Sights {
+    takable: bool,
+    aside: bool,
+}
+
+/// Looks on until it is known what a drain would do: where both ways are open, until it would do anything.
+fn first_sights(
+    inbox: &Dir,
+    taker: Generation,
+    (ways_on, way_aside): (bool, bool),
+    passed: &mut Passed,
+) -> Result<Sights> {
+    let mut found = Ok(Sights::default());
     inbox.each_name(|file| {
-        if !matches!(found, Ok(Sight::Stuck)) || passed.contains(file) {
+        let Ok(sights) = &mut found else { return };
+        let is_enough = (sights.takable || sights.aside) && ways_on && way_aside;
+        if is_enough || passed.contains(file) {
             return;
         }
-        found = sight(inbox, file, taker).map(|sight| match sight {
-            Sight::Left => {
-                passed.insert(file.to_owned());
-                Sight::Stuck
+        match sight(inbox, file, taker) {
+            Ok(Sight::Takable) => sights.takable = true,
+            Ok(Sight::Aside) => {
+                sights.aside = true;
+                if !way_aside {
+                    passed.insert(file.to_owned());
+                }
             }
-            Sight::Aside if !poison.get_or_init(takes_in) => Sight::Stuck,
-            sight => sight,
-        });
+            Ok(Sight::Left) => passed.insert(file.to_owned()),
+            Ok(Sight::Stuck) => {}
+            Err(error) => found = Err(error),
+        }
     })?;
     found
 }

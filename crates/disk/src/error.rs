@@ -31,7 +31,7 @@ impl Error {
         Error::new(op, path, io::Error::other(why.into()))
     }
 
-    /// The same trouble, told of another object.
+    /// The same trouble, told once more.
     pub fn again(&self) -> Error {
         let source = match self.source.raw_os_error() {
             Some(number) => io::Error::from_raw_os_error(number),

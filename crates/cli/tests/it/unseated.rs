@@ -249,6 +249,10 @@ fn fm_claim_permissions_a_folder_that_lets_nothing_in_is_named() {
 fn fm_claim_permissions_a_wait_for_what_no_drain_can_take_fails_as_the_drain() {
     for folder in ["inbox", "claimed", "delivered"] {
         let home = home();
+        // Beside what is none, in whatever order the folder gives them: a drain comes to the message first.
+        for n in 0..if folder == "delivered" { 16 } else { 0 } {
+            fs::write(home.channel("agent7", "inbox").join(format!("x-{n}.json~")), "").expect("written");
+        }
         chmod(&home, folder, 0o500);
         if !of_nobody(&home) {
             return;
@@ -285,6 +289,24 @@ fn fm_claim_permissions_a_wait_sleeps_over_what_no_drain_can_put_aside() {
 }
 
 #[test]
+fn a_wait_beside_a_poison_that_is_no_folder_fails_as_the_drain() {
+    let home = home();
+    netsky(&home, &["channel", "drain", "agent7"]).works();
+    let poison = home.channel("agent7", "poison");
+    fs::remove_dir(&poison).expect("it is empty");
+    fs::write(&poison, "").expect("written");
+    netsky(&home, &["channel", "wait", "agent7", "--timeout", "1s"]).fails_with(5, &["nothing arrived"]);
+    fs::write(home.channel("agent7", "inbox").join("junk"), "").expect("written");
+    let says = ["drain", "wait"].map(|verb| {
+        let said = netsky(&home, &["channel", verb, "agent7"]);
+        assert!(said.err.contains("agent7/poison"), "{verb}: {}", said.err);
+        (said.code, said.err)
+    });
+    assert_eq!(says[0], says[1]);
+    assert_ne!(says[0].0, 0);
+}
+
+#[test]
 fn fm_deliver_permissions_what_cannot_be_recorded_is_not_shown_and_costs_no_attempt() {
     let home = home();
     chmod(&home, "delivered", 0o500);
@@ -307,6 +329,10 @@ fn fm_deliver_permissions_what_cannot_be_recorded_is_not_shown_and_costs_no_atte
     let drained = as_nobody(&home, &["channel", "drain", "agent7"]).expect("it ran before");
     let seen = surfacings(drained.works());
     assert_eq!((&*seen[0].id, seen[0].attempt, seen[0].redelivered), ("first", 1, false));
+    chmod(&home, "delivered", 0o500);
+    for args in [&["channel", "drain", "agent7"][..], &["channel", "drain", "agent7", "--json"]] {
+        as_nobody(&home, args).expect("it ran before").works();
+    }
 }
 
 #[test]
@@ -328,8 +354,13 @@ fn fm_ack_permissions_what_cannot_be_acked_is_given_to_no_command_that_would() {
         let refused = "failed to change folder $HOME/channels/agent/agent7/acked: Permission denied";
         says(&["--", "cat"]).fails_with(4, &[refused]);
     }
+    // Nor does what only prints.
+    let seen = surfacings(says(&[]).works());
+    assert_eq!((&*seen[0].id, seen[0].attempt), ("asks", 1));
+    let sends = ["channel", "send", "agent7", "x", "--from", "owner", "--id", "asks-too", "--requires-ack"];
+    as_nobody(&home, &sends).expect("it ran before").works();
     let seen = surfacings(says(&["--no-ack", "--", "cat"]).works());
-    assert_eq!((&*seen[0].id, seen[0].attempt, seen[0].redelivered), ("asks", 1, false));
+    assert_eq!((&*seen[0].id, seen[0].attempt, seen[0].redelivered), ("asks-too", 1, false));
 }
 
 #[test]

@@ -91,8 +91,8 @@ fn t16_who_keeps_the_clock_is_waited_for_once_and_not_by_each_message_of_a_batch
     // After as long again it is looked at again.
     clock::pause(lock::PATIENCE);
     assert!(time(|| assert!(is_kept(&bus.send(draft("d"))))) >= lock::PATIENCE);
+    // And as soon as nobody has it.
     drop(stopped);
-    clock::pause(lock::PATIENCE);
     for text in ["e", "f"] {
         bus.send(draft(text)).expect("nobody has it");
     }

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long)]
     replace: bool,
     /// Leave the ack of what asks for one to another: for a COMMAND that only passes on
-    #[arg(long)]
+    #[arg(long, requires = "command")]
     no_ack: bool,
     /// Run this for each message, which it gets on its standard input; exit 0 takes it and acks it if it asks for that, anything else gives it back
     #[arg(last = true, value_name = "COMMAND")]
@@ -62,7 +62,9 @@ impl Run for Args {
         let stop = Stop::hear()
             .map_err(|e| Error::new(Kind::Failed, format!("failed to listen for signals: {e}")))?;
         let generation = cx.generation_of(&self.agent);
-        let terms = Terms { generation, max: self.max, replace: self.replace, acks: !self.no_ack };
+        // Text that was only printed nobody has dealt with.
+        let acks = !self.no_ack && !self.command.is_empty();
+        let terms = Terms { generation, max: self.max, replace: self.replace, acks };
         // What keeps a command from being run at all: no message can be given to it, and saying so ends this verb.
         let broken: Cell<Option<netsky_disk::Error>> = Cell::new(None);
         let put = |claim: &Claim| match self.command.is_empty() {
