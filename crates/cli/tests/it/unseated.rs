@@ -297,9 +297,9 @@ fn a_wait_beside_a_poison_that_is_no_folder_fails_as_the_drain() {
     fs::write(&poison, "").expect("written");
     netsky(&home, &["channel", "wait", "agent7", "--timeout", "1s"]).fails_with(5, &["nothing arrived"]);
     fs::write(home.channel("agent7", "inbox").join("junk"), "").expect("written");
-    let says = ["drain", "wait"].map(|verb| {
-        let said = netsky(&home, &["channel", verb, "agent7"]);
-        assert!(said.err.contains("agent7/poison"), "{verb}: {}", said.err);
+    let says = [&["drain", "agent7"][..], &["wait", "agent7", "--timeout", "5s"]].map(|verb| {
+        let said = netsky(&home, &[&["channel"], verb].concat());
+        assert!(said.err.contains("agent7/poison"), "{verb:?}: {}", said.err);
         (said.code, said.err)
     });
     assert_eq!(says[0], says[1]);
