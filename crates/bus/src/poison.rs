@@ -162,7 +162,9 @@ pub(crate) fn bury(
     let reason = name::reason(why);
     let note = format!("{reason}\n");
     // Without its reason a dead letter is poorer; left in the inbox it would stop its neighbours.
-    let written = write_durable(&channel.tmp()?, &poison, &reason_of(&name), note.as_bytes(), Place::Over);
+    let written = channel
+        .tmp()
+        .and_then(|tmp| Ok(write_durable(&tmp, &poison, &reason_of(&name), note.as_bytes(), Place::Over)?));
     point("bus.poison.reason");
     match from.rename(file, &poison, &name) {
         Ok(()) => {}

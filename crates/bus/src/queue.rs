@@ -137,13 +137,41 @@ impl Folders {
     }
 }
 
+/// The names of an inbox in their order, a bounded number of them at once.
+pub(crate) struct InOrder {
+    names: Names,
+    next: usize,
+}
+
+impl InOrder {
+    pub(crate) fn of(inbox: &Dir) -> Result<InOrder> {
+        Ok(InOrder { names: inbox.settled_names(None, BATCH)?, next: 0 })
+    }
+
+    pub(crate) fn next(&mut self, inbox: &Dir) -> Result<Option<OsString>> {
+        if self.next == self.names.len() && self.names.left_out() > 0 {
+            let after = self.names.last().map(OsStr::to_owned);
+            // Forgotten before the next ones are read: only one batch is held at a time.
+            self.names = Names::default();
+            self.names = inbox.settled_names(after.as_deref(), BATCH)?;
+            self.next = 0;
+        }
+        let name = self.names.get(self.next).map(OsStr::to_owned);
+        self.next += usize::from(name.is_some());
+        Ok(name)
+    }
+
+    fn left(&self) -> usize {
+        self.names.len() - self.next + self.names.left_out()
+    }
+}
+
 /// One pass over an inbox.
 pub(crate) struct Queue<'a> {
     bus: &'a Bus<'a>,
     channel: &'a Channel,
     pub(crate) folders: Rc<Folders>,
-    names: Names,
-    next: usize,
+    files: InOrder,
     taker: Generation,
     /// What could not go back to the inbox before, not told yet.
     stuck: Vec<netsky_disk::Error>,
@@ -155,8 +183,8 @@ impl<'a> Queue<'a> {
         let stuck = bus.return_dead_claims(&channel.agent)?.skipped.first;
         channel.sweep();
         let folders = Folders::open(channel)?;
-        let names = folders.inbox.settled_names(None, BATCH)?;
-        Ok(Queue { bus, channel, folders, names, next: 0, taker, stuck })
+        let files = InOrder::of(&folders.inbox)?;
+        Ok(Queue { bus, channel, folders, files, taker, stuck })
     }
 
     /// Takes the next file, passing by what is known to be not for this taker, which is not read again, and the senders of
@@ -170,7 +198,7 @@ impl<'a> Queue<'a> {
             return Ok(Some(Taken::Skipped(error)));
         }
         let file = loop {
-            match self.next_name()? {
+            match self.files.next(&self.folders.inbox)? {
                 Some(file) if is_known(&file) => {}
                 Some(file) => break file,
                 None => return Ok(None),
@@ -185,20 +213,7 @@ impl<'a> Queue<'a> {
 
     /// How many files it has not looked at.
     pub(crate) fn left(&self) -> usize {
-        self.names.len() - self.next + self.names.left_out()
-    }
-
-    fn next_name(&mut self) -> Result<Option<OsString>> {
-        if self.next == self.names.len() && self.names.left_out() > 0 {
-            let after = self.names.last().map(OsStr::to_owned);
-            // Forgotten before the next ones are read: only one batch is held at a time.
-            self.names = Names::default();
-            self.names = self.folders.inbox.settled_names(after.as_deref(), BATCH)?;
-            self.next = 0;
-        }
-        let name = self.names.get(self.next).map(OsStr::to_owned);
-        self.next += usize::from(name.is_some());
-        Ok(name)
+        self.files.left()
     }
 
     fn judge(&self, file: &OsStr, is_behind: impl Fn(&Sender) -> bool) -> Result<Taken> {

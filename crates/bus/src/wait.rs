@@ -9,9 +9,8 @@ use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
 
 use crate::bus::Bus;
-use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::queue::{Passed, Sight, sight};
+use crate::queue::{InOrder, Passed, Sight, sight};
 
 /// How often the inbox is looked at without a wake-up: a claimant's death makes no event in our folders.
 pub(crate) const RESCAN: Duration = Duration::from_secs(2);
@@ -31,9 +30,9 @@ impl Bus<'_> {
     pub fn wait(&self, agent: &AgentId, taker: Generation, timeout: Option<Duration>) -> Result<bool> {
         let watch = Watch::default();
         let started = clock::boot();
-        let mut known = Known::default();
+        let mut passed = Passed::default();
         loop {
-            if self.or_no_home(self.look_for_mail(agent, taker, &watch, &mut known))? {
+            if self.or_no_home(self.look_for_mail(agent, taker, &watch, &mut passed))? {
                 return Ok(true);
             }
             let waited = clock::boot().saturating_sub(started);
@@ -51,83 +50,48 @@ impl Bus<'_> {
         agent: &AgentId,
         taker: Generation,
         watch: &Watch,
-        known: &mut Known,
+        passed: &mut Passed,
     ) -> Result<bool> {
         let channel = self.channel(agent)?;
         // Watching begins before the look, so nothing can arrive between the two unseen.
         watch.add(self.layout.folder(agent, State::Written))?;
         self.return_dead_claims(agent)?;
         let inbox = channel.dir(State::Written)?;
-        let ways_on = let_change(&channel, &[State::Written, State::Claimed, State::Delivered]);
-        let way_aside = let_change(&channel, &[State::Written, State::Poisoned]);
-        known.is_kept_from_poison(way_aside.is_err());
-        let found = first_sights(&inbox, taker, (ways_on.is_ok(), way_aside.is_ok()), &mut known.passed)?;
-        match way_aside {
-            // The drain would end with it, whatever else there is.
-            Err(Error::Disk(error)) if found.aside && !error.is_of_one_file() => Err(error.into()),
-            // And with this, at the first message that it would show; so would each turn of a loop of both.
-            _ if found.takable => ways_on.map(|()| true),
-            // It passes by what it cannot put aside.
-            way_aside => Ok(found.aside && way_aside.is_ok()),
-        }
-    }
-}
-
-/// What is in the inbox and need not be read again.
-#[derive(Default)]
-struct Known {
-    passed: Passed,
-    /// What belongs into `poison/` is among it, for that lets nothing in.
-    poison_is_shut: bool,
-}
-
-impl Known {
-    fn is_kept_from_poison(&mut self, poison_is_shut: bool) {
-        if self.poison_is_shut != poison_is_shut {
-            *self = Known { poison_is_shut, ..Known::default() };
-        }
-    }
-}
-
-/// # Errors
-/// That of the first of these folders that lets nothing in or out.
-fn let_change(channel: &Channel, folders: &[State]) -> Result<()> {
-    folders.iter().try_for_each(|state| Ok(channel.dir(*state)?.lets_change()?))
-}
-
-/// What a drain would move out of the inbox.
-#[derive(Default)]
-struct Sights {
-    takable: bool,
-    aside: bool,
-}
-
-/// Looks on until it is known what a drain would do: where both ways are open, until it would do anything.
-fn first_sights(
-    inbox: &Dir,
-    taker: Generation,
-    (ways_on, way_aside): (bool, bool),
-    passed: &mut Passed,
-) -> Result<Sights> {
-    let mut found = Ok(Sights::default());
-    inbox.each_name(|file| {
-        let Ok(sights) = &mut found else { return };
-        let is_enough = (sights.takable || sights.aside) && ways_on && way_aside;
-        if is_enough || passed.contains(file) {
-            return;
-        }
-        match sight(inbox, file, taker) {
-            Ok(Sight::Takable) => sights.takable = true,
-            Ok(Sight::Aside) => {
-                sights.aside = true;
-                if !way_aside {
-                    passed.insert(file.to_owned());
-                }
+        let mut files = InOrder::of(&inbox)?;
+        // As the drain comes to them: what ends that at once would have a loop of both never rest.
+        while let Some(file) = files.next(&inbox)? {
+            if passed.contains(&file) {
+                continue;
             }
-            Ok(Sight::Left) => passed.insert(file.to_owned()),
-            Ok(Sight::Stuck) => {}
-            Err(error) => found = Err(error),
+            match sight(&inbox, &file, taker)? {
+                Sight::Takable => {
+                    inbox.lets_change()?;
+                    channel.dir(State::Claimed)?.lets_change()?;
+                    channel.dir(State::Delivered)?.lets_change()?;
+                    return Ok(true);
+                }
+                Sight::Aside => {
+                    inbox.lets_change()?;
+                    if takes_in(channel.dir(State::Poisoned))? {
+                        return Ok(true);
+                    }
+                }
+                Sight::Left => passed.insert(file),
+                Sight::Stuck => {}
+            }
         }
-    })?;
-    found
+        Ok(false)
+    }
+}
+
+/// Whether a drain can put anything into `poison/`; where not, it passes by what belongs there.
+///
+/// # Errors
+/// What would end the drain.
+fn takes_in(poison: Result<Dir>) -> Result<bool> {
+    match poison {
+        Ok(poison) => Ok(poison.lets_change().is_ok()),
+        Err(Error::Disk(error)) if error.is_of_one_file() => Ok(false),
+        Err(error) => Err(error),
+    }
 }
