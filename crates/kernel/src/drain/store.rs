@@ -95,7 +95,6 @@ impl Drain {
     ) -> Result<(Drain, Vec<String>), DrainError> {
         let mut drain = Drain::new(layout, lineage);
         let Some(dir) = drain.dir()? else { return Ok((drain, Vec::new())) };
-        anew::take_place(&dir, lineage)?;
         let (read, notes) = drain.base(&dir)?.in_any_case()?;
         match read {
             Some(Read::Whole(snapshot)) => {
@@ -199,14 +198,15 @@ impl Drain {
     /// # Errors
     /// [`DrainError::Damaged`] where it is not.
     pub(crate) fn check(&mut self) -> Result<(), DrainError> {
-        let name = log(&self.lineage);
-        let there = match self.dir()? {
-            Some(dir) if dir.exists(&name)? => Some(dir),
-            _ => None,
-        };
-        let Some(dir) = there else {
+        let mut there = None;
+        if let Some(dir) = self.dir()? {
+            let name = anew::there(&dir, &self.lineage)?;
+            there = dir.exists(&name)?.then_some((dir, name));
+        }
+        let Some((dir, name)) = there else {
             (self.held, self.log) = (None, None);
-            return if self.place.rows > 0 { Err(self.damaged(&name, "it is gone")) } else { Ok(()) };
+            let lost = self.place.rows > 0;
+            return if lost { Err(self.damaged(&log(&self.lineage), "it is gone")) } else { Ok(()) };
         };
         // Before the rows: what is written while they are read is another version.
         let version = dir.file_version_now(&name)?;
@@ -306,7 +306,7 @@ impl Drain {
         }
         let log = match &mut self.log {
             Some(log) => log,
-            none => none.insert(open_log(&self.folder, &log_name)?),
+            none => none.insert(open_log(&self.folder, &self.lineage)?),
         };
         if let Err(error) = log.append(&line) {
             // What there is of it is taken back, and the next append opens anew.
@@ -444,11 +444,12 @@ fn synced(log: &Lines) -> netsky_disk::Result<()> {
     log.sync()
 }
 
-/// Opens the log, whose name is durable before anything is in it.
-fn open_log(folder: &Path, name: &str) -> netsky_disk::Result<Lines> {
-    let dir = Dir::make(folder)?;
-    let new = !dir.exists(name)?;
-    let (lines, _torn) = Lines::open(&dir, name)?;
+/// Opens the log, whose name is durable before anything is in it. One that was to be written anew is, before that.
+fn open_log(folder: &Path, lineage: &LineageId) -> netsky_disk::Result<Lines> {
+    let (dir, name) = (Dir::make(folder)?, log(lineage));
+    anew::take_place(&dir, lineage)?;
+    let new = !dir.exists(&name)?;
+    let (lines, _torn) = Lines::open(&dir, &name)?;
     if new {
         dir.sync()?;
     }
