@@ -28,25 +28,31 @@ const MOST: usize = 8_192;
 const LONGEST: Duration = Duration::from_secs(5);
 
 pub(super) fn reap(anchor: &Anchor) -> Result<Answer, Refusal> {
-    until(anchor, clock::boot() + LONGEST)
+    let end = clock::boot() + LONGEST;
+    until(anchor, || clock::boot() >= end)
 }
 
-/// What is done of it by then, and one in any case.
-fn until(anchor: &Anchor, end: Duration) -> Result<Answer, Refusal> {
-    let (mut reaped, mut refused, mut more) = (Vec::new(), None, false);
+/// What is done of it until that is so, which is asked behind each one that was tried.
+fn until(anchor: &Anchor, mut is_over: impl FnMut() -> bool) -> Result<Answer, Refusal> {
+    let (mut reaped, mut refused, mut over, mut more) = (Vec::new(), None, false, false);
     for name in anchor.names() {
-        more = reaped.len() == MOST || !reaped.is_empty() && clock::boot() >= end;
+        more = over;
         if more {
             break;
         }
         match one(anchor, &name) {
             Ok(true) => reaped.push(name),
-            Ok(false) => {}
+            Ok(false) => continue,
             // The others do not wait for what is done about that one.
             Err(refusal) => drop(refused.get_or_insert(refusal)),
         }
+        over = reaped.len() == MOST || is_over();
     }
-    refused.map_or(Ok(Answer { reaped, more }), Err)
+    match refused {
+        // The last part meets it again and says it; so does one that came to nothing: the next would come to no more.
+        Some(refusal) if !more || reaped.is_empty() => Err(refusal),
+        _ => Ok(Answer { reaped, more }),
+    }
 }
 
 /// What is done of it once a period; what is more waits for the next.
@@ -160,10 +166,55 @@ mod tests {
                 anchor.put(session(name, Keeper::Policy), Life::Gone);
             }
             let part = || {
-                let Answer { reaped, more } = until(&anchor, clock::boot()).expect("reaped");
+                let Answer { reaped, more } = until(&anchor, || true).expect("reaped");
                 (reaped.len(), more)
             };
             assert_eq!([part(), part(), part()], [(1, true), (1, false), (0, false)]);
+        });
+    }
+
+    /// A session that nobody may put aside: a later program wrote its description.
+    fn refused(anchor: &Anchor, name: &str) {
+        anchor.put(session(name, Keeper::Policy), Life::Gone);
+        std::fs::create_dir_all(anchor.layout.agents()).expect("made");
+        let file = anchor.layout.meta(&name.parse().expect("a name"));
+        std::fs::write(file, "{\"v\":2}").expect("written");
+    }
+
+    #[test]
+    fn a_reap_in_parts_goes_on_past_one_that_is_refused_and_the_last_part_says_it() {
+        on_stage(async |anchor| {
+            refused(&anchor, "agent0");
+            for name in ["agent1", "agent2", "agent3"] {
+                anchor.put(session(name, Keeper::Policy), Life::Gone);
+            }
+            let part = || {
+                let mut tried = 0;
+                let is_over = || {
+                    tried += 1;
+                    tried == 2
+                };
+                let answer = until(&anchor, is_over);
+                answer.map(|Answer { reaped, more }| (reaped, more)).map_err(|refusal| refusal.kind())
+            };
+            let one = |name: &str| Ok((vec![name.parse::<AgentId>().expect("a name")], true));
+            assert_eq!([part(), part()], [one("agent1"), one("agent2")]);
+            assert_eq!(part(), Err(RefusalKind::Refused));
+            assert_eq!(rows(&anchor), [EventKind::Reaped; 3], "agent3 as well");
+        });
+    }
+
+    #[test]
+    fn a_reap_of_which_each_one_is_refused_is_over_in_time_and_says_so() {
+        on_stage(async |anchor| {
+            ["agent1", "agent2", "agent3"].into_iter().for_each(|name| refused(&anchor, name));
+            let mut tried = 0;
+            let is_over = || {
+                tried += 1;
+                tried == 2
+            };
+            let refusal = until(&anchor, is_over).expect_err("of a later program");
+            assert_eq!((refusal.kind(), tried), (RefusalKind::Refused, 2));
         });
     }
 

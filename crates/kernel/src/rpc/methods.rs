@@ -32,7 +32,7 @@ macro_rules! with_methods {
             rpc::whoami::Whoami, "kernel/whoami", Looks, rpc::whoami::Params => rpc::whoami::Answer;
             /// The process table: sessions that live, or ended and were not put aside.
             rpc::ps::Ps, "kernel/ps", Looks, rpc::ps::Params => rpc::ps::Answer;
-            /// Puts ended sessions aside, for at most 5 s at once, and removes what they left.
+            /// Puts ended sessions aside, at most 8,192 and for at most 5 s at once, and removes what they left.
             rpc::reap::Reap, "kernel/reap", ActsOnRoot, rpc::reap::Params => rpc::reap::Answer;
             /// Stops the anchor once this is answered; workers live on unless `all`.
             rpc::shutdown::Shutdown, "kernel/shutdown", ActsOnRoot, rpc::shutdown::Params => rpc::shutdown::Answer;

@@ -4,7 +4,7 @@ use netsky_model::id::AgentId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Put ended sessions aside, for at most 5 s at once, and remove what they left.
+/// Put ended sessions aside, at most 8,192 and for at most 5 s at once, and remove what they left.
 #[derive(Debug)]
 pub struct Reap;
 
@@ -17,7 +17,7 @@ pub struct Params {}
 pub struct Answer {
     /// Sessions that were put aside now.
     pub reaped: Vec<AgentId>,
-    /// There may be more of them: ask again.
+    /// There may be more of them: ask again. Which one was refused is said by the last part.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
