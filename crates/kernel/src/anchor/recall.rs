@@ -164,9 +164,11 @@ impl Recall {
 
     /// Whose a lineage is, up to which row of its turns log it is told, and in how many rows that one; nothing where that
     /// is not known.
-    pub(super) fn told(&self, lineage: &LineageId) -> Option<(&AgentId, u64, Option<usize>)> {
+    pub(super) fn told(&self, lineage: &LineageId) -> Option<(About, u64, Option<usize>)> {
         let (name, known) = self.sessions.iter().find(|(_, known)| known.lineage == *lineage)?;
-        Some((name, known.told?, known.told_in))
+        let (session, lineage) = (name.clone(), lineage.clone());
+        let about = About { session, lineage, generation: known.generation };
+        Some((about, known.told?, known.told_in))
     }
 
     /// Lineages whose session got another name.

@@ -117,25 +117,25 @@ fn told(about: &About, row: u64, report: &Report, (before, now): (&Progress, &Pr
 /// Tells what is in a turns log and not in the journal: whoever took it died, or had no room, in between. Where a context
 /// ended with it, whoever looks at its session next begins the succession.
 pub(super) fn catch_up(anchor: &Anchor, lineage: &LineageId, rows: u64) {
-    let Some((session, newest, told_in)) = anchor.recall(|recall| {
-        let (session, newest, told_in) = recall.told(lineage)?;
-        Some((session.clone(), newest, told_in))
-    }) else {
+    let Some((newest_about, newest, told_in)) = anchor.recall(|recall| recall.told(lineage)) else { return };
+    if rows < newest {
+        // It is another log than the one of which that was told: whoever began it anew died before it could say so.
+        anchor.observe(EventKind::Anew, Some(newest_about), event_data::Anew { rows });
         return;
-    };
+    }
     // The newest may have rows that nobody came to.
     let whole = if told_in.is_some() { newest.saturating_sub(1) } else { newest };
     if rows <= whole {
         return;
     }
     let read = drain::untold(&anchor.layout, lineage, whole, |row, before, now| {
-        let about = About { session: session.clone(), lineage: lineage.clone(), generation: row.generation };
+        let about = About { generation: row.generation, ..newest_about.clone() };
         let is_told = if row.n == newest { told_in.unwrap_or_default() } else { 0 };
         tell(anchor, told(&about, row.n, &row.report, (before, now)).into_iter().skip(is_told));
     });
     if let Err(error) = read {
         anchor.drain_failed(lineage, &error);
-        say!("{error}: what {session} reported is not all in the journal");
+        say!("{error}: what {} reported is not all in the journal", newest_about.session);
     }
 }
 
@@ -303,10 +303,6 @@ mod tests {
             let (runtime, keeper) = ("command".to_owned(), Keeper::Watchdog);
             let data = event_data::Spawn { runtime, keeper, request_id: None };
             anchor.observe(EventKind::Spawn, Some(about(&first)), data);
-            for row in known {
-                let generation = row.generation.expect("one of a session");
-                anchor.observe(row.kind, Some(About { generation, ..about(&first) }), &row.data);
-            }
             let used = |used: u8| Report::Context { used: used.try_into().expect("a percentage") };
             for (meta, report) in [
                 (&first, used(95)),
@@ -319,6 +315,10 @@ mod tests {
             ] {
                 let taken = anchor.drain(&meta.lineage, |drain| drain.take("before", meta, &report, None));
                 taken.expect("it reads").expect("it fits");
+            }
+            for row in known {
+                let generation = row.generation.expect("one of a session");
+                anchor.observe(row.kind, Some(About { generation, ..about(&first) }), &row.data);
             }
             for _ in 0..2 {
                 anchor.forget_drain(&first.lineage);
@@ -377,8 +377,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn fm_snapshot_kill_a_log_that_was_begun_anew_is_not_held_against_the_rows_told_of_the_former() {
+    /// What the journal tells of a log with four turns that is begun anew by an anchor that says so, or died before; the next
+    /// one took another turn and died over that.
+    fn told_of_begun_anew(is_said: bool) -> Vec<(EventKind, serde_json::Value)> {
+        let mut told = Vec::new();
         on_stage(async |anchor| {
             let phase = Phase::Running { started_at: netsky_disk::clock::stamp() };
             let living = Meta { phase, ..session("agent7", Keeper::Watchdog) };
@@ -392,19 +394,28 @@ mod tests {
             let before = rows(&anchor).len();
             anchor.forget_drain(&living.lineage);
             drain::Drain::begin_anew(&anchor.layout, &living.lineage).expect("begun");
-            anchor.begin_drain(&about(&living)).expect("it reads");
-            // What an anchor took and died over.
+            if is_said {
+                anchor.begin_drain(&about(&living)).expect("it reads");
+            }
             let taken = anchor.drain(&living.lineage, |drain| drain.take("before", &living, &turn(), None));
             taken.expect("it reads").expect("it fits");
             for _ in 0..2 {
                 anchor.forget_drain(&living.lineage);
                 anchor.drain(&living.lineage, |_| ()).expect("it reads");
             }
-            let told = anchor.journal(|journal| journal.after(before as u64)).expect("reads");
-            let told: Vec<_> = told.iter().map(|row| (row.kind, row.data.clone())).collect();
+            let rows = anchor.journal(|journal| journal.after(before as u64)).expect("reads");
+            told = rows.iter().map(|row| (row.kind, row.data.clone())).collect();
+        });
+        told
+    }
+
+    #[test]
+    fn fm_snapshot_kill_a_log_that_was_begun_anew_is_not_held_against_the_rows_told_of_the_former() {
+        for is_said in [true, false] {
+            let told = told_of_begun_anew(is_said);
             let [(EventKind::Anew, begun), (EventKind::Turn, turn)] = &told[..] else { panic!("{told:?}") };
             assert_eq!((&begun["rows"], &turn["row"], &turn["turn"]), (&1.into(), &2.into(), &5.into()));
-        });
+        }
     }
 
     #[test]

@@ -149,7 +149,7 @@ kinds! {
     Succeed = "succeed", Nothing, synced;
     /// A turn is in the turns log and could not be written into a snapshot; the one before stands.
     Unsnapped = "unsnapped", Unsnapped;
-    /// A turns log that did not hold was begun anew, with what of it did.
+    /// A turns log that did not hold was begun anew, with what of it did; or it has fewer rows than were told.
     Anew = "anew", Anew;
     /// Five revivals within half an hour: one in an hour is tried from here on; one in a minute of what is kept in any case.
     Crashloop = "crashloop", Crashloop;
