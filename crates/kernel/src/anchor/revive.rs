@@ -95,20 +95,23 @@ fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
             0 => pause(keeper, attempt),
             refusals => pause_of_refused(keeper, refusals),
         };
-        (wanted, attempt, is_new)
+        (keeper, wanted, attempt, is_new)
     });
-    let Some((wanted, attempt, is_new)) = attempt else { return };
+    let Some((keeper, wanted, attempt, is_new)) = attempt else { return };
     let now = clock::stamp();
-    let (announced, told) = anchor.recall(|recall| {
+    let (announced, told, is_reserved) = anchor.recall(|recall| {
         let known = recall.of(about);
-        known.map_or((None, false), |known| {
+        known.map_or((None, false, false), |known| {
             let announced = known.reviving.filter(|_| known.revivals == attempt);
-            (announced.map(|at| pauses::passed(at, known.began.as_ref(), &now)), known.crashloop)
+            let announced = announced.map(|at| pauses::passed(at, known.began.as_ref(), &now));
+            (announced, known.crashloop, known.generation > about.generation)
         })
     });
     let pause = match announced.filter(|_| found == Found::AtStart) {
         // By an anchor that ended before it was over.
         Some(passed) => wanted.saturating_sub(passed),
+        // It was over when the next generation was reserved, which came to nothing: of that no anchor knows how often.
+        None if is_reserved && found == Found::AtStart => wanted.min(pause_of_refused(keeper, 1)),
         None => wanted,
     };
     // A refused one is the same try again: on a disk that is full for hours a row of each would take the room of what waits.

@@ -284,6 +284,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "anchor::revive::tests::t13_a_revival_that_is_refused_is_tried_on_and_is_no_crash",
     },
     Safeguard {
+        name: "a revival that was reserved and refused does not wait for its pause again under each anchor",
+        faults: "T13",
+        file: "crates/kernel/src/anchor/revive.rs",
+        find: "wanted.min(pause_of_refused(keeper, 1)),",
+        replace: "wanted.max(pause_of_refused(keeper, 1)),",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "anchor::revive::tests::t13_a_revival_that_is_refused_is_tried_on_and_is_no_crash",
+    },
+    Safeguard {
         name: "a pause that the machine slept through is over",
         faults: "T9",
         file: "crates/kernel/src/anchor/pauses.rs",

@@ -202,12 +202,14 @@ fn what_passed_until_an_anchor_found_it_dead_is_no_life_of_a_program() {
 
 #[test]
 fn t13_a_revival_that_is_refused_is_tried_on_and_is_no_crash() {
-    // Never before; after crashes; where a start was reserved that came to no description.
-    for (keeper, crashes, reserved) in [
-        (Keeper::Policy, 0, false),
-        (Keeper::Anchor, 12, false),
-        (Keeper::Policy, 12, false),
-        (Keeper::Policy, 0, true),
+    // Never before; after crashes; where a start was reserved that came to no description; the same for the next anchor.
+    for (keeper, crashes, reserved, found, first) in [
+        (Keeper::Policy, 0, false, Found::Watched, 0),
+        (Keeper::Anchor, 12, false, Found::Watched, 60),
+        (Keeper::Policy, 12, false, Found::Watched, 3600),
+        (Keeper::Policy, 0, true, Found::Watched, 0),
+        (Keeper::Policy, 0, true, Found::AtStart, 0),
+        (Keeper::Policy, 12, true, Found::AtStart, 10),
     ] {
         on_stage(async |anchor| {
             tokio::time::pause();
@@ -217,24 +219,26 @@ fn t13_a_revival_that_is_refused_is_tried_on_and_is_no_crash() {
             // Nothing starts over what a later program wrote.
             let path = anchor.layout.meta(&taken.spec.name);
             std::fs::write(&path, "{\"v\":2}").expect("written");
-            anchor.put(taken.clone(), Life::Gone);
             let next = About { generation: taken.generation.next(), ..about(&taken) };
             if reserved {
+                let data = event_data::Revive { after_ms: 0, attempt: crashes, at: None };
+                anchor.observe(EventKind::Revive, Some(about(&taken)), data);
                 anchor.observe(EventKind::Spawn, Some(next), spawned(keeper));
             }
+            anchor.put(taken.clone(), Life::Gone);
             let (before, began) = (rows(&anchor).len(), tokio::time::Instant::now());
             let mut changes = anchor.changes();
-            consider(&anchor, &about(&taken), Found::Watched);
+            consider(&anchor, &about(&taken), found);
             let full = Duration::from_secs(12 * 3600);
             tokio::time::sleep(full).await;
             assert_eq!(rows(&anchor).split_off(before), [EventKind::Revive], "one try, and no crash loop");
-            assert_eq!(newest(&anchor), (crashes.into(), pause(keeper, crashes).as_millis() as u64));
+            assert_eq!(newest(&anchor), (crashes.into(), first * 1_000));
             // It went on all the time.
             std::fs::remove_file(path).expect("there");
             while rows(&anchor).last() != Some(&EventKind::Spawn) {
                 changes.changed().await.expect("it lives");
             }
-            let (mut tried, mut refusals) = (pause(keeper, crashes), 0);
+            let (mut tried, mut refusals) = (Duration::from_secs(first), 0);
             while tried < full {
                 refusals += 1;
                 tried += pause_of_refused(keeper, refusals);
