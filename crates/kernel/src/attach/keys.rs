@@ -112,6 +112,13 @@ impl Keys {
         self.brackets.is_within()
     }
 
+    /// Whether somebody presses a key that leaves, and nothing else has come.
+    pub(super) fn are_leaving(&self, bytes: &[u8]) -> bool {
+        let is_key = |byte: &u8| self.leave.iter().any(|key| *byte == key.byte());
+        let is_sequence = |sequence: &[u8]| self.leave.iter().any(|key| key.is_sequence(sequence));
+        bytes.iter().all(is_key) || bytes.split_inclusive(|byte| b"u~".contains(byte)).all(is_sequence)
+    }
+
     /// The paste does not end: what comes now are keys.
     pub(super) fn give_up_paste(&mut self) {
         self.brackets = Brackets::default();
@@ -200,6 +207,17 @@ mod tests {
         assert!(keys.in_paste());
         keys.give_up_paste();
         assert_eq!(keys.take(b"b\x1c"), (b"b".to_vec(), true));
+    }
+
+    #[test]
+    fn a_key_that_leaves_is_told_from_text_that_has_it() {
+        let keys = Keys::new(vec![DetachKey::default(), DetachKey::INTERRUPT]);
+        for leaving in ["\x1c", "\x1c\x1c\x03", "\x1b[92;5u", "\x1b[92;5u\x1b[27;5;99~"] {
+            assert!(keys.are_leaving(leaving.as_bytes()), "{leaving:?}");
+        }
+        for text in ["a", "\x1ca", "a\x1c", "\x1b[92;5ua", "\x1b[201~", "\x1b[92;5u\x1b[201~"] {
+            assert!(!keys.are_leaving(text.as_bytes()), "{text:?}");
+        }
     }
 
     #[test]

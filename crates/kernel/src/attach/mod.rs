@@ -39,7 +39,7 @@ use crate::worker_client::{WorkerClient, WorkerError};
 use circle::Circle;
 use keys::Keys;
 use modes::Modes;
-use pastes::{Pastes, Piece, UNENDED};
+use pastes::{Pastes, Piece, Silence};
 use quiet::Quiet;
 use reach::ended;
 use terminal::Terminal;
@@ -210,8 +210,7 @@ struct Attached<'a> {
     terminal: Option<Terminal>,
     keys: Keys,
     pastes: Pastes,
-    /// When something was typed last, on the boot clock.
-    typed_at: Duration,
+    silence: Silence,
     untyped: Option<Untyped>,
     input: Input,
     /// Next offset to be shown.
@@ -257,7 +256,7 @@ impl<'a> Attached<'a> {
             terminal,
             keys: Keys::new(leave),
             pastes: Pastes::default(),
-            typed_at: Duration::ZERO,
+            silence: Silence::default(),
             untyped: None,
             input,
             at: from,
@@ -309,7 +308,7 @@ impl<'a> Attached<'a> {
                 if let Some(left) = self.typed()? {
                     return Ok(left);
                 }
-            } else if !signalled && self.keys.in_paste() && self.paste_waits().is_zero() {
+            } else if !signalled && self.keys.in_paste() && self.silence.next().is_none() {
                 self.keys.give_up_paste();
                 if self.pastes.give_up() {
                     self.refused(Untyped::Unended);
@@ -318,13 +317,8 @@ impl<'a> Attached<'a> {
         }
     }
 
-    /// How long the end of a paste is still waited for: nobody types into one for ever whose end is lost.
-    fn paste_waits(&self) -> Duration {
-        (self.typed_at + UNENDED).saturating_sub(clock::boot())
-    }
-
-    /// Wait for a signal, a key, the worker or the end of a paste's time; which of them came.
-    fn wait(&self) -> Result<[bool; 3], AttachError> {
+    /// Wait for a signal, a key, the worker or the end of a look for more of a paste; which of them came.
+    fn wait(&mut self) -> Result<[bool; 3], AttachError> {
         let stdin = std::io::stdin();
         let mut fds = vec![self.wake.as_fd(), self.client.as_fd()];
         if matches!(self.input, Input::Keys | Input::Unused) {
@@ -332,14 +326,17 @@ impl<'a> Attached<'a> {
         }
         let mut polled: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        let waits = self.keys.in_paste().then(|| self.paste_waits());
+        // Nobody types into a paste for ever whose end is lost.
+        let waits = self.keys.in_paste().then(|| self.silence.next().unwrap_or_default());
         let waits = waits.and_then(|waits| Timespec::try_from(waits).ok());
         match poll(&mut polled, waits.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(e) => return Err(AttachError::Terminal(e.into())),
         }
         let came = |index: usize| polled.get(index).is_some_and(|fd: &PollFd<'_>| !fd.revents().is_empty());
-        Ok([came(0), came(2), came(1)])
+        let came = [came(0), came(2), came(1)];
+        self.silence.look(clock::boot());
+        Ok(came)
     }
 
     fn signals(&mut self) -> Result<Option<Left>, AttachError> {
@@ -400,7 +397,9 @@ impl<'a> Attached<'a> {
             self.input = Input::Ignored;
             return Ok(self.is_raw().then_some(Left::Detached));
         }
-        self.typed_at = clock::boot();
+        if !self.keys.are_leaving(&bytes[..read]) {
+            self.silence.end();
+        }
         let (forward, leaves) = self.keys.take(&bytes[..read]);
         if !self.options.read_only {
             for piece in self.pastes.take(&forward) {

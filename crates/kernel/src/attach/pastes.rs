@@ -15,7 +15,10 @@ use crate::frame::MAX_PAYLOAD;
 
 /// How long more of a paste may fail to come until it is given up: longer than a line stands still that lives, as what
 /// came after it would be typed as keys.
-pub(super) const UNENDED: Duration = Duration::from_secs(10);
+const UNENDED: Duration = Duration::from_secs(10);
+/// How long one look for more of it is, and counts at most: while this terminal takes nothing of what is printed, or the
+/// machine sleeps, nothing can come.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Longest paste, with its brackets: what goes into one frame beside its epoch, and into a worker's queue.
 const LONGEST: usize = MAX_PAYLOAD - size_of::<u64>();
@@ -109,6 +112,33 @@ impl Pastes {
     }
 }
 
+/// How long nothing has come of a paste, as far as somebody looked.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    lasted: Duration,
+    /// When the last look was over, on the boot clock.
+    looked: Duration,
+}
+
+impl Silence {
+    /// More has come.
+    pub(super) fn end(&mut self) {
+        self.lasted = Duration::ZERO;
+    }
+
+    /// A look is over by which nothing may have come.
+    pub(super) fn look(&mut self, now: Duration) {
+        self.lasted += now.saturating_sub(self.looked).min(LOOK);
+        self.looked = now;
+    }
+
+    /// How long the next look is; none where the end of the paste is waited for no more.
+    pub(super) fn next(&self) -> Option<Duration> {
+        let left = UNENDED.saturating_sub(self.lasted);
+        (!left.is_zero()).then_some(left.min(LOOK))
+    }
+}
+
 fn give(typed: &mut Vec<u8>, pieces: &mut Vec<Piece>) {
     if !typed.is_empty() {
         pieces.push(Piece::Keys(std::mem::take(typed)));
@@ -162,6 +192,26 @@ mod tests {
         assert!(!pastes.give_up());
         let next = b"\x1b[200~whole\x1b[201~";
         assert_eq!(pastes.take(next), [Piece::Keys(next.to_vec())]);
+    }
+
+    #[test]
+    fn t9_what_nobody_could_see_come_is_no_silence_of_a_paste() {
+        let mut silence = Silence::default();
+        // Printing to a terminal that takes nothing, or asleep, four times.
+        for hours in 1..=4 {
+            silence.look(Duration::from_secs(hours * 3600));
+        }
+        silence.look(Duration::from_secs(4 * 3600) + LOOK / 2);
+        assert_eq!(silence.next(), Some(LOOK));
+        for second in 1..=5 {
+            assert!(silence.next().is_some(), "{second}");
+            silence.look(Duration::from_secs(4 * 3600 + second) + LOOK / 2);
+        }
+        assert_eq!(silence.next(), Some(LOOK / 2));
+        silence.look(Duration::from_secs(4 * 3600 + 6));
+        assert_eq!(silence.next(), None);
+        silence.end();
+        assert_eq!(silence.next(), Some(LOOK));
     }
 
     #[test]

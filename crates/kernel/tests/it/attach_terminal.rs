@@ -1,5 +1,7 @@
 //! What an attachment does to the terminal it runs in, what comes from it, and that it goes back as it was.
 
+use std::time::Duration;
+
 use netsky_disk::process::{self, Signal};
 use netsky_kernel::frame::{Form, FromWorker};
 use netsky_kernel::session::{Io, Spec};
@@ -258,6 +260,36 @@ fn a_paste_is_typed_whole_or_not_at_all() {
     assert!(seen.contains("left: Untyped(Unended)"), "{seen:?}");
     scene.agent.client().input(0, b"END").expect("types");
     assert!(until(|| reaches("OVERkEND")).len() == all.len() + 4);
+}
+
+/// A line may stand still, but not for ever: then whoever presses the key that leaves does leave.
+#[test]
+fn a_paste_that_comes_slowly_is_whole_and_one_that_does_not_end_holds_nobody() {
+    let inner = Bench::new();
+    let got = inner.layout.root().join("got");
+    let text = format!("stty raw -echo; printf '\\033[?2004harmed'; exec cat >{}", got.display());
+    let agent = inner.start(script(TERMINAL, &text));
+    let mut scene = beside(inner, agent, "");
+    read_until(&mut scene.screen, "armed");
+    // Longer in all than its end is waited for.
+    let parts = ["\x1b[200~one ", "two ", "three ", "four\x1b[201~"];
+    for (n, part) in parts.iter().enumerate() {
+        netsky_disk::clock::pause(Duration::from_secs(if n == 0 { 0 } else { 4 }));
+        types(&scene.person, part.as_bytes());
+    }
+    let typed = until(|| std::fs::read_to_string(&got).ok().filter(|typed| typed.ends_with("\x1b[201~")));
+    assert_eq!(typed, parts.concat());
+    let client = client_process(&scene.person);
+    types(&scene.person, b"\x1b[200~lost");
+    for _ in 0..6 {
+        netsky_disk::clock::pause(Duration::from_secs(3));
+        if process::is_alive(&client) {
+            types(&scene.person, DETACH);
+        }
+    }
+    let seen = read_until(&mut scene.screen, "terminal=");
+    assert!(seen.contains("left: Untyped(Unended)"), "{seen:?}");
+    assert_eq!(std::fs::read_to_string(&got).expect("it is there"), typed);
 }
 
 /// The size is that of whoever told one last: on attach, and on a change of a window.
