@@ -461,6 +461,12 @@ fn must_show_4_a_damaged_database_is_made_anew_and_said_in_one_line() {
     let said = String::from_utf8_lossy(&answer.stderr).into_owned();
     assert!(said.lines().count() == 1 && said.contains("meta.db.damaged-1"), "{said}");
     assert!(home.path().join("meta.db.damaged-1").exists());
+    // Whatever is wrong with the question.
+    std::fs::write(home.path().join("meta.db"), vec![0xa5; 10_000]).expect("garbage");
+    let answer = netsky(&home, &["query", "SELECT nope FROM messages"], "");
+    let said = String::from_utf8_lossy(&answer.stderr).into_owned();
+    assert!(said.contains("meta.db.damaged-2") && said.contains("no such column"), "{said}");
+    assert_eq!(answer.status.code(), Some(2));
     std::fs::remove_file(home.path().join("meta.db")).expect("deleted");
     equals_a_rebuild(&home).expect("equal");
 }

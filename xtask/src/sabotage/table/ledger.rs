@@ -564,6 +564,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "unread::fm_ingest_fm_rebuild_what_is_no_file_of_refused_rows_but_has_its_name_is_listed_and_stops_nothing",
     },
     Safeguard {
+        name: "damage that was mended is told whatever is wrong with the question",
+        faults: "FM-rebuild",
+        file: "crates/cli/src/verb/query.rs",
+        find: "filter(|lacks| lacks.kind == Kind::Damaged)",
+        replace: "filter(|lacks| lacks.kind == Kind::Usage)",
+        package: "netsky",
+        target: IT,
+        test: "record::must_show_4_a_damaged_database_is_made_anew_and_said_in_one_line",
+    },
+    Safeguard {
         name: "a file of refused rows that cannot be synced ends no ingest",
         faults: "FM-ingest EIO",
         file: "crates/ledger/src/ingest/refused.rs",
