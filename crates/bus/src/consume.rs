@@ -23,10 +23,11 @@ use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
 
 use crate::bus::{Bus, point};
+use crate::channel::Channel;
 use crate::claim::{Claim, Drained, Put};
 use crate::error::{Error, Result};
 use crate::kept::Kept;
-use crate::queue::{Passed, Queue, REMEMBERED, Taken};
+use crate::queue::{Few, Passed, Queue, REMEMBERED, Taken};
 use crate::release::end;
 use crate::wait::RESCAN;
 
@@ -212,7 +213,10 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
         // Watching begins before the look, so nothing can arrive between the two unseen; again each time, for another
         // folder may have the name by now.
         self.watch.add(self.bus.layout.folder(self.agent, State::Written))?;
-        let mut queue = Queue::open(self.bus, &channel, self.terms.generation)?;
+        if self.is_over() {
+            return Ok(true);
+        }
+        let mut queue = self.queue(&channel)?;
         let mut failures = 0;
         loop {
             if self.is_over() {
@@ -227,7 +231,7 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
                 None if self.kept.len() >= MOST_KEPT => return Ok(false),
                 None if std::mem::take(&mut self.is_stale) => {
                     self.behind = Passed::default();
-                    queue = Queue::open(self.bus, &channel, self.terms.generation)?;
+                    queue = self.queue(&channel)?;
                     continue;
                 }
                 None => {
@@ -249,14 +253,23 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
                         return Ok(true);
                     }
                     // What was refused is the oldest again.
-                    queue = Queue::open(self.bus, &channel, self.terms.generation)?;
+                    queue = self.queue(&channel)?;
                 }
                 Step::End => return Ok(true),
             }
         }
     }
 
-    /// Keeps what is not held, as [`crate::Aside::sort`]; what stays in the inbox is met again at each look, and kept once.
+    /// What waits now. Of what was passed by only what is so to the end is an answer then: the rest was taken since.
+    fn queue<'q>(&mut self, channel: &'q Channel) -> Result<Queue<'q>>
+    where
+        'a: 'q,
+    {
+        self.done.aside.skipped = Few::default();
+        Queue::open(self.bus, channel, self.terms.generation)
+    }
+
+    /// Keeps what is not held, as [`crate::Aside::sort`]; what stays in the inbox is met again at each look, and told once.
     fn sort(&mut self, taken: Taken) -> Option<Claim> {
         match &taken {
             Taken::Newer(file) | Taken::Early(file) => self.passed.insert(file.into()),
@@ -268,12 +281,11 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
             Taken::Newer(file) => Some(PathBuf::from(file)),
             _ => None,
         };
-        if left.is_some_and(|left| self.told.len() >= REMEMBERED || !self.told.insert(left)) {
-            return None;
-        }
+        let is_told = left.is_some_and(|left| self.told.len() >= REMEMBERED || !self.told.insert(left));
         match &taken {
-            Taken::Skipped(error) => (self.tell)(News::Skipped(error)),
-            Taken::Newer(file) => (self.tell)(News::Newer(file)),
+            Taken::Skipped(error) if !is_told => (self.tell)(News::Skipped(error)),
+            Taken::Newer(file) if !is_told => (self.tell)(News::Newer(file)),
+            Taken::Newer(_) => return None,
             _ => {}
         }
         self.done.aside.sort(taken)

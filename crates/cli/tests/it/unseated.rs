@@ -407,6 +407,26 @@ fn fm_claim_permissions_a_watch_says_at_once_and_once_what_it_passes_by() {
 }
 
 #[test]
+fn fm_claim_permissions_a_watch_ends_well_once_it_has_taken_what_it_had_passed_by() {
+    let home = home();
+    chmod(&home, "claimed", 0o500);
+    if !of_nobody(&home) {
+        return;
+    }
+    let (mut consumer, mut said) = consumer(&home, |command| {
+        if fs::metadata("/proc/self").expect("Linux has it").uid() == 0 {
+            command.uid(65_534).gid(65_534);
+        }
+    });
+    assert!(line(&mut said).ends_with("; it stays where it is, the others go on\n"));
+    chmod(&home, "claimed", 0o700);
+    assert!(consumer.line().contains("id=\"first\""));
+    until(&home, "its record", || is_in(&home, "delivered", "first"));
+    consumer.signal(Signal::TERM);
+    assert_eq!((consumer.end().0.code(), line(&mut said).as_str()), (Some(0), ""));
+}
+
+#[test]
 fn a_consumer_makes_the_folders_that_its_channel_lost() {
     let verbs = [
         &["channel", "drain", "agent7"][..],

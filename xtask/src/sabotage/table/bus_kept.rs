@@ -314,6 +314,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "unseated::fm_poison_permissions_what_has_no_room_for_its_reason_stops_nothing_behind_it",
     },
     Safeguard {
+        name: "what a consumer has taken since it does not tell of at its end",
+        faults: "FM-claim",
+        file: "crates/bus/src/consume.rs",
+        find: "        self.done.aside.skipped = Few::default();\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "unseated::fm_claim_permissions_a_watch_ends_well_once_it_has_taken_what_it_had_passed_by",
+    },
+    Safeguard {
         name: "a clock that nobody keeps any more is read at once",
         faults: "T16",
         file: "crates/bus/src/bus.rs",

@@ -3,11 +3,12 @@
 use std::num::NonZeroUsize;
 
 use netsky_bus::{Bus, Entry};
-use netsky_disk::clock;
+use netsky_disk::{clock, process};
 use netsky_model::duration;
 use netsky_model::id::AgentId;
 use netsky_model::life::{STATES, State};
 use netsky_model::name::Stage;
+use netsky_model::process::Life;
 use netsky_model::witness::Nobody;
 use serde_json::{Map, Value, json};
 
@@ -88,6 +89,9 @@ fn note(entry: &Entry) -> String {
         return problem.clone();
     }
     match entry.name.as_ref().map(|name| &name.stage) {
+        Some(Stage::Claimed(owner)) if process::probe(owner) == Life::Dead => {
+            format!("was held by process {}, which has ended", owner.pid)
+        }
         Some(Stage::Claimed(owner)) => format!("held by process {}", owner.pid),
         Some(Stage::Taken(generation)) if generation.0 > 0 => format!("taken by generation {generation}"),
         _ => String::new(),

@@ -74,9 +74,8 @@ fn damage(agent: &AgentId, aside: &Aside) -> Result<(), Error> {
     }
     if let Some(first) = aside.skipped.first() {
         let what = format!("failed to {first}{}", more(aside.skipped.count(), "failed"));
-        return Err(
-            Error::new(Kind::of(first), what).hint("it was left where it is, everything else was drained")
-        );
+        return Err(Error::new(Kind::of(first), what)
+            .hint("it was left where it is; what that does not keep back was taken"));
     }
     if let Some(first) = aside.busy.first() {
         let more = more(aside.busy.count(), "are");
