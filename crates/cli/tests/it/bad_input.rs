@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 use crate::bus_home::Home;
 use crate::screen::{fed, inside, netsky, program, said};
@@ -290,13 +291,17 @@ fn the_rest_of_the_channel_verbs_answer_with_their_codes() {
     netsky(&home, &["channel", "wait", "agent0"]).works();
 }
 
-/// Runs it as a user who is not root, whom modes bind; none where that cannot be arranged.
-pub(crate) fn as_nobody(home: &Home, args: &[&str]) -> Option<crate::screen::Said> {
-    let mut command = program(home, args);
-    // Only root can become somebody else; anybody else is not root already.
+/// Has a program run as a user whom modes bind: only root can become somebody else, and anybody else is not root already.
+pub(crate) fn give_up_root(command: &mut Command) {
     if fs::metadata("/proc/self").expect("Linux has it").uid() == 0 {
         command.uid(65_534).gid(65_534);
     }
+}
+
+/// Runs it as a user who is not root, whom modes bind; none where that cannot be arranged.
+pub(crate) fn as_nobody(home: &Home, args: &[&str]) -> Option<crate::screen::Said> {
+    let mut command = program(home, args);
+    give_up_root(&mut command);
     match command.output() {
         Ok(output) => Some(said(home, output)),
         Err(error) => {

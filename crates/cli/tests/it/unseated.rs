@@ -2,8 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{ChildStderr, Command, Stdio};
 
 use netsky_disk::fs::Dir;
@@ -13,7 +12,7 @@ use netsky_model::life::MAX_ATTEMPTS;
 use netsky_model::name::{Name, Stage};
 use netsky_model::process::ProcessId;
 
-use crate::bad_input::{as_nobody, give_to_nobody};
+use crate::bad_input::{as_nobody, give_to_nobody, give_up_root};
 use crate::bus_home::{Home, surfacings};
 use crate::screen::{netsky, program};
 use crate::watch::{Consumer, home, is_in, send, until};
@@ -389,9 +388,7 @@ fn fm_claim_permissions_a_watch_says_at_once_and_once_what_it_passes_by() {
     }
     let (consumer, mut said) = consumer(&home, |command| {
         command.env("NETSKY_FAULT", "bus.consume.idle=stop@3");
-        if fs::metadata("/proc/self").expect("Linux has it").uid() == 0 {
-            command.uid(65_534).gid(65_534);
-        }
+        give_up_root(command);
     });
     let inbox = home.channel("agent7", "inbox").display().to_string();
     let passed = format!("netsky: failed to change folder {inbox}: Permission denied (os error 13)");
@@ -413,11 +410,7 @@ fn fm_claim_permissions_a_watch_ends_well_once_it_has_taken_what_it_had_passed_b
     if !of_nobody(&home) {
         return;
     }
-    let (mut consumer, mut said) = consumer(&home, |command| {
-        if fs::metadata("/proc/self").expect("Linux has it").uid() == 0 {
-            command.uid(65_534).gid(65_534);
-        }
-    });
+    let (mut consumer, mut said) = consumer(&home, give_up_root);
     assert!(line(&mut said).ends_with("; it stays where it is, the others go on\n"));
     chmod(&home, "claimed", 0o700);
     assert!(consumer.line().contains("id=\"first\""));
