@@ -19,7 +19,7 @@ use crate::bus::{Bus, Told, point};
 use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::poison::{bury, bury_copy};
-use crate::queue::Few;
+use crate::queue::{Few, Stuck};
 
 /// What went back.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub struct Returned {
     /// To `poison/`: the last attempt was in vain.
     pub poisoned: usize,
     /// What should have gone and could not be moved: it stays where it is, and a later pass tries again.
-    pub skipped: Few<netsky_disk::Error>,
+    pub skipped: Few<Stuck>,
 }
 
 impl Bus<'_> {
@@ -158,7 +158,7 @@ impl WayBack<'_> {
     fn take_or_skip(&mut self, from: &Dir, state: State, name: &Name, cause: (Cause, &str)) -> Result<bool> {
         match self.take(from, state, name, cause) {
             Err(Error::Disk(error)) if error.is_of_one_file() => {
-                self.returned.skipped.push(error);
+                self.returned.skipped.push(Stuck { file: from.path().join(name.to_string()), error });
                 Ok(false)
             }
             taken => taken,

@@ -7,7 +7,7 @@
 //!
 //! Leaves to others: how a text is shown, and what a refusal is (`put`).
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use std::time::Duration;
 use netsky_disk::clock;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::{self, PidFd, Signal};
+use netsky_disk::state;
 use netsky_disk::wake::Stop;
 use netsky_disk::watch::Watch;
 use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
@@ -23,11 +24,10 @@ use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
 
 use crate::bus::{Bus, point};
-use crate::channel::Channel;
 use crate::claim::{Claim, Drained, Put};
 use crate::error::{Error, Result};
 use crate::kept::Kept;
-use crate::queue::{Few, Passed, Queue, REMEMBERED, Taken};
+use crate::queue::{Passed, Queue, REMEMBERED, Stuck, Taken};
 use crate::release::end;
 use crate::wait::RESCAN;
 
@@ -65,7 +65,7 @@ pub struct Terms {
 #[derive(Debug)]
 pub enum News<'a> {
     /// What could not be read or moved and stays where it is; once for as long as the consumer runs.
-    Skipped(&'a netsky_disk::Error),
+    Skipped(&'a Stuck),
     /// A file of a newer format, which stays where it is; once too.
     Newer(&'a str),
     /// Another process took the claim from it, before or after it was shown.
@@ -99,8 +99,8 @@ impl Bus<'_> {
         let seat = self.only_consumer(agent, terms)?;
         let mut consumer = Consumer::new((self, agent, terms), (stop, seat), tell, put);
         let ended = consumer.run();
-        consumer.kept.put_back(self);
-        ended.map(|()| consumer.done)
+        let done = consumer.end();
+        ended.map(|()| done)
     }
 
     /// The lock that makes one consumer of an agent. A newer incarnation takes it from an older one, whose time is over.
@@ -164,8 +164,10 @@ struct Consumer<'a, T, F> {
     done: Drained,
     /// What is not for this taker.
     passed: Passed,
-    /// What stays in the inbox and was told of.
+    /// What was told of: files, and folders that are shut.
     told: HashSet<PathBuf>,
+    /// What stayed where it was when it was met last.
+    left: BTreeMap<PathBuf, Taken>,
     /// Claims that other processes have in their hands.
     kept: Kept,
     /// What waits for one of those to be shown or gone.
@@ -193,6 +195,7 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
             done: Drained::default(),
             passed: Passed::default(),
             told: HashSet::new(),
+            left: BTreeMap::new(),
             kept: Kept::default(),
             behind: Passed::default(),
             is_stale: false,
@@ -213,10 +216,7 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
         // Watching begins before the look, so nothing can arrive between the two unseen; again each time, for another
         // folder may have the name by now.
         self.watch.add(self.bus.layout.folder(self.agent, State::Written))?;
-        if self.is_over() {
-            return Ok(true);
-        }
-        let mut queue = self.queue(&channel)?;
+        let mut queue = Queue::open(self.bus, &channel, self.terms.generation)?;
         let mut failures = 0;
         loop {
             if self.is_over() {
@@ -231,7 +231,7 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
                 None if self.kept.len() >= MOST_KEPT => return Ok(false),
                 None if std::mem::take(&mut self.is_stale) => {
                     self.behind = Passed::default();
-                    queue = self.queue(&channel)?;
+                    queue = Queue::open(self.bus, &channel, self.terms.generation)?;
                     continue;
                 }
                 None => {
@@ -253,42 +253,50 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
                         return Ok(true);
                     }
                     // What was refused is the oldest again.
-                    queue = self.queue(&channel)?;
+                    queue = Queue::open(self.bus, &channel, self.terms.generation)?;
                 }
                 Step::End => return Ok(true),
             }
         }
     }
 
-    /// What waits now. Of what was passed by only what is so to the end is an answer then: the rest was taken since.
-    fn queue<'q>(&mut self, channel: &'q Channel) -> Result<Queue<'q>>
-    where
-        'a: 'q,
-    {
-        self.done.aside.skipped = Few::default();
-        Queue::open(self.bus, channel, self.terms.generation)
-    }
-
-    /// Keeps what is not held, as [`crate::Aside::sort`]; what stays in the inbox is met again at each look, and told once.
+    /// Keeps what is not held; what stays where it is is met again at each look, and told once.
     fn sort(&mut self, taken: Taken) -> Option<Claim> {
         match &taken {
             Taken::Newer(file) | Taken::Early(file) => self.passed.insert(file.into()),
             Taken::Behind(file) => self.behind.insert(file.into()),
             _ => {}
         }
-        let left = match &taken {
-            Taken::Skipped(error) => Some(error.path.clone()),
-            Taken::Newer(file) => Some(PathBuf::from(file)),
-            _ => None,
+        let (file, trouble) = match &taken {
+            Taken::Skipped(stuck) => (stuck.file.clone(), stuck.error.path.clone()),
+            Taken::Newer(file) => {
+                let file = self.bus.layout.folder(self.agent, State::Written).join(file);
+                (file.clone(), file)
+            }
+            _ => return self.done.aside.sort(taken),
         };
-        let is_told = left.is_some_and(|left| self.told.len() >= REMEMBERED || !self.told.insert(left));
-        match &taken {
-            Taken::Skipped(error) if !is_told => (self.tell)(News::Skipped(error)),
-            Taken::Newer(file) if !is_told => (self.tell)(News::Newer(file)),
-            Taken::Newer(_) => return None,
-            _ => {}
+        if self.told.len() < REMEMBERED && self.told.insert(trouble) {
+            match &taken {
+                Taken::Skipped(stuck) => (self.tell)(News::Skipped(stuck)),
+                Taken::Newer(file) => (self.tell)(News::Newer(file)),
+                _ => {}
+            }
         }
-        self.done.aside.sort(taken)
+        if self.left.len() < REMEMBERED || self.left.contains_key(&file) {
+            self.left.insert(file, taken);
+        }
+        None
+    }
+
+    /// Gives back what it kept. What it did is the answer; of what it left, not what was taken or removed since.
+    fn end(mut self) -> Drained {
+        self.kept.put_back(self.bus);
+        for (file, left) in self.left {
+            if state::exists(&file).unwrap_or(true) {
+                self.done.aside.sort(left);
+            }
+        }
+        self.done
     }
 
     /// The claim, if it is ours alone now. One that another process has in its hands is kept.

@@ -8,11 +8,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use netsky_model::id::Sender;
+use netsky_model::name::Stage;
 
 use crate::bus::Bus;
 use crate::claim::{Claim, PATIENCE};
 use crate::error::{Error, Result};
-use crate::queue::{Aside, Queue};
+use crate::queue::{Aside, Queue, Stuck};
 
 /// The claims of one reader that are not its alone.
 #[derive(Default)]
@@ -112,12 +113,15 @@ impl Behind {
             return Ok(Some(claim));
         }
         let id = claim.id().clone();
+        let file = claim.folders.inbox.path().join(claim.name.to(Stage::Waiting).to_string());
         self.0.insert(claim.envelope.from.clone());
         match (reached, bus.put_back(claim)) {
             (Err(Error::Fenced(_)), _) => aside.lost.push(id),
             (Ok(_), Err(Error::Disk(error))) if error.is_not_found() => aside.lost.push(id),
             (Ok(_), Ok(())) => aside.busy.push(id),
-            (Err(Error::Disk(error)), Ok(())) if error.is_of_one_file() => aside.skipped.push(error),
+            (Err(Error::Disk(error)), Ok(())) if error.is_of_one_file() => {
+                aside.skipped.push(Stuck { file, error });
+            }
             (Err(error), _) | (Ok(_), Err(error)) => return Err(error),
         }
         Ok(None)

@@ -45,7 +45,7 @@ pub use list::{Entry, Listing};
 pub use outbox::Carried;
 pub use overdue::Unacked;
 pub use poison::Quarantined;
-pub use queue::{Aside, Few};
+pub use queue::{Aside, Few, Stuck};
 pub use release::{Owner, Released};
 pub use retention::Removed;
 pub use retry::Retried;

@@ -5,7 +5,9 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use netsky_disk::fs::Dir;
@@ -87,6 +89,21 @@ impl<T> Deref for Few<T> {
     }
 }
 
+/// A file of a channel that can be neither read nor moved and stays where it is.
+#[derive(Debug)]
+pub struct Stuck {
+    /// Where it stays.
+    pub file: PathBuf,
+    /// What is in the way: of that file, or of its whole folder.
+    pub error: netsky_disk::Error,
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
 /// What a look into an inbox met and did not hold.
 #[derive(Debug, Default)]
 pub struct Aside {
@@ -95,7 +112,7 @@ pub struct Aside {
     /// Files of a newer format, left where they are.
     pub newer: Few<String>,
     /// What could be neither read nor moved and still waits.
-    pub skipped: Few<netsky_disk::Error>,
+    pub skipped: Few<Stuck>,
     /// What other processes have in their hands, and was put back as it was; what its sender sent after it still waits.
     pub busy: Few<EnvelopeId>,
     /// What other processes took away before it was shown; what its sender sent after it still waits.
@@ -113,7 +130,7 @@ pub(crate) enum Taken {
     /// An older one of its sender comes first.
     Behind(String),
     /// The system refuses this one file.
-    Skipped(netsky_disk::Error),
+    Skipped(Stuck),
     /// Another process was faster; or its generation has ended, and it went aside.
     Gone,
 }
@@ -174,7 +191,7 @@ pub(crate) struct Queue<'a> {
     files: InOrder,
     taker: Generation,
     /// What could not go back to the inbox before, not told yet.
-    stuck: Vec<netsky_disk::Error>,
+    stuck: Vec<Stuck>,
 }
 
 impl<'a> Queue<'a> {
@@ -194,8 +211,8 @@ impl<'a> Queue<'a> {
         is_known: impl Fn(&OsStr) -> bool,
         is_behind: impl Fn(&Sender) -> bool,
     ) -> Result<Option<Taken>> {
-        if let Some(error) = self.stuck.pop() {
-            return Ok(Some(Taken::Skipped(error)));
+        if let Some(stuck) = self.stuck.pop() {
+            return Ok(Some(Taken::Skipped(stuck)));
         }
         let file = loop {
             match self.files.next(&self.folders.inbox)? {
@@ -206,7 +223,9 @@ impl<'a> Queue<'a> {
         };
         match self.judge(&file, is_behind) {
             // Trouble that is its own must not stop those behind it; the machine's ends the look.
-            Err(Error::Disk(error)) if error.is_of_one_file() => Ok(Some(Taken::Skipped(error))),
+            Err(Error::Disk(error)) if error.is_of_one_file() => {
+                Ok(Some(Taken::Skipped(Stuck { file: self.folders.inbox.path().join(file), error })))
+            }
             judged => judged.map(Some),
         }
     }
@@ -259,7 +278,7 @@ impl Aside {
             Taken::Claim(claim) => return Some(claim),
             Taken::Quarantined(what) => self.quarantined.push(what),
             Taken::Newer(file) => self.newer.push(file),
-            Taken::Skipped(error) => self.skipped.push(error),
+            Taken::Skipped(stuck) => self.skipped.push(stuck),
             Taken::Early(_) | Taken::Behind(_) | Taken::Gone => {}
         }
         None

@@ -120,8 +120,10 @@ fn what_a_newer_program_must_read_is_told_when_a_consumer_meets_it() {
     );
     send(&home, "second");
     assert!(consumer.line().contains("id=\"second\""), "the others go on");
+    fs::remove_file(home.channel("agent7", "inbox").join("00000000000000000042-x.json"))
+        .expect("taken by another");
     consumer.signal(Signal::TERM);
-    consumer.end();
+    assert_eq!((consumer.end().0.code(), line(&mut said).as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -417,6 +419,27 @@ fn fm_claim_permissions_a_watch_ends_well_once_it_has_taken_what_it_had_passed_b
     until(&home, "its record", || is_in(&home, "delivered", "first"));
     consumer.signal(Signal::TERM);
     assert_eq!((consumer.end().0.code(), line(&mut said).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn fm_poison_permissions_a_watch_that_ends_before_it_met_the_file_again_still_tells_of_it() {
+    let home = home();
+    netsky(&home, &["channel", "drain", "agent7"]).works();
+    fs::write(home.channel("agent7", "inbox").join("junk"), "x").expect("written");
+    chmod(&home, "poison", 0o500);
+    if !of_nobody(&home) {
+        return;
+    }
+    let mut command = program(&home, &["channel", "watch", "agent7", "--max", "1"]);
+    give_up_root(&mut command);
+    let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut said = BufReader::new(watch.stderr.take().expect("piped"));
+    assert!(line(&mut said).ends_with("; it stays where it is, the others go on\n"));
+    let sends = ["channel", "send", "agent7", "later", "--from", "owner"];
+    as_nobody(&home, &sends).expect("the watch is nobody's too").works();
+    assert_eq!(watch.wait().expect("it ends").code(), Some(4));
+    let last = line(&mut said);
+    assert!(last.contains("poison: Permission denied") && last.contains("it was left where it is"), "{last}");
 }
 
 #[test]

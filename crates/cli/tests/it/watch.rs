@@ -314,6 +314,9 @@ fn d1_a_killed_consumer_takes_its_command_along_and_the_message_comes_again() {
     consumer.signal(Signal::KILL);
     consumer.end();
     until(&home, "the end of the command", || !is_alive(&command));
+    let list = netsky(&home, &["channel", "list", "agent7"]);
+    let list = list.works();
+    assert!(list.contains("was held by process") && list.contains("which has ended"), "{list}");
     let again = surfacings(netsky(&home, &["channel", "drain", "agent7"]).works());
     assert_eq!((again[0].attempt, again[0].redelivered), (2, true));
 }

@@ -74,8 +74,9 @@ fn damage(agent: &AgentId, aside: &Aside) -> Result<(), Error> {
     }
     if let Some(first) = aside.skipped.first() {
         let what = format!("failed to {first}{}", more(aside.skipped.count(), "failed"));
-        return Err(Error::new(Kind::of(first), what)
-            .hint("it was left where it is; what that does not keep back was taken"));
+        return Err(
+            Error::new(Kind::of(&first.error), what).hint("it was left where it is, the others went on")
+        );
     }
     if let Some(first) = aside.busy.first() {
         let more = more(aside.busy.count(), "are");

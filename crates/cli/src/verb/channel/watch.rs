@@ -141,8 +141,8 @@ impl Args {
 /// Says at the time what was met and passed by: a consumer may run for months.
 fn tell(news: News<'_>) {
     match news {
-        News::Skipped(error) => {
-            output::complain("netsky", &format!("failed to {error}; it stays where it is, the others go on"));
+        News::Skipped(stuck) => {
+            output::complain("netsky", &format!("failed to {stuck}; it stays where it is, the others go on"));
         }
         News::Newer(file) => {
             let what = format!("{} is of a newer format and stays in the inbox", render::line(file));
