@@ -75,17 +75,23 @@ impl Run for Args {
             Err(error) => lacking(error.to_string(), way_out(layout, &error)),
         };
         let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };
-        let asked = self.ask(layout, limits, &mut lacks);
-        if let (Err(_), Some(damage)) = (&asked, lacks.as_ref().filter(|lacks| lacks.kind == Kind::Damaged)) {
-            // What was done about it is done, and told once, whatever is wrong with the question.
+        let mut answered = self.ask(layout, limits, &mut lacks);
+        if let Ok(Some(answer)) = &answered
+            && let Err(error) = self.print(cx, answer)
+        {
+            answered = Err(error);
+        }
+        if let (Err(_), Some(damage)) =
+            (&answered, lacks.as_ref().filter(|lacks| lacks.kind == Kind::Damaged))
+        {
+            // What was done about it is done, and told once, whatever is wrong with the question or with where its answer goes.
             output::complain("netsky", &damage.to_string());
         }
-        let Some(answer) = asked? else {
+        let Some(answer) = answered? else {
             let (why, way) = unmade;
             let what = format!("there is no database yet, and none could be made: {why}");
             return Err(Error::new(Kind::Busy, what).hint(way));
         };
-        self.print(cx, &answer)?;
         match lacks {
             Some(lacks) => Err(lacks),
             None if answer.more => {

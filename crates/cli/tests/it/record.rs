@@ -48,15 +48,14 @@ fn facts_file(home: &Home, number: u32) -> PathBuf {
 }
 
 /// The program as a plain process.
+fn program(home: &Home, args: &[&str]) -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_netsky"));
+    program.args(args).env_clear().env("NETSKY_HOME", home.path()).env("HOME", home.path());
+    program
+}
+
 fn netsky(home: &Home, args: &[&str], fault: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_netsky"))
-        .args(args)
-        .env_clear()
-        .env("NETSKY_HOME", home.path())
-        .env("HOME", home.path())
-        .env("NETSKY_FAULT", fault)
-        .output()
-        .expect("starts")
+    program(home, args).env("NETSKY_FAULT", fault).output().expect("starts")
 }
 
 fn answered(home: &Home, question: &str) -> Result<Value> {
@@ -467,6 +466,12 @@ fn must_show_4_a_damaged_database_is_made_anew_and_said_in_one_line() {
     let said = String::from_utf8_lossy(&answer.stderr).into_owned();
     assert!(said.contains("meta.db.damaged-2") && said.contains("no such column"), "{said}");
     assert_eq!(answer.status.code(), Some(2));
+    // And wherever its answer goes.
+    std::fs::write(home.path().join("meta.db"), vec![0xa5; 10_000]).expect("garbage");
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let answer = program(&home, &["query", COUNT]).stdout(full).output().expect("starts");
+    let said = String::from_utf8_lossy(&answer.stderr).into_owned();
+    assert!(said.contains("meta.db.damaged-3") && said.contains("No space left on device"), "{said}");
     std::fs::remove_file(home.path().join("meta.db")).expect("deleted");
     equals_a_rebuild(&home).expect("equal");
 }

@@ -574,6 +574,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "record::must_show_4_a_damaged_database_is_made_anew_and_said_in_one_line",
     },
     Safeguard {
+        name: "damage that was mended is told where the answer goes nowhere",
+        faults: "FM-rebuild",
+        file: "crates/cli/src/verb/query.rs",
+        find: "            answered = Err(error);\n",
+        replace: "            return Err(error);\n",
+        package: "netsky",
+        target: IT,
+        test: "record::must_show_4_a_damaged_database_is_made_anew_and_said_in_one_line",
+    },
+    Safeguard {
         name: "a file of refused rows that cannot be synced ends no ingest",
         faults: "FM-ingest EIO",
         file: "crates/ledger/src/ingest/refused.rs",
