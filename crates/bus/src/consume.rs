@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netsky_disk::clock;
@@ -20,6 +20,7 @@ use netsky_disk::wake::Stop;
 use netsky_disk::watch::Watch;
 use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::life::State;
+use netsky_model::name::Stage;
 use netsky_model::process::ProcessId;
 use serde::{Deserialize, Serialize};
 
@@ -167,7 +168,7 @@ struct Consumer<'a, T, F> {
     /// What was told of: files, and folders that are shut.
     told: HashSet<PathBuf>,
     /// What stayed where it was when it was met last.
-    left: BTreeMap<PathBuf, Taken>,
+    left: BTreeMap<PathBuf, Left>,
     /// Claims that other processes have in their hands.
     kept: Kept,
     /// What waits for one of those to be shown or gone.
@@ -262,38 +263,60 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
 
     /// Keeps what is not held; what stays where it is is met again at each look, and told once.
     fn sort(&mut self, taken: Taken) -> Option<Claim> {
-        match &taken {
-            Taken::Newer(file) | Taken::Early(file) => self.passed.insert(file.into()),
-            Taken::Behind(file) => self.behind.insert(file.into()),
-            _ => {}
-        }
-        let (file, trouble) = match &taken {
-            Taken::Skipped(stuck) => (stuck.file.clone(), stuck.error.path.clone()),
-            Taken::Newer(file) => {
-                let file = self.bus.layout.folder(self.agent, State::Written).join(file);
-                (file.clone(), file)
+        let inbox = self.bus.layout.folder(self.agent, State::Written);
+        match taken {
+            Taken::Claim(claim) => {
+                self.left.remove(&inbox.join(claim.name.to(Stage::Waiting).to_string()));
+                return Some(claim);
             }
-            _ => return self.done.aside.sort(taken),
-        };
-        if self.told.len() < REMEMBERED && self.told.insert(trouble) {
-            match &taken {
-                Taken::Skipped(stuck) => (self.tell)(News::Skipped(stuck)),
-                Taken::Newer(file) => (self.tell)(News::Newer(file)),
-                _ => {}
+            Taken::Skipped(stuck) => {
+                if self.is_news(&stuck.error.path) {
+                    (self.tell)(News::Skipped(&stuck));
+                }
+                self.leave(stuck.file.clone(), Left::Stuck(stuck));
             }
-        }
-        if self.left.len() < REMEMBERED || self.left.contains_key(&file) {
-            self.left.insert(file, taken);
+            Taken::Newer(name) => {
+                self.passed.insert((&name).into());
+                let file = inbox.join(&name);
+                if self.is_news(&file) {
+                    (self.tell)(News::Newer(&name));
+                }
+                self.leave(file, Left::Newer(name));
+            }
+            Taken::Early(name) => {
+                self.left.remove(&inbox.join(&name));
+                self.passed.insert(name.into());
+            }
+            Taken::Behind(name) => {
+                self.left.remove(&inbox.join(&name));
+                self.behind.insert(name.into());
+            }
+            Taken::Quarantined(what) => self.done.aside.quarantined.push(what),
+            Taken::Gone => {}
         }
         None
+    }
+
+    fn is_news(&mut self, about: &Path) -> bool {
+        self.told.len() < REMEMBERED && self.told.insert(about.to_owned())
+    }
+
+    fn leave(&mut self, file: PathBuf, left: Left) {
+        // As in [`Passed`]: what is stuck is met again at each look.
+        if self.left.len() >= REMEMBERED {
+            self.left.clear();
+        }
+        self.left.insert(file, left);
     }
 
     /// Gives back what it kept. What it did is the answer; of what it left, not what was taken or removed since.
     fn end(mut self) -> Drained {
         self.kept.put_back(self.bus);
         for (file, left) in self.left {
-            if state::exists(&file).unwrap_or(true) {
-                self.done.aside.sort(left);
+            match left {
+                _ if !state::exists(&file).unwrap_or(true) => {}
+                Left::Stuck(stuck) => self.done.aside.skipped.push(stuck),
+                Left::Newer(name) => self.done.aside.newer.push(name),
             }
         }
         self.done
@@ -369,6 +392,13 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
     }
 }
 
+/// What a look met and could not take.
+enum Left {
+    Stuck(Stuck),
+    /// Of a newer format.
+    Newer(String),
+}
+
 /// How it goes on after one message.
 enum Step {
     On,
@@ -419,6 +449,9 @@ mod tests {
         let stop = Stop::hear().expect("heard");
         let seat = bus.only_consumer(&agent, &terms).expect("nobody else");
         let mut consumer = Consumer::new((&bus, &agent, &terms), (&stop, seat), |_| {}, |_| Put::Taken);
+        let waits = bus.layout.folder(&agent, State::Written);
+        let oldest = Dir::open(&waits).expect("there").names().expect("they read").remove(0);
+        consumer.leave(waits.join(&oldest), Left::Newer(oldest));
         for _ in 0..2 {
             assert!(!consumer.look().expect("it goes on"));
             assert_eq!(
@@ -430,5 +463,6 @@ mod tests {
         // The one that is free makes room for one more, which is kept too.
         assert!(!consumer.look().expect("it goes on"));
         assert_eq!((consumer.kept.len(), consumer.done.surfaced), (MOST_KEPT, 1));
+        assert!(consumer.left.is_empty(), "what is kept by now goes back, and was not left");
     }
 }

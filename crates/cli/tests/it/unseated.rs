@@ -107,23 +107,31 @@ fn who_waits_or_watches_in_a_home_that_is_moved_away_ends_with_that() {
 }
 
 #[test]
-fn what_a_newer_program_must_read_is_told_when_a_consumer_meets_it() {
-    let home = home();
-    let (mut consumer, mut said) = consumer(&home, |_| ());
-    assert!(consumer.line().contains("id=\"first\""));
-    let newer = r#"{"v":2,"from":"a","text":"t","ts":"2026-04-19T17:22:57Z"}"#;
-    fs::write(home.channel("agent7", "inbox").join("00000000000000000042-x.json"), newer).expect("written");
-    assert_eq!(
-        line(&mut said),
-        "netsky: 00000000000000000042-x.json is of a newer format and stays in the inbox; drain it with the newer \
-         program\n"
-    );
-    send(&home, "second");
-    assert!(consumer.line().contains("id=\"second\""), "the others go on");
-    fs::remove_file(home.channel("agent7", "inbox").join("00000000000000000042-x.json"))
-        .expect("taken by another");
-    consumer.signal(Signal::TERM);
-    assert_eq!((consumer.end().0.code(), line(&mut said).as_str()), (Some(0), ""));
+fn what_a_newer_program_must_read_is_told_when_a_consumer_meets_it_and_at_its_end_if_it_is_there() {
+    for is_taken in [false, true] {
+        let home = home();
+        let (mut consumer, mut said) = consumer(&home, |_| ());
+        assert!(consumer.line().contains("id=\"first\""));
+        let newer = r#"{"v":2,"from":"a","text":"t","ts":"2026-04-19T17:22:57Z"}"#;
+        let file = home.channel("agent7", "inbox").join("00000000000000000042-x.json");
+        fs::write(&file, newer).expect("written");
+        assert_eq!(
+            line(&mut said),
+            "netsky: 00000000000000000042-x.json is of a newer format and stays in the inbox; drain it with the \
+             newer program\n"
+        );
+        send(&home, "second");
+        assert!(consumer.line().contains("id=\"second\""), "the others go on");
+        if is_taken {
+            fs::remove_file(file).expect("there");
+        }
+        consumer.signal(Signal::TERM);
+        let (code, last) = (consumer.end().0.code(), line(&mut said));
+        assert_eq!(
+            (code, last.contains("was left in the inbox")),
+            (Some(if is_taken { 0 } else { 4 }), !is_taken)
+        );
+    }
 }
 
 #[test]
