@@ -62,17 +62,20 @@ impl Run for Args {
             return Err(Error::new(Kind::Usage, "the question is empty").hint("see `netsky query --help`"));
         }
         let layout = cx.home()?;
-        let mut unmade = ("nobody made one".to_owned(), AGAIN.to_owned());
-        let mut lacking = |why: String, way: String| {
-            unmade = (why.clone(), way.clone());
+        let mut unmade = (Kind::Busy, "nobody made one".to_owned(), AGAIN.to_owned());
+        let mut lacking = |kind, why: String, way: String| {
+            unmade = (kind, why.clone(), way.clone());
             let what = format!("the newest of the record is not in the answer: {why}");
             Some(Error::new(Kind::Degraded, what).hint(way))
         };
         let mut lacks = match netsky_ledger::ingest(layout, PATIENCE.min(self.timeout.unwrap_or(TIME))) {
             Ok(Some(done)) => super::ledger::to_tell(&done),
-            Ok(None) => lacking("another ingest is at work".to_owned(), AGAIN.to_owned()),
+            Ok(None) => lacking(Kind::Busy, "another ingest is at work".to_owned(), AGAIN.to_owned()),
             Err(error @ netsky_ledger::Error::Unsuited(_)) => return Err(error.into()),
-            Err(error) => lacking(error.to_string(), way_out(layout, &error)),
+            Err(error) => {
+                let kind = if error.is_denied() { Kind::Refused } else { Kind::Busy };
+                lacking(kind, error.to_string(), way_out(layout, &error))
+            }
         };
         let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };
         let mut answered = self.ask(layout, limits, &mut lacks);
@@ -88,9 +91,9 @@ impl Run for Args {
             output::complain("netsky", &damage.to_string());
         }
         let Some(answer) = answered? else {
-            let (why, way) = unmade;
+            let (kind, why, way) = unmade;
             let what = format!("there is no database yet, and none could be made: {why}");
-            return Err(Error::new(Kind::Busy, what).hint(way));
+            return Err(Error::new(kind, what).hint(way));
         };
         match lacks {
             Some(lacks) => Err(lacks),

@@ -177,6 +177,7 @@ fn pass(layout: &Layout, bounds: Bounds, doubtful: &mut bool) -> Result<Ingested
 
 /// The same into a database that takes the place of the present one when it is whole.
 fn anew(layout: &Layout, bounds: Bounds) -> Result<Ingested> {
+    meta::need_not_later(layout)?;
     let filled = meta::fresh(layout).and_then(|db| {
         // Nothing is told of the present one by what was seen of this.
         let done = fill(&db, layout, bounds, &mut false)?;

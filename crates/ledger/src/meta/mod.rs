@@ -52,6 +52,14 @@ pub(crate) fn remove(layout: &Layout) -> Result<()> {
     remove_files(&Dir::open(layout.home())?, &open::name(layout), &FILES)
 }
 
+/// Fails where the database is one of a later program. What it is otherwise, damaged or none, does not matter here.
+pub(crate) fn need_not_later(layout: &Layout) -> Result<()> {
+    match readable(layout) {
+        Err(error @ Error::Unsuited(_)) => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Another database beside the present one, of which nobody knows until [`replace`]; what is left of one that never came to
 /// that goes.
 pub(crate) fn fresh(layout: &Layout) -> Result<Connection> {

@@ -98,7 +98,8 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     Ok(db)
 }
 
-/// Why a database is not opened, where SQLite says only that: there are no descriptors, or this user may not read it.
+/// Why a database is not opened, where SQLite says only that: there are no descriptors, or this user may not read it, or
+/// make it.
 pub(super) fn explained(path: &Path, error: Error) -> Error {
     if error.is_unopened() { openable(path).err().map_or(error, Error::from) } else { error }
 }
@@ -108,6 +109,7 @@ fn openable(path: &Path) -> netsky_disk::Result<()> {
     let opened: Vec<Dir> = (0..AT_ONCE).map(|_| Dir::open(folder)).collect::<netsky_disk::Result<_>>()?;
     match opened[0].read(name, 0) {
         Err(ReadError::Io(error)) if error.is_denied() => Err(error),
+        Err(ReadError::Io(error)) if error.is_not_found() => opened[0].lets_change(),
         _ => Ok(()),
     }
 }

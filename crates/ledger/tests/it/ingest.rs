@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use netsky_disk::lock::Lock;
-use netsky_ledger::{Error, ingest, ingest_until};
+use netsky_ledger::{Error, ingest, ingest_until, rebuild};
 use netsky_model::life::State;
 use netsky_model::witness::{Transition, Witness};
 use rusqlite::Connection;
@@ -312,8 +312,9 @@ fn a_database_of_a_later_program_is_left_alone() {
     let house = House::new();
     house.ingest();
     open(&house).execute_batch("PRAGMA user_version = 99").expect("set");
-    let refused = ingest(&house.layout, Duration::ZERO);
-    assert!(matches!(refused, Err(Error::Unsuited(_))), "{refused:?}");
+    for refused in [ingest(&house.layout, Duration::ZERO), rebuild(&house.layout, Duration::ZERO)] {
+        assert!(matches!(refused, Err(Error::Unsuited(_))), "{refused:?}");
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod kernel_sessions;
 mod kernel_successions;
 mod kernel_unseen;
 mod ledger;
+mod ledger_facts;
 mod ledger_mail;
 mod model;
 mod watchdog;
@@ -69,6 +70,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         bus_taken::ROWS,
         bus_kept::ROWS,
         ledger::ROWS,
+        ledger_facts::ROWS,
         ledger_mail::ROWS,
     ];
     let kernel = [
