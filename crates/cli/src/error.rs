@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 
 use netsky_disk::home::Refused;
 use netsky_model::envelope::Invalid;
-use netsky_model::life::State;
+use netsky_model::life::{Illegal, State};
 
 /// What to do about a full disk.
 pub(crate) const ROOM: &str = "nothing was lost, make room and repeat";
@@ -250,6 +250,8 @@ impl From<netsky_bus::Error> for Error {
                 Self::new(Kind::Damaged, what).hint(format!("see `netsky channel poison list {agent}`"))
             }
             Bus::TooFar(_) => Self::new(Kind::Refused, what).hint("it stays where it is"),
+            Bus::Illegal(Illegal { state: State::Poisoned, .. }) => Self::new(Kind::Refused, what)
+                .hint("it stays where it is; `netsky channel poison retry` has it wait again"),
             Bus::Illegal(_) => Self::new(Kind::Refused, what).hint("it stays where it is"),
         }
     }
@@ -269,9 +271,12 @@ impl From<netsky_ledger::Error> for Error {
             }
             Ledger::Inside(_) => Self::new(Kind::Usage, what).hint("name a folder outside the home"),
             Ledger::Occupied(_) => Self::new(Kind::Usage, what).hint("name one that is not there yet"),
-            Ledger::Newer { .. } | Ledger::Unsuited(_) => {
+            Ledger::Newer { .. } => {
                 Self::new(Kind::Refused, what).hint("use the newer program; nothing was touched")
             }
+            Ledger::Unsuited(_) => Self::new(Kind::Refused, what).hint(
+                "use the newer program, or move meta.db away to have another made; nothing was touched",
+            ),
             Ledger::TooLong { .. } | Ledger::Invalid(_) => {
                 Self::new(Kind::Usage, what).hint("nothing was recorded")
             }

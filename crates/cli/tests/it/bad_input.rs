@@ -342,6 +342,11 @@ fn fm_claim_permissions_what_cannot_be_opened_or_moved_stops_no_neighbour() {
         "{}",
         drained.err
     );
+    assert!(
+        drained.err.contains("-shut.json") && drained.err.contains("; 1 more failed too"),
+        "{}",
+        drained.err
+    );
     assert!(drained.out.contains("before") && drained.out.contains("after"), "{}", drained.out);
     let again = as_nobody(&home, &["channel", "drain", "agent0"]).expect("it ran before");
     again.fails_with(
@@ -369,4 +374,16 @@ fn an_empty_message_and_json_of_a_log_or_a_terminal_are_refused() {
     );
     netsky(&home, &["--json", "attach", "agent0"])
         .fails(2, "attach shows a terminal, which is no JSON object; leave --json out");
+}
+
+#[test]
+fn fm_rebuild_permissions_a_home_that_lets_nothing_change_is_named_and_is_not_busy() {
+    let home = Home::init();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o500)).expect("ours");
+    give_to_nobody(home.path().parent().expect("its throwaway folder"));
+    let ways: [&[&str]; 2] = [&["ledger", "rebuild"], &["query", "SELECT 1"]];
+    for way in ways {
+        let Some(said) = as_nobody(&home, way) else { return };
+        said.fails_with(4, &["change folder $HOME: Permission denied", "must be yours"]);
+    }
 }

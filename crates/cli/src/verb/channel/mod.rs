@@ -64,19 +64,30 @@ fn damage(agent: &AgentId, aside: &Aside) -> Result<(), Error> {
         0 | 1 => String::new(),
         _ => format!("; {} more {did} too", count - 1),
     };
+    let stuck = aside.skipped.first().map(|first| {
+        let more = more(aside.skipped.count(), "failed");
+        format!("failed to {first}{more}; it was left where it is")
+    });
     if let Some(first) = aside.quarantined.first() {
         let more = more(aside.quarantined.count(), "were quarantined");
         let mut what = format!("quarantined {} of {agent}: {}{more}", first.name, first.reason);
         if let Some(why) = aside.quarantined.iter().find_map(|one| one.unwritten.as_ref()) {
             what += &format!("; a reason could not be written: failed to {why}");
         }
-        return Err(Error::new(Kind::Damaged, what).hint(format!("see `netsky channel poison list {agent}`")));
+        let error = Error::new(Kind::Damaged, what).hint(format!("see `netsky channel poison list {agent}`"));
+        return Err(match stuck {
+            Some(stuck) => error.and(&stuck),
+            None => error,
+        });
     }
-    if let Some(first) = aside.skipped.first() {
-        let what = format!("failed to {first}{}", more(aside.skipped.count(), "failed"));
-        return Err(
-            Error::new(Kind::of(&first.error), what).hint("it was left where it is, the others went on")
-        );
+    if let (Some(stuck), Some(first)) = (stuck, aside.skipped.first()) {
+        let kind = Kind::of(&first.error);
+        let error = Error::new(kind, stuck);
+        return Err(if kind == Kind::Refused {
+            error.hint("the folder and its files must be yours")
+        } else {
+            error
+        });
     }
     if let Some(first) = aside.busy.first() {
         let more = more(aside.busy.count(), "are");
