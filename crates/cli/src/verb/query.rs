@@ -1,6 +1,7 @@
 //! `netsky query SQL`: a question to the record, brought up to date first.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use netsky_disk::bound::Bound;
@@ -72,10 +73,7 @@ impl Run for Args {
             Ok(Some(done)) => super::ledger::to_tell(&done),
             Ok(None) => lacking(Kind::Busy, "another ingest is at work".to_owned(), AGAIN.to_owned()),
             Err(error @ netsky_ledger::Error::Unsuited(_)) => return Err(error.into()),
-            Err(error) => {
-                let kind = if error.is_denied() { Kind::Refused } else { Kind::Busy };
-                lacking(kind, error.to_string(), way_out(layout, &error))
-            }
+            Err(error) => lacking(lasting(&error), error.to_string(), way_out(layout, &error)),
         };
         let limits = Limits { rows: self.limit, time: self.timeout.unwrap_or(TIME) };
         let mut answered = self.ask(layout, limits, &mut lacks);
@@ -84,9 +82,7 @@ impl Run for Args {
         {
             answered = Err(error);
         }
-        if let (Err(_), Some(damage)) =
-            (&answered, lacks.as_ref().filter(|lacks| lacks.kind == Kind::Damaged))
-        {
+        if let (Err(_), Some(damage)) = (&answered, damage(&lacks)) {
             // What was done about it is done, and told once, whatever is wrong with the question or with where its answer goes.
             output::complain("netsky", &damage.to_string());
         }
@@ -115,11 +111,31 @@ impl Run for Args {
 
 /// Ends the program where a question goes on past its time: SQLite looks at the clock between two steps of its machine, and
 /// one call of `instr` is one step, which may take half an hour. Nothing is held then but what the system takes back.
-fn bound(time: Duration) -> Result<Bound, Error> {
+fn bound(time: Duration, damage: Option<&Error>) -> Result<Bound, Error> {
     let late = Error::from(netsky_ledger::Error::TooSlow(time));
-    let (code, line) = (late.kind as i32, format!("netsky: {late}\n"));
-    Bound::set(time.saturating_add(LATE), &line, code)
+    let code = late.kind as i32;
+    let lines: String = damage.into_iter().chain([&late]).map(|error| format!("netsky: {error}\n")).collect();
+    Bound::set(time.saturating_add(LATE), &lines, code)
         .map_err(|e| Error::new(Kind::Failed, format!("failed to set a timer: {e}")))
+}
+
+/// The damage that was mended on the way; what else the answer lacks is told with it only.
+fn damage(lacks: &Option<Error>) -> Option<&Error> {
+    lacks.as_ref().filter(|lacks| lacks.kind == Kind::Damaged)
+}
+
+/// What it comes to where none could be made: what passes is busy.
+fn lasting(error: &netsky_ledger::Error) -> Kind {
+    match error {
+        netsky_ledger::Error::Disk(error) if is_read_only(error) => Kind::Failed,
+        netsky_ledger::Error::Disk(error) if Kind::of(error) == Kind::Refused => Kind::Refused,
+        denied if denied.is_denied() => Kind::Refused,
+        _ => Kind::Busy,
+    }
+}
+
+fn is_read_only(error: &netsky_disk::Error) -> bool {
+    error.source.kind() == ErrorKind::ReadOnlyFilesystem
 }
 
 /// What to do where the newest could not be brought in.
@@ -127,11 +143,16 @@ fn way_out(layout: &Layout, error: &netsky_ledger::Error) -> String {
     match error {
         full if full.is_full() => ROOM.to_owned(),
         few if few.is_out_of_descriptors() => DESCRIPTORS.to_owned(),
+        netsky_ledger::Error::Disk(error) if is_read_only(error) => {
+            "nothing was lost, make it writable".to_owned()
+        }
         // Of what the record is made of, not of the database.
         netsky_ledger::Error::Disk(shut)
-            if shut.is_denied() && shut.path != layout.meta_db() && shut.path != layout.home() =>
+            if Kind::of(shut) == Kind::Refused
+                && shut.path != layout.meta_db()
+                && shut.path != layout.home() =>
         {
-            format!("{} must be yours and open to you (`chmod u+rwX`)", shut.path.display())
+            format!("{} must be yours alone and open to you (`chmod u+rwX,go-rwx`)", shut.path.display())
         }
         denied if denied.is_denied() => WRITABLE.to_owned(),
         _ => AGAIN.to_owned(),
@@ -158,16 +179,16 @@ impl Args {
         limits: Limits,
         lacks: &mut Option<Error>,
     ) -> Result<Option<Answer>, Error> {
-        let once = || {
-            let _bound = bound(limits.time)?;
+        let once = |lacks: &Option<Error>| {
+            let _bound = bound(limits.time, damage(lacks))?;
             Ok::<_, Error>(netsky_ledger::query(layout, &self.question, limits))
         };
-        let mut asked = once()?;
+        let mut asked = once(lacks)?;
         if asked.as_ref().is_err_and(netsky_ledger::Error::is_damage)
             && let Ok(Some(done)) = netsky_ledger::mend(layout, PATIENCE.min(limits.time))
         {
             *lacks = super::ledger::to_tell(&done);
-            asked = once()?;
+            asked = once(lacks)?;
         }
         asked.map_err(explained)
     }

@@ -40,3 +40,14 @@ fn a15_a_question_ends_where_alarms_were_blocked_by_who_started_it() {
     assert_eq!(ended.status.code(), Some(5), "{said}");
     assert!(said.contains("takes longer than 1s") && said.lines().count() == 1, "{said}");
 }
+
+#[test]
+fn a15_fm_rebuild_a_question_that_is_ended_tells_of_the_damage_that_was_mended_before_it() {
+    let home = Home::init();
+    let mut question = question(&home, &[]);
+    std::fs::write(home.path().join("meta.db"), vec![0xa5; 10_000]).expect("garbage");
+    let ended = question.output().expect("starts");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(5), "{said}");
+    assert!(said.contains("meta.db.damaged-1") && said.contains("takes longer than 1s"), "{said}");
+}

@@ -129,6 +129,33 @@ fn fm_ack_enospc_a_dead_letter_of_a_full_disk_gets_its_reason_when_there_is_room
     );
 }
 
+/// A damaged database is met on a full disk, and there is none where nothing may be written.
+const DAMAGED: &str = r#"
+mount -t tmpfs -o size=3m,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" init >/dev/null || exit 98
+"$NETSKY" query "SELECT 1" >/dev/null || exit 97
+head -c 40000 /dev/zero | tr '\0' x > "$NETSKY_HOME/meta.db"
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+"$NETSKY" query "SELECT 1" >/dev/null 2>&1; echo "query $?"
+rm "$PLACE/fill"
+"$NETSKY" query "SELECT 1" >/dev/null; echo "query $?"
+"$NETSKY" query "SELECT 1" >/dev/null; echo "query $?"
+rm "$NETSKY_HOME"/meta.db*
+mount -o remount,ro "$PLACE" || exit 96
+"$NETSKY" query "SELECT 1" >/dev/null; echo "query $?"
+"#;
+
+#[test]
+fn fm_rebuild_enospc_erofs_damage_is_told_by_who_has_room_and_a_read_only_home_is_not_busy() {
+    let Some(Said { out, err, .. }) = apart(DAMAGED) else { return };
+    assert_eq!(out.lines().collect::<Vec<_>>(), ["query 5", "query 7", "query 0", "query 1"], "{err}");
+    let said: Vec<&str> = err.lines().collect();
+    let [damage, read_only] = said[..] else { panic!("{err}") };
+    assert!(damage.contains("meta.db was damaged") && damage.contains("meta.db.damaged-1"), "{err}");
+    assert!(read_only.contains("Read-only file system") && read_only.ends_with("make it writable"), "{err}");
+}
+
 /// What a script said.
 pub(crate) struct Said {
     pub(crate) out: String,

@@ -75,6 +75,15 @@ enum Begin {
 struct Last {
     process: u32,
     ended: bool,
+    /// The damaged database that it put away before it failed to make another, or was killed: told by who makes one.
+    #[serde(default)]
+    damage: Option<Damage>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Damage {
+    /// Where it is now, if it was kept.
+    aside: Option<PathBuf>,
 }
 
 /// Ingests what is new. None if another ingester was at work for all of `patience`.
@@ -131,7 +140,8 @@ pub fn ingester(layout: &Layout) -> Result<Option<u32>> {
 /// It cannot be written down.
 pub fn doubt(layout: &Layout) -> Result<bool> {
     let Some(mut lock) = Lock::try_take(layout.ingest_lock())? else { return Ok(false) };
-    lock.note(&Last { process: process::identity()?.pid, ended: false })?;
+    let damage = last(&lock)?.and_then(|last| last.damage);
+    lock.note(&Last { process: process::identity()?.pid, ended: false, damage })?;
     Ok(true)
 }
 
@@ -139,10 +149,11 @@ fn run(layout: &Layout, patience: Duration, bounds: Bounds, begin: Begin) -> Res
     Dir::make(layout.record())?;
     let path = layout.ingest_lock();
     let Some(mut lock) = Lock::take_within(&path, patience)? else { return Ok(None) };
-    let last: Option<Last> = serde_json::from_slice(&lock.content()?).ok();
-    let mut doubtful = last.is_some_and(|last| !last.ended);
+    let last = last(&lock)?;
+    let mut doubtful = last.as_ref().is_some_and(|last| !last.ended);
+    let mut damage = last.and_then(|last| last.damage);
     let me = process::identity()?.pid;
-    lock.note(&Last { process: me, ended: false })?;
+    lock.note(&Last { process: me, ended: false, damage: damage.clone() })?;
     let _ = fault::point("ledger.ingest.begun");
     if doubtful {
         // Most likely nothing; of a rebuild that was killed, its whole size.
@@ -155,14 +166,23 @@ fn run(layout: &Layout, patience: Duration, bounds: Bounds, begin: Begin) -> Res
     };
     if begin != Begin::Anew && done.as_ref().is_err_and(Error::is_damage) {
         doubtful = true;
-        done = meta::set_aside(layout)
-            .and_then(|aside| Ok(Ingested { rebuilt: true, aside, ..pass(layout, bounds, &mut doubtful)? }));
+        damage = Some(Damage { aside: meta::set_aside(layout)? });
+        lock.note(&Last { process: me, ended: false, damage: damage.clone() })?;
+        done = pass(layout, bounds, &mut doubtful);
+    }
+    if let (Ok(done), Some(Damage { aside })) = (&mut done, &damage) {
+        (done.rebuilt, done.aside) = (true, aside.clone());
+        damage = None;
     }
     // What keeps on failing for another reason must not have the whole database looked at each time.
     if !doubtful && !done.as_ref().is_err_and(Error::is_of_the_database) {
-        lock.note(&Last { process: me, ended: true })?;
+        lock.note(&Last { process: me, ended: true, damage })?;
     }
     done.map(Some)
+}
+
+fn last(lock: &Lock) -> Result<Option<Last>> {
+    Ok(serde_json::from_slice(&lock.content()?).ok())
 }
 
 /// Fails as damage where a row or an entry of the database is not what it should be.
