@@ -217,6 +217,10 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
         // Watching begins before the look, so nothing can arrive between the two unseen; again each time, for another
         // folder may have the name by now.
         self.watch.add(self.bus.layout.folder(self.agent, State::Written))?;
+        // Who is asked to end takes nothing, so nothing that a look meets may be in the way of its end.
+        if self.is_over() {
+            return Ok(true);
+        }
         let mut queue = Queue::open(self.bus, &channel, self.terms.generation)?;
         let mut failures = 0;
         loop {
@@ -276,12 +280,11 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
                 self.leave(stuck.file.clone(), Left::Stuck(stuck));
             }
             Taken::Newer(name) => {
-                self.passed.insert((&name).into());
-                let file = inbox.join(&name);
-                if self.is_news(&file) {
+                if self.is_news(name.as_ref()) {
                     (self.tell)(News::Newer(&name));
                 }
-                self.leave(file, Left::Newer(name));
+                self.leave(inbox.join(&name), Left::Newer(name.clone()));
+                self.passed.insert(name.into());
             }
             Taken::Early(name) => {
                 self.left.remove(&inbox.join(&name));
@@ -302,9 +305,10 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
     }
 
     fn leave(&mut self, file: PathBuf, left: Left) {
-        // As in [`Passed`]: what is stuck is met again at each look.
-        if self.left.len() >= REMEMBERED {
+        // As in [`Passed`]: what is still there is met again at the next look.
+        if self.left.len() >= REMEMBERED && !self.left.contains_key(&file) {
             self.left.clear();
+            self.passed = Passed::default();
         }
         self.left.insert(file, left);
     }

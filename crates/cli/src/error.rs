@@ -271,12 +271,9 @@ impl From<netsky_ledger::Error> for Error {
             }
             Ledger::Inside(_) => Self::new(Kind::Usage, what).hint("name a folder outside the home"),
             Ledger::Occupied(_) => Self::new(Kind::Usage, what).hint("name one that is not there yet"),
-            Ledger::Newer { .. } => {
+            Ledger::Newer { .. } | Ledger::Unsuited(_) => {
                 Self::new(Kind::Refused, what).hint("use the newer program; nothing was touched")
             }
-            Ledger::Unsuited(_) => Self::new(Kind::Refused, what).hint(
-                "use the newer program, or move meta.db away to have another made; nothing was touched",
-            ),
             Ledger::TooLong { .. } | Ledger::Invalid(_) => {
                 Self::new(Kind::Usage, what).hint("nothing was recorded")
             }

@@ -386,4 +386,8 @@ fn fm_rebuild_permissions_a_home_that_lets_nothing_change_is_named_and_is_not_bu
         let Some(said) = as_nobody(&home, way) else { return };
         said.fails_with(4, &["change folder $HOME: Permission denied", "must be yours"]);
     }
+    let home = Home::init();
+    chmod(home.path().join("record"), 0o755);
+    netsky(&home, &["query", "SELECT 1"])
+        .fails_with(4, &["trust folder $HOME/record", "must be yours alone"]);
 }

@@ -447,7 +447,28 @@ fn fm_poison_permissions_a_watch_that_ends_before_it_met_the_file_again_still_te
     as_nobody(&home, &sends).expect("the watch is nobody's too").works();
     assert_eq!(watch.wait().expect("it ends").code(), Some(4));
     let last = line(&mut said);
-    assert!(last.contains("poison: Permission denied") && last.contains("it was left where it is"), "{last}");
+    assert!(
+        last.contains("poison: Permission denied") && last.contains("; junk was left where it is"),
+        "{last}"
+    );
+}
+
+#[test]
+fn d1_fm_claim_permissions_a_watch_tells_at_its_end_of_what_the_dead_hold_and_it_could_not_give_back() {
+    let home = home();
+    let mut dead = Consumer::of(&home, &["--", "/bin/sh", "-c", "echo; exec sleep 1000 >/dev/null 2>&1"]);
+    dead.line();
+    dead.signal(Signal::KILL);
+    dead.end();
+    chmod(&home, "claimed", 0o500);
+    if !of_nobody(&home) {
+        return;
+    }
+    let (consumer, mut said) = consumer(&home, give_up_root);
+    assert!(line(&mut said).ends_with("; it stays where it is, the others go on\n"));
+    consumer.signal(Signal::TERM);
+    let (code, last) = (consumer.end().0.code(), line(&mut said));
+    assert!(code == Some(4) && last.contains("was left where it is; the folder"), "{code:?}: {last}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use netsky_bus::{Aside, Bus};
 use netsky_disk::layout::Layout;
 use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, Sender};
+use netsky_model::render;
 use netsky_runtime::{Config, Trouble};
 
 use crate::error::{Error, Kind};
@@ -60,53 +61,61 @@ fn sender(text: &str) -> Result<Sender, String> {
 
 /// What a verb says of files that it had to put aside or pass by: done otherwise, and something is to be looked at.
 fn damage(agent: &AgentId, aside: &Aside) -> Result<(), Error> {
-    let more = |count: usize, did: &str| match count {
-        0 | 1 => String::new(),
-        _ => format!("; {} more {did} too", count - 1),
+    let mut also: Vec<Error> =
+        [quarantined(agent, aside), stuck(aside), taken(agent, aside), newer(agent, aside)]
+            .into_iter()
+            .flatten()
+            .collect();
+    if also.is_empty() {
+        return Ok(());
+    }
+    let first = also.remove(0);
+    Err(also.iter().fold(first, |error, also| error.and(&also.to_string())))
+}
+
+fn more(count: usize, did: &str) -> String {
+    if count < 2 { String::new() } else { format!("; {} more {did} too", count - 1) }
+}
+
+fn quarantined(agent: &AgentId, aside: &Aside) -> Option<Error> {
+    let first = aside.quarantined.first()?;
+    let more = more(aside.quarantined.count(), "were quarantined");
+    let mut what = format!("quarantined {} of {agent}: {}{more}", first.name, first.reason);
+    if let Some(why) = aside.quarantined.iter().find_map(|one| one.unwritten.as_ref()) {
+        what += &format!("; a reason could not be written: failed to {why}");
+    }
+    Some(Error::new(Kind::Damaged, what).hint(format!("see `netsky channel poison list {agent}`")))
+}
+
+fn stuck(aside: &Aside) -> Option<Error> {
+    let first = aside.skipped.first()?;
+    let more = more(aside.skipped.count(), "failed");
+    let it = match first.file.file_name() {
+        Some(name) if first.file != first.error.path => render::line(&name.to_string_lossy()),
+        _ => "it".to_owned(),
     };
-    let stuck = aside.skipped.first().map(|first| {
-        let more = more(aside.skipped.count(), "failed");
-        format!("failed to {first}{more}; it was left where it is")
-    });
-    if let Some(first) = aside.quarantined.first() {
-        let more = more(aside.quarantined.count(), "were quarantined");
-        let mut what = format!("quarantined {} of {agent}: {}{more}", first.name, first.reason);
-        if let Some(why) = aside.quarantined.iter().find_map(|one| one.unwritten.as_ref()) {
-            what += &format!("; a reason could not be written: failed to {why}");
-        }
-        let error = Error::new(Kind::Damaged, what).hint(format!("see `netsky channel poison list {agent}`"));
-        return Err(match stuck {
-            Some(stuck) => error.and(&stuck),
-            None => error,
-        });
-    }
-    if let (Some(stuck), Some(first)) = (stuck, aside.skipped.first()) {
-        let kind = Kind::of(&first.error);
-        let error = Error::new(kind, stuck);
-        return Err(if kind == Kind::Refused {
-            error.hint("the folder and its files must be yours")
-        } else {
-            error
-        });
-    }
+    let kind = Kind::of(&first.error);
+    let error = Error::new(kind, format!("failed to {first}{more}; {it} was left where it is"));
+    Some(if kind == Kind::Refused { error.hint("the folder and its files must be yours") } else { error })
+}
+
+/// What other processes have, or had, in their hands.
+fn taken(agent: &AgentId, aside: &Aside) -> Option<Error> {
     if let Some(first) = aside.busy.first() {
         let more = more(aside.busy.count(), "are");
         let what = format!("envelope {first} of {agent} is in the hands of another process{more}");
         let hint = "it waits as it did, with what its sender sent after it; everything else was drained";
-        return Err(Error::new(Kind::Busy, what).hint(hint));
+        return Some(Error::new(Kind::Busy, what).hint(hint));
     }
-    if let Some(first) = aside.lost.first() {
-        let more = more(aside.lost.count(), "were");
-        let what =
-            format!("envelope {first} of {agent} was taken from this process before it was shown{more}");
-        let hint = "what its sender sent after it waits; everything else was drained";
-        return Err(Error::new(Kind::Busy, what).hint(hint));
-    }
-    match aside.newer.first() {
-        Some(name) => {
-            let what = format!("{name} of {agent} is of a newer format and was left in the inbox");
-            Err(Error::new(Kind::Refused, what).hint("drain it with the newer program"))
-        }
-        None => Ok(()),
-    }
+    let first = aside.lost.first()?;
+    let more = more(aside.lost.count(), "were");
+    let what = format!("envelope {first} of {agent} was taken from this process before it was shown{more}");
+    Some(
+        Error::new(Kind::Busy, what).hint("what its sender sent after it waits; everything else was drained"),
+    )
+}
+
+fn newer(agent: &AgentId, aside: &Aside) -> Option<Error> {
+    let what = format!("{} of {agent} is of a newer format and was left in the inbox", aside.newer.first()?);
+    Some(Error::new(Kind::Refused, what).hint("drain it with the newer program"))
 }
