@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
+use signal_hook_registry::SigId;
 
 /// Ends the process unless it is dropped before. One at a time.
 #[derive(Debug)]
 pub struct Bound {
-    _one: (),
+    /// A handler that stays would answer for the next one, with its own line.
+    handler: SigId,
 }
 
 impl Bound {
@@ -24,17 +26,18 @@ impl Bound {
     pub fn set(after: Duration, line: &str, code: i32) -> io::Result<Bound> {
         let line: &'static [u8] = Box::leak(line.as_bytes().to_vec().into_boxed_slice());
         // SAFETY: the handler makes two calls and ends the process; it takes no lock, allocates nothing and cannot panic.
-        unsafe {
+        let handler = unsafe {
             signal_hook_registry::register(Signal::ALARM.as_raw(), move || {
                 if is_ready() {
                     let _ = rustix::io::write(rustix::stdio::stderr(), line);
                 }
                 libc::_exit(code);
-            })?;
-        }
+            })?
+        };
+        let bound = Bound { handler };
         hear_alarms()?;
         timer(after)?;
-        Ok(Bound { _one: () })
+        Ok(bound)
     }
 }
 
@@ -50,6 +53,7 @@ impl Drop for Bound {
     fn drop(&mut self) {
         // A timer that could be set can be taken back.
         let _ = timer(Duration::ZERO);
+        signal_hook_registry::unregister(self.handler);
     }
 }
 

@@ -127,15 +127,10 @@ fn damage(lacks: &Option<Error>) -> Option<&Error> {
 /// What it comes to where none could be made: what passes is busy.
 fn lasting(error: &netsky_ledger::Error) -> Kind {
     match error {
-        netsky_ledger::Error::Disk(error) if is_read_only(error) => Kind::Failed,
-        netsky_ledger::Error::Disk(error) if Kind::of(error) == Kind::Refused => Kind::Refused,
+        netsky_ledger::Error::Disk(error) => Kind::of(error),
         denied if denied.is_denied() => Kind::Refused,
         _ => Kind::Busy,
     }
-}
-
-fn is_read_only(error: &netsky_disk::Error) -> bool {
-    error.source.kind() == ErrorKind::ReadOnlyFilesystem
 }
 
 /// What to do where the newest could not be brought in.
@@ -143,7 +138,7 @@ fn way_out(layout: &Layout, error: &netsky_ledger::Error) -> String {
     match error {
         full if full.is_full() => ROOM.to_owned(),
         few if few.is_out_of_descriptors() => DESCRIPTORS.to_owned(),
-        netsky_ledger::Error::Disk(error) if is_read_only(error) => {
+        netsky_ledger::Error::Disk(error) if error.source.kind() == ErrorKind::ReadOnlyFilesystem => {
             "nothing was lost, make it writable".to_owned()
         }
         // Of what the record is made of, not of the database.
@@ -155,6 +150,7 @@ fn way_out(layout: &Layout, error: &netsky_ledger::Error) -> String {
             format!("{} must be yours alone and open to you (`chmod u+rwX,go-rwx`)", shut.path.display())
         }
         denied if denied.is_denied() => WRITABLE.to_owned(),
+        lasts if lasting(lasts) != Kind::Busy => "nothing was lost".to_owned(),
         _ => AGAIN.to_owned(),
     }
 }
@@ -187,7 +183,10 @@ impl Args {
         if asked.as_ref().is_err_and(netsky_ledger::Error::is_damage)
             && let Ok(Some(done)) = netsky_ledger::mend(layout, PATIENCE.min(limits.time))
         {
-            *lacks = super::ledger::to_tell(&done);
+            let told = super::ledger::to_tell(&done);
+            if told.is_some() || damage(lacks).is_none() {
+                *lacks = told;
+            }
             asked = once(lacks)?;
         }
         asked.map_err(explained)

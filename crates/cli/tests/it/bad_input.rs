@@ -390,4 +390,10 @@ fn fm_rebuild_permissions_a_home_that_lets_nothing_change_is_named_and_is_not_bu
     chmod(home.path().join("record"), 0o755);
     netsky(&home, &["query", "SELECT 1"])
         .fails_with(4, &["trust folder $HOME/record", "must be yours alone"]);
+    let home = Home::init();
+    fs::remove_dir_all(home.path().join("record")).expect("ours");
+    fs::write(home.path().join("record"), "").expect("ours");
+    let said = netsky(&home, &["query", "SELECT 1"]);
+    said.fails_with(1, &["$HOME/record"]);
+    assert!(!said.err.contains("repeat"), "{}", said.err);
 }

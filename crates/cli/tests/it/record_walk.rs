@@ -372,3 +372,20 @@ fn a5_a_pipe_in_place_of_a_file_of_lines_is_listed() {
     let (_, said) = answer(&home, &["query", "SELECT why FROM source_errors", "--csv"]);
     assert!(said.contains("not a regular file"), "{said}");
 }
+
+#[test]
+fn a15_must_show_4_a_question_that_met_damage_and_is_ended_after_it_tells_of_both() {
+    let home = home_with_mail();
+    assert_eq!(answer(&home, &SAYINGS).0, Some(0));
+    let (page, mut bytes) = page_of(&home, "bodies");
+    bytes[page] = 0x77;
+    std::fs::write(home.path().join("meta.db"), bytes).expect("writes");
+    // The damage first: what takes minutes wants its answer.
+    let long = "WITH met AS (SELECT count(*) AS n FROM bodies) SELECT instr(printf('%.*c', 4000000 + n, 'a'), \
+                printf('%.*c', 2000000, 'a') || 'b') FROM met";
+    let (code, said) = answer(&home, &["query", long, "--timeout", "1s"]);
+    assert!(
+        code == Some(5) && said.contains("meta.db.damaged-1") && said.contains("takes longer than 1s"),
+        "{said}"
+    );
+}

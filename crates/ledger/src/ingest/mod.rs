@@ -82,8 +82,8 @@ struct Last {
 
 #[derive(Clone, Serialize, Deserialize)]
 struct Damage {
-    /// Where it is now, if it was kept.
-    aside: Option<PathBuf>,
+    /// Its name in the home now, if it was kept; the home may be moved before it is told.
+    aside: Option<String>,
 }
 
 /// Ingests what is new. None if another ingester was at work for all of `patience`.
@@ -171,7 +171,7 @@ fn run(layout: &Layout, patience: Duration, bounds: Bounds, begin: Begin) -> Res
         done = pass(layout, bounds, &mut doubtful);
     }
     if let (Ok(done), Some(Damage { aside })) = (&mut done, &damage) {
-        (done.rebuilt, done.aside) = (true, aside.clone());
+        (done.rebuilt, done.aside) = (true, aside.as_ref().map(|name| layout.home().join(name)));
         damage = None;
     }
     // What keeps on failing for another reason must not have the whole database looked at each time.

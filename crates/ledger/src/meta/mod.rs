@@ -7,8 +7,6 @@
 mod open;
 mod schema;
 
-use std::path::PathBuf;
-
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 
@@ -27,9 +25,9 @@ const FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 /// Damaged databases that are kept as evidence; a disk that damages more of them must not be filled with them.
 const KEPT: u32 = 3;
 
-/// Moves a damaged database out of the way, beside its place; returns where it is now, none if there was evidence enough
+/// Moves a damaged database out of the way, beside its place; returns its name there, none if there was evidence enough
 /// and it was removed.
-pub(crate) fn set_aside(layout: &Layout) -> Result<Option<PathBuf>> {
+pub(crate) fn set_aside(layout: &Layout) -> Result<Option<String>> {
     let (home, name) = (Dir::open(layout.home())?, open::name(layout));
     for n in 1..=KEPT {
         let aside = format!("{name}.damaged-{n}");
@@ -42,7 +40,7 @@ pub(crate) fn set_aside(layout: &Layout) -> Result<Option<PathBuf>> {
                 moved => moved?,
             }
         }
-        return Ok(Some(home.path().join(aside)));
+        return Ok(Some(aside));
     }
     remove(layout).map(|()| None)
 }

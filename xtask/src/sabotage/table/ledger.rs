@@ -434,6 +434,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "bad_input::fm_rebuild_permissions_a_home_that_lets_nothing_change_is_named_and_is_not_busy",
     },
     Safeguard {
+        name: "a bound that is over answers for no later one",
+        faults: "A15 FM-rebuild",
+        file: "crates/disk/src/bound.rs",
+        find: "        signal_hook_registry::unregister(self.handler);\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "record_walk::a15_must_show_4_a_question_that_met_damage_and_is_ended_after_it_tells_of_both",
+    },
+    Safeguard {
         name: "a file of refused rows that cannot be synced ends no ingest",
         faults: "FM-ingest EIO",
         file: "crates/ledger/src/ingest/refused.rs",

@@ -61,11 +61,16 @@ fn sender(text: &str) -> Result<Sender, String> {
 
 /// What a verb says of files that it had to put aside or pass by: done otherwise, and something is to be looked at.
 fn damage(agent: &AgentId, aside: &Aside) -> Result<(), Error> {
-    let mut also: Vec<Error> =
-        [quarantined(agent, aside), stuck(aside), taken(agent, aside), newer(agent, aside)]
-            .into_iter()
-            .flatten()
-            .collect();
+    let mut also: Vec<Error> = [
+        quarantined(agent, aside),
+        stuck(aside),
+        busy(agent, aside),
+        lost(agent, aside),
+        newer(agent, aside),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if also.is_empty() {
         return Ok(());
     }
@@ -99,14 +104,15 @@ fn stuck(aside: &Aside) -> Option<Error> {
     Some(if kind == Kind::Refused { error.hint("the folder and its files must be yours") } else { error })
 }
 
-/// What other processes have, or had, in their hands.
-fn taken(agent: &AgentId, aside: &Aside) -> Option<Error> {
-    if let Some(first) = aside.busy.first() {
-        let more = more(aside.busy.count(), "are");
-        let what = format!("envelope {first} of {agent} is in the hands of another process{more}");
-        let hint = "it waits as it did, with what its sender sent after it; everything else was drained";
-        return Some(Error::new(Kind::Busy, what).hint(hint));
-    }
+fn busy(agent: &AgentId, aside: &Aside) -> Option<Error> {
+    let first = aside.busy.first()?;
+    let more = more(aside.busy.count(), "are");
+    let what = format!("envelope {first} of {agent} is in the hands of another process{more}");
+    let hint = "it waits as it did, with what its sender sent after it; everything else was drained";
+    Some(Error::new(Kind::Busy, what).hint(hint))
+}
+
+fn lost(agent: &AgentId, aside: &Aside) -> Option<Error> {
     let first = aside.lost.first()?;
     let more = more(aside.lost.count(), "were");
     let what = format!("envelope {first} of {agent} was taken from this process before it was shown{more}");
