@@ -25,7 +25,7 @@ pub const MARK: &str = "OSTK_MARK";
 pub const APART: &str = "OSTK_APART";
 
 /// What a process that stands apart must not inherit: whose tree it came from.
-pub const TREE: [&str; 13] = [
+pub const TREE: [&str; 14] = [
     AGENT,
     CLAIM,
     GENERATION,
@@ -39,6 +39,7 @@ pub const TREE: [&str; 13] = [
     "OSTK_ROOT",
     "OSTK_SESSION_ROOT",
     "OSTK_CONVERSATION",
+    "OSTK_HANDOFF",
 ];
 
 /// A variable as text; none if unset, empty or not UTF-8.

@@ -15,6 +15,7 @@ mod modes;
 mod pastes;
 mod quiet;
 mod reach;
+mod rest;
 mod terminal;
 
 pub use keys::{BadKey, DetachKey};
@@ -33,7 +34,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::frame::{FromWorker, PICTURE_COLS, PICTURE_ROWS, Refusal, RefusalKind};
-use crate::output_log::{Chunk, LogError, LogReader};
+use crate::output_log::LogError;
 use crate::session::{End, WorkerHello};
 use crate::worker_client::{WorkerClient, WorkerError};
 use circle::Circle;
@@ -41,15 +42,12 @@ use keys::Keys;
 use modes::Modes;
 use pastes::{Pastes, Piece, Silence};
 use quiet::Quiet;
-use reach::ended;
 use terminal::Terminal;
 
 /// How much of what was printed before is shown: a few full screens, in a blink.
 const TAIL: u64 = 64 << 10;
 /// Bytes of keys read at once; a paste comes in more pieces.
 const KEYS: usize = 4096;
-/// Bytes of output read at once from the files, after the worker has gone.
-const PIECE: usize = 64 << 10;
 /// How long a worker may take to say what it refused of what was typed last; its loop comes round in milliseconds.
 const LAST_WORD: Duration = Duration::from_secs(1);
 /// Signals that end a process which does not catch them, but for those of its own mistakes and those that nobody can catch.
@@ -219,6 +217,10 @@ struct Attached<'a> {
     replay_end: u64,
     /// Whether output was asked for; a picture comes with it.
     following: bool,
+    /// Whether its worker can show the screen of its program here.
+    painted: bool,
+    /// Output is passed by until the picture comes that was asked for.
+    skips: bool,
     /// A replay that starts inside a line is shown from the next one on.
     in_line: bool,
     quiet: Quiet,
@@ -262,6 +264,8 @@ impl<'a> Attached<'a> {
             at: from,
             replay_end: log.end,
             following: !painted,
+            painted,
+            skips: false,
             in_line: from > log.base,
             quiet: Quiet::default(),
             modes: Modes::default(),
@@ -438,6 +442,9 @@ impl<'a> Attached<'a> {
                 if self.circle.as_mut().is_some_and(|circle| circle.is_closed_by(&bytes)) {
                     return Err(AttachError::Circle { name: self.options.name.clone() });
                 }
+                if self.skips {
+                    return Ok(None);
+                }
                 let shown = self.print(offset, &bytes);
                 Ok((!shown).then_some(Left::Detached))
             }
@@ -448,11 +455,12 @@ impl<'a> Attached<'a> {
                     self.write(&vec![b'\n'; rows.into()]);
                 }
                 // From here on everything is live.
-                (self.replay_end, self.in_line, self.following) = (0, false, true);
+                (self.replay_end, self.in_line, self.following, self.skips) = (0, false, true, false);
                 let shown = self.print(offset.saturating_sub(bytes.len() as u64), &bytes);
                 self.at = offset;
                 Ok((!shown).then_some(Left::Detached))
             }
+            FromWorker::Gap { .. } if self.painted => self.paint_anew(),
             FromWorker::Gap { from, to } => {
                 self.at = to;
                 let missing = to.saturating_sub(from);
@@ -468,14 +476,29 @@ impl<'a> Attached<'a> {
                 Err(WorkerError::Refused(refusal).into())
             }
             // It has no picture of its screen any more; what was printed last is the next best.
-            FromWorker::Refused(Refusal { kind: RefusalKind::NotHere, .. }) if !self.following => {
-                self.following = true;
+            FromWorker::Refused(Refusal { kind: RefusalKind::NotHere, .. })
+                if !self.following || self.skips =>
+            {
+                (self.following, self.painted, self.skips) = (true, false, false);
                 self.ask_to_paint()?;
                 self.client.follow(self.at)?;
                 Ok(None)
             }
             FromWorker::Refused(_) | FromWorker::Alive(_) | FromWorker::Typed { .. } => Ok(None),
         }
+    }
+
+    /// Has the screen shown as it is: what is no longer kept may have changed any of its modes, and what is may begin in the
+    /// midst of a sequence.
+    fn paint_anew(&mut self) -> Result<Option<Left>, AttachError> {
+        if self.skips {
+            return Ok(None);
+        }
+        self.skips = true;
+        self.client.screen()?;
+        let undo = self.modes.undo();
+        self.modes = Modes::default();
+        Ok((!self.write(&undo)).then_some(Left::Detached))
     }
 
     /// Print output; false when nobody takes it any more.
@@ -537,35 +560,6 @@ impl<'a> Attached<'a> {
             }
         }
         true
-    }
-
-    /// The connection ended without an exit: the rest is in the files.
-    fn after_the_worker(&mut self) -> Result<Left, AttachError> {
-        while let Some(frame) = self.client.buffered()? {
-            if let Some(left) = self.show(frame)? {
-                return Ok(left);
-            }
-        }
-        let left = match ended(self.options) {
-            Some(how) => Left::Ended(how),
-            None => Left::WorkerDied,
-        };
-        Ok(self.rest()?.unwrap_or(left))
-    }
-
-    /// Print what is in the files beyond what came over the connection; how that ended, if before its end.
-    fn rest(&mut self) -> Result<Option<Left>, AttachError> {
-        let log = LogReader::open(&self.options.layout.out(&self.options.name))?;
-        loop {
-            let left = match log.read_from(self.at, PIECE)? {
-                Chunk::Bytes { offset, bytes } => self.show(FromWorker::Output { offset, bytes })?,
-                Chunk::Gap { from, to } => self.show(FromWorker::Gap { from, to })?,
-                Chunk::End => return Ok(None),
-            };
-            if left.is_some() {
-                return Ok(left);
-            }
-        }
     }
 }
 

@@ -91,6 +91,10 @@ fn environment(meta: &Meta) -> BTreeMap<String, String> {
     let mut env = meta.spec.env.clone();
     // Whoever wrote the spec may stand apart; the program does not, or no sweep would ever find it.
     env.remove(netsky_disk::env::APART);
+    // What a spec has from the session that wrote it is that one's: another's handoff would be read, and its work done again.
+    for own in [session::ENV_CONVERSATION, session::ENV_HANDOFF] {
+        env.remove(own);
+    }
     env.insert(session::ENV_NAME.to_owned(), meta.spec.name.to_string());
     env.insert(session::ENV_SESSION.to_owned(), meta.lineage.to_string());
     env.insert(session::ENV_GENERATION.to_owned(), meta.generation.to_string());
@@ -221,4 +225,35 @@ pub(super) fn close_inherited() -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{
+        ENV_CONVERSATION, ENV_GENERATION, ENV_HANDOFF, ENV_MARK, ENV_MODEL, ENV_NAME, ENV_ROOT, ENV_SESSION,
+    };
+
+    #[test]
+    fn a_program_has_nothing_of_the_session_that_started_it() {
+        let mut meta = Meta::parse(include_bytes!("../../samples/meta.v1.json")).expect("the sample loads");
+        (meta.handoff, meta.conversation) = (None, None);
+        for own in [ENV_HANDOFF, ENV_CONVERSATION] {
+            meta.spec.env.insert(own.to_owned(), "another's".to_owned());
+        }
+        assert!(environment(&meta).values().all(|value| value != "another's"));
+        // Nor does it come as far where its spec is written by one that stands apart.
+        for own in [
+            ENV_NAME,
+            ENV_SESSION,
+            ENV_GENERATION,
+            ENV_MARK,
+            ENV_ROOT,
+            ENV_CONVERSATION,
+            ENV_HANDOFF,
+            ENV_MODEL,
+        ] {
+            assert!(netsky_disk::env::TREE.contains(&own), "{own}");
+        }
+    }
 }

@@ -339,6 +339,82 @@ fn the_end_of_the_agent_ends_the_attachment() {
     read_until_same(&mut scene.screen, &seen);
 }
 
+/// However much of it there is: what was printed last may take a slow line minutes.
+#[test]
+fn who_reads_the_rest_of_an_agent_that_has_ended_can_leave() {
+    let inner = Bench::new();
+    let text = "echo armed; read go; head -c 12000000 /dev/zero | tr '\\0' x; exit 3";
+    let mut agent = inner.start(script(TERMINAL, text));
+    let outer = Bench::new();
+    let person = outer.start(stops_before_the_rest(&inner));
+    let mut screen = person.follower();
+    read_until(&mut screen, "armed");
+    let client = client_process(&person);
+    // Nobody reads the person's terminal, so that nearly all of it is the rest.
+    person.signal_worker(Signal::STOP);
+    agent.client().input(0, b"\r").expect("types");
+    agent.ended();
+    person.signal_worker(Signal::CONT);
+    until(|| process::is_stopped(&client).then_some(()));
+    screen.input(0, DETACH).expect("types");
+    screen.probe(LIMIT).expect("it is typed");
+    process::signal(&client, Signal::CONT).expect("signals");
+    let seen = read_until(&mut screen, "terminal=");
+    assert!(seen.contains("left: Detached"), "{:?}", &seen[seen.len().saturating_sub(200)..]);
+}
+
+/// A shell whose attach stops when its session is over, before it shows the rest.
+fn stops_before_the_rest(inner: &Bench) -> Spec {
+    let (root, name) = (inner.layout.root().display(), &inner.name);
+    let attach = format!("NETSKY_FAULT=attach.rest=stop {CLIENT} attach {root} {name}");
+    script(TERMINAL, &format!("trap : QUIT; {attach}; echo terminal=; read go"))
+}
+
+#[test]
+fn fm_worker_kill_what_the_next_generation_prints_is_not_shown_to_who_was_attached_to_the_one_before() {
+    let inner = Bench::new();
+    let agent = inner.start(script(TERMINAL, "echo armed; read go"));
+    let outer = Bench::new();
+    let (root, name) = (inner.layout.root().display(), &inner.name);
+    let text =
+        format!("NETSKY_FAULT=attach.rest=stop {CLIENT} attach {root} {name}; echo terminal=; read go");
+    let person = outer.start(script(TERMINAL, &text));
+    let mut screen = person.follower();
+    read_until(&mut screen, "armed");
+    let client = client_process(&person);
+    agent.signal_worker(Signal::KILL);
+    until(|| process::is_stopped(&client).then_some(()));
+    drop(agent);
+    let next = inner.start_generation(script(TERMINAL, "echo of the next; read go"), 2);
+    read_until(&mut next.follower(), "of the next");
+    process::signal(&client, Signal::CONT).expect("signals");
+    let seen = read_until(&mut screen, "terminal=");
+    assert!(seen.contains("left: ") && !seen.contains("of the next"), "{seen:?}");
+}
+
+/// What it missed ended on the other screen, or in a title: nobody could put the terminal right but who shows the screen.
+#[test]
+fn who_missed_what_is_no_longer_kept_is_shown_the_screen_as_it_is() {
+    let text = "echo armed; read go; printf '\\033[?1049h\\033[?2004h'; head -c 4000000 /dev/zero | tr '\\0' x; \
+                printf '\\033[?1049l\\033[?2004l'; head -c 30000000 /dev/zero | tr '\\0' x; echo settled; read go; echo again; read go";
+    let mut scene = scene(script(TERMINAL, text), "");
+    read_until(&mut scene.screen, "armed");
+    let client = client_process(&scene.person);
+    process::signal(&client, Signal::STOP).expect("signals");
+    scene.agent.client().input(0, b"\r").expect("types");
+    until(|| picture(&scene.agent).contains("settled").then_some(()));
+    process::signal(&client, Signal::CONT).expect("signals");
+    let is_shown = |text: &str| {
+        let shown = picture(&scene.person);
+        let is_right = !shown.contains("\x1b[?1049h") && !shown.contains("\x1b[?2004h");
+        (shown.contains(text) && is_right).then_some(())
+    };
+    until(|| is_shown("settled"));
+    scene.agent.client().input(0, b"\r").expect("types");
+    until(|| is_shown("again"));
+    detached(&mut scene);
+}
+
 #[test]
 fn fm_worker_kill_the_attachment_says_so() {
     let mut scene = scene(script(TERMINAL, "echo armed; read go"), "");

@@ -4,7 +4,7 @@ use netsky_kernel::frame::FromWorker;
 use netsky_kernel::output_log::{Chunk, LogReader};
 use netsky_kernel::session::Io;
 
-use crate::bench::{Bench, Session, TERMINAL, next, read_all, read_until, script, until};
+use crate::bench::{Bench, LIMIT, Session, TERMINAL, next, read_all, read_until, script, until};
 
 const BULK: u64 = 20 << 20;
 
@@ -181,4 +181,25 @@ fn a_program_that_closes_its_terminal_costs_no_spinning_and_still_ends_in_order(
     assert_eq!(bench.end(), netsky_kernel::session::End::Exited { code: 5 });
     // A worker that spins spends nearly all of that second, also beside others.
     assert!(spent.get() < 25, "{} ticks of 10 ms in a second", spent.get());
+}
+
+/// As `ssh` and `git push` do, for a password.
+#[test]
+fn what_was_typed_while_nobody_had_the_terminal_open_waits_for_who_opens_it_anew() {
+    let bench = Bench::new();
+    let out = bench.layout.root().join("out");
+    let text = format!(
+        "stty -echo; echo armed; exec >{} 2>&1 </dev/null; echo closed; sleep 2; read word </dev/tty; echo \"<$word>\"; \
+         sleep 1000",
+        out.display()
+    );
+    let session = bench.start(script(TERMINAL, &text));
+    let mut client = session.follower();
+    read_until(&mut client, "armed");
+    let said = |text: &str| std::fs::read_to_string(&out).ok().filter(|said| said.contains(text));
+    until(|| said("closed"));
+    client.input(0, b"hello\n").expect("types");
+    until(|| said("<hello>"));
+    client.input(0, b"more\n").expect("it takes more");
+    client.probe(LIMIT).expect("nothing was refused");
 }
