@@ -190,12 +190,7 @@ fn living(
 ) -> Result<Meta, Refusal> {
     let found = anchor.entry(session, |entry| (entry.life, entry.meta.clone()));
     let (life, meta) = found.ok_or_else(|| not_found(session))?;
-    if let Some(said) = guard.if_generation
-        && said != meta.generation
-    {
-        let message = format!("{session} is at generation {}, not {said}", meta.generation);
-        return Err(Refusal::new(RefusalKind::StaleGeneration, message));
-    }
+    guard.believes(session, meta.generation)?;
     match life {
         Life::Live => Ok(meta),
         Life::Starting => Err(Refusal::new(RefusalKind::Busy, format!("{session} is starting"))),

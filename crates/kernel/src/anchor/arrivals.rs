@@ -32,7 +32,7 @@ impl Arrivals {
     /// Whether this one gets a row, and how many before it got none.
     fn one(&mut self, now: Duration) -> (bool, u64) {
         let mut before = 0;
-        if now.saturating_sub(self.began) >= Duration::from_secs(1) {
+        if self.is_over(now) {
             before = self.more;
             *self = Arrivals { began: now, told: 0, more: 0 };
         }
@@ -41,16 +41,35 @@ impl Arrivals {
         self.more += u64::from(!told);
         (told, before)
     }
+
+    fn is_over(&self, now: Duration) -> bool {
+        now.saturating_sub(self.began) >= Duration::from_secs(1)
+    }
+
+    /// How many got none, once their second is over, or where it is the last.
+    fn rest(&mut self, now: Duration, is_last: bool) -> u64 {
+        if is_last || self.is_over(now) { std::mem::take(&mut self.more) } else { 0 }
+    }
 }
 
 impl Anchor {
+    /// Counts those who got no row, also where nobody comes after them.
+    pub(super) fn tell_arrived(&self, is_last: bool) {
+        let more = self.arrivals.borrow_mut().rest(clock::boot(), is_last);
+        self.more_arrived(more);
+    }
+
+    fn more_arrived(&self, more: u64) {
+        if more > 0 {
+            let data = event_data::Arrived { pid: None, terminal: None, more: Some(more) };
+            self.observe(EventKind::Arrived, None, data);
+        }
+    }
+
     /// Writes down that a client came to stay, and at whose terminal if it is at one.
     pub(super) fn arrived(&self, client: Option<&ProcessId>, terminal: Option<&AgentId>) {
         let (told, before) = self.arrivals.borrow_mut().one(clock::boot());
-        if before > 0 {
-            let data = event_data::Arrived { pid: None, terminal: None, more: Some(before) };
-            self.observe(EventKind::Arrived, None, data);
-        }
+        self.more_arrived(before);
         if told {
             let (pid, terminal) = (client.map(|client| client.pid), terminal.cloned());
             self.observe(EventKind::Arrived, None, event_data::Arrived { pid, terminal, more: None });
@@ -75,6 +94,8 @@ mod tests {
             counted += u64::from(told) + before;
         }
         assert!(rows <= 61 * (A_SECOND + 1), "{rows}");
-        assert_eq!(counted + arrivals.more, 10_000);
+        let last = arrivals.began;
+        assert_eq!((arrivals.rest(last, false), counted + arrivals.rest(last, true)), (0, 10_000));
+        assert_eq!(arrivals.rest(last, true), 0, "once");
     }
 }

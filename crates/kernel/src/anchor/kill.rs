@@ -84,13 +84,8 @@ fn life(anchor: &Anchor, about: &About) -> Option<Life> {
 
 fn current(anchor: &Anchor, session: &AgentId, guard: &Guard) -> Result<Meta, Refusal> {
     let meta = anchor.entry(session, |entry| entry.meta.clone()).ok_or_else(|| not_found(session))?;
-    match guard.if_generation {
-        Some(believed) if believed != meta.generation => {
-            let message = format!("{session} is at generation {}, not {believed}", meta.generation);
-            Err(Refusal::new(RefusalKind::StaleGeneration, message))
-        }
-        _ => Ok(meta),
-    }
+    guard.believes(session, meta.generation)?;
+    Ok(meta)
 }
 
 /// Whether that generation, or one that follows it, is to be down.

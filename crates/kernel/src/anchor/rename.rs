@@ -30,10 +30,7 @@ pub(super) fn rename(anchor: &Anchor, params: Params) -> Result<SessionView, Ref
         return anchor.view(&to);
     }
     let meta = anchor.entry(&session, |entry| entry.meta.clone()).ok_or_else(|| not_found(&session))?;
-    if guard.if_generation.is_some_and(|believed| believed != meta.generation) {
-        let message = format!("{session} is at generation {}", meta.generation);
-        return Err(Refusal::new(RefusalKind::StaleGeneration, message));
-    }
+    guard.believes(&session, meta.generation)?;
     if session == to {
         let message = format!("{session} has that name already: there is nothing to rename");
         return Err(Refusal::new(RefusalKind::BadParams, message));

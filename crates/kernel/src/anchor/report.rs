@@ -27,12 +27,7 @@ pub(super) fn report(anchor: &Rc<Anchor>, params: &Params) -> Result<Answer, Ref
     let Params { session, report, guard } = params;
     let found = anchor.entry(session, |entry| (entry.meta.clone(), entry.life));
     let (meta, life) = found.ok_or_else(|| not_found(session))?;
-    if let Some(said) = guard.if_generation
-        && said != meta.generation
-    {
-        let message = format!("{session} is at generation {}, not {said}", meta.generation);
-        return Err(Refusal::new(RefusalKind::StaleGeneration, message));
-    }
+    guard.believes(session, meta.generation)?;
     answers::check(guard)?;
     if life == Life::Foreign {
         let message = format!("{session} cannot be judged from here: nobody knows which generation speaks");

@@ -164,7 +164,7 @@ pub(super) fn wanted(anchor: &Anchor, about: &About) -> bool {
 }
 
 /// Whether it is ours to decide about a session that is gone.
-fn is_ours(anchor: &Anchor, about: &About) -> bool {
+pub(super) fn is_ours(anchor: &Anchor, about: &About) -> bool {
     if kill::asked_before(anchor, about) {
         return false;
     }

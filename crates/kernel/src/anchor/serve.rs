@@ -57,6 +57,7 @@ pub(super) async fn until_stopped(anchor: &Rc<Anchor>) -> Result<(), AnchorError
             _ = look.tick() => {
                 door.keep(anchor);
                 anchor.tell_rejected(false);
+                anchor.tell_arrived(false);
                 bound_log(anchor);
             }
             _ = terminate.recv() => { shutdown_by_signal(anchor).await; }
@@ -65,6 +66,7 @@ pub(super) async fn until_stopped(anchor: &Rc<Anchor>) -> Result<(), AnchorError
         }
     }
     anchor.tell_rejected(true);
+    anchor.tell_arrived(true);
     // A client that finds no socket knows that nobody serves; the lock goes with the process.
     if door.is_ours(anchor) {
         netsky_disk::state::remove(anchor.layout.sock())?;
@@ -183,6 +185,8 @@ impl Connection {
             changes.borrow_and_update();
             while let Some(rows) = self.due() {
                 self.push(&rows).await?;
+                // Of a long journal most rows may be another's, and nothing is written of those.
+                tokio::task::yield_now().await;
             }
             let follows = self.call.seat.borrow().is_some();
             tokio::select! {
@@ -376,6 +380,30 @@ mod tests {
             let served = tokio::time::timeout(2 * UNREAD, to_deaf.serve(lines)).await;
             assert!(served.expect("it waits no longer").is_err());
             assert!(anchor.rejected.borrow().has_told(Reason::Unread));
+        });
+    }
+
+    #[test]
+    fn a12_a_replay_of_another_sessions_rows_leaves_time_for_everybody_else() {
+        crate::anchor::stage::on_stage(async |anchor| {
+            for _ in 0..2_000 {
+                let data = Value::Null;
+                let draft = crate::journal::Draft { kind: crate::rpc::EventKind::Adopted, about: None, data };
+                anchor.journal(|journal| journal.write(&draft, false)).expect("room");
+            }
+            let (_client, ours) = UnixStream::pair().expect("a socket");
+            let (mut to_client, lines) = connection(&anchor, ours);
+            let session = "agent7".parse().expect("a name");
+            let of = crate::anchor::subscribe::Followed { session, lineage: None };
+            let follows = crate::anchor::subscribe::Subscription::new(Some(0), Some(of), 2_000);
+            *to_client.call.seat.borrow_mut() = Some(follows);
+            // One turn of it, however much is due.
+            tokio::select! {
+                biased;
+                _ = to_client.serve(lines) => panic!("its client is there"),
+                () = std::future::ready(()) => {}
+            }
+            assert!(to_client.due().is_some(), "it took the whole journal in one turn");
         });
     }
 

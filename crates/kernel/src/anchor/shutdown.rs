@@ -6,9 +6,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::kill;
 use super::state::{Anchor, about};
 use super::table::Life;
+use super::{kill, revive};
 use crate::log::say;
 use crate::rpc::kill::{DEFAULT_GRACE_MS, check_grace};
 use crate::rpc::shutdown::{Answer, Params};
@@ -104,16 +104,21 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Result<Answ
 /// leaves it down. What waits to be told goes on waiting: nothing starts before somebody has said so.
 fn stay_down(anchor: &Anchor) {
     for name in anchor.names() {
-        let kept = anchor.entry(&name, |entry| {
+        let seen = anchor.entry(&name, |entry| {
             let over = matches!(entry.meta.phase, Phase::Inactive { .. });
-            let comes_back = match entry.meta.spec.keeper {
-                Keeper::Anchor => !over,
-                Keeper::Policy => entry.life == Life::Gone && entry.meta.is_kept() && !entry.asking,
-                Keeper::Watchdog => false,
-            };
-            comes_back.then(|| about(&entry.meta))
+            let waits = entry.life == Life::Gone && !entry.asking;
+            (entry.meta.spec.keeper, over, waits, about(&entry.meta))
         });
-        let Some(about) = kept.flatten().filter(|about| !kill::asked_before(anchor, about)) else { continue };
+        let Some((keeper, over, waits, about)) = seen else { continue };
+        let comes_back = match keeper {
+            Keeper::Anchor => !over,
+            // Its successor too, where it was ended for its dead context.
+            Keeper::Policy => waits && revive::is_ours(anchor, &about),
+            Keeper::Watchdog => false,
+        };
+        if !comes_back || kill::asked_before(anchor, &about) {
+            continue;
+        }
         let data = event_data::Kill { grace_ms: None, request_id: None };
         if let Err(error) = kill::wish(anchor, &about, data) {
             say!("{name} may come back: {error}");
@@ -124,7 +129,6 @@ fn stay_down(anchor: &Anchor) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::anchor::revive;
     use crate::anchor::settle::Found;
     use crate::anchor::stage::{on_stage, rows, session};
     use crate::session::End;
@@ -140,14 +144,20 @@ mod tests {
             };
             let (waits, asks, returned) =
                 (taken("agent1"), taken("agent2"), session("agent3", Keeper::Policy));
-            for meta in [&waits, &asks, &returned] {
+            let mut used_up = session("agent4", Keeper::Policy);
+            let Phase::Ended { how, .. } = &mut used_up.phase else { panic!("it has ended") };
+            *how = End::Killed;
+            let all = [&waits, &asks, &returned, &used_up];
+            for meta in all {
                 anchor.put(meta.clone(), Life::Gone);
             }
+            anchor.observe(EventKind::Succeed, Some(about(&used_up)), event_data::Nothing {});
             anchor.entry(&asks.spec.name, |entry| entry.asking = true);
             revive::consider(&anchor, &about(&waits), Found::Watched);
             shutdown(&anchor, Params { all: true, grace_ms: None }).await.expect("stops");
-            let down = [&waits, &asks, &returned].map(|meta| kill::asked_before(&anchor, &about(meta)));
-            assert_eq!(down, [true, false, false], "{:?}", rows(&anchor));
+            let down = all.map(|meta| kill::asked_before(&anchor, &about(meta)));
+            assert_eq!(down, [true, false, false, true], "{:?}", rows(&anchor));
+            assert!(!revive::wanted(&anchor, &about(&used_up)), "the next anchor starts no successor");
         });
     }
 }

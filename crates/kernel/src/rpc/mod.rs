@@ -40,6 +40,7 @@ pub use methods::{Described, Effect, METHODS};
 pub use page::Page;
 pub use view::{HeartbeatView, SessionState, SessionView};
 
+use std::fmt;
 use std::time::Duration;
 
 use netsky_model::id::Generation;
@@ -98,6 +99,17 @@ impl Guard {
     pub fn once(mut self, request_id: impl Into<String>) -> Guard {
         self.request_id = Some(request_id.into());
         self
+    }
+
+    /// Refuses where the caller believes in another generation than the newest of whom it names.
+    pub(crate) fn believes(&self, of: impl fmt::Display, newest: Generation) -> Result<(), Refusal> {
+        match self.if_generation {
+            Some(believed) if believed != newest => {
+                let message = format!("{of} is at generation {newest}, not {believed}");
+                Err(Refusal::new(RefusalKind::StaleGeneration, message))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -24,10 +24,7 @@ pub(in crate::anchor) async fn resolve(anchor: &Rc<Anchor>, params: Params) -> R
         return Ok(revived);
     }
     let session = anchor.view(&name)?;
-    if guard.if_generation.is_some_and(|said| said != session.generation) {
-        let message = format!("{id} is at generation {}", session.generation);
-        return Err(Refusal::new(RefusalKind::StaleGeneration, message));
-    }
+    guard.believes(&id, session.generation)?;
     let asked = session.state == SessionState::Asking;
     let gone = anchor.entry(&name, |entry| entry.life) == Some(Life::Gone);
     let damaged = gone && matches!(anchor.check_drain(&id), Err(DrainError::Damaged { .. }));
