@@ -460,7 +460,7 @@ impl<'a> Attached<'a> {
                 self.at = offset;
                 Ok((!shown).then_some(Left::Detached))
             }
-            FromWorker::Gap { .. } if self.painted => self.paint_anew(),
+            FromWorker::Gap { to, .. } if self.painted => self.paint_anew(to),
             FromWorker::Gap { from, to } => {
                 self.at = to;
                 let missing = to.saturating_sub(from);
@@ -490,11 +490,14 @@ impl<'a> Attached<'a> {
 
     /// Has the screen shown as it is: what is no longer kept may have changed any of its modes, and what is may begin in the
     /// midst of a sequence.
-    fn paint_anew(&mut self) -> Result<Option<Left>, AttachError> {
-        if self.skips {
+    fn paint_anew(&mut self, to: u64) -> Result<Option<Left>, AttachError> {
+        self.at = to;
+        if std::mem::replace(&mut self.skips, true) {
             return Ok(None);
         }
-        self.skips = true;
+        if !is_whole(self.client.hello(), terminal::size()) {
+            self.ask_to_paint()?;
+        }
         self.client.screen()?;
         let undo = self.modes.undo();
         self.modes = Modes::default();

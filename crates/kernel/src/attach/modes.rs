@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 
 use crate::escapes::{Cutter, Piece};
 
-/// Private modes that are on in a fresh terminal: wrapping and the cursor.
-const ON_AT_FIRST: [u32; 2] = [7, 25];
+/// Private modes that are on in a fresh terminal: wrapping, keys that repeat, and the cursor.
+const ON_AT_FIRST: [u32; 3] = [7, 8, 25];
 /// The three names of the other screen.
 const OTHER_SCREEN: [u32; 3] = [47, 1047, 1049];
 /// Modes that matter to whoever uses the terminal next; others are harmless or local to a program.
-const UNDONE: [u32; 24] = [
-    1, 5, 6, 7, 25, 9, 47, 66, 69, 1047, 1049, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1016, 2004, 2026,
+const UNDONE: [u32; 25] = [
+    1, 5, 6, 7, 8, 25, 9, 47, 66, 69, 1047, 1049, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1016, 2004, 2026,
     2031, 2048, 9001,
 ];
 /// Colours that are set by number: of the palette, the text, the background and the cursor.
@@ -163,8 +163,9 @@ impl Modes {
     }
 }
 
-/// Attributes, the character set, insertion, a link; the scroll region, with the cursor left where it is.
-const ALWAYS: &str = "\x1b[0m\x1b(B\x0f\x1b[4l\x1b]8;;\x1b\\\x1b7\x1b[r\x1b8";
+/// Attributes, the character set; a locked keyboard, insertion, new lines and local echo, as a binary file leaves them; a
+/// link; the scroll region, with the cursor left where it is.
+const ALWAYS: &str = "\x1b[0m\x1b(B\x0f\x1b[2;4;20l\x1b[12h\x1b]8;;\x1b\\\x1b7\x1b[r\x1b8";
 
 /// The numbers of a sequence; none for one that is left out or is none.
 fn numbers(bytes: &[u8]) -> Vec<Option<u32>> {
@@ -190,6 +191,7 @@ mod tests {
         assert_eq!(undo("\x1b[?1002;1006h\x1b[?2004h\x1b[?1006l"), "\x1b[?1002l\x1b[?2004l");
         assert_eq!(undo("\x1b[>1u\x1b[>4;2m\x1b="), "\x1b[>4;0m\x1b>\x1b[<1u");
         assert_eq!(undo("\x1b[>1u\x1b[=5u\x1b[<u\x1b[?1h\x1b]11;#000000\x07\x1bc"), "");
+        assert_eq!(undo("\x1b[?8l"), "\x1b[?8h");
         assert_eq!(undo("\x1b[6 q"), "\x1b[0 q");
         assert_eq!(undo("\x1b[6 q\x1b[0 q\x1b[4 q\x1b[ q"), "");
         let long = format!("\x1b]11;#000000\x07\x1b]10;?\x07\x1b]4;1;red{}\x07", ";2;blue".repeat(1000));

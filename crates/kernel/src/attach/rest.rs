@@ -2,14 +2,15 @@
 
 use netsky_disk::fault;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::reach::ended;
 use super::{AttachError, Attached, Input, KEYS, Left};
 use crate::frame::FromWorker;
 use crate::output_log::{Chunk, LogReader};
 
-/// Bytes of output read at once from the files.
-const PIECE: usize = 64 << 10;
+/// Bytes of output read at once from the files: a slow line takes a second for them, and then keys are looked at.
+const PIECE: usize = 4 << 10;
 
 impl Attached<'_> {
     /// The connection ended without an exit: the rest is in the files.
@@ -26,11 +27,13 @@ impl Attached<'_> {
         Ok(self.rest()?.unwrap_or(left))
     }
 
-    /// Print what is in the files beyond what came over the connection; how that ended, if before its end. What a next
-    /// generation prints behind it is another attachment's.
+    /// Print what is in the files by now beyond what came over the connection, as far as the person wants to see it; how that
+    /// ended, if before its end. What a next generation prints from now on is another attachment's.
     pub(super) fn rest(&mut self) -> Result<Option<Left>, AttachError> {
         // Nobody is there to paint it.
         (self.painted, self.skips) = (false, false);
+        // Nor takes a paste.
+        self.keys.give_up_paste();
         let log = LogReader::open(&self.options.layout.out(&self.options.name))?;
         let end = log.span()?.end;
         fault::point("attach.rest")?;
@@ -45,7 +48,7 @@ impl Attached<'_> {
                 return Ok(left);
             }
             if self.leaves() {
-                return Ok(Some(Left::Detached));
+                return Ok(None);
             }
         }
         Ok(None)
@@ -61,9 +64,11 @@ impl Attached<'_> {
         if !matches!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..)) {
             return false;
         }
-        self.keys.give_up_paste();
-        // An end, or an error: the terminal is gone.
-        rustix::io::read(&stdin, &mut bytes[..])
-            .map_or(true, |read| read == 0 || self.keys.take(&bytes[..read]).1)
+        match rustix::io::read(&stdin, &mut bytes[..]) {
+            Ok(read @ 1..) => self.keys.take(&bytes[..read]).1,
+            Err(Errno::INTR | Errno::AGAIN) => false,
+            // The terminal is gone.
+            Ok(0) | Err(_) => true,
+        }
     }
 }

@@ -341,7 +341,7 @@ fn the_end_of_the_agent_ends_the_attachment() {
 
 /// However much of it there is: what was printed last may take a slow line minutes.
 #[test]
-fn who_reads_the_rest_of_an_agent_that_has_ended_can_leave() {
+fn who_reads_the_rest_of_an_agent_that_has_ended_can_leave_and_is_told_how_it_ended() {
     let inner = Bench::new();
     let text = "echo armed; read go; head -c 12000000 /dev/zero | tr '\\0' x; exit 3";
     let mut agent = inner.start(script(TERMINAL, text));
@@ -360,7 +360,12 @@ fn who_reads_the_rest_of_an_agent_that_has_ended_can_leave() {
     screen.probe(LIMIT).expect("it is typed");
     process::signal(&client, Signal::CONT).expect("signals");
     let seen = read_until(&mut screen, "terminal=");
-    assert!(seen.contains("left: Detached"), "{:?}", &seen[seen.len().saturating_sub(200)..]);
+    let last = &seen[seen.len().saturating_sub(200)..];
+    assert!(
+        seen.len() < 6_000_000 && last.contains("left: Ended(Exited { code: 3 })"),
+        "{} {last:?}",
+        seen.len()
+    );
 }
 
 /// A shell whose attach stops when its session is over, before it shows the rest.

@@ -151,7 +151,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "            if false {\n",
         package: "netsky-kernel",
         target: IT,
-        test: "attach::who_reads_the_rest_of_an_agent_that_has_ended_can_leave",
+        test: "attach::who_reads_the_rest_of_an_agent_that_has_ended_can_leave_and_is_told_how_it_ended",
     },
     Safeguard {
         name: "what a next generation prints is another attachment's",
@@ -167,7 +167,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "who missed some of the output is shown the screen",
         faults: "",
         file: "crates/kernel/src/attach/mod.rs",
-        find: "            FromWorker::Gap { .. } if self.painted => self.paint_anew(),\n",
+        find: "            FromWorker::Gap { to, .. } if self.painted => self.paint_anew(to),\n",
         replace: "",
         package: "netsky-kernel",
         target: IT,
