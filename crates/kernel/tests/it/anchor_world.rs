@@ -1,13 +1,14 @@
 //! A throwaway kernel root with a real anchor and real sessions, and everything of it ended afterwards.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use netsky_disk::layout::KernelLayout;
-use netsky_disk::process::{PidFd, Signal};
+use netsky_disk::process::{self, PidFd, Signal};
 use netsky_disk::{clock, sweep};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::{Event, EventKind, Guard, SessionView};
@@ -131,7 +132,22 @@ impl Drop for World {
             let _ = anchor.kill();
             let _ = anchor.wait();
         }
+        for late in serving(&self.root) {
+            let _ = process::signal(&late, Signal::KILL);
+        }
     }
+}
+
+/// Anchors of a root. One that was started on demand may have waited for a lock that its test had, and serve only now.
+fn serving(root: &Path) -> Vec<ProcessId> {
+    let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = folders.filter_map(|folder| folder.file_name().to_str()?.parse().ok());
+    let serves = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        words.contains(&b"serve".as_slice()) && words.contains(&root.as_os_str().as_bytes())
+    };
+    pids.filter(serves).filter_map(process::identify).collect()
 }
 
 /// A look that is repeated until it finds what has no event of its own.
