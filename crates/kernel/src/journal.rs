@@ -327,9 +327,9 @@ impl Journal {
             self.waiting.push_back(draft);
         }
         while self.waiting.len() > WAITING {
-            // What was wished stays, however much: it is bounded by the sessions there are.
-            let Some(oldest) = self.waiting.iter().position(|draft| !draft.kind.durable()) else { break };
-            let lost = self.waiting.remove(oldest);
+            // What was wished stays: it is bounded by the sessions there are.
+            let oldest = self.waiting.iter().position(|draft| !draft.kind.durable());
+            let lost = self.waiting.remove(oldest.unwrap_or(0));
             // A checkpoint of this anchor would say what no row says.
             self.full_at = u64::MAX;
             say!("lost a row of the journal: {lost:?}");

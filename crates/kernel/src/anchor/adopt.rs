@@ -20,7 +20,7 @@ use super::{fold, rename, revive, succeed, undescribed, watch};
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
-use crate::rpc::{EventKind, event_data};
+use crate::rpc::{EventKind, SessionState, event_data};
 use crate::session::{Meta, Phase};
 
 /// How long a worker may take to come up that a former anchor started just before it died.
@@ -109,10 +109,26 @@ pub(super) fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHa
         }
         (false, _) => {
             spawn(Life::Gone);
+            if matches!(meta.phase, Phase::Inactive { .. }) && !is_known_as_reaped(anchor, &about) {
+                // Whoever put it aside died before it had told, or what it told did not reach the disk.
+                anchor.observe(
+                    EventKind::Reaped,
+                    Some(about.clone()),
+                    event_data::Reaped { acknowledged_by: None },
+                );
+            }
             revive::consider(anchor, &about, Found::AtStart);
             None
         }
     }
+}
+
+/// Whether the journal has it put aside. Of a generation that it does not know there is nothing to be told.
+fn is_known_as_reaped(anchor: &Anchor, about: &About) -> bool {
+    anchor.recall(|recall| {
+        let known = recall.session(&about.session).filter(|known| known.generation == about.generation);
+        known.is_none_or(|known| known.state == SessionState::Inactive)
+    })
 }
 
 fn adopted(anchor: &Rc<Anchor>, meta: &Meta) {
@@ -161,7 +177,23 @@ pub(super) async fn came_up(anchor: &Rc<Anchor>, about: &About) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::anchor::stage::on_stage;
+    use crate::anchor::stage::{on_stage, rows, session};
+    use crate::session::{End, Keeper, PhaseEvent};
+
+    #[test]
+    fn fm_reap_kill_who_was_put_aside_and_of_whom_no_row_says_so_is_told_once() {
+        on_stage(async |anchor| {
+            let mut meta = session("agent1", Keeper::Policy);
+            let data = event_data::Ended::by(End::Exited { code: 1 });
+            anchor.observe(EventKind::Exited, Some(about(&meta)), data);
+            meta.phase =
+                meta.phase.next(PhaseEvent::Reaped(netsky_disk::clock::stamp())).expect("it has ended");
+            for _ in 0..2 {
+                assert!(one(&anchor, meta.clone()).is_none());
+                assert_eq!(rows(&anchor), [EventKind::Exited, EventKind::Reaped]);
+            }
+        });
+    }
 
     #[test]
     fn fm_adopt_eio_an_anchor_that_cannot_list_its_sessions_does_not_serve_without_them() {

@@ -91,6 +91,7 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Result<Answ
         }
     }
     let Answer { ended, left, .. } = answer.clone();
+    anchor.tell_arrived(true);
     let data = event_data::AnchorStopped { all: params.all, ended, left };
     anchor.observe(EventKind::AnchorStopped, None, data);
     anchor.journal(|journal| journal.keep_head(false));
@@ -158,6 +159,17 @@ mod tests {
             let down = all.map(|meta| kill::asked_before(&anchor, &about(meta)));
             assert_eq!(down, [true, false, false, true], "{:?}", rows(&anchor));
             assert!(!revive::wanted(&anchor, &about(&used_up)), "the next anchor starts no successor");
+        });
+    }
+
+    #[test]
+    fn a12_who_came_without_a_row_is_counted_before_the_anchor_has_stopped() {
+        on_stage(async |anchor| {
+            (0..20).for_each(|_| anchor.arrived(None, None));
+            shutdown(&anchor, Params { all: false, grace_ms: None }).await.expect("stops");
+            let told = rows(&anchor);
+            let arrived = told.iter().filter(|kind| **kind == EventKind::Arrived).count();
+            assert_eq!((arrived, told.last()), (11, Some(&EventKind::AnchorStopped)), "{told:?}");
         });
     }
 }

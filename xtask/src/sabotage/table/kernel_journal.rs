@@ -253,4 +253,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "journal::i5_one_file_of_the_heads_that_is_emptied_shows_also_behind_the_next_anchor",
     },
+    Safeguard {
+        name: "who was put aside and is not told is told by the next anchor",
+        faults: "FM-reap",
+        file: "crates/kernel/src/anchor/adopt.rs",
+        find: "!is_known_as_reaped(anchor, &about)",
+        replace: "false",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "anchor::adopt::tests::fm_reap_kill_who_was_put_aside_and_of_whom_no_row_says_so_is_told_once",
+    },
 ];

@@ -10,6 +10,7 @@ pub(super) use show::show;
 
 use netsky_model::id::{AgentId, LineageId};
 
+use super::recall::Recall;
 use super::state::Anchor;
 use crate::rpc::{Refusal, RefusalKind};
 
@@ -17,5 +18,17 @@ use crate::rpc::{Refusal, RefusalKind};
 pub(super) fn carrier(anchor: &Anchor, id: &LineageId) -> Result<AgentId, Refusal> {
     let carries = |name: &AgentId| anchor.entry(name, |entry| entry.meta.lineage == *id) == Some(true);
     let carrier = anchor.names().into_iter().find(carries);
-    carrier.ok_or_else(|| Refusal::new(RefusalKind::NotFound, format!("no lineage {id}")))
+    carrier.ok_or_else(|| {
+        let known = |recall: &Recall| {
+            recall.sessions().find(|(_, known)| known.lineage == *id).map(|(name, _)| name.clone())
+        };
+        match anchor.recall(known) {
+            Some(name) => {
+                let message =
+                    format!("the description of {name} is lost; the next spawn of it goes on from there");
+                Refusal::new(RefusalKind::Refused, message)
+            }
+            None => Refusal::new(RefusalKind::NotFound, format!("no lineage {id}")),
+        }
+    })
 }
