@@ -203,4 +203,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "disk_errors::fm_rehydrate_eio_the_snapshot_before_and_the_rows_since_are_gone_on_from",
     },
+    Safeguard {
+        name: "a lineage whose description is lost is no unknown one",
+        faults: "I3",
+        file: "crates/kernel/src/anchor/lineage/mod.rs",
+        find: "known.lineage == *id)",
+        replace: "known.lineage == *id && false)",
+        package: "netsky-kernel",
+        target: UNIT,
+        test: "anchor::lineage::tests::a_lineage_whose_description_is_lost_is_told_from_one_that_never_was",
+    },
 ];

@@ -32,3 +32,24 @@ pub(super) fn carrier(anchor: &Anchor, id: &LineageId) -> Result<AgentId, Refusa
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anchor::stage::{on_stage, session};
+    use crate::anchor::state::about;
+    use crate::rpc::{EventKind, event_data};
+    use crate::session::{End, Keeper};
+
+    #[test]
+    fn a_lineage_whose_description_is_lost_is_told_from_one_that_never_was() {
+        on_stage(async |anchor| {
+            let lost = about(&session("agent1", Keeper::Policy));
+            let kind = || carrier(&anchor, &lost.lineage).expect_err("nobody carries it").kind();
+            assert_eq!(kind(), RefusalKind::NotFound);
+            let data = event_data::Ended::by(End::Exited { code: 1 });
+            anchor.observe(EventKind::Exited, Some(lost.clone()), data);
+            assert_eq!(kind(), RefusalKind::Refused);
+        });
+    }
+}
