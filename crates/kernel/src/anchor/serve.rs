@@ -386,11 +386,7 @@ mod tests {
     #[test]
     fn a12_a_replay_of_another_sessions_rows_leaves_time_for_everybody_else() {
         crate::anchor::stage::on_stage(async |anchor| {
-            for _ in 0..2_000 {
-                let data = Value::Null;
-                let draft = crate::journal::Draft { kind: crate::rpc::EventKind::Adopted, about: None, data };
-                anchor.journal(|journal| journal.write(&draft, false)).expect("room");
-            }
+            crate::anchor::stage::write(&anchor, 2_000);
             let (_client, ours) = UnixStream::pair().expect("a socket");
             let (mut to_client, lines) = connection(&anchor, ours);
             let session = "agent7".parse().expect("a name");

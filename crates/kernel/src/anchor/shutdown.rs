@@ -112,12 +112,12 @@ fn stay_down(anchor: &Anchor) {
         });
         let Some((keeper, over, waits, about)) = seen else { continue };
         let comes_back = match keeper {
-            Keeper::Anchor => !over,
+            Keeper::Anchor => !over && !kill::asked_before(anchor, &about),
             // Its successor too, where it was ended for its dead context.
             Keeper::Policy => waits && revive::is_ours(anchor, &about),
             Keeper::Watchdog => false,
         };
-        if !comes_back || kill::asked_before(anchor, &about) {
+        if !comes_back {
             continue;
         }
         let data = event_data::Kill { grace_ms: None, request_id: None };
@@ -137,17 +137,14 @@ mod tests {
     #[test]
     fn a_shutdown_of_everything_keeps_down_what_its_policy_would_bring_back() {
         on_stage(async |anchor| {
-            let taken = |name| {
+            let ended = |name, by| {
                 let mut meta = session(name, Keeper::Policy);
                 let Phase::Ended { how, .. } = &mut meta.phase else { panic!("it has ended") };
-                *how = End::WorkerDied;
+                *how = by;
                 meta
             };
-            let (waits, asks, returned) =
-                (taken("agent1"), taken("agent2"), session("agent3", Keeper::Policy));
-            let mut used_up = session("agent4", Keeper::Policy);
-            let Phase::Ended { how, .. } = &mut used_up.phase else { panic!("it has ended") };
-            *how = End::Killed;
+            let (waits, asks) = (ended("agent1", End::WorkerDied), ended("agent2", End::WorkerDied));
+            let (returned, used_up) = (session("agent3", Keeper::Policy), ended("agent4", End::Killed));
             let all = [&waits, &asks, &returned, &used_up];
             for meta in all {
                 anchor.put(meta.clone(), Life::Gone);

@@ -3,8 +3,10 @@
 use std::rc::Rc;
 
 use netsky_model::id::Generation;
+use serde_json::json;
 
 use super::state::Anchor;
+use crate::journal::Draft;
 use crate::rpc::EventKind;
 use crate::session::{End, Keeper, Meta, Phase};
 
@@ -26,6 +28,14 @@ pub(super) fn session(name: &str, keeper: Keeper) -> Meta {
     (meta.program, meta.worker) = (None, None);
     meta.phase = Phase::Ended { how: End::Exited { code: 1 }, at: at.clone(), started_at: Some(at) };
     meta
+}
+
+/// Writes so many rows that are about nobody.
+pub(super) fn write(anchor: &Anchor, rows: usize) {
+    for _ in 0..rows {
+        let draft = Draft { kind: EventKind::Adopted, about: None, data: json!({}) };
+        anchor.journal(|journal| journal.write(&draft, false)).expect("room");
+    }
 }
 
 /// The kinds of every row of its journal.

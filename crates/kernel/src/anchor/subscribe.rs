@@ -109,18 +109,11 @@ fn line(event: &Event) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
-    use crate::journal::Draft;
+    use crate::anchor::stage::write;
     use crate::rpc::subscribe::LAG;
-
-    fn write(anchor: &Anchor, rows: usize) {
-        for _ in 0..rows {
-            let draft = Draft { kind: EventKind::Adopted, about: None, data: json!({}) };
-            anchor.journal(|journal| journal.write(&draft, false)).expect("room");
-        }
-    }
 
     /// Every event that is due, by kind and number.
     fn take(anchor: &Anchor, subscription: &mut Subscription) -> Vec<(String, u64)> {

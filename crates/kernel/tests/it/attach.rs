@@ -380,10 +380,7 @@ fn fm_worker_kill_what_the_next_generation_prints_is_not_shown_to_who_was_attach
     let inner = Bench::new();
     let agent = inner.start(script(TERMINAL, "echo armed; read go"));
     let outer = Bench::new();
-    let (root, name) = (inner.layout.root().display(), &inner.name);
-    let text =
-        format!("NETSKY_FAULT=attach.rest=stop {CLIENT} attach {root} {name}; echo terminal=; read go");
-    let person = outer.start(script(TERMINAL, &text));
+    let person = outer.start(stops_before_the_rest(&inner));
     let mut screen = person.follower();
     read_until(&mut screen, "armed");
     let client = client_process(&person);
