@@ -380,9 +380,12 @@ impl From<netsky_kernel::anchor::AnchorError> for Error {
 
 impl From<netsky_kernel::output_log::LogError> for Error {
     fn from(error: netsky_kernel::output_log::LogError) -> Self {
+        use netsky_kernel::output_log::LogError as Log;
+        let what = error.to_string();
         match error {
-            netsky_kernel::output_log::LogError::Disk(error) => error.into(),
-            other => Self::new(Kind::Failed, other.to_string()),
+            Log::Disk(error) => error.into(),
+            Log::Damaged { .. } => Self::new(Kind::Damaged, what).hint("it was left as it is"),
+            Log::Read(_) | Log::Newer { .. } => Self::new(Kind::Failed, what),
         }
     }
 }

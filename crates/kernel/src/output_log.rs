@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netsky_disk::fs::Dir;
@@ -45,6 +45,12 @@ pub enum LogError {
     Newer {
         /// The version found.
         found: u64,
+    },
+    /// It has no header: the next worker puts it aside, beside its place.
+    #[error("output log {} is damaged", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
     },
 }
 
@@ -94,6 +100,8 @@ struct Segment {
 enum Found {
     Segment(Segment),
     Missing,
+    /// Nothing is in it: its writer is about to write the header, or died before that.
+    Empty,
     Damaged,
 }
 
@@ -106,7 +114,10 @@ impl Segment {
         };
         let mut head = [0; HEADER as usize];
         match file.read_exact_at(&mut head, 0) {
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Found::Damaged),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                let empty = file.metadata()?.len() == 0;
+                return Ok(if empty { Found::Empty } else { Found::Damaged });
+            }
             // What the disk does not hand out may be whole.
             read => read?,
         }
@@ -178,13 +189,13 @@ impl OutputLog {
     pub fn open(dir: Dir, name: &str) -> Result<OutputLog, LogError> {
         let previous = match Segment::open(&dir, &prev(name), OFlags::RDONLY)? {
             Found::Segment(segment) => Some(segment),
-            Found::Missing | Found::Damaged => None,
+            Found::Missing | Found::Empty | Found::Damaged => None,
         };
         let base = previous.as_ref().map_or(0, Segment::end);
         let current = match Segment::open(&dir, name, OFlags::RDWR)? {
             Found::Segment(segment) => segment,
             Found::Missing => Segment::create(&dir, name, base)?,
-            Found::Damaged => {
+            Found::Empty | Found::Damaged => {
                 dir.rename_over(name, &dir, format!("{name}.damaged"))?;
                 Segment::create(&dir, name, base)?
             }
@@ -340,12 +351,16 @@ impl LogReader {
     /// The current segment is opened first: if the writer rotates in between, the former one opened
     /// second is that same file, and nothing is missed.
     fn segments(&self) -> Result<(Option<Segment>, Option<Segment>), LogError> {
-        let open = |name: &str| match Segment::open(&self.dir, name, OFlags::RDONLY)? {
-            Found::Segment(segment) => Ok(Some(segment)),
-            Found::Missing | Found::Damaged => Ok::<_, LogError>(None),
+        let current = match Segment::open(&self.dir, &self.name, OFlags::RDONLY)? {
+            Found::Segment(segment) => Some(segment),
+            Found::Missing | Found::Empty => None,
+            Found::Damaged => return Err(LogError::Damaged { path: self.dir.path().join(&self.name) }),
         };
-        let current = open(&self.name)?;
-        let previous = open(&prev(&self.name))?;
+        let previous = match Segment::open(&self.dir, &prev(&self.name), OFlags::RDONLY)? {
+            Found::Segment(segment) => Some(segment),
+            // Its output is no longer kept, as that of all before it.
+            Found::Missing | Found::Empty | Found::Damaged => None,
+        };
         Ok((previous, current))
     }
 }
@@ -426,6 +441,20 @@ mod tests {
         let refused = OutputLog::open(folder(&home), "a.out");
         assert!(matches!(refused, Err(LogError::Newer { found: 2 })));
         assert_eq!(std::fs::read(&file).expect("kept"), newer.as_bytes());
+    }
+
+    #[test]
+    fn a_damaged_log_is_not_read_as_an_empty_one() {
+        let home = tempfile::tempdir().expect("tempdir");
+        let file = path(&home);
+        folder(&home);
+        std::fs::write(&file, b"").expect("writes");
+        assert_eq!(reader(&home).span().expect("it may be about to begin"), LogSpan { base: 0, end: 0 });
+        for junk in [&b"torn"[..], &[0; 4096]] {
+            std::fs::write(&file, junk).expect("writes");
+            let read = reader(&home).read_from(0, 100);
+            assert!(matches!(&read, Err(LogError::Damaged { path }) if *path == file), "{read:?}");
+        }
     }
 
     #[test]

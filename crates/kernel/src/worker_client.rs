@@ -6,7 +6,7 @@
 //! Left to others: what to do with output (`attach`), and who may type (drivers, by their epoch).
 
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -318,9 +318,9 @@ impl WorkerClient {
         frame.encode(&mut bytes);
         match self.stream.write_all(&bytes) {
             Ok(()) => Ok(()),
-            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Err(WorkerError::Silent(SEND_WAIT)),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Err(WorkerError::Silent(SEND_WAIT)),
             // What it said before it went is still to be read; then `next` reports the end.
-            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
             Err(e) => Err(WorkerError::Io(e)),
         }
     }
@@ -368,5 +368,37 @@ fn wait_readable(stream: &UnixStream, until: Duration) -> Result<bool, WorkerErr
             Err(Errno::INTR) => {}
             Err(e) => return Err(WorkerError::Io(e.into())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netsky_disk::process::me;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_worker_that_goes_before_it_has_read_all_is_heard_to_the_end() {
+        let hello = json!({
+            "v": 1, "name": "agent0", "lineage": "agent0-00000000", "generation": 1, "worker": me(), "program": me(),
+            "log": {"base": 0, "end": 0}, "pty": true, "screen": true, "input_epoch": 0,
+        });
+        let hello = serde_json::from_value(hello).expect("it reads");
+        let (stream, mut worker) = UnixStream::pair().expect("a pair");
+        let mut client =
+            WorkerClient { stream, decoder: Decoder::default(), hello, kept: VecDeque::new(), closed: false };
+        client.input(0, b"never read").expect("sent");
+        let mut last = Vec::new();
+        FromWorker::Output { offset: 0, bytes: b"last words".to_vec() }.encode(&mut last);
+        worker.write_all(&last).expect("said");
+        drop(worker);
+        client.input(0, b"typed on").expect("that it has gone is no failure");
+        let said = client.next(SEND_WAIT).expect("heard");
+        assert!(
+            matches!(&said, Some(FromWorker::Output { bytes, .. }) if bytes == b"last words"),
+            "{said:?}"
+        );
+        assert!(matches!(client.next(SEND_WAIT), Err(WorkerError::Closed)));
     }
 }

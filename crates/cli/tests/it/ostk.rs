@@ -473,6 +473,9 @@ fn standard_error_is_printed_where_a_session_has_its_own() {
     folder.ok(&["kernel", "spawn", "agent1", "--", "sh", "-c", "echo err >&2"]);
     let none = "ostk: agent1 has no standard error apart: its terminal carries both";
     assert_eq!(folder.refused(&["logs", "agent1", "--stderr"]), (3, none.to_owned()));
+    std::fs::write(folder.dir.path().join(".ostk/agents/agent0.err"), "x".repeat(100)).expect("writes");
+    let damaged = "ostk: output log $PWD/.ostk/agents/agent0.err is damaged; it was left as it is";
+    assert_eq!(folder.refused(&["logs", "agent0", "--stderr"]), (7, damaged.to_owned()));
 }
 
 #[test]
