@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Signal;
+use rustix::process::{Signal, getpid, kill_process};
 
 /// Every classic signal that we were started with as ignored, and that may be caught.
 ///
@@ -32,6 +32,14 @@ pub fn ignored() -> Vec<Signal> {
 pub fn outlive_large_files() {
     // SAFETY: the handler does nothing at all.
     let _ = unsafe { signal_hook_registry::register(Signal::XFSZ.as_raw(), || ()) };
+}
+
+/// Stop until somebody continues this process: what a caught SIGTSTP would have done.
+///
+/// # Errors
+/// The system refuses.
+pub fn stop_here() -> io::Result<()> {
+    Ok(kill_process(getpid(), Signal::STOP)?)
 }
 
 /// The reading end; dropping it leaves the handlers in place, which then write into nothing.

@@ -371,23 +371,26 @@ fn wait_readable(stream: &UnixStream, until: Duration) -> Result<bool, WorkerErr
     }
 }
 
+/// A client of a worker at the other end of this connection, which has said its hello.
+#[cfg(test)]
+pub(crate) fn over(stream: UnixStream) -> WorkerClient {
+    let me = netsky_disk::process::me();
+    let hello = serde_json::json!({
+        "v": 1, "name": "agent0", "lineage": "agent0-00000000", "generation": 1, "worker": me, "program": me,
+        "log": {"base": 0, "end": 0}, "pty": true, "screen": true, "input_epoch": 0,
+    });
+    let hello = serde_json::from_value(hello).expect("it reads");
+    WorkerClient { stream, decoder: Decoder::default(), hello, kept: VecDeque::new(), closed: false }
+}
+
 #[cfg(test)]
 mod tests {
-    use netsky_disk::process::me;
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn a_worker_that_goes_before_it_has_read_all_is_heard_to_the_end() {
-        let hello = json!({
-            "v": 1, "name": "agent0", "lineage": "agent0-00000000", "generation": 1, "worker": me(), "program": me(),
-            "log": {"base": 0, "end": 0}, "pty": true, "screen": true, "input_epoch": 0,
-        });
-        let hello = serde_json::from_value(hello).expect("it reads");
         let (stream, mut worker) = UnixStream::pair().expect("a pair");
-        let mut client =
-            WorkerClient { stream, decoder: Decoder::default(), hello, kept: VecDeque::new(), closed: false };
+        let mut client = over(stream);
         client.input(0, b"never read").expect("sent");
         let mut last = Vec::new();
         FromWorker::Output { offset: 0, bytes: b"last words".to_vec() }.encode(&mut last);

@@ -16,6 +16,7 @@ mod pastes;
 mod quiet;
 mod reach;
 mod rest;
+mod signals;
 mod terminal;
 
 pub use keys::{BadKey, DetachKey};
@@ -28,7 +29,7 @@ use std::time::Duration;
 use netsky_disk::clock;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::process::Signal;
-use netsky_disk::wake::{self, Wake};
+use netsky_disk::wake::Wake;
 use netsky_model::id::AgentId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -50,23 +51,6 @@ const TAIL: u64 = 64 << 10;
 const KEYS: usize = 4096;
 /// How long a worker may take to say what it refused of what was typed last; its loop comes round in milliseconds.
 const LAST_WORD: Duration = Duration::from_secs(1);
-/// Signals that end a process which does not catch them, but for those of its own mistakes and those that nobody can catch.
-const ENDING: [Signal; 13] = [
-    Signal::HUP,
-    Signal::INT,
-    Signal::QUIT,
-    Signal::TERM,
-    Signal::USR1,
-    Signal::USR2,
-    Signal::ALARM,
-    Signal::VTALARM,
-    Signal::PROF,
-    Signal::IO,
-    Signal::POWER,
-    Signal::STKFLT,
-    Signal::XCPU,
-];
-
 /// What to attach to, and how.
 #[derive(Debug)]
 pub struct Options {
@@ -232,14 +216,7 @@ impl<'a> Attached<'a> {
     fn new(options: &'a Options, client: WorkerClient) -> Result<Attached<'a>, AttachError> {
         let input = Input::find();
         let has_screen = std::io::stdout().is_terminal();
-        let mut signals = Vec::new();
-        if has_screen {
-            // What we were told to ignore we go on ignoring: an attach in the background is not ended from the keyboard.
-            let ignored = wake::ignored();
-            signals.extend(ENDING.into_iter().filter(|signal| !ignored.contains(signal)));
-            signals.push(Signal::WINCH);
-        }
-        let wake = Wake::catch(&signals)?;
+        let wake = Wake::catch(&signals::caught(has_screen))?;
         let log = client.hello().log;
         let from = log.end.saturating_sub(TAIL).max(log.base);
         // A program on pipes is typed to by lines, as this terminal is used to.
@@ -341,27 +318,6 @@ impl<'a> Attached<'a> {
         let came = [came(0), came(2), came(1)];
         self.silence.look(clock::boot());
         Ok(came)
-    }
-
-    fn signals(&mut self) -> Result<Option<Left>, AttachError> {
-        let mut signals = std::mem::take(&mut self.pending);
-        signals.extend(self.wake.take());
-        for signal in signals {
-            match signal {
-                Signal::WINCH => drop(self.tell_size()?),
-                // On pipes this terminal is not raw, and its keys come as signals.
-                Signal::INT | Signal::QUIT if !self.is_raw() => return Ok(Some(Left::Detached)),
-                other => return Ok(Some(Left::Signalled(other.as_raw()))),
-            }
-        }
-        Ok(None)
-    }
-
-    /// How a signal that came while output was written ends this, if it does.
-    fn pending_end(&self) -> Option<Left> {
-        let ends = self.pending.iter().find(|signal| **signal != Signal::WINCH)?;
-        let by_key = !self.is_raw() && matches!(*ends, Signal::INT | Signal::QUIT);
-        Some(if by_key { Left::Detached } else { Left::Signalled(ends.as_raw()) })
     }
 
     /// Tell the program how large the window is, and what was told; one of the same size it does not notice.
@@ -491,7 +447,8 @@ impl<'a> Attached<'a> {
     /// Has the screen shown as it is: what is no longer kept may have changed any of its modes, and what is may begin in the
     /// midst of a sequence.
     fn paint_anew(&mut self, to: u64) -> Result<Option<Left>, AttachError> {
-        self.at = to;
+        // Not up to there: where no picture comes, what is missing is said.
+        self.at = self.at.min(to);
         if std::mem::replace(&mut self.skips, true) {
             return Ok(None);
         }
@@ -501,7 +458,15 @@ impl<'a> Attached<'a> {
         self.client.screen()?;
         let undo = self.modes.undo();
         self.modes = Modes::default();
+        self.note_undo();
         Ok((!self.write(&undo)).then_some(Left::Detached))
+    }
+
+    /// What is undone at the end is what the session's program has done by now.
+    fn note_undo(&mut self) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.undo = self.modes.undo();
+        }
     }
 
     /// Print output; false when nobody takes it any more.
@@ -526,9 +491,9 @@ impl<'a> Attached<'a> {
             self.quiet.finish(&mut shown);
             shown.extend_from_slice(new);
         }
-        if let Some(terminal) = &mut self.terminal {
+        if self.terminal.is_some() {
             self.modes.see(&shown);
-            terminal.undo = self.modes.undo();
+            self.note_undo();
         }
         self.write(&shown)
     }
@@ -568,10 +533,48 @@ impl<'a> Attached<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use netsky_disk::process::me;
     use serde_json::json;
 
     use super::*;
+    use crate::worker_client::over;
+
+    /// The picture may never come: then what is missing is said of the files.
+    #[test]
+    fn who_is_to_be_shown_the_screen_anew_still_lacks_what_was_missed() {
+        let (stream, _worker) = UnixStream::pair().expect("a pair");
+        let layout = KernelLayout::new("/nowhere");
+        let name = "agent0".parse().expect("a name");
+        let options = Options { layout, name, read_only: true, detach: DetachKey::default() };
+        let mut attached = Attached {
+            options: &options,
+            client: over(stream),
+            wake: Wake::catch(&[]).expect("a pipe"),
+            pending: Vec::new(),
+            terminal: Some(Terminal::nowhere()),
+            keys: Keys::new(vec![options.detach]),
+            pastes: Pastes::default(),
+            silence: Silence::default(),
+            untyped: None,
+            input: Input::Ignored,
+            at: 100,
+            replay_end: 0,
+            following: true,
+            painted: true,
+            skips: false,
+            in_line: false,
+            quiet: Quiet::default(),
+            modes: Modes::default(),
+            circle: None,
+        };
+        attached.show(FromWorker::Gap { from: 100, to: 5000 }).expect("asks");
+        assert_eq!((attached.at, attached.skips), (100, true));
+        attached.skips = false;
+        attached.show(FromWorker::Gap { from: 100, to: 40 }).expect("asks");
+        assert_eq!(attached.at, 40, "of a log that lost its end");
+    }
 
     #[test]
     fn a_picture_of_a_worker_of_before_is_not_whole_and_one_of_a_larger_window_neither() {

@@ -32,8 +32,6 @@ impl Attached<'_> {
     pub(super) fn rest(&mut self) -> Result<Option<Left>, AttachError> {
         // Nobody is there to paint it.
         (self.painted, self.skips) = (false, false);
-        // Nor takes a paste.
-        self.keys.give_up_paste();
         let log = LogReader::open(&self.options.layout.out(&self.options.name))?;
         let end = log.span()?.end;
         fault::point("attach.rest")?;
@@ -65,7 +63,11 @@ impl Attached<'_> {
             return false;
         }
         match rustix::io::read(&stdin, &mut bytes[..]) {
-            Ok(read @ 1..) => self.keys.take(&bytes[..read]).1,
+            Ok(read @ 1..) => {
+                // Nobody takes a paste, so that what comes are keys.
+                self.keys.give_up_paste();
+                self.keys.take(&bytes[..read]).1
+            }
             Err(Errno::INTR | Errno::AGAIN) => false,
             // The terminal is gone.
             Ok(0) | Err(_) => true,

@@ -38,6 +38,13 @@ impl Terminal {
         Ok(Terminal { saved, screen, undo: Vec::new() })
     }
 
+    /// One that nobody looks at.
+    #[cfg(test)]
+    pub(super) fn nowhere() -> Terminal {
+        let screen = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        Terminal { saved: None, screen: screen.expect("it is there"), undo: Vec::new() }
+    }
+
     /// Whether keys come from it one by one.
     pub(super) fn is_raw(&self) -> bool {
         self.saved.is_some()

@@ -298,6 +298,40 @@ fn a_signal_to_the_client_puts_the_terminal_back() {
     }
 }
 
+/// As `kill -TSTP` does: the shell it goes back to has its terminal, and `fg` gives it up again.
+#[test]
+fn who_stops_an_attachment_has_the_terminal_until_it_goes_on() {
+    let mut scene =
+        scene(script(TERMINAL, "printf '\\033[?1049h\\033[?25l'; echo armed; read go; echo heard"), "");
+    read_until(&mut scene.screen, "armed");
+    let settings = || {
+        let tty = format!("/proc/{}/fd/0", scene.person.program.pid);
+        let said = Command::new("stty").args(["-a", "-F", &tty]).output().expect("stty runs");
+        String::from_utf8(said.stdout).expect("text")
+    };
+    assert!(settings().contains("-icanon"), "it is raw: {}", settings());
+    let client = client_process(&scene.person);
+    process::signal(&client, Signal::TSTP).expect("signals");
+    let seen = read_until(&mut scene.screen, "\x1b[?1049l");
+    assert!(seen.contains("\x1b[?25h"), "{seen:?}");
+    until(|| process_state(client.pid).filter(|state| state == "T"));
+    assert!(settings().contains(" icanon"), "{}", settings());
+    process::signal(&client, Signal::CONT).expect("signals");
+    let seen = read_until(&mut scene.screen, "armed");
+    assert!(seen.contains("\x1b[?1049h"), "the screen is shown anew: {seen:?}");
+    assert!(settings().contains("-icanon"), "it is raw: {}", settings());
+    scene.screen.input(0, b"\r").expect("types");
+    let seen = read_until(&mut scene.screen, "terminal=");
+    assert!(seen.contains("heard") && seen.contains("left: Ended"), "{seen:?}");
+    read_until_same(&mut scene.screen, &seen);
+}
+
+/// Its letter in `/proc`, `T` for a stopped one.
+fn process_state(pid: u32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit_once(") ")?.1.split(' ').next()?.to_owned())
+}
+
 #[test]
 fn a_signal_also_ends_the_attachment_of_a_frozen_pane() {
     let mut scene = scene(script(TERMINAL, "echo armed; read go; head -c 4000000 /dev/zero; read go"), "");
