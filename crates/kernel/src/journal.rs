@@ -327,7 +327,7 @@ impl Journal {
             self.waiting.push_back(draft);
         }
         while self.waiting.len() > WAITING {
-            // What was wished stays: it is bounded by the sessions there are.
+            // What was wished goes last.
             let oldest = self.waiting.iter().position(|draft| !draft.kind.durable());
             let lost = self.waiting.remove(oldest.unwrap_or(0));
             // A checkpoint of this anchor would say what no row says.

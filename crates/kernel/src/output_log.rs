@@ -4,7 +4,8 @@
 //! means two things. What can no longer be read is told as a gap, never skipped. Writing never fails
 //! outward: a full disk costs history, not the program, and what is lost is a gap as well.
 //!
-//! Not promised: survival of a power cut (writes are unsynced; telemetry, not state).
+//! Not promised: survival of a power cut (writes are unsynced; telemetry, not state), and of what a full disk refused: the
+//! offsets of output that never came to the disk are those of the next worker's.
 //!
 //! A segment is a 64-byte header line `{"v":1,"base":N}`, padded with spaces, and then the raw bytes.
 //! Left to others: who reads what (`worker`, `attach`), and what the bytes mean.

@@ -16,11 +16,11 @@ use netsky_model::process::Life as Probed;
 use super::settle::{self, Found};
 use super::state::{Anchor, about};
 use super::table::Life;
-use super::{fold, rename, revive, succeed, undescribed, watch};
+use super::{fold, reap, rename, revive, succeed, undescribed, watch};
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
-use crate::rpc::{EventKind, SessionState, event_data};
+use crate::rpc::{EventKind, event_data};
 use crate::session::{Meta, Phase};
 
 /// How long a worker may take to come up that a former anchor started just before it died.
@@ -109,26 +109,11 @@ pub(super) fn one(anchor: &Rc<Anchor>, meta: Meta) -> Option<tokio::task::JoinHa
         }
         (false, _) => {
             spawn(Life::Gone);
-            if matches!(meta.phase, Phase::Inactive { .. }) && !is_known_as_reaped(anchor, &about) {
-                // Whoever put it aside died before it had told, or what it told did not reach the disk.
-                anchor.observe(
-                    EventKind::Reaped,
-                    Some(about.clone()),
-                    event_data::Reaped { acknowledged_by: None },
-                );
-            }
+            reap::tell(anchor, &meta);
             revive::consider(anchor, &about, Found::AtStart);
             None
         }
     }
-}
-
-/// Whether the journal has it put aside. Of a generation that it does not know there is nothing to be told.
-fn is_known_as_reaped(anchor: &Anchor, about: &About) -> bool {
-    anchor.recall(|recall| {
-        let known = recall.session(&about.session).filter(|known| known.generation == about.generation);
-        known.is_none_or(|known| known.state == SessionState::Inactive)
-    })
 }
 
 fn adopted(anchor: &Rc<Anchor>, meta: &Meta) {
@@ -192,6 +177,21 @@ mod tests {
                 assert!(one(&anchor, meta.clone()).is_none());
                 assert_eq!(rows(&anchor), [EventKind::Exited, EventKind::Reaped]);
             }
+        });
+    }
+
+    #[test]
+    fn fm_reap_power_who_was_put_aside_and_of_whose_end_no_row_says_is_told_with_it() {
+        on_stage(async |anchor| {
+            let mut meta = session("agent1", Keeper::Policy);
+            let data =
+                event_data::Spawn { runtime: "command".to_owned(), keeper: Keeper::Policy, request_id: None };
+            anchor.observe(EventKind::Spawn, Some(about(&meta)), data);
+            meta.phase =
+                meta.phase.next(PhaseEvent::Reaped(netsky_disk::clock::stamp())).expect("it has ended");
+            meta_file::write(&anchor.layout, &meta).expect("written");
+            one(&anchor, meta).expect("it is settled").await.expect("no panic");
+            assert_eq!(rows(&anchor), [EventKind::Spawn, EventKind::Exited, EventKind::Reaped]);
         });
     }
 

@@ -27,16 +27,18 @@ pub(super) fn catch_up(anchor: &Anchor, name: &AgentId) {
             _ => unread += 1,
         }
     }
-    let folded = anchor.recall(|recall| recall.session(name).and_then(|known| known.folded.clone()));
-    // Rows stand in the order of time, so everything up to the last folded one is in the journal. If that row is gone, the
-    // file was begun anew after it, and all of it is new.
-    let new = match &folded {
-        Some((worker, n)) => {
-            rows.iter().rposition(|row| row.worker == *worker && row.n == *n).map_or(0, |at| at + 1)
+    let known = anchor.recall(|recall| recall.session(name).cloned());
+    let folded = known.and_then(|known| known.folded.map(|folded| (folded, known.generation)));
+    if let Some(((worker, n), generation)) = &folded {
+        let is_last = |row: &WorkerEvent| row.worker == *worker && row.n == *n;
+        match rows.iter().rposition(is_last) {
+            // Rows stand in the order of time, so everything up to the last folded one is in the journal.
+            Some(last) => drop(rows.drain(..=last)),
+            // A power cut took it, or the file was begun anew after it: what was before it is there with it.
+            None => rows.retain(|row| row.generation >= *generation && (row.worker != *worker || row.n > *n)),
         }
-        None => 0,
-    };
-    for row in rows.drain(new..) {
+    }
+    for row in rows {
         take(anchor, name, row);
     }
     if unread > 0 && folded.is_none() {
@@ -81,7 +83,8 @@ mod tests {
 
     /// What the worker of a generation has seen, as it writes it down.
     fn life(meta: &Meta) -> String {
-        let (worker, ts) = (netsky_disk::process::me(), netsky_disk::clock::stamp());
+        let (mut worker, ts) = (netsky_disk::process::me(), netsky_disk::clock::stamp());
+        worker.start_time += meta.generation.0;
         let ended = Seen::Exited { how: End::Exited { code: 1 }, swept: 0, left: Vec::new(), unseen: None };
         let seen = [Seen::Started { program: worker.clone() }, ended];
         let row = |(n, what): (u64, Seen)| {
@@ -90,6 +93,29 @@ mod tests {
             format!("{}\n", serde_json::to_string(&row).expect("plain"))
         };
         (1..).zip(seen).map(row).collect()
+    }
+
+    /// A power cut may take the last rows of the file and leave what the journal has of them.
+    #[test]
+    fn t14_rows_that_were_told_are_not_told_again_where_the_last_of_them_is_lost() {
+        on_stage(async |anchor| {
+            let first = session("agent0", Keeper::Policy);
+            let next = Meta { generation: Generation(2), ..first.clone() };
+            let file = anchor.layout.events(&first.spec.name);
+            let (before, since) = (life(&first), life(&next));
+            let write = |seen: &str| {
+                netsky_disk::state::write(&file, seen.as_bytes()).expect("written");
+                catch_up(&anchor, &first.spec.name);
+                rows(&anchor).len()
+            };
+            assert_eq!(write(&format!("{before}{since}")), 4);
+            assert_eq!(write(&before), 4);
+            // The same worker has said less than was told of it.
+            let begun = since.split_inclusive('\n').next().expect("a row");
+            assert_eq!(write(&format!("{before}{begun}")), 4);
+            let third = life(&Meta { generation: Generation(3), ..first.clone() });
+            assert_eq!(write(&third), 6, "of a file that was begun anew all is told");
+        });
     }
 
     #[test]

@@ -10,15 +10,16 @@ use std::time::Duration;
 use netsky_disk::clock;
 use netsky_model::id::AgentId;
 
-use super::state::{Anchor, about, internal, unread};
+use super::recall::Recall;
+use super::state::{Anchor, about, internal, unread, unwritten};
 use super::table::Life;
 use super::{revive, settle};
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
 use crate::rpc::reap::Answer;
-use crate::rpc::{EventKind, Refusal, RefusalKind, event_data};
-use crate::session::{Keeper, Phase, PhaseEvent};
+use crate::rpc::{EventKind, Refusal, RefusalKind, SessionState, event_data};
+use crate::session::{Keeper, Meta, Phase, PhaseEvent};
 
 /// Sessions that are put aside by themselves at once: each is a few writes, and who asks something waits for them.
 const AT_ONCE: usize = 16;
@@ -101,6 +102,8 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
         Err(error) if error.is_newer() => return Err(unread(error)),
         // It is whole, and may say more than is known here.
         Err(error) if error.may_pass() => return Err(Refusal::new(RefusalKind::Refused, error.to_string())),
+        // Its end had no room, and is only in what is removed below.
+        Ok(Some(written)) if written.phase.may_live() => anchor.write_meta(&meta).map_err(unwritten)?,
         Ok(_) | Err(_) => {}
     }
     let now = netsky_disk::clock::stamp();
@@ -110,7 +113,7 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
     for left in [anchor.layout.heartbeat(name), anchor.layout.worker_sock(name)] {
         netsky_disk::state::remove(left).map_err(internal)?;
     }
-    anchor.write_meta(&meta).map_err(internal)?;
+    anchor.write_meta(&meta).map_err(unwritten)?;
     anchor.entry(name, |entry| {
         entry.meta = meta;
         entry.asking = false;
@@ -118,6 +121,19 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
     anchor.register(std::slice::from_ref(name));
     anchor.observe(EventKind::Reaped, Some(about.clone()), event_data::Reaped { acknowledged_by: None });
     Ok(true)
+}
+
+/// Tells of one that was put aside, where the journal does not have it: whoever put it aside died before it had told, or
+/// what it told did not reach the disk. Of a generation that the journal does not know there is nothing to be told.
+pub(super) fn tell(anchor: &Anchor, meta: &Meta) {
+    let about = about(meta);
+    let is_untold = |recall: &Recall| {
+        let known = recall.of(&about).filter(|known| known.generation == about.generation);
+        known.is_some_and(|known| known.state != SessionState::Inactive)
+    };
+    if matches!(meta.phase, Phase::Inactive { .. }) && anchor.recall(is_untold) {
+        anchor.observe(EventKind::Reaped, Some(about), event_data::Reaped { acknowledged_by: None });
+    }
 }
 
 #[cfg(test)]
@@ -170,6 +186,28 @@ mod tests {
                 (reaped.len(), more)
             };
             assert_eq!([part(), part(), part()], [(1, true), (1, false), (0, false)]);
+        });
+    }
+
+    #[test]
+    fn fm_reap_enospc_the_word_of_a_worker_whose_end_had_no_room_stays_until_the_end_is_written() {
+        on_stage(async |anchor| {
+            let ended = session("agent1", Keeper::Policy);
+            let mut runs = ended.clone();
+            runs.phase = Phase::Running { started_at: clock::stamp() };
+            meta_file::write(&anchor.layout, &runs).expect("written");
+            anchor.put(ended.clone(), Life::Gone);
+            let word = anchor.layout.heartbeat(&ended.spec.name);
+            std::fs::write(&word, "its last").expect("written");
+            // Stand-in for a full disk: what is written nowhere replaces nothing.
+            let tmp = anchor.layout.agents().join("tmp");
+            std::fs::remove_dir(&tmp).expect("empty");
+            std::fs::write(&tmp, "").expect("written");
+            assert!(put_aside(&anchor, &about(&ended)).is_err());
+            assert!(word.exists());
+            std::fs::remove_file(&tmp).expect("removed");
+            assert_eq!(put_aside(&anchor, &about(&ended)).ok(), Some(true));
+            assert!(!word.exists());
         });
     }
 

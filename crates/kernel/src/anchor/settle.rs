@@ -18,10 +18,9 @@ use netsky_disk::{clock, fault, state};
 use netsky_model::id::AgentId;
 use netsky_model::stamp::Stamp;
 
-use super::revive;
 use super::state::Anchor;
 use super::table::{Entry, Life};
-use super::{adopt, fold};
+use super::{adopt, fold, reap, revive};
 use crate::journal::About;
 use crate::log::say;
 use crate::meta_file;
@@ -153,7 +152,7 @@ fn ended_by_worker(anchor: &Anchor, about: &About, meta: Meta) {
         Phase::Ended { how, .. } | Phase::Inactive { how, .. } => Some(how.clone()),
         Phase::Starting | Phase::Running { .. } => None,
     };
-    anchor.entry(&about.session, |entry| entry.meta = meta);
+    anchor.entry(&about.session, |entry| entry.meta = meta.clone());
     if let Some(how) = how.filter(|_| !is_told(anchor, about)) {
         let kind = match how {
             End::Exited { .. } | End::Signalled { .. } | End::Killed => EventKind::Exited,
@@ -163,6 +162,7 @@ fn ended_by_worker(anchor: &Anchor, about: &About, meta: Meta) {
         };
         anchor.observe(kind, Some(about.clone()), event_data::Ended::by(how));
     }
+    reap::tell(anchor, &meta);
 }
 
 /// The worker could not say: sweep what it held, and write down what is known.

@@ -155,7 +155,7 @@ impl Clients {
         }
     }
 
-    /// Show one client the screen, and from there on the output.
+    /// Show one client the screen, and from there on the output; where there is none by then it is told so.
     pub(super) fn show_screen(&mut self, number: u64) {
         if let Some(client) = self.client(number) {
             client.wants_screen = true;
@@ -221,8 +221,16 @@ impl Client {
     /// Put output into the buffer up to its bound, and after the last byte of it the end.
     fn fill(&mut self, log: &OutputLog, screen: Option<&Screen>, end: Option<&End>) {
         // Once there is room: however often it asks, it is owed one picture, that of the moment it is given.
-        if let Some(screen) = screen.filter(|_| self.wants_screen && self.unsent.len() < FILL) {
-            self.paint(log, screen);
+        if self.wants_screen && self.unsent.len() < FILL {
+            match screen {
+                Some(screen) => self.paint(log, screen),
+                None => {
+                    let text = "there is no picture of the screen".to_owned();
+                    let refusal = Refusal { kind: RefusalKind::NotHere, text };
+                    FromWorker::Refused(refusal).encode(&mut self.unsent);
+                }
+            }
+            self.wants_screen = false;
         }
         while let Some(next) = self.follow {
             if self.unsent.len() >= FILL {
@@ -254,7 +262,6 @@ impl Client {
         for piece in screen.picture(&tail).chunks(PIECE) {
             FromWorker::Screen { offset, bytes: piece.to_vec() }.encode(&mut self.unsent);
         }
-        self.wants_screen = false;
         self.follow = Some(offset);
     }
 

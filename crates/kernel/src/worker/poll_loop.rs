@@ -91,13 +91,17 @@ impl Worker {
         let verdict = loop {
             let now = clock::boot();
             if self.heart.beat(now, self.pulse()) && self.is_lost() {
-                self.ending.kill(now, Duration::ZERO);
+                // Nobody wanted it down: what keeps it may bring it back.
+                self.ending.terminate(now, Duration::ZERO);
             }
             if let Some(verdict) = self.ending.advance(now) {
                 break verdict;
             }
             let wait = self.due(now).saturating_sub(now);
-            for (token, flags) in self.poll(now, wait) {
+            let woken = self.poll(now, wait);
+            // It may have slept for long: what comes now begins now.
+            let now = clock::boot();
+            for (token, flags) in woken {
                 self.handle(token, flags, now);
             }
             self.clients.pump(&self.files.out, self.screen.as_ref(), None);
@@ -238,7 +242,10 @@ impl Worker {
                 self.clients.follow(request.client, from);
                 Ok(())
             }
-            Ok(ToWorker::Screen) => self.show_screen(request.client),
+            Ok(ToWorker::Screen) => {
+                self.clients.show_screen(request.client);
+                Ok(())
+            }
             Ok(ToWorker::Input { epoch, bytes }) => {
                 self.input.offer(epoch, &bytes).map(|()| self.press(&bytes, now))
             }
@@ -332,14 +339,6 @@ impl Worker {
             }
             Wires::Pipes { .. } => Err(not_here("pipes have no size")),
         }
-    }
-
-    fn show_screen(&mut self, client: u64) -> Result<(), Refusal> {
-        if self.screen.is_none() {
-            return Err(not_here("there is no picture of the screen"));
-        }
-        self.clients.show_screen(client);
-        Ok(())
     }
 
     fn signal(&mut self, number: i32, now: Duration) -> Result<(), Refusal> {

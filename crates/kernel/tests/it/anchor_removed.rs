@@ -9,6 +9,7 @@ use netsky_disk::lock::Lock;
 use netsky_disk::process::{self, PidFd, Signal, is_alive};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::{SessionState, SessionView};
+use netsky_kernel::session::{End, Meta, Phase};
 use netsky_model::process::ProcessId;
 
 use crate::anchor_world::*;
@@ -88,6 +89,10 @@ fn i11_a_root_that_was_half_removed_ends() {
         std::fs::remove_file(gone).expect("removed");
     }
     end(&all);
+    let meta = std::fs::read(world.layout().meta(&session.name)).expect("it is still there");
+    let phase = Meta::parse(&meta).expect("reads").phase;
+    let taken_away = |how: &End| matches!(how, End::Signalled { signal: 15, asked: false });
+    assert!(matches!(&phase, Phase::Ended { how, .. } if taken_away(how)), "nobody asked for it: {phase:?}");
 }
 
 #[test]

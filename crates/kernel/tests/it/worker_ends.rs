@@ -241,6 +241,24 @@ fn a_worker_that_is_told_to_end_ends_its_program_in_order() {
     assert!(!bench.events().iter().any(asked), "nobody wanted this session down");
 }
 
+/// Nothing woke it for longer than the grace: that begins when the wish comes.
+#[test]
+fn a_worker_that_slept_for_long_gives_its_program_the_whole_grace() {
+    let bench = Bench::new();
+    let text = "trap 'sleep 1; echo bye; exit 0' TERM; echo armed; while :; do sleep 60 & wait; done";
+    bench.reserve(script(Io::Pipes, text), 1);
+    let mut command = bench.command(1);
+    command.env("OSTK_HEARTBEAT_MS", "60000");
+    let mut session = bench.start_by(command);
+    let mut client = session.follower();
+    read_until(&mut client, "armed");
+    clock::pause(Duration::from_secs(3));
+    client.kill(Duration::from_secs(2)).expect("asks");
+    let (seen, end) = read_all(&mut client);
+    assert_eq!((seen.trim(), end), ("bye", End::Killed));
+    assert_clean(&bench, &mut session);
+}
+
 #[test]
 fn i11_a_look_that_fails_is_no_empty_sweep() {
     let bench = Bench::new();

@@ -32,7 +32,8 @@ fn named(cx: &Context, name: &str) -> Result<LineageId, Error> {
     })?;
     let path = KernelLayout::new(cx.kernel_root()?).meta(&session);
     let bytes = netsky_disk::state::read(&path)?.ok_or_else(|| {
-        Error::new(Kind::NotFound, format!("no session {session}")).hint("see `ostk kernel ps`")
+        Error::new(Kind::NotFound, format!("no session {session}"))
+            .hint("see `ostk kernel ps`; `ostk lineage list` also has those whose description is lost")
     })?;
     let meta = Meta::parse(&bytes).map_err(|e| {
         Error::new(Kind::Damaged, format!("{} does not read: {e}", path.display()))

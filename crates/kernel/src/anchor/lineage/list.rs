@@ -17,7 +17,8 @@ pub(in crate::anchor) fn list(anchor: &Anchor, params: &Params) -> Answer {
     anchor.recall(|recall| names.extend(recall.sessions().map(|(name, _)| name.clone())));
     let (mut lineages, next) = list::part(params.page.as_ref(), names, |name| {
         let session = anchor.view(name).ok().map(view);
-        session.or_else(|| anchor.recall(|recall| recall.session(name).map(|known| lost(name, known))))
+        let known = || anchor.recall(|recall| recall.session(name).cloned());
+        session.or_else(|| known().map(|known| lost(anchor, name, &known)))
     });
     if params.page.is_none() {
         lineages.sort_by(|one, other| one.session.place().cmp(&other.session.place()));
@@ -36,12 +37,12 @@ fn view(session: SessionView) -> LineageView {
     }
 }
 
-fn lost(name: &AgentId, known: &Remembered) -> LineageView {
+fn lost(anchor: &Anchor, name: &AgentId, known: &Remembered) -> LineageView {
     LineageView {
         id: known.lineage.clone(),
         session: name.clone(),
         generation: known.generation,
         state: SessionState::Unknown,
-        turn: 0,
+        turn: anchor.drain(&known.lineage, |drain| drain.state().turn).unwrap_or(0),
     }
 }

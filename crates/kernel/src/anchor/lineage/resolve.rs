@@ -15,6 +15,7 @@ use crate::anchor::{reap, report, spawn};
 use crate::drain::{Drain, DrainError};
 use crate::rpc::lineage::resolve::{Action, Params};
 use crate::rpc::{Refusal, RefusalKind, SessionState, SessionView};
+use crate::session::Phase;
 
 pub(in crate::anchor) async fn resolve(anchor: &Rc<Anchor>, params: Params) -> Result<SessionView, Refusal> {
     let Params { id, action, guard } = params;
@@ -33,7 +34,11 @@ pub(in crate::anchor) async fn resolve(anchor: &Rc<Anchor>, params: Params) -> R
         return Err(Refusal::new(RefusalKind::Refused, message));
     }
     if action == Action::Reap {
-        reap::put_aside(anchor, &about(&meta))?;
+        let aside = matches!(meta.phase, Phase::Inactive { .. }) || reap::put_aside(anchor, &about(&meta))?;
+        if !aside {
+            let message = format!("{name} cannot be put aside: somebody holds the lock of its worker");
+            return Err(Refusal::new(RefusalKind::Busy, message));
+        }
         return anchor.view(&name);
     }
     if damaged {
@@ -52,4 +57,47 @@ fn asking(anchor: &Anchor, name: &AgentId, asking: bool) {
         entry.asking = asking;
         entry.revivals = 0;
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use netsky_disk::lock::Lock;
+
+    use super::*;
+    use crate::anchor::stage::{on_stage, session};
+    use crate::rpc::Guard;
+    use crate::session::{Keeper, Meta, PhaseEvent};
+
+    async fn reap(anchor: &Rc<Anchor>, meta: &Meta) -> Result<SessionState, RefusalKind> {
+        let params = Params { id: meta.lineage.clone(), action: Action::Reap, guard: Guard::none() };
+        resolve(anchor, params).await.map(|view| view.state).map_err(|refusal| refusal.kind())
+    }
+
+    #[test]
+    fn who_waits_and_cannot_be_put_aside_just_now_is_not_said_to_be() {
+        on_stage(async |anchor| {
+            let meta = session("agent1", Keeper::Policy);
+            anchor.put(meta.clone(), Life::Gone);
+            asking(&anchor, &meta.spec.name, true);
+            std::fs::create_dir_all(anchor.layout.agents()).expect("made");
+            let held = Lock::take(anchor.layout.worker_lock(&meta.spec.name)).expect("taken");
+            assert_eq!(reap(&anchor, &meta).await, Err(RefusalKind::Busy));
+            drop(held);
+            assert_eq!(reap(&anchor, &meta).await, Ok(SessionState::Inactive));
+        });
+    }
+
+    #[test]
+    fn who_is_put_aside_and_whose_log_is_damaged_is_put_aside_once_more() {
+        on_stage(async |anchor| {
+            let mut meta = session("agent1", Keeper::Policy);
+            meta.phase =
+                meta.phase.next(PhaseEvent::Reaped(netsky_disk::clock::stamp())).expect("it has ended");
+            anchor.put(meta.clone(), Life::Gone);
+            let log = anchor.layout.drain().join(format!("{}.turns.jsonl", meta.lineage));
+            netsky_disk::fs::Dir::make(anchor.layout.drain()).expect("made");
+            std::fs::write(&log, "no row\nno row\n").expect("written");
+            assert_eq!(reap(&anchor, &meta).await, Ok(SessionState::Inactive));
+        });
+    }
 }
