@@ -93,6 +93,9 @@ impl From<AttachError> for Error {
             }
             AttachError::Log(error) => error.into(),
             AttachError::Worker(_) | AttachError::Meta(_) => Self::new(Kind::Failed, what),
+            AttachError::Output(_) => {
+                Self::new(Kind::Degraded, format!("failed to {what}")).hint("the session runs on")
+            }
             AttachError::Terminal(_) => Self::new(Kind::Failed, format!("failed to {what}")),
         }
     }

@@ -9,7 +9,7 @@ use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_kernel::escapes::{Cutter, Piece};
 use netsky_kernel::output_log::{Chunk, LogReader};
-use netsky_kernel::session::LogSpan;
+use netsky_kernel::session::{LogSpan, Meta};
 use netsky_model::id::AgentId;
 
 use crate::context::Context;
@@ -42,13 +42,17 @@ pub(crate) fn print(
 ) -> Result<(), Error> {
     cx.no_json("logs prints what a program printed")?;
     let layout = KernelLayout::new(root);
-    if netsky_disk::state::read(layout.meta(name))?.is_none() {
+    let Some(meta) = netsky_disk::state::read(layout.meta(name))? else {
         return Err(Error::new(Kind::NotFound, format!("no session {name}")).hint("see `ostk kernel ps`"));
-    }
+    };
     let path = if how.stderr { layout.err(name) } else { layout.out(name) };
     if how.stderr && !netsky_disk::state::exists(&path)? {
         let what = format!("{name} has no standard error apart: its terminal carries both");
         return Err(Error::new(Kind::NotFound, what));
+    }
+    let ran = Meta::parse(&meta).is_ok_and(|meta| meta.program.is_some());
+    if ran && !netsky_disk::state::exists(&path)? {
+        return Err(Error::new(Kind::Damaged, format!("output log {} is gone", path.display())));
     }
     let log = LogReader::open(&path)?;
     // What comes while it is printed is not waited for: a program may print faster than its reader reads.

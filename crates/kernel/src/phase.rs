@@ -77,7 +77,7 @@ pub enum Phase {
     Inactive {
         /// How it had ended.
         how: End,
-        /// When it was put aside.
+        /// When it had ended; when it was put aside, in files of former programs.
         at: Stamp,
     },
 }
@@ -90,7 +90,7 @@ pub enum PhaseEvent {
     /// The program is gone and its tree swept.
     Ended(End, Stamp),
     /// Somebody reaped it.
-    Reaped(Stamp),
+    Reaped,
 }
 
 /// An event that cannot happen in that phase.
@@ -115,7 +115,7 @@ impl Phase {
             (Phase::Running { started_at }, PhaseEvent::Ended(how, at)) => {
                 Ok(Phase::Ended { how, at, started_at: Some(started_at) })
             }
-            (Phase::Ended { how, .. }, PhaseEvent::Reaped(at)) => Ok(Phase::Inactive { how, at }),
+            (Phase::Ended { how, at, .. }, PhaseEvent::Reaped) => Ok(Phase::Inactive { how, at }),
             (phase, event) => Err(Box::new(IllegalPhase { phase, event })),
         }
     }
@@ -140,8 +140,8 @@ mod tests {
         assert!(!ended.may_live());
         assert!(ended.clone().next(PhaseEvent::Ended(end.clone(), at.clone())).is_err(), "no second end");
         assert!(ended.clone().next(PhaseEvent::Started(at.clone())).is_err(), "no resurrection");
-        let aside = ended.next(PhaseEvent::Reaped(at.clone())).expect("ended is reaped");
-        assert_eq!(aside, Phase::Inactive { how: end, at: at.clone() });
-        assert!(Phase::Starting.next(PhaseEvent::Reaped(at)).is_err(), "what may live is not reaped");
+        let aside = ended.next(PhaseEvent::Reaped).expect("ended is reaped");
+        assert_eq!(aside, Phase::Inactive { how: end, at });
+        assert!(Phase::Starting.next(PhaseEvent::Reaped).is_err(), "what may live is not reaped");
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::ostk::table;
+use crate::ostk::{reach, table};
 use crate::output;
 use crate::run::Run;
 
@@ -34,7 +34,7 @@ impl Run for Args {
             return output::json(&json!({
                 "root": root, "serving": true, "anchor_id": hello.anchor_id, "pid": hello.anchor.pid,
                 "epoch": hello.epoch, "version": hello.version, "states": states,
-                "settings": trouble,
+                "settings": trouble, "waiting": hello.waiting,
             }));
         }
         let counts = counted(&states);
@@ -45,6 +45,9 @@ impl Run for Args {
             hello.epoch,
             hello.version,
         ))?;
+        if let Some(waiting) = reach::waiting(&root, hello.waiting, "") {
+            output::say(&waiting)?;
+        }
         say_trouble(trouble)
     }
 }

@@ -116,3 +116,19 @@ fn a_session_is_not_attached_to_from_inside_it() {
                    see `ostk logs self` and `ostk kernel show self`\ncode=4\n";
     assert_eq!(folder.ok(&["logs", "self"]), format!("{}over\n", refused.repeat(2)));
 }
+
+#[test]
+fn an_attachment_whose_output_has_no_room_says_so() {
+    let folder = Folder::new();
+    folder.ok(&["kernel", "spawn", "agent0", "--", "sh", "-c", "echo words; exec sleep 1000"]);
+    folder.until("it has printed", |folder| folder.ok(&["logs", "agent0"]).contains("words"));
+    let mut command = folder.command(env!("CARGO_BIN_EXE_ostk"), &["attach", "agent0"]);
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("opens");
+    let told = command.stdout(full).output().expect("starts");
+    let said = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert_eq!(told.status.code(), Some(6), "{said}");
+    assert_eq!(
+        said,
+        "ostk: failed to write what it prints: No space left on device (os error 28); the session runs on\n"
+    );
+}

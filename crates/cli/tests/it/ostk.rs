@@ -140,7 +140,14 @@ fn without_an_anchor_status_tells_what_the_files_know_and_starts_nothing() {
     folder.ok(&["kernel", "spawn", "agent2", "--", "sleep", "1000"]);
     let lost = folder.json(&["kernel", "show", "agent2"]);
     folder.until("its end is told", |folder| folder.json(&["kernel", "show", "agent1"])["state"] == "exited");
+    folder.ok(&["report", "turn", "{}", "--session", "agent0"]);
+    folder.ok(&["report", "context", "80", "--session", "agent0"]);
     folder.ok(&["kernel", "shutdown"]);
+    let first = &folder.json(&["status"])["sessions"][0];
+    assert_eq!(
+        ["turn", "lifecycle", "context_pct"].map(|key| first[key].to_string()),
+        ["1", "\"aging\"", "80"]
+    );
     let pid = |key: &str| i32::try_from(lost[key]["pid"].as_u64().expect("a pid")).expect("fits");
     for key in ["worker", "program"] {
         let pid = rustix::process::Pid::from_raw(pid(key)).expect("a pid");
@@ -327,6 +334,7 @@ fn what_cannot_be_done_is_said_in_one_line_with_its_exit_code() {
     let folder = Folder::new();
     let nothing = "ostk: no kernel root at $PWD/.ostk; `ostk kernel spawn` or `ostk serve` makes one";
     assert_eq!(folder.refused(&["kernel", "ps"]), (3, nothing.to_owned()));
+    assert!(!folder.ok(&["status"]).contains("settings"), "there are none yet");
     assert!(!folder.dir.path().join(".ostk").exists(), "a look makes no root");
     let bare = "ostk: agent0 has no program: there is no native runtime yet; give one after --";
     assert_eq!(folder.refused(&["kernel", "spawn", "agent0", "--model", "m"]), (4, bare.to_owned()));
@@ -476,6 +484,47 @@ fn standard_error_is_printed_where_a_session_has_its_own() {
     std::fs::write(folder.dir.path().join(".ostk/agents/agent0.err"), "x".repeat(100)).expect("writes");
     let damaged = "ostk: output log $PWD/.ostk/agents/agent0.err is damaged; it was left as it is";
     assert_eq!(folder.refused(&["logs", "agent0", "--stderr"]), (7, damaged.to_owned()));
+    std::fs::remove_file(folder.file("agents/agent1.out")).expect("there");
+    let gone = "ostk: output log $PWD/.ostk/agents/agent1.out is gone";
+    assert_eq!(folder.refused(&["logs", "agent1"]), (7, gone.to_owned()));
+}
+
+#[test]
+fn a_variable_that_no_description_can_hold_is_said() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::new();
+    let args = ["kernel", "spawn", "agent0", "--", "sleep", "1000"];
+    let mut command = folder.command(env!("CARGO_BIN_EXE_ostk"), &args);
+    let told = command.env("ODD", std::ffi::OsStr::from_bytes(b"\xff")).output().expect("starts");
+    let said = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.status.success(), "{said}");
+    assert_eq!(said, "ostk: ODD is not UTF-8, and is left out of its environment\n");
+}
+
+#[test]
+fn a_lineage_whose_snapshots_are_lost_has_finished_turns() {
+    let folder = Folder::new();
+    folder.spawn("agent0", &[]);
+    let lineage = folder.session("agent0")["lineage"].as_str().expect("a lineage").to_owned();
+    let snapshot = ["lineage", "show", "agent0", "--snapshot"];
+    let none =
+        format!("ostk: {lineage} has finished no turn; its program tells of turns by `ostk report turn`");
+    assert_eq!(folder.refused(&snapshot), (3, none));
+    folder.ok(&["report", "turn", "{}", "--session", "agent0"]);
+    let file = folder.file(&format!("drain/{lineage}.json"));
+    std::fs::write(&file, "junk").expect("written");
+    let lost = format!(
+        "the snapshot of {lineage} is lost; its log goes on to turn 1; the next turn writes another one"
+    );
+    assert_eq!(folder.refused(&snapshot), (7, format!("ostk: {lost}")));
+    folder.ok(&["report", "turn", "{}", "--session", "agent0"]);
+    folder.ok(&["report", "turn", "{}", "--session", "agent0"]);
+    std::fs::write(&file, "junk").expect("written");
+    let told = folder.run(&snapshot);
+    let said = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.status.success() && said.starts_with("ostk: the snapshot before is shown: "), "{said}");
+    let shown: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    assert_eq!(shown["turn"], 2);
 }
 
 #[test]

@@ -171,8 +171,7 @@ mod tests {
             let mut meta = session("agent1", Keeper::Policy);
             let data = event_data::Ended::by(End::Exited { code: 1 });
             anchor.observe(EventKind::Exited, Some(about(&meta)), data);
-            meta.phase =
-                meta.phase.next(PhaseEvent::Reaped(netsky_disk::clock::stamp())).expect("it has ended");
+            meta.phase = meta.phase.next(PhaseEvent::Reaped).expect("it has ended");
             for _ in 0..2 {
                 assert!(one(&anchor, meta.clone()).is_none());
                 assert_eq!(rows(&anchor), [EventKind::Exited, EventKind::Reaped]);
@@ -187,8 +186,7 @@ mod tests {
             let data =
                 event_data::Spawn { runtime: "command".to_owned(), keeper: Keeper::Policy, request_id: None };
             anchor.observe(EventKind::Spawn, Some(about(&meta)), data);
-            meta.phase =
-                meta.phase.next(PhaseEvent::Reaped(netsky_disk::clock::stamp())).expect("it has ended");
+            meta.phase = meta.phase.next(PhaseEvent::Reaped).expect("it has ended");
             meta_file::write(&anchor.layout, &meta).expect("written");
             one(&anchor, meta).expect("it is settled").await.expect("no panic");
             assert_eq!(rows(&anchor), [EventKind::Spawn, EventKind::Exited, EventKind::Reaped]);

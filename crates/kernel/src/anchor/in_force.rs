@@ -140,7 +140,7 @@ impl Anchor {
 /// Why the settings of a root do not read, and what goes on; none if all is well. For whoever looks without an anchor.
 pub fn settings_trouble(root: &Path) -> Option<String> {
     let period = crate::start::heartbeat_period();
-    let why = read(root, SETTINGS, period).err()?;
+    let why = read(root, SETTINGS, period).err().filter(|_| root.exists())?;
     let has_last =
         read(root, GOOD, period).is_ok_and(|kept| kept.is_some_and(|(bytes, _)| !bytes.is_empty()));
     Some(format!("{why}; {}", if has_last { LAST } else { USUAL }))

@@ -106,9 +106,8 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
         Ok(Some(written)) if written.phase.may_live() => anchor.write_meta(&meta).map_err(unwritten)?,
         Ok(_) | Err(_) => {}
     }
-    let now = netsky_disk::clock::stamp();
-    meta.phase = meta.phase.next(PhaseEvent::Reaped(now.clone())).map_err(internal)?;
-    meta.written_at = now;
+    meta.phase = meta.phase.next(PhaseEvent::Reaped).map_err(internal)?;
+    meta.written_at = clock::stamp();
     // Before it counts as put aside: then nobody looks for them any more.
     for left in [anchor.layout.heartbeat(name), anchor.layout.worker_sock(name)] {
         netsky_disk::state::remove(left).map_err(internal)?;
@@ -162,7 +161,10 @@ mod tests {
                 let names = anchor.names().into_iter().filter(|name| is(name) == Some(true));
                 names.map(|name| name.to_string()).collect::<Vec<_>>()
             };
+            let ended_at = || anchor.view(&"agent1".parse().expect("a name")).expect("known").ended_at;
+            let at = ended_at();
             old(&anchor);
+            assert_eq!(ended_at(), at, "when it ended, not when it was put aside");
             assert_eq!((aside(&anchor), rows(&anchor)), (vec!["agent1".to_owned()], vec![EventKind::Reaped]));
             std::fs::write(anchor.layout.root().join("settings"), "LIMIT reap_after 23h\n").expect("written");
             old(&anchor);

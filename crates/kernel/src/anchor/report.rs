@@ -170,9 +170,9 @@ pub(super) fn refusal(error: &DrainError) -> Refusal {
         DrainError::Misfit(Misfit::NoIntent { .. } | Misfit::NoHandoff) => RefusalKind::NotFound,
         DrainError::Misfit(Misfit::TooManyIntents | Misfit::IntentsTooLarge { .. }) => RefusalKind::Busy,
         DrainError::Full { .. } => RefusalKind::TooLarge,
-        DrainError::Misfit(Misfit::BadWord { .. } | Misfit::OtherCall { .. } | Misfit::LongHandoff) => {
-            RefusalKind::BadParams
-        }
+        DrainError::Misfit(
+            Misfit::BadWord { .. } | Misfit::OtherCall { .. } | Misfit::NoTurn { .. } | Misfit::LongHandoff,
+        ) => RefusalKind::BadParams,
         DrainError::Misfit(
             Misfit::OldTurn { .. }
             | Misfit::OpenIntent { .. }

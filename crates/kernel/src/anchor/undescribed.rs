@@ -187,9 +187,9 @@ fn over(anchor: &Rc<Anchor>, name: &AgentId, error: &MetaFileError) {
     if let Some((known, meta)) = known(anchor, name).zip(pieced_together(anchor, name, None, None)) {
         let (about, now) = (about(&meta), clock::stamp());
         let how = known.how.clone().unwrap_or(End::Orphaned);
-        let mut phase = meta.phase.clone().next(PhaseEvent::Ended(how, now.clone()));
+        let mut phase = meta.phase.clone().next(PhaseEvent::Ended(how, now));
         if known.state == SessionState::Inactive {
-            phase = phase.and_then(|phase| phase.next(PhaseEvent::Reaped(now)));
+            phase = phase.and_then(|phase| phase.next(PhaseEvent::Reaped));
         }
         let phase = phase.unwrap_or_else(|_| meta.phase.clone());
         let mut listed = Meta { phase, ..meta };

@@ -17,6 +17,7 @@ use netsky_model::process::{Life as Probed, ProcessId};
 use super::owed::{self, Owed};
 use super::recall::{Recall, Remembered};
 use super::{folded, in_force, revive, undescribed};
+use crate::drain;
 use crate::journal::{About, Fold};
 use crate::meta_file;
 use crate::rpc::{SessionState, SessionView};
@@ -66,6 +67,12 @@ pub fn sessions(root: &Path) -> Result<Unserved, Error> {
             None => {}
         }
         unread.insert(name.clone());
+    }
+    for view in &mut found.sessions {
+        // What does not read says nothing here; `ostk lineage show` does.
+        if let Ok(Some(whole)) = drain::read(&layout, &view.lineage, false) {
+            view.progress = whole.state.progress(view.generation, !view.state.may_live());
+        }
     }
     found.sessions.sort_by(|a, b| a.name.cmp(&b.name));
     found.unread.extend(unread);

@@ -169,6 +169,9 @@ fn is_none(count: &usize) -> bool {
     *count == 0
 }
 
+/// Most turns of a lineage: what comes behind it no reader of JSON is sure to tell apart.
+const LAST_TURN: u64 = (1 << 53) - 1;
+
 /// Why a report does not fit what was reported before.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
@@ -187,6 +190,12 @@ pub enum Misfit {
         said: u64,
         /// Turns that are over.
         done: u64,
+    },
+    /// Over [`LAST_TURN`].
+    #[error("there is no turn {said}: the last one is {LAST_TURN}")]
+    NoTurn {
+        /// Its number.
+        said: u64,
     },
     /// The same generation has that call open.
     #[error("intent {id} is open already")]
@@ -329,6 +338,9 @@ impl State {
                 if turn.turn.is_some_and(|said| said <= self.turn && (said, self.turn) != (0, 0)) =>
             {
                 Err(Misfit::OldTurn { said: turn.turn.unwrap_or_default(), done: self.turn })
+            }
+            Report::Turn(turn) if turn.turn.unwrap_or(self.turn.saturating_add(1)) > LAST_TURN => {
+                Err(Misfit::NoTurn { said: turn.turn.unwrap_or(LAST_TURN + 1) })
             }
             Report::Turn(_) | Report::Begun | Report::Context { .. } => Ok(()),
             Report::Intent { id, tool, .. } => {
@@ -492,6 +504,12 @@ mod tests {
         let mut state = after(&[(2, intent("a")), (2, Report::Turn(Box::default()))]);
         let before = state.clone();
         let long = "x".repeat(LONGEST_WORD + 1);
+        let none = Turn { turn: Some(LAST_TURN + 1), ..Turn::default() };
+        let refused = after(&[]).take(Generation(1), &Report::Turn(Box::new(none)));
+        assert_eq!(refused, Err(Misfit::NoTurn { said: LAST_TURN + 1 }));
+        let last = Report::Turn(Box::new(Turn { turn: Some(LAST_TURN), ..Turn::default() }));
+        let next = after(&[(1, last)]).take(Generation(1), &Report::Turn(Box::default()));
+        assert_eq!(next, Err(Misfit::NoTurn { said: LAST_TURN + 1 }), "none that follows is turn 0");
         let old = Turn { turn: Some(1), ..Turn::default() };
         for (generation, report) in [
             (1, Report::Turn(Box::default())),

@@ -471,7 +471,7 @@ fn row(line: &[u8], place: &Place) -> Result<(Row, String), String> {
 }
 
 /// A lineage as its files have it, for people and for whoever brings it back.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Whole {
     /// The last turn boundary; none before the first.
     pub snapshot: Option<Box<Snapshot>>,
@@ -496,6 +496,7 @@ pub fn read(layout: &KernelLayout, lineage: &LineageId, messages: bool) -> Resul
     match base {
         Some(Read::Whole(snapshot)) => {
             upto = snapshot.log.rows;
+            // With all messages the rows are read from the first on.
             if !messages {
                 (drain.state, drain.place) = (snapshot.state(), snapshot.log.clone());
             }
@@ -516,6 +517,13 @@ pub fn read(layout: &KernelLayout, lineage: &LineageId, messages: bool) -> Resul
             whole.messages.extend(turn.messages.iter().cloned());
         }
     })?;
+    if let Some(snapshot) = &whole.snapshot
+        && drain.place.rows < snapshot.log.rows
+    {
+        let (has, taken) = (drain.place.rows, snapshot.log.rows);
+        let why = format!("it has {has} rows, of which {taken} were taken in");
+        return Err(drain.damaged(&log(lineage), why));
+    }
     let none = drain.place.rows == 0 && whole.snapshot.is_none() && drain.state == State::default();
     whole.state = drain.state;
     Ok((!none).then_some(whole))

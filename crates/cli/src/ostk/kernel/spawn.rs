@@ -13,6 +13,7 @@ use netsky_model::id::{AgentId, Generation};
 use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::ostk::{reach, table};
+use crate::output;
 use crate::run::Run;
 
 /// Which kinds of program there are.
@@ -74,13 +75,21 @@ fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Our environment without what tells of the session that surrounds us.
+/// Our environment without what tells of the session that surrounds us, and what no description can hold, which is said.
 fn surroundings() -> BTreeMap<String, String> {
-    let ours = |key: &String| !env::TREE.contains(&key.as_str()) && key != env::APART;
-    std::env::vars_os()
-        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(key, _)| ours(key))
-        .collect()
+    let ours = |key: &str| !env::TREE.contains(&key) && key != env::APART;
+    let mut text = BTreeMap::new();
+    for (key, value) in std::env::vars_os() {
+        match (key.to_str(), value.into_string()) {
+            (Some(key), Ok(value)) if ours(key) => drop(text.insert(key.to_owned(), value)),
+            (Some(_), Ok(_)) => {}
+            (_, _) => {
+                let name = key.to_string_lossy();
+                output::complain("ostk", &format!("{name} is not UTF-8, and is left out of its environment"));
+            }
+        }
+    }
+    text
 }
 
 fn is_clean(key: &str) -> bool {

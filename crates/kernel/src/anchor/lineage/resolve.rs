@@ -91,8 +91,7 @@ mod tests {
     fn who_is_put_aside_and_whose_log_is_damaged_is_put_aside_once_more() {
         on_stage(async |anchor| {
             let mut meta = session("agent1", Keeper::Policy);
-            meta.phase =
-                meta.phase.next(PhaseEvent::Reaped(netsky_disk::clock::stamp())).expect("it has ended");
+            meta.phase = meta.phase.next(PhaseEvent::Reaped).expect("it has ended");
             anchor.put(meta.clone(), Life::Gone);
             let log = anchor.layout.drain().join(format!("{}.turns.jsonl", meta.lineage));
             netsky_disk::fs::Dir::make(anchor.layout.drain()).expect("made");

@@ -577,3 +577,22 @@ fn a_snapshot_names_the_model_that_was_asked_for_until_another_is_told() {
     other.turn(&mut other.open(), "a");
     assert_eq!(named(&other), None);
 }
+
+#[test]
+fn must_show_3_a_conversation_of_which_the_log_has_less_is_not_shown_as_whole() {
+    let stage = Stage::new();
+    let mut drain = stage.open();
+    ["one", "two", "three"].iter().for_each(|text| drop(stage.turn(&mut drain, text)));
+    let whole = std::fs::read_to_string(stage.file(log)).expect("reads");
+    let cut: String = whole.split_inclusive('\n').take(2).collect();
+    for left in [Some(cut.as_str()), Some(""), None] {
+        match left {
+            Some(text) => std::fs::write(stage.file(log), text).expect("writes"),
+            None => std::fs::remove_file(stage.file(log)).expect("removed"),
+        }
+        let shown = read(&stage.layout, &stage.meta.lineage, true);
+        assert!(matches!(shown, Err(DrainError::Damaged { .. })), "{left:?}: {shown:?}");
+    }
+    std::fs::write(stage.file(log), whole).expect("writes");
+    assert_eq!(stage.messages(), ["\"one\"", "\"two\"", "\"three\""]);
+}
