@@ -177,9 +177,11 @@ mod tests {
     use std::cell::Cell;
 
     use netsky_disk::clock;
+    use netsky_disk::lock::Lock;
     use tokio::net::UnixListener;
 
     use super::*;
+    use crate::anchor::adopt;
     use crate::anchor::settle::Found;
     use crate::anchor::stage::{on_stage, rows, session};
     use crate::drain::Report;
@@ -314,6 +316,29 @@ mod tests {
                 assert_eq!(decided(&fifth), [told], "{policy}: it has taken over");
             });
         }
+    }
+
+    #[test]
+    fn t18_a_successor_that_the_next_anchor_finds_and_that_never_acknowledges_is_told() {
+        on_stage(async |anchor| {
+            tokio::time::pause();
+            let first = kept(1, running());
+            reserved(&anchor, &first);
+            anchor.put(first, Life::Live);
+            use_up(&anchor);
+            let mut worker = std::process::Command::new("sleep").arg("1000").spawn().expect("starts");
+            let known = netsky_disk::process::identify(worker.id());
+            let second = Meta { worker: known, ..kept(2, running()) };
+            reserved(&anchor, &second);
+            netsky_disk::fs::Dir::make(anchor.layout.agents()).expect("made");
+            let _held = Lock::take(anchor.layout.worker_lock(&second.spec.name)).expect("taken");
+            assert!(adopt::one(&anchor, second).is_none(), "it lives");
+            tokio::time::sleep(ACKNOWLEDGED_WITHIN + Duration::from_secs(1)).await;
+            worker.kill().and_then(|()| worker.wait()).expect("ours");
+            let told = anchor.journal(|journal| journal.after(0)).expect("reads");
+            let last = told.iter().rfind(|row| row.kind == EventKind::Handoff).expect("it was prepared");
+            assert_eq!(last.data["is"], "unacknowledged", "{told:?}");
+        });
     }
 
     #[test]

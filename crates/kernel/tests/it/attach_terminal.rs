@@ -281,12 +281,14 @@ fn a_paste_that_comes_slowly_is_whole_and_one_that_does_not_end_holds_nobody() {
     assert_eq!(typed, parts.concat());
     let client = client_process(&scene.person);
     types(&scene.person, b"\x1b[200~lost");
-    for _ in 0..6 {
+    for _ in 0..12 {
         netsky_disk::clock::pause(Duration::from_secs(3));
-        if process::is_alive(&client) {
-            types(&scene.person, DETACH);
+        if !process::is_alive(&client) {
+            break;
         }
+        types(&scene.person, DETACH);
     }
+    assert!(!process::is_alive(&client), "the key does not leave");
     let seen = read_until(&mut scene.screen, "terminal=");
     assert!(seen.contains("left: Untyped(Unended)"), "{seen:?}");
     assert_eq!(std::fs::read_to_string(&got).expect("it is there"), typed);

@@ -34,16 +34,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "worker::screen::tests::a_picture_has_the_title_the_set_of_lines_and_whether_the_focus_is_told",
     },
     Safeguard {
-        name: "a title is bounded",
-        faults: "A12",
-        file: "crates/kernel/src/worker/screen.rs",
-        find: "title[..title.len().min(TITLE)]",
-        replace: "title[..]",
-        package: "netsky-kernel",
-        target: UNIT,
-        test: "worker::screen::tests::a_picture_has_the_title_the_set_of_lines_and_whether_the_focus_is_told",
-    },
-    Safeguard {
         name: "a generation that nobody ran stops no revival",
         faults: "T18",
         file: "crates/kernel/src/anchor/spawn.rs",

@@ -42,7 +42,6 @@ pub(in crate::anchor) async fn resolve(anchor: &Rc<Anchor>, params: Params) -> R
         return anchor.view(&name);
     }
     if damaged {
-        anchor.forget_drain(&id);
         let begun = Drain::begin_anew(&anchor.layout, &id).and_then(|()| anchor.begin_drain(&about(&meta)));
         begun.map_err(|error| report::refusal(&error))?;
     }
