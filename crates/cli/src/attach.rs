@@ -93,9 +93,7 @@ impl From<AttachError> for Error {
             }
             AttachError::Log(error) => error.into(),
             AttachError::Worker(_) | AttachError::Meta(_) => Self::new(Kind::Failed, what),
-            AttachError::Output(_) => {
-                Self::new(Kind::Degraded, format!("failed to {what}")).hint("the session runs on")
-            }
+            AttachError::Output(_) => Self::new(Kind::Degraded, format!("failed to {what}")),
             AttachError::Terminal(_) => Self::new(Kind::Failed, format!("failed to {what}")),
         }
     }

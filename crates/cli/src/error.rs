@@ -385,6 +385,7 @@ impl From<netsky_kernel::output_log::LogError> for Error {
         match error {
             Log::Disk(error) => error.into(),
             Log::Damaged { .. } => Self::new(Kind::Damaged, what).hint("it was left as it is"),
+            Log::Gone { .. } => Self::new(Kind::Damaged, what),
             Log::Read(_) | Log::Newer { .. } => Self::new(Kind::Failed, what),
         }
     }

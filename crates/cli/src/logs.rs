@@ -8,8 +8,8 @@ use netsky_disk::env;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_kernel::escapes::{Cutter, Piece};
-use netsky_kernel::output_log::{Chunk, LogReader};
-use netsky_kernel::session::{LogSpan, Meta};
+use netsky_kernel::output_log::{Chunk, LogError, LogReader};
+use netsky_kernel::session::{Io, LogSpan, Meta};
 use netsky_model::id::AgentId;
 
 use crate::context::Context;
@@ -45,16 +45,26 @@ pub(crate) fn print(
     let Some(meta) = netsky_disk::state::read(layout.meta(name))? else {
         return Err(Error::new(Kind::NotFound, format!("no session {name}")).hint("see `ostk kernel ps`"));
     };
+    let meta = Meta::parse(&meta).ok();
     let path = if how.stderr { layout.err(name) } else { layout.out(name) };
-    if how.stderr && !netsky_disk::state::exists(&path)? {
+    let has_its_own = match &meta {
+        Some(meta) => meta.spec.io == Io::Pipes,
+        None => netsky_disk::state::exists(&path)?,
+    };
+    if how.stderr && !has_its_own {
         let what = format!("{name} has no standard error apart: its terminal carries both");
         return Err(Error::new(Kind::NotFound, what));
     }
-    let ran = Meta::parse(&meta).is_ok_and(|meta| meta.program.is_some());
-    if ran && !netsky_disk::state::exists(&path)? {
-        return Err(Error::new(Kind::Damaged, format!("output log {} is gone", path.display())));
-    }
     let log = LogReader::open(&path)?;
+    let mut whole = match log.check() {
+        // Nothing ran that could have printed anything.
+        Err(LogError::Gone { .. }) if meta.is_some_and(|meta| meta.program.is_none()) => Ok(()),
+        whole => whole,
+    };
+    if how.follow {
+        // What is printed from now on would not be seen either.
+        std::mem::replace(&mut whole, Ok(()))?;
+    }
     // What comes while it is printed is not waited for: a program may print faster than its reader reads.
     let LogSpan { base, end } = log.span()?;
     let until = if how.follow { u64::MAX } else { end };
@@ -86,7 +96,7 @@ pub(crate) fn print(
             Chunk::End => break,
         }
     }
-    Ok(())
+    Ok(whole?)
 }
 
 /// Bytes on their way to text, without escape sequences: of one without its escape alone the rest would be read as letters.

@@ -34,7 +34,8 @@ pub fn outlive_large_files() {
     let _ = unsafe { signal_hook_registry::register(Signal::XFSZ.as_raw(), || ()) };
 }
 
-/// Stop until somebody continues this process: what a caught SIGTSTP would have done.
+/// Stop until somebody continues this process, as a SIGTSTP that was caught would have had it; that one does nothing where
+/// no shell could.
 ///
 /// # Errors
 /// The system refuses.

@@ -47,9 +47,15 @@ pub enum LogError {
         /// The version found.
         found: u64,
     },
-    /// It has no header: the next worker puts it aside, beside its place.
+    /// Its file, or the one before, has no header: the next worker puts it aside, beside its place.
     #[error("output log {} is damaged", path.display())]
     Damaged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Neither file is there.
+    #[error("output log {} is gone", path.display())]
+    Gone {
         /// The file.
         path: PathBuf,
     },
@@ -114,9 +120,10 @@ impl Segment {
             Err(e) => return Err(e.into()),
         };
         let mut head = [0; HEADER as usize];
+        // Before it is read: its writer may write it meanwhile.
+        let empty = file.metadata()?.len() == 0;
         match file.read_exact_at(&mut head, 0) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                let empty = file.metadata()?.len() == 0;
                 return Ok(if empty { Found::Empty } else { Found::Damaged });
             }
             // What the disk does not hand out may be whole.
@@ -276,12 +283,13 @@ impl OutputLog {
 
     /// Begin a segment at `base`, keeping the one before unless it is empty.
     fn rotate(&mut self, base: u64) -> Result<(), LogError> {
+        let mut former = None;
         match &self.current {
             Some(full) if full.len > 0 => {
                 // A write that failed half-way left bytes past the end that nobody may take for output.
                 let _ = full.file.set_len(HEADER + full.len);
                 self.dir.rename_over(&self.name, &self.dir, prev(&self.name))?;
-                self.previous = self.current.take();
+                former = std::mem::replace(&mut self.previous, self.current.take());
             }
             _ => {
                 self.current = None;
@@ -289,6 +297,8 @@ impl OutputLog {
             }
         }
         self.current = Some(Segment::create(&self.dir, &self.name, base)?);
+        // Last: until its blocks are free again there would be no file of that name.
+        drop(former);
         Ok(())
     }
 
@@ -349,19 +359,32 @@ impl LogReader {
         Ok(read_segments([previous.as_ref(), current.as_ref()], end, from, max))
     }
 
+    /// Whether its files are what a worker has written. What can be read of them can be read all the same.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`], [`LogError::Gone`], or the files cannot be opened.
+    pub fn check(&self) -> Result<(), LogError> {
+        let mut there = false;
+        // In this order: what is renamed in between is found under its other name.
+        for name in [self.name.clone(), prev(&self.name)] {
+            match Segment::open(&self.dir, &name, OFlags::RDONLY)? {
+                Found::Damaged => return Err(LogError::Damaged { path: self.dir.path().join(name) }),
+                Found::Missing => {}
+                Found::Segment(_) | Found::Empty => there = true,
+            }
+        }
+        if there { Ok(()) } else { Err(LogError::Gone { path: self.dir.path().join(&self.name) }) }
+    }
+
     /// The current segment is opened first: if the writer rotates in between, the former one opened
     /// second is that same file, and nothing is missed.
     fn segments(&self) -> Result<(Option<Segment>, Option<Segment>), LogError> {
-        let current = match Segment::open(&self.dir, &self.name, OFlags::RDONLY)? {
-            Found::Segment(segment) => Some(segment),
-            Found::Missing | Found::Empty => None,
-            Found::Damaged => return Err(LogError::Damaged { path: self.dir.path().join(&self.name) }),
+        let open = |name: &str| match Segment::open(&self.dir, name, OFlags::RDONLY)? {
+            Found::Segment(segment) => Ok(Some(segment)),
+            Found::Missing | Found::Empty | Found::Damaged => Ok::<_, LogError>(None),
         };
-        let previous = match Segment::open(&self.dir, &prev(&self.name), OFlags::RDONLY)? {
-            Found::Segment(segment) => Some(segment),
-            // Its output is no longer kept, as that of all before it.
-            Found::Missing | Found::Empty | Found::Damaged => None,
-        };
+        let current = open(&self.name)?;
+        let previous = open(&prev(&self.name))?;
         Ok((previous, current))
     }
 }
@@ -449,13 +472,24 @@ mod tests {
         let home = tempfile::tempdir().expect("tempdir");
         let file = path(&home);
         folder(&home);
+        let check = || reader(&home).check();
+        assert!(matches!(check(), Err(LogError::Gone { path }) if path == file));
         std::fs::write(&file, b"").expect("writes");
-        assert_eq!(reader(&home).span().expect("it may be about to begin"), LogSpan { base: 0, end: 0 });
+        check().expect("it may be about to begin");
         for junk in [&b"torn"[..], &[0; 4096]] {
             std::fs::write(&file, junk).expect("writes");
-            let read = reader(&home).read_from(0, 100);
-            assert!(matches!(&read, Err(LogError::Damaged { path }) if *path == file), "{read:?}");
+            assert!(matches!(check(), Err(LogError::Damaged { path }) if path == file));
         }
+        std::fs::remove_file(&file).expect("removed");
+        let mut writer = log(&home);
+        writer.append(&vec![b'x'; usize::try_from(SEGMENT).expect("fits")], NOW);
+        writer.append(b"y", NOW);
+        check().expect("both are whole");
+        std::fs::remove_file(&file).expect("removed");
+        check().expect("it may be about to begin another");
+        std::fs::write(&file, b"torn").expect("writes");
+        assert!(matches!(check(), Err(LogError::Damaged { path }) if path == file));
+        assert!(matches!(reader(&home).read_from(0, 1), Ok(Chunk::Bytes { .. })), "what reads is read");
     }
 
     #[test]

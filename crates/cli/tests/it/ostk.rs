@@ -484,6 +484,9 @@ fn standard_error_is_printed_where_a_session_has_its_own() {
     std::fs::write(folder.dir.path().join(".ostk/agents/agent0.err"), "x".repeat(100)).expect("writes");
     let damaged = "ostk: output log $PWD/.ostk/agents/agent0.err is damaged; it was left as it is";
     assert_eq!(folder.refused(&["logs", "agent0", "--stderr"]), (7, damaged.to_owned()));
+    std::fs::remove_file(folder.file("agents/agent0.err")).expect("there");
+    let gone = "ostk: output log $PWD/.ostk/agents/agent0.err is gone";
+    assert_eq!(folder.refused(&["logs", "agent0", "--stderr", "-f"]), (7, gone.to_owned()));
     std::fs::remove_file(folder.file("agents/agent1.out")).expect("there");
     let gone = "ostk: output log $PWD/.ostk/agents/agent1.out is gone";
     assert_eq!(folder.refused(&["logs", "agent1"]), (7, gone.to_owned()));
@@ -513,16 +516,22 @@ fn a_lineage_whose_snapshots_are_lost_has_finished_turns() {
     folder.ok(&["report", "turn", "{}", "--session", "agent0"]);
     let file = folder.file(&format!("drain/{lineage}.json"));
     std::fs::write(&file, "junk").expect("written");
-    let lost = format!(
-        "the snapshot of {lineage} is lost; its log goes on to turn 1; the next turn writes another one"
-    );
-    assert_eq!(folder.refused(&snapshot), (7, format!("ostk: {lost}")));
+    let lost = |why: &str| {
+        format!(
+            "ostk: the snapshot of {lineage} {why}; its log goes on to turn 1; the next turn writes another one"
+        )
+    };
+    let junk = format!("does not read: {lineage}.json: not a snapshot: expected value at line 1 column 1");
+    assert_eq!(folder.refused(&snapshot), (7, lost(&junk)));
+    std::fs::remove_file(&file).expect("there");
+    assert_eq!(folder.refused(&snapshot), (3, lost("is not there")));
     folder.ok(&["report", "turn", "{}", "--session", "agent0"]);
     folder.ok(&["report", "turn", "{}", "--session", "agent0"]);
-    std::fs::write(&file, "junk").expect("written");
+    std::fs::remove_file(&file).expect("there");
     let told = folder.run(&snapshot);
     let said = String::from_utf8_lossy(&told.stderr).into_owned();
-    assert!(told.status.success() && said.starts_with("ostk: the snapshot before is shown: "), "{said}");
+    let before = "ostk: this is the snapshot of turn 2; 3 has none that reads\n";
+    assert!(told.status.success() && said == before, "{said}");
     let shown: Value = serde_json::from_slice(&told.stdout).expect("JSON");
     assert_eq!(shown["turn"], 2);
 }

@@ -102,9 +102,9 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
         Err(error) if error.is_newer() => return Err(unread(error)),
         // It is whole, and may say more than is known here.
         Err(error) if error.may_pass() => return Err(Refusal::new(RefusalKind::Refused, error.to_string())),
-        // Its end had no room, and is only in what is removed below.
-        Ok(Some(written)) if written.phase.may_live() => anchor.write_meta(&meta).map_err(unwritten)?,
-        Ok(_) | Err(_) => {}
+        Ok(Some(written)) if !written.phase.may_live() => {}
+        // Its end had no room, and may only be in what is removed below.
+        Ok(_) | Err(_) => anchor.write_meta(&meta).map_err(unwritten)?,
     }
     meta.phase = meta.phase.next(PhaseEvent::Reaped).map_err(internal)?;
     meta.written_at = clock::stamp();
@@ -123,7 +123,7 @@ pub(super) fn put_aside(anchor: &Anchor, about: &About) -> Result<bool, Refusal>
 }
 
 /// Tells of one that was put aside, where the journal does not have it: whoever put it aside died before it had told, or
-/// what it told did not reach the disk. Of a generation that the journal does not know there is nothing to be told.
+/// what it told did not reach the disk. Of a generation of which the journal has no row there is nothing to be told.
 pub(super) fn tell(anchor: &Anchor, meta: &Meta) {
     let about = about(meta);
     let is_untold = |recall: &Recall| {

@@ -68,7 +68,7 @@ pub fn sessions(root: &Path) -> Result<Unserved, Error> {
         }
         unread.insert(name.clone());
     }
-    for view in &mut found.sessions {
+    for view in found.sessions.iter_mut().filter(|view| view.state != SessionState::Inactive) {
         // What does not read says nothing here; `ostk lineage show` does.
         if let Ok(Some(whole)) = drain::read(&layout, &view.lineage, false) {
             view.progress = whole.state.progress(view.generation, !view.state.may_live());

@@ -51,6 +51,7 @@ const TAIL: u64 = 64 << 10;
 const KEYS: usize = 4096;
 /// How long a worker may take to say what it refused of what was typed last; its loop comes round in milliseconds.
 const LAST_WORD: Duration = Duration::from_secs(1);
+
 /// What to attach to, and how.
 #[derive(Debug)]
 pub struct Options {
@@ -221,11 +222,11 @@ impl<'a> Attached<'a> {
     fn new(options: &'a Options, client: WorkerClient) -> Result<Attached<'a>, AttachError> {
         let input = Input::find();
         let has_screen = std::io::stdout().is_terminal();
-        let wake = Wake::catch(&signals::caught(has_screen))?;
         let log = client.hello().log;
         let from = log.end.saturating_sub(TAIL).max(log.base);
         // A program on pipes is typed to by lines, as this terminal is used to.
         let raw = input == Input::Keys && client.hello().pty;
+        let wake = Wake::catch(&signals::caught(has_screen, raw))?;
         let terminal = if has_screen { Some(Terminal::enter(raw)?) } else { None };
         let painted = raw && client.hello().screen;
         let mut leave = vec![options.detach];

@@ -24,14 +24,16 @@ const ENDING: [Signal; 13] = [
     Signal::XCPU,
 ];
 
-/// Those that are caught; without a terminal for the output there is nothing to put back.
-pub(super) fn caught(has_screen: bool) -> Vec<Signal> {
+/// Those that are caught; without a terminal for the output there is nothing to put back. Where keys come one by one none
+/// of them stops us, and whoever does (`kill -TSTP`) can let us go on.
+pub(super) fn caught(has_screen: bool, raw: bool) -> Vec<Signal> {
     if !has_screen {
         return Vec::new();
     }
+    let stop = raw.then_some(Signal::TSTP);
     // What we were told to ignore we go on ignoring: an attach in the background is not ended from the keyboard.
     let ignored = wake::ignored();
-    let asked = ENDING.into_iter().chain([Signal::TSTP]).filter(|signal| !ignored.contains(signal));
+    let asked = ENDING.into_iter().chain(stop).filter(|signal| !ignored.contains(signal));
     asked.chain([Signal::WINCH]).collect()
 }
 
@@ -64,10 +66,11 @@ impl Attached<'_> {
 
     /// Stops, as it was told to: meanwhile the terminal is somebody else's, as it was before. Once it goes on it takes it anew.
     fn stop(&mut self) -> Result<Option<Left>, AttachError> {
-        let raw = self.is_raw();
-        self.terminal = None;
+        let before = self.terminal.take().and_then(Terminal::leave);
         wake::stop_here()?;
-        self.terminal = Some(Terminal::enter(raw)?);
+        let terminal = Terminal::enter(before.is_some())?;
+        // What a shell has set for its own prompt meanwhile is not what was there.
+        self.terminal = Some(terminal.of(before));
         self.modes = Modes::default();
         self.tell_size()?;
         if self.painted {

@@ -38,6 +38,17 @@ impl Terminal {
         Ok(Terminal { saved, screen, undo: Vec::new() })
     }
 
+    /// Put it back; the settings that were before, where it was raw.
+    pub(super) fn leave(self) -> Option<Termios> {
+        self.saved.clone()
+    }
+
+    /// As it is, with these settings to be put back.
+    pub(super) fn of(mut self, before: Option<Termios>) -> Terminal {
+        self.saved = before;
+        self
+    }
+
     /// One that nobody looks at.
     #[cfg(test)]
     pub(super) fn nowhere() -> Terminal {

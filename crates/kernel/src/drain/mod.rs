@@ -339,9 +339,6 @@ impl State {
             {
                 Err(Misfit::OldTurn { said: turn.turn.unwrap_or_default(), done: self.turn })
             }
-            Report::Turn(turn) if turn.turn.unwrap_or(self.turn.saturating_add(1)) > LAST_TURN => {
-                Err(Misfit::NoTurn { said: turn.turn.unwrap_or(LAST_TURN + 1) })
-            }
             Report::Turn(_) | Report::Begun | Report::Context { .. } => Ok(()),
             Report::Intent { id, tool, .. } => {
                 word("an intent's id", id)?;
@@ -373,12 +370,17 @@ impl State {
         }
     }
 
-    /// Whether there is room for an intent beside those that are open, or for a handoff. What is in the log already had it.
+    /// Whether there is room for an intent beside those that are open, for a handoff, or for another turn. What is in the log
+    /// already had it.
     fn check_room(&self, generation: Generation, report: &Report) -> Result<(), Misfit> {
         if let Report::Handoff { .. } = report
             && let Some(unread) = self.unread(generation)
         {
             return Err(Misfit::Unacknowledged { of: unread.generation });
+        }
+        if let Report::Turn(turn) = report {
+            let said = turn.turn.unwrap_or(self.turn.saturating_add(1));
+            return if said > LAST_TURN { Err(Misfit::NoTurn { said }) } else { Ok(()) };
         }
         let Report::Intent { id, input, .. } = report else { return Ok(()) };
         let size = |input: &Value| input.to_string().len();
@@ -388,7 +390,7 @@ impl State {
     }
 
     fn take_turn(&mut self, generation: Generation, turn: &Turn) {
-        self.turn = turn.turn.unwrap_or(self.turn + 1);
+        self.turn = turn.turn.unwrap_or(self.turn.saturating_add(1));
         self.under_way = false;
         if !std::mem::take(&mut self.one_before) && self.lifecycle == LifecycleState::Draining {
             // That was the finalization turn.
@@ -505,11 +507,12 @@ mod tests {
         let before = state.clone();
         let long = "x".repeat(LONGEST_WORD + 1);
         let none = Turn { turn: Some(LAST_TURN + 1), ..Turn::default() };
-        let refused = after(&[]).take(Generation(1), &Report::Turn(Box::new(none)));
-        assert_eq!(refused, Err(Misfit::NoTurn { said: LAST_TURN + 1 }));
+        let none = Report::Turn(Box::new(none));
+        assert_eq!(after(&[]).check_room(Generation(1), &none), Err(Misfit::NoTurn { said: LAST_TURN + 1 }));
         let last = Report::Turn(Box::new(Turn { turn: Some(LAST_TURN), ..Turn::default() }));
-        let next = after(&[(1, last)]).take(Generation(1), &Report::Turn(Box::default()));
+        let next = after(&[(1, last)]).check_room(Generation(1), &Report::Turn(Box::default()));
         assert_eq!(next, Err(Misfit::NoTurn { said: LAST_TURN + 1 }), "none that follows is turn 0");
+        after(&[(1, none)]).take(Generation(1), &Report::Turn(Box::default())).expect("of a former program");
         let old = Turn { turn: Some(1), ..Turn::default() };
         for (generation, report) in [
             (1, Report::Turn(Box::default())),

@@ -520,9 +520,14 @@ pub fn read(layout: &KernelLayout, lineage: &LineageId, messages: bool) -> Resul
     if let Some(snapshot) = &whole.snapshot
         && drain.place.rows < snapshot.log.rows
     {
+        let name = anew::there(&dir, lineage)?;
         let (has, taken) = (drain.place.rows, snapshot.log.rows);
-        let why = format!("it has {has} rows, of which {taken} were taken in");
-        return Err(drain.damaged(&log(lineage), why));
+        let why = if dir.exists(&name)? {
+            format!("it has {has} rows, of which {taken} were taken in")
+        } else {
+            "it is gone".to_owned()
+        };
+        return Err(drain.damaged(&name, why));
     }
     let none = drain.place.rows == 0 && whole.snapshot.is_none() && drain.state == State::default();
     whole.state = drain.state;

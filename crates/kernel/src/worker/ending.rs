@@ -132,7 +132,7 @@ impl Ending {
     /// End it because the system ends: nobody wanted this session down, and its end says so.
     pub(super) fn terminate(&mut self, now: Duration, grace: Duration) {
         // What ended by itself a moment before keeps its own end.
-        if self.status.is_none() {
+        if self.stage != Stage::Running || self.status.is_none() {
             self.end_in_order(Asked::System, now, grace);
         }
     }

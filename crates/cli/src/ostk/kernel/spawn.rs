@@ -76,8 +76,9 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 /// Our environment without what tells of the session that surrounds us, and what no description can hold, which is said.
-fn surroundings() -> BTreeMap<String, String> {
-    let ours = |key: &str| !env::TREE.contains(&key) && key != env::APART;
+/// `clean`: only what names who and where.
+fn surroundings(clean: bool) -> BTreeMap<String, String> {
+    let ours = |key: &str| !env::TREE.contains(&key) && key != env::APART && (!clean || is_clean(key));
     let mut text = BTreeMap::new();
     for (key, value) in std::env::vars_os() {
         match (key.to_str(), value.into_string()) {
@@ -85,6 +86,9 @@ fn surroundings() -> BTreeMap<String, String> {
             (Some(_), Ok(_)) => {}
             (_, _) => {
                 let name = key.to_string_lossy();
+                if !ours(&name) {
+                    continue;
+                }
                 output::complain("ostk", &format!("{name} is not UTF-8, and is left out of its environment"));
             }
         }
@@ -121,10 +125,7 @@ impl Run for Args {
         }
         let cwd = std::path::absolute(self.cwd.unwrap_or_else(|| PathBuf::from(".")))
             .map_err(|e| Error::new(Kind::Usage, format!("failed to find the working directory: {e}")))?;
-        let mut environment = surroundings();
-        if self.clean_env {
-            environment.retain(|key, _| is_clean(key));
-        }
+        let mut environment = surroundings(self.clean_env);
         environment.extend(self.env);
         let spec = Spec {
             name: self.name,

@@ -47,15 +47,23 @@ impl Run for Args {
 fn snapshot(layout: &KernelLayout, id: &LineageId) -> Result<(), Error> {
     let Whole { snapshot, messages, state, notes } = drain::read(layout, id, true)?.unwrap_or_default();
     let Some(snapshot) = snapshot else {
-        return Err(if state.turn == 0 {
+        if state.turn == 0 {
             let what = format!("{id} has finished no turn");
-            Error::new(Kind::NotFound, what).hint("its program tells of turns by `ostk report turn`")
-        } else {
-            let what = format!("the snapshot of {id} is lost; its log goes on to turn {}", state.turn);
-            Error::new(Kind::Damaged, what).hint("the next turn writes another one")
-        });
+            return Err(
+                Error::new(Kind::NotFound, what).hint("its program tells of turns by `ostk report turn`")
+            );
+        }
+        let (kind, why) = match notes.first() {
+            Some(note) => (Kind::Damaged, format!("does not read: {note}")),
+            None => (Kind::NotFound, "is not there".to_owned()),
+        };
+        let what = format!("the snapshot of {id} {why}; its log goes on to turn {}", state.turn);
+        return Err(Error::new(kind, what).hint("the next turn writes another one"));
     };
-    notes.iter().for_each(|note| output::complain("ostk", &format!("the snapshot before is shown: {note}")));
+    if snapshot.turn < state.turn {
+        let (of, newest) = (snapshot.turn, state.turn);
+        output::complain("ostk", &format!("this is the snapshot of turn {of}; {newest} has none that reads"));
+    }
     let mut fields = serde_json::to_value(snapshot).map_err(unshown)?;
     let raw = messages.iter().map(|message| serde_json::from_str(message.as_str()));
     let messages = raw.collect::<Result<_, _>>().map_err(unshown)?;

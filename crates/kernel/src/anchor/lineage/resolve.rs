@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_put_aside_and_whose_log_is_damaged_is_put_aside_once_more() {
+    fn who_is_put_aside_and_whose_log_is_damaged_is_not_refused_a_reap() {
         on_stage(async |anchor| {
             let mut meta = session("agent1", Keeper::Policy);
             meta.phase = meta.phase.next(PhaseEvent::Reaped).expect("it has ended");
