@@ -48,22 +48,24 @@ pub(crate) fn print(
     let meta = Meta::parse(&meta).ok();
     let path = if how.stderr { layout.err(name) } else { layout.out(name) };
     let has_its_own = match &meta {
-        Some(meta) => meta.spec.io == Io::Pipes,
-        None => netsky_disk::state::exists(&path)?,
+        Some(meta) if meta.spec.io == Io::Pipes => true,
+        // A generation before may have had pipes.
+        _ => netsky_disk::state::exists(&path)?,
     };
     if how.stderr && !has_its_own {
         let what = format!("{name} has no standard error apart: its terminal carries both");
         return Err(Error::new(Kind::NotFound, what));
     }
     let log = LogReader::open(&path)?;
-    let mut whole = match log.check() {
-        // Nothing ran that could have printed anything.
-        Err(LogError::Gone { .. }) if meta.is_some_and(|meta| meta.program.is_none()) => Ok(()),
-        whole => whole,
+    let whole = check(&log, meta.as_ref());
+    // What is printed from now on would not be seen either.
+    let is_unseen = match &whole {
+        Err(LogError::Damaged { path: damaged }) => *damaged == path,
+        Err(_) => true,
+        Ok(()) => false,
     };
-    if how.follow {
-        // What is printed from now on would not be seen either.
-        std::mem::replace(&mut whole, Ok(()))?;
+    if how.follow && is_unseen {
+        return Ok(whole?);
     }
     // What comes while it is printed is not waited for: a program may print faster than its reader reads.
     let LogSpan { base, end } = log.span()?;
@@ -97,6 +99,14 @@ pub(crate) fn print(
         }
     }
     Ok(whole?)
+}
+
+/// Whether all is there that a session must have; where nothing ran nothing could print.
+fn check(log: &LogReader, meta: Option<&Meta>) -> Result<(), LogError> {
+    match log.check() {
+        Err(LogError::Gone { .. }) if meta.is_some_and(|meta| meta.program.is_none()) => Ok(()),
+        checked => checked,
+    }
 }
 
 /// Bytes on their way to text, without escape sequences: of one without its escape alone the rest would be read as letters.

@@ -17,6 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use netsky_disk::clock;
 use netsky_disk::fs::Dir;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,10 @@ pub const SEGMENT: u64 = 8 << 20;
 const HEADER: u64 = 64;
 /// The newest output is also kept in memory, so that a client who keeps up never waits for a disk.
 const RECENT: usize = 256 << 10;
+/// So often a reader looks for a file that is not there, …
+const LOOKS: u32 = 20;
+/// … and so long after one another.
+const LOOK: Duration = Duration::from_millis(10);
 /// After a failed write, how long before the disk is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -47,13 +52,13 @@ pub enum LogError {
         /// The version found.
         found: u64,
     },
-    /// Its file, or the one before, has no header: the next worker puts it aside, beside its place.
+    /// A file of it has no header.
     #[error("output log {} is damaged", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
     },
-    /// Neither file is there.
+    /// Its file is not there.
     #[error("output log {} is gone", path.display())]
     Gone {
         /// The file.
@@ -283,13 +288,12 @@ impl OutputLog {
 
     /// Begin a segment at `base`, keeping the one before unless it is empty.
     fn rotate(&mut self, base: u64) -> Result<(), LogError> {
-        let mut former = None;
         match &self.current {
             Some(full) if full.len > 0 => {
                 // A write that failed half-way left bytes past the end that nobody may take for output.
                 let _ = full.file.set_len(HEADER + full.len);
                 self.dir.rename_over(&self.name, &self.dir, prev(&self.name))?;
-                former = std::mem::replace(&mut self.previous, self.current.take());
+                self.previous = self.current.take();
             }
             _ => {
                 self.current = None;
@@ -297,8 +301,6 @@ impl OutputLog {
             }
         }
         self.current = Some(Segment::create(&self.dir, &self.name, base)?);
-        // Last: until its blocks are free again there would be no file of that name.
-        drop(former);
         Ok(())
     }
 
@@ -364,16 +366,20 @@ impl LogReader {
     /// # Errors
     /// [`LogError::Damaged`], [`LogError::Gone`], or the files cannot be opened.
     pub fn check(&self) -> Result<(), LogError> {
-        let mut there = false;
-        // In this order: what is renamed in between is found under its other name.
+        let path = |name: &str| self.dir.path().join(name);
+        let mut looks = 0..LOOKS;
         for name in [self.name.clone(), prev(&self.name)] {
-            match Segment::open(&self.dir, &name, OFlags::RDONLY)? {
-                Found::Damaged => return Err(LogError::Damaged { path: self.dir.path().join(name) }),
-                Found::Missing => {}
-                Found::Segment(_) | Found::Empty => there = true,
+            loop {
+                match Segment::open(&self.dir, &name, OFlags::RDONLY)? {
+                    Found::Damaged => return Err(LogError::Damaged { path: path(&name) }),
+                    // A writer that rotates is about to make it.
+                    Found::Missing if name == self.name && looks.next().is_some() => clock::pause(LOOK),
+                    Found::Missing if name == self.name => return Err(LogError::Gone { path: path(&name) }),
+                    Found::Missing | Found::Segment(_) | Found::Empty => break,
+                }
             }
         }
-        if there { Ok(()) } else { Err(LogError::Gone { path: self.dir.path().join(&self.name) }) }
+        Ok(())
     }
 
     /// The current segment is opened first: if the writer rotates in between, the former one opened
@@ -486,10 +492,14 @@ mod tests {
         writer.append(b"y", NOW);
         check().expect("both are whole");
         std::fs::remove_file(&file).expect("removed");
-        check().expect("it may be about to begin another");
+        assert!(matches!(check(), Err(LogError::Gone { path }) if path == file));
         std::fs::write(&file, b"torn").expect("writes");
         assert!(matches!(check(), Err(LogError::Damaged { path }) if path == file));
         assert!(matches!(reader(&home).read_from(0, 1), Ok(Chunk::Bytes { .. })), "what reads is read");
+        let before = home.path().join("agents/a.out.prev");
+        std::fs::rename(&file, &before).expect("renamed");
+        drop(log(&home));
+        assert!(matches!(check(), Err(LogError::Damaged { path }) if path == before));
     }
 
     #[test]

@@ -484,9 +484,10 @@ fn standard_error_is_printed_where_a_session_has_its_own() {
     std::fs::write(folder.dir.path().join(".ostk/agents/agent0.err"), "x".repeat(100)).expect("writes");
     let damaged = "ostk: output log $PWD/.ostk/agents/agent0.err is damaged; it was left as it is";
     assert_eq!(folder.refused(&["logs", "agent0", "--stderr"]), (7, damaged.to_owned()));
-    std::fs::remove_file(folder.file("agents/agent0.err")).expect("there");
-    let gone = "ostk: output log $PWD/.ostk/agents/agent0.err is gone";
-    assert_eq!(folder.refused(&["logs", "agent0", "--stderr", "-f"]), (7, gone.to_owned()));
+    folder.ok(&["kernel", "spawn", "agent2", "--pipes", "--", "sleep", "1000"]);
+    std::fs::remove_file(folder.file("agents/agent2.err")).expect("there");
+    let gone = "ostk: output log $PWD/.ostk/agents/agent2.err is gone";
+    assert_eq!(folder.refused(&["logs", "agent2", "--stderr", "-f"]), (7, gone.to_owned()));
     std::fs::remove_file(folder.file("agents/agent1.out")).expect("there");
     let gone = "ostk: output log $PWD/.ostk/agents/agent1.out is gone";
     assert_eq!(folder.refused(&["logs", "agent1"]), (7, gone.to_owned()));
@@ -530,7 +531,7 @@ fn a_lineage_whose_snapshots_are_lost_has_finished_turns() {
     std::fs::remove_file(&file).expect("there");
     let told = folder.run(&snapshot);
     let said = String::from_utf8_lossy(&told.stderr).into_owned();
-    let before = "ostk: this is the snapshot of turn 2; 3 has none that reads\n";
+    let before = "ostk: this is the snapshot of turn 2; there is none of 3 yet\n";
     assert!(told.status.success() && said == before, "{said}");
     let shown: Value = serde_json::from_slice(&told.stdout).expect("JSON");
     assert_eq!(shown["turn"], 2);

@@ -205,8 +205,13 @@ mod tests {
             let tmp = anchor.layout.agents().join("tmp");
             std::fs::remove_dir(&tmp).expect("empty");
             std::fs::write(&tmp, "").expect("written");
-            assert!(put_aside(&anchor, &about(&ended)).is_err());
-            assert!(word.exists());
+            for gone in [false, true] {
+                if gone {
+                    std::fs::remove_file(anchor.layout.meta(&ended.spec.name)).expect("there");
+                }
+                assert!(put_aside(&anchor, &about(&ended)).is_err());
+                assert!(word.exists());
+            }
             std::fs::remove_file(&tmp).expect("removed");
             assert_eq!(put_aside(&anchor, &about(&ended)).ok(), Some(true));
             assert!(!word.exists());

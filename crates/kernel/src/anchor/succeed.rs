@@ -332,9 +332,10 @@ mod tests {
             reserved(&anchor, &second);
             netsky_disk::fs::Dir::make(anchor.layout.agents()).expect("made");
             let _held = Lock::take(anchor.layout.worker_lock(&second.spec.name)).expect("taken");
-            assert!(adopt::one(&anchor, second).is_none(), "it lives");
+            let settling = adopt::one(&anchor, second);
             tokio::time::sleep(ACKNOWLEDGED_WITHIN + Duration::from_secs(1)).await;
             worker.kill().and_then(|()| worker.wait()).expect("ours");
+            assert!(settling.is_none(), "it lived");
             let told = anchor.journal(|journal| journal.after(0)).expect("reads");
             let last = told.iter().rfind(|row| row.kind == EventKind::Handoff).expect("it was prepared");
             assert_eq!(last.data["is"], "unacknowledged", "{told:?}");

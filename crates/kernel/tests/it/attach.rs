@@ -316,6 +316,9 @@ fn who_stops_an_attachment_has_the_terminal_until_it_goes_on() {
     assert!(seen.contains("\x1b[?25h"), "{seen:?}");
     until(|| process_state(client.pid).filter(|state| state == "T"));
     assert!(settings().contains(" icanon"), "{}", settings());
+    // As a shell does at its prompt: that is not what was there before.
+    let tty = format!("/proc/{}/fd/0", scene.person.program.pid);
+    assert!(Command::new("stty").args(["-F", &tty, "-echo"]).status().expect("stty runs").success());
     process::signal(&client, Signal::CONT).expect("signals");
     let seen = read_until(&mut scene.screen, "armed");
     assert!(seen.contains("\x1b[?1049h"), "the screen is shown anew: {seen:?}");

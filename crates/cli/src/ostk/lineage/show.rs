@@ -60,9 +60,13 @@ fn snapshot(layout: &KernelLayout, id: &LineageId) -> Result<(), Error> {
         let what = format!("the snapshot of {id} {why}; its log goes on to turn {}", state.turn);
         return Err(Error::new(kind, what).hint("the next turn writes another one"));
     };
-    if snapshot.turn < state.turn {
+    notes.iter().for_each(|note| output::complain("ostk", &format!("the one before is shown: {note}")));
+    if snapshot.turn < state.turn && notes.is_empty() {
         let (of, newest) = (snapshot.turn, state.turn);
-        output::complain("ostk", &format!("this is the snapshot of turn {of}; {newest} has none that reads"));
+        output::complain(
+            "ostk",
+            &format!("this is the snapshot of turn {of}; there is none of {newest} yet"),
+        );
     }
     let mut fields = serde_json::to_value(snapshot).map_err(unshown)?;
     let raw = messages.iter().map(|message| serde_json::from_str(message.as_str()));
