@@ -367,19 +367,20 @@ impl LogReader {
     /// [`LogError::Damaged`], [`LogError::Gone`], or the files cannot be opened.
     pub fn check(&self) -> Result<(), LogError> {
         let path = |name: &str| self.dir.path().join(name);
+        let is_there = |name: &str| match Segment::open(&self.dir, name, OFlags::RDONLY)? {
+            Found::Damaged => Err(LogError::Damaged { path: path(name) }),
+            Found::Missing => Ok(false),
+            Found::Segment(_) | Found::Empty => Ok(true),
+        };
         let mut looks = 0..LOOKS;
-        for name in [self.name.clone(), prev(&self.name)] {
-            loop {
-                match Segment::open(&self.dir, &name, OFlags::RDONLY)? {
-                    Found::Damaged => return Err(LogError::Damaged { path: path(&name) }),
-                    // A writer that rotates is about to make it.
-                    Found::Missing if name == self.name && looks.next().is_some() => clock::pause(LOOK),
-                    Found::Missing if name == self.name => return Err(LogError::Gone { path: path(&name) }),
-                    Found::Missing | Found::Segment(_) | Found::Empty => break,
-                }
+        while !is_there(&self.name)? {
+            // A writer that rotates is about to make it.
+            if looks.next().is_none() {
+                return Err(LogError::Gone { path: path(&self.name) });
             }
+            clock::pause(LOOK);
         }
-        Ok(())
+        is_there(&prev(&self.name)).map(drop)
     }
 
     /// The current segment is opened first: if the writer rotates in between, the former one opened

@@ -162,10 +162,15 @@ impl Recall {
         known.how.clone()
     }
 
+    /// The session that carries a lineage, and what the journal has of it.
+    pub(super) fn carrier(&self, lineage: &LineageId) -> Option<(&AgentId, &Remembered)> {
+        self.sessions.iter().find(|(_, known)| known.lineage == *lineage)
+    }
+
     /// Whose a lineage is, up to which row of its turns log it is told, and in how many rows that one; nothing where that
     /// is not known.
     pub(super) fn told(&self, lineage: &LineageId) -> Option<(About, u64, Option<usize>)> {
-        let (name, known) = self.sessions.iter().find(|(_, known)| known.lineage == *lineage)?;
+        let (name, known) = self.carrier(lineage)?;
         let (session, lineage) = (name.clone(), lineage.clone());
         let about = About { session, lineage, generation: known.generation };
         Some((about, known.told?, known.told_in))

@@ -19,9 +19,7 @@ pub(super) fn carrier(anchor: &Anchor, id: &LineageId) -> Result<AgentId, Refusa
     let carries = |name: &AgentId| anchor.entry(name, |entry| entry.meta.lineage == *id) == Some(true);
     let carrier = anchor.names().into_iter().find(carries);
     carrier.ok_or_else(|| {
-        let known = |recall: &Recall| {
-            recall.sessions().find(|(_, known)| known.lineage == *id).map(|(name, _)| name.clone())
-        };
+        let known = |recall: &Recall| recall.carrier(id).map(|(name, _)| name.clone());
         match anchor.recall(known) {
             Some(name) => {
                 let message =
