@@ -238,7 +238,8 @@ impl Stat {
             without_program: fields.get(6)?.parse::<u64>().ok()? & (EXITING | OF_KERNEL) != 0,
             stopped: matches!(*fields.first()?, "T" | "t"),
             parent: fields.get(1)?.parse().ok()?,
-            group: fields.get(2)?.parse().ok()?,
+            // None, said as -1, of one that is just being taken out of the list.
+            group: fields.get(2)?.parse().unwrap_or(0),
             start_time: fields.get(19)?.parse().ok()?,
             // `env_end`.
             has_environment: fields.get(48).is_some_and(|end| *end != "0"),
@@ -403,6 +404,14 @@ fn killable(pid: u32) -> Option<Pid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_is_being_taken_out_of_the_list_is_known_to_have_ended() {
+        let line = b"4242 (a b) c) X 0 -1 -1 0 -1 4227084 0 0 0 0 0 0 0 0 20 0 0 0 99100 0 0";
+        let stat = Stat::parse(line).expect("in the known form");
+        assert!(stat.is_hollow());
+        assert_eq!((stat.group, stat.start_time), (0, 99100));
+    }
 
     #[test]
     fn t8_a_pid_with_another_start_is_dead_and_a_foreign_namespace_is_unknown() {
