@@ -164,7 +164,10 @@ impl Group {
         let at_once = self.kills_at_once();
         let mut seen = named(&members);
         let headless = seen.iter().any(|(_, stat)| stat.is_headless());
-        let frozen = (!whole || !at_once || headless).then(|| Frozen::new(self));
+        // Somebody in it may have started us: whoever holds himself still lets nobody go again.
+        let me = std::process::id();
+        let is_out = !members.contains(&me) || self.put_apart(me).is_ok();
+        let frozen = (is_out && (!whole || !at_once || headless)).then(|| Frozen::new(self));
         if frozen.is_some() {
             // Nobody forks or moves from here on; what is moved out goes on by that.
             let Look::Populated(found) = self.look()? else { return Ok(Round::OVER) };
