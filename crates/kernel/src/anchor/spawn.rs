@@ -216,6 +216,7 @@ fn plan(anchor: &Anchor, spec: Spec, guard: &Guard, asked: bool) -> Result<(Meta
         asked,
         handoff,
         cgroup: None,
+        output_from: None,
         extra: former.map(|meta| meta.extra).unwrap_or_default(),
         lineage,
         spec,

@@ -297,6 +297,7 @@ pub(super) fn bare(
         asked: false,
         handoff: None,
         cgroup: None,
+        output_from: None,
         extra: serde_json::Map::new(),
     }
 }

@@ -81,6 +81,7 @@ pub(super) fn come_up(args: &Args) -> Result<Worker, Refused> {
         Ok(started) => started,
         Err(why) => return Err(give_up(&mut record, Refused { kind: StartFailure::Program, why })),
     };
+    record.meta.output_from = Some(files.out.span().end);
     record.meta.cgroup = group.as_ref().map(|group| group.path().to_owned());
     let mut ending = Ending::new(id.clone(), pid, record.meta.mark(), group);
     let recorded =

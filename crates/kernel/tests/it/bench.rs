@@ -101,6 +101,7 @@ impl Bench {
             asked: true,
             handoff: None,
             cgroup: self.cgroup(generation),
+            output_from: None,
             version: "0.1.0".to_owned(),
             extra: serde_json::Map::default(),
             spec,
