@@ -10,7 +10,7 @@ use netsky_disk::feed::end_work;
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::{Hold, Seized};
 use netsky_disk::process;
-use netsky_model::id::{AgentId, Generation};
+use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::{Cause, Event, State, transition};
 use netsky_model::name::{Name, Stage};
 use netsky_model::process::{Life, ProcessId};
@@ -117,6 +117,25 @@ impl Bus<'_> {
     pub fn return_stopped(&self, agent: &AgentId, stopped: Generation) -> Result<Returned> {
         let ended = |generation| format!("generation {generation} was ended before it had finished it");
         self.return_taken(agent, |generation| generation == stopped, Cause::Stopped, ended)
+    }
+
+    /// Gives back one envelope that its reader was shown and could not deal with for a reason that lies in neither: its
+    /// provider does not answer, say. Flagged like any repeat, and no dead letter before
+    /// [`netsky_model::life::MAX_HANDED_BACK`]. False if it was not delivered, or is no more.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub fn hand_back(&self, agent: &AgentId, id: &EnvelopeId, why: &str) -> Result<bool> {
+        let channel = self.channel(agent)?;
+        let delivered = channel.dir(State::Delivered)?;
+        let mut way_back = self.way_back(&channel)?;
+        for file in delivered.names()? {
+            let Some(name) = Name::parse(&file).filter(|name| name.key.id == *id) else { continue };
+            let moved = way_back.take(&delivered, State::Delivered, &name, (Cause::Stopped, why))?;
+            way_back.end()?;
+            return Ok(moved);
+        }
+        Ok(false)
     }
 
     fn return_taken(

@@ -104,6 +104,17 @@ impl Bus<'_> {
         ended.map(|()| done)
     }
 
+    /// The seat of the one consumer of an agent, for who takes its mail claim by claim and lives longer than its
+    /// incarnations: nobody else consumes while it is held, and no incarnation takes it away.
+    ///
+    /// # Errors
+    /// Somebody else consumes, or what the file system refuses.
+    pub fn seat(&self, agent: &AgentId) -> Result<Lock> {
+        self.channel(agent)?;
+        let terms = Terms { generation: Generation(u64::MAX), max: None, replace: false, acks: true };
+        self.only_consumer(agent, &terms)
+    }
+
     /// The lock that makes one consumer of an agent. A newer incarnation takes it from an older one, whose time is over.
     fn only_consumer(&self, agent: &AgentId, terms: &Terms) -> Result<Lock> {
         let path = self.layout.consumer_lock(agent);
