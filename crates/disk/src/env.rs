@@ -47,6 +47,11 @@ pub fn text(key: &str) -> Option<String> {
     std::env::var(key).ok().filter(|value| !value.is_empty())
 }
 
+/// Every variable that has a name and a value in UTF-8.
+pub fn texts() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+}
+
 /// A variable as a path; none if unset or empty.
 pub fn path(key: &str) -> Option<PathBuf> {
     std::env::var_os(key).filter(|value| !value.is_empty()).map(PathBuf::from)

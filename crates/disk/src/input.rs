@@ -3,7 +3,7 @@
 //! Promise: never more of a line is held than its cap; what is over it is told as such and passed by.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -61,6 +61,19 @@ impl Input {
             return Err(Error::because("read", path, "it is neither a file nor a pipe"));
         }
         Ok(Input::new(File::from(fd), path.display().to_string(), cap))
+    }
+
+    /// Passes by all but the last `most` bytes of a plain file, and the line that this cuts.
+    ///
+    /// # Errors
+    /// It is no plain file.
+    pub fn skip_to_last(&mut self, most: u64) -> Result<()> {
+        let end = self.file.metadata().map_err(|e| Error::new("look at", &self.what, e))?.len();
+        if end > most {
+            self.file.seek(SeekFrom::Start(end - most)).map_err(|e| Error::new("seek in", &self.what, e))?;
+            self.passing = true;
+        }
+        Ok(())
     }
 
     fn new(file: File, what: String, cap: usize) -> Input {

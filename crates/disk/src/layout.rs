@@ -40,6 +40,8 @@ impl Layout {
             self.desired_folder(),
             self.up_folder(),
             self.tick_folder(),
+            self.drivers_folder(),
+            self.answers_folder(),
             self.tokens(),
             self.usage(),
             self.restart_status_folder(),
@@ -190,7 +192,8 @@ impl Layout {
         self.home.join("state")
     }
 
-    fn desired_folder(&self) -> PathBuf {
+    /// Where it is written what should be running.
+    pub fn desired_folder(&self) -> PathBuf {
         self.state().join("desired")
     }
 
@@ -232,6 +235,21 @@ impl Layout {
         let names = dir.names()?;
         let named = names.iter().filter_map(|name| name.parse().ok());
         Ok(named.filter(|agent| fits(&self.channel(agent))).collect())
+    }
+
+    /// What netsky-drivers knows of the agents that it drives.
+    pub fn drivers_folder(&self) -> PathBuf {
+        self.state().join("drivers")
+    }
+
+    /// The same of one of them.
+    pub fn driver_book(&self, agent: &AgentId) -> PathBuf {
+        self.drivers_folder().join(format!("{agent}.json"))
+    }
+
+    /// What the owner tells netsky-drivers about what an agent asks.
+    pub fn answers_folder(&self) -> PathBuf {
+        self.state().join("answers")
     }
 
     /// Where up proofs appear.

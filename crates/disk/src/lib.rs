@@ -11,6 +11,7 @@
 )]
 
 pub mod adopt;
+pub mod bell;
 pub mod bound;
 pub mod cgroup;
 pub mod clock;

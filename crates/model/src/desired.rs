@@ -27,6 +27,12 @@ pub struct Desired {
     pub since: Timestamp,
     /// Which sort of program runs in the slot.
     pub runtime: String,
+    /// Which model the program is asked to use; its own choice if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// A conversation from before that its first start goes on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<String>,
     /// Program and arguments.
     pub argv: Vec<String>,
     /// Working folder.

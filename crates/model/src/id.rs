@@ -153,6 +153,11 @@ impl AgentId {
         AgentId("netsky-ticker".to_owned())
     }
 
+    /// `netsky-drivers`: the session of the process that runs all drivers.
+    pub fn drivers() -> AgentId {
+        AgentId("netsky-drivers".to_owned())
+    }
+
     /// `agent<n>`.
     pub fn numbered(n: u32) -> AgentId {
         AgentId(format!("agent{n}"))
