@@ -34,6 +34,32 @@ pub struct Config {
     /// What the record keeps, and for how long.
     #[serde(default)]
     pub record: Record,
+    /// When an agent that says nothing is said to hang.
+    #[serde(default)]
+    pub drivers: Bounds,
+}
+
+/// When a driven agent that is at work and says nothing is said to hang. Nothing is ended for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Bounds {
+    /// Silence of the model, before an answer or in the middle of one: `"180s"`.
+    #[serde(deserialize_with = "duration")]
+    pub silence: Duration,
+    /// Silence after which the program is asked whether it listens.
+    #[serde(deserialize_with = "duration")]
+    pub probe: Duration,
+    /// How long it may take to answer that.
+    #[serde(deserialize_with = "duration")]
+    pub answer: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        // Models think without a word for a minute or two; the loop of a program comes round many times a second.
+        let [silence, probe, answer] = [180, 30, 15].map(Duration::from_secs);
+        Bounds { silence, probe, answer }
+    }
 }
 
 /// How long lines of telemetry are kept where nobody says otherwise: longer than any message.
@@ -63,8 +89,10 @@ fn duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Er
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slot {
-    /// Kind of program; `command` is the only one so far.
+    /// Kind of program: `command`, `claude` or `codex`.
     pub runtime: Option<String>,
+    /// Which model a driven program is asked to use.
+    pub model: Option<String>,
     /// Program and arguments.
     pub argv: Option<Vec<String>>,
     /// Working folder.
@@ -176,6 +204,7 @@ impl Config {
         env.extend(own.env);
         Slot {
             runtime: own.runtime.or(base.runtime),
+            model: own.model.or(base.model),
             argv: own.argv.or(base.argv),
             cwd: own.cwd.or(base.cwd),
             env,

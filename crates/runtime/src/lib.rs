@@ -1,15 +1,21 @@
 //! Runtimes: how a kind of program becomes an agent of a constellation.
 //!
 //! Promise: what a slot runs is decided from the configuration once, kept in the desired state, and
-//! turned into a kernel session the same way at every start. Nothing here starts, stops or judges.
-//! Leaves to others: sessions (`kernel`), when to start (`watchdog`). Drivers with receipts come later;
-//! this slice has the runtime `command`: any program that uses the bus verbs itself.
+//! turned into a kernel session the same way at every start; and a message that a driven program was given has a receipt. Nothing
+//! here starts or ends an agent, or judges one.
+//! Leaves to others: sessions (`kernel`), when to start (`watchdog`).
 #![forbid(unsafe_code)]
 
-mod command;
+mod answer;
 mod config;
+pub mod driver;
+pub mod drivers;
+mod launch;
 mod outbox;
+mod up_proof;
 
-pub use command::{Launch, TAG_NONCE, TAG_SINCE, inherited};
-pub use config::{Config, ConfigError, Record, Slot, Trouble};
+pub use answer::leave as leave_answer;
+pub use config::{Bounds, Config, ConfigError, Record, Slot, Trouble};
+pub use launch::{Launch, TAG_NONCE, TAG_SINCE, converses, inherited, wished_argv};
 pub use outbox::carry_all;
+pub use up_proof::UpProof;

@@ -14,11 +14,11 @@ use netsky_kernel::rpc::{Guard, SessionView};
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, Nonce, RestartId};
 use netsky_model::restart::{Inflight, Kind, Phase, STARTUP_GRACE, Started, Status, VERSION};
-use netsky_runtime::TAG_NONCE;
+use netsky_runtime::{TAG_NONCE, UpProof};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::session_up::UpProof;
+use crate::session_up::wait_for_proof;
 use crate::{handoff, observe, perform};
 
 /// Longest wait for another child to end: it holds the lock, and looks at its fence after each kill
@@ -245,7 +245,9 @@ impl Child<'_> {
         let before = sessions.iter().find(|session| session.name == desired.agent);
         let after = before.map_or(Generation::NONE, |session| session.generation);
         let once = format!("{}.{}.{}", self.inflight.id, self.inflight.epoch, desired.agent);
-        let view = perform::launch(self.cx, client, desired, after, Some(once))?;
+        // Who asks for a restart has written down what matters, and wants a mind without the rest.
+        let anew = self.inflight.kind == Kind::Planned && desired.agent == AgentId::root();
+        let view = perform::launch(self.cx, client, desired, after, (anew, Some(once)))?;
         let nonce = nonce_of(&view.tags)?;
         Ok(Started { name: desired.agent.clone(), generation: view.generation, nonce })
     }
@@ -265,8 +267,8 @@ impl Child<'_> {
 
     fn wait_for_proof(&self, client: &mut Client) -> Result<()> {
         let Started { name, generation, nonce } = self.root()?;
-        UpProof::wait(self.cx, STARTUP_GRACE, || {
-            let proof = UpProof::of(self.cx, nonce, name, *generation);
+        wait_for_proof(self.cx, STARTUP_GRACE, || {
+            let proof = UpProof::of(self.cx.layout, nonce, name, *generation);
             if proof.is_some() {
                 return Ok(proof);
             }

@@ -16,12 +16,11 @@ use netsky_model::id::AgentId;
 use netsky_model::process::Life;
 use netsky_model::restart::{Inflight, Started, Status};
 use netsky_model::stamp::Stamp;
-use netsky_runtime::TAG_SINCE;
+use netsky_runtime::{TAG_SINCE, UpProof};
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::session_up::UpProof;
 use crate::ticker::LastBeat;
 use crate::{handoff, known, perform};
 
@@ -262,7 +261,7 @@ fn unproved(cx: &Context<'_>, problems: &mut Vec<String>) -> Option<Started> {
         let failed: Option<ReviveFailed> =
             state::read_json(cx.layout.marker(&AgentId::root(), "revive-failed"))?;
         let Some(started) = failed.and_then(|failed| failed.started) else { return Ok(None) };
-        let proof = UpProof::read(cx, &started.nonce, &started.name, started.generation)?;
+        let proof = UpProof::read(cx.layout, &started.nonce, &started.name, started.generation)?;
         Ok(proof.is_none().then_some(started))
     };
     look().unwrap_or_else(|error| {

@@ -66,7 +66,7 @@ pub(crate) fn perform(
             if *again {
                 add_attempt(cx, seen, agent, &seen.now)?;
             }
-            let view = launch(cx, client, desired, *after, None)?;
+            let view = launch(cx, client, desired, *after, (false, None))?;
             cx.record.watchdog("started", Some(agent), if *again { "it had ended" } else { "wanted" });
             Ok(format!("{agent} generation {} started", view.generation))
         }
@@ -128,13 +128,14 @@ pub(crate) fn hold_wishes(cx: &Context<'_>) -> Result<Lock> {
     Lock::take_within(cx.layout.wishes_lock(), WISHES)?.ok_or(Error::Wishing(WISHES))
 }
 
-/// Start the generation after `after`, the one that was seen; its predecessor's mail is back in the inbox before.
+/// Start the generation after `after`, the one that was seen; its predecessor's mail is back in the inbox before. `anew`:
+/// with a conversation of its own, where it has one at all.
 pub(crate) fn launch(
     cx: &Context<'_>,
     client: &mut Client,
     desired: &Desired,
     after: Generation,
-    request_id: Option<String>,
+    (anew, request_id): (bool, Option<String>),
 ) -> Result<SessionView> {
     let programs = folder_of(&cx.netsky);
     if let Some(why) = no_program(desired, programs) {
@@ -164,8 +165,14 @@ pub(crate) fn launch(
     // What had to stay where it was this tick has told already.
     return_mail(cx, desired, stopped, |generation| generation <= newest)?;
     evict(cx, &desired.agent)?;
-    let launch =
-        Launch { layout: cx.layout, desired, generation: newest.next(), nonce: random::nonce(), programs };
+    let launch = Launch {
+        layout: cx.layout,
+        desired,
+        generation: newest.next(),
+        nonce: random::nonce(),
+        programs,
+        anew,
+    };
     let guard = Guard { if_generation: Some(newest), request_id };
     Ok(client.spawn(&launch.spec()?, &guard)?)
 }

@@ -12,7 +12,9 @@ use netsky_model::life::State;
 use netsky_model::process::{Life, ProcessId};
 use netsky_model::restart::{Kind, Phase};
 use netsky_model::stamp::Stamp;
-use netsky_runtime::Config;
+use netsky_runtime::driver::Doing;
+use netsky_runtime::drivers::Book;
+use netsky_runtime::{Config, UpProof};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -20,7 +22,6 @@ use crate::decide::KEPT;
 use crate::error::Result;
 use crate::known;
 use crate::observe::{self, Underway, Wishes};
-use crate::session_up::UpProof;
 use crate::tick::{self, FailedTick, LastTick};
 
 mod plight;
@@ -72,6 +73,8 @@ pub struct AgentStatus {
     pub generation: Option<Generation>,
     /// Whether this incarnation proved that it is up.
     pub up: bool,
+    /// What it does, and what it asks: of one that is driven.
+    pub driven: Option<Driven>,
     /// When it was started.
     pub started_at: Option<Stamp>,
     /// When it is tried again, while it is down and was tried in vain.
@@ -82,6 +85,19 @@ pub struct AgentStatus {
     pub unfinished: usize,
     /// Its dead letters.
     pub poison: usize,
+}
+
+/// What netsky-drivers knows of an agent.
+#[derive(Debug, Clone, Serialize)]
+pub struct Driven {
+    /// What it does.
+    pub doing: Doing,
+    /// Since when.
+    pub since: Stamp,
+    /// How much of its context is used, in per cent.
+    pub context_pct: Option<u8>,
+    /// What it asks and nobody has answered.
+    pub asks: Vec<String>,
 }
 
 impl AgentStatus {
@@ -339,7 +355,7 @@ fn agent_status(
     let is_gone = |session: &SessionView| session.program.as_ref().is_some_and(|id| probe(id) == Life::Dead);
     let gone = session.is_some_and(|session| session.state.may_live() && is_gone(session));
     let alive = session.filter(|session| session.state.may_live() && !gone);
-    let up = alive.is_some_and(|session| UpProof::of_session(cx, session).is_some());
+    let up = alive.is_some_and(|session| UpProof::of_session(cx.layout, session).is_some());
     let states = [State::Written, State::Delivered, State::Poisoned];
     let [inbox, unfinished, poison] = match state::exists(cx.layout.channel(agent)) {
         // Who was never started has none, and to these two a send makes one.
@@ -351,8 +367,21 @@ fn agent_status(
         }
         _ => counts(cx, agent, states, problems),
     };
+    // Of a generation that is over nothing is told.
+    let book = Book::read(cx.layout, agent).unwrap_or_else(|error| {
+        problems.push(format!("what {agent} does is not known: {error}"));
+        None
+    });
+    let book = book.filter(|book| alive.is_some_and(|session| session.generation == book.generation));
+    let driven = book.map(|book| Driven {
+        doing: book.doing,
+        since: book.since,
+        context_pct: book.context_pct,
+        asks: book.asks.into_iter().map(|ask| ask.text).collect(),
+    });
     AgentStatus {
         id: agent.clone(),
+        driven,
         want,
         state: session.map(|session| if gone { "gone".to_owned() } else { session.state.to_string() }),
         pid: alive.and_then(|session| session.pid),

@@ -15,11 +15,11 @@ use netsky_model::desired::{Desired, VERSION, Want};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::process::Life;
 use netsky_model::restart::Phase;
-use netsky_runtime::{Config, TAG_SINCE, inherited};
+use netsky_runtime::{Config, TAG_SINCE, UpProof, converses, driver, inherited, wished_argv};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::session_up::UpProof;
+use crate::session_up::wait_for_proof;
 use crate::tick::{self, Held, Ticked};
 use crate::{observe, perform, reserve};
 
@@ -32,10 +32,14 @@ const MOST: usize = 192 << 10;
 /// What should be up.
 #[derive(Debug, Clone, Default)]
 pub struct Wish {
-    /// How many clones besides agent0.
-    pub clones: u32,
+    /// Which agents.
+    pub which: Which,
     /// Runtime of all agents; the configuration's if none.
     pub runtime: Option<String>,
+    /// A conversation from before that the one agent goes on with.
+    pub resume: Option<String>,
+    /// Model of all agents; the configuration's if none.
+    pub model: Option<String>,
     /// Program of all agents; the configuration's if empty.
     pub argv: Vec<String>,
     /// Interval of the ticker.
@@ -44,20 +48,37 @@ pub struct Wish {
     pub cwd: PathBuf,
 }
 
+/// Which agents should be up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// agent0, and so many clones besides.
+    All(u32),
+    /// This one, in a constellation that is up.
+    One(AgentId),
+}
+
+impl Default for Which {
+    fn default() -> Which {
+        Which::All(0)
+    }
+}
+
 /// A constellation that is up.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Upped {
     /// What the tick did.
     pub ticked: Ticked,
-    /// agent0's proof.
+    /// The proof of agent0, or of the one that was meant.
     pub proof: UpProof,
 }
 
 /// What a wish comes to in this home.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// agent0 and the clones.
+    /// agent0 and the clones, or the one that was meant.
     slots: Vec<Desired>,
+    /// Whose proof is waited for.
+    first: AgentId,
     interval: Option<Duration>,
     config: Config,
 }
@@ -71,10 +92,18 @@ pub fn plan(layout: &Layout, caller: &Caller, wish: &Wish) -> Result<Plan> {
         return Err(Error::OwnerOnly { verb: "up" });
     }
     let config = Config::load(layout)?;
-    let slots = (0..=wish.clones)
-        .map(|number| slot(layout, &config, wish, &AgentId::numbered(number)))
-        .collect::<Result<_>>()?;
-    Ok(Plan { slots, interval: wish.interval, config })
+    let (first, agents) = match &wish.which {
+        Which::All(clones) => (AgentId::root(), (0..=*clones).map(AgentId::numbered).collect()),
+        Which::One(agent) => {
+            let root: Option<Desired> = state::read_json(layout.desired(&AgentId::root()))?;
+            if *agent != AgentId::root() && root.is_none_or(|root| root.want != Want::Up) {
+                return Err(Error::NotUp);
+            }
+            (agent.clone(), vec![agent.clone()])
+        }
+    };
+    let slots = agents.iter().map(|agent| slot(layout, &config, wish, agent)).collect::<Result<_>>()?;
+    Ok(Plan { slots, first, interval: wish.interval, config })
 }
 
 /// Bring a constellation up; agents that live and are meant to are left as they are. What was done is `said` before
@@ -85,7 +114,6 @@ pub fn plan(layout: &Layout, caller: &Caller, wish: &Wish) -> Result<Plan> {
 /// `up` came meanwhile; or agent0 did not prove itself in time (it is left to the tick, which goes on with it). That
 /// another agent could not be started is a problem in the result.
 pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<Upped> {
-    let root = AgentId::root();
     let (before, ticked) = {
         let mut held = Held::take(cx)?;
         reserve::need(cx)?;
@@ -96,15 +124,17 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
         let mut ticked = tick::run(cx, &mut held)?;
         ticked.problems.splice(0..0, unmade);
         let mut ticked = ticked.each_once();
-        ticked.done.extend(kept(cx, plan)?);
+        if plan.first == AgentId::root() {
+            ticked.done.extend(kept(cx, plan)?);
+        }
         ticked.done.extend(unheeded(cx, plan)?);
-        let before = sessions.into_iter().find(|session| session.name == root);
+        let before = sessions.into_iter().find(|session| session.name == plan.first);
         (before.map_or(Generation::NONE, |session| session.generation), ticked)
     };
     for line in &ticked.done {
         said(line);
     }
-    let proof = wait_for_root(cx, plan, &ticked, before)?;
+    let proof = wait_for_first(cx, plan, &ticked, before)?;
     Ok(Upped { ticked, proof })
 }
 
@@ -114,8 +144,8 @@ fn say_wishes(cx: &Context<'_>, plan: &Plan, client: &mut Client) -> Result<(Vec
     let _wishes = perform::hold_wishes(cx)?;
     let sessions = client.list()?;
     refuse_others(cx, plan, client, &sessions)?;
-    // Without its mailbox no agent0 is started; then nothing is changed.
-    cx.bus.create(&AgentId::root())?;
+    // Without its mailbox it is not started; then nothing is changed.
+    cx.bus.create(&plan.first)?;
     let mut unmade = Vec::new();
     for desired in ours(cx, plan).iter().chain(&plan.slots) {
         // First: nobody is ever wanted without a mailbox but where it cannot be made, which keeps only that one down.
@@ -139,7 +169,7 @@ fn refuse_others(cx: &Context<'_>, plan: &Plan, client: &mut Client, sessions: &
     };
     for desired in &plan.slots {
         let Some(session) = living(sessions, &desired.agent) else { continue };
-        let stays = !is_new(session) || UpProof::of_session(cx, session).is_some();
+        let stays = !is_new(session) || UpProof::of_session(cx.layout, session).is_some();
         // Its own word, not its wish's: that may be gone, damaged, or taken back by a `down` that was cut short.
         if stays && !runs(&client.show(&desired.agent)?, desired) {
             others.push(desired.agent.clone());
@@ -149,12 +179,21 @@ fn refuse_others(cx: &Context<'_>, plan: &Plan, client: &mut Client, sessions: &
 }
 
 fn is_same(before: &Desired, desired: &Desired) -> bool {
-    before.argv == desired.argv && before.cwd == desired.cwd && before.runtime == desired.runtime
+    before.argv == desired.argv
+        && before.cwd == desired.cwd
+        && before.runtime == desired.runtime
+        && before.model == desired.model
+        // To name a conversation is to ask for another start.
+        && (desired.resume.is_none() || before.resume == desired.resume)
 }
 
 /// Whether who lives is what is wanted.
 fn runs(lives: &SessionView, desired: &Desired) -> bool {
-    lives.argv == desired.argv && lives.cwd.as_ref() == Some(&desired.cwd) && lives.runtime == desired.runtime
+    wished_argv(lives) == desired.argv
+        && lives.cwd.as_ref() == Some(&desired.cwd)
+        && lives.runtime == desired.runtime
+        && lives.model == desired.model
+        && desired.resume.as_ref().is_none_or(|id| converses(lives, id))
 }
 
 fn living<'a>(sessions: &'a [SessionView], agent: &AgentId) -> Option<&'a SessionView> {
@@ -193,15 +232,22 @@ fn unheeded(cx: &Context<'_>, plan: &Plan) -> Result<Option<String>> {
     Ok((!others.is_empty()).then(say))
 }
 
-/// The two that keep the rest.
-fn ours(cx: &Context<'_>, plan: &Plan) -> [Desired; 2] {
+/// Those that keep the rest, and, where a slot is driven, the one that drives.
+fn ours(cx: &Context<'_>, plan: &Plan) -> Vec<Desired> {
     let netsky = cx.netsky.display().to_string();
     let mut ticker = vec![netsky.clone(), "ticker".to_owned()];
     if let Some(interval) = plan.interval.or_else(|| interval_before(cx)) {
         ticker.extend(["--tick".to_owned(), format!("{}ms", interval.as_millis())]);
     }
-    let serve = vec![netsky, "watchdog".to_owned(), "serve".to_owned()];
-    [(AgentId::infinity(), serve), (AgentId::ticker(), ticker)].map(|(agent, argv)| Desired {
+    let serve = vec![netsky.clone(), "watchdog".to_owned(), "serve".to_owned()];
+    let drivers = (AgentId::drivers(), vec![netsky, "drivers".to_owned()]);
+    let is_driven = plan.slots.iter().any(|slot| driver::is_driven(&slot.runtime));
+    let ours = [(AgentId::infinity(), serve), (AgentId::ticker(), ticker)].into_iter();
+    ours.chain(is_driven.then_some(drivers)).map(|(agent, argv)| own(cx, agent, argv)).collect()
+}
+
+fn own(cx: &Context<'_>, agent: AgentId, argv: Vec<String>) -> Desired {
+    Desired {
         runtime: "command".to_owned(),
         argv,
         cwd: cx.layout.home().to_owned(),
@@ -210,7 +256,7 @@ fn ours(cx: &Context<'_>, plan: &Plan) -> [Desired; 2] {
         // What they write is the constellation's, not the user's.
         umask: None,
         ..blank(agent)
-    })
+    }
 }
 
 /// The interval that an earlier `up` gave the ticker.
@@ -229,6 +275,8 @@ fn blank(agent: AgentId) -> Desired {
         by: "up".to_owned(),
         since: clock::wall(),
         runtime: String::new(),
+        model: None,
+        resume: None,
         argv: Vec::new(),
         cwd: PathBuf::new(),
         env: BTreeMap::new(),
@@ -241,10 +289,6 @@ fn blank(agent: AgentId) -> Desired {
 /// What a slot should run: as said, else as configured, else as it ran before.
 fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Result<Desired> {
     let slot = config.slot(agent);
-    let runtime = wish.runtime.clone().or(slot.runtime).unwrap_or_else(|| "command".to_owned());
-    if runtime != "command" {
-        return Err(Error::NoRuntime(runtime));
-    }
     let (before, damage) = match state::read_json::<Desired>(layout.desired(agent)) {
         Ok(Some(other)) if other.agent != *agent => {
             let why = format!("it is about {}; move it away", other.agent);
@@ -256,23 +300,34 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
         // What cannot be set aside keeps the new wish out: nothing is begun.
         Err(why) => return Err(Error::BadWish { agent: agent.clone(), why }),
     };
-    let configured =
-        Configured { program: wish.argv.is_empty() && slot.argv.is_some(), folder: slot.cwd.is_some() };
     let is_said = !wish.argv.is_empty();
-    let mut desired = match slot.argv {
-        argv if is_said || argv.is_some() => {
-            let argv = argv.filter(|_| !is_said).unwrap_or_else(|| wish.argv.clone());
-            Desired { argv, cwd: wish.cwd.clone(), env: inherited(), ..blank(agent.clone()) }
+    // A kind that is said now has nothing to do with the program that the settings have for another.
+    let runtime = wish.runtime.clone().or_else(|| slot.runtime.clone());
+    let configured_argv = slot.argv.filter(|_| runtime == slot.runtime && !is_said);
+    let configured = Configured { program: configured_argv.is_some(), folder: slot.cwd.is_some() };
+    let said = is_said.then(|| wish.argv.clone()).or(configured_argv);
+    let goes_on = before.as_ref().filter(|before| runtime.as_ref().is_none_or(|new| *new == before.runtime));
+    let mut desired = match (said, goes_on) {
+        (None, Some(before)) => {
+            Desired { want: Want::Up, by: "up".to_owned(), since: clock::wall(), ..before.clone() }
         }
-        _ => {
-            if let Some(why) = damage {
-                return Err(Error::BadWish { agent: agent.clone(), why });
+        (said, _) => {
+            let runtime = runtime.unwrap_or_else(|| driver::COMMAND.to_owned());
+            if !driver::RUNTIMES.contains(&runtime.as_str()) {
+                return Err(Error::NoRuntime(runtime));
             }
-            let before = before.clone().ok_or_else(|| Error::NoProgram { agent: agent.clone() })?;
-            Desired { want: Want::Up, by: "up".to_owned(), since: clock::wall(), ..before }
+            let Some(argv) = said.or_else(|| driver::default_argv(&runtime)) else {
+                return Err(match damage {
+                    Some(why) => Error::BadWish { agent: agent.clone(), why },
+                    None => Error::NoProgram { agent: agent.clone() },
+                });
+            };
+            let env = driver::inherited(&runtime);
+            Desired { runtime, argv, cwd: wish.cwd.clone(), env, ..blank(agent.clone()) }
         }
     };
-    desired.runtime = runtime;
+    desired.model = wish.model.clone().or(slot.model).or(desired.model);
+    desired.resume.clone_from(&wish.resume);
     desired.env.extend(slot.env);
     // Kept for every later start, from whatever folder that is.
     desired.cwd = slot.cwd.map_or(desired.cwd, |cwd| wish.cwd.join(cwd));
@@ -332,7 +387,7 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
     let mut lives = living(sessions, &desired.agent);
     if let Some(session) = lives
         // Of another program file it does the same work.
-        && desired.agent != AgentId::infinity()
+        && ![AgentId::infinity(), AgentId::drivers()].contains(&desired.agent)
         && !runs(&client.show(&session.name)?, desired)
     {
         // The ticker, or what a restart has just started and proved nothing; the others were refused before.
@@ -340,7 +395,10 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
         lives = None;
     }
     if let Some(before) = before {
-        if lives.is_some() && (is_same(&before, desired) || desired.agent == AgentId::infinity()) {
+        if lives.is_some()
+            && (is_same(&before, desired)
+                || [AgentId::infinity(), AgentId::drivers()].contains(&desired.agent))
+        {
             return Ok(());
         }
         if is_same(&before, desired) {
@@ -355,12 +413,12 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
     Ok(state::write_json(path, &Desired { since: lives_for.unwrap_or(desired.since), ..desired.clone() })?)
 }
 
-fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generation) -> Result<UpProof> {
-    let root = AgentId::root();
-    let failed = &cx.layout.marker(&root, "revive-failed");
-    let planned = plan.slots.iter().find(|slot| slot.agent == root);
-    UpProof::wait(cx, UP_LIMIT, || {
-        let wish: Desired = state::read_json(cx.layout.desired(&root))?
+fn wait_for_first(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generation) -> Result<UpProof> {
+    let first = &plan.first;
+    let failed = &cx.layout.marker(first, "revive-failed");
+    let planned = plan.slots.iter().find(|slot| slot.agent == *first);
+    wait_for_proof(cx, UP_LIMIT, || {
+        let wish: Desired = state::read_json(cx.layout.desired(first))?
             .ok_or_else(|| Error::Overtaken("its wish was removed"))?;
         if wish.want != Want::Up {
             return Err(Error::Overtaken("`netsky down` came"));
@@ -370,20 +428,20 @@ fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generat
         }
         // Asked anew each time: a restart may replace the one that we began to wait for.
         let session =
-            Client::connect(&cx.layout.kernel_root()).and_then(|mut client| client.show(&root)).ok();
+            Client::connect(&cx.layout.kernel_root()).and_then(|mut client| client.show(first)).ok();
         let Some(session) = session else {
             let told = !ticked.problems.is_empty();
             return if told { Err(Error::Restart(ticked.problems.join("; "))) } else { Ok(None) };
         };
-        let proof = UpProof::of_session(cx, &session);
+        let proof = UpProof::of_session(cx.layout, &session);
         if session.state.may_live() {
             // The kernel's word may be older than the death of what it speaks of, and a restart replaces who lives.
             let stays = session.program.as_ref().is_some_and(|id| process::probe(id) != Life::Dead)
-                && !is_to_be_replaced(cx, session.generation)?;
+                && !is_to_be_replaced(cx, first, session.generation)?;
             return Ok(proof.filter(|_| stays));
         }
         // Its end says nothing about the program that is wanted now: a restart was under way with the one before.
-        if wish.argv != session.argv {
+        if wish.argv != wished_argv(&session) {
             return Ok(None);
         }
         // What this call started ended by itself.
@@ -395,9 +453,9 @@ fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generat
         let how = || session.end.as_ref().map_or_else(|| session.state.to_string(), ToString::to_string);
         // Nobody is bringing it back right now: the next try may be minutes away. In this order: a tick that has counted
         // its try still holds the lock, or has noted its restart.
-        let later = (state::exists(failed)? || has_to_wait(cx)?)
+        let later = (state::exists(failed)? || has_to_wait(cx, first)?)
             && !Lock::is_held(cx.layout.watchdog_lock())?
-            && !is_to_be_replaced(cx, session.generation)?
+            && !is_to_be_replaced(cx, first, session.generation)?
             && !state::exists(cx.layout.restart_inflight())?;
         if proof.is_some() {
             return if later { Err(Error::EndedAfterUp(how())) } else { Ok(None) };
@@ -406,8 +464,11 @@ fn wait_for_root(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Generat
     })
 }
 
-/// Whether a restart was asked for, or is under way, that ends this agent0.
-fn is_to_be_replaced(cx: &Context<'_>, generation: Generation) -> Result<bool> {
+/// Whether a restart was asked for, or is under way, that ends this agent0; nobody else is waited for through one.
+fn is_to_be_replaced(cx: &Context<'_>, agent: &AgentId, generation: Generation) -> Result<bool> {
+    if *agent != AgentId::root() {
+        return Ok(false);
+    }
     let asked = observe::is_asked(cx.layout)?;
     let Some(underway) = observe::underway(cx)? else { return Ok(asked) };
     let Some(status) = underway.status else { return Ok(true) };
@@ -415,8 +476,8 @@ fn is_to_be_replaced(cx: &Context<'_>, generation: Generation) -> Result<bool> {
     Ok(status.phase != Phase::Failed && started.is_none_or(|started| generation < started.generation))
 }
 
-fn has_to_wait(cx: &Context<'_>) -> Result<bool> {
+fn has_to_wait(cx: &Context<'_>, agent: &AgentId) -> Result<bool> {
     let attempts: Attempts =
-        state::read_json(cx.layout.marker(&AgentId::root(), "restart-attempts"))?.unwrap_or_default();
+        state::read_json(cx.layout.marker(agent, "restart-attempts"))?.unwrap_or_default();
     Ok(!attempts.wait(&clock::stamp()).is_zero())
 }

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::run::{Ended, Program, Run, verbs};
 
+mod agent;
 mod attach;
 mod channel;
 mod check;
@@ -13,6 +14,7 @@ mod demo;
 mod demo_agent;
 mod demo_janitor;
 mod down;
+mod drivers;
 mod home;
 mod init;
 mod ledger;
@@ -47,6 +49,7 @@ verbs! {
         Up(up::Args),
         Down(down::Args),
         Status(status::Args),
+        Agent(agent::Args),
         Attach(attach::Args),
         Logs(logs::Args),
         Restart(restart::Args),
@@ -57,6 +60,7 @@ verbs! {
         #[command(subcommand)]
         Watchdog(watchdog::Verb),
         Ticker(ticker::Args),
+        Drivers(drivers::Args),
         Query(query::Args),
         #[command(subcommand)]
         Ledger(ledger::Verb),

@@ -5,6 +5,8 @@ use std::time::Duration;
 use netsky_disk::clock;
 use netsky_model::desired::Want;
 use netsky_model::duration::human;
+use netsky_model::id::AgentId;
+use netsky_runtime::driver::Doing;
 use netsky_watchdog::{AgentStatus, Mailbox, StatusReport, status};
 
 use crate::context::Context;
@@ -22,10 +24,19 @@ impl Run for Args {
         if cx.json {
             return output::json(&report);
         }
-        let headers =
-            ["agent", "want", "state", "up", "gen", "pid", "since", "inbox", "unfinished", "poison"];
-        let rows = report.agents.iter().map(|agent| row(agent, report.anchor_epoch.is_some())).collect();
+        let mut headers =
+            vec!["agent", "want", "state", "up", "gen", "pid", "since", "inbox", "unfinished", "poison"];
+        let mut rows: Vec<Vec<String>> =
+            report.agents.iter().map(|agent| row(agent, report.anchor_epoch.is_some())).collect();
+        // A constellation of programs that speak for themselves has nothing to say there.
+        if report.agents.iter().any(|agent| agent.driven.is_some()) {
+            headers.extend(["context", "does"]);
+            rows.iter_mut().zip(&report.agents).for_each(|(row, agent)| row.extend(does(agent)));
+        }
         output::table(&headers, rows, "no agent is wanted here; start with `netsky up`")?;
+        for (agent, ask) in report.agents.iter().flat_map(asks) {
+            output::say(&format!("{agent} asks: {ask}  (`netsky agent allow {agent}`, or deny)"))?;
+        }
         output::say(&footer(&report))
     }
 }
@@ -52,6 +63,23 @@ fn row(agent: &AgentStatus, served: bool) -> Vec<String> {
         agent.unfinished.to_string(),
         agent.poison.to_string(),
     ]
+}
+
+/// How full its context is, and what it does.
+fn does(agent: &AgentStatus) -> [String; 2] {
+    let dash = || "-".to_owned();
+    let Some(driven) = &agent.driven else { return [dash(), dash()] };
+    let doing = match &driven.doing {
+        // It stands below.
+        Doing::Blocked { .. } => driven.doing.word().to_owned(),
+        doing => doing.to_string(),
+    };
+    let age = human(clock::stamp().since(&driven.since));
+    [driven.context_pct.map_or_else(dash, |pct| format!("{pct} %")), format!("{doing} ({age})")]
+}
+
+fn asks(agent: &AgentStatus) -> impl Iterator<Item = (&AgentId, &String)> {
+    agent.driven.iter().flat_map(|driven| &driven.asks).map(|ask| (&agent.id, ask))
 }
 
 /// Mail of who never was wanted.

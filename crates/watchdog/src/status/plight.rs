@@ -241,6 +241,7 @@ mod tests {
             pid: Some(2),
             worker_pid: None,
             generation: None,
+            driven: None,
             up: false,
             started_at: Some(started_at.clone()),
             trying: None,

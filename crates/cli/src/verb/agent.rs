@@ -1,0 +1,134 @@
+//! `netsky agent`: one slot, and what its agent asks.
+
+use netsky_model::id::AgentId;
+use netsky_runtime::driver::{Answer, Ask, AskKind};
+use netsky_runtime::drivers::Book;
+use netsky_watchdog::{Which, Wish};
+
+use super::up::{Program, bring_up};
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::output;
+use crate::run::Run;
+
+/// Bring up one agent, or answer what it asks
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Args {
+    /// Which agent: 3 or agent3
+    #[arg(required = true, value_parser = AgentId::from_shorthand)]
+    agent: Option<AgentId>,
+    #[command(flatten)]
+    kind: Program,
+    /// A conversation of that program from before, to be gone on with
+    #[arg(long, value_name = "ID")]
+    resume: Option<String>,
+    /// Its program and arguments [default: from config.toml, or the program of its kind]
+    #[arg(last = true)]
+    argv: Vec<String>,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+/// What the owner does with an agent that runs.
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Allow what it asks for, or answer its question
+    Allow(Said),
+    /// Refuse what it asks for
+    Deny(Said),
+    /// Show what it does, what it asks, and what it has used
+    Show {
+        /// Which agent
+        #[arg(value_parser = AgentId::from_shorthand)]
+        agent: AgentId,
+    },
+}
+
+/// An answer.
+#[derive(clap::Args)]
+struct Said {
+    /// Which agent
+    #[arg(value_parser = AgentId::from_shorthand)]
+    agent: AgentId,
+    /// Words for it: the answer to a question, or why not
+    text: Option<String>,
+    /// Which of several things that it asks
+    #[arg(long, value_name = "ID")]
+    ask: Option<String>,
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        match (self.verb, self.agent) {
+            (Some(Verb::Allow(said)), _) => answer(cx, said, true),
+            (Some(Verb::Deny(said)), _) => answer(cx, said, false),
+            (Some(Verb::Show { agent }), _) => show(cx, &agent),
+            (None, Some(agent)) => {
+                let which = Which::One(agent);
+                bring_up(cx, &Wish { which, argv: self.argv, resume: self.resume, ..self.kind.wish()? })
+            }
+            (None, None) => unreachable!("clap asks for an agent where there is no verb"),
+        }
+    }
+}
+
+fn book(cx: &Context, agent: &AgentId) -> Result<Book, Error> {
+    Book::read(cx.home()?, agent)?.ok_or_else(|| {
+        Error::new(Kind::NotFound, format!("{agent} is driven by nobody"))
+            .hint("`netsky status` shows who there is; a slot of the kind `command` speaks for itself")
+    })
+}
+
+fn answer(cx: &Context, said: Said, allow: bool) -> Result<(), Error> {
+    let verb = if allow { "allow" } else { "deny" };
+    cx.owner_only(&format!("agent {verb}"))?;
+    let Said { agent, text, ask } = said;
+    let book = book(cx, &agent)?;
+    let asked = find(&book, ask.as_deref())?;
+    if allow && asked.kind == AskKind::Question && text.is_none() {
+        let what = format!("{agent} asks: {}", asked.text);
+        return Err(Error::new(Kind::Usage, what).hint(format!("netsky agent allow {agent} \"ANSWER\"")));
+    }
+    let answer = Answer { ask: asked.id.clone(), allow, text };
+    if !netsky_runtime::leave_answer(cx.home()?, &agent, book.generation, &answer)? {
+        let what = format!("{agent} was answered that already");
+        return Err(Error::new(Kind::Failed, what).hint(format!("see `netsky agent show {agent}`")));
+    }
+    match cx.json {
+        true => output::json(&answer),
+        false => output::say(&format!("{agent} is told: {verb} {}", asked.text)),
+    }
+}
+
+fn find<'a>(book: &'a Book, id: Option<&str>) -> Result<&'a Ask, Error> {
+    let agent = &book.agent;
+    let mut fits = book.asks.iter().filter(|ask| id.is_none_or(|id| ask.id == id));
+    match (fits.next(), fits.next()) {
+        (Some(ask), None) => Ok(ask),
+        (None, _) => Err(Error::new(Kind::NotFound, format!("{agent} asks nothing like that"))
+            .hint(format!("see `netsky agent show {agent}`"))),
+        (Some(_), Some(_)) => Err(Error::new(Kind::Usage, format!("{agent} asks several things"))
+            .hint(format!("say which with --ask; `netsky agent show {agent}` lists them"))),
+    }
+}
+
+fn show(cx: &Context, agent: &AgentId) -> Result<(), Error> {
+    let mut book = book(cx, agent)?;
+    if cx.json {
+        // What a driver keeps for itself has no form that anybody may rely on.
+        book.memory = serde_json::Value::Null;
+        return output::json(&book);
+    }
+    let none = || "-".to_owned();
+    let context = book.context_pct.map_or_else(none, |pct| format!("{pct} %"));
+    let conversation = book.conversation.map_or_else(none, |conversation| conversation.id);
+    output::say(&format!("{agent} ({}), generation {}: {}", book.runtime, book.generation, book.doing))?;
+    output::say(&format!("conversation {conversation}, context {context}, {} turns", book.turns))?;
+    let usage = &book.usage;
+    output::say(&format!(
+        "tokens: {} in, {} out, {} read from the cache, {} written to it",
+        usage.input, usage.output, usage.cache_read, usage.cache_write
+    ))?;
+    book.asks.iter().try_for_each(|ask| output::say(&format!("asks ({}): {}", ask.id, ask.text)))
+}

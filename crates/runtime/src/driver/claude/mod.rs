@@ -1,0 +1,251 @@
+//! Claude Code over its stream of JSON lines, as a child on pipes that lives for many turns.
+//!
+//! The receipt of a message is the program's own: it says `queued`, `started`, and `completed` or `cancelled` of each UUID that
+//! it was given, and takes none twice. It takes none twice also where its turn failed, or was cut while a tool ran; what is to
+//! be told again then goes under another UUID that derives from the first ([`Claude::uuid`]).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Answer, Ask, Conversation, Doing, Driver, Learnt, Message, MessageKey, Out, Room, Wedge};
+
+mod history;
+mod line;
+mod start;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+pub(super) use start::{INHERITED, has_conversation, start};
+
+/// Most keys of finished messages that are remembered: more than come back after any death.
+const FINISHED: usize = 512;
+/// Most messages of which is remembered that they were given in vain: more than wait in any inbox after so many failures.
+const IN_VAIN: usize = 512;
+
+/// What is known of one Claude Code.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Claude {
+    doing: Doing,
+    /// It answered our greeting.
+    is_up: bool,
+    /// It says that it waits for a message.
+    is_idle: bool,
+    /// A turn is under way. Several may follow each other before it waits again.
+    is_in_turn: bool,
+    conversation: Option<Conversation>,
+    /// Messages in its hands, by the UUID that they were given under.
+    held: BTreeMap<String, MessageKey>,
+    /// Of those, what has begun.
+    started: Vec<String>,
+    /// Messages that were dealt with, newest last.
+    finished: VecDeque<MessageKey>,
+    /// How often a message was given in vain; the newest of them last.
+    tries: VecDeque<(MessageKey, u32)>,
+    /// What was in its hands when output was lost: its receipts may be in there.
+    doubtful: Vec<String>,
+    /// The program's name of the turn that ended last.
+    ended: String,
+    asks: Vec<Ask>,
+    /// Tools that run, by the program's id of the call.
+    tools: BTreeMap<String, String>,
+    /// The answer's connection lives and carries nothing.
+    is_pinged: bool,
+    /// The highest probe that was answered.
+    heard: u64,
+    /// Tokens of the newest request, and how many there may be.
+    context: Option<u64>,
+    window: Option<u64>,
+    /// Lost output that was asked about.
+    gaps: u64,
+    #[serde(skip)]
+    history: history::History,
+}
+
+impl Claude {
+    /// What an earlier driver kept; it may have been another build. Of what does not read, one field does not take the
+    /// others with it: whoever forgets that its program is up is not told so again.
+    pub(super) fn remember(memory: &Value) -> Claude {
+        if let Ok(whole) = Claude::deserialize(memory) {
+            return whole;
+        }
+        let reads = |field: &(&String, &Value)| Claude::deserialize(&json!({ field.0: field.1 })).is_ok();
+        let fields = memory.as_object().into_iter().flatten().filter(reads);
+        let fields: serde_json::Map<String, Value> =
+            fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Claude::deserialize(Value::Object(fields)).unwrap_or_default()
+    }
+
+    /// Under which UUID a message is given: its key, or what derives from that where it was given in vain.
+    fn uuid(&self, key: &MessageKey) -> String {
+        match self.tries(key) {
+            0 => key.to_string(),
+            n => MessageKey::derived(&["again", key.as_str(), &n.to_string()]).to_string(),
+        }
+    }
+
+    fn tries(&self, key: &MessageKey) -> u32 {
+        self.tries.iter().find(|(tried, _)| tried == key).map_or(0, |(_, times)| *times)
+    }
+
+    fn set_tries(&mut self, key: MessageKey, times: u32) {
+        self.tries.retain(|(tried, _)| *tried != key);
+        if self.tries.len() == IN_VAIN {
+            self.tries.pop_front();
+        }
+        self.tries.push_back((key, times));
+    }
+
+    fn finish(&mut self, key: MessageKey) {
+        self.held.retain(|_, held| *held != key);
+        self.tries.retain(|(tried, _)| *tried != key);
+        if !self.finished.contains(&key) {
+            if self.finished.len() == FINISHED {
+                self.finished.pop_front();
+            }
+            self.finished.push_back(key);
+        }
+    }
+
+    fn control(out: &mut Out, id: &str, request: &Value) {
+        out.write(id, &json!({"type": "control_request", "request_id": id, "request": request}));
+    }
+}
+
+impl Driver for Claude {
+    fn begin(&mut self, conversation: Option<&Conversation>) {
+        let (finished, tries) = (std::mem::take(&mut self.finished), std::mem::take(&mut self.tries));
+        *self = Claude { finished, tries, conversation: conversation.cloned(), ..Claude::default() };
+    }
+
+    fn greet(&mut self, out: &mut Out) {
+        Claude::control(out, "netsky-greet", &json!({"subtype": "initialize"}));
+    }
+
+    fn line(&mut self, line: &[u8], now: Timestamp, out: &mut Out) -> bool {
+        self.read(line, now, out)
+    }
+
+    fn gap(&mut self, out: &mut Out) {
+        self.gaps += 1;
+        self.doubtful = self.held.keys().cloned().collect();
+        let id = format!("netsky-gap-{}", self.gaps);
+        Claude::control(out, &id, &json!({"subtype": "initialize"}));
+    }
+
+    fn room(&self) -> Room {
+        match self.is_up {
+            false => Room::None,
+            true if self.is_idle && self.held.is_empty() => Room::Free,
+            true => Room::Steers,
+        }
+    }
+
+    fn queues(&self) -> bool {
+        true
+    }
+
+    fn deliver(&mut self, message: &Message, steer: bool, out: &mut Out) {
+        let uuid = self.uuid(&message.key);
+        let mut line = json!({
+            "type": "user",
+            "uuid": uuid,
+            "session_id": "",
+            "parent_tool_use_id": null,
+            "message": {"role": "user", "content": [{"type": "text", "text": message.text}]},
+        });
+        if steer {
+            line["priority"] = "now".into();
+        }
+        out.write(format!("m:{uuid}"), &line);
+        self.held.insert(uuid, message.key.clone());
+    }
+
+    fn interrupt(&mut self, out: &mut Out) {
+        // A turn of its own has none of our messages: then it is the one behind the last.
+        let turn = if self.started.is_empty() { self.ended.clone() } else { self.started.join(",") };
+        let id = format!("netsky-interrupt-{turn}");
+        Claude::control(out, &id, &json!({"subtype": "interrupt"}));
+    }
+
+    fn answer(&mut self, answer: &Answer, out: &mut Out) -> bool {
+        let Some(at) = self.asks.iter().position(|ask| ask.id == answer.ask) else { return false };
+        let ask = self.asks.remove(at);
+        let said = turn::said_to(&ask, answer);
+        let response = json!({"subtype": "success", "request_id": ask.id, "response": said});
+        out.write(format!("answer:{}", ask.id), &json!({"type": "control_response", "response": response}));
+        self.doing = self.unasked();
+        out.learn(Learnt::Withdrawn { id: ask.id });
+        true
+    }
+
+    fn probe(&mut self, number: u64, out: &mut Out) {
+        Claude::control(out, &format!("netsky-probe-{number}"), &json!({"subtype": "get_binary_version"}));
+    }
+
+    fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    fn doing(&self) -> &Doing {
+        &self.doing
+    }
+
+    fn silence(&self) -> Option<Wedge> {
+        match self.doing {
+            Doing::WaitingForModel => Some(Wedge::NoAnswer),
+            Doing::Working if self.is_pinged => Some(Wedge::PingsOnly),
+            Doing::Working => Some(Wedge::Stalled),
+            _ => None,
+        }
+    }
+
+    fn transcript(&self, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+        start::transcript(env, &self.conversation.as_ref()?.id)
+    }
+
+    fn recall(&mut self, line: &[u8]) {
+        self.history.line(line);
+    }
+
+    fn recalled(&mut self) {
+        let history = std::mem::take(&mut self.history);
+        for (key, fate) in history.newest(FINISHED) {
+            if fate.answered {
+                self.finish(key);
+            } else {
+                let (known, seen) = (self.tries(&key), fate.in_vain());
+                if seen > known {
+                    self.set_tries(key, seen);
+                }
+            }
+        }
+    }
+
+    fn asks(&self) -> &[Ask] {
+        &self.asks
+    }
+
+    fn has_finished(&self, key: &MessageKey) -> bool {
+        self.finished.contains(key)
+    }
+
+    fn forget(&mut self, key: &MessageKey) {
+        self.held.retain(|_, held| held != key);
+        self.finished.retain(|finished| finished != key);
+        self.set_tries(key.clone(), self.tries(key).saturating_add(1));
+    }
+
+    fn memory(&self) -> Value {
+        serde_json::to_value(self).expect("plain data becomes JSON")
+    }
+}
+
+fn is_file(path: &Path) -> bool {
+    netsky_disk::state::exists(path).unwrap_or(false)
+}

@@ -1,0 +1,76 @@
+//! How Claude Code is started, and where it keeps its conversations.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use netsky_kernel::session::Io;
+
+use super::super::{Start, StartFrom};
+use super::is_file;
+
+/// What it inherits: its provider, its keys, its own settings; how this machine reaches others.
+pub(in super::super) const INHERITED: [&str; 12] = [
+    "ANTHROPIC_*",
+    "CLAUDE_*",
+    "DISABLE_*",
+    "API_TIMEOUT_MS",
+    "IS_SANDBOX",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "https_proxy",
+    "no_proxy",
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_FILE",
+];
+
+/// Lines in both directions, what the model says as it says it, and a receipt for each message.
+const STREAM: [&str; 10] = [
+    "-p",
+    "--input-format",
+    "stream-json",
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--include-partial-messages",
+    "--replay-user-messages",
+    "--permission-prompt-tool",
+    "stdio",
+];
+
+/// How it is started for a slot: the words of the wish first, ours behind them.
+pub(in super::super) fn start(from: &StartFrom<'_>) -> Start {
+    let mut argv = from.desired.argv.clone();
+    argv.extend(STREAM.map(str::to_owned));
+    if let Some(model) = &from.desired.model {
+        argv.extend(["--model".to_owned(), model.clone()]);
+    }
+    argv.extend(["--append-system-prompt".to_owned(), super::super::manners(&from.desired.agent)]);
+    argv.extend(match from.conversation {
+        Some(conversation) => ["--resume".to_owned(), conversation.id.clone()],
+        None => ["--session-id".to_owned(), from.fresh.to_owned()],
+    });
+    let env = BTreeMap::from([("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".to_owned(), "1".to_owned())]);
+    Start { argv, env, io: Io::Pipes }
+}
+
+/// Whether there is a conversation to go on with: one in which nothing was said yet is refused when it is resumed.
+pub(in super::super) fn has_conversation(env: &BTreeMap<String, String>, id: &str) -> bool {
+    transcript(env, id).is_some()
+}
+
+/// Where a conversation is kept. Its folder is named after the place where it began, which may be elsewhere by now.
+pub(super) fn transcript(env: &BTreeMap<String, String>, id: &str) -> Option<PathBuf> {
+    // The id becomes a part of a path.
+    if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        return None;
+    }
+    let own = env.get("CLAUDE_CONFIG_DIR").map(PathBuf::from);
+    let root = own.or_else(|| Some(Path::new(env.get("HOME")?).join(".claude")))?;
+    let projects = root.join("projects");
+    let folders = netsky_disk::fs::Dir::look_into(&projects).ok()?.names().ok()?;
+    folders
+        .into_iter()
+        .map(|folder| projects.join(folder).join(format!("{id}.jsonl")))
+        .find(|path| is_file(path))
+}

@@ -1,0 +1,160 @@
+//! What is remembered of messages, and for how long: which are finished, which go under another name, what a memory holds.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::super::super::{Driver, Learnt, MessageKey, Out};
+use super::super::{Claude, FINISHED, IN_VAIN};
+use super::{Talk, bad, good, key, sample, some_key};
+
+#[test]
+fn what_does_not_read_of_a_memory_takes_nothing_else_with_it() {
+    let lines = sample("plain");
+    let mut talk = Talk::about(&lines);
+    talk.read(&lines);
+    let whole = talk.claude.memory();
+    for field in whole.as_object().expect("fields").keys() {
+        let mut damaged = whole.clone();
+        damaged[field] = json!({"another": ["build"]});
+        damaged["news"] = json!(7);
+        let mut mended = Claude::remember(&damaged).memory();
+        mended[field] = whole[field].clone();
+        assert_eq!(mended, whole, "{field}");
+    }
+    for nothing in [json!(null), json!([]), json!("x"), json!({})] {
+        assert_eq!(Claude::remember(&nothing).memory(), Claude::default().memory());
+    }
+}
+
+#[test]
+fn a_message_that_was_withdrawn_before_it_began_is_settled() {
+    let (mut talk, key) = (Talk::default(), some_key(1));
+    talk.deliver(&key);
+    for state in ["queued", "cancelled", "cancelled"] {
+        talk.line(
+            json!({"type": "command_lifecycle", "command_uuid": key, "state": state}).to_string().as_bytes(),
+        );
+    }
+    assert_eq!(talk.learnt, [Learnt::Settled(key.clone())]);
+    assert!(talk.claude.has_finished(&key));
+}
+
+#[test]
+fn a_message_whose_turn_failed_goes_under_another_uuid_each_time_until_it_is_finished() {
+    let (mut talk, key, mut uuids) = (Talk::default(), some_key(1), BTreeSet::new());
+    for _ in 0..4 {
+        let uuid = talk.deliver(&key);
+        assert!(uuid.parse::<MessageKey>().is_ok(), "{uuid}");
+        assert_eq!(uuids.is_empty(), uuid == key.as_str());
+        assert!(uuids.insert(uuid.clone()), "{uuid} is used up");
+        talk.turn(&uuid, &bad(&uuid));
+        assert!(!talk.claude.has_finished(&key));
+        // Nor does another program, or another driver, take it under the name of before.
+        talk.claude = Claude::remember(&talk.claude.memory());
+        talk.claude.begin(None);
+    }
+    let uuid = talk.deliver(&key);
+    talk.turn(&uuid, &good(&uuid));
+    assert!(talk.claude.has_finished(&key));
+    talk.claude.begin(None);
+    assert!(talk.claude.has_finished(&key));
+    let whole = talk.claude.memory();
+    for uuid in &uuids {
+        talk.turn(uuid, &bad(uuid));
+    }
+    assert!(talk.claude.has_finished(&key), "old lines change nothing");
+    talk.claude.forget(&key);
+    assert!(!talk.claude.has_finished(&key));
+    assert_ne!(talk.deliver(&key), key.as_str());
+    assert_ne!(talk.claude.memory(), whole);
+}
+
+#[test]
+fn what_an_end_does_not_name_is_not_finished_by_it() {
+    let mut talk = Talk::default();
+    let (named, other) = (some_key(1), some_key(2));
+    for key in [&named, &other] {
+        talk.deliver(key);
+        let life = json!({"type": "command_lifecycle", "command_uuid": key, "state": "started"});
+        talk.line(life.to_string().as_bytes());
+    }
+    talk.turn(named.as_str(), &good(named.as_str()));
+    assert_eq!(talk.claude.held.len(), 1);
+    assert!(talk.claude.has_finished(&named) && !talk.claude.has_finished(&other));
+    talk.turn(other.as_str(), &good(other.as_str()));
+    assert!(talk.claude.has_finished(&other));
+}
+
+#[test]
+fn memory_is_bounded_however_many_turns_end_well_or_not() {
+    let (mut talk, mut largest) = (Talk::default(), 0);
+    for n in 0..10_000 {
+        let key = some_key(n);
+        let uuid = talk.deliver(&key);
+        talk.turn(&uuid, &if n % 2 == 0 { good(&uuid) } else { bad(&uuid) });
+        talk.learnt.clear();
+        talk.writes.clear();
+        if n % 500 == 0 {
+            talk.claude.begin(None);
+            for n in n..n + 500 {
+                let text = format!(
+                    "<channel source=\"agent\" id=\"{}\">x</channel>",
+                    some_key(n + 100_000).as_str()
+                );
+                talk.claude
+                    .recall(json!({"type": "user", "message": {"content": text}}).to_string().as_bytes());
+            }
+            talk.claude.recalled();
+            let size = talk.claude.memory().to_string().len();
+            largest = largest.max(size);
+        }
+    }
+    assert!(talk.claude.finished.len() <= FINISHED && talk.claude.tries.len() <= IN_VAIN);
+    assert!(talk.claude.held.is_empty() && talk.claude.started.is_empty());
+    assert!(largest < 64 << 10, "{largest}");
+    // The newest are those that are known.
+    assert!(talk.claude.has_finished(&some_key(9_998)) && !talk.claude.has_finished(&some_key(0)));
+    assert_ne!(talk.deliver(&some_key(9_999)), some_key(9_999).as_str());
+}
+
+#[test]
+fn each_turn_can_be_interrupted_and_each_once() {
+    let mut talk = Talk::default();
+    let interrupt = |talk: &mut Talk| {
+        let mut out = Out::default();
+        talk.claude.interrupt(&mut out);
+        out.writes.remove(0).once
+    };
+    let key = some_key(1);
+    talk.deliver(&key);
+    let first = interrupt(&mut talk);
+    assert_eq!(first, interrupt(&mut talk));
+    talk.turn(key.as_str(), &good(key.as_str()));
+    let of_its_own = interrupt(&mut talk);
+    assert_ne!(first, of_its_own);
+    talk.line(json!({"type": "result", "is_error": false, "uuid": "r2"}).to_string().as_bytes());
+    assert_ne!(of_its_own, interrupt(&mut talk));
+}
+
+#[test]
+fn a_transcript_tells_of_messages_that_came_while_a_tool_ran_and_a_summary_tells_of_none() {
+    let keys = ["a", "b", "c"].map(|n| format!("0192f0c1-2345-7abc-8def-0123456789a{n}"));
+    let text = |id: &String| format!("<channel source=\"agent\" from=\"agent1\" id=\"{id}\">do it</channel>");
+    let model = |stop: &str| json!({"type": "assistant", "message": {"model": "m", "stop_reason": stop}});
+    let [first, injected, old] = &keys;
+    let mut claude = Claude::default();
+    for row in [
+        json!({"type": "user", "message": {"content": text(first)}}),
+        json!({"type": "system", "subtype": "compact_boundary"}),
+        json!({"type": "user", "isCompactSummary": true, "message": {"content": format!("It was told {}", text(old))}}),
+        model("tool_use"),
+        json!({"type": "attachment", "attachment": {"type": "queued_command", "prompt": [{"type": "text", "text": text(injected)}]}}),
+        json!({"type": "attachment", "attachment": {"type": "hook", "prompt": text(old)}}),
+        model("end_turn"),
+    ] {
+        claude.recall(row.to_string().as_bytes());
+    }
+    claude.recalled();
+    assert_eq!(keys.each_ref().map(|id| claude.has_finished(&key(id))), [true, true, false]);
+}

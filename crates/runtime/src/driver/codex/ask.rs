@@ -1,0 +1,128 @@
+//! What Codex asks of people, and what it is told in answer.
+
+use serde_json::{Value, json};
+
+use super::super::short;
+use super::super::{Answer, Ask, AskKind, Learnt, Out};
+use super::Codex;
+
+const COMMAND: &str = "item/commandExecution/requestApproval";
+const FILES: &str = "item/fileChange/requestApproval";
+const PERMISSIONS: &str = "item/permissions/requestApproval";
+const INPUT: &str = "item/tool/requestUserInput";
+const ELICITATION: &str = "mcpServer/elicitation/request";
+
+impl Codex {
+    /// It waits for an answer. To what nobody here can answer it is told so, lest it wait for ever.
+    pub(super) fn asked(&mut self, method: &str, id: &Value, params: &Value, out: &mut Out) {
+        let Some((kind, tool, text)) = self.meaning(method, params) else {
+            let error = json!({"code": -32601, "message": "netsky does not answer this"});
+            out.write(format!("answer:{}", name_of(id)), &json!({"id": id, "error": error}));
+            return self.wonder(method, out);
+        };
+        let detail = json!({
+            "id": id,
+            "method": method,
+            "turnId": params["turnId"],
+            "questions": params["questions"],
+            "permissions": params["permissions"],
+        });
+        let ask = Ask { id: name_of(id), kind, tool, text: short(&text), detail };
+        if self.asks.iter().all(|known| known.id != ask.id) {
+            self.asks.push(ask.clone());
+            out.learn(Learnt::Asked(ask));
+        }
+        let doing = self.unasked();
+        self.set(doing, out);
+    }
+
+    /// What sort of question it is, about which tool, and what it is for people.
+    fn meaning(&self, method: &str, params: &Value) -> Option<(AskKind, String, String)> {
+        let said = |key: &str| params[key].as_str().filter(|text| !text.is_empty());
+        let with_reason = |what: String| match said("reason") {
+            Some(reason) => format!("{what} ({reason})"),
+            None => what,
+        };
+        let (kind, tool, text) = match method {
+            COMMAND => {
+                let command = said("command").map(str::to_owned);
+                let what = command.unwrap_or_else(|| params["networkApprovalContext"].to_string());
+                (AskKind::Permission, "exec_command", with_reason(what))
+            }
+            FILES => {
+                let known = said("itemId").and_then(|id| self.tools.get(id));
+                let what = known.map(|tool| tool.input.as_str()).or_else(|| said("grantRoot"));
+                (
+                    AskKind::Permission,
+                    "apply_patch",
+                    with_reason(format!("change {}", what.unwrap_or("files"))),
+                )
+            }
+            PERMISSIONS => {
+                (AskKind::Permission, "request_permissions", with_reason(params["permissions"].to_string()))
+            }
+            INPUT => {
+                let questions = params["questions"].as_array().into_iter().flatten();
+                let texts: Vec<&str> =
+                    questions.filter_map(|question| question["question"].as_str()).collect();
+                (AskKind::Question, "request_user_input", texts.join(" / "))
+            }
+            ELICITATION => {
+                let server = said("serverName").unwrap_or("a server");
+                let text = said("message").or_else(|| said("description")).unwrap_or("a confirmation");
+                (AskKind::Question, server, format!("{server} wants: {text}"))
+            }
+            _ => return None,
+        };
+        Some((kind, tool.to_owned(), text))
+    }
+
+    /// Nobody waits for an answer any more.
+    pub(super) fn resolved(&mut self, id: &Value, out: &mut Out) {
+        let id = name_of(id);
+        let before = self.asks.len();
+        self.asks.retain(|ask| ask.id != id);
+        if self.asks.len() < before {
+            out.learn(Learnt::Withdrawn { id });
+            let doing = self.unasked();
+            self.set(doing, out);
+        }
+    }
+}
+
+/// Its ids are numbers, and may be texts.
+fn name_of(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), short)
+}
+
+/// What the program is told in answer to what it asked. A refusal has no place for words.
+pub(super) fn said_to(ask: &Ask, answer: &Answer) -> Value {
+    match ask.detail["method"].as_str() {
+        Some(INPUT) => {
+            let questions = ask.detail["questions"].as_array().into_iter().flatten();
+            let text = answer.text.as_ref().filter(|_| answer.allow);
+            let answers: serde_json::Map<String, Value> = questions
+                .filter_map(|question| {
+                    Some((question["id"].as_str()?.to_owned(), json!({"answers": [text?]})))
+                })
+                .collect();
+            json!({"answers": answers})
+        }
+        Some(ELICITATION) => {
+            // A form is filled in by who knows its fields.
+            let filled = answer.text.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
+            let content = filled.filter(|filled| answer.allow && filled.is_object());
+            let action = if answer.allow { "accept" } else { "decline" };
+            json!({"action": action, "content": content, "_meta": null})
+        }
+        Some(PERMISSIONS) => {
+            let asked = ask.detail["permissions"].as_object().filter(|_| answer.allow).into_iter().flatten();
+            let granted: serde_json::Map<String, Value> = asked
+                .filter(|(_, what)| !what.is_null())
+                .map(|(key, what)| (key.clone(), what.clone()))
+                .collect();
+            json!({"permissions": granted, "scope": "turn"})
+        }
+        _ => json!({"decision": if answer.allow { "accept" } else { "decline" }}),
+    }
+}

@@ -1,0 +1,63 @@
+//! Lines of no protocol, and lines of this one that differ from it anywhere: whatever comes, the driver goes on.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::super::{Driver, Out};
+use super::Codex;
+use super::tests::{ALL, Run};
+
+/// Every line that differs from one in one place: a field that is gone, or is something else.
+fn twisted(line: &Value) -> Vec<Value> {
+    let mut all = Vec::new();
+    let Value::Object(fields) = line else {
+        if let Value::Array(rows) = line {
+            for (at, row) in rows.iter().enumerate() {
+                for twist in twisted(row) {
+                    let mut rows = rows.clone();
+                    rows[at] = twist;
+                    all.push(Value::Array(rows));
+                }
+            }
+        }
+        return all;
+    };
+    for (key, value) in fields {
+        let mut without = fields.clone();
+        without.remove(key);
+        all.push(Value::Object(without));
+        let others = [Value::Null, json!(-7), json!(u64::MAX), json!("\u{0}é"), json!([1]), json!({"a": 1})];
+        for twist in others.into_iter().chain(twisted(value)) {
+            let mut fields = fields.clone();
+            fields.insert(key.clone(), twist);
+            all.push(Value::Object(fields));
+        }
+    }
+    all
+}
+
+#[test]
+fn no_line_of_whatever_kind_is_its_end() {
+    for (sample, conversation) in ALL {
+        let mut run = Run::begun(conversation);
+        for line in sample.lines() {
+            for twist in twisted(&serde_json::from_str(line).expect("JSON")) {
+                let mut driver = run.driver.clone();
+                driver.line(twist.to_string().as_bytes(), Timestamp::UNIX_EPOCH, &mut Out::default());
+                driver.recall(twist.to_string().as_bytes());
+                let _ = (driver.room(), driver.silence());
+            }
+            run.step(line);
+        }
+    }
+    let mut driver = Codex::default();
+    for line in
+        ["", "{", "null", "7", "[]", "\"x\"", "{}", "{\"id\":[]}", "{\"method\":7,\"id\":{}}", "\u{feff}{}"]
+    {
+        assert_eq!(
+            driver.line(line.as_bytes(), Timestamp::UNIX_EPOCH, &mut Out::default()),
+            line.contains("id")
+        );
+    }
+    driver.line(&[0xff, 0xfe, b'{'], Timestamp::UNIX_EPOCH, &mut Out::default());
+}

@@ -1,0 +1,265 @@
+//! Codex as `app-server`: requests, answers and notifications as JSON lines, in both directions, over one thread.
+//!
+//! The receipt of a message is the item that it becomes: from its `item/completed` on it outlives the program, and the end
+//! of its turn is the end of it. An answer to `turn/start` or `turn/steer` is none: what was accepted only is gone with the
+//! program, or with the turn. Codex runs a message as often as it is given; that it goes in once is the worker's doing.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use netsky_kernel::drain::Usage;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Answer, Ask, Conversation, Doing, Driver, Learnt, Message, MessageKey, Out, Room, Wedge};
+
+mod ask;
+mod history;
+#[cfg(test)]
+mod hostile;
+mod line;
+mod start;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+pub(super) use start::{INHERITED, has_conversation, start};
+
+/// Most keys of finished messages that are remembered: more than come back after any death.
+const FINISHED: usize = 512;
+
+/// What is known of one Codex.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Codex {
+    doing: Doing,
+    /// Its thread is loaded: it takes messages.
+    is_up: bool,
+    version: Option<String>,
+    /// Its id is the thread's, once there is one.
+    conversation: Option<Conversation>,
+    /// The turn that runs.
+    turn: Option<Turn>,
+    /// The turn that ended last.
+    ended: Option<String>,
+    /// Messages that it was given and that are in no turn for good.
+    held: BTreeMap<MessageKey, Held>,
+    /// Messages that were dealt with, newest last.
+    finished: VecDeque<MessageKey>,
+    /// How often a message was given in vain in this generation: each time under another name.
+    tries: BTreeMap<MessageKey, u32>,
+    asks: Vec<Ask>,
+    /// Tools that run, by their item's id.
+    tools: BTreeMap<String, Tool>,
+    /// The highest probe that was answered.
+    heard: u64,
+    /// What the thread has taken in its life.
+    total: Option<Usage>,
+    /// Lost output that was asked about.
+    gaps: u64,
+    /// What was said that nobody here knows.
+    unknown: Vec<String>,
+    #[serde(skip)]
+    history: history::History,
+}
+
+/// A turn that runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Turn {
+    id: String,
+    /// What it was told, for good.
+    messages: Vec<MessageKey>,
+    usage: Usage,
+}
+
+/// A message on its way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Held {
+    /// The request that it went in by.
+    request: String,
+    /// The turn that took it, by the answer to that.
+    turn: Option<String>,
+    /// How much output had been lost by then.
+    gaps: u64,
+}
+
+/// A tool that runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Tool {
+    name: String,
+    /// What it was given, on one line.
+    input: String,
+}
+
+impl Codex {
+    /// What an earlier driver kept; a new one where it kept nothing that reads.
+    pub(super) fn remember(memory: &Value) -> Codex {
+        Codex::deserialize(memory).unwrap_or_default()
+    }
+
+    fn request(out: &mut Out, id: &str, method: &str, params: &Value) {
+        out.write(id, &json!({"id": id, "method": method, "params": params}));
+    }
+
+    fn thread(&self) -> &str {
+        self.conversation.as_ref().map_or("", |conversation| &conversation.id)
+    }
+
+    fn finish(&mut self, key: &MessageKey) {
+        self.held.remove(key);
+        self.tries.remove(key);
+        if !self.finished.contains(key) {
+            if self.finished.len() == FINISHED {
+                self.finished.pop_front();
+            }
+            self.finished.push_back(key.clone());
+        }
+    }
+
+    /// It was given and is nowhere: it comes again.
+    fn lost(&mut self, key: MessageKey, out: &mut Out) {
+        self.forget(&key);
+        out.learn(Learnt::Untaken(key));
+    }
+}
+
+impl Driver for Codex {
+    fn begin(&mut self, conversation: Option<&Conversation>) {
+        let finished = std::mem::take(&mut self.finished);
+        *self = Codex { finished, conversation: conversation.cloned(), ..Codex::default() };
+    }
+
+    fn greet(&mut self, out: &mut Out) {
+        let params = json!({
+            "clientInfo": {"name": "netsky", "version": env!("CARGO_PKG_VERSION")},
+            "capabilities": {"experimentalApi": true, "optOutNotificationMethods": start::UNWANTED},
+        });
+        Codex::request(out, start::GREET, "initialize", &params);
+    }
+
+    fn line(&mut self, line: &[u8], _now: Timestamp, out: &mut Out) -> bool {
+        self.read(line, out)
+    }
+
+    fn gap(&mut self, out: &mut Out) {
+        self.gaps += 1;
+        let id = format!("netsky-gap-{}", self.gaps);
+        if self.is_up {
+            let params = json!({"threadId": self.thread(), "limit": 2, "itemsView": "full"});
+            Codex::request(out, &id, "thread/turns/list", &params);
+        } else {
+            Codex::request(out, &id, "thread/loaded/list", &json!({}));
+        }
+    }
+
+    fn room(&self) -> Room {
+        match self.is_up {
+            false => Room::None,
+            true if self.turn.is_none() && self.held.is_empty() => Room::Free,
+            true => Room::Steers,
+        }
+    }
+
+    fn queues(&self) -> bool {
+        // A second turn/start steers the turn of the first.
+        false
+    }
+
+    fn deliver(&mut self, message: &Message, steer: bool, out: &mut Out) {
+        let key = &message.key;
+        let request = match self.tries.get(key) {
+            None => format!("netsky-m-{key}"),
+            Some(tries) => format!("netsky-m-{key}-{tries}"),
+        };
+        let mut params = json!({
+            "threadId": self.thread(),
+            "clientUserMessageId": key,
+            "input": [{"type": "text", "text": message.text}],
+        });
+        let method = match self.turn.as_ref().filter(|_| steer) {
+            Some(turn) => {
+                params["expectedTurnId"] = turn.id.as_str().into();
+                "turn/steer"
+            }
+            None => "turn/start",
+        };
+        Codex::request(out, &request, method, &params);
+        self.held.insert(key.clone(), Held { request, turn: None, gaps: self.gaps });
+    }
+
+    fn interrupt(&mut self, out: &mut Out) {
+        if let Some(turn) = &self.turn {
+            let params = json!({"threadId": self.thread(), "turnId": turn.id});
+            Codex::request(out, &format!("netsky-interrupt-{}", turn.id), "turn/interrupt", &params);
+        }
+    }
+
+    fn answer(&mut self, answer: &Answer, out: &mut Out) -> bool {
+        let Some(at) = self.asks.iter().position(|ask| ask.id == answer.ask) else { return false };
+        let ask = self.asks.remove(at);
+        out.write(
+            format!("answer:{}", ask.id),
+            &json!({"id": ask.detail["id"], "result": ask::said_to(&ask, answer)}),
+        );
+        self.doing = self.unasked();
+        out.learn(Learnt::Withdrawn { id: ask.id });
+        true
+    }
+
+    fn probe(&mut self, number: u64, out: &mut Out) {
+        Codex::request(out, &format!("netsky-probe-{number}"), "server/diagnostics", &json!({}));
+    }
+
+    fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    fn doing(&self) -> &Doing {
+        &self.doing
+    }
+
+    fn silence(&self) -> Option<Wedge> {
+        match self.doing {
+            Doing::Working => Some(Wedge::Stalled),
+            Doing::WaitingForModel => Some(Wedge::NoAnswer),
+            // It tries again by itself within moments, and no line says that it has.
+            Doing::Throttled { .. } | Doing::FailedAuth { .. } if self.turn.is_some() => {
+                Some(Wedge::NoAnswer)
+            }
+            _ => None,
+        }
+    }
+
+    fn transcript(&self, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+        start::transcript(env, self.thread())
+    }
+
+    fn recall(&mut self, line: &[u8]) {
+        self.history.line(line);
+    }
+
+    fn recalled(&mut self) {
+        for key in std::mem::take(&mut self.history).finished() {
+            self.finish(&key);
+        }
+    }
+
+    fn asks(&self) -> &[Ask] {
+        &self.asks
+    }
+
+    fn has_finished(&self, key: &MessageKey) -> bool {
+        self.finished.contains(key)
+    }
+
+    fn forget(&mut self, key: &MessageKey) {
+        self.held.remove(key);
+        self.finished.retain(|finished| finished != key);
+        *self.tries.entry(key.clone()).or_default() += 1;
+    }
+
+    fn memory(&self) -> Value {
+        serde_json::to_value(self).expect("plain data becomes JSON")
+    }
+}

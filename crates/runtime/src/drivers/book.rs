@@ -1,0 +1,91 @@
+//! `state/drivers/<agent>.json`: what netsky-drivers knows of an agent, and where in its output it has read up to.
+//!
+//! Promise: written after what follows from the output up to `offset` was done, so that whoever takes over does it again
+//! rather than not; all of it may be done twice. It outlives generations: the conversation is the lineage's.
+
+use netsky_disk::layout::Layout;
+use netsky_disk::state;
+use netsky_kernel::drain::Usage;
+use netsky_model::id::{AgentId, Generation, LineageId};
+use netsky_model::stamp::Stamp;
+use serde::{Deserialize, Serialize};
+
+use crate::driver::{Ask, Conversation, Doing};
+
+/// Version of the file.
+pub(super) const VERSION: u64 = 1;
+
+/// What is known of an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Book {
+    /// Format version.
+    pub v: u64,
+    /// Whose.
+    pub agent: AgentId,
+    /// Which kind of program.
+    pub runtime: String,
+    /// Of which lineage.
+    pub lineage: LineageId,
+    /// Which generation was met last.
+    pub generation: Generation,
+    /// Its output was read up to here.
+    pub offset: u64,
+    /// What it does.
+    pub doing: Doing,
+    /// Since when.
+    pub since: Stamp,
+    /// What it asks and nobody has answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<Ask>,
+    /// The wish that its generation was started for, by its date.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wish: Option<String>,
+    /// Its conversation, to be gone on with by the next generation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Conversation>,
+    /// The program's version, as it said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The model that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How much of the context is used, in per cent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_pct: Option<u8>,
+    /// Turns of the lineage that are over.
+    #[serde(default)]
+    pub turns: u64,
+    /// When the last of them ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_ended: Option<Stamp>,
+    /// What they took.
+    #[serde(default)]
+    pub usage: Usage,
+    /// What the program said that this driver does not know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+    /// The driver's own memory.
+    #[serde(default)]
+    pub memory: serde_json::Value,
+}
+
+impl Book {
+    /// What is known of an agent; none where nobody drove it. What does not read is put aside, and its agent begins anew.
+    ///
+    /// # Errors
+    /// The system refuses, or the file is a newer program's.
+    pub fn read(layout: &Layout, agent: &AgentId) -> netsky_disk::Result<Option<Book>> {
+        let path = layout.driver_book(agent);
+        match state::read_json::<Book>(&path) {
+            Ok(Some(book)) if book.v > VERSION => {
+                let why = format!("it is of format {}, this program knows {VERSION}", book.v);
+                Err(netsky_disk::Error::because("read", path, why))
+            }
+            read => read,
+        }
+    }
+
+    pub(super) fn write(&self, layout: &Layout) -> netsky_disk::Result<()> {
+        state::write_json(layout.driver_book(&self.agent), self)
+    }
+}

@@ -1,0 +1,185 @@
+//! Whether an agent that says nothing hangs, and which way: by silence beyond what anything excuses, and by whether its
+//! program still answers a question that needs no model.
+//!
+//! Time counts only while this process ran: after a night's sleep of the machine nobody hangs for it.
+
+use std::time::Duration;
+
+use netsky_disk::{clock, process};
+use netsky_kernel::session::Meta;
+
+use super::slot::{RESCAN, Result, Slot};
+use crate::config::Bounds;
+use crate::driver::{Doing, Out, Room, Wedge};
+
+/// Longest time between two looks of a process that runs.
+const BETWEEN: Duration = RESCAN.saturating_add(Duration::from_secs(10));
+
+/// What is known of an agent's signs of life, by the boot clock.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Health {
+    /// When it made progress last.
+    heard: Duration,
+    /// When it was asked last whether it listens.
+    asked: Duration,
+    /// The question that it has not answered.
+    open: Option<u64>,
+    /// When it was looked at last; never if none.
+    looked: Option<Duration>,
+    /// Its input is full and it does not read.
+    pub(super) is_deaf: bool,
+}
+
+/// What there is to see of an agent.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// It is at work, or was given something.
+    is_busy: bool,
+    /// What silence means in what it does.
+    silence: Option<Wedge>,
+    /// The last question that it answered.
+    heard: u64,
+    /// Its program is stopped.
+    is_stopped: bool,
+}
+
+/// What follows.
+#[derive(Debug, PartialEq, Eq)]
+struct Look {
+    wedge: Option<Wedge>,
+    /// The question to ask now.
+    ask: Option<u64>,
+    /// When to look again.
+    due: Option<Duration>,
+}
+
+impl Health {
+    /// It made progress.
+    pub(super) fn heard(&mut self, now: Duration) {
+        self.heard = now;
+        // As good an answer as any.
+        self.open = None;
+    }
+
+    fn look(&mut self, now: Duration, bounds: &Bounds, seen: &Seen) -> Look {
+        match self.looked.replace(now) {
+            None => (self.heard, self.asked) = (now, now),
+            Some(before) => {
+                let unseen = now.saturating_sub(before).saturating_sub(BETWEEN);
+                (self.heard, self.asked) = (self.heard + unseen, self.asked + unseen);
+            }
+        }
+        if !seen.is_busy {
+            self.open = None;
+            self.heard = now;
+            let wedge = if self.is_deaf { Some(Wedge::Deaf) } else { None };
+            return Look { wedge, ask: None, due: None };
+        }
+        self.open = self.open.filter(|number| *number > seen.heard);
+        let silent = now.saturating_sub(self.heard);
+        let is_late = self.open.is_some() && now.saturating_sub(self.asked) >= bounds.answer;
+        let has_rested = silent >= bounds.probe && now.saturating_sub(self.asked) >= bounds.probe;
+        let ask = (self.open.is_none() && has_rested).then(|| seen.heard.saturating_add(1));
+        if ask.is_some() {
+            (self.open, self.asked) = (ask, now);
+        }
+        let wedge = match () {
+            () if seen.is_stopped || is_late => Some(Wedge::Frozen),
+            () if self.is_deaf => Some(Wedge::Deaf),
+            () => seen.silence.filter(|_| silent >= bounds.silence),
+        };
+        let moments = [
+            self.heard + bounds.silence,
+            self.asked.max(self.heard) + bounds.probe,
+            self.asked + bounds.answer,
+        ];
+        let due = moments.into_iter().filter(|at| *at > now).min();
+        Look { wedge, ask, due }
+    }
+}
+
+impl Slot<'_> {
+    /// Looks whether it hangs.
+    pub(super) fn look_after(&mut self, meta: &Meta) -> Result<()> {
+        let said = self.driver.doing().clone();
+        let seen = Seen {
+            is_busy: said.is_busy() || self.driver.room() == Room::Steers,
+            silence: self.driver.silence(),
+            heard: self.driver.heard(),
+            is_stopped: meta.program.as_ref().is_some_and(process::is_stopped),
+        };
+        let Look { wedge, ask, due } = self.health.look(clock::boot(), &self.bounds, &seen);
+        self.look_due = due;
+        if let Some(number) = ask {
+            let mut step = Out::default();
+            self.driver.probe(number, &mut step);
+            self.take(step, self.book.offset)?;
+        }
+        match wedge {
+            Some(how) if matches!(self.book.doing, Doing::Wedged { how: known, .. } if known == how) => {}
+            Some(how) => self.set_doing(Doing::Wedged { how, why: how.words().to_owned() }),
+            None => self.set_doing(said),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        silence: Duration::from_secs(60),
+        probe: Duration::from_secs(10),
+        answer: Duration::from_secs(5),
+    };
+
+    const BUSY: Seen = Seen { is_busy: true, silence: Some(Wedge::Stalled), heard: 0, is_stopped: false };
+
+    fn at(secs: u64) -> Duration {
+        Duration::from_secs(1000 + secs)
+    }
+
+    #[test]
+    fn who_answers_and_says_nothing_more_hangs_by_its_name_and_who_does_not_answer_is_frozen() {
+        let mut health = Health::default();
+        let mut look = |secs, heard| health.look(at(secs), &BOUNDS, &Seen { heard, ..BUSY });
+        assert_eq!(look(0, 0), Look { wedge: None, ask: None, due: Some(at(5)) });
+        assert_eq!(look(10, 0).ask, Some(1));
+        assert_eq!(look(14, 0).wedge, None, "it has a moment to answer");
+        assert_eq!(look(16, 1).wedge, None, "it answered");
+        assert_eq!(look(20, 1).ask, Some(2));
+        assert_eq!(look(59, 2).wedge, None);
+        assert_eq!(look(60, 3).wedge, Some(Wedge::Stalled));
+        let asked = look(70, 3);
+        assert_eq!((asked.wedge, asked.ask), (Some(Wedge::Stalled), Some(4)));
+        assert_eq!(look(75, 3).wedge, Some(Wedge::Frozen));
+        assert_eq!(look(76, 4).wedge, Some(Wedge::Stalled), "it was slow");
+    }
+
+    #[test]
+    fn a_tool_may_run_for_ever_and_who_rests_is_asked_nothing() {
+        let mut health = Health::default();
+        let tool = Seen { silence: None, ..BUSY };
+        for minute in 0..600 {
+            let answered = health.open.unwrap_or(0);
+            let look = health.look(at(minute * 30), &BOUNDS, &Seen { heard: answered, ..tool });
+            assert_eq!(look.wedge, None, "after {minute} half minutes");
+        }
+        let rests = Seen { is_busy: false, ..BUSY };
+        let look = health.look(at(600 * 30), &BOUNDS, &rests);
+        assert_eq!(look, Look { wedge: None, ask: None, due: None });
+    }
+
+    #[test]
+    fn a_machine_that_slept_for_eight_hours_wakes_to_healthy_agents() {
+        let mut health = Health::default();
+        health.look(at(0), &BOUNDS, &BUSY);
+        let look = health.look(at(8 * 3600), &BOUNDS, &BUSY);
+        assert_eq!(look.wedge, None);
+        health.heard(at(8 * 3600));
+        assert_eq!(health.look(at(8 * 3600 + 30), &BOUNDS, &BUSY).wedge, None);
+        let stopped = Seen { is_stopped: true, ..BUSY };
+        assert_eq!(health.look(at(8 * 3600 + 31), &BOUNDS, &stopped).wedge, Some(Wedge::Frozen));
+    }
+}

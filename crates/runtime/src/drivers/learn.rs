@@ -1,0 +1,128 @@
+//! What was learnt from a program, written down where it belongs: the mail, the record, the kernel, the book.
+
+use netsky_disk::clock;
+use netsky_kernel::drain::{Report, Turn};
+use netsky_ledger::Facts;
+
+use super::slot::{Result, Slot};
+use crate::driver::{Doing, Entry, Learnt, Outcome, TurnEnd};
+use crate::up_proof;
+
+/// Most names of things that a driver does not know that are kept.
+const UNKNOWN: usize = 64;
+
+impl Slot<'_> {
+    /// `at`: behind the line that taught it.
+    pub(super) fn learn(&mut self, learnt: Learnt, at: u64) -> Result<()> {
+        self.is_unwritten = true;
+        match learnt {
+            Learnt::Up { version } => {
+                self.book.version = version.or(self.book.version.take());
+                up_proof::hand_back(
+                    self.shared.layout,
+                    &self.shared.kernel,
+                    self.agent,
+                    self.book.generation,
+                )?;
+            }
+            Learnt::Conversation(conversation) => {
+                if self.book.conversation.as_ref().is_none_or(|known| known.id != conversation.id) {
+                    let (session_id, transcript) = (conversation.id.clone(), None);
+                    self.report(Report::SessionId { session_id, transcript }, format!("conversation.{at}"));
+                }
+                self.book.conversation = Some(conversation);
+            }
+            Learnt::Model(model) => self.book.model = Some(model),
+            Learnt::TurnBegan => self.report(Report::Begun, format!("begun.{at}")),
+            Learnt::TurnEnded(end) => self.turn_ended(&end, at)?,
+            Learnt::Context(pct) => {
+                if self.book.context_pct != Some(pct) {
+                    self.book.context_pct = Some(pct);
+                    if let Ok(used) = pct.min(100).try_into() {
+                        self.report(Report::Context { used }, format!("context.{at}"));
+                    }
+                }
+            }
+            Learnt::Unknown(name) => {
+                if self.book.unknown.len() < UNKNOWN && !self.book.unknown.contains(&name) {
+                    (self.shared.said)(&format!(
+                        "{}: says {name}, which this driver does not know",
+                        self.agent
+                    ));
+                    self.book.unknown.push(name);
+                }
+            }
+            Learnt::NoConversation(why) => {
+                (self.shared.said)(&format!("{}: {why}; the next start begins another", self.agent));
+                self.book.conversation = None;
+            }
+            Learnt::Asked(ask) => {
+                (self.shared.said)(&format!("{} asks: {}", self.agent, ask.text));
+            }
+            Learnt::Doing => {}
+            Learnt::Settled(key) => self.finished(&[key])?,
+            Learnt::Untaken(key) => self.untaken(&key)?,
+            // A start that fails says why in no other way.
+            Learnt::Said(Entry::Note { text }) if self.book.doing == Doing::Starting => {
+                (self.shared.said)(&format!("{}: {text}", self.agent));
+            }
+            Learnt::Compacted | Learnt::Withdrawn { .. } | Learnt::Said(_) => {}
+        }
+        let doing = self.driver.doing().clone();
+        self.set_doing(doing);
+        Ok(())
+    }
+
+    fn turn_ended(&mut self, end: &TurnEnd, at: u64) -> Result<()> {
+        match &end.outcome {
+            Outcome::Done | Outcome::Interrupted => self.finished(&end.messages)?,
+            Outcome::Failed { trouble, why } => self.failed(&end.messages, *trouble, why)?,
+        }
+        self.book.turns += 1;
+        self.book.turn_ended = Some(clock::stamp());
+        self.spent(end)?;
+        let turn = Turn { usage: end.usage.clone(), ..Turn::default() };
+        self.report(Report::Turn(Box::new(turn)), format!("turn.{at}"));
+        Ok(())
+    }
+
+    /// What a turn took, as a fact: once, however often its end is read.
+    fn spent(&mut self, end: &TurnEnd) -> Result<()> {
+        let key = format!("{}.g{}.{}", self.book.lineage, self.book.generation, end.id);
+        let data = serde_json::json!({
+            "agent": self.agent,
+            "lineage": self.book.lineage,
+            "generation": self.book.generation,
+            "runtime": self.book.runtime,
+            "model": self.book.model,
+            "outcome": end.outcome,
+            "messages": end.messages,
+            "usage": end.usage,
+        });
+        match Facts::new(self.shared.layout).append_once("turn.finished", &key, data) {
+            Ok(appended) if appended.repeated => {}
+            // No turn waits for the record; the sums of the book go on.
+            recorded => {
+                add(&mut self.book.usage, &end.usage);
+                if let Err(error) = recorded {
+                    self.telemetry.watchdog("unrecorded", Some(self.agent), &error.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&self, report: Report, once: String) {
+        self.shared.reporter.tell(self.agent, self.book.generation, report, once);
+    }
+}
+
+fn add(sum: &mut netsky_kernel::drain::Usage, turn: &netsky_kernel::drain::Usage) {
+    sum.input = sum.input.saturating_add(turn.input);
+    sum.output = sum.output.saturating_add(turn.output);
+    sum.cache_read = sum.cache_read.saturating_add(turn.cache_read);
+    sum.cache_write = sum.cache_write.saturating_add(turn.cache_write);
+    if let Some(cost) = turn.cost_micros {
+        sum.cost_micros = Some(sum.cost_micros.unwrap_or(0).saturating_add(cost));
+    }
+}

@@ -1,0 +1,19 @@
+//! netsky-drivers: the one restartable process of a home that runs all drivers.
+//!
+//! Promise: it may die at any point, and be replaced by another build of itself, while agents work: their workers hold what
+//! they print, and whoever comes next reads on where the last one had done all that followed from it. An envelope is in
+//! exactly one folder meanwhile; what was put before a program twice has the same key.
+//!
+//! Leaves to others: starting and ending agents (`watchdog`), what a line means ([`crate::driver`]).
+
+mod book;
+mod health;
+mod learn;
+mod lines;
+mod mail;
+mod reporter;
+mod serve;
+mod slot;
+
+pub use book::Book;
+pub use serve::{Ended, serve};

@@ -1,0 +1,497 @@
+//! One agent and its driver: a thread that waits for output of the program, for mail, and for the owner's answers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use netsky_bus::Bus;
+use netsky_disk::bell::Bell;
+use netsky_disk::input::{Input, Line};
+use netsky_disk::layout::{KernelLayout, Layout};
+use netsky_disk::lock::Lock;
+use netsky_disk::{clock, state};
+use netsky_kernel::frame::{FromWorker, RefusalKind};
+use netsky_kernel::output_log::{Chunk, LogReader};
+use netsky_kernel::session::{Meta, Phase};
+use netsky_kernel::worker_client::{WorkerClient, WorkerError};
+use netsky_ledger::Telemetry;
+use netsky_model::id::AgentId;
+
+use super::book::{Book, VERSION};
+use super::health::Health;
+use super::lines::{LONGEST, Lines};
+use super::mail::Hold;
+use super::reporter::Reporter;
+use crate::config::{Bounds, Config};
+use crate::driver::{Answer, Doing, Driver, Out, Write, driver_of};
+use crate::launch;
+
+/// Slow look for what gave no event.
+pub(super) const RESCAN: Duration = Duration::from_secs(30);
+/// Pause after what the system refused.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Bytes of a dead generation's output that are read at once.
+const PIECE: usize = 256 << 10;
+/// How long a worker may take to say that it has what it was given.
+const TAKE: Duration = Duration::from_secs(5);
+/// Most bytes of a transcript that are looked through, from its end: what was under way stands there.
+const TRANSCRIPT: u64 = 64 << 20;
+/// Frames that are heeded before the book is written and mail is looked at.
+const FRAMES: usize = 64;
+
+/// What all slots have in common.
+pub(super) struct Shared<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) kernel: KernelLayout,
+    pub(super) reporter: Reporter,
+    pub(super) said: &'a (dyn Fn(&str) + Sync),
+    over: AtomicBool,
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(layout: &'a Layout, reporter: Reporter, said: &'a (dyn Fn(&str) + Sync)) -> Shared<'a> {
+        let kernel = KernelLayout::new(layout.kernel_root());
+        Shared { layout, kernel, reporter, said, over: AtomicBool::new(false) }
+    }
+
+    /// Have every slot end between two steps.
+    pub(super) fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// What kept a slot from its work; it tries again.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    #[error(transparent)]
+    Disk(#[from] netsky_disk::Error),
+    #[error(transparent)]
+    Bus(#[from] netsky_bus::Error),
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+    #[error("its description: {0}")]
+    Meta(#[from] netsky_kernel::session::MetaError),
+    #[error("its output: {0}")]
+    Log(#[from] netsky_kernel::output_log::LogError),
+    #[error("another netsky-drivers speaks to it")]
+    Replaced,
+    #[error("wait: {0}")]
+    Wait(#[from] std::io::Error),
+}
+
+pub(super) type Result<T> = std::result::Result<T, Trouble>;
+
+/// One agent at work.
+pub(super) struct Slot<'a> {
+    pub(super) shared: &'a Shared<'a>,
+    pub(super) agent: &'a AgentId,
+    pub(super) bus: Rc<Bus<'a>>,
+    pub(super) telemetry: &'a Telemetry,
+    pub(super) book: Book,
+    pub(super) driver: Box<dyn Driver>,
+    pub(super) health: Health,
+    pub(super) hold: Hold,
+    pub(super) bounds: Bounds,
+    /// When its health is looked at next, by the boot clock.
+    pub(super) look_due: Option<Duration>,
+    /// For the program, not taken by its worker yet.
+    pub(super) pending: VecDeque<Write>,
+    /// Something changed that the book does not say.
+    pub(super) is_unwritten: bool,
+    bell: &'a Bell,
+    seat: Option<Lock>,
+    /// Answers that were given to the program, and whose files nobody needs once the book says so.
+    answered: Vec<PathBuf>,
+    /// What was said last of what is wrong: said once.
+    trouble: Option<String>,
+}
+
+/// Drive an agent until everybody is to end.
+pub(super) fn run(shared: &Shared<'_>, agent: &AgentId, bell: &Bell) {
+    let telemetry = Telemetry::new(shared.layout);
+    while !shared.is_over() {
+        let wait = match Slot::begin(shared, agent, bell, &telemetry) {
+            Ok(Some(mut slot)) => return slot.run(),
+            Ok(None) => RESCAN,
+            Err(error) => {
+                (shared.said)(&format!("{agent}: {error}"));
+                PAUSE
+            }
+        };
+        let _ = bell.wait(None, wait);
+    }
+}
+
+impl<'a> Slot<'a> {
+    /// The slot, once there is something to drive.
+    fn begin(
+        shared: &'a Shared<'a>,
+        agent: &'a AgentId,
+        bell: &'a Bell,
+        telemetry: &'a Telemetry,
+    ) -> Result<Option<Slot<'a>>> {
+        let Some(meta) = described(shared, agent)? else { return Ok(None) };
+        let book = Book::read(shared.layout, agent)?.filter(|book| book.lineage == meta.lineage);
+        let book = book.unwrap_or_else(|| blank(agent, &meta));
+        let Some(driver) = driver_of(&book.runtime, &book.memory) else { return Ok(None) };
+        let config = Config::last_good(shared.layout);
+        Ok(Some(Slot {
+            shared,
+            agent,
+            bus: Rc::new(Bus::open(shared.layout, telemetry).with_limits(config.bus)),
+            telemetry,
+            book,
+            driver,
+            health: Health::default(),
+            hold: Hold::default(),
+            bounds: config.drivers,
+            look_due: None,
+            pending: VecDeque::new(),
+            is_unwritten: false,
+            bell,
+            seat: None,
+            answered: Vec::new(),
+            trouble: None,
+        }))
+    }
+
+    fn run(&mut self) {
+        while !self.shared.is_over() {
+            let wait = match self.round() {
+                Ok(()) => {
+                    self.trouble = None;
+                    RESCAN
+                }
+                // Whoever took its place speaks by now.
+                Err(error @ Trouble::Replaced) => return self.tell(error.to_string()),
+                Err(error) => {
+                    self.tell(error.to_string());
+                    self.restore();
+                    PAUSE
+                }
+            };
+            let _ = self.bell.wait(None, wait);
+        }
+    }
+
+    /// Goes back to what the book says, as whoever comes after a death: a line that was read and could not be followed is
+    /// read again by a driver that has not read it.
+    fn restore(&mut self) {
+        let kept = Book::read(self.shared.layout, self.agent).ok().flatten();
+        let Some(book) = kept.filter(|book| book.lineage == self.book.lineage) else { return };
+        let Some(driver) = driver_of(&book.runtime, &book.memory) else { return };
+        (self.book, self.driver) = (book, driver);
+        self.pending.clear();
+        self.answered.clear();
+        self.is_unwritten = false;
+    }
+
+    /// Says what is wrong, once for as long as it is.
+    fn tell(&mut self, why: String) {
+        if self.trouble.as_ref() != Some(&why) {
+            (self.shared.said)(&format!("{} {}: {why}", clock::wall_seconds(), self.agent));
+            self.trouble = Some(why);
+        }
+    }
+
+    /// Drives the generation that there is, to its end.
+    fn round(&mut self) -> Result<()> {
+        let Some(meta) = described(self.shared, self.agent)? else { return Ok(()) };
+        // Only its worker says where its output begins.
+        if meta.phase == Phase::Starting {
+            return Ok(());
+        }
+        if meta.lineage != self.book.lineage || meta.generation != self.book.generation {
+            self.turn_to(&meta)?;
+        }
+        if let Phase::Running { .. } = meta.phase {
+            match self.drive(&meta) {
+                // It ended; what it had printed is in its log.
+                Err(Trouble::Worker(WorkerError::Closed | WorkerError::Connect { .. })) => {}
+                driven => return driven,
+            }
+        }
+        let Some(meta) = described(self.shared, self.agent)? else { return Ok(()) };
+        if meta.generation == self.book.generation && matches!(meta.phase, Phase::Ended { .. }) {
+            self.read_rest(u64::MAX)?;
+            self.set_doing(Doing::Down);
+            self.write_book()?;
+        }
+        Ok(())
+    }
+
+    /// What the former generation printed is dealt with; from here on this one's is read.
+    fn turn_to(&mut self, meta: &Meta) -> Result<()> {
+        if meta.lineage == self.book.lineage {
+            if let Some(from) = meta.output_from {
+                self.read_rest(from)?;
+            }
+        } else {
+            self.book = blank(self.agent, meta);
+        }
+        self.book.runtime.clone_from(&meta.spec.runtime);
+        self.book.generation = meta.generation;
+        self.book.offset = meta.output_from.unwrap_or(self.book.offset);
+        self.book.wish = meta.spec.tags.get(launch::TAG_SINCE).cloned();
+        self.book.conversation = launch::conversation_of(&meta.spec.tags);
+        self.book.asks.clear();
+        // What was said to an earlier generation is said to nobody.
+        crate::answer::forget(self.shared.layout, self.agent)?;
+        let memory = self.driver.memory();
+        let Some(driver) = driver_of(&meta.spec.runtime, &memory) else { return Ok(()) };
+        self.driver = driver;
+        self.driver.begin(self.book.conversation.as_ref());
+        self.recall(&meta.spec.env)?;
+        self.pending.clear();
+        self.health = Health::default();
+        self.hold.new_program();
+        self.set_doing(Doing::Starting);
+        self.write_book()
+    }
+
+    /// Looks up what had become of messages that an earlier generation took: what it wrote down outlives what it said.
+    fn recall(&mut self, env: &BTreeMap<String, String>) -> Result<()> {
+        let Some(path) = self.driver.transcript(env) else { return Ok(()) };
+        let mut transcript = Input::open(&path, LONGEST)?;
+        transcript.skip_to_last(TRANSCRIPT)?;
+        while let Some(line) = transcript.next_line()? {
+            if let Line::Whole(line) = line {
+                self.driver.recall(&line);
+            }
+        }
+        self.driver.recalled();
+        Ok(())
+    }
+
+    /// Reads what a program that is gone has printed, up to `end`. What its driver would say to it nobody hears.
+    fn read_rest(&mut self, end: u64) -> Result<()> {
+        let log = LogReader::open(&self.shared.kernel.out(self.agent))?;
+        let mut lines = Lines::at(self.book.offset);
+        let mut at = self.book.offset;
+        while at < end {
+            let max = usize::try_from(end - at).map_or(PIECE, |left| left.min(PIECE));
+            match log.read_from(at, max)? {
+                Chunk::Bytes { offset, bytes } => {
+                    at = offset + bytes.len() as u64;
+                    self.read(&mut lines, offset, &bytes)?;
+                }
+                Chunk::Gap { to, .. } => {
+                    at = to;
+                    lines.skip_to(to.min(end));
+                }
+                Chunk::End => break,
+            }
+        }
+        self.pending.clear();
+        self.book.offset = lines.done();
+        Ok(())
+    }
+
+    /// Takes output in.
+    fn read(&mut self, lines: &mut Lines, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut out = Vec::new();
+        let mut progress = false;
+        let now = clock::wall();
+        lines.push(offset, bytes, |line, end| {
+            let mut step = Out::default();
+            progress |= self.driver.line(line, now, &mut step);
+            if !step.learnt.is_empty() || !step.writes.is_empty() {
+                out.push((end, step));
+            }
+        });
+        if progress {
+            self.health.heard(clock::boot());
+        }
+        for (end, step) in out {
+            self.take(step, end)?;
+        }
+        Ok(())
+    }
+
+    /// Does what a step of the driver asks for.
+    pub(super) fn take(&mut self, step: Out, at: u64) -> Result<()> {
+        self.pending.extend(step.writes);
+        for learnt in step.learnt {
+            self.learn(learnt, at)?;
+        }
+        Ok(())
+    }
+
+    /// Speaks to the program of this generation until it ends.
+    fn drive(&mut self, meta: &Meta) -> Result<()> {
+        let mut worker = WorkerClient::connect(&meta.socket)?;
+        let hello = worker.hello();
+        if hello.generation != meta.generation || hello.lineage != meta.lineage {
+            return Ok(());
+        }
+        let epoch = hello.input_epoch + 1;
+        worker.follow(self.book.offset)?;
+        let mut lines = Lines::at(self.book.offset);
+        if self.seat.is_none() {
+            self.seat = Some(self.bus.seat(self.agent)?);
+        }
+        let mut step = Out::default();
+        self.driver.greet(&mut step);
+        self.take(step, self.book.offset)?;
+        loop {
+            if self.shared.is_over() {
+                return Ok(());
+            }
+            self.flush(&mut worker, epoch)?;
+            self.answers()?;
+            self.mail(&mut worker, epoch)?;
+            self.look_after(meta)?;
+            // What came while the worker was waited for is looked at before anybody rests.
+            let has_heard = self.hear(&mut worker, &mut lines)?;
+            if self.is_unwritten && self.pending.is_empty() {
+                self.write_book()?;
+            }
+            let wait = if has_heard { Duration::ZERO } else { self.rest() };
+            let woken = self.bell.wait(Some(worker.as_fd()), wait)?;
+            if woken.beside && !worker.read()? {
+                while self.hear(&mut worker, &mut lines)? {}
+                // Killed: what it had not passed on is gone, what it had is in its log.
+                return Err(WorkerError::Closed.into());
+            }
+        }
+    }
+
+    /// Heeds what was read of the worker, so many frames at a time; whether there was any.
+    fn hear(&mut self, worker: &mut WorkerClient, lines: &mut Lines) -> Result<bool> {
+        for frames in 0..FRAMES {
+            let Some(frame) = worker.buffered()? else { return Ok(frames > 0) };
+            let is_last = self.heed(frame, lines)?;
+            self.book.offset = lines.done();
+            if is_last {
+                return Err(WorkerError::Closed.into());
+            }
+        }
+        Ok(true)
+    }
+
+    /// One frame of the worker; true after the last one.
+    fn heed(&mut self, frame: FromWorker, lines: &mut Lines) -> Result<bool> {
+        match frame {
+            FromWorker::Output { offset, bytes } => {
+                self.read(lines, offset, &bytes)?;
+            }
+            FromWorker::Gap { to, .. } => {
+                lines.skip_to(to);
+                let mut step = Out::default();
+                self.driver.gap(&mut step);
+                self.take(step, to)?;
+                self.tell("some of its output was lost".to_owned());
+            }
+            FromWorker::Exit(_) => return Ok(true),
+            FromWorker::Refused(refusal) if refusal.kind == RefusalKind::StaleEpoch => {
+                return Err(Trouble::Replaced);
+            }
+            FromWorker::Refused(_)
+            | FromWorker::Alive(_)
+            | FromWorker::Typed { .. }
+            | FromWorker::Screen { .. } => {}
+        }
+        Ok(false)
+    }
+
+    /// Gives the worker what waits for the program, each once; what it does not take now waits on.
+    pub(super) fn flush(&mut self, worker: &mut WorkerClient, epoch: u64) -> Result<()> {
+        while let Some(write) = self.pending.front() {
+            match worker.type_once(epoch, netsky_kernel::frame::Form::Keys, &write.once, &write.bytes, TAKE) {
+                Ok(_) => {
+                    self.pending.pop_front();
+                    self.health.is_deaf = false;
+                }
+                Err(WorkerError::Refused(refusal)) if refusal.kind == RefusalKind::Full => {
+                    self.health.is_deaf = true;
+                    return Ok(());
+                }
+                Err(WorkerError::Refused(refusal)) if refusal.kind == RefusalKind::StaleEpoch => {
+                    return Err(Trouble::Replaced);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the owner says to what it asks.
+    fn answers(&mut self) -> Result<()> {
+        if self.driver.asks().is_empty() {
+            return Ok(());
+        }
+        for ask in self.driver.asks().to_vec() {
+            let path = crate::answer::path(self.shared.layout, self.agent, self.book.generation, &ask.id);
+            let Some(answer) = state::read_json::<Answer>(&path)? else { continue };
+            let mut step = Out::default();
+            self.driver.answer(&answer, &mut step);
+            self.take(step, self.book.offset)?;
+            self.is_unwritten = true;
+            self.answered.push(path);
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_doing(&mut self, doing: Doing) {
+        if self.book.doing != doing {
+            self.book.doing = doing;
+            self.book.since = clock::stamp();
+            self.is_unwritten = true;
+        }
+    }
+
+    pub(super) fn write_book(&mut self) -> Result<()> {
+        self.book.memory = self.driver.memory();
+        self.book.asks = self.driver.asks().to_vec();
+        self.book.write(self.shared.layout)?;
+        self.is_unwritten = false;
+        self.answered.drain(..).try_for_each(|path| state::remove(path).map(drop))?;
+        Ok(())
+    }
+
+    /// How long nothing is due.
+    fn rest(&self) -> Duration {
+        let now = clock::boot();
+        let due = [self.hold.due(), self.look_due].into_iter().flatten().min();
+        let wait = due.map_or(RESCAN, |due| due.saturating_sub(now)).min(RESCAN);
+        if self.pending.is_empty() { wait } else { wait.min(PAUSE) }
+    }
+}
+
+/// What the kernel wrote down of an agent's newest session.
+fn described(shared: &Shared<'_>, agent: &AgentId) -> Result<Option<Meta>> {
+    let Some(bytes) = state::read(shared.kernel.meta(agent))? else { return Ok(None) };
+    Ok(Some(Meta::parse(&bytes)?))
+}
+
+fn blank(agent: &AgentId, meta: &Meta) -> Book {
+    Book {
+        v: VERSION,
+        agent: agent.clone(),
+        runtime: meta.spec.runtime.clone(),
+        lineage: meta.lineage.clone(),
+        // Met as a new one.
+        generation: netsky_model::id::Generation::NONE,
+        offset: meta.output_from.unwrap_or(0),
+        doing: Doing::Down,
+        since: clock::stamp(),
+        asks: Vec::new(),
+        wish: None,
+        conversation: None,
+        version: None,
+        model: None,
+        context_pct: None,
+        turns: 0,
+        turn_ended: None,
+        usage: netsky_kernel::drain::Usage::default(),
+        unknown: Vec::new(),
+        memory: serde_json::Value::Null,
+    }
+}

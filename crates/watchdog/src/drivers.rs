@@ -1,0 +1,26 @@
+//! netsky-drivers as a session of the constellation: one a home.
+
+use netsky_disk::env::Caller;
+use netsky_disk::wake::Stop;
+use netsky_model::id::AgentId;
+use netsky_runtime::drivers::{Ended, serve};
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::keeper::only_one;
+
+/// Drive until asked to end.
+///
+/// # Errors
+/// Another one runs, or the system refuses what it takes to begin.
+pub fn drivers(
+    cx: &Context<'_>,
+    caller: &Caller,
+    stop: &Stop,
+    said: &(dyn Fn(&str) + Sync),
+) -> Result<Ended> {
+    let _one = only_one(cx, &AgentId::drivers(), caller)?;
+    said("netsky-drivers is ready");
+    let ended = serve(cx.layout, stop, said);
+    ended.map_err(|e| netsky_disk::Error::new("serve", cx.layout.home(), e).into())
+}
