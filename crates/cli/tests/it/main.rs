@@ -20,6 +20,7 @@ mod cost;
 mod demo;
 mod demo_run;
 mod down_full_disk;
+mod driven;
 mod durability;
 // Elsewhere the stepper kills, but cannot yet make a call fail.
 #[cfg(target_arch = "x86_64")]
@@ -38,9 +39,11 @@ mod kill_points;
 mod large_inbox;
 mod lineages;
 mod ostk;
+mod own_group;
 mod power_cuts;
 mod prompts;
 mod racers;
+mod real;
 mod record;
 mod record_walk;
 mod replaced;

@@ -32,5 +32,8 @@ fn t12_an_anchor_that_a_session_started_ends_what_is_left_of_that_session_and_go
         (status["anchor_epoch"].as_u64()? == 2).then_some(())
     });
     stage.ok(&["watchdog", "tick"]);
-    stage.until_verified(2);
+    stage.until("an agent0 that is up", |stage| {
+        let root = stage.agent("agent0");
+        (root["generation"] == 2 && root["up"] == true).then_some(())
+    });
 }

@@ -43,6 +43,11 @@ impl Stage {
         self.folder.path().join("home")
     }
 
+    /// A file beside the home.
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     /// Remove the home, also while somebody writes in it.
     pub(crate) fn remove_home(&self) {
         while self.home().exists() && std::fs::remove_dir_all(self.home()).is_err() {}

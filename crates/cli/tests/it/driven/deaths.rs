@@ -1,0 +1,114 @@
+//! Deaths in the middle of a turn: of the program, its worker, netsky-drivers, the anchor.
+
+use netsky_disk::process::Signal;
+
+use super::Driven;
+
+/// Where agent0's program is in a turn whose end waits for the gate.
+fn in_a_turn(text: &str) -> (Driven, String) {
+    let driven = Driven::up();
+    let id = driven.send(text);
+    driven.stage.until("its turn", |_| driven.lines("starts").first().map(drop));
+    driven.stage.until("its turn", |_| (driven.envelope(&id).0 == "delivered").then_some(()));
+    (driven, id)
+}
+
+#[test]
+fn a_program_that_dies_in_a_turn_goes_on_with_its_conversation_and_is_told_again_flagged() {
+    for text in ["plain [[gate]]", "with a tool [[tool]]"] {
+        let (driven, id) = in_a_turn(text);
+        driven.stage.until("a turn that is under way", |_| {
+            driven.doing()["is"].as_str().filter(|is| ["working", "tool-running"].contains(is)).map(drop)
+        });
+        driven.kill("agent0");
+        driven.touch("gate");
+        assert_eq!(driven.until_state(&id, "acked"), 2, "{text}");
+        assert_eq!(driven.turns_of(&id), 1, "{text}");
+        assert!(driven.lines("turns")[0].contains("redelivered=\\\"true\\\" attempt=\\\"2\\\""));
+        let starts = driven.lines("starts");
+        let word_behind =
+            |line: &String, flag: &str| line.split(&format!("{flag} ")).nth(1).map(str::to_owned);
+        let first = word_behind(&starts[0], "--session-id").expect("it began one");
+        assert_eq!(word_behind(&starts[1], "--resume"), Some(first), "the same conversation");
+    }
+}
+
+#[test]
+fn a_turn_that_ended_unheard_is_found_in_the_transcript_and_not_told_again() {
+    let (driven, id) = in_a_turn("say nothing [[mute]]");
+    driven.stage.until("the end of its turn", |_| driven.file("muted").exists().then_some(()));
+    // With its worker dies what it was about to say.
+    let worker = driven.stage.worker("agent0");
+    driven.stage.signal(&worker, Signal::KILL);
+    driven.touch("heard");
+    driven.until_state(&id, "acked");
+    assert_eq!(driven.turns_of(&id), 1);
+    let next = driven.send("next");
+    assert_eq!(driven.until_state(&next, "acked"), 1);
+    assert_eq!((driven.turns_of(&id), driven.turns_of(&next)), (1, 1));
+}
+
+#[test]
+fn netsky_drivers_may_die_at_any_time_of_a_turn_and_nothing_is_told_twice() {
+    let (driven, id) = in_a_turn("work on [[gate]]");
+    let program = driven.stage.program("agent0");
+    for _ in 0..3 {
+        driven.kill("netsky-drivers");
+        driven.stage.until("its successor", |stage| stage.agent("netsky-drivers")["pid"].as_u64().map(drop));
+    }
+    driven.kill("netsky-drivers");
+    driven.touch("gate");
+    assert_eq!(driven.until_state(&id, "acked"), 1, "it was told once");
+    assert_eq!(driven.turns_of(&id), 1);
+    assert_eq!(driven.stage.program("agent0"), program, "its program went on");
+}
+
+#[test]
+fn a_stopped_netsky_drivers_that_was_replaced_says_nothing_any_more() {
+    let (driven, id) = in_a_turn("work on [[gate]]");
+    let old = driven.stage.program("netsky-drivers");
+    driven.stage.signal(&old, Signal::STOP);
+    driven.touch("gate");
+    // Nobody else can be it while it lives; its keeper ends it by its own rules, or the owner does.
+    driven.stage.signal(&old, Signal::KILL);
+    assert_eq!(driven.until_state(&id, "acked"), 1);
+    assert_eq!(driven.turns_of(&id), 1);
+}
+
+#[test]
+fn with_everybody_dead_in_the_middle_of_a_turn_it_is_told_again_on_the_same_conversation() {
+    let (driven, id) = in_a_turn("work on [[tool]]");
+    driven.until_doing("tool-running");
+    let others = ["netsky-drivers", "agentinfinity", "netsky-ticker"].map(|name| driven.stage.worker(name));
+    let worker = driven.stage.worker("agent0");
+    let anchor = driven.stage.anchor();
+    for process in others.iter().chain([&anchor, &worker]) {
+        driven.stage.signal(process, Signal::KILL);
+    }
+    driven.touch("gate");
+    // The ticks that were at work may have to see first that their anchor is gone.
+    driven.stage.until("a tick", |stage| stage.run(&["watchdog", "tick"]).status.success().then_some(()));
+    let attempt = driven.until_state(&id, "acked");
+    assert!(attempt >= 2, "{attempt}");
+    assert_eq!(driven.turns_of(&id), 1);
+    assert!(driven.lines("starts").last().expect("a start").contains("--resume"));
+}
+
+#[test]
+fn what_its_provider_refuses_waits_flagged_and_goes_under_another_name_once_that_is_mended() {
+    let driven = Driven::up();
+    let id = driven.send("pay [[refused]]");
+    let doing = driven.until_doing("failed-auth");
+    assert!(
+        doing["why"].as_str().expect("why").contains("401") || doing["why"] == "Invalid API key",
+        "{doing}"
+    );
+    driven
+        .stage
+        .until("it waits again", |_| (driven.envelope(&id) == ("written".to_owned(), 2)).then_some(()));
+    driven.touch("key");
+    // A new program is tried at once.
+    driven.kill("agent0");
+    driven.until_state(&id, "acked");
+    assert_eq!(driven.turns_of(&id), 1);
+}

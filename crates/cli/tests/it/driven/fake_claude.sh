@@ -1,0 +1,118 @@
+#!/bin/sh
+# A Claude Code without a model: it speaks the stream of JSON lines as 2.1.330 does, keeps a transcript, and takes no UUID twice.
+# What a message says in [[…]] is what happens in its turn. Each turn that ends well is a line of $HOME/turns.
+id='' before=''
+for word; do
+  case $before in --session-id | --resume) id=$word ;; esac
+  before=$word
+done
+case " $* " in
+*' --resume '*) [ -f "$HOME/.claude/projects/here/$id.jsonl" ] || { echo 'No conversation found' >&2; exit 1; } ;;
+esac
+mkdir -p "$HOME/.claude/projects/here"
+log=$HOME/.claude/projects/here/$id.jsonl
+printf '%s\n' "$*" >>"$HOME/starts"
+
+say() { printf '%s\n' "$1"; }
+life() { say "{\"type\":\"command_lifecycle\",\"command_uuid\":\"$uuid\",\"state\":\"$1\"}"; }
+state() { say "{\"type\":\"system\",\"subtype\":\"session_state_changed\",\"state\":\"$1\"}"; }
+keep() { printf '%s\n' "$1" >>"$log"; }
+field() { printf '%s\n' "$line" | sed "s/.*\"$1\":\"\([^\"]*\)\".*/\1/"; }
+
+# It takes a UUID again only where nothing of the model followed it.
+is_known() {
+  [ -e "$log" ] && awk -v uuid="\"uuid\":\"$uuid\"" '
+    index($0, uuid) { seen = 1; known = 0 }
+    seen && /^{"type":"assistant"/ { known = 1 }
+    END { exit !known }' "$log"
+}
+
+# Answers what needs no model; 1 for what is something else.
+control() {
+  case $line in
+  *'"subtype":"initialize"'*)
+    say "{\"type\":\"control_response\",\"response\":{\"subtype\":\"success\",\"request_id\":\"$(field request_id)\",\"response\":{\"claude_code_version\":\"fake\",\"session_state\":\"$now\"},\"pending_permission_requests\":[]}}"
+    ;;
+  *'"subtype":"get_binary_version"'*)
+    say "{\"type\":\"control_response\",\"response\":{\"subtype\":\"success\",\"request_id\":\"$(field request_id)\",\"response\":{\"version\":\"fake\"}}}"
+    ;;
+  *) return 1 ;;
+  esac
+}
+
+# Goes on with nothing but that until a file is there.
+until_there() {
+  while [ ! -e "$1" ]; do
+    IFS= read -r line || exit 0
+    control
+  done
+}
+
+ends() {
+  usage='{"input_tokens":50000,"output_tokens":7,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}'
+  say "{\"type\":\"result\",\"subtype\":\"success\",$1,\"uuid\":\"r-$uuid\",\"user_message_uuids\":[\"$uuid\"],\"usage\":$usage,\"modelUsage\":{\"m\":{\"inputTokens\":1,\"contextWindow\":200000}}}"
+}
+
+now=idle
+while IFS= read -r line; do
+  case $line in
+  *'"type":"user"'*) ;;
+  *) control; continue ;;
+  esac
+  uuid=$(field uuid)
+  message=$line
+  if is_known; then
+    life completed
+    state idle
+    continue
+  fi
+  now=running
+  state running
+  life queued
+  life started
+  keep "$message"
+  say '{"type":"system","subtype":"status","status":"requesting"}'
+  case $message in
+  *'[[no answer]]'*) until_there "$HOME/never" ;;
+  *'[[refused]]'*)
+    if [ ! -e "$HOME/key" ]; then
+      say '{"type":"system","subtype":"api_retry","attempt":1,"retry_delay_ms":500,"error_status":401,"error":"authentication_failed"}'
+      keep '{"type":"assistant","message":{"model":"<synthetic>","stop_reason":"stop_sequence"}}'
+      ends '"is_error":true,"terminal_reason":"api_error","api_error_status":401,"result":"Invalid API key"'
+      life cancelled
+      now=idle
+      state idle
+      continue
+    fi
+    ;;
+  esac
+  say '{"type":"stream_event","parent_tool_use_id":null,"event":{"type":"message_start"}}'
+  case $message in
+  *'[[stall]]'*) until_there "$HOME/never" ;;
+  *'[[gate]]'*) while [ ! -e "$HOME/gate" ]; do sleep 0.05; done ;;
+  *'[[tool]]'*)
+    tool='{"type":"assistant","parent_tool_use_id":null,"message":{"model":"m","stop_reason":"tool_use","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make"}}],"usage":{"input_tokens":9}}}'
+    say "$tool"
+    keep "$tool"
+    while [ ! -e "$HOME/gate" ]; do sleep 0.05; done
+    ;;
+  *'[[ask]]'*)
+    state requires_action
+    say '{"type":"control_request","request_id":"q1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"rm -rf build"}}}'
+    while IFS= read -r line; do
+      case $line in *'"type":"control_response"'*) printf '%s\n' "$line" >>"$HOME/answers"; break ;; esac
+      control
+    done
+    state running
+    ;;
+  esac
+  last='{"type":"assistant","parent_tool_use_id":null,"message":{"model":"m","stop_reason":"end_turn","content":[{"type":"text","text":"done"}],"usage":{"input_tokens":50000,"output_tokens":7}}}'
+  keep "$last"
+  printf '%s\n' "$message" >>"$HOME/turns"
+  case $message in *'[[mute]]'*) [ -e "$HOME/heard" ] || { touch "$HOME/muted"; while [ ! -e "$HOME/heard" ]; do sleep 0.05; done; } ;; esac
+  say "$last"
+  ends '"is_error":false,"terminal_reason":"completed","result":"done"'
+  life completed
+  now=idle
+  state idle
+done

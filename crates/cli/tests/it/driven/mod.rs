@@ -1,0 +1,123 @@
+//! Slots whose programs are driven: mail with receipts, what is asked, deaths at bad moments.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use netsky_disk::process::{Signal, is_alive};
+use serde_json::Value;
+
+use crate::stage::Stage;
+
+mod asks;
+mod deaths;
+mod mail;
+mod wedges;
+
+const FAKE: &str = include_str!("fake_claude.sh");
+
+/// A constellation whose agent0 is a Claude Code without a model.
+pub(super) struct Driven {
+    pub(super) stage: Stage,
+}
+
+impl Driven {
+    pub(super) fn up() -> Driven {
+        Driven::with("")
+    }
+
+    /// With more settings.
+    pub(super) fn with(settings: &str) -> Driven {
+        let stage = Stage::new();
+        let program = stage.outside("claude");
+        std::fs::write(&program, FAKE).expect("written");
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("ours");
+        stage.ok(&["init"]);
+        let argv = format!("[defaults]\nruntime = \"claude\"\nargv = [{program:?}]\n{settings}");
+        std::fs::write(stage.home().join("config.toml"), argv).expect("written");
+        let told = stage.ok(&["up", "--tick", "200ms"]);
+        assert!(told.contains("agent0 session 1 starting at "), "{told}");
+        Driven { stage }
+    }
+
+    /// A file beside the home, where the fake looks.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.stage.outside(name)
+    }
+
+    pub(super) fn touch(&self, name: &str) {
+        std::fs::write(self.file(name), "").expect("written");
+    }
+
+    pub(super) fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.file(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Sends as the owner; the envelope's id.
+    pub(super) fn send(&self, text: &str) -> String {
+        self.sent(&[text])
+    }
+
+    /// The same of a text that no command line takes.
+    pub(super) fn send_file(&self, text: &str) -> String {
+        let file = self.file("message");
+        std::fs::write(&file, text).expect("written");
+        self.sent(&["--file", file.to_str().expect("text")])
+    }
+
+    fn sent(&self, what: &[&str]) -> String {
+        let args = [&["channel", "send", "agent0", "--from", "owner", "--json"], what].concat();
+        let sent = self.stage.ok(&args);
+        let sent: Value = serde_json::from_str(&sent).expect("one JSON object");
+        sent["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// The envelope's state and attempt.
+    pub(super) fn envelope(&self, id: &str) -> (String, u64) {
+        let shown = self.stage.ok(&["channel", "show", "agent0", id, "--json"]);
+        let shown: Value = serde_json::from_str(&shown).expect("one JSON object");
+        let text = |key: &str| shown[key].as_str().unwrap_or_default().to_owned();
+        (text("state"), shown["attempt"].as_u64().unwrap_or(0))
+    }
+
+    pub(super) fn until_state(&self, id: &str, state: &str) -> u64 {
+        self.stage.until(&format!("{id} {state}"), |_| {
+            let (now, attempt) = self.envelope(id);
+            (now == state).then_some(attempt)
+        })
+    }
+
+    /// What agent0 does.
+    pub(super) fn doing(&self) -> Value {
+        self.stage.agent("agent0")["driven"]["doing"].clone()
+    }
+
+    pub(super) fn until_doing(&self, word: &str) -> Value {
+        self.stage.until(&format!("agent0 is {word}"), |_| {
+            let doing = self.doing();
+            (doing["is"] == word).then_some(doing)
+        })
+    }
+
+    /// How many turns about this envelope ended well, as the program says.
+    pub(super) fn turns_of(&self, id: &str) -> usize {
+        self.lines("turns").iter().filter(|line| line.contains(id)).count()
+    }
+
+    /// Kills by name of session, and waits for the end.
+    pub(super) fn kill(&self, id: &str) {
+        let program = self.stage.program(id);
+        self.stage.signal(&program, Signal::KILL);
+        self.stage.until("its end", |_| (!is_alive(&program)).then_some(()));
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        // A fake that waits for a file ends with its session in any case; the check is of what is on disk.
+        if !std::thread::panicking() {
+            let checked = self.stage.run(&["check"]);
+            assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+        }
+    }
+}

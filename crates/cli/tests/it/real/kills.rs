@@ -1,0 +1,86 @@
+//! Deaths at random moments of a turn, and what the provider's log says of it.
+
+use std::time::Duration;
+
+use netsky_disk::process::Signal;
+
+use super::{Kind, Real};
+
+/// How many of each.
+fn kills() -> u64 {
+    std::env::var("NETSKY_REAL_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(2)
+}
+
+/// Who dies.
+#[derive(Debug, Clone, Copy)]
+enum Who {
+    Program,
+    Worker,
+    Drivers,
+    Anchor,
+    All,
+}
+
+const EVERYBODY: [Who; 5] = [Who::Program, Who::Worker, Who::Drivers, Who::Anchor, Who::All];
+
+impl Who {
+    fn die(self, real: &Real) {
+        let stage = &real.stage;
+        let victims = match self {
+            Who::Program => vec![stage.program("agent0")],
+            Who::Worker => vec![stage.worker("agent0")],
+            Who::Drivers => vec![stage.program("netsky-drivers")],
+            Who::Anchor => vec![stage.anchor()],
+            Who::All => {
+                let ours = ["netsky-drivers", "agentinfinity", "netsky-ticker", "agent0"];
+                [stage.anchor()].into_iter().chain(ours.map(|name| stage.worker(name))).collect()
+            }
+        };
+        for victim in victims {
+            stage.signal(&victim, Signal::KILL);
+        }
+        if matches!(self, Who::All) {
+            stage.until("a tick", |stage| stage.run(&["watchdog", "tick"]).status.success().then_some(()));
+        }
+    }
+
+    /// Whether its death ends a turn.
+    fn ends_turns(self) -> bool {
+        matches!(self, Who::Program | Who::Worker | Who::All)
+    }
+}
+
+/// Of each death an envelope in the middle of its turn; what was told twice and need not have been.
+fn survives(kind: Kind) {
+    let Some(real) = Real::up(kind) else { return };
+    let first = real.send("begin");
+    real.until_acked(&first);
+    let conversation = real.conversation();
+    let mut seed = 0x9e37_79b9_u64;
+    for n in 0..kills() {
+        for who in EVERYBODY {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let moment = Duration::from_millis((seed >> 33) % 2500);
+            let id = real.send(&format!("{n} {who:?} at {moment:?} [[slow 2]]"));
+            netsky_disk::clock::pause(moment);
+            who.die(&real);
+            let attempt = real.until_acked(&id);
+            let answers = real.provider.answers_to(&id);
+            assert!(answers >= 1, "{who:?} at {moment:?}: nobody answered");
+            assert!(who.ends_turns() || answers == 1, "{who:?} at {moment:?}: answered {answers} times");
+            assert!(attempt <= 3, "{who:?} at {moment:?}: told {attempt} times");
+            println!("{kind:?} {who:?} at {moment:?}: told {attempt} times, answered {answers} times");
+            assert_eq!(real.conversation(), conversation, "{who:?} at {moment:?}");
+        }
+    }
+}
+
+#[test]
+fn must_show_1_claude_goes_on_with_its_conversation_whoever_dies_in_a_turn() {
+    survives(Kind::Claude);
+}
+
+#[test]
+fn must_show_1_codex_goes_on_with_its_conversation_whoever_dies_in_a_turn() {
+    survives(Kind::Codex);
+}
