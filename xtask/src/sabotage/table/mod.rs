@@ -24,6 +24,7 @@ mod ledger;
 mod ledger_facts;
 mod ledger_mail;
 mod model;
+mod runtime;
 mod watchdog;
 mod watchdog_verbs;
 
@@ -88,7 +89,11 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         kernel_screen::ROWS,
         kernel_journal::ROWS,
     ];
-    lower.into_iter().chain(kernel).chain([watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS]).flatten()
+    lower
+        .into_iter()
+        .chain(kernel)
+        .chain([runtime::ROWS, watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS])
+        .flatten()
 }
 
 #[cfg(test)]
