@@ -117,7 +117,11 @@ impl Launch<'_> {
         if self.anew || !driver::is_driven(&self.desired.runtime) {
             return Ok(None);
         }
-        let book = Book::read(self.layout, &self.desired.agent)?;
+        let book = match Book::read(self.layout, &self.desired.agent) {
+            // netsky-drivers puts it aside; a start does not wait for that.
+            Err(error) if error.is_damage() => None,
+            read => read?,
+        };
         let book = book.filter(|book| book.runtime == self.desired.runtime);
         let is_for_this = book.as_ref().is_some_and(|book| book.wish == Some(self.desired.since.to_string()));
         let known = book.and_then(|book| book.conversation).map(|known| known.id);

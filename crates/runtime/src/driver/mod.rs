@@ -14,6 +14,7 @@ use netsky_kernel::drain::Usage;
 use netsky_kernel::session::Io;
 use netsky_model::desired::Desired;
 use netsky_model::id::AgentId;
+use netsky_model::render;
 use serde::{Deserialize, Serialize};
 
 mod claude;
@@ -393,10 +394,10 @@ pub trait Driver: Send {
     fn memory(&self) -> serde_json::Value;
 }
 
-/// What of a text fits a line for people.
+/// What of a program's text fits a line for people, without what could drive a terminal.
 fn short(text: &str) -> String {
     const MOST: usize = 400;
-    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = render::line(text);
     match line.char_indices().nth(MOST) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,

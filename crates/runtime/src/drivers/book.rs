@@ -70,10 +70,10 @@ pub struct Book {
 }
 
 impl Book {
-    /// What is known of an agent; none where nobody drove it. What does not read is put aside, and its agent begins anew.
+    /// What is known of an agent; none where nobody drove it.
     ///
     /// # Errors
-    /// The system refuses, or the file is a newer program's.
+    /// The system refuses, what is there does not read, or it is a newer program's.
     pub fn read(layout: &Layout, agent: &AgentId) -> netsky_disk::Result<Option<Book>> {
         let path = layout.driver_book(agent);
         match state::read_json::<Book>(&path) {

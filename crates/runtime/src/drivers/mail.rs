@@ -88,6 +88,9 @@ impl Slot<'_> {
             first = false;
             self.put(claim, text, worker, epoch)?;
         }
+        if let Some(stuck) = batch.aside.skipped.first() {
+            self.tell(format!("a message stays where it is: {}", stuck.error));
+        }
         match batch.ended {
             Some(error) => Err(error.into()),
             None => Ok(()),

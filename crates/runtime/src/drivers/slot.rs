@@ -26,7 +26,7 @@ use super::lines::{LONGEST, Lines};
 use super::mail::Hold;
 use super::reporter::Reporter;
 use crate::config::{Bounds, Config};
-use crate::driver::{Answer, Doing, Driver, Out, Write, driver_of};
+use crate::driver::{Answer, Doing, Driver, Out, Write, driver_of, is_driven};
 use crate::launch;
 
 /// Slow look for what gave no event.
@@ -138,7 +138,15 @@ impl<'a> Slot<'a> {
         telemetry: &'a Telemetry,
     ) -> Result<Option<Slot<'a>>> {
         let Some(meta) = described(shared, agent)? else { return Ok(None) };
-        let book = Book::read(shared.layout, agent)?.filter(|book| book.lineage == meta.lineage);
+        let book = match Book::read(shared.layout, agent) {
+            // It stays beside as evidence.
+            Err(error) if error.is_damage() => {
+                (shared.said)(&format!("{agent}: {error}; it begins anew"));
+                state::set_aside(shared.layout.driver_book(agent))?;
+                None
+            }
+            read => read?.filter(|book| book.lineage == meta.lineage),
+        };
         let book = book.unwrap_or_else(|| blank(agent, &meta));
         let Some(driver) = driver_of(&book.runtime, &book.memory) else { return Ok(None) };
         let config = Config::last_good(shared.layout);
@@ -194,7 +202,7 @@ impl<'a> Slot<'a> {
     }
 
     /// Says what is wrong, once for as long as it is.
-    fn tell(&mut self, why: String) {
+    pub(super) fn tell(&mut self, why: String) {
         if self.trouble.as_ref() != Some(&why) {
             (self.shared.said)(&format!("{} {}: {why}", clock::wall_seconds(), self.agent));
             self.trouble = Some(why);
@@ -206,6 +214,11 @@ impl<'a> Slot<'a> {
         let Some(meta) = described(self.shared, self.agent)? else { return Ok(()) };
         // Only its worker says where its output begins.
         if meta.phase == Phase::Starting {
+            return Ok(());
+        }
+        if !is_driven(&meta.spec.runtime) {
+            // Another kind of program takes its own mail.
+            self.seat = None;
             return Ok(());
         }
         if meta.lineage != self.book.lineage || meta.generation != self.book.generation {
@@ -220,7 +233,7 @@ impl<'a> Slot<'a> {
         }
         let Some(meta) = described(self.shared, self.agent)? else { return Ok(()) };
         if meta.generation == self.book.generation && matches!(meta.phase, Phase::Ended { .. }) {
-            self.read_rest(u64::MAX)?;
+            self.read_rest(u64::MAX).unwrap_or_else(|error| self.tell(error.to_string()));
             self.set_doing(Doing::Down);
             self.write_book()?;
         }
@@ -230,9 +243,11 @@ impl<'a> Slot<'a> {
     /// What the former generation printed is dealt with; from here on this one's is read.
     fn turn_to(&mut self, meta: &Meta) -> Result<()> {
         if meta.lineage == self.book.lineage {
-            if let Some(from) = meta.output_from {
-                self.read_rest(from)?;
-            }
+            // What cannot be read any more keeps nobody from going on: mail without a receipt comes again.
+            let rest = meta.output_from.map_or(Ok(()), |from| self.read_rest(from));
+            rest.unwrap_or_else(|error| {
+                self.tell(format!("the last words of generation {}: {error}", self.book.generation))
+            });
         } else {
             self.book = blank(self.agent, meta);
         }
@@ -248,7 +263,7 @@ impl<'a> Slot<'a> {
         let Some(driver) = driver_of(&meta.spec.runtime, &memory) else { return Ok(()) };
         self.driver = driver;
         self.driver.begin(self.book.conversation.as_ref());
-        self.recall(&meta.spec.env)?;
+        self.recall(&meta.spec.env).unwrap_or_else(|error| self.tell(error.to_string()));
         self.pending.clear();
         self.health = Health::default();
         self.hold.new_program();

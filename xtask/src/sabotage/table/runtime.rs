@@ -7,7 +7,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "what a program wrote down is looked up before its mail comes again",
         faults: "FM-deliver",
         file: "crates/runtime/src/drivers/slot.rs",
-        find: "        self.recall(&meta.spec.env)?;\n",
+        find: "        self.recall(&meta.spec.env).unwrap_or_else(|error| self.tell(error.to_string()));\n",
         replace: "",
         package: "netsky",
         target: IT,

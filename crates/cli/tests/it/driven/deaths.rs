@@ -112,3 +112,70 @@ fn what_its_provider_refuses_waits_flagged_and_goes_under_another_name_once_that
     driven.until_state(&id, "acked");
     assert_eq!(driven.turns_of(&id), 1);
 }
+
+#[test]
+fn a_book_that_does_not_read_is_put_aside_and_its_agent_goes_on() {
+    let (driven, id) = in_a_turn("work on [[gate]]");
+    let book = driven.stage.home().join("state/drivers/agent0.json");
+    let drivers = driven.stage.program("netsky-drivers");
+    driven.stage.signal(&drivers, Signal::STOP);
+    std::fs::write(&book, "{ no book").expect("written");
+    driven.stage.signal(&drivers, Signal::KILL);
+    driven.touch("gate");
+    driven.stage.until("the damaged one aside", |stage| {
+        let names = stage.names("state/drivers");
+        names.iter().any(|name| name.starts_with("agent0.json.damaged-")).then_some(())
+    });
+    // Nobody knows any more whose receipt that was; with the next program it is told again or found to be answered.
+    driven.kill("agent0");
+    driven.until_state(&id, "acked");
+    assert_eq!(driven.turns_of(&id), 1);
+    let next = driven.send("next");
+    driven.until_state(&next, "acked");
+}
+
+#[test]
+fn a_slot_that_gets_a_program_of_its_own_mind_takes_its_own_mail_again() {
+    let driven = Driven::up();
+    let first = driven.send("for the one");
+    driven.until_state(&first, "acked");
+    driven.stage.ok(&["down"]);
+    let script =
+        "netsky session up && exec netsky channel watch agent0 --no-ack -- sh -c 'cat >> $HOME/watched'";
+    driven.stage.ok(&["up", "--runtime", "command", "--tick", "200ms", "--", "/bin/sh", "-c", script]);
+    let second = driven.send("for the other");
+    driven.stage.until("its reader", |_| {
+        driven.lines("watched").iter().any(|line| line.contains(&second)).then_some(())
+    });
+    driven.stage.ok(&["down"]);
+    driven.stage.ok(&[
+        "up",
+        "--runtime",
+        "claude",
+        "--tick",
+        "200ms",
+        "--",
+        driven.file("claude").to_str().expect("text"),
+    ]);
+    let third = driven.send("for the first again");
+    driven.until_state(&third, "acked");
+    assert_eq!((driven.turns_of(&first), driven.turns_of(&third)), (1, 1));
+    assert!(driven.lines("starts").last().expect("a start").contains("--resume"), "its conversation goes on");
+}
+
+#[test]
+fn must_show_7_netsky_drivers_is_replaced_under_twenty_agents_in_mid_turn_and_nothing_is_lost_or_repeated() {
+    let driven = Driven::many(19, "");
+    let agents: Vec<String> = (0..20).map(|n| format!("agent{n}")).collect();
+    let ids: Vec<String> = agents.iter().map(|agent| driven.sent_to(agent, &["work [[gate]]"])).collect();
+    let states = |wanted: &str| {
+        let is = |(agent, id): (&String, &String)| driven.envelope_of(agent, id) == (wanted.to_owned(), 1);
+        agents.iter().zip(&ids).all(is).then_some(())
+    };
+    driven.stage.until("a turn of each", |_| states("delivered"));
+    // A wish for it stays, so another process of it comes, of whatever build lies there by then.
+    driven.kill("netsky-drivers");
+    driven.touch("gate");
+    driven.stage.until("an end of each", |_| states("acked"));
+    assert!(ids.iter().all(|id| driven.turns_of(id) == 1));
+}

@@ -27,6 +27,11 @@ impl Driven {
 
     /// With more settings.
     pub(super) fn with(settings: &str) -> Driven {
+        Driven::many(0, settings)
+    }
+
+    /// With so many clones, each of the same kind.
+    pub(super) fn many(clones: u32, settings: &str) -> Driven {
         let stage = Stage::new();
         let program = stage.outside("claude");
         std::fs::write(&program, FAKE).expect("written");
@@ -34,7 +39,7 @@ impl Driven {
         stage.ok(&["init"]);
         let argv = format!("[defaults]\nruntime = \"claude\"\nargv = [{program:?}]\n{settings}");
         std::fs::write(stage.home().join("config.toml"), argv).expect("written");
-        let told = stage.ok(&["up", "--tick", "200ms"]);
+        let told = stage.ok(&["up", &clones.to_string(), "--tick", "200ms"]);
         assert!(told.contains("agent0 session 1 starting at "), "{told}");
         Driven { stage }
     }
@@ -66,7 +71,11 @@ impl Driven {
     }
 
     fn sent(&self, what: &[&str]) -> String {
-        let args = [&["channel", "send", "agent0", "--from", "owner", "--json"], what].concat();
+        self.sent_to("agent0", what)
+    }
+
+    pub(super) fn sent_to(&self, agent: &str, what: &[&str]) -> String {
+        let args = [&["channel", "send", agent, "--from", "owner", "--json"], what].concat();
         let sent = self.stage.ok(&args);
         let sent: Value = serde_json::from_str(&sent).expect("one JSON object");
         sent["id"].as_str().expect("an id").to_owned()
@@ -74,7 +83,11 @@ impl Driven {
 
     /// The envelope's state and attempt.
     pub(super) fn envelope(&self, id: &str) -> (String, u64) {
-        let shown = self.stage.ok(&["channel", "show", "agent0", id, "--json"]);
+        self.envelope_of("agent0", id)
+    }
+
+    pub(super) fn envelope_of(&self, agent: &str, id: &str) -> (String, u64) {
+        let shown = self.stage.ok(&["channel", "show", agent, id, "--json"]);
         let shown: Value = serde_json::from_str(&shown).expect("one JSON object");
         let text = |key: &str| shown[key].as_str().unwrap_or_default().to_owned();
         (text("state"), shown["attempt"].as_u64().unwrap_or(0))
