@@ -161,15 +161,16 @@ impl From<netsky_watchdog::Error> for Error {
                 .hint("give one behind --, or set argv under [defaults] in config.toml"),
             Watchdog::BadWish { ref why, .. } => Self::new(Kind::of(why), what),
             Watchdog::Unstartable { .. } => Self::new(Kind::Usage, what).hint("nothing was changed"),
-            Watchdog::NoRuntime(_) => Self::new(Kind::Usage, what),
+            Watchdog::NoRuntime(_) | Watchdog::NoSlot(_) => Self::new(Kind::Usage, what),
             Watchdog::NotUp => Self::new(Kind::NotFound, what).hint("start with `netsky up`"),
             Watchdog::RestartPending(_) => Self::new(Kind::Busy, what).hint("see `netsky status`"),
             Watchdog::BadHandoff(_) => Self::new(Kind::Usage, what).hint("nothing was queued"),
             Watchdog::Wishing(_) => Self::new(Kind::Busy, what).hint("a restart is starting agents; repeat"),
             Watchdog::Locked { .. } => Self::new(Kind::Busy, what).hint("another tick is at work; repeat"),
-            Watchdog::NotProved(_) => Self::new(Kind::Busy, what)
-                .hint("the constellation stays up and goes on with it; it must run `netsky session up`, look with `netsky attach agent0`"),
-            Watchdog::NotStarted(_) => Self::new(Kind::Busy, what)
+            Watchdog::NotProved(ref agent, _) => Self::new(Kind::Busy, what).hint(format!(
+                "the constellation stays up and goes on with it; it must run `netsky session up`, look with `netsky attach {agent}`"
+            )),
+            Watchdog::NotStarted(..) => Self::new(Kind::Busy, what)
                 .hint("it is tried again, later and later; put it right, or stop with `netsky down`"),
             Watchdog::NoReserve => Self::new(Kind::Busy, what).hint("nothing was changed, make room and repeat"),
             Watchdog::PartlyWanted { .. } => Self::new(Kind::Busy, what)
@@ -177,8 +178,11 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::StillWanted { .. } => Self::new(Kind::Busy, what)
                 .hint("they start again when there is room; make room and repeat `netsky down`"),
             Watchdog::Overtaken(_) => Self::new(Kind::Busy, what).hint("see `netsky status`"),
-            Watchdog::EndedBeforeUp(_) | Watchdog::EndedAfterUp(_) => Self::new(Kind::Busy, what)
-                .hint("it is tried again, later and later; look with `netsky logs agent0`, stop with `netsky down`"),
+            Watchdog::EndedBeforeUp(ref agent, _) | Watchdog::EndedAfterUp(ref agent, _) => {
+                Self::new(Kind::Busy, what).hint(format!(
+                    "it is tried again, later and later; look with `netsky logs {agent}`, stop with `netsky down`"
+                ))
+            }
             Watchdog::Superseded => Self::new(Kind::Busy, what),
             Watchdog::OtherProgram(_) => {
                 Self::new(Kind::Refused, what).hint("`netsky down` first to change it; nothing was changed")

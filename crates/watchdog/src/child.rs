@@ -267,7 +267,7 @@ impl Child<'_> {
 
     fn wait_for_proof(&self, client: &mut Client) -> Result<()> {
         let Started { name, generation, nonce } = self.root()?;
-        wait_for_proof(self.cx, STARTUP_GRACE, || {
+        wait_for_proof(self.cx, name, STARTUP_GRACE, || {
             let proof = UpProof::of(self.cx.layout, nonce, name, *generation);
             if proof.is_some() {
                 return Ok(proof);

@@ -12,7 +12,7 @@ use crate::keeper::only_one;
 /// Drive until asked to end.
 ///
 /// # Errors
-/// Another one runs, or the system refuses what it takes to begin.
+/// Another one runs.
 pub fn drivers(
     cx: &Context<'_>,
     caller: &Caller,
@@ -21,6 +21,5 @@ pub fn drivers(
 ) -> Result<Ended> {
     let _one = only_one(cx, &AgentId::drivers(), caller)?;
     said("netsky-drivers is ready");
-    let ended = serve(cx.layout, stop, said);
-    ended.map_err(|e| netsky_disk::Error::new("serve", cx.layout.home(), e).into())
+    Ok(serve(cx.layout, stop, said))
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use netsky_kernel::client::ClientError;
 use netsky_model::id::AgentId;
+use netsky_runtime::driver::RUNTIMES;
 
 use crate::observe::up_again;
 
@@ -60,8 +61,11 @@ pub enum Error {
         why: String,
     },
     /// The runtime is not one of this program.
-    #[error("runtime {0:?} is not known; this version has: command")]
+    #[error("runtime {0:?} is not known; this version has: {list}", list = RUNTIMES.join(", "))]
     NoRuntime(String),
+    /// No slot has that name.
+    #[error("{0} is no slot: slots are agent0, agent1 and so on")]
+    NoSlot(AgentId),
     /// A constellation that is not up.
     #[error("agent0 is not meant to be up")]
     NotUp,
@@ -82,12 +86,12 @@ pub enum Error {
     /// The child of a restart starts agents; or an `up` says what they are, and that child waits for it.
     #[error("agents were being started, or their programs said, for {} s", .0.as_secs())]
     Wishing(Duration),
-    /// The new agent0 did not prove itself in time.
-    #[error("agent0 did not prove that it is up within {} s", .0.as_secs())]
-    NotProved(Duration),
-    /// agent0 is down, and its program or folder is gone.
-    #[error("agent0 cannot be started: {0}")]
-    NotStarted(String),
+    /// A new agent did not prove itself in time.
+    #[error("{0} did not prove that it is up within {s} s", s = .1.as_secs())]
+    NotProved(AgentId, Duration),
+    /// It is down, and its program or folder is gone.
+    #[error("{0} cannot be started: {1}")]
+    NotStarted(AgentId, String),
     /// The disk is too full for what `down` would have to note.
     #[error("the disk has no room to set aside for `netsky down`")]
     NoReserve,
@@ -110,12 +114,12 @@ pub enum Error {
     /// What this `up` began to wait for is wanted no more.
     #[error("agent0 is not waited for any more: {0} meanwhile")]
     Overtaken(&'static str),
-    /// The program of agent0 does not stay.
-    #[error("agent0 ended before it proved that it is up: {0}")]
-    EndedBeforeUp(String),
-    /// agent0 said that it is up, and is gone; nobody brings it back right now.
-    #[error("agent0 ended after it had proved that it is up: {0}")]
-    EndedAfterUp(String),
+    /// Its program does not stay.
+    #[error("{0} ended before it proved that it is up: {1}")]
+    EndedBeforeUp(AgentId, String),
+    /// It said that it is up, and is gone; nobody brings it back right now.
+    #[error("{0} ended after it had proved that it is up: {1}")]
+    EndedAfterUp(AgentId, String),
     /// Another child has the restart, or it is over: nothing was touched since that was seen.
     #[error("another child has the restart")]
     Superseded,

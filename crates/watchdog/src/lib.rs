@@ -41,7 +41,7 @@ pub use error::Error;
 pub use request::{Queued, request};
 pub use serve::serve;
 pub use session_up::session_up;
-pub use status::{AgentStatus, Driven, Mailbox, RestartView, StatusReport, Trying, status};
+pub use status::{AgentStatus, Asked, Driven, Mailbox, RestartView, StatusReport, Trying, status};
 pub use tick::{FailedTick, LastTick, Ticked, tick};
 pub use ticker::ticker;
 pub use up::{Plan, Upped, Which, Wish, plan, up};

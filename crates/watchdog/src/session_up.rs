@@ -6,6 +6,7 @@ use std::time::Duration;
 use netsky_disk::clock;
 use netsky_disk::env::{self, Caller};
 use netsky_disk::watch::Watch;
+use netsky_model::id::AgentId;
 use netsky_runtime::UpProof;
 
 use crate::context::Context;
@@ -18,6 +19,7 @@ const RESCAN: Duration = Duration::from_millis(500);
 /// every [`RESCAN`].
 pub(crate) fn wait_for_proof(
     cx: &Context<'_>,
+    agent: &AgentId,
     limit: Duration,
     mut look: impl FnMut() -> Result<Option<UpProof>>,
 ) -> Result<UpProof> {
@@ -28,7 +30,7 @@ pub(crate) fn wait_for_proof(
             return Ok(proof);
         }
         if clock::boot() >= until {
-            return Err(Error::NotProved(limit));
+            return Err(Error::NotProved(agent.clone(), limit));
         }
         watch.wait(RESCAN)?;
     }

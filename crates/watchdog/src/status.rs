@@ -2,7 +2,7 @@
 
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
-use netsky_disk::process::probe;
+use netsky_disk::process::{identify, is_stopped, probe};
 use netsky_disk::{clock, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::{SessionState, SessionView};
@@ -13,7 +13,7 @@ use netsky_model::process::{Life, ProcessId};
 use netsky_model::restart::{Kind, Phase};
 use netsky_model::stamp::Stamp;
 use netsky_runtime::driver::Doing;
-use netsky_runtime::drivers::Book;
+use netsky_runtime::drivers::{Book, Waits};
 use netsky_runtime::{Config, UpProof};
 use serde::Serialize;
 
@@ -87,6 +87,15 @@ pub struct AgentStatus {
     pub poison: usize,
 }
 
+/// What an agent asks.
+#[derive(Debug, Clone, Serialize)]
+pub struct Asked {
+    /// To be answered by.
+    pub id: String,
+    /// For people.
+    pub text: String,
+}
+
 /// What netsky-drivers knows of an agent.
 #[derive(Debug, Clone, Serialize)]
 pub struct Driven {
@@ -97,7 +106,9 @@ pub struct Driven {
     /// How much of its context is used, in per cent.
     pub context_pct: Option<u8>,
     /// What it asks and nobody has answered.
-    pub asks: Vec<String>,
+    pub asks: Vec<Asked>,
+    /// Why its mail waits though it is free.
+    pub waits: Option<Waits>,
 }
 
 impl AgentStatus {
@@ -164,6 +175,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         Care::Child => None,
         Care::Tick => Some(plight(cx, desired, trying.as_ref(), &next, underway.as_ref())),
     }));
+    problems.extend(stopped_drivers(&agents));
     let down: Vec<AgentId> = missing.into_iter().map(|missing| missing.desired.agent).collect();
     let runs_on = agents.iter().any(|agent| agent.id == AgentId::root() && agent.is_there());
     problems.extend(in_vain(cx, underway.as_ref(), restart_queued).filter(|_| runs_on));
@@ -344,6 +356,13 @@ fn others(cx: &Context<'_>, agents: &[AgentStatus], problems: &mut Vec<String>) 
     others
 }
 
+/// Who speaks to driven programs and is stopped: nobody else tells of it.
+fn stopped_drivers(agents: &[AgentStatus]) -> Option<String> {
+    let pid = agents.iter().find(|agent| agent.id == AgentId::drivers())?.pid?;
+    let is_stopped = identify(pid).is_some_and(|id| is_stopped(&id));
+    is_stopped.then(|| format!("netsky-drivers is stopped: no driven agent is spoken to; `kill -CONT {pid}`, or `kill -9 {pid}` and its keeper starts it again"))
+}
+
 fn agent_status(
     cx: &Context<'_>,
     agent: &AgentId,
@@ -376,8 +395,9 @@ fn agent_status(
     let driven = book.map(|book| Driven {
         doing: book.doing,
         since: book.since,
+        waits: book.waits,
         context_pct: book.context_pct,
-        asks: book.asks.into_iter().map(|ask| ask.text).collect(),
+        asks: book.asks.into_iter().map(|ask| Asked { id: ask.id, text: ask.text }).collect(),
     });
     AgentStatus {
         id: agent.clone(),

@@ -15,6 +15,7 @@ use netsky_model::desired::{Desired, VERSION, Want};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::process::Life;
 use netsky_model::restart::Phase;
+use netsky_runtime::drivers::Book;
 use netsky_runtime::{Config, TAG_SINCE, UpProof, converses, driver, inherited, wished_argv};
 
 use crate::context::Context;
@@ -95,6 +96,9 @@ pub fn plan(layout: &Layout, caller: &Caller, wish: &Wish) -> Result<Plan> {
     let (first, agents) = match &wish.which {
         Which::All(clones) => (AgentId::root(), (0..=*clones).map(AgentId::numbered).collect()),
         Which::One(agent) => {
+            if agent.number().is_none() {
+                return Err(Error::NoSlot(agent.clone()));
+            }
             let root: Option<Desired> = state::read_json(layout.desired(&AgentId::root()))?;
             if *agent != AgentId::root() && root.is_none_or(|root| root.want != Want::Up) {
                 return Err(Error::NotUp);
@@ -328,6 +332,20 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     };
     desired.model = wish.model.clone().or(slot.model).or(desired.model);
     desired.resume.clone_from(&wish.resume);
+    if let Some(model) =
+        desired.model.as_ref().filter(|model| model.is_empty() || model.contains(char::is_control))
+    {
+        let why = format!("{model:?} is no name of a model");
+        return Err(Error::Unstartable { agent: agent.clone(), why });
+    }
+    if let Some(other) = desired.resume.as_ref().and_then(|id| converses_already(layout, agent, id)) {
+        let why = format!("{other} goes on with that conversation, and two would write over one another");
+        return Err(Error::Unstartable { agent: agent.clone(), why });
+    }
+    if let Some(id) = desired.resume.as_ref().filter(|id| !driver::has_conversation(&desired, id)) {
+        let why = format!("{} has no conversation {id} here", desired.runtime);
+        return Err(Error::Unstartable { agent: agent.clone(), why });
+    }
     desired.env.extend(slot.env);
     // Kept for every later start, from whatever folder that is.
     desired.cwd = slot.cwd.map_or(desired.cwd, |cwd| wish.cwd.join(cwd));
@@ -341,6 +359,17 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     let is_ticks = (!is_said || configured.folder) && (is_wanted || *agent != AgentId::root());
     let why = if is_ticks { None } else { no_start(&desired, &configured)? };
     why.map_or(Ok(desired), |why| Err(unstartable(why)))
+}
+
+/// Who else is wanted and has a conversation.
+fn converses_already(layout: &Layout, agent: &AgentId, id: &str) -> Option<AgentId> {
+    let has = |other: &AgentId| {
+        let wish: Option<Desired> = state::read_json(layout.desired(other)).unwrap_or_default();
+        let book = Book::read(layout, other).unwrap_or_default();
+        wish.is_some_and(|wish| wish.want == Want::Up)
+            && book.and_then(|book| book.conversation).is_some_and(|conversation| conversation.id == id)
+    };
+    layout.desired_agents().unwrap_or_default().into_iter().find(|other| other != agent && has(other))
 }
 
 /// Which words of a wish are the settings', not said with `up`.
@@ -417,7 +446,7 @@ fn wait_for_first(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Genera
     let first = &plan.first;
     let failed = &cx.layout.marker(first, "revive-failed");
     let planned = plan.slots.iter().find(|slot| slot.agent == *first);
-    wait_for_proof(cx, UP_LIMIT, || {
+    wait_for_proof(cx, first, UP_LIMIT, || {
         let wish: Desired = state::read_json(cx.layout.desired(first))?
             .ok_or_else(|| Error::Overtaken("its wish was removed"))?;
         if wish.want != Want::Up {
@@ -448,7 +477,7 @@ fn wait_for_first(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Genera
         let ours = session.generation > before && perform::stopped(&session).is_none();
         let no_room = || perform::no_room(cx).filter(|_| !ours);
         if let Some(why) = perform::not_startable(cx, &wish).or_else(no_room) {
-            return Err(Error::NotStarted(why));
+            return Err(Error::NotStarted(first.clone(), why));
         }
         let how = || session.end.as_ref().map_or_else(|| session.state.to_string(), ToString::to_string);
         // Nobody is bringing it back right now: the next try may be minutes away. In this order: a tick that has counted
@@ -458,9 +487,9 @@ fn wait_for_first(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Genera
             && !is_to_be_replaced(cx, first, session.generation)?
             && !state::exists(cx.layout.restart_inflight())?;
         if proof.is_some() {
-            return if later { Err(Error::EndedAfterUp(how())) } else { Ok(None) };
+            return if later { Err(Error::EndedAfterUp(first.clone(), how())) } else { Ok(None) };
         }
-        if ours || later { Err(Error::EndedBeforeUp(how())) } else { Ok(None) }
+        if ours || later { Err(Error::EndedBeforeUp(first.clone(), how())) } else { Ok(None) }
     })
 }
 

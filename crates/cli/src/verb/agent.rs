@@ -1,7 +1,10 @@
 //! `netsky agent`: one slot, and what its agent asks.
 
+use netsky_disk::layout::KernelLayout;
+use netsky_disk::lock::Lock;
 use netsky_model::id::AgentId;
-use netsky_runtime::driver::{Answer, Ask, AskKind};
+use netsky_model::render::{line, plain};
+use netsky_runtime::driver::{Answer, Ask, AskKind, Doing};
 use netsky_runtime::drivers::Book;
 use netsky_watchdog::{Which, Wish};
 
@@ -53,9 +56,9 @@ struct Said {
     agent: AgentId,
     /// Words for it: the answer to a question, or why not
     text: Option<String>,
-    /// Which of several things that it asks
+    /// Which question: the beginning of its id, as `netsky status` and `agent show` print it
     #[arg(long, value_name = "ID")]
-    ask: Option<String>,
+    ask: String,
 }
 
 impl Run for Args {
@@ -73,6 +76,19 @@ impl Run for Args {
     }
 }
 
+/// What is said to a program that is gone nobody hears.
+fn need_life(cx: &Context, agent: &AgentId) -> Result<(), Error> {
+    match is_held(cx, agent)? {
+        true => Ok(()),
+        false => Err(Error::new(Kind::NotFound, format!("{agent} does not run, and asks nothing"))
+            .hint("what it still wants to know it asks again")),
+    }
+}
+
+fn is_held(cx: &Context, agent: &AgentId) -> Result<bool, Error> {
+    Ok(Lock::is_held(KernelLayout::new(cx.home()?.kernel_root()).worker_lock(agent))?)
+}
+
 fn book(cx: &Context, agent: &AgentId) -> Result<Book, Error> {
     Book::read(cx.home()?, agent)?.ok_or_else(|| {
         Error::new(Kind::NotFound, format!("{agent} is driven by nobody"))
@@ -85,10 +101,12 @@ fn answer(cx: &Context, said: Said, allow: bool) -> Result<(), Error> {
     cx.owner_only(&format!("agent {verb}"))?;
     let Said { agent, text, ask } = said;
     let book = book(cx, &agent)?;
-    let asked = find(&book, ask.as_deref())?;
+    need_life(cx, &agent)?;
+    let asked = find(&book, &ask)?;
     if allow && asked.kind == AskKind::Question && text.is_none() {
         let what = format!("{agent} asks: {}", asked.text);
-        return Err(Error::new(Kind::Usage, what).hint(format!("netsky agent allow {agent} \"ANSWER\"")));
+        let how = format!("netsky agent allow {agent} --ask {} \"ANSWER\"", line(&asked.id));
+        return Err(Error::new(Kind::Usage, what).hint(how));
     }
     let answer = Answer { ask: asked.id.clone(), allow, text };
     if !netsky_runtime::leave_answer(cx.home()?, &agent, book.generation, &answer)? {
@@ -101,20 +119,27 @@ fn answer(cx: &Context, said: Said, allow: bool) -> Result<(), Error> {
     }
 }
 
-fn find<'a>(book: &'a Book, id: Option<&str>) -> Result<&'a Ask, Error> {
+/// The question that is meant: between a look and an answer one may go and another come.
+fn find<'a>(book: &'a Book, id: &str) -> Result<&'a Ask, Error> {
     let agent = &book.agent;
-    let mut fits = book.asks.iter().filter(|ask| id.is_none_or(|id| ask.id == id));
+    let mut fits = book.asks.iter().filter(|ask| !id.is_empty() && ask.id.starts_with(id));
     match (fits.next(), fits.next()) {
         (Some(ask), None) => Ok(ask),
-        (None, _) => Err(Error::new(Kind::NotFound, format!("{agent} asks nothing like that"))
+        (None, _) => Err(Error::new(Kind::NotFound, format!("{agent} asks nothing of the id {id:?}"))
             .hint(format!("see `netsky agent show {agent}`"))),
-        (Some(_), Some(_)) => Err(Error::new(Kind::Usage, format!("{agent} asks several things"))
-            .hint(format!("say which with --ask; `netsky agent show {agent}` lists them"))),
+        (Some(_), Some(_)) => {
+            Err(Error::new(Kind::Usage, format!("{agent} asks several things that begin with {id:?}"))
+                .hint(format!("`netsky agent show {agent}` has the whole ids")))
+        }
     }
 }
 
 fn show(cx: &Context, agent: &AgentId) -> Result<(), Error> {
     let mut book = book(cx, agent)?;
+    if !is_held(cx, agent)? {
+        // Whoever would write it down may have ended first.
+        (book.doing, book.asks) = (Doing::Down, Vec::new());
+    }
     if cx.json {
         // What a driver keeps for itself has no form that anybody may rely on.
         book.memory = serde_json::Value::Null;
@@ -125,10 +150,18 @@ fn show(cx: &Context, agent: &AgentId) -> Result<(), Error> {
     let conversation = book.conversation.map_or_else(none, |conversation| conversation.id);
     output::say(&format!("{agent} ({}), generation {}: {}", book.runtime, book.generation, book.doing))?;
     output::say(&format!("conversation {conversation}, context {context}, {} turns", book.turns))?;
+    if let Some(waits) = &book.waits {
+        output::say(&format!("mail waits until {:.0}: {}", waits.until, waits.why))?;
+    }
     let usage = &book.usage;
     output::say(&format!(
         "tokens: {} in, {} out, {} read from the cache, {} written to it",
         usage.input, usage.output, usage.cache_read, usage.cache_write
     ))?;
-    book.asks.iter().try_for_each(|ask| output::say(&format!("asks ({}): {}", ask.id, ask.text)))
+    for ask in &book.asks {
+        output::say(&format!("asks ({}): {}", line(&ask.id), ask.text))?;
+        // All of it: what stands above is cut to a line.
+        output::say(&plain(&serde_json::to_string_pretty(&ask.detail).unwrap_or_default()))?;
+    }
+    Ok(())
 }

@@ -6,13 +6,17 @@ use netsky_disk::clock;
 use netsky_model::desired::Want;
 use netsky_model::duration::human;
 use netsky_model::id::AgentId;
+use netsky_model::render::line;
 use netsky_runtime::driver::Doing;
-use netsky_watchdog::{AgentStatus, Mailbox, StatusReport, status};
+use netsky_watchdog::{AgentStatus, Asked, Mailbox, StatusReport, status};
 
 use crate::context::Context;
 use crate::error::Error;
 use crate::output;
 use crate::run::Run;
+
+/// How much of a question's id is shown.
+const ID: usize = 13;
 
 /// Show agents, the restart under way, and the last tick
 #[derive(clap::Args)]
@@ -35,7 +39,12 @@ impl Run for Args {
         }
         output::table(&headers, rows, "no agent is wanted here; start with `netsky up`")?;
         for (agent, ask) in report.agents.iter().flat_map(asks) {
-            output::say(&format!("{agent} asks: {ask}  (`netsky agent allow {agent}`, or deny)"))?;
+            // The beginning tells it from the others; which ids a program gives is its own affair.
+            let id: String = line(&ask.id).chars().take(ID).collect();
+            output::say(&format!(
+                "{agent} asks: {}  (`netsky agent allow {agent} --ask {id}`, or deny)",
+                ask.text
+            ))?;
         }
         output::say(&footer(&report))
     }
@@ -75,10 +84,13 @@ fn does(agent: &AgentStatus) -> [String; 2] {
         doing => doing.to_string(),
     };
     let age = human(clock::stamp().since(&driven.since));
-    [driven.context_pct.map_or_else(dash, |pct| format!("{pct} %")), format!("{doing} ({age})")]
+    let waits = driven.waits.as_ref().filter(|waits| waits.until > clock::wall());
+    let waits = waits
+        .map_or_else(String::new, |waits| format!(", mail waits until {:.0}: {}", waits.until, waits.why));
+    [driven.context_pct.map_or_else(dash, |pct| format!("{pct} %")), format!("{doing} ({age}){waits}")]
 }
 
-fn asks(agent: &AgentStatus) -> impl Iterator<Item = (&AgentId, &String)> {
+fn asks(agent: &AgentStatus) -> impl Iterator<Item = (&AgentId, &Asked)> {
     agent.driven.iter().flat_map(|driven| &driven.asks).map(|ask| (&agent.id, ask))
 }
 

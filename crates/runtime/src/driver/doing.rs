@@ -66,6 +66,8 @@ pub enum Wedge {
     Frozen,
     /// The program does not read what it is given.
     Deaf,
+    /// The program has said nothing that its driver understands.
+    Unheard,
 }
 
 impl Doing {
@@ -114,6 +116,9 @@ impl Wedge {
             Wedge::PingsOnly => "the model's connection lives and carries no answer",
             Wedge::Frozen => "its program is stopped or does not answer",
             Wedge::Deaf => "its program does not read what it is given",
+            Wedge::Unheard => {
+                "its program has not said that it takes messages, nor anything else that its driver understands"
+            }
         }
     }
 
@@ -125,6 +130,7 @@ impl Wedge {
             Wedge::PingsOnly => "pings-only",
             Wedge::Frozen => "frozen",
             Wedge::Deaf => "deaf",
+            Wedge::Unheard => "unheard",
         }
     }
 }

@@ -15,6 +15,7 @@ use netsky_kernel::session::Io;
 use netsky_model::desired::Desired;
 use netsky_model::id::AgentId;
 use netsky_model::render;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 mod claude;
@@ -302,7 +303,7 @@ pub(crate) fn start(from: &StartFrom<'_>) -> Start {
 }
 
 /// Whether a conversation of that name is there to go on with.
-pub(crate) fn has_conversation(desired: &Desired, id: &str) -> bool {
+pub fn has_conversation(desired: &Desired, id: &str) -> bool {
     match desired.runtime.as_str() {
         "claude" => claude::has_conversation(&desired.env, id),
         "codex" => codex::has_conversation(&desired.env, id),
@@ -402,4 +403,19 @@ fn short(text: &str) -> String {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
     }
+}
+
+/// What an earlier driver kept; it may have been another build. Of what does not read, one field does not take the others with
+/// it: whoever forgets that its program is up is not told so again.
+fn remember<T: DeserializeOwned + Default>(memory: &serde_json::Value) -> T {
+    if let Ok(whole) = T::deserialize(memory) {
+        return whole;
+    }
+    let reads = |field: &(&String, &serde_json::Value)| {
+        T::deserialize(&serde_json::json!({ field.0: field.1 })).is_ok()
+    };
+    let fields = memory.as_object().into_iter().flatten().filter(reads);
+    let fields: serde_json::Map<String, serde_json::Value> =
+        fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+    T::deserialize(serde_json::Value::Object(fields)).unwrap_or_default()
 }

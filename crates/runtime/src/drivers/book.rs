@@ -3,6 +3,7 @@
 //! Promise: written after what follows from the output up to `offset` was done, so that whoever takes over does it again
 //! rather than not; all of it may be done twice. It outlives generations: the conversation is the lineage's.
 
+use jiff::Timestamp;
 use netsky_disk::layout::Layout;
 use netsky_disk::state;
 use netsky_kernel::drain::Usage;
@@ -37,6 +38,9 @@ pub struct Book {
     /// What it asks and nobody has answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<Ask>,
+    /// Why its mail waits though it is free, and until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Waits>,
     /// The wish that its generation was started for, by its date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wish: Option<String>,
@@ -67,6 +71,17 @@ pub struct Book {
     /// The driver's own memory.
     #[serde(default)]
     pub memory: serde_json::Value,
+}
+
+/// Why mail waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waits {
+    /// Until then, or another program.
+    pub until: Timestamp,
+    /// What failed, in the program's words.
+    pub why: String,
+    /// How many turns have failed in a row.
+    pub failures: u32,
 }
 
 impl Book {

@@ -35,6 +35,8 @@ pub(super) struct Health {
 struct Seen {
     /// It is at work, or was given something.
     is_busy: bool,
+    /// It says that it waits, and has something that it was given.
+    is_lost: bool,
     /// What silence means in what it does.
     silence: Option<Wedge>,
     /// The last question that it answered.
@@ -49,6 +51,8 @@ struct Look {
     wedge: Option<Wedge>,
     /// The question to ask now.
     ask: Option<u64>,
+    /// What it was given is to be asked about.
+    is_lost: bool,
     /// When to look again.
     due: Option<Duration>,
 }
@@ -73,15 +77,21 @@ impl Health {
             self.open = None;
             self.heard = now;
             let wedge = if self.is_deaf { Some(Wedge::Deaf) } else { None };
-            return Look { wedge, ask: None, due: None };
+            return Look { wedge, ask: None, is_lost: false, due: None };
         }
         self.open = self.open.filter(|number| *number > seen.heard);
         let silent = now.saturating_sub(self.heard);
         let is_late = self.open.is_some() && now.saturating_sub(self.asked) >= bounds.answer;
         let has_rested = silent >= bounds.probe && now.saturating_sub(self.asked) >= bounds.probe;
-        let ask = (self.open.is_none() && has_rested).then(|| seen.heard.saturating_add(1));
+        let ask =
+            (self.open.is_none() && has_rested).then(|| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
         if ask.is_some() {
             (self.open, self.asked) = (ask, now);
+        }
+        // Neither at work nor free: what it was given is lost somewhere between us.
+        let is_lost = seen.is_lost && silent >= bounds.probe + bounds.answer;
+        if is_lost {
+            self.heard = now;
         }
         let wedge = match () {
             () if seen.is_stopped || is_late => Some(Wedge::Frozen),
@@ -94,7 +104,7 @@ impl Health {
             self.asked + bounds.answer,
         ];
         let due = moments.into_iter().filter(|at| *at > now).min();
-        Look { wedge, ask, due }
+        Look { wedge, ask, is_lost, due }
     }
 }
 
@@ -103,16 +113,25 @@ impl Slot<'_> {
     pub(super) fn look_after(&mut self, meta: &Meta) -> Result<()> {
         let said = self.driver.doing().clone();
         let seen = Seen {
-            is_busy: said.is_busy() || self.driver.room() == Room::Steers,
-            silence: self.driver.silence(),
+            is_busy: said.is_busy() || said == Doing::Starting || self.driver.room() == Room::Steers,
+            is_lost: said == Doing::Idle && self.driver.room() == Room::Steers,
+            silence: if said == Doing::Starting { Some(Wedge::Unheard) } else { self.driver.silence() },
             heard: self.driver.heard(),
             is_stopped: meta.program.as_ref().is_some_and(process::is_stopped),
         };
-        let Look { wedge, ask, due } = self.health.look(clock::boot(), &self.bounds, &seen);
+        let Look { wedge, ask, is_lost, due } = self.health.look(clock::boot(), &self.bounds, &seen);
         self.look_due = due;
         if let Some(number) = ask {
             let mut step = Out::default();
-            self.driver.probe(number, &mut step);
+            // Who has not greeted has that question before it.
+            if said != Doing::Starting {
+                self.driver.probe(number, &mut step);
+            }
+            self.take(step, self.book.offset)?;
+        }
+        if is_lost {
+            let mut step = Out::default();
+            self.driver.gap(&mut step);
             self.take(step, self.book.offset)?;
         }
         match wedge {
@@ -134,7 +153,8 @@ mod tests {
         answer: Duration::from_secs(5),
     };
 
-    const BUSY: Seen = Seen { is_busy: true, silence: Some(Wedge::Stalled), heard: 0, is_stopped: false };
+    const BUSY: Seen =
+        Seen { is_busy: true, is_lost: false, silence: Some(Wedge::Stalled), heard: 0, is_stopped: false };
 
     fn at(secs: u64) -> Duration {
         Duration::from_secs(1000 + secs)
@@ -144,17 +164,18 @@ mod tests {
     fn who_answers_and_says_nothing_more_hangs_by_its_name_and_who_does_not_answer_is_frozen() {
         let mut health = Health::default();
         let mut look = |secs, heard| health.look(at(secs), &BOUNDS, &Seen { heard, ..BUSY });
-        assert_eq!(look(0, 0), Look { wedge: None, ask: None, due: Some(at(5)) });
-        assert_eq!(look(10, 0).ask, Some(1));
+        assert_eq!(look(0, 0), Look { wedge: None, ask: None, is_lost: false, due: Some(at(5)) });
+        let asked = |secs| at(secs).as_millis() as u64;
+        assert_eq!(look(10, 0).ask, Some(asked(10)));
         assert_eq!(look(14, 0).wedge, None, "it has a moment to answer");
-        assert_eq!(look(16, 1).wedge, None, "it answered");
-        assert_eq!(look(20, 1).ask, Some(2));
-        assert_eq!(look(59, 2).wedge, None);
-        assert_eq!(look(60, 3).wedge, Some(Wedge::Stalled));
-        let asked = look(70, 3);
-        assert_eq!((asked.wedge, asked.ask), (Some(Wedge::Stalled), Some(4)));
-        assert_eq!(look(75, 3).wedge, Some(Wedge::Frozen));
-        assert_eq!(look(76, 4).wedge, Some(Wedge::Stalled), "it was slow");
+        assert_eq!(look(16, asked(10)).wedge, None, "it answered");
+        assert_eq!(look(20, asked(10)).ask, Some(asked(20)));
+        assert_eq!(look(59, asked(20)).wedge, None);
+        assert_eq!(look(60, asked(59)).wedge, Some(Wedge::Stalled));
+        let again = look(70, asked(59));
+        assert_eq!((again.wedge, again.ask), (Some(Wedge::Stalled), Some(asked(70))));
+        assert_eq!(look(75, asked(59)).wedge, Some(Wedge::Frozen));
+        assert_eq!(look(76, asked(70)).wedge, Some(Wedge::Stalled), "it was slow");
     }
 
     #[test]
@@ -168,7 +189,7 @@ mod tests {
         }
         let rests = Seen { is_busy: false, ..BUSY };
         let look = health.look(at(600 * 30), &BOUNDS, &rests);
-        assert_eq!(look, Look { wedge: None, ask: None, due: None });
+        assert_eq!(look, Look { wedge: None, ask: None, is_lost: false, due: None });
     }
 
     #[test]
@@ -181,5 +202,15 @@ mod tests {
         assert_eq!(health.look(at(8 * 3600 + 30), &BOUNDS, &BUSY).wedge, None);
         let stopped = Seen { is_stopped: true, ..BUSY };
         assert_eq!(health.look(at(8 * 3600 + 31), &BOUNDS, &stopped).wedge, Some(Wedge::Frozen));
+    }
+
+    #[test]
+    fn what_was_given_to_who_says_that_it_waits_is_asked_about_and_not_at_once() {
+        let mut health = Health::default();
+        let waits = Seen { is_lost: true, silence: None, ..BUSY };
+        let mut lost = |secs| {
+            health.look(at(secs), &BOUNDS, &Seen { heard: at(secs).as_millis() as u64, ..waits }).is_lost
+        };
+        assert_eq!([0, 14, 15, 16, 29, 30].map(&mut lost), [false, false, true, false, false, true]);
     }
 }

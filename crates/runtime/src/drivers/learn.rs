@@ -80,36 +80,32 @@ impl Slot<'_> {
         }
         self.book.turns += 1;
         self.book.turn_ended = Some(clock::stamp());
-        self.spent(end)?;
+        self.spent(end, at);
         let turn = Turn { usage: end.usage.clone(), ..Turn::default() };
         self.report(Report::Turn(Box::new(turn)), format!("turn.{at}"));
         Ok(())
     }
 
     /// What a turn took, as a fact: once, however often its end is read.
-    fn spent(&mut self, end: &TurnEnd) -> Result<()> {
-        let key = format!("{}.g{}.{}", self.book.lineage, self.book.generation, end.id);
+    fn spent(&mut self, end: &TurnEnd, at: u64) {
+        let key = format!("{}.g{}.{at}", self.book.lineage, self.book.generation);
         let data = serde_json::json!({
             "agent": self.agent,
             "lineage": self.book.lineage,
             "generation": self.book.generation,
             "runtime": self.book.runtime,
             "model": self.book.model,
+            "turn": end.id,
             "outcome": end.outcome,
             "messages": end.messages,
             "usage": end.usage,
         });
-        match Facts::new(self.shared.layout).append_once("turn.finished", &key, data) {
-            Ok(appended) if appended.repeated => {}
-            // No turn waits for the record; the sums of the book go on.
-            recorded => {
-                add(&mut self.book.usage, &end.usage);
-                if let Err(error) = recorded {
-                    self.telemetry.watchdog("unrecorded", Some(self.agent), &error.to_string());
-                }
-            }
+        // The sums are of the lines up to the book's offset: who reads one again has a book without it.
+        add(&mut self.book.usage, &end.usage);
+        if let Err(error) = Facts::new(self.shared.layout).append_once("turn.finished", &key, data) {
+            // No turn waits for the record.
+            self.telemetry.watchdog("unrecorded", Some(self.agent), &error.to_string());
         }
-        Ok(())
     }
 
     fn report(&self, report: Report, once: String) {

@@ -27,8 +27,8 @@ impl Lines {
         self.done
     }
 
-    /// Takes bytes in; of what was seen before nothing is shown again.
-    pub(super) fn push(&mut self, offset: u64, mut bytes: &[u8], mut show: impl FnMut(&[u8], u64)) {
+    /// Takes bytes in; of what was seen before nothing is shown again, and of a line that is too long that there was one.
+    pub(super) fn push(&mut self, offset: u64, mut bytes: &[u8], mut show: impl FnMut(Option<&[u8]>, u64)) {
         if offset < self.next {
             let known = usize::try_from(self.next - offset).unwrap_or(usize::MAX).min(bytes.len());
             bytes = &bytes[known..];
@@ -38,8 +38,8 @@ impl Lines {
             self.next += end as u64 + 1;
             self.done = self.next;
             match std::mem::take(&mut self.is_dropping) {
-                true => {}
-                false => show(self.held.strip_suffix(b"\r").unwrap_or(&self.held), self.done),
+                true => show(None, self.done),
+                false => show(Some(self.held.strip_suffix(b"\r").unwrap_or(&self.held)), self.done),
             }
             self.held.clear();
             self.held.shrink_to(LONGEST / 64);
@@ -79,7 +79,7 @@ mod tests {
             for (n, piece) in said.chunks(step).enumerate() {
                 let offset = 100 + (n * step) as u64;
                 for _ in 0..2 {
-                    lines.push(offset, piece, |line, end| seen.push((line.to_vec(), end)));
+                    lines.push(offset, piece, |line, end| seen.push((line.expect("short").to_vec(), end)));
                 }
             }
             let texts: Vec<_> = seen.iter().map(|(line, _)| line.as_slice()).collect();
@@ -93,19 +93,19 @@ mod tests {
         let (mut lines, mut seen, mut at) = (Lines::at(0), Vec::new(), 0);
         let flood = vec![b'x'; LONGEST / 4];
         for piece in (0..9).map(|_| flood.as_slice()).chain([&b"\nheard\n"[..]]) {
-            lines.push(at, piece, |line, _| seen.push(line.to_vec()));
+            lines.push(at, piece, |line, _| seen.push(line.map(<[u8]>::to_vec)));
             at += piece.len() as u64;
             assert!(lines.held.capacity() <= 2 * LONGEST);
         }
-        assert_eq!(seen, [b"heard"]);
+        assert_eq!(seen, [None, Some(b"heard".to_vec())]);
     }
 
     #[test]
     fn what_a_gap_cut_is_no_line() {
         let (mut lines, mut seen) = (Lines::at(0), Vec::new());
-        lines.push(0, b"half of a", |line, _| seen.push(line.to_vec()));
+        lines.push(0, b"half of a", |line, _| seen.push(line.expect("short").to_vec()));
         lines.skip_to(50);
-        lines.push(50, b"whole\n", |line, _| seen.push(line.to_vec()));
+        lines.push(50, b"whole\n", |line, _| seen.push(line.expect("short").to_vec()));
         assert_eq!((seen, lines.done()), (vec![b"whole".to_vec()], 56));
     }
 }

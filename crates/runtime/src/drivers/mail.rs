@@ -6,12 +6,15 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use netsky_bus::{Claim, Put};
-use netsky_disk::clock;
+use jiff::{SignedDuration, Timestamp};
+use netsky_bus::{Claim, Owner, Put};
+use netsky_disk::{clock, process};
 use netsky_kernel::worker_client::WorkerClient;
 use netsky_model::id::EnvelopeId;
 use netsky_model::life::State;
+use netsky_model::name::Stage;
 
+use super::book::Waits;
 use super::slot::{Result, Slot, Trouble as Stuck};
 use crate::driver::{Message, MessageKey, Out, Room, Trouble};
 
@@ -19,8 +22,11 @@ use crate::driver::{Message, MessageKey, Out, Room, Trouble};
 const BATCH: usize = 16;
 /// Most of their text together.
 const BATCH_BYTES: usize = 256 << 10;
-/// First pause after a turn that failed; doubled for each further one in a row.
-const FIRST: Duration = Duration::from_secs(5);
+/// First pause after a turn that failed; doubled for each further one in a row. The program has tried for minutes by then, and
+/// each of ours is an attempt of the message.
+const FIRST: Duration = Duration::from_secs(30);
+/// The same where somebody has to log in, or to choose another model: a new program is tried at once.
+const SOMEBODY: Duration = Duration::from_secs(60 * 60);
 /// Longest pause: one try within it tells that the cause has passed.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
@@ -32,16 +38,32 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// A turn failed.
-    fn failed(&mut self, trouble: Trouble, now: Duration) {
-        // Who has to log in, or to choose another model, takes more than a moment.
-        let first = match trouble {
-            Trouble::Auth | Trouble::Model => FIRST * 12,
-            Trouble::Overloaded | Trouble::Silent | Trouble::Other => FIRST,
+    /// What an earlier process wrote down of it.
+    pub(super) fn of(waits: Option<&Waits>, wall: Timestamp, now: Duration) -> Hold {
+        let Some(waits) = waits else { return Hold::default() };
+        let left = waits.until.duration_since(wall).try_into().unwrap_or(Duration::ZERO);
+        Hold { failures: waits.failures, until: Some(now + LONGEST.max(SOMEBODY * 6).min(left)) }
+    }
+
+    /// A turn failed; how long nothing is tried.
+    fn failed(&mut self, trouble: Trouble, now: Duration) -> Duration {
+        let (first, longest) = match trouble {
+            Trouble::Auth | Trouble::Model => (SOMEBODY, SOMEBODY * 6),
+            Trouble::Overloaded | Trouble::Silent | Trouble::Other => (FIRST, LONGEST),
         };
-        let pause = LONGEST.min(first * 2_u32.saturating_pow(self.failures));
+        let pause = longest.min(first.saturating_mul(2_u32.saturating_pow(self.failures)));
         self.failures = self.failures.saturating_add(1);
         self.until = Some(now + pause);
+        pause
+    }
+
+    /// A message was not kept: the first time by a death, or a race, that is over.
+    fn untaken(&mut self, now: Duration) {
+        if self.failures > 0 {
+            self.failed(Trouble::Other, now);
+            return;
+        }
+        self.failures = 1;
     }
 
     fn ended_well(&mut self) {
@@ -67,44 +89,61 @@ impl Hold {
 }
 
 impl Slot<'_> {
-    /// Puts what waits before a program that is free.
+    /// Puts what waits before a program that is free. One claim at a time: whoever dies here, or meets an error, has no other
+    /// message in his hands that nobody was shown.
     pub(super) fn mail(&mut self, worker: &mut WorkerClient, epoch: u64) -> Result<()> {
         if !self.pending.is_empty() || self.driver.room() != Room::Free || self.hold.holds(clock::boot()) {
             return Ok(());
         }
+        if std::mem::take(&mut self.may_hold_claims) {
+            self.let_go()?;
+        }
         // After a failure one message is enough to see whether it goes by now.
         let most = if self.hold.failures > 0 || !self.driver.queues() { 1 } else { BATCH };
-        let (mut room, mut first) = (BATCH_BYTES, true);
-        let batch = self.bus.claim(self.agent, most, self.book.generation)?;
-        for claim in batch.claims {
-            let text = claim.rendered();
-            let fits = first || text.len() <= room;
-            if !fits || !self.pending.is_empty() {
-                self.bus.put_back(claim)?;
-                room = 0;
-                continue;
+        let mut bytes = 0;
+        for _ in 0..most {
+            if !self.seat.as_ref().is_some_and(|seat| seat.has_its_name().unwrap_or(false)) {
+                return Err(netsky_bus::Error::Unseated(self.agent.clone()).into());
             }
-            room = room.saturating_sub(text.len());
-            first = false;
-            self.put(claim, text, worker, epoch)?;
+            let batch = self.bus.claim(self.agent, 1, self.book.generation)?;
+            if let Some(stuck) = batch.aside.skipped.first() {
+                self.tell(format!("a message stays where it is: {}", stuck.error));
+            }
+            let Some(claim) = batch.claims.into_iter().next() else {
+                return batch.ended.map_or(Ok(()), |error| Err(error.into()));
+            };
+            let text = claim.rendered();
+            bytes += text.len();
+            if bytes > BATCH_BYTES && bytes > text.len() {
+                return Ok(self.bus.put_back(claim)?);
+            }
+            if !self.put(claim, text, worker, epoch)? {
+                return Ok(());
+            }
         }
-        if let Some(stuck) = batch.aside.skipped.first() {
-            self.tell(format!("a message stays where it is: {}", stuck.error));
-        }
-        match batch.ended {
-            Some(error) => Err(error.into()),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
-    fn put(&mut self, claim: Claim, text: String, worker: &mut WorkerClient, epoch: u64) -> Result<()> {
+    /// What an earlier look could not be done with waits again: this process lives, so nobody else gives it back.
+    fn let_go(&mut self) -> Result<()> {
+        let mine = Stage::Claimed(process::identity()?);
+        for entry in self.bus.list(self.agent, Some(State::Claimed))? {
+            if let Some(name) = entry.name.filter(|name| name.stage == mine) {
+                self.bus.take_back(self.agent, name.key.id.as_str(), Owner::Spared)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// False if the worker has no room for it, or for any other now.
+    fn put(&mut self, claim: Claim, text: String, worker: &mut WorkerClient, epoch: u64) -> Result<bool> {
         let (id, key) = (claim.id().clone(), MessageKey::of(claim.id()));
         let generation = self.book.generation;
         if self.driver.has_finished(&key) {
             // Its turn was over, and that was not recorded.
             self.bus.surface(claim, generation, |_| Put::Taken)?;
             self.bus.ack(self.agent, id.as_str())?;
-            return Ok(());
+            return Ok(true);
         }
         let (before, mut step) = (self.driver.memory(), Out::default());
         self.driver.deliver(&Message { key, text }, false, &mut step);
@@ -123,8 +162,11 @@ impl Slot<'_> {
         match (surfaced, failed) {
             (_, Some(failed)) => Err(failed),
             // It has no room now, and the message waits as it did.
-            (Err(netsky_bus::Error::Unread { .. }), None) => Ok(()),
-            (surfaced, None) => Ok(surfaced?),
+            (Err(netsky_bus::Error::Unread { .. }), None) => Ok(false),
+            (surfaced, None) => {
+                surfaced?;
+                Ok(true)
+            }
         }
     }
 
@@ -153,11 +195,14 @@ impl Slot<'_> {
     /// The turn that took them is over, well or because somebody stopped it.
     pub(super) fn finished(&mut self, keys: &[MessageKey]) -> Result<()> {
         self.hold.ended_well();
+        self.book.waits = None;
         for key in keys {
             let Some(id) = self.envelope(key)? else { continue };
             match self.bus.ack(self.agent, id.as_str()) {
                 Ok(_) | Err(netsky_bus::Error::NoEnvelope { .. }) => {}
-                Err(error) => return Err(error.into()),
+                Err(error @ netsky_bus::Error::Disk(_)) => return Err(error.into()),
+                // Of this one alone: it comes again, and its transcript says that it was answered.
+                Err(error) => self.tell(format!("{id} was finished and could not be acked: {error}")),
             }
         }
         Ok(())
@@ -165,7 +210,13 @@ impl Slot<'_> {
 
     /// The turn that took them failed: they come again, once whatever it was may have passed.
     pub(super) fn failed(&mut self, keys: &[MessageKey], trouble: Trouble, why: &str) -> Result<()> {
-        self.hold.failed(trouble, clock::boot());
+        let pause = self.hold.failed(trouble, clock::boot());
+        let until = clock::wall()
+            .checked_add(SignedDuration::try_from(pause).unwrap_or_default())
+            .unwrap_or_default();
+        let failures = self.hold.failures;
+        (self.shared.said)(&format!("{}: a turn failed, mail waits until {until:.0}: {why}", self.agent));
+        self.book.waits = Some(Waits { until, why: why.to_owned(), failures });
         for key in keys {
             self.driver.forget(key);
             self.hand_back(key, &format!("its turn failed: {why}"))?;
@@ -175,7 +226,7 @@ impl Slot<'_> {
 
     /// It comes again, but not at once: a program that refuses one may refuse the next as well.
     pub(super) fn untaken(&mut self, key: &MessageKey) -> Result<()> {
-        self.hold.failed(Trouble::Other, clock::boot());
+        self.hold.untaken(clock::boot());
         self.hand_back(key, "its program did not keep it")
     }
 
@@ -203,8 +254,8 @@ impl Slot<'_> {
     }
 }
 
-/// Whatever failed, the program may have been shown it.
+/// The program may have been shown it; that says nothing against the message.
 fn broken(failed: &mut Option<Stuck>, error: Stuck) -> Put {
     *failed = Some(error);
-    Put::Broken(std::io::ErrorKind::BrokenPipe.into())
+    Put::Stopped
 }

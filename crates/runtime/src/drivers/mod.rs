@@ -15,5 +15,5 @@ mod reporter;
 mod serve;
 mod slot;
 
-pub use book::Book;
+pub use book::{Book, Waits};
 pub use serve::{Ended, serve};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use netsky_disk::bell::Bell;
@@ -20,6 +21,9 @@ use crate::driver;
 /// Slow look for what gave no event.
 const RESCAN: Duration = Duration::from_secs(30);
 
+/// Pause where nothing can be watched.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Why it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
@@ -27,19 +31,18 @@ pub enum Ended {
     Asked,
     /// Its home went away.
     NoHome,
+    /// A part of it ended by itself.
+    Failed,
 }
 
-/// Drive every agent of a home until this process is asked to end.
-///
-/// # Errors
-/// The system gives no more descriptors or no signals, before anything was begun.
-pub fn serve(layout: &Layout, stop: &Stop, said: &(dyn Fn(&str) + Sync)) -> std::io::Result<Ended> {
+/// Drive every agent of a home until this process is asked to end, or something in it ends by itself.
+pub fn serve(layout: &Layout, stop: &Stop, said: &(dyn Fn(&str) + Sync)) -> Ended {
     let (reporter, reports) = Reporter::new();
     let shared = Shared::new(layout, reporter, said);
-    let mut agents: BTreeMap<AgentId, Arc<Bell>> = BTreeMap::new();
     let watch = Watch::default();
     std::thread::scope(|scope| {
         let shared = &shared;
+        let mut agents: BTreeMap<AgentId, (Arc<Bell>, ScopedJoinHandle<'_, ()>)> = BTreeMap::new();
         scope.spawn(move || reports.pass_on(&layout.kernel_root(), || shared.is_over()));
         let ended = loop {
             if stop.came() {
@@ -48,28 +51,35 @@ pub fn serve(layout: &Layout, stop: &Stop, said: &(dyn Fn(&str) + Sync)) -> std:
             if !state::exists(layout.home_json()).unwrap_or(true) {
                 break Ended::NoHome;
             }
-            for agent in
-                driven(layout).into_iter().filter(|agent| !agents.contains_key(agent)).collect::<Vec<_>>()
-            {
+            // One that failed in a way that nobody thought of: the keeper starts all of it anew.
+            if let Some((agent, _)) = agents.iter().find(|(_, (_, thread))| thread.is_finished()) {
+                said(&format!("{agent}: its thread ended"));
+                break Ended::Failed;
+            }
+            for agent in driven(layout) {
+                if agents.contains_key(&agent) {
+                    continue;
+                }
+                // Without a descriptor left it is met by a later round.
                 let Ok(bell) = Bell::new().map(Arc::new) else { continue };
                 let (name, heard) = (agent.clone(), Arc::clone(&bell));
-                scope.spawn(move || slot::run(shared, &name, &heard));
-                agents.insert(agent, bell);
+                let thread = scope.spawn(move || slot::run(shared, &name, &heard));
+                agents.insert(agent, (bell, thread));
             }
             // Watched before anybody looks: what comes in between rings once more.
-            watch_all(&watch, shared, &agents);
-            for bell in agents.values() {
+            watch_all(&watch, shared, agents.keys());
+            for (bell, _) in agents.values() {
                 bell.ring();
             }
             if watch.wait_or_stop(RESCAN, stop).is_err() {
-                netsky_disk::clock::pause(RESCAN);
+                netsky_disk::clock::pause(PAUSE);
             }
         };
         shared.end();
-        for bell in agents.values() {
+        for (bell, _) in agents.values() {
             bell.ring();
         }
-        Ok(ended)
+        ended
     })
 }
 
@@ -83,9 +93,9 @@ fn driven(layout: &Layout) -> Vec<AgentId> {
     agents.into_iter().filter(is_driven).collect()
 }
 
-fn watch_all(watch: &Watch, shared: &Shared<'_>, agents: &BTreeMap<AgentId, Arc<Bell>>) {
+fn watch_all<'a>(watch: &Watch, shared: &Shared<'_>, agents: impl Iterator<Item = &'a AgentId>) {
     let layout = shared.layout;
-    let inboxes = agents.keys().map(|agent| layout.folder(agent, State::Written));
+    let inboxes = agents.map(|agent| layout.folder(agent, State::Written));
     let others = [layout.desired_folder(), layout.answers_folder(), shared.kernel.agents()];
     for folder in inboxes.chain(others) {
         // Of one that gives no events the rescan has to do.

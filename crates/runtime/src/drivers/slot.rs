@@ -13,12 +13,12 @@ use netsky_disk::input::{Input, Line};
 use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, state};
-use netsky_kernel::frame::{FromWorker, RefusalKind};
+use netsky_kernel::frame::{FromWorker, MAX_PAYLOAD, RefusalKind};
 use netsky_kernel::output_log::{Chunk, LogReader};
 use netsky_kernel::session::{Meta, Phase};
 use netsky_kernel::worker_client::{WorkerClient, WorkerError};
 use netsky_ledger::Telemetry;
-use netsky_model::id::AgentId;
+use netsky_model::id::{AgentId, Generation};
 
 use super::book::{Book, VERSION};
 use super::health::Health;
@@ -35,6 +35,8 @@ pub(super) const RESCAN: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a dead generation's output that are read at once.
 const PIECE: usize = 256 << 10;
+/// Most bytes that a program is told at once: a frame has room for them, their name and its own numbers.
+const MOST: usize = MAX_PAYLOAD - (64 << 10);
 /// How long a worker may take to say that it has what it was given.
 const TAKE: Duration = Duration::from_secs(5);
 /// Most bytes of a transcript that are looked through, from its end: what was under way stands there.
@@ -106,9 +108,11 @@ pub(super) struct Slot<'a> {
     /// Something changed that the book does not say.
     pub(super) is_unwritten: bool,
     bell: &'a Bell,
-    seat: Option<Lock>,
+    pub(super) seat: Option<Lock>,
     /// Answers that were given to the program, and whose files nobody needs once the book says so.
     answered: Vec<PathBuf>,
+    /// Something failed while mail was in our hands: what is left there is nobody's.
+    pub(super) may_hold_claims: bool,
     /// What was said last of what is wrong: said once.
     trouble: Option<String>,
 }
@@ -125,7 +129,9 @@ pub(super) fn run(shared: &Shared<'_>, agent: &AgentId, bell: &Bell) {
                 PAUSE
             }
         };
-        let _ = bell.wait(None, wait);
+        if !shared.is_over() {
+            let _ = bell.wait(None, wait);
+        }
     }
 }
 
@@ -155,10 +161,10 @@ impl<'a> Slot<'a> {
             agent,
             bus: Rc::new(Bus::open(shared.layout, telemetry).with_limits(config.bus)),
             telemetry,
+            hold: Hold::of(book.waits.as_ref(), clock::wall(), clock::boot()),
             book,
             driver,
             health: Health::default(),
-            hold: Hold::default(),
             bounds: config.drivers,
             look_due: None,
             pending: VecDeque::new(),
@@ -166,26 +172,27 @@ impl<'a> Slot<'a> {
             bell,
             seat: None,
             answered: Vec::new(),
+            may_hold_claims: false,
             trouble: None,
         }))
     }
 
     fn run(&mut self) {
         while !self.shared.is_over() {
-            let wait = match self.round() {
+            match self.round() {
                 Ok(()) => {
                     self.trouble = None;
-                    RESCAN
+                    if !self.shared.is_over() {
+                        let _ = self.bell.wait(None, RESCAN);
+                    }
                 }
-                // Whoever took its place speaks by now.
-                Err(error @ Trouble::Replaced) => return self.tell(error.to_string()),
                 Err(error) => {
                     self.tell(error.to_string());
                     self.restore();
-                    PAUSE
+                    // Whatever comes meanwhile, nothing is tried faster than that.
+                    clock::pause(PAUSE);
                 }
-            };
-            let _ = self.bell.wait(None, wait);
+            }
         }
     }
 
@@ -193,12 +200,16 @@ impl<'a> Slot<'a> {
     /// read again by a driver that has not read it.
     fn restore(&mut self) {
         let kept = Book::read(self.shared.layout, self.agent).ok().flatten();
-        let Some(book) = kept.filter(|book| book.lineage == self.book.lineage) else { return };
-        let Some(driver) = driver_of(&book.runtime, &book.memory) else { return };
-        (self.book, self.driver) = (book, driver);
+        let kept = kept.filter(|book| book.lineage == self.book.lineage);
+        // Where nothing is kept it is met as a new one.
+        let book = kept.unwrap_or_else(|| Book { generation: Generation::NONE, ..self.book.clone() });
+        if let Some(driver) = driver_of(&book.runtime, &book.memory) {
+            (self.book, self.driver) = (book, driver);
+        }
         self.pending.clear();
         self.answered.clear();
         self.is_unwritten = false;
+        self.may_hold_claims = true;
     }
 
     /// Says what is wrong, once for as long as it is.
@@ -221,78 +232,91 @@ impl<'a> Slot<'a> {
             self.seat = None;
             return Ok(());
         }
+        // Whoever has it drives: of two processes only one writes the book.
+        match &self.seat {
+            Some(seat) if seat.has_its_name()? => {}
+            _ => self.seat = Some(self.bus.seat(self.agent)?),
+        }
         if meta.lineage != self.book.lineage || meta.generation != self.book.generation {
             self.turn_to(&meta)?;
         }
-        if let Phase::Running { .. } = meta.phase {
-            match self.drive(&meta) {
-                // It ended; what it had printed is in its log.
-                Err(Trouble::Worker(WorkerError::Closed | WorkerError::Connect { .. })) => {}
-                driven => return driven,
+        let Phase::Running { .. } = meta.phase else { return self.rests() };
+        match self.drive(&meta) {
+            Err(error @ Trouble::Worker(WorkerError::Closed | WorkerError::Connect { .. })) => {
+                let now = described(self.shared, self.agent)?;
+                let is_over = now.is_some_and(|now| {
+                    now.generation != meta.generation || !matches!(now.phase, Phase::Running { .. })
+                });
+                // It ended, and what it had printed is in its log; or its anchor has yet to see that.
+                if is_over { Ok(()) } else { Err(error) }
             }
+            driven => driven,
         }
-        let Some(meta) = described(self.shared, self.agent)? else { return Ok(()) };
-        if meta.generation == self.book.generation && matches!(meta.phase, Phase::Ended { .. }) {
-            self.read_rest(u64::MAX).unwrap_or_else(|error| self.tell(error.to_string()));
-            self.set_doing(Doing::Down);
-            self.write_book()?;
+    }
+
+    /// Its program has ended.
+    fn rests(&mut self) -> Result<()> {
+        if self.book.doing == Doing::Down {
+            return Ok(());
         }
-        Ok(())
+        self.read_rest(u64::MAX)?;
+        self.set_doing(Doing::Down);
+        self.write_book()
     }
 
     /// What the former generation printed is dealt with; from here on this one's is read.
     fn turn_to(&mut self, meta: &Meta) -> Result<()> {
-        if meta.lineage == self.book.lineage {
-            // What cannot be read any more keeps nobody from going on: mail without a receipt comes again.
-            let rest = meta.output_from.map_or(Ok(()), |from| self.read_rest(from));
-            rest.unwrap_or_else(|error| {
-                self.tell(format!("the last words of generation {}: {error}", self.book.generation))
-            });
-        } else {
-            self.book = blank(self.agent, meta);
+        let goes_on = meta.lineage == self.book.lineage;
+        if let Some(from) = meta.output_from.filter(|_| goes_on) {
+            self.read_rest(from)?;
         }
-        self.book.runtime.clone_from(&meta.spec.runtime);
-        self.book.generation = meta.generation;
-        self.book.offset = meta.output_from.unwrap_or(self.book.offset);
-        self.book.wish = meta.spec.tags.get(launch::TAG_SINCE).cloned();
-        self.book.conversation = launch::conversation_of(&meta.spec.tags);
-        self.book.asks.clear();
         // What was said to an earlier generation is said to nobody.
         crate::answer::forget(self.shared.layout, self.agent)?;
-        let memory = self.driver.memory();
-        let Some(driver) = driver_of(&meta.spec.runtime, &memory) else { return Ok(()) };
-        self.driver = driver;
-        self.driver.begin(self.book.conversation.as_ref());
-        self.recall(&meta.spec.env).unwrap_or_else(|error| self.tell(error.to_string()));
+        let Some(mut driver) = driver_of(&meta.spec.runtime, &self.driver.memory()) else { return Ok(()) };
+        let conversation = launch::conversation_of(&meta.spec.tags);
+        driver.begin(conversation.as_ref());
+        if let Err(error) = recall(&mut *driver, &meta.spec.env) {
+            // Mail without a receipt comes again, flagged.
+            self.tell(error.to_string());
+        }
+        let before = if goes_on { self.book.clone() } else { blank(self.agent, meta) };
+        let book = Book {
+            runtime: meta.spec.runtime.clone(),
+            generation: meta.generation,
+            offset: meta.output_from.unwrap_or(before.offset),
+            wish: meta.spec.tags.get(launch::TAG_SINCE).cloned(),
+            conversation,
+            doing: Doing::Starting,
+            since: clock::stamp(),
+            asks: Vec::new(),
+            waits: None,
+            memory: driver.memory(),
+            ..before
+        };
+        // All or nothing: a generation that is half met would be driven by its predecessor's driver.
+        book.write(self.shared.layout)?;
+        (self.book, self.driver) = (book, driver);
         self.pending.clear();
+        self.is_unwritten = false;
         self.health = Health::default();
         self.hold.new_program();
-        self.set_doing(Doing::Starting);
-        self.write_book()
-    }
-
-    /// Looks up what had become of messages that an earlier generation took: what it wrote down outlives what it said.
-    fn recall(&mut self, env: &BTreeMap<String, String>) -> Result<()> {
-        let Some(path) = self.driver.transcript(env) else { return Ok(()) };
-        let mut transcript = Input::open(&path, LONGEST)?;
-        transcript.skip_to_last(TRANSCRIPT)?;
-        while let Some(line) = transcript.next_line()? {
-            if let Line::Whole(line) = line {
-                self.driver.recall(&line);
-            }
-        }
-        self.driver.recalled();
         Ok(())
     }
 
     /// Reads what a program that is gone has printed, up to `end`. What its driver would say to it nobody hears.
     fn read_rest(&mut self, end: u64) -> Result<()> {
-        let log = LogReader::open(&self.shared.kernel.out(self.agent))?;
         let mut lines = Lines::at(self.book.offset);
         let mut at = self.book.offset;
         while at < end {
             let max = usize::try_from(end - at).map_or(PIECE, |left| left.min(PIECE));
-            match log.read_from(at, max)? {
+            let path = self.shared.kernel.out(self.agent);
+            let read = LogReader::open(&path).and_then(|log| log.read_from(at, max));
+            // What cannot be read any more keeps nobody from going on: mail without a receipt comes again.
+            let chunk = read.unwrap_or_else(|error| {
+                self.tell(format!("the last words of generation {}: {error}", self.book.generation));
+                Chunk::End
+            });
+            match chunk {
                 Chunk::Bytes { offset, bytes } => {
                     at = offset + bytes.len() as u64;
                     self.read(&mut lines, offset, &bytes)?;
@@ -316,7 +340,11 @@ impl<'a> Slot<'a> {
         let now = clock::wall();
         lines.push(offset, bytes, |line, end| {
             let mut step = Out::default();
-            progress |= self.driver.line(line, now, &mut step);
+            match line {
+                Some(line) => progress |= self.driver.line(line, now, &mut step),
+                // It was longer than any message, and may have been one all the same.
+                None => self.driver.gap(&mut step),
+            }
             if !step.learnt.is_empty() || !step.writes.is_empty() {
                 out.push((end, step));
             }
@@ -349,9 +377,6 @@ impl<'a> Slot<'a> {
         let epoch = hello.input_epoch + 1;
         worker.follow(self.book.offset)?;
         let mut lines = Lines::at(self.book.offset);
-        if self.seat.is_none() {
-            self.seat = Some(self.bus.seat(self.agent)?);
-        }
         let mut step = Out::default();
         self.driver.greet(&mut step);
         self.take(step, self.book.offset)?;
@@ -419,6 +444,14 @@ impl<'a> Slot<'a> {
     /// Gives the worker what waits for the program, each once; what it does not take now waits on.
     pub(super) fn flush(&mut self, worker: &mut WorkerClient, epoch: u64) -> Result<()> {
         while let Some(write) = self.pending.front() {
+            if write.bytes.len() > MOST {
+                let (once, bytes) = (write.once.clone(), write.bytes.len());
+                self.tell(format!(
+                    "{once} has {bytes} bytes and is not said: no program is told more than {MOST} at once"
+                ));
+                self.pending.pop_front();
+                continue;
+            }
             match worker.type_once(epoch, netsky_kernel::frame::Form::Keys, &write.once, &write.bytes, TAKE) {
                 Ok(_) => {
                     self.pending.pop_front();
@@ -480,6 +513,20 @@ impl<'a> Slot<'a> {
     }
 }
 
+/// Looks up what had become of messages that an earlier generation took: what it wrote down outlives what it said.
+fn recall(driver: &mut dyn Driver, env: &BTreeMap<String, String>) -> Result<()> {
+    let Some(path) = driver.transcript(env) else { return Ok(()) };
+    let mut transcript = Input::open(&path, LONGEST)?;
+    transcript.skip_to_last(TRANSCRIPT)?;
+    while let Some(line) = transcript.next_line()? {
+        if let Line::Whole(line) = line {
+            driver.recall(&line);
+        }
+    }
+    driver.recalled();
+    Ok(())
+}
+
 /// What the kernel wrote down of an agent's newest session.
 fn described(shared: &Shared<'_>, agent: &AgentId) -> Result<Option<Meta>> {
     let Some(bytes) = state::read(shared.kernel.meta(agent))? else { return Ok(None) };
@@ -493,11 +540,12 @@ fn blank(agent: &AgentId, meta: &Meta) -> Book {
         runtime: meta.spec.runtime.clone(),
         lineage: meta.lineage.clone(),
         // Met as a new one.
-        generation: netsky_model::id::Generation::NONE,
+        generation: Generation::NONE,
         offset: meta.output_from.unwrap_or(0),
         doing: Doing::Down,
         since: clock::stamp(),
         asks: Vec::new(),
+        waits: None,
         wish: None,
         conversation: None,
         version: None,

@@ -387,7 +387,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "up names a program that is gone",
         faults: "",
         file: "crates/watchdog/src/up.rs",
-        find: "return Err(Error::NotStarted(why));",
+        find: "return Err(Error::NotStarted(first.clone(), why));",
         replace: "let _ = why;",
         package: "netsky",
         target: IT,

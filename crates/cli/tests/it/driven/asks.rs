@@ -9,13 +9,13 @@ fn what_it_asks_is_shown_and_the_owners_word_reaches_it_once() {
     let doing = driven.until_doing("blocked");
     assert_eq!(doing["on"], "Bash: rm -rf build");
     let status = driven.stage.ok(&["status"]);
-    let line = "agent0 asks: Bash: rm -rf build  (`netsky agent allow agent0`, or deny)";
+    let line = "agent0 asks: Bash: rm -rf build  (`netsky agent allow agent0 --ask q1`, or deny)";
     assert!(status.contains(line), "{status}");
-    driven.stage.ok(&["agent", "allow", "agent0"]);
+    driven.stage.ok(&["agent", "allow", "agent0", "--ask", "q1"]);
     driven.until_state(&id, "acked");
     assert!(driven.lines("answers")[0].contains("\"behavior\":\"allow\""));
-    let (code, line) = driven.stage.refused(&["agent", "allow", "0"]);
-    assert!(code == 3 && line.contains("agent0 asks nothing like that"), "{code} {line}");
+    let (code, line) = driven.stage.refused(&["agent", "allow", "0", "--ask", "q1"]);
+    assert!(code == 3 && line.contains("agent0 asks nothing of the id \"q1\""), "{code} {line}");
 }
 
 #[test]
@@ -23,12 +23,15 @@ fn an_agent_answers_no_question_and_words_that_mean_nothing_are_refused() {
     let driven = Driven::up();
     let id = driven.send("clean up [[ask]]");
     driven.until_doing("blocked");
-    let mut inside = driven.stage.command(&["agent", "allow", "agent0"]);
+    let mut inside = driven.stage.command(&["agent", "allow", "agent0", "--ask", "q1"]);
     let output = inside.env("NETSKY_AGENT", "agent0").env("NETSKY_GENERATION", "1").output().expect("starts");
     assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
     for (args, code, words) in [
-        (&["agent", "allow", "agent0", "--ask", "q9"][..], 3, "agent0 asks nothing like that"),
-        (&["agent", "deny", "agent7"], 3, "agent7 is driven by nobody"),
+        (&["agent", "allow", "agent0", "--ask", "q9"][..], 3, "agent0 asks nothing of the id \"q9\""),
+        (&["agent", "allow", "agent0", "--ask", ""], 3, "agent0 asks nothing of the id"),
+        (&["agent", "netsky-ticker", "--runtime", "claude"], 2, "netsky-ticker is no slot"),
+        (&["agent", "1", "--runtime", "claude", "--resume", "no-such"], 4, "has no conversation no-such"),
+        (&["agent", "deny", "agent7", "--ask", "q1"], 3, "agent7 is driven by nobody"),
         (&["agent", "show", "agent7"], 3, "agent7 is driven by nobody"),
         (&["agent", "5", "--runtime", "clade"], 2, "clade"),
         (&["up", "--runtime", "clade"], 2, "clade"),
@@ -37,7 +40,7 @@ fn an_agent_answers_no_question_and_words_that_mean_nothing_are_refused() {
         assert!(got == code && line.contains(words), "{args:?}: {got} {line}");
     }
     assert_eq!(driven.doing()["is"], "blocked", "nothing was answered");
-    driven.stage.ok(&["agent", "deny", "0", "not today"]);
+    driven.stage.ok(&["agent", "deny", "0", "not today", "--ask", "q"]);
     driven.until_state(&id, "acked");
     assert!(driven.lines("answers")[0].contains("not today"));
 }

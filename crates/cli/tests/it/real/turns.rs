@@ -38,7 +38,8 @@ fn asks(kind: Kind) {
         let id = real.send(&real.kind.touch(file));
         let doing = real.until_doing("blocked");
         assert!(doing["on"].as_str().expect("text").contains(&format!("touch {file}")), "{doing}");
-        real.stage.ok(&["agent", verb, "0"]);
+        let asked = real.stage.agent("agent0")["driven"]["asks"][0]["id"].as_str().expect("an id").to_owned();
+        real.stage.ok(&["agent", verb, "0", "--ask", &asked]);
         real.until_acked(&id);
         assert_eq!(real.stage.outside("place").join(file).exists(), made, "{verb}");
     }

@@ -5,9 +5,12 @@ use serde_json::Value;
 
 use super::super::short;
 use super::super::{
-    Ask, AskKind, Conversation, Doing, Driver, Entry, Learnt, Out, Outcome, Trouble, TurnEnd,
+    Ask, AskKind, Conversation, Doing, Driver, Entry, Learnt, MessageKey, Out, Outcome, Trouble, TurnEnd,
 };
 use super::{Claude, turn};
+
+/// Most tools that run, and questions that wait, of which is known: no program that works has so many.
+const MOST: usize = 64;
 
 impl Claude {
     /// Whether it was progress.
@@ -107,9 +110,9 @@ impl Claude {
             kind: if is_question { AskKind::Question } else { AskKind::Permission },
             text: turn::asks_for(&tool, &request["input"]),
             tool,
-            detail: request["input"].clone(),
+            detail: turn::detail(&request["input"]),
         };
-        if self.asks.iter().all(|known| known.id != ask.id) {
+        if self.asks.iter().all(|known| known.id != ask.id) && self.asks.len() < MOST {
             self.asks.push(ask.clone());
             out.learn(Learnt::Asked(ask));
         }
@@ -251,7 +254,7 @@ impl Claude {
                 }
                 Some("tool_use") => {
                     let name = part["name"].as_str().unwrap_or("a tool").to_owned();
-                    if let Some(id) = part["id"].as_str() {
+                    if let Some(id) = part["id"].as_str().filter(|_| self.tools.len() < MOST) {
                         self.tools.insert(id.to_owned(), name.clone());
                     }
                     out.learn(Learnt::Said(Entry::Tool { name, input: short(&part["input"].to_string()) }));
@@ -304,9 +307,14 @@ impl Claude {
         }
         self.started.retain(|started| !uuids.contains(started));
         let mut messages = Vec::new();
+        let has_failed = matches!(outcome, Outcome::Failed { .. });
         for uuid in uuids {
-            let Some(key) = self.held.remove(&uuid) else { continue };
-            if !matches!(outcome, Outcome::Failed { .. }) {
+            // One that is not known was given by a netsky-drivers that died before it could write that down.
+            let is_new = |key: &MessageKey| !self.finished.contains(key) && self.tries(key) == 0;
+            let unknown = || uuid.parse().ok().filter(|key| !has_failed && is_new(key));
+            let unknown = unknown();
+            let Some(key) = self.held.remove(&uuid).or(unknown) else { continue };
+            if !has_failed {
                 self.finish(key.clone());
             }
             messages.push(key);

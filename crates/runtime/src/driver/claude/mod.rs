@@ -68,17 +68,9 @@ pub(super) struct Claude {
 }
 
 impl Claude {
-    /// What an earlier driver kept; it may have been another build. Of what does not read, one field does not take the
-    /// others with it: whoever forgets that its program is up is not told so again.
+    /// What an earlier driver kept.
     pub(super) fn remember(memory: &Value) -> Claude {
-        if let Ok(whole) = Claude::deserialize(memory) {
-            return whole;
-        }
-        let reads = |field: &(&String, &Value)| Claude::deserialize(&json!({ field.0: field.1 })).is_ok();
-        let fields = memory.as_object().into_iter().flatten().filter(reads);
-        let fields: serde_json::Map<String, Value> =
-            fields.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Claude::deserialize(Value::Object(fields)).unwrap_or_default()
+        super::remember(memory)
     }
 
     /// Under which UUID a message is given: its key, or what derives from that where it was given in vain.

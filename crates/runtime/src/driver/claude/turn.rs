@@ -98,16 +98,20 @@ pub(super) fn said_to(ask: &Ask, answer: &Answer) -> Value {
         let why = answer.text.clone().unwrap_or_else(|| "The owner does not allow this.".to_owned());
         return json!({"behavior": "deny", "message": why});
     }
-    let mut input = ask.detail.clone();
-    if let (AskKind::Question, Some(text)) = (ask.kind, &answer.text) {
-        let questions = ask.detail["questions"].as_array().into_iter().flatten();
-        let answers: serde_json::Map<String, Value> = questions
-            .filter_map(|question| Some((question["question"].as_str()?.to_owned(), text.clone().into())))
-            .collect();
-        // What asks without any question has nothing to put an answer into.
-        if let Some(input) = input.as_object_mut() {
-            input.insert("answers".to_owned(), answers.into());
-        }
+    let AskKind::Question = ask.kind else { return json!({"behavior": "allow"}) };
+    let questions = ask.detail["questions"].as_array().into_iter().flatten();
+    let texts = questions.filter_map(|question| question["question"].as_str());
+    let answers: serde_json::Map<String, Value> =
+        texts.filter_map(|text| Some((text.to_owned(), answer.text.clone()?.into()))).collect();
+    json!({"behavior": "allow", "updatedInput": {"questions": ask.detail["questions"], "answers": answers}})
+}
+
+/// What is kept of what it wants to do: for people to read, and for the answer to a question.
+pub(super) fn detail(input: &Value) -> Value {
+    const MOST: usize = 32 << 10;
+    let text = input.to_string();
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => Value::String(format!("{}…", &text[..at])),
+        None => input.clone(),
     }
-    json!({"behavior": "allow", "updatedInput": input})
 }

@@ -95,7 +95,7 @@ struct Tool {
 impl Codex {
     /// What an earlier driver kept; a new one where it kept nothing that reads.
     pub(super) fn remember(memory: &Value) -> Codex {
-        Codex::deserialize(memory).unwrap_or_default()
+        super::remember(memory)
     }
 
     fn request(out: &mut Out, id: &str, method: &str, params: &Value) {

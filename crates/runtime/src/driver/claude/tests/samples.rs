@@ -202,7 +202,7 @@ fn what_is_asked_is_told_until_it_is_answered() {
           runs Bash
         asks Permission Bash: touch pa
           blocked: Bash: touch pa
-        > answer:1fca4cf3-babc-4aa9-a04e-f4a9f0eb3460: {"behavior":"allow","updatedInput":{"command":"touch pa"}}
+        > answer:1fca4cf3-babc-4aa9-a04e-f4a9f0eb3460: {"behavior":"allow"}
         withdrawn
           runs Bash
         result failed=false: (Bash completed with no output)
@@ -272,7 +272,7 @@ fn what_is_asked_again_after_lost_output_is_told_once() {
           blocked: Bash: mkdir zz1
         > m:B: a message
         > netsky-gap-1: "initialize"
-        > answer:dd247c44-d0d6-458a-bbf6-4859b3f96dbf: {"behavior":"allow","updatedInput":{"command":"mkdir zz1"}}
+        > answer:dd247c44-d0d6-458a-bbf6-4859b3f96dbf: {"behavior":"allow"}
         withdrawn
           runs Bash
         result failed=false: (Bash completed with no output)
