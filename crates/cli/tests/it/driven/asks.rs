@@ -30,7 +30,7 @@ fn an_agent_answers_no_question_and_words_that_mean_nothing_are_refused() {
         (&["agent", "allow", "agent0", "--ask", "q9"][..], 3, "agent0 asks nothing of the id \"q9\""),
         (&["agent", "allow", "agent0", "--ask", ""], 3, "agent0 asks nothing of the id"),
         (&["agent", "netsky-ticker", "--runtime", "claude"], 2, "netsky-ticker is no slot"),
-        (&["agent", "1", "--runtime", "claude", "--resume", "no-such"], 4, "has no conversation no-such"),
+        (&["agent", "1", "--runtime", "claude", "--resume", "no-such"], 2, "has no conversation no-such"),
         (&["agent", "deny", "agent7", "--ask", "q1"], 3, "agent7 is driven by nobody"),
         (&["agent", "show", "agent7"], 3, "agent7 is driven by nobody"),
         (&["agent", "5", "--runtime", "clade"], 2, "clade"),
