@@ -73,6 +73,25 @@ impl Bus<'_> {
         way_back.end()
     }
 
+    /// Gives back what this process itself had claimed and could not go on with, as if it had been ended on purpose: nobody was
+    /// shown anything. For who has no claim of this agent in hand.
+    ///
+    /// # Errors
+    /// What the file system refuses; what was moved before is whole.
+    pub fn return_own_claims(&self, agent: &AgentId) -> Result<Returned> {
+        let channel = self.channel(agent)?;
+        let claimed = channel.dir(State::Claimed)?;
+        let mine = Stage::Claimed(process::identity()?);
+        let mut way_back = self.way_back(&channel)?;
+        for file in claimed.names()? {
+            if let Some(name) = Name::parse(&file).filter(|name| name.stage == mine) {
+                let why = "its reader could not go on with it";
+                way_back.take_or_skip(&claimed, State::Claimed, &name, (Cause::Stopped, why))?;
+            }
+        }
+        way_back.end()
+    }
+
     /// Gives back what dead generations took and did not finish. What was surfaced outside of any session stays.
     ///
     /// # Errors

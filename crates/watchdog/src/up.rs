@@ -331,6 +331,10 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
         }
     };
     desired.model = wish.model.clone().or(slot.model).or(desired.model);
+    desired.env.extend(slot.env);
+    // Kept for every later start, from whatever folder that is.
+    desired.cwd = slot.cwd.map_or(desired.cwd, |cwd| wish.cwd.join(cwd));
+    desired.receipts = slot.receipts.unwrap_or(desired.receipts);
     desired.resume.clone_from(&wish.resume);
     if let Some(model) =
         desired.model.as_ref().filter(|model| model.is_empty() || model.contains(char::is_control))
@@ -346,10 +350,6 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
         let why = format!("{} has no conversation {id} here", desired.runtime);
         return Err(Error::Unstartable { agent: agent.clone(), why });
     }
-    desired.env.extend(slot.env);
-    // Kept for every later start, from whatever folder that is.
-    desired.cwd = slot.cwd.map_or(desired.cwd, |cwd| wish.cwd.join(cwd));
-    desired.receipts = slot.receipts.unwrap_or(desired.receipts);
     let unstartable = |why| Error::Unstartable { agent: agent.clone(), why };
     if let Some(why) = too_large(&desired) {
         return Err(unstartable(why));
@@ -366,8 +366,9 @@ fn converses_already(layout: &Layout, agent: &AgentId, id: &str) -> Option<Agent
     let has = |other: &AgentId| {
         let wish: Option<Desired> = state::read_json(layout.desired(other)).unwrap_or_default();
         let book = Book::read(layout, other).unwrap_or_default();
-        wish.is_some_and(|wish| wish.want == Want::Up)
-            && book.and_then(|book| book.conversation).is_some_and(|conversation| conversation.id == id)
+        let Some(wish) = wish.filter(|wish| wish.want == Want::Up) else { return false };
+        wish.resume.as_deref() == Some(id)
+            || book.and_then(|book| book.conversation).is_some_and(|conversation| conversation.id == id)
     };
     layout.desired_agents().unwrap_or_default().into_iter().find(|other| other != agent && has(other))
 }

@@ -1,5 +1,6 @@
 //! `netsky agent`: one slot, and what its agent asks.
 
+use netsky_disk::clock;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_model::id::AgentId;
@@ -122,6 +123,10 @@ fn answer(cx: &Context, said: Said, allow: bool) -> Result<(), Error> {
 /// The question that is meant: between a look and an answer one may go and another come.
 fn find<'a>(book: &'a Book, id: &str) -> Result<&'a Ask, Error> {
     let agent = &book.agent;
+    // The whole of one may be the beginning of another: some programs count.
+    if let Some(ask) = book.asks.iter().find(|ask| ask.id == id) {
+        return Ok(ask);
+    }
     let mut fits = book.asks.iter().filter(|ask| !id.is_empty() && ask.id.starts_with(id));
     match (fits.next(), fits.next()) {
         (Some(ask), None) => Ok(ask),
@@ -150,7 +155,7 @@ fn show(cx: &Context, agent: &AgentId) -> Result<(), Error> {
     let conversation = book.conversation.map_or_else(none, |conversation| conversation.id);
     output::say(&format!("{agent} ({}), generation {}: {}", book.runtime, book.generation, book.doing))?;
     output::say(&format!("conversation {conversation}, context {context}, {} turns", book.turns))?;
-    if let Some(waits) = &book.waits {
+    if let Some(waits) = book.waits.as_ref().filter(|waits| waits.until > clock::wall()) {
         output::say(&format!("mail waits until {:.0}: {}", waits.until, waits.why))?;
     }
     let usage = &book.usage;

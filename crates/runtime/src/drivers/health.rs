@@ -35,6 +35,8 @@ pub(super) struct Health {
 struct Seen {
     /// It is at work, or was given something.
     is_busy: bool,
+    /// It can be asked whether it listens: who has not greeted has a question before it.
+    can_ask: bool,
     /// It says that it waits, and has something that it was given.
     is_lost: bool,
     /// What silence means in what it does.
@@ -82,7 +84,8 @@ impl Health {
         self.open = self.open.filter(|number| *number > seen.heard);
         let silent = now.saturating_sub(self.heard);
         let is_late = self.open.is_some() && now.saturating_sub(self.asked) >= bounds.answer;
-        let has_rested = silent >= bounds.probe && now.saturating_sub(self.asked) >= bounds.probe;
+        let has_rested =
+            seen.can_ask && silent >= bounds.probe && now.saturating_sub(self.asked) >= bounds.probe;
         let ask =
             (self.open.is_none() && has_rested).then(|| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
         if ask.is_some() {
@@ -114,7 +117,8 @@ impl Slot<'_> {
         let said = self.driver.doing().clone();
         let seen = Seen {
             is_busy: said.is_busy() || said == Doing::Starting || self.driver.room() == Room::Steers,
-            is_lost: said == Doing::Idle && self.driver.room() == Room::Steers,
+            can_ask: said != Doing::Starting,
+            is_lost: !said.is_busy() && said != Doing::Starting && self.driver.room() == Room::Steers,
             silence: if said == Doing::Starting { Some(Wedge::Unheard) } else { self.driver.silence() },
             heard: self.driver.heard(),
             is_stopped: meta.program.as_ref().is_some_and(process::is_stopped),
@@ -123,10 +127,7 @@ impl Slot<'_> {
         self.look_due = due;
         if let Some(number) = ask {
             let mut step = Out::default();
-            // Who has not greeted has that question before it.
-            if said != Doing::Starting {
-                self.driver.probe(number, &mut step);
-            }
+            self.driver.probe(number, &mut step);
             self.take(step, self.book.offset)?;
         }
         if is_lost {
@@ -153,8 +154,14 @@ mod tests {
         answer: Duration::from_secs(5),
     };
 
-    const BUSY: Seen =
-        Seen { is_busy: true, is_lost: false, silence: Some(Wedge::Stalled), heard: 0, is_stopped: false };
+    const BUSY: Seen = Seen {
+        is_busy: true,
+        can_ask: true,
+        is_lost: false,
+        silence: Some(Wedge::Stalled),
+        heard: 0,
+        is_stopped: false,
+    };
 
     fn at(secs: u64) -> Duration {
         Duration::from_secs(1000 + secs)

@@ -7,12 +7,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use netsky_bus::{Claim, Owner, Put};
-use netsky_disk::{clock, process};
+use netsky_bus::{Claim, Put};
+use netsky_disk::clock;
 use netsky_kernel::worker_client::WorkerClient;
 use netsky_model::id::EnvelopeId;
 use netsky_model::life::State;
-use netsky_model::name::Stage;
 
 use super::book::Waits;
 use super::slot::{Result, Slot, Trouble as Stuck};
@@ -35,14 +34,16 @@ const LONGEST: Duration = Duration::from_secs(30 * 60);
 pub(super) struct Hold {
     failures: u32,
     until: Option<Duration>,
+    /// When a message was not kept last.
+    untaken: Option<Duration>,
 }
 
 impl Hold {
     /// What an earlier process wrote down of it.
     pub(super) fn of(waits: Option<&Waits>, wall: Timestamp, now: Duration) -> Hold {
         let Some(waits) = waits else { return Hold::default() };
-        let left = waits.until.duration_since(wall).try_into().unwrap_or(Duration::ZERO);
-        Hold { failures: waits.failures, until: Some(now + LONGEST.max(SOMEBODY * 6).min(left)) }
+        let left = waits.until.duration_since(wall).try_into().unwrap_or(Duration::ZERO).min(SOMEBODY * 6);
+        Hold { failures: waits.failures, until: Some(now + left).filter(|_| !left.is_zero()), untaken: None }
     }
 
     /// A turn failed; how long nothing is tried.
@@ -57,13 +58,17 @@ impl Hold {
         pause
     }
 
-    /// A message was not kept: the first time by a death, or a race, that is over.
-    fn untaken(&mut self, now: Duration) {
+    /// Messages were not kept: the first time by a death, or a race, that is over. Those of one moment are one.
+    fn untaken(&mut self, now: Duration) -> Option<Duration> {
+        let before = self.untaken.replace(now);
+        if before.is_some_and(|before| now.saturating_sub(before) < FIRST / 10) {
+            return None;
+        }
         if self.failures > 0 {
-            self.failed(Trouble::Other, now);
-            return;
+            return Some(self.failed(Trouble::Other, now));
         }
         self.failures = 1;
+        None
     }
 
     fn ended_well(&mut self) {
@@ -92,11 +97,13 @@ impl Slot<'_> {
     /// Puts what waits before a program that is free. One claim at a time: whoever dies here, or meets an error, has no other
     /// message in his hands that nobody was shown.
     pub(super) fn mail(&mut self, worker: &mut WorkerClient, epoch: u64) -> Result<()> {
-        if !self.pending.is_empty() || self.driver.room() != Room::Free || self.hold.holds(clock::boot()) {
+        let is_held = self.hold.holds(clock::boot());
+        if is_held || !self.is_free() {
             return Ok(());
         }
         if std::mem::take(&mut self.may_hold_claims) {
-            self.let_go()?;
+            // This process lives, so nobody else gives it back.
+            self.bus.return_own_claims(self.agent)?;
         }
         // After a failure one message is enough to see whether it goes by now.
         let most = if self.hold.failures > 0 || !self.driver.queues() { 1 } else { BATCH };
@@ -124,15 +131,9 @@ impl Slot<'_> {
         Ok(())
     }
 
-    /// What an earlier look could not be done with waits again: this process lives, so nobody else gives it back.
-    fn let_go(&mut self) -> Result<()> {
-        let mine = Stage::Claimed(process::identity()?);
-        for entry in self.bus.list(self.agent, Some(State::Claimed))? {
-            if let Some(name) = entry.name.filter(|name| name.stage == mine) {
-                self.bus.take_back(self.agent, name.key.id.as_str(), Owner::Spared)?;
-            }
-        }
-        Ok(())
+    /// Whether its program takes mail, but for what holds that.
+    pub(super) fn is_free(&self) -> bool {
+        self.pending.is_empty() && self.driver.room() == Room::Free
     }
 
     /// False if the worker has no room for it, or for any other now.
@@ -150,9 +151,11 @@ impl Slot<'_> {
         let (bus, mut failed) = (Rc::clone(&self.bus), None);
         let surfaced = bus.surface(claim, generation, |_| {
             match self.shown(step, &before, worker, epoch) {
-                // Before it is recorded: whoever comes after a death must know whom the program's receipt is about.
+                // Before it is recorded: whoever comes after a death must know whom the program's receipt is about. Where the
+                // disk has no room for that, the receipt names it all the same.
                 Ok(true) => {
-                    self.write_book().map_or_else(|error| broken(&mut failed, error), |()| Put::Taken)
+                    self.keep_book();
+                    Put::Taken
                 }
                 Ok(false) => Put::Unread(std::io::ErrorKind::WouldBlock.into()),
                 Err(error) => broken(&mut failed, error),
@@ -200,7 +203,7 @@ impl Slot<'_> {
             let Some(id) = self.envelope(key)? else { continue };
             match self.bus.ack(self.agent, id.as_str()) {
                 Ok(_) | Err(netsky_bus::Error::NoEnvelope { .. }) => {}
-                Err(error @ netsky_bus::Error::Disk(_)) => return Err(error.into()),
+                Err(netsky_bus::Error::Disk(error)) if !error.is_of_one_file() => return Err(error.into()),
                 // Of this one alone: it comes again, and its transcript says that it was answered.
                 Err(error) => self.tell(format!("{id} was finished and could not be acked: {error}")),
             }
@@ -211,28 +214,39 @@ impl Slot<'_> {
     /// The turn that took them failed: they come again, once whatever it was may have passed.
     pub(super) fn failed(&mut self, keys: &[MessageKey], trouble: Trouble, why: &str) -> Result<()> {
         let pause = self.hold.failed(trouble, clock::boot());
-        let until = clock::wall()
-            .checked_add(SignedDuration::try_from(pause).unwrap_or_default())
-            .unwrap_or_default();
-        let failures = self.hold.failures;
-        (self.shared.said)(&format!("{}: a turn failed, mail waits until {until:.0}: {why}", self.agent));
-        self.book.waits = Some(Waits { until, why: why.to_owned(), failures });
         for key in keys {
             self.driver.forget(key);
             self.hand_back(key, &format!("its turn failed: {why}"))?;
         }
+        self.waits(pause, &format!("a turn failed: {why}"));
         Ok(())
+    }
+
+    /// Says until when mail waits, and why.
+    fn waits(&mut self, pause: Duration, why: &str) {
+        let until =
+            SignedDuration::try_from(pause).ok().and_then(|pause| clock::wall().checked_add(pause).ok());
+        let Some(until) = until else { return };
+        (self.shared.said)(&format!("{}: {why}; mail waits until {until:.0}", self.agent));
+        self.book.waits = Some(Waits { until, why: why.to_owned(), failures: self.hold.failures });
     }
 
     /// It comes again, but not at once: a program that refuses one may refuse the next as well.
     pub(super) fn untaken(&mut self, key: &MessageKey) -> Result<()> {
-        self.hold.untaken(clock::boot());
-        self.hand_back(key, "its program did not keep it")
+        let why = "its program did not keep a message";
+        if let Some(pause) = self.hold.untaken(clock::boot()) {
+            self.waits(pause, why);
+        }
+        self.hand_back(key, why)
     }
 
     fn hand_back(&mut self, key: &MessageKey, why: &str) -> Result<()> {
-        if let Some(id) = self.envelope(key)? {
-            self.bus.hand_back(self.agent, &id, why)?;
+        let Some(id) = self.envelope(key)? else { return Ok(()) };
+        match self.bus.hand_back(self.agent, &id, why) {
+            Err(netsky_bus::Error::Disk(error)) if !error.is_of_one_file() => return Err(error.into()),
+            // Of this one alone: its successor's start gives it back.
+            Err(error) => self.tell(format!("{id} could not be given back: {error}")),
+            Ok(_) => {}
         }
         Ok(())
     }

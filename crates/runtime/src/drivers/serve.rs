@@ -52,8 +52,15 @@ pub fn serve(layout: &Layout, stop: &Stop, said: &(dyn Fn(&str) + Sync)) -> Ende
                 break Ended::NoHome;
             }
             // One that failed in a way that nobody thought of: the keeper starts all of it anew.
-            if let Some((agent, _)) = agents.iter().find(|(_, (_, thread))| thread.is_finished()) {
-                said(&format!("{agent}: its thread ended"));
+            let failed =
+                agents.iter().find(|(_, (_, thread))| thread.is_finished()).map(|(agent, _)| agent.clone());
+            if let Some((_, thread)) = failed.as_ref().and_then(|agent| agents.remove(agent)) {
+                // Taken here, it is not thrown on by the scope.
+                let _ = thread.join();
+                said(&format!(
+                    "{}: its thread ended",
+                    failed.map_or_else(String::new, |agent| agent.to_string())
+                ));
                 break Ended::Failed;
             }
             for agent in driven(layout) {

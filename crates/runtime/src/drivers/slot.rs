@@ -14,7 +14,7 @@ use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, state};
 use netsky_kernel::frame::{FromWorker, MAX_PAYLOAD, RefusalKind};
-use netsky_kernel::output_log::{Chunk, LogReader};
+use netsky_kernel::output_log::{Chunk, LogError, LogReader};
 use netsky_kernel::session::{Meta, Phase};
 use netsky_kernel::worker_client::{WorkerClient, WorkerError};
 use netsky_ledger::Telemetry;
@@ -113,6 +113,8 @@ pub(super) struct Slot<'a> {
     answered: Vec<PathBuf>,
     /// Something failed while mail was in our hands: what is left there is nobody's.
     pub(super) may_hold_claims: bool,
+    /// A round failed: the driver may know more than was done.
+    is_astray: bool,
     /// What was said last of what is wrong: said once.
     trouble: Option<String>,
 }
@@ -173,13 +175,15 @@ impl<'a> Slot<'a> {
             seat: None,
             answered: Vec::new(),
             may_hold_claims: false,
+            is_astray: false,
             trouble: None,
         }))
     }
 
     fn run(&mut self) {
         while !self.shared.is_over() {
-            match self.round() {
+            let done = if self.is_astray { self.restore() } else { Ok(()) };
+            match done.and_then(|()| self.round()) {
                 Ok(()) => {
                     self.trouble = None;
                     if !self.shared.is_over() {
@@ -188,7 +192,7 @@ impl<'a> Slot<'a> {
                 }
                 Err(error) => {
                     self.tell(error.to_string());
-                    self.restore();
+                    self.is_astray = true;
                     // Whatever comes meanwhile, nothing is tried faster than that.
                     clock::pause(PAUSE);
                 }
@@ -198,18 +202,23 @@ impl<'a> Slot<'a> {
 
     /// Goes back to what the book says, as whoever comes after a death: a line that was read and could not be followed is
     /// read again by a driver that has not read it.
-    fn restore(&mut self) {
-        let kept = Book::read(self.shared.layout, self.agent).ok().flatten();
-        let kept = kept.filter(|book| book.lineage == self.book.lineage);
+    fn restore(&mut self) -> Result<()> {
+        let kept = match Book::read(self.shared.layout, self.agent) {
+            Err(error) if error.is_damage() => None,
+            read => read?.filter(|book| book.lineage == self.book.lineage),
+        };
         // Where nothing is kept it is met as a new one.
         let book = kept.unwrap_or_else(|| Book { generation: Generation::NONE, ..self.book.clone() });
         if let Some(driver) = driver_of(&book.runtime, &book.memory) {
             (self.book, self.driver) = (book, driver);
         }
+        self.hold = Hold::of(self.book.waits.as_ref(), clock::wall(), clock::boot());
         self.pending.clear();
         self.answered.clear();
         self.is_unwritten = false;
         self.may_hold_claims = true;
+        self.is_astray = false;
+        Ok(())
     }
 
     /// Says what is wrong, once for as long as it is.
@@ -223,13 +232,13 @@ impl<'a> Slot<'a> {
     /// Drives the generation that there is, to its end.
     fn round(&mut self) -> Result<()> {
         let Some(meta) = described(self.shared, self.agent)? else { return Ok(()) };
-        // Only its worker says where its output begins.
-        if meta.phase == Phase::Starting {
-            return Ok(());
-        }
         if !is_driven(&meta.spec.runtime) {
             // Another kind of program takes its own mail.
             self.seat = None;
+            return Ok(());
+        }
+        // Only its worker says where its output begins.
+        if meta.phase == Phase::Starting {
             return Ok(());
         }
         // Whoever has it drives: of two processes only one writes the book.
@@ -247,11 +256,19 @@ impl<'a> Slot<'a> {
                 let is_over = now.is_some_and(|now| {
                     now.generation != meta.generation || !matches!(now.phase, Phase::Running { .. })
                 });
-                // It ended, and what it had printed is in its log; or its anchor has yet to see that.
-                if is_over { Ok(()) } else { Err(error) }
+                // Its anchor has yet to see that it ended.
+                if is_over { self.rests_if_ended(&meta) } else { Err(error) }
             }
             driven => driven,
         }
+    }
+
+    /// It ended, and what it had printed is in its log.
+    fn rests_if_ended(&mut self, meta: &Meta) -> Result<()> {
+        let now = described(self.shared, self.agent)?;
+        let is_same = now.is_some_and(|now| now.generation == meta.generation && now.lineage == meta.lineage);
+        // Of a generation that has a successor by now the rest is read when that is met.
+        if is_same { self.rests() } else { Ok(()) }
     }
 
     /// Its program has ended.
@@ -311,11 +328,14 @@ impl<'a> Slot<'a> {
             let max = usize::try_from(end - at).map_or(PIECE, |left| left.min(PIECE));
             let path = self.shared.kernel.out(self.agent);
             let read = LogReader::open(&path).and_then(|log| log.read_from(at, max));
-            // What cannot be read any more keeps nobody from going on: mail without a receipt comes again.
-            let chunk = read.unwrap_or_else(|error| {
-                self.tell(format!("the last words of generation {}: {error}", self.book.generation));
-                Chunk::End
-            });
+            let chunk = match read {
+                // What cannot be read any more keeps nobody from going on: mail without a receipt comes again.
+                Err(error @ (LogError::Gone { .. } | LogError::Damaged { .. } | LogError::Newer { .. })) => {
+                    self.tell(format!("the last words of generation {}: {error}", self.book.generation));
+                    Chunk::End
+                }
+                read => read?,
+            };
             match chunk {
                 Chunk::Bytes { offset, bytes } => {
                     at = offset + bytes.len() as u64;
@@ -391,7 +411,7 @@ impl<'a> Slot<'a> {
             // What came while the worker was waited for is looked at before anybody rests.
             let has_heard = self.hear(&mut worker, &mut lines)?;
             if self.is_unwritten && self.pending.is_empty() {
-                self.write_book()?;
+                self.keep_book();
             }
             let wait = if has_heard { Duration::ZERO } else { self.rest() };
             let woken = self.bell.wait(Some(worker.as_fd()), wait)?;
@@ -504,12 +524,21 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
+    /// The same, of who goes on in any case: it is tried again, and until then more of the output would be read again.
+    pub(super) fn keep_book(&mut self) {
+        if let Err(error) = self.write_book() {
+            self.is_unwritten = true;
+            self.tell(error.to_string());
+        }
+    }
+
     /// How long nothing is due.
     fn rest(&self) -> Duration {
         let now = clock::boot();
-        let due = [self.hold.due(), self.look_due].into_iter().flatten().min();
+        let held = self.hold.due().filter(|_| self.is_free());
+        let due = [held, self.look_due].into_iter().flatten().min();
         let wait = due.map_or(RESCAN, |due| due.saturating_sub(now)).min(RESCAN);
-        if self.pending.is_empty() { wait } else { wait.min(PAUSE) }
+        if self.pending.is_empty() && !self.is_unwritten { wait } else { wait.min(PAUSE) }
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "mail for a busy agent waits in its inbox",
         faults: "",
         file: "crates/runtime/src/drivers/mail.rs",
-        find: " || self.driver.room() != Room::Free",
+        find: " && self.driver.room() == Room::Free",
         replace: "",
         package: "netsky",
         target: IT,

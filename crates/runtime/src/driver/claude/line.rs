@@ -104,13 +104,13 @@ impl Claude {
             return;
         };
         let tool = request["tool_name"].as_str().unwrap_or("a tool").to_owned();
-        let is_question = tool == "AskUserQuestion";
+        let kind = if tool == "AskUserQuestion" { AskKind::Question } else { AskKind::Permission };
         let ask = Ask {
             id: id.to_owned(),
-            kind: if is_question { AskKind::Question } else { AskKind::Permission },
+            kind,
             text: turn::asks_for(&tool, &request["input"]),
             tool,
-            detail: turn::detail(&request["input"]),
+            detail: turn::detail(kind, &request["input"]),
         };
         if self.asks.iter().all(|known| known.id != ask.id) && self.asks.len() < MOST {
             self.asks.push(ask.clone());

@@ -107,10 +107,11 @@ pub(super) fn said_to(ask: &Ask, answer: &Answer) -> Value {
 }
 
 /// What is kept of what it wants to do: for people to read, and for the answer to a question.
-pub(super) fn detail(input: &Value) -> Value {
-    const MOST: usize = 32 << 10;
+pub(super) fn detail(kind: AskKind, input: &Value) -> Value {
+    // The answer to a question says it again.
+    let most = if kind == AskKind::Question { 256 << 10 } else { 32 << 10 };
     let text = input.to_string();
-    match text.char_indices().nth(MOST) {
+    match text.char_indices().nth(most) {
         Some((at, _)) => Value::String(format!("{}…", &text[..at])),
         None => input.clone(),
     }
