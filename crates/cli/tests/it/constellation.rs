@@ -319,7 +319,7 @@ fn owner_verbs_are_refused_inside_a_session_and_session_verbs_outside() {
     assert_eq!(stage.refused(&["session", "up"]).0, 4);
     let (exit, line) = stage.refused(&["up"]);
     assert!(exit == 2 && line.contains("no program"), "{line}");
-    assert_eq!(stage.refused(&["up", "--runtime", "claude", "--", "true"]).0, 2);
+    assert_eq!(stage.refused(&["up", "--runtime", "clade", "--", "true"]).0, 2);
     assert_eq!(stage.refused(&["up", "--tick", "0s", "--", "true"]).0, 2);
     std::fs::write(stage.home().join("config.toml"), "[defaults]\nargs = []\n").expect("written");
     let (exit, line) = stage.refused(&["up", "--", "true"]);

@@ -5,10 +5,10 @@ use netsky_disk::process::{Signal, is_alive};
 use crate::skipped::skipped;
 use crate::stage::Stage;
 
-/// An agent of which a part outlives it, in its group, and starts whatever is missing.
-const SURVIVES: &str = "netsky session up\n\
-    (trap '' HUP; while [ ! -e $HOME/go ]; do sleep 0.05; done; exec netsky watchdog tick >$HOME/told 2>&1) &\n\
-    exec sleep 100000";
+/// An agent of which a part outlives it, in its group, and starts whatever is missing. It is there before the agent is up.
+const SURVIVES: &str = "trap '' HUP\n\
+    (while [ ! -e $HOME/go ]; do sleep 0.05; done; exec netsky watchdog tick >$HOME/told 2>&1) &\n\
+    netsky session up && exec sleep 100000";
 
 #[test]
 fn t12_an_anchor_that_a_session_started_ends_what_is_left_of_that_session_and_goes_on() {
@@ -21,9 +21,10 @@ fn t12_an_anchor_that_a_session_started_ends_what_is_left_of_that_session_and_go
         return skipped("a control group of its own for each session");
     }
     let workers = ["agent0", "agentinfinity", "netsky-ticker"].map(|id| stage.worker(id));
-    let anchor = stage.anchor();
-    for process in workers.iter().chain([&anchor]) {
-        stage.signal(process, Signal::KILL);
+    // First: it would end what is left of each worker that it sees end.
+    stage.kill_anchor();
+    for worker in &workers {
+        stage.signal(worker, Signal::KILL);
     }
     stage.until("their end", |_| (!workers.iter().any(is_alive)).then_some(()));
     std::fs::write(stage.outside("go"), "").expect("written");
