@@ -267,8 +267,12 @@ impl<'a> Slot<'a> {
     fn rests_if_ended(&mut self, meta: &Meta) -> Result<()> {
         let now = described(self.shared, self.agent)?;
         let is_same = now.is_some_and(|now| now.generation == meta.generation && now.lineage == meta.lineage);
-        // Of a generation that has a successor by now the rest is read when that is met.
-        if is_same { self.rests() } else { Ok(()) }
+        if is_same {
+            return self.rests();
+        }
+        // The rest of a generation that has a successor is read when that is met: now, for its ring may be over.
+        self.bell.ring();
+        Ok(())
     }
 
     /// Its program has ended.
