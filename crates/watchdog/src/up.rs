@@ -252,7 +252,7 @@ fn ours(cx: &Context<'_>, plan: &Plan) -> Vec<Desired> {
 
 fn own(cx: &Context<'_>, agent: AgentId, argv: Vec<String>) -> Desired {
     Desired {
-        runtime: "command".to_owned(),
+        runtime: driver::COMMAND.to_owned(),
         argv,
         cwd: cx.layout.home().to_owned(),
         env: inherited(),
@@ -336,22 +336,8 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     desired.cwd = slot.cwd.map_or(desired.cwd, |cwd| wish.cwd.join(cwd));
     desired.receipts = slot.receipts.unwrap_or(desired.receipts);
     desired.resume.clone_from(&wish.resume);
-    if let Some(model) =
-        desired.model.as_ref().filter(|model| model.is_empty() || model.contains(char::is_control))
-    {
-        let why = format!("{model:?} is no name of a model");
-        return Err(Error::Unstartable { agent: agent.clone(), why });
-    }
-    if let Some(other) = desired.resume.as_ref().and_then(|id| converses_already(layout, agent, id)) {
-        let why = format!("{other} goes on with that conversation, and two would write over one another");
-        return Err(Error::Unstartable { agent: agent.clone(), why });
-    }
-    if let Some(id) = desired.resume.as_ref().filter(|id| !driver::has_conversation(&desired, id)) {
-        let why = format!("{} has no conversation {id} here", desired.runtime);
-        return Err(Error::Unstartable { agent: agent.clone(), why });
-    }
     let unstartable = |why| Error::Unstartable { agent: agent.clone(), why };
-    if let Some(why) = too_large(&desired) {
+    if let Some(why) = unusable(layout, &desired) {
         return Err(unstartable(why));
     }
     let is_wanted = before.is_some_and(|before| before.want == Want::Up && is_same(&before, &desired));
@@ -359,6 +345,25 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     let is_ticks = (!is_said || configured.folder) && (is_wanted || *agent != AgentId::root());
     let why = if is_ticks { None } else { no_start(&desired, &configured)? };
     why.map_or(Ok(desired), |why| Err(unstartable(why)))
+}
+
+/// Why nothing could be started with a wish, wherever its program is.
+fn unusable(layout: &Layout, desired: &Desired) -> Option<String> {
+    if let Some(model) = &desired.model
+        && (model.is_empty() || model.contains(char::is_control))
+    {
+        return Some(format!("{model:?} is no name of a model"));
+    }
+    if let Some(id) = &desired.resume {
+        if let Some(other) = converses_already(layout, &desired.agent, id) {
+            let why = "goes on with that conversation, and two would write over one another";
+            return Some(format!("{other} {why}"));
+        }
+        if !driver::has_conversation(desired, id) {
+            return Some(format!("{} has no conversation {id} here", desired.runtime));
+        }
+    }
+    too_large(desired)
 }
 
 /// Who else is wanted and has a conversation.
@@ -415,9 +420,10 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
     };
     let before = before.filter(|before| before.want == Want::Up);
     let mut lives = living(sessions, &desired.agent);
+    // Of another program file it does the same work.
+    let is_as_good = [AgentId::infinity(), AgentId::drivers()].contains(&desired.agent);
     if let Some(session) = lives
-        // Of another program file it does the same work.
-        && ![AgentId::infinity(), AgentId::drivers()].contains(&desired.agent)
+        && !is_as_good
         && !runs(&client.show(&session.name)?, desired)
     {
         // The ticker, or what a restart has just started and proved nothing; the others were refused before.
@@ -425,10 +431,7 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
         lives = None;
     }
     if let Some(before) = before {
-        if lives.is_some()
-            && (is_same(&before, desired)
-                || [AgentId::infinity(), AgentId::drivers()].contains(&desired.agent))
-        {
+        if lives.is_some() && (is_same(&before, desired) || is_as_good) {
             return Ok(());
         }
         if is_same(&before, desired) {

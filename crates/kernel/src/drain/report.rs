@@ -53,7 +53,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    pub(super) fn add(&mut self, turn: &Usage) {
+    /// Counts `turn` in: a sum stays at its most rather than turn over, and a cost counts where one is known.
+    pub fn add(&mut self, turn: &Usage) {
         for (sum, part) in [
             (&mut self.input, turn.input),
             (&mut self.output, turn.output),

@@ -101,7 +101,7 @@ impl Slot<'_> {
             "usage": end.usage,
         });
         // The sums are of the lines up to the book's offset: who reads one again has a book without it.
-        add(&mut self.book.usage, &end.usage);
+        self.book.usage.add(&end.usage);
         if let Err(error) = Facts::new(self.shared.layout).append_once("turn.finished", &key, data) {
             // No turn waits for the record.
             self.telemetry.watchdog("unrecorded", Some(self.agent), &error.to_string());
@@ -110,15 +110,5 @@ impl Slot<'_> {
 
     fn report(&self, report: Report, once: String) {
         self.shared.reporter.tell(self.agent, self.book.generation, report, once);
-    }
-}
-
-fn add(sum: &mut netsky_kernel::drain::Usage, turn: &netsky_kernel::drain::Usage) {
-    sum.input = sum.input.saturating_add(turn.input);
-    sum.output = sum.output.saturating_add(turn.output);
-    sum.cache_read = sum.cache_read.saturating_add(turn.cache_read);
-    sum.cache_write = sum.cache_write.saturating_add(turn.cache_write);
-    if let Some(cost) = turn.cost_micros {
-        sum.cost_micros = Some(sum.cost_micros.unwrap_or(0).saturating_add(cost));
     }
 }

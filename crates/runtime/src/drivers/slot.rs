@@ -252,27 +252,20 @@ impl<'a> Slot<'a> {
         let Phase::Running { .. } = meta.phase else { return self.rests() };
         match self.drive(&meta) {
             Err(error @ Trouble::Worker(WorkerError::Closed | WorkerError::Connect { .. })) => {
-                let now = described(self.shared, self.agent)?;
-                let is_over = now.is_some_and(|now| {
+                let now = described(self.shared, self.agent)?.filter(|now| {
                     now.generation != meta.generation || !matches!(now.phase, Phase::Running { .. })
                 });
                 // Its anchor has yet to see that it ended.
-                if is_over { self.rests_if_ended(&meta) } else { Err(error) }
+                let Some(now) = now else { return Err(error) };
+                if now.generation == meta.generation && now.lineage == meta.lineage {
+                    return self.rests();
+                }
+                // What a generation printed last that has a successor is read when that is met: now, for its ring may be over.
+                self.bell.ring();
+                Ok(())
             }
             driven => driven,
         }
-    }
-
-    /// It ended, and what it had printed is in its log.
-    fn rests_if_ended(&mut self, meta: &Meta) -> Result<()> {
-        let now = described(self.shared, self.agent)?;
-        let is_same = now.is_some_and(|now| now.generation == meta.generation && now.lineage == meta.lineage);
-        if is_same {
-            return self.rests();
-        }
-        // The rest of a generation that has a successor is read when that is met: now, for its ring may be over.
-        self.bell.ring();
-        Ok(())
     }
 
     /// Its program has ended.

@@ -47,7 +47,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a correction replaces what a restart has just started",
         faults: "",
         file: "crates/watchdog/src/up.rs",
-        find: "        && ![AgentId::infinity(), AgentId::drivers()].contains(&desired.agent)\n",
+        find: "        && !is_as_good\n",
         replace: "        && desired.agent == AgentId::ticker()\n",
         package: "netsky",
         target: IT,

@@ -101,7 +101,7 @@ impl Codex {
         if self.is_current(&params["turnId"])
             && let Some(turn) = &mut self.turn
         {
-            add(&mut turn.usage, &spent);
+            turn.usage.add(&spent);
         }
         self.total = Some(total);
         let (used, window) = (said["last"]["totalTokens"].as_u64(), said["modelContextWindow"].as_u64());
@@ -257,11 +257,4 @@ fn risen(now: &Usage, before: &Usage) -> Usage {
         cache_write: now.cache_write.saturating_sub(before.cache_write),
         cost_micros: None,
     }
-}
-
-fn add(sum: &mut Usage, more: &Usage) {
-    sum.input = sum.input.saturating_add(more.input);
-    sum.output = sum.output.saturating_add(more.output);
-    sum.cache_read = sum.cache_read.saturating_add(more.cache_read);
-    sum.cache_write = sum.cache_write.saturating_add(more.cache_write);
 }
