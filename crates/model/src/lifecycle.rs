@@ -1,6 +1,7 @@
 //! How a context ends: five states by context use, and the only function that moves between them.
 //!
-//! Promise: within one generation nothing goes backwards, whatever is reported; the next generation begins healthy.
+//! Promise: within one generation nothing goes backwards, whatever share is reported; the next generation begins healthy, and
+//! so does what a program has left after it made its context smaller itself.
 //! What is reported, and what a state keeps out, is left to the kernel.
 
 use std::fmt;
@@ -120,6 +121,18 @@ impl LifecycleState {
         if self.can_transition_to(told) { told } else { self }
     }
 
+    /// The state after the program made its context smaller by itself: what it knew is a summary now, and there is room
+    /// again. Who writes its last handoff, or has, goes on with that.
+    #[must_use]
+    pub fn compacted(self) -> LifecycleState {
+        match self {
+            LifecycleState::Healthy | LifecycleState::Aging | LifecycleState::Dying => {
+                LifecycleState::Healthy
+            }
+            LifecycleState::Draining | LifecycleState::Dead => self,
+        }
+    }
+
     /// Whether a prompt is let in.
     pub fn admits(self, prompt: Prompt) -> bool {
         match self {
@@ -198,6 +211,11 @@ mod tests {
                 assert!(from.evaluate(pct(used)) >= from, "{from} at {used}");
             }
         }
+    }
+
+    #[test]
+    fn a_program_that_made_its_context_smaller_is_healthy_unless_it_is_at_its_end() {
+        assert_eq!(STATES.map(LifecycleState::compacted), [Healthy, Healthy, Healthy, Draining, Dead]);
     }
 
     #[test]

@@ -80,6 +80,8 @@ enum What {
         /// Per cent
         used: ContextPct,
     },
+    /// The program made its context smaller by itself: there is room in it again
+    Compacted,
     /// The one turn begins in which the program writes its handoff
     Finalization,
     /// What the program is doing
@@ -143,6 +145,7 @@ impl What {
             }
             What::Begun => Report::Begun,
             What::Context { used } => Report::Context { used },
+            What::Compacted => Report::Compacted,
             What::Finalization => Report::Finalization,
             What::Phase { phase } => Report::Phase { phase },
             What::Handoff { text } => Report::Handoff { text: reach::text(text, MAX_LINE)? },

@@ -155,7 +155,11 @@ fn arrived(about: &About, row: u64, report: &Report, turn: u64) -> Option<Draft>
             Some(Draft::of(EventKind::SessionId, about, data))
         }
         // They come by the second and say nothing about the past, or are told as a lifecycle.
-        Report::Begun | Report::Context { .. } | Report::Finalization | Report::Phase { .. } => None,
+        Report::Begun
+        | Report::Context { .. }
+        | Report::Compacted
+        | Report::Finalization
+        | Report::Phase { .. } => None,
         // Told where their effect is.
         Report::Handoff { .. } | Report::Acknowledge => None,
     }

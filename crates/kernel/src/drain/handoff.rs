@@ -10,6 +10,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use netsky_disk::ReadError;
 use netsky_disk::fs::{self, Dir, Place};
+use netsky_disk::layout::KernelLayout;
 use netsky_model::id::{Generation, LineageId};
 use netsky_model::lifecycle::{ContextPct, LifecycleState};
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,20 @@ pub(super) fn keep(folder: &Path, lineage: &LineageId, waits: Option<&Handoff>) 
     let Some(handoff) = waits else { return Ok(()) };
     let tmp = Dir::make(folder.join("tmp"))?;
     fs::write_durable(&tmp, &dir, &name, &handoff.to_bytes(lineage), Place::Over)
+}
+
+/// What an earlier generation wrote for this one, and nobody has acknowledged; for whoever drives its program.
+///
+/// # Errors
+/// The system refuses, or what is there does not read.
+pub fn waiting(
+    layout: &KernelLayout,
+    lineage: &LineageId,
+    generation: Generation,
+) -> netsky_disk::Result<Option<Handoff>> {
+    let path = layout.drain().join(name(lineage));
+    let handoff: Option<Handoff> = netsky_disk::state::read_json(&path)?;
+    Ok(handoff.filter(|handoff| handoff.generation < generation && handoff.text.is_some()))
 }
 
 /// Whose record a file is; none of what does not read, which is not written over either.

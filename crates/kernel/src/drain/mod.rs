@@ -24,7 +24,7 @@ pub mod snapshot;
 mod store;
 mod told;
 
-pub use handoff::{Handoff, LONGEST as LONGEST_HANDOFF};
+pub use handoff::{Handoff, LONGEST as LONGEST_HANDOFF, waiting as waiting_handoff};
 pub use report::{JsonText, LoopConfig, Model, Report, Turn, Usage};
 pub use store::{Drain, DrainError, Whole, read};
 pub(crate) use store::{Taken, untold};
@@ -294,6 +294,13 @@ impl State {
                 self.context_pct = Some(*used);
                 self.lifecycle = self.lifecycle.evaluate(*used);
             }
+            Report::Compacted => {
+                (self.lifecycle, self.context_pct) = (self.lifecycle.compacted(), None);
+                if self.lifecycle == LifecycleState::Healthy {
+                    // What it prepared for its end is not what it will leave.
+                    self.handoff.take_if(|handoff| handoff.generation == generation);
+                }
+            }
             Report::Finalization => {
                 // Said again while a turn of before is under way: that one is over now.
                 self.one_before = self.under_way && self.lifecycle == LifecycleState::Dying;
@@ -339,7 +346,7 @@ impl State {
             {
                 Err(Misfit::OldTurn { said: turn.turn.unwrap_or_default(), done: self.turn })
             }
-            Report::Turn(_) | Report::Begun | Report::Context { .. } => Ok(()),
+            Report::Turn(_) | Report::Begun | Report::Context { .. } | Report::Compacted => Ok(()),
             Report::Intent { id, tool, .. } => {
                 word("an intent's id", id)?;
                 word("a tool's name", tool)?;
@@ -565,6 +572,22 @@ mod tests {
         assert_eq!(state.take(Generation(1), &Report::Finalization), Err(Misfit::NotDying));
         state.take(Generation(1), &Report::Turn(Box::default())).expect("it fits");
         assert_eq!(state.lifecycle, LifecycleState::Dead);
+    }
+
+    #[test]
+    fn a_program_that_compacts_itself_begins_healthy_and_what_an_earlier_generation_left_stands() {
+        let text = || "go on".to_owned();
+        let mut state = after(&[(1, context(92)), (1, Report::Handoff { text: text() })]);
+        state.take(Generation(1), &Report::Compacted).expect("it fits");
+        assert_eq!((state.lifecycle, state.context_pct), (LifecycleState::Healthy, None));
+        assert_eq!(state.handoff, None, "it leaves another");
+        let mut state = after(&[(1, context(92)), (1, Report::Handoff { text: text() }), (2, context(95))]);
+        state.take(Generation(2), &Report::Compacted).expect("it fits");
+        assert!(state.waiting(Generation(2)).is_some(), "nobody has acknowledged it");
+        let mut state = after(&[(1, context(92)), (1, Report::Finalization)]);
+        state.take(Generation(1), &Report::Compacted).expect("it fits");
+        state.take(Generation(1), &Report::Turn(Box::default())).expect("it fits");
+        assert_eq!(state.lifecycle, LifecycleState::Dead, "its last turn stays its last");
     }
 
     #[test]

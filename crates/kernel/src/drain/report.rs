@@ -154,6 +154,8 @@ pub enum Report {
         /// That share.
         used: ContextPct,
     },
+    /// It made its context smaller by itself: there is room in it again.
+    Compacted,
     /// The one turn in which it writes its handoff begins.
     Finalization,
     /// What the program is doing, in its own word.
@@ -187,6 +189,7 @@ impl Report {
             Report::Result { .. } => "result",
             Report::Begun => "begun",
             Report::Context { .. } => "context",
+            Report::Compacted => "compacted",
             Report::Finalization => "finalization",
             Report::Phase { .. } => "phase",
             Report::SessionId { .. } => "session-id",
@@ -202,6 +205,7 @@ impl Report {
             self,
             Report::Turn(_)
                 | Report::Intent { .. }
+                | Report::Compacted
                 | Report::Finalization
                 | Report::Handoff { .. }
                 | Report::Acknowledge

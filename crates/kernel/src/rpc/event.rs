@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 use netsky_model::id::{AgentId, Generation, LineageId};
+use netsky_model::lifecycle::LifecycleState;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -196,6 +197,13 @@ impl Event {
     /// Whether a session came to its end with it.
     pub fn is_end(&self) -> bool {
         matches!(self.kind, EventKind::Exited | EventKind::Died | EventKind::Orphaned | EventKind::Failed)
+    }
+
+    /// Whether nothing goes into its session's context any more, from here on.
+    pub fn is_used_up(&self) -> bool {
+        let moved =
+            (self.kind == EventKind::Lifecycle).then(|| event_data::Lifecycle::deserialize(&self.data));
+        moved.is_some_and(|moved| moved.is_ok_and(|moved| moved.to == LifecycleState::Dead))
     }
 
     /// What its session is called from here on, if it is a row that says so.
