@@ -6,6 +6,7 @@ use netsky_kernel::rpc::{SessionState, SessionView};
 use netsky_kernel::session::Keeper;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, RestartId};
+use netsky_model::lifecycle::LifecycleState;
 use netsky_model::restart::{self, Inflight, Kind, Phase, Seen, Verdict};
 use netsky_runtime::TAG_SINCE;
 
@@ -13,6 +14,10 @@ use crate::observe::{Observed, Request, Underway};
 
 /// How long the anchor may take to revive what it keeps itself before the tick asks it to.
 const ANCHORS_OWN: Duration = Duration::from_secs(120);
+
+/// A context that is used up sooner than that came to nothing: whoever says so in each turn costs no more than whoever
+/// crashes.
+const SOON: Duration = Duration::from_secs(60);
 
 /// What is said until then.
 pub(crate) const KEPT: &str = "it has ended; the anchor or a later tick starts it";
@@ -60,6 +65,15 @@ pub(crate) enum Effect {
         /// The generation that this look saw.
         generation: Generation,
     },
+    /// End an agent whose context is used up, and start its successor.
+    Succeed {
+        /// Which.
+        agent: AgentId,
+        /// The generation that this look saw.
+        generation: Generation,
+        /// Whether it was used up so soon that this counts as a start that came to nothing.
+        soon: bool,
+    },
     /// An agent has lived for long: what was counted against it is forgotten.
     Settled(AgentId),
     /// Nothing now; say why.
@@ -104,7 +118,7 @@ fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
         (true, Request::None) if is_unproved(seen, session) => {
             begin(Kind::Crash, "it never said that it is up")
         }
-        (true, Request::None) => return settled(seen, desired, session).into_iter().collect(),
+        (true, Request::None) => return lives_on(seen, desired, session).into_iter().collect(),
         (true, _) => begin(Kind::Planned, "asked for"),
         (false, _) => begin(Kind::Crash, &how_it_ended(session)),
     };
@@ -130,8 +144,27 @@ fn runs(session: &SessionView) -> bool {
     matches!(session.state, SessionState::Active | SessionState::Idle | SessionState::Hung)
 }
 
+/// What is due to somebody who is wanted and lives.
+fn lives_on(seen: &Observed, desired: &Desired, session: &SessionView) -> Option<Effect> {
+    if !is_used_up(session) {
+        return settled(seen, desired, session);
+    }
+    let soon = lived(seen, session).is_some_and(|lived| lived < SOON);
+    let succeed = Effect::Succeed { agent: desired.agent.clone(), generation: session.generation, soon };
+    Some(backoff(seen, desired).filter(|_| soon).unwrap_or(succeed))
+}
+
+/// Whether nothing goes into its context any more. Of those that the anchor keeps it sees to that itself.
+fn is_used_up(session: &SessionView) -> bool {
+    session.keeper == Keeper::Watchdog && runs(session) && session.progress.lifecycle == LifecycleState::Dead
+}
+
+fn lived(seen: &Observed, session: &SessionView) -> Option<Duration> {
+    Some(seen.now.since(session.started_at.as_ref()?))
+}
+
 fn settled(seen: &Observed, desired: &Desired, session: &SessionView) -> Option<Effect> {
-    let lived = seen.now.since(session.started_at.as_ref()?);
+    let lived = lived(seen, session)?;
     let outlived = seen.attempts.get(&desired.agent)?.is_outlived(&seen.now, lived);
     outlived.then(|| Effect::Settled(desired.agent.clone()))
 }
@@ -218,7 +251,7 @@ fn decide_other(seen: &Observed, desired: &Desired) -> Option<Effect> {
         Want::Stopped => session
             .filter(|_| lives)
             .map(|session| Effect::Stop { agent: desired.agent.clone(), generation: session.generation }),
-        Want::Up if lives => session.and_then(|session| settled(seen, desired, session)),
+        Want::Up if lives => session.and_then(|session| lives_on(seen, desired, session)),
         Want::Up => match session.filter(|session| is_for(session, desired)) {
             None => Some(start(desired, session, false)),
             Some(session) if session.keeper == Keeper::Anchor => Some(decide_kept(seen, desired, session)),

@@ -290,3 +290,35 @@ fn what_has_lived_for_the_window_starts_with_a_clean_slate() {
     look.now = stamp(100 + 1801);
     assert_eq!(decide(&look), [Effect::Settled(one)]);
 }
+
+#[test]
+fn whose_context_is_used_up_gives_way_to_a_successor_and_not_in_a_hot_loop() {
+    for agent in [AgentId::root(), AgentId::numbered(1)] {
+        let mut alive = session(&agent, 3, "active", SINCE);
+        (alive.started_at, alive.progress.lifecycle) = (Some(stamp(100)), LifecycleState::Draining);
+        let mut look = seen(vec![wish(&agent, "up")], vec![alive.clone()]);
+        assert_eq!(decide(&look), [], "its last turn is under way");
+        alive.progress.lifecycle = LifecycleState::Dead;
+        look.sessions.insert(agent.clone(), alive.clone());
+        let succeed = |soon| Effect::Succeed { agent: agent.clone(), generation: Generation(3), soon };
+        assert_eq!(decide(&look), [succeed(false)]);
+        look.attempts.insert(agent.clone(), tried(195));
+        assert_eq!(decide(&look), [succeed(false)], "it has worked for long");
+        alive.started_at = Some(stamp(150));
+        look.sessions.insert(agent.clone(), alive.clone());
+        assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]));
+        look.attempts.clear();
+        assert_eq!(decide(&look), [succeed(true)]);
+        alive.state = SessionState::Stopped;
+        look.sessions.insert(agent.clone(), alive.clone());
+        assert!(!matches!(decide(&look)[..], [Effect::Succeed { .. }]), "it ended by itself");
+        look.sessions.insert(agent.clone(), SessionView { keeper: Keeper::Anchor, ..alive });
+        assert!(!matches!(decide(&look)[..], [Effect::Succeed { .. }]), "the anchor sees to its own");
+        look.request = Request::Claimed;
+        let lives = SessionView { state: SessionState::Active, ..look.sessions[&agent].clone() };
+        look.sessions.insert(agent.clone(), SessionView { keeper: Keeper::Watchdog, ..lives });
+        let planned = agent == AgentId::root();
+        let begins = matches!(decide(&look)[..], [Effect::BeginRestart { kind: Kind::Planned, .. }]);
+        assert_eq!(begins, planned, "a restart that was asked for replaces it as well");
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use netsky_bus::Returned;
 use netsky_disk::lock::Lock;
 use netsky_disk::spawn::Program;
-use netsky_disk::{clock, process, random, state, sweep};
+use netsky_disk::{clock, fault, process, random, state, sweep};
 use netsky_kernel::client::{Client, ROOM};
 use netsky_kernel::rpc::{Guard, RefusalKind, SessionView};
 use netsky_kernel::session::End;
@@ -74,6 +74,18 @@ pub(crate) fn perform(
             client.kill(agent, None, &Guard::if_generation(*generation))?;
             cx.record.watchdog("stopped", Some(agent), "not wanted");
             Ok(format!("{agent} stopped"))
+        }
+        Effect::Succeed { agent, generation, soon } => {
+            let desired = wish(seen, agent)?;
+            if *soon {
+                add_attempt(cx, seen, agent, &seen.now)?;
+            }
+            client.kill(agent, None, &Guard::if_generation(*generation))?;
+            fault::point("watchdog.succeed.killed")
+                .map_err(|e| netsky_disk::Error::new("succeed", agent.as_str(), e))?;
+            let view = launch(cx, client, desired, *generation, (true, None))?;
+            cx.record.watchdog("succeeded", Some(agent), "its context was used up");
+            Ok(format!("{agent} generation {} takes over: the context was used up", view.generation))
         }
         Effect::Settled(agent) => {
             forget_attempts(cx, agent)?;
@@ -260,8 +272,7 @@ fn start_child(cx: &Context<'_>, mut inflight: Inflight) -> Result<String> {
     inflight.child_since = clock::stamp();
     inflight.observed = None;
     state::write_json(cx.layout.restart_inflight(), &inflight)?;
-    netsky_disk::fault::point("watchdog.child.marked")
-        .map_err(|e| netsky_disk::Error::new("start", &cx.netsky, e))?;
+    fault::point("watchdog.child.marked").map_err(|e| netsky_disk::Error::new("start", &cx.netsky, e))?;
     let child = detach_child(cx, &inflight.id, inflight.epoch)?;
     inflight.child = Some(child);
     state::write_json(cx.layout.restart_inflight(), &inflight)?;
@@ -313,7 +324,7 @@ fn verified(cx: &Context<'_>, id: &RestartId) -> Result<String> {
     archive_request(cx, id, "request")?;
     state::remove(cx.layout.marker(&agent0, "revive-failed"))?;
     cx.record.watchdog("repaired", Some(&agent0), &format!("{id} verified"));
-    netsky_disk::fault::point("watchdog.verified")
+    fault::point("watchdog.verified")
         .map_err(|e| netsky_disk::Error::new("clear", cx.layout.restart_inflight(), e))?;
     state::remove(cx.layout.restart_inflight())?;
     Ok(format!("{id}: verified"))

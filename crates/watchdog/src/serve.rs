@@ -109,7 +109,7 @@ fn wake(tell: &SyncSender<String>, why: String) {
     let _ = tell.try_send(why);
 }
 
-/// Tell of every end that the kernel reports, and of the anchor's own.
+/// Tell of every end that the kernel reports, of a program or of a context, and of the anchor's own.
 fn follow_kernel(layout: &Layout, tell: &SyncSender<String>) {
     let mut pause = RECONNECT;
     loop {
@@ -120,10 +120,13 @@ fn follow_kernel(layout: &Layout, tell: &SyncSender<String>) {
             // What ended before we listened gave no event.
             wake(tell, "kernel connected".to_owned());
             while let Ok(event) = events.next(None) {
+                let Some(event) = event else { continue };
+                let name = || event.session.as_ref().map_or("somebody", AgentId::as_str);
                 // What was not pushed may have been an end.
-                if let Some(event) = event.filter(|event| event.is_end() || event.kind == EventKind::Gap) {
-                    let name = event.session.map_or_else(|| "somebody".to_owned(), |name| name.to_string());
-                    wake(tell, format!("{name} ended"));
+                if event.is_end() || event.kind == EventKind::Gap {
+                    wake(tell, format!("{} ended", name()));
+                } else if event.is_used_up() {
+                    wake(tell, format!("the context of {} is used up", name()));
                 }
             }
         }

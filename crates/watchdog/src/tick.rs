@@ -245,7 +245,9 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
 fn about(effect: &Effect, error: &Error) -> String {
     let said = error.to_string();
     match effect {
-        Effect::Start { agent, .. } if !said.starts_with(agent.as_str()) => format!("{agent}: {said}"),
+        Effect::Start { agent, .. } | Effect::Succeed { agent, .. } if !said.starts_with(agent.as_str()) => {
+            format!("{agent}: {said}")
+        }
         _ => said,
     }
 }

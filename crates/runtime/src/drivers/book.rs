@@ -8,9 +8,11 @@ use netsky_disk::layout::Layout;
 use netsky_disk::state;
 use netsky_kernel::drain::Usage;
 use netsky_model::id::{AgentId, Generation, LineageId};
+use netsky_model::lifecycle::LifecycleState;
 use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
+use super::context::{Asked, Left};
 use crate::driver::{Ask, Conversation, Doing};
 
 /// Version of the file.
@@ -56,6 +58,15 @@ pub struct Book {
     /// How much of the context is used, in per cent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_pct: Option<u8>,
+    /// Where its context stands.
+    #[serde(default)]
+    pub lifecycle: LifecycleState,
+    /// The handoff that it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
+    /// What an earlier generation left to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Left>,
     /// Turns of the lineage that are over.
     #[serde(default)]
     pub turns: u64,

@@ -1,9 +1,10 @@
 //! What was learnt from a program, written down where it belongs: the mail, the record, the kernel, the book.
 
 use netsky_disk::clock;
-use netsky_kernel::drain::{Report, Turn};
+use netsky_kernel::drain::Report;
 use netsky_ledger::Facts;
 
+use super::context::{turn_name, turn_of};
 use super::slot::{Result, Slot};
 use crate::driver::{Doing, Entry, Learnt, Outcome, TurnEnd};
 use crate::up_proof;
@@ -35,14 +36,8 @@ impl Slot<'_> {
             Learnt::Model(model) => self.book.model = Some(model),
             Learnt::TurnBegan => self.report(Report::Begun, format!("begun.{at}")),
             Learnt::TurnEnded(end) => self.turn_ended(&end, at)?,
-            Learnt::Context(pct) => {
-                if self.book.context_pct != Some(pct) {
-                    self.book.context_pct = Some(pct);
-                    if let Ok(used) = pct.min(100).try_into() {
-                        self.report(Report::Context { used }, format!("context.{at}"));
-                    }
-                }
-            }
+            Learnt::Context(pct) => self.uses(pct, at),
+            Learnt::Compacted => self.compacted(at),
             Learnt::Unknown(name) => {
                 if self.book.unknown.len() < UNKNOWN && !self.book.unknown.contains(&name) {
                     (self.shared.said)(&format!(
@@ -60,13 +55,20 @@ impl Slot<'_> {
                 (self.shared.said)(&format!("{} asks: {}", self.agent, ask.text));
             }
             Learnt::Doing => {}
-            Learnt::Settled(key) => self.finished(&[key])?,
+            Learnt::Settled(key) => {
+                if self.is_own(&key) {
+                    // Nobody but netsky wants its words back.
+                    self.driver.forget(&key);
+                }
+                self.finished(&[key])?;
+            }
             Learnt::Untaken(key) => self.untaken(&key)?,
             // A start that fails says why in no other way.
             Learnt::Said(Entry::Note { text }) if self.book.doing == Doing::Starting => {
                 (self.shared.said)(&format!("{}: {text}", self.agent));
             }
-            Learnt::Compacted | Learnt::Withdrawn { .. } | Learnt::Said(_) => {}
+            Learnt::Said(Entry::Agent { text }) => self.says(&text),
+            Learnt::Withdrawn { .. } | Learnt::Said(_) => {}
         }
         let doing = self.driver.doing().clone();
         self.set_doing(doing);
@@ -81,8 +83,8 @@ impl Slot<'_> {
         self.book.turns += 1;
         self.book.turn_ended = Some(clock::stamp());
         self.spent(end, at);
-        let turn = Turn { usage: end.usage.clone(), ..Turn::default() };
-        self.report(Report::Turn(Box::new(turn)), format!("turn.{at}"));
+        self.own_ended(end, at)?;
+        self.report(turn_of(&end.usage), turn_name(at));
         Ok(())
     }
 
@@ -108,7 +110,7 @@ impl Slot<'_> {
         }
     }
 
-    fn report(&self, report: Report, once: String) {
+    pub(super) fn report(&self, report: Report, once: String) {
         self.shared.reporter.tell(self.agent, self.book.generation, report, once);
     }
 }

@@ -105,6 +105,9 @@ impl Slot<'_> {
             // This process lives, so nobody else gives it back.
             self.bus.return_own_claims(self.agent)?;
         }
+        if self.comes_first(worker, epoch)? {
+            return Ok(());
+        }
         // After a failure one message is enough to see whether it goes by now.
         let most = if self.hold.failures > 0 || !self.driver.queues() { 1 } else { BATCH };
         let mut bytes = 0;
@@ -175,7 +178,7 @@ impl Slot<'_> {
 
     /// Gives a message to the worker; false if that has no room for it, and then it has nothing of it, and the driver knows
     /// what it knew before.
-    fn shown(
+    pub(super) fn shown(
         &mut self,
         step: Out,
         before: &serde_json::Value,

@@ -7,6 +7,7 @@
 //! Leaves to others: starting and ending agents (`watchdog`), what a line means ([`crate::driver`]).
 
 mod book;
+mod context;
 mod health;
 mod learn;
 mod lines;

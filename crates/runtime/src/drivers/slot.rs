@@ -19,14 +19,16 @@ use netsky_kernel::session::{Meta, Phase};
 use netsky_kernel::worker_client::{WorkerClient, WorkerError};
 use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, Generation};
+use netsky_model::lifecycle::LifecycleState;
 
 use super::book::{Book, VERSION};
+use super::context::Met;
 use super::health::Health;
 use super::lines::{LONGEST, Lines};
 use super::mail::Hold;
 use super::reporter::Reporter;
 use crate::config::{Bounds, Config};
-use crate::driver::{Answer, Doing, Driver, Out, Write, driver_of, is_driven};
+use crate::driver::{Answer, Conversation, Doing, Driver, Out, Write, driver_of, is_driven};
 use crate::launch;
 
 /// Slow look for what gave no event.
@@ -113,6 +115,8 @@ pub(super) struct Slot<'a> {
     answered: Vec<PathBuf>,
     /// Something failed while mail was in our hands: what is left there is nobody's.
     pub(super) may_hold_claims: bool,
+    /// When the end of its context was told last, by the boot clock.
+    pub(super) told_again: Option<Duration>,
     /// A round failed: the driver may know more than was done.
     is_astray: bool,
     /// What was said last of what is wrong: said once.
@@ -175,6 +179,7 @@ impl<'a> Slot<'a> {
             seat: None,
             answered: Vec::new(),
             may_hold_claims: false,
+            told_again: None,
             is_astray: false,
             trouble: None,
         }))
@@ -294,6 +299,9 @@ impl<'a> Slot<'a> {
             self.tell(error.to_string());
         }
         let before = if goes_on { self.book.clone() } else { blank(self.agent, meta) };
+        let id = |of: &Option<Conversation>| of.as_ref().map(|conversation| conversation.id.clone());
+        let is_same = id(&conversation).is_some() && id(&conversation) == id(&before.conversation);
+        let Met { context_pct, lifecycle, asked, left } = self.met(meta, &before, is_same);
         let book = Book {
             runtime: meta.spec.runtime.clone(),
             generation: meta.generation,
@@ -304,6 +312,10 @@ impl<'a> Slot<'a> {
             since: clock::stamp(),
             asks: Vec::new(),
             waits: None,
+            context_pct,
+            lifecycle,
+            asked,
+            left,
             memory: driver.memory(),
             ..before
         };
@@ -397,6 +409,7 @@ impl<'a> Slot<'a> {
         let mut step = Out::default();
         self.driver.greet(&mut step);
         self.take(step, self.book.offset)?;
+        self.tell_again();
         loop {
             if self.shared.is_over() {
                 return Ok(());
@@ -577,6 +590,9 @@ fn blank(agent: &AgentId, meta: &Meta) -> Book {
         version: None,
         model: None,
         context_pct: None,
+        lifecycle: LifecycleState::default(),
+        asked: None,
+        left: None,
         turns: 0,
         turn_ended: None,
         usage: netsky_kernel::drain::Usage::default(),

@@ -89,6 +89,7 @@ while IFS= read -r line; do
   say '{"type":"stream_event","parent_tool_use_id":null,"event":{"type":"message_start"}}'
   case $message in
   *'[[stall]]'*) until_there "$HOME/never" ;;
+  *'this is your last turn'*) while [ -e "$HOME/hold" ]; do sleep 0.05; done ;;
   *'[[gate]]'*) while [ ! -e "$HOME/gate" ]; do sleep 0.05; done ;;
   *'[[tool]]'*)
     tool='{"type":"assistant","parent_tool_use_id":null,"message":{"model":"m","stop_reason":"tool_use","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make"}}],"usage":{"input_tokens":9}}}'
@@ -106,7 +107,15 @@ while IFS= read -r line; do
     state running
     ;;
   esac
-  last='{"type":"assistant","parent_tool_use_id":null,"message":{"model":"m","stop_reason":"end_turn","content":[{"type":"text","text":"done"}],"usage":{"input_tokens":50000,"output_tokens":7}}}'
+  case $message in
+  *'[[context '*) printf '%s\n' "$message" | sed 's/.*\[\[context \([0-9]*\)\]\].*/\1/' >"$log.used" ;;
+  *'[[compact]]'*) echo 1000 >"$log.used"; say '{"type":"system","subtype":"compact_boundary","compact_metadata":{"trigger":"auto"}}' ;;
+  esac
+  used=50000
+  [ ! -e "$log.used" ] || used=$(cat "$log.used")
+  answer=done
+  case $message in *'Answer with your handoff'*) answer="handoff of $id at $used" ;; esac
+  last="{\"type\":\"assistant\",\"parent_tool_use_id\":null,\"message\":{\"model\":\"m\",\"stop_reason\":\"end_turn\",\"content\":[{\"type\":\"text\",\"text\":\"$answer\"}],\"usage\":{\"input_tokens\":$used,\"output_tokens\":7}}}"
   keep "$last"
   printf '%s\n' "$message" >>"$HOME/turns"
   case $message in *'[[mute]]'*) [ -e "$HOME/heard" ] || { touch "$HOME/muted"; while [ ! -e "$HOME/heard" ]; do sleep 0.05; done; } ;; esac

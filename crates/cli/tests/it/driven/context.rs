@@ -1,0 +1,197 @@
+//! Contexts that end: handoffs asked for, kept, and read by who comes next.
+
+use netsky_disk::process::Signal;
+use serde_json::Value;
+
+use super::Driven;
+
+impl Driven {
+    /// The conversation that a start of the fake was for.
+    fn conversations(&self) -> Vec<String> {
+        let named = |line: String| {
+            let word =
+                |flag: &str| line.split(&format!("{flag} ")).nth(1)?.split(' ').next().map(str::to_owned);
+            word("--session-id").or_else(|| word("--resume")).expect("each start names one")
+        };
+        self.lines("starts").into_iter().map(named).collect()
+    }
+
+    /// The texts of turns that were netsky's own words, in order.
+    fn own_words(&self) -> Vec<String> {
+        let text = |line: String| {
+            let line: Value = serde_json::from_str(&line).expect("one line of JSON");
+            line["message"]["content"][0]["text"].as_str().expect("text").to_owned()
+        };
+        self.lines("turns").into_iter().map(text).filter(|text| text.starts_with("[netsky]")).collect()
+    }
+
+    fn until_own_words(&self, count: usize) -> Vec<String> {
+        self.stage.until(&format!("{count} words of netsky's own"), |_| {
+            Some(self.own_words()).filter(|words| words.len() >= count)
+        })
+    }
+
+    fn until_generation(&self, generation: u64) {
+        self.stage.until(&format!("generation {generation}"), |stage| {
+            let agent = stage.agent("agent0");
+            (agent["generation"] == generation && agent["up"] == true).then_some(())
+        });
+    }
+
+    /// What the journal says of handoffs: the step, and whose.
+    fn handoffs(&self) -> Vec<(String, u64)> {
+        let text = std::fs::read_to_string(self.stage.home().join(".ostk/journal.jsonl")).expect("there");
+        let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a row"));
+        rows.filter(|row| row["kind"] == "handoff" && row["session"] == "agent0")
+            .map(|row| {
+                (
+                    row["data"]["is"].as_str().expect("a word").to_owned(),
+                    row["data"]["of"].as_u64().expect("whose"),
+                )
+            })
+            .collect()
+    }
+
+    fn until_acknowledged(&self, of: u64) {
+        self.stage.until(&format!("generation {of} to be reaped"), |_| {
+            self.handoffs().contains(&("acknowledged".to_owned(), of)).then_some(())
+        });
+    }
+}
+
+#[test]
+fn must_show_4_three_generations_by_context_pressure_each_with_the_handoff_of_the_one_before() {
+    let driven = Driven::up();
+    for generation in 1..=3 {
+        let words = driven.own_words().len();
+        let id = driven.send("grow [[context 150000]]");
+        driven.until_state(&id, "acked");
+        let asked = driven.until_own_words(words + 1).pop().expect("one");
+        assert!(asked.contains("Your context is 75 % full, so a successor"), "{asked}");
+        let id = driven.send("grow [[context 185000]]");
+        driven.until_state(&id, "acked");
+        let asked = driven.until_own_words(words + 2).pop().expect("one");
+        assert!(asked.contains("Your context is 92 % full, and this is your last turn"), "{asked}");
+        let waits = driven.send("for who comes next");
+        driven.until_generation(generation + 1);
+        let told = driven.until_own_words(words + 3).pop().expect("one");
+        let conversations = driven.conversations();
+        let former = &conversations[conversations.len() - 2];
+        assert!(told.contains(&format!("You take over from generation {generation} of agent0")), "{told}");
+        assert!(told.contains(&format!("handoff of {former} at 185000\n</handoff>")), "{told}");
+        assert_eq!(driven.until_state(&waits, "acked"), 1, "it was put before nobody else");
+        driven.until_acknowledged(generation);
+    }
+    let mut all = driven.conversations();
+    all.dedup();
+    assert_eq!(all.len(), 4, "each has its own");
+    let steps: Vec<_> =
+        driven.handoffs().into_iter().filter(|(_, of)| *of == 2).map(|(step, _)| step).collect();
+    assert_eq!(steps, ["prepared", "written", "written", "acknowledged"]);
+}
+
+#[test]
+fn fm_snapshot_kill_netsky_drivers_may_die_while_the_last_handoff_is_written() {
+    let driven = Driven::up();
+    driven.touch("hold");
+    let id = driven.send("grow [[context 185000]]");
+    driven.until_state(&id, "acked");
+    driven.until_doing("working");
+    let later = driven.send("for who comes next");
+    for _ in 0..2 {
+        driven.kill("netsky-drivers");
+        driven.stage.until("its successor", |stage| stage.agent("netsky-drivers")["pid"].as_u64().map(drop));
+    }
+    driven.kill("netsky-drivers");
+    std::fs::remove_file(driven.file("hold")).expect("ours");
+    driven.until_generation(2);
+    driven.until_acknowledged(1);
+    driven.until_state(&later, "acked");
+    let words = driven.own_words();
+    assert_eq!(words.len(), 2, "asked once and told once: {words:?}");
+    assert!(words[1].contains(&format!("handoff of {} at 185000", driven.conversations()[0])), "{words:?}");
+}
+
+#[test]
+fn t18_a_program_that_dies_in_its_last_turn_is_asked_again_on_the_same_conversation() {
+    let driven = Driven::up();
+    driven.touch("hold");
+    let id = driven.send("grow [[context 185000]]");
+    driven.until_state(&id, "acked");
+    driven.until_doing("working");
+    let later = driven.send("for who comes next");
+    driven.kill("agent0");
+    driven.until_generation(2);
+    driven.until_doing("working");
+    std::fs::remove_file(driven.file("hold")).expect("ours");
+    driven.until_generation(3);
+    driven.until_acknowledged(2);
+    driven.until_state(&later, "acked");
+    let conversations = driven.conversations();
+    assert_eq!((conversations.len(), &conversations[0]), (3, &conversations[1]), "{conversations:?}");
+    assert_ne!(conversations[1], conversations[2]);
+    let words = driven.own_words();
+    assert!(words.last().expect("one").contains(&format!("handoff of {}", conversations[0])), "{words:?}");
+}
+
+#[test]
+fn t18_a_successor_that_dies_while_it_reads_its_handoff_is_told_it_again() {
+    let driven = Driven::up();
+    let id = driven.send("grow [[context 185000]]");
+    driven.until_state(&id, "acked");
+    let reads = |driven: &Driven| {
+        let book = driven.stage.json("state/drivers/agent0.json");
+        (book["left"]["read"] == false && book["doing"]["is"] != "starting").then_some(())
+    };
+    // Whoever comes between the two ends it: its anchor tells of it, and netsky-drivers is told nothing.
+    driven.until_generation(2);
+    driven
+        .stage
+        .until("a reader", |_| reads(&driven).or_else(|| (driven.own_words().len() > 1).then_some(())));
+    driven.kill("agent0");
+    driven.until_generation(3);
+    driven.until_acknowledged(1);
+    let next = driven.send("go on");
+    driven.until_state(&next, "acked");
+}
+
+#[test]
+fn a_program_that_compacts_itself_is_healthy_again_and_lives_on() {
+    let driven = Driven::up();
+    let program = driven.stage.program("agent0");
+    let id = driven.send("grow [[context 150000]]");
+    driven.until_state(&id, "acked");
+    driven.until_own_words(1);
+    let id = driven.send("shrink [[compact]]");
+    driven.until_state(&id, "acked");
+    driven.stage.until("a healthy context", |stage| {
+        let lineage = stage.ok(&["agent", "show", "0", "--json"]);
+        let book: Value = serde_json::from_str(&lineage).expect("one JSON object");
+        (book["lifecycle"] == "healthy" && book["context_pct"] == 0).then_some(())
+    });
+    // It is asked anew when it is full again.
+    let id = driven.send("grow [[context 150000]]");
+    driven.until_state(&id, "acked");
+    driven.until_own_words(2);
+    assert_eq!(driven.stage.program("agent0"), program);
+}
+
+#[test]
+fn what_nobody_could_tell_the_kernel_is_told_by_the_next_netsky_drivers() {
+    let driven = Driven::up();
+    let id = driven.send("first");
+    driven.until_state(&id, "acked");
+    let program = driven.stage.program("netsky-drivers");
+    // No anchor answers while it ends: it is stopped, not gone.
+    let anchor = driven.stage.anchor();
+    driven.stage.signal(&anchor, Signal::STOP);
+    let id = driven.send("grow [[context 185000]]");
+    driven.until_state(&id, "acked");
+    driven.stage.until("the end of its context", |stage| {
+        (stage.json("state/drivers/agent0.json")["lifecycle"] == "dead").then_some(())
+    });
+    driven.stage.signal(&program, Signal::KILL);
+    driven.stage.signal(&anchor, Signal::CONT);
+    driven.until_generation(2);
+    driven.until_acknowledged(1);
+}
