@@ -7,6 +7,7 @@
 //! takes hold of the file itself and looks whether it still has the claim's name, and it holds it until the end is
 //! recorded; whoever takes a claim away needs the same hold. What comes too late finds nothing, and shows nothing.
 
+use std::collections::HashSet;
 use std::io;
 use std::rc::Rc;
 use std::slice;
@@ -29,6 +30,9 @@ use crate::queue::{Aside, Folders, Queue};
 
 /// How long a claimant waits for who has reached for its claim: a move takes milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Most envelopes that are read for one that may go before others: each is a file, and more wait only where nobody reads.
+const LOOKED_AT: usize = 256;
 
 /// An envelope that this process holds. Dropped, it stays held until the process ends, and then returns to the inbox.
 #[derive(Debug)]
@@ -195,6 +199,36 @@ impl Bus<'_> {
             claim.forget_content();
             has_room
         })
+    }
+
+    /// Takes the oldest envelope that `fits`, past those that do not; none where there is none among the first
+    /// [`LOOKED_AT`] that wait. What its sender sent before it comes first, whatever that is.
+    ///
+    /// # Errors
+    /// As [`Bus::claim`].
+    pub fn claim_first(
+        &self,
+        agent: &AgentId,
+        taker: Generation,
+        fits: impl Fn(&Envelope) -> bool,
+    ) -> Result<Option<Claim>> {
+        let channel = self.channel(agent)?;
+        let mut queue = Queue::open(self, &channel, taker)?;
+        let (mut aside, mut behind) = (Aside::default(), HashSet::new());
+        for _ in 0..LOOKED_AT {
+            let waits = |envelope: &Envelope| {
+                let waits = !fits(envelope) || behind.contains(&envelope.from);
+                if waits {
+                    behind.insert(envelope.from.clone());
+                }
+                waits
+            };
+            let Some(taken) = queue.take_next_but(|_| false, waits)? else { return Ok(None) };
+            let Some(claim) = aside.sort(taken) else { continue };
+            self.hold(agent, &queue.folders, std::slice::from_ref(&claim))?;
+            return Ok(Some(claim));
+        }
+        Ok(None)
     }
 
     fn claim_while(

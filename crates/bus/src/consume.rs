@@ -18,7 +18,8 @@ use netsky_disk::process::{self, PidFd, Signal};
 use netsky_disk::state;
 use netsky_disk::wake::Stop;
 use netsky_disk::watch::Watch;
-use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
+use netsky_model::envelope::Envelope;
+use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::State;
 use netsky_model::name::Stage;
 use netsky_model::process::ProcessId;
@@ -253,7 +254,7 @@ impl<'a, T: FnMut(News<'_>), F: FnMut(&Claim) -> Put> Consumer<'a, T, F> {
                 None => {
                     // Of a newer format, or for a generation to come: nobody changes a file, and this taker stays who it is.
                     let is_known = |file: &OsStr| self.passed.contains(file) || self.behind.contains(file);
-                    let is_behind = |from: &Sender| self.kept.is_of(from);
+                    let is_behind = |envelope: &Envelope| self.kept.is_of(&envelope.from);
                     let Some(taken) = queue.take_next_but(is_known, is_behind)? else { return Ok(false) };
                     let Some(claim) = self.sort(taken) else { continue };
                     self.bus.hold(self.agent, &queue.folders, std::slice::from_ref(&claim))?;

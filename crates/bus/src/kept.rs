@@ -88,7 +88,7 @@ impl Behind {
         aside: &mut Aside,
         reach: impl Fn(&mut Behind, Claim, &mut Aside) -> Result<Option<Claim>>,
     ) -> Result<Option<Claim>> {
-        while let Some(taken) = queue.take_next_but(|_| false, |from| self.0.contains(from))? {
+        while let Some(taken) = queue.take_next_but(|_| false, |envelope| self.0.contains(&envelope.from))? {
             if let Some(claim) = aside.sort(taken)
                 && let Some(claim) = reach(self, claim, aside)?
             {

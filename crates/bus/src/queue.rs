@@ -14,7 +14,7 @@ use netsky_disk::fs::Dir;
 use netsky_disk::names::Names;
 use netsky_disk::{ReadError, process};
 use netsky_model::envelope::{Envelope, Invalid, MAX_BYTES};
-use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
+use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::{Event, Fit, State, fit, transition};
 use netsky_model::name::{Name, Stage};
 
@@ -204,12 +204,12 @@ impl<'a> Queue<'a> {
         Ok(Queue { bus, channel, folders, files, taker, stuck })
     }
 
-    /// Takes the next file, passing by what is known to be not for this taker, which is not read again, and the senders of
-    /// whom an older one comes first. None when there is none left.
+    /// Takes the next file, passing by what is known to be not for this taker, which is not read again, and what `waits`:
+    /// an older one of its sender comes first, say. None when there is none left.
     pub(crate) fn take_next_but(
         &mut self,
         is_known: impl Fn(&OsStr) -> bool,
-        is_behind: impl Fn(&Sender) -> bool,
+        waits: impl FnMut(&Envelope) -> bool,
     ) -> Result<Option<Taken>> {
         if let Some(stuck) = self.stuck.pop() {
             return Ok(Some(Taken::Skipped(stuck)));
@@ -221,7 +221,7 @@ impl<'a> Queue<'a> {
                 None => return Ok(None),
             }
         };
-        match self.judge(&file, is_behind) {
+        match self.judge(&file, waits) {
             // Trouble that is its own must not stop those behind it; the machine's ends the look.
             Err(Error::Disk(error)) if error.is_of_one_file() => {
                 Ok(Some(Taken::Skipped(Stuck { file: self.folders.inbox.path().join(file), error })))
@@ -235,7 +235,7 @@ impl<'a> Queue<'a> {
         self.files.left()
     }
 
-    fn judge(&self, file: &OsStr, is_behind: impl Fn(&Sender) -> bool) -> Result<Taken> {
+    fn judge(&self, file: &OsStr, mut waits: impl FnMut(&Envelope) -> bool) -> Result<Taken> {
         let waiting = waiting(file);
         let read = match &waiting {
             None => Err(Refused::Damaged(MISNAMED.to_owned())),
@@ -247,9 +247,7 @@ impl<'a> Queue<'a> {
         };
         match read {
             Ok((name, envelope)) => match fit(envelope.for_generation, self.taker) {
-                Fit::Now if is_behind(&envelope.from) => {
-                    Ok(Taken::Behind(file.to_string_lossy().into_owned()))
-                }
+                Fit::Now if waits(&envelope) => Ok(Taken::Behind(file.to_string_lossy().into_owned())),
                 Fit::Now => hold(self.bus, self.channel, &self.folders, name, envelope),
                 Fit::Early => Ok(Taken::Early(file.to_string_lossy().into_owned())),
                 Fit::Late => {

@@ -1,10 +1,12 @@
-//! What the owner says to what an agent asks: a file for netsky-drivers, one for each question of each generation.
+//! What the owner tells an agent beside its mail: answers to what it asks, and that it is to stop. Files for netsky-drivers,
+//! one for each question of each generation.
 
 use std::path::PathBuf;
 
 use netsky_disk::layout::Layout;
 use netsky_disk::state;
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
+use serde::{Deserialize, Serialize};
 
 use crate::driver::Answer;
 
@@ -38,4 +40,31 @@ pub(crate) fn forget(layout: &Layout, agent: &AgentId) -> netsky_disk::Result<()
         folder.remove(name)?;
     }
     Ok(())
+}
+
+/// A turn that is to be stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Interrupt {
+    /// Whose.
+    pub(crate) generation: Generation,
+    /// How many turns were over: of none that begins later.
+    pub(crate) turns: u64,
+}
+
+/// Where that lies. No answer has such a name.
+pub(crate) fn interrupt_path(layout: &Layout, agent: &AgentId) -> PathBuf {
+    layout.answers_folder().join(format!("{agent}.interrupt.json"))
+}
+
+/// Have the turn stopped that is under way after so many.
+///
+/// # Errors
+/// The system refuses.
+pub fn interrupt(
+    layout: &Layout,
+    agent: &AgentId,
+    generation: Generation,
+    turns: u64,
+) -> netsky_disk::Result<()> {
+    state::write_json(interrupt_path(layout, agent), &Interrupt { generation, turns })
 }

@@ -14,7 +14,7 @@ mod launch;
 mod outbox;
 mod up_proof;
 
-pub use answer::leave as leave_answer;
+pub use answer::{interrupt, leave as leave_answer};
 pub use config::{Bounds, Config, ConfigError, Record, Slot, Trouble};
 pub use launch::{Launch, TAG_NONCE, TAG_SINCE, converses, inherited, wished_argv};
 pub use outbox::carry_all;

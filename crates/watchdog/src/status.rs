@@ -9,6 +9,7 @@ use netsky_kernel::rpc::{SessionState, SessionView};
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
+use netsky_model::lifecycle::LifecycleState;
 use netsky_model::process::{Life, ProcessId};
 use netsky_model::restart::{Kind, Phase};
 use netsky_model::stamp::Stamp;
@@ -103,6 +104,10 @@ pub struct Driven {
     pub doing: Doing,
     /// Since when.
     pub since: Stamp,
+    /// Whether a turn of this generation ended well: it does not only live.
+    pub answered: bool,
+    /// Where its context stands.
+    pub lifecycle: LifecycleState,
     /// How much of its context is used, in per cent.
     pub context_pct: Option<u8>,
     /// What it asks and nobody has answered.
@@ -395,6 +400,8 @@ fn agent_status(
     let driven = book.map(|book| Driven {
         doing: book.doing,
         since: book.since,
+        answered: book.answered,
+        lifecycle: book.lifecycle,
         waits: book.waits,
         context_pct: book.context_pct,
         asks: book.asks.into_iter().map(|ask| Asked { id: ask.id, text: ask.text }).collect(),

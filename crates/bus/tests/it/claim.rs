@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
 
-use netsky_bus::{Claim, Error, Put};
+use netsky_bus::{Claim, Draft, Error, Put};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::{MAX_ATTEMPTS, State};
 use netsky_model::name::{Name, Stage};
 use netsky_model::witness::Nobody;
 
-use crate::home::{Home, Memory, OUTSIDE, draft, drain};
+use crate::home::{Home, Memory, OUTSIDE, agent, draft, drain};
 
 #[test]
 fn a_drained_envelope_is_in_delivered_with_attempt_and_generation() {
@@ -89,6 +89,29 @@ fn a_claim_that_was_put_back_keeps_its_attempt() {
     assert_eq!(home.counts(), [0, 1, 0, 0, 0]);
     bus.put_back(claim).expect("back");
     assert_eq!(drain(&bus), [("x".to_owned(), 1)]);
+}
+
+#[test]
+fn what_may_go_first_goes_past_others_and_past_nothing_of_its_own_sender() {
+    let home = Home::new();
+    let bus = home.bus(&Nobody);
+    let send = |from: &str, text: &str, kind: Option<&str>| {
+        let draft =
+            Draft { kind: kind.map(str::to_owned), ..Draft::new(agent(from).into(), AgentId::root(), text) };
+        bus.send(draft).expect("sent");
+    };
+    let urgent = || {
+        let claim =
+            bus.claim_first(&AgentId::root(), OUTSIDE, |envelope| envelope.kind.as_deref() == Some("now"));
+        claim.expect("looked").map(|claim| claim.envelope().text.clone())
+    };
+    assert_eq!(urgent(), None);
+    send("agent1", "waits", None);
+    send("agent1", "behind", Some("now"));
+    send("agent2", "first", Some("now"));
+    send("agent2", "second", Some("now"));
+    assert_eq!([urgent(), urgent(), urgent()], [Some("first".to_owned()), Some("second".to_owned()), None]);
+    assert_eq!(home.counts(), [2, 2, 0, 0, 0], "the others wait as they did");
 }
 
 #[test]

@@ -41,6 +41,12 @@ enum Verb {
     Allow(Said),
     /// Refuse what it asks for
     Deny(Said),
+    /// Stop its turn: what it was told is over with that
+    Interrupt {
+        /// Which agent
+        #[arg(value_parser = AgentId::from_shorthand)]
+        agent: AgentId,
+    },
     /// Show what it does, what it asks, and what it has used
     Show {
         /// Which agent
@@ -67,6 +73,7 @@ impl Run for Args {
         match (self.verb, self.agent) {
             (Some(Verb::Allow(said)), _) => answer(cx, said, true),
             (Some(Verb::Deny(said)), _) => answer(cx, said, false),
+            (Some(Verb::Interrupt { agent }), _) => interrupt(cx, &agent),
             (Some(Verb::Show { agent }), _) => show(cx, &agent),
             (None, Some(agent)) => {
                 let which = Which::One(agent);
@@ -120,6 +127,21 @@ fn answer(cx: &Context, said: Said, allow: bool) -> Result<(), Error> {
     }
 }
 
+fn interrupt(cx: &Context, agent: &AgentId) -> Result<(), Error> {
+    cx.owner_only("agent interrupt")?;
+    let book = book(cx, agent)?;
+    need_life(cx, agent)?;
+    if !book.doing.is_busy() {
+        let what = format!("{agent} is {}: there is no turn to stop", book.doing.word());
+        return Err(Error::new(Kind::NotFound, what).hint("nothing was done"));
+    }
+    netsky_runtime::interrupt(cx.home()?, agent, book.generation, book.turns)?;
+    match cx.json {
+        true => output::json(&serde_json::json!({ "agent": agent, "turn": book.turns + 1 })),
+        false => output::say(&format!("{agent} is told to stop its turn")),
+    }
+}
+
 /// The question that is meant: between a look and an answer one may go and another come.
 fn find<'a>(book: &'a Book, id: &str) -> Result<&'a Ask, Error> {
     let agent = &book.agent;
@@ -154,7 +176,11 @@ fn show(cx: &Context, agent: &AgentId) -> Result<(), Error> {
     let context = book.context_pct.map_or_else(none, |pct| format!("{pct} %"));
     let conversation = book.conversation.map_or_else(none, |conversation| conversation.id);
     output::say(&format!("{agent} ({}), generation {}: {}", book.runtime, book.generation, book.doing))?;
-    output::say(&format!("conversation {conversation}, context {context}, {} turns", book.turns))?;
+    let lifecycle = book.lifecycle;
+    output::say(&format!(
+        "conversation {conversation}, context {context} ({lifecycle}), {} turns",
+        book.turns
+    ))?;
     if let Some(waits) = book.waits.as_ref().filter(|waits| waits.until > clock::wall()) {
         output::say(&format!("mail waits until {:.0}: {}", waits.until, waits.why))?;
     }

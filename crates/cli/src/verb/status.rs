@@ -6,6 +6,7 @@ use netsky_disk::clock;
 use netsky_model::desired::Want;
 use netsky_model::duration::human;
 use netsky_model::id::AgentId;
+use netsky_model::lifecycle::LifecycleState;
 use netsky_model::render::line;
 use netsky_runtime::driver::Doing;
 use netsky_watchdog::{AgentStatus, Asked, Mailbox, StatusReport, status};
@@ -87,7 +88,12 @@ fn does(agent: &AgentStatus) -> [String; 2] {
     let waits = driven.waits.as_ref().filter(|waits| waits.until > clock::wall());
     let waits = waits
         .map_or_else(String::new, |waits| format!(", mail waits until {:.0}: {}", waits.until, waits.why));
-    [driven.context_pct.map_or_else(dash, |pct| format!("{pct} %")), format!("{doing} ({age}){waits}")]
+    let answered = if driven.answered || driven.doing.is_busy() { "" } else { ", no turn yet" };
+    let context = driven.context_pct.map_or_else(dash, |pct| match driven.lifecycle {
+        LifecycleState::Healthy => format!("{pct} %"),
+        state => format!("{pct} % {state}"),
+    });
+    [context, format!("{doing} ({age}){answered}{waits}")]
 }
 
 fn asks(agent: &AgentStatus) -> impl Iterator<Item = (&AgentId, &Asked)> {

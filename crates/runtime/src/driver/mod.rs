@@ -122,6 +122,19 @@ pub enum Trouble {
     Other,
 }
 
+impl Trouble {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Trouble::Auth => "auth",
+            Trouble::Overloaded => "overloaded",
+            Trouble::Model => "model",
+            Trouble::Silent => "silent",
+            Trouble::Other => "other",
+        }
+    }
+}
+
 /// A turn that is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnEnd {

@@ -58,6 +58,9 @@ pub struct Book {
     /// How much of the context is used, in per cent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_pct: Option<u8>,
+    /// Whether a turn of this generation ended well: it does not only live.
+    #[serde(default)]
+    pub answered: bool,
     /// Where its context stands.
     #[serde(default)]
     pub lifecycle: LifecycleState,

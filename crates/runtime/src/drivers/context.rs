@@ -195,6 +195,12 @@ impl Slot<'_> {
         asked.into_iter().chain(self.book.left.as_ref().map(|left| &left.key)).any(|own| own == key)
     }
 
+    /// Whether words of netsky's own are with its program, or come next.
+    pub(super) fn has_own_words(&self) -> bool {
+        let is_asked = self.book.asked.as_ref().is_some_and(|asked| asked.given.is_none());
+        is_asked || self.book.left.as_ref().is_some_and(|left| !left.read)
+    }
+
     /// A turn is over that was told words of netsky's own.
     pub(super) fn own_ended(&mut self, end: &TurnEnd, at: u64) -> Result<()> {
         let has_failed = matches!(end.outcome, Outcome::Failed { .. });

@@ -34,7 +34,10 @@ impl Slot<'_> {
                 self.book.conversation = Some(conversation);
             }
             Learnt::Model(model) => self.book.model = Some(model),
-            Learnt::TurnBegan => self.report(Report::Begun, format!("begun.{at}")),
+            Learnt::TurnBegan => {
+                self.has_news = true;
+                self.report(Report::Begun, format!("begun.{at}"));
+            }
             Learnt::TurnEnded(end) => self.turn_ended(&end, at)?,
             Learnt::Context(pct) => self.uses(pct, at),
             Learnt::Compacted => self.compacted(at),
@@ -80,6 +83,7 @@ impl Slot<'_> {
             Outcome::Done | Outcome::Interrupted => self.finished(&end.messages)?,
             Outcome::Failed { trouble, why } => self.failed(&end.messages, *trouble, why)?,
         }
+        self.book.answered |= end.outcome == Outcome::Done;
         self.book.turns += 1;
         self.book.turn_ended = Some(clock::stamp());
         self.spent(end, at);

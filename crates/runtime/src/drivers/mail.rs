@@ -10,13 +10,17 @@ use jiff::{SignedDuration, Timestamp};
 use netsky_bus::{Claim, Put};
 use netsky_disk::clock;
 use netsky_kernel::worker_client::WorkerClient;
-use netsky_model::id::EnvelopeId;
+use netsky_ledger::{Facts, PAGE};
+use netsky_model::envelope::Envelope;
+use netsky_model::id::{EnvelopeId, Sender};
 use netsky_model::life::State;
 
 use super::book::Waits;
 use super::slot::{Result, Slot, Trouble as Stuck};
 use crate::driver::{Message, MessageKey, Out, Room, Trouble};
 
+/// The kind of message that goes into a turn that is under way.
+const URGENT: &str = "owner";
 /// Most messages that are put before a program in one turn: more would be one long list of orders.
 const BATCH: usize = 16;
 /// Most of their text together.
@@ -97,9 +101,11 @@ impl Slot<'_> {
     /// Puts what waits before a program that is free. One claim at a time: whoever dies here, or meets an error, has no other
     /// message in his hands that nobody was shown.
     pub(super) fn mail(&mut self, worker: &mut WorkerClient, epoch: u64) -> Result<()> {
-        let is_held = self.hold.holds(clock::boot());
-        if is_held || !self.is_free() {
+        if self.hold.holds(clock::boot()) {
             return Ok(());
+        }
+        if !self.is_free() {
+            return self.steer(worker, epoch);
         }
         if std::mem::take(&mut self.may_hold_claims) {
             // This process lives, so nobody else gives it back.
@@ -127,11 +133,32 @@ impl Slot<'_> {
             if bytes > BATCH_BYTES && bytes > text.len() {
                 return Ok(self.bus.put_back(claim)?);
             }
-            if !self.put(claim, text, worker, epoch)? {
+            if !self.put((claim, text), false, worker, epoch)? {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Puts what does not wait for the end of a turn before a program that is in one: what the owner says as the owner. Words
+    /// of netsky's own have their turn for themselves.
+    fn steer(&mut self, worker: &mut WorkerClient, epoch: u64) -> Result<()> {
+        let takes = self.pending.is_empty()
+            && self.driver.room() == Room::Steers
+            && self.driver.doing().is_busy()
+            && !self.has_own_words();
+        if !takes || !std::mem::take(&mut self.has_news) {
+            return Ok(());
+        }
+        let is_urgent = |envelope: &Envelope| {
+            envelope.kind.as_deref() == Some(URGENT) && envelope.from == Sender::owner()
+        };
+        let claim = self.bus.claim_first(self.agent, self.book.generation, is_urgent)?;
+        let Some(claim) = claim else { return Ok(()) };
+        // There may be another one.
+        self.has_news = true;
+        let text = claim.rendered();
+        self.put((claim, text), true, worker, epoch).map(drop)
     }
 
     /// Whether its program takes mail, but for what holds that.
@@ -140,7 +167,13 @@ impl Slot<'_> {
     }
 
     /// False if the worker has no room for it, or for any other now.
-    fn put(&mut self, claim: Claim, text: String, worker: &mut WorkerClient, epoch: u64) -> Result<bool> {
+    fn put(
+        &mut self,
+        (claim, text): (Claim, String),
+        steer: bool,
+        worker: &mut WorkerClient,
+        epoch: u64,
+    ) -> Result<bool> {
         let (id, key) = (claim.id().clone(), MessageKey::of(claim.id()));
         let generation = self.book.generation;
         if self.driver.has_finished(&key) {
@@ -150,7 +183,7 @@ impl Slot<'_> {
             return Ok(true);
         }
         let (before, mut step) = (self.driver.memory(), Out::default());
-        self.driver.deliver(&Message { key, text }, false, &mut step);
+        self.driver.deliver(&Message { key, text }, steer, &mut step);
         let (bus, mut failed) = (Rc::clone(&self.bus), None);
         let surfaced = bus.surface(claim, generation, |_| {
             match self.shown(step, &before, worker, epoch) {
@@ -222,7 +255,24 @@ impl Slot<'_> {
             self.hand_back(key, &format!("its turn failed: {why}"))?;
         }
         self.waits(pause, &format!("a turn failed: {why}"));
+        self.page(trouble, why);
         Ok(())
+    }
+
+    /// What nobody but a person mends is a page: one for each generation that meets it.
+    fn page(&self, trouble: Trouble, why: &str) {
+        let what = match trouble {
+            Trouble::Auth => "its keys or its login do not hold",
+            Trouble::Model => "its model is not there, or not for this account",
+            Trouble::Overloaded | Trouble::Silent | Trouble::Other => return,
+        };
+        let (agent, generation) = (self.agent, self.book.generation);
+        let key = format!("cannot-work.{agent}.g{generation}.{}", trouble.word());
+        let reason = format!("{agent} is up and cannot work: {what}: {why}");
+        let data = serde_json::json!({ "agent": agent, "generation": generation, "reason": reason });
+        if let Err(error) = Facts::new(self.shared.layout).append_once(PAGE, &key, data) {
+            self.telemetry.watchdog("unrecorded", Some(agent), &error.to_string());
+        }
     }
 
     /// Says until when mail waits, and why.

@@ -27,6 +27,7 @@ use super::health::Health;
 use super::lines::{LONGEST, Lines};
 use super::mail::Hold;
 use super::reporter::Reporter;
+use crate::answer::Interrupt;
 use crate::config::{Bounds, Config};
 use crate::driver::{Answer, Conversation, Doing, Driver, Out, Write, driver_of, is_driven};
 use crate::launch;
@@ -115,6 +116,8 @@ pub(super) struct Slot<'a> {
     answered: Vec<PathBuf>,
     /// Something failed while mail was in our hands: what is left there is nobody's.
     pub(super) may_hold_claims: bool,
+    /// The bell rang, or a turn began: there may be what does not wait for its end.
+    pub(super) has_news: bool,
     /// When the end of its context was told last, by the boot clock.
     pub(super) told_again: Option<Duration>,
     /// A round failed: the driver may know more than was done.
@@ -179,6 +182,7 @@ impl<'a> Slot<'a> {
             seat: None,
             answered: Vec::new(),
             may_hold_claims: false,
+            has_news: true,
             told_again: None,
             is_astray: false,
             trouble: None,
@@ -312,6 +316,7 @@ impl<'a> Slot<'a> {
             since: clock::stamp(),
             asks: Vec::new(),
             waits: None,
+            answered: false,
             context_pct,
             lifecycle,
             asked,
@@ -416,6 +421,7 @@ impl<'a> Slot<'a> {
             }
             self.flush(&mut worker, epoch)?;
             self.answers()?;
+            self.interrupts()?;
             self.mail(&mut worker, epoch)?;
             self.look_after(meta)?;
             // What came while the worker was waited for is looked at before anybody rests.
@@ -425,6 +431,7 @@ impl<'a> Slot<'a> {
             }
             let wait = if has_heard { Duration::ZERO } else { self.rest() };
             let woken = self.bell.wait(Some(worker.as_fd()), wait)?;
+            self.has_news |= woken.rung;
             if woken.beside && !worker.read()? {
                 while self.hear(&mut worker, &mut lines)? {}
                 // Killed: what it had not passed on is gone, what it had is in its log.
@@ -517,6 +524,24 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
+    /// The turn that the owner wants stopped.
+    fn interrupts(&mut self) -> Result<()> {
+        if !self.has_news {
+            return Ok(());
+        }
+        let path = crate::answer::interrupt_path(self.shared.layout, self.agent);
+        let Some(asked) = state::read_json::<Interrupt>(&path)? else { return Ok(()) };
+        let is_of_now = (asked.generation, asked.turns) == (self.book.generation, self.book.turns);
+        if is_of_now && self.driver.doing().is_busy() {
+            let mut step = Out::default();
+            self.driver.interrupt(&mut step);
+            self.take(step, self.book.offset)?;
+        }
+        self.is_unwritten = true;
+        self.answered.push(path);
+        Ok(())
+    }
+
     pub(super) fn set_doing(&mut self, doing: Doing) {
         if self.book.doing != doing {
             self.book.doing = doing;
@@ -589,6 +614,7 @@ fn blank(agent: &AgentId, meta: &Meta) -> Book {
         conversation: None,
         version: None,
         model: None,
+        answered: false,
         context_pct: None,
         lifecycle: LifecycleState::default(),
         asked: None,

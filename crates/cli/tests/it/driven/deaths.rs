@@ -106,11 +106,18 @@ fn what_its_provider_refuses_waits_flagged_and_goes_under_another_name_once_that
     driven
         .stage
         .until("it waits again", |_| (driven.envelope(&id) == ("written".to_owned(), 2)).then_some(()));
+    // Nobody but a person mends that: a page, and the agent is up without having answered.
+    let page = "SELECT count(*) AS n FROM facts WHERE kind = 'page' AND key = 'cannot-work.agent0.g1.auth'";
+    driven
+        .stage
+        .until("a page", |stage| stage.ok(&["query", page, "--json"]).contains("\"n\":1").then_some(()));
+    let answered = || driven.stage.agent("agent0")["driven"]["answered"].clone();
+    assert_eq!(answered(), false);
     driven.touch("key");
     // A new program is tried at once.
     driven.kill("agent0");
     driven.until_state(&id, "acked");
-    assert_eq!(driven.turns_of(&id), 1);
+    assert_eq!((driven.turns_of(&id), answered()), (1, true.into()));
 }
 
 #[test]

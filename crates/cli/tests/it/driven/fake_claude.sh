@@ -50,7 +50,7 @@ until_there() {
 
 ends() {
   usage='{"input_tokens":50000,"output_tokens":7,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}'
-  say "{\"type\":\"result\",\"subtype\":\"success\",$1,\"uuid\":\"r-$uuid\",\"user_message_uuids\":[\"$uuid\"],\"usage\":$usage,\"modelUsage\":{\"m\":{\"inputTokens\":1,\"contextWindow\":200000}}}"
+  say "{\"type\":\"result\",\"subtype\":\"success\",$1,\"uuid\":\"r-$uuid\",\"user_message_uuids\":[\"$uuid\"$others],\"usage\":$usage,\"modelUsage\":{\"m\":{\"inputTokens\":1,\"contextWindow\":200000}}}"
 }
 
 now=idle
@@ -60,6 +60,7 @@ while IFS= read -r line; do
   *) control; continue ;;
   esac
   uuid=$(field uuid)
+  others=''
   message=$line
   if is_known; then
     life completed
@@ -96,6 +97,29 @@ while IFS= read -r line; do
     say "$tool"
     keep "$tool"
     while [ ! -e "$HOME/gate" ]; do sleep 0.05; done
+    ;;
+  *'[[steered]]'*)
+    # What comes in its turn belongs to it.
+    while IFS= read -r line; do
+      case $line in *'"type":"user"'*) break ;; esac
+      control
+    done
+    others=",\"$uuid\""
+    uuid=$(field uuid)
+    life queued
+    life started
+    keep "$line"
+    printf '%s\n' "$line" >>"$HOME/steers"
+    ;;
+  *'[[stoppable]]'*)
+    while IFS= read -r line; do
+      case $line in *'"subtype":"interrupt"'*) break ;; esac
+      control
+    done
+    ends '"is_error":true,"terminal_reason":"aborted_streaming","result":""'
+    now=idle
+    state idle
+    continue
     ;;
   *'[[ask]]'*)
     state requires_action

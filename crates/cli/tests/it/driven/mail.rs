@@ -13,7 +13,10 @@ fn each_envelope_is_one_turn_of_an_idle_agent_and_ends_with_it() {
     let agent = driven.stage.agent("agent0");
     assert_eq!((agent["driven"]["context_pct"].as_u64(), agent["up"].as_bool()), (Some(25), Some(true)));
     let shown = driven.stage.ok(&["agent", "show", "0"]);
-    assert!(shown.contains("context 25 %, 3 turns") && shown.contains("150000 in, 21 out"), "{shown}");
+    assert!(
+        shown.contains("context 25 % (healthy), 3 turns") && shown.contains("150000 in, 21 out"),
+        "{shown}"
+    );
     // The kernel and the record know it too.
     let kernel = driven.stage.until("the kernel's word", |stage| {
         let status =
@@ -58,4 +61,48 @@ fn a2_a_text_reaches_the_program_as_text_and_as_nothing_else() {
         );
         assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:.80}");
     }
+}
+
+#[test]
+fn what_the_owner_says_as_the_owner_goes_into_the_turn_and_other_mail_waits_for_its_end() {
+    let driven = Driven::up();
+    let busy = driven.send("work [[steered]]");
+    driven.until_doing("working");
+    let send = |from: &str, kind: &str| {
+        let args = ["channel", "send", "agent0", "and now", "--from", from, "--kind", kind, "--json"];
+        let sent: serde_json::Value = serde_json::from_str(&driven.stage.ok(&args)).expect("one JSON object");
+        sent["id"].as_str().expect("an id").to_owned()
+    };
+    // A kind that anybody may write moves nothing.
+    let waiting = [send("agent7", "note"), send("agent7", "owner")];
+    assert_eq!(waiting.each_ref().map(|id| driven.envelope(id).0), ["written"; 2]);
+    let urgent = send("owner", "owner");
+    for id in waiting.iter().chain([&busy, &urgent]) {
+        assert_eq!(driven.until_state(id, "acked"), 1);
+    }
+    let steers = driven.lines("steers");
+    assert!(
+        steers.len() == 1 && steers[0].contains(&urgent) && steers[0].contains("\"priority\":\"next\""),
+        "{steers:?}"
+    );
+}
+
+#[test]
+fn a_turn_that_the_owner_stops_is_over_and_the_next_one_is_not_stopped() {
+    let driven = Driven::up();
+    let (code, said) = driven.stage.refused(&["agent", "interrupt", "0"]);
+    assert!(code == 3 && said.contains("there is no turn to stop"), "{code}: {said}");
+    let id = driven.send("work [[stoppable]]");
+    driven.until_doing("working");
+    // A stop that was meant for an earlier turn.
+    let path = driven.stage.home().join("state/answers/agent0.interrupt.json");
+    std::fs::write(&path, r#"{"generation":1,"turns":7}"#).expect("written");
+    driven.stage.until("it to be thrown away", |_| (!path.exists()).then_some(()));
+    assert_eq!(driven.envelope(&id).0, "delivered");
+    assert!(driven.stage.ok(&["agent", "interrupt", "0"]).contains("is told to stop its turn"));
+    driven.until_state(&id, "acked");
+    assert_eq!(driven.turns_of(&id), 0, "it did not come to its end");
+    let next = driven.send("next");
+    driven.until_state(&next, "acked");
+    assert_eq!(driven.turns_of(&next), 1);
 }

@@ -10,8 +10,10 @@ use serde_json::Value;
 use crate::skipped::skipped;
 use crate::stage::Stage;
 
+mod context;
 mod kills;
 mod model;
+mod restart;
 mod turns;
 
 use model::Provider;
@@ -70,8 +72,19 @@ impl Real {
 
     /// With more settings.
     fn with(kind: Kind, settings: &str) -> Option<Real> {
+        Real::many(kind, 0, settings)
+    }
+
+    /// With so many clones, each of the same kind.
+    fn many(kind: Kind, clones: u32, settings: &str) -> Option<Real> {
+        Real::made(kind, clones, |_, _| settings.to_owned())
+    }
+
+    /// The same, where settings depend on the place.
+    fn made(kind: Kind, clones: u32, settings: impl Fn(&Stage, &Provider) -> String) -> Option<Real> {
         let program = kind.program()?;
         let (stage, provider) = (Stage::new(), Provider::start());
+        let settings = settings(&stage, &provider);
         let place = stage.outside("place");
         std::fs::create_dir_all(&place).expect("made");
         std::fs::create_dir_all(stage.outside("tmp")).expect("made");
@@ -88,28 +101,40 @@ impl Real {
             kind.runtime()
         );
         std::fs::write(stage.home().join("config.toml"), text).expect("written");
-        let told = stage.ok(&["up", "--tick", "500ms"]);
+        let told = stage.ok(&["up", &clones.to_string(), "--tick", "500ms"]);
         assert!(told.contains("agent0 session 1 starting at "), "{told}");
         Some(Real { kind, stage, provider })
     }
 
     /// Sends as the owner; the envelope's id.
     fn send(&self, text: &str) -> String {
-        let sent = self.stage.ok(&["channel", "send", "agent0", text, "--from", "owner", "--json"]);
+        self.send_to("agent0", text)
+    }
+
+    fn send_to(&self, agent: &str, text: &str) -> String {
+        let sent = self.stage.ok(&["channel", "send", agent, text, "--from", "owner", "--json"]);
         let sent: Value = serde_json::from_str(&sent).expect("one JSON object");
         sent["id"].as_str().expect("an id").to_owned()
     }
 
     /// The envelope's state and attempt.
     fn envelope(&self, id: &str) -> (String, u64) {
-        let shown = self.stage.ok(&["channel", "show", "agent0", id, "--json"]);
+        self.envelope_of("agent0", id)
+    }
+
+    fn envelope_of(&self, agent: &str, id: &str) -> (String, u64) {
+        let shown = self.stage.ok(&["channel", "show", agent, id, "--json"]);
         let shown: Value = serde_json::from_str(&shown).expect("one JSON object");
         (shown["state"].as_str().unwrap_or_default().to_owned(), shown["attempt"].as_u64().unwrap_or(0))
     }
 
     fn until_acked(&self, id: &str) -> u64 {
+        self.until_acked_of("agent0", id)
+    }
+
+    fn until_acked_of(&self, agent: &str, id: &str) -> u64 {
         self.stage.until(&format!("an end of {id}"), |_| {
-            let (state, attempt) = self.envelope(id);
+            let (state, attempt) = self.envelope_of(agent, id);
             assert_ne!(state, "poisoned", "{id}");
             (state == "acked").then_some(attempt)
         })
@@ -124,7 +149,11 @@ impl Real {
 
     /// Its conversation, as netsky-drivers knows it.
     fn conversation(&self) -> String {
-        let shown = self.stage.ok(&["agent", "show", "0", "--json"]);
+        self.conversation_of("agent0")
+    }
+
+    fn conversation_of(&self, agent: &str) -> String {
+        let shown = self.stage.ok(&["agent", "show", agent, "--json"]);
         let shown: Value = serde_json::from_str(&shown).expect("one JSON object");
         shown["conversation"]["id"].as_str().unwrap_or_default().to_owned()
     }

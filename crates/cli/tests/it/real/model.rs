@@ -174,7 +174,10 @@ impl Wish {
             Some((name.to_owned(), serde_json::from_str(input).ok()?))
         });
         let slow = one("slow").and_then(|tenths| tenths.parse().ok()).unwrap_or(0);
-        let said = one("say").unwrap_or_else(|| "well done".to_owned());
+        let said = one("say").unwrap_or_else(|| match text.contains("Answer with your handoff") {
+            true => format!("part {length} is done, the next one is not"),
+            false => "well done".to_owned(),
+        });
         let pieces = if slow > 0 { vec!["piece ".to_owned(); 10] } else { vec![said] };
         Wish {
             say: if tool.is_some() { Vec::new() } else { pieces },

@@ -88,3 +88,85 @@ fn must_show_3_claude_that_hangs_is_told_by_its_name() {
 fn must_show_3_codex_that_hangs_is_told_by_its_name() {
     hangs(Kind::Codex);
 }
+
+/// How many long turns.
+fn turns() -> usize {
+    std::env::var("NETSKY_REAL_TURNS").ok().and_then(|turns| turns.parse().ok()).unwrap_or(20)
+}
+
+/// Turns several times as long as what is called silence, with words or a tool all the time: none hangs at any moment.
+fn stays_healthy(kind: Kind) {
+    const CLONES: usize = 4;
+    let quick = "[drivers]\nsilence = \"3s\"\nprobe = \"1s\"\nanswer = \"10s\"\n";
+    let Some(real) = Real::many(kind, CLONES as u32, quick) else { return };
+    let tool = match kind {
+        Kind::Claude => "[[tool Bash {\"command\":\"sleep 7\"}]]",
+        Kind::Codex => "[[tool exec_command {\"cmd\":\"sleep 7\"}]]",
+    };
+    let mut sent = Vec::new();
+    for n in 0..turns().div_ceil(CLONES) {
+        for clone in 1..=CLONES {
+            let agent = format!("agent{clone}");
+            let text = format!("number {n} {}", if n % 4 == 3 { tool } else { "[[slow 10]]" });
+            sent.push((agent.clone(), real.send_to(&agent, &text)));
+        }
+    }
+    let mut looks = 0;
+    while let Some((agent, id)) = sent.last().cloned() {
+        for clone in real.stage.status()["agents"].as_array().expect("a list") {
+            let doing = &clone["driven"]["doing"];
+            assert!(doing["is"] != "wedged", "look {looks}: {clone}");
+            if doing["is"] == "blocked" {
+                // A tool that it may not use unasked.
+                let (agent, ask) = (clone["id"].as_str().expect("an id"), &clone["driven"]["asks"][0]["id"]);
+                real.stage.run(&["agent", "allow", agent, "--ask", ask.as_str().unwrap_or_default()]);
+            }
+        }
+        looks += 1;
+        if real.envelope_of(&agent, &id).0 == "acked" {
+            sent.pop();
+        }
+        netsky_disk::clock::pause(std::time::Duration::from_millis(100));
+    }
+    println!("{kind:?}: {} turns, {looks} looks", turns());
+}
+
+#[test]
+fn must_show_3_claude_at_long_work_is_never_called_wedged() {
+    stays_healthy(Kind::Claude);
+}
+
+#[test]
+fn must_show_3_codex_at_long_work_is_never_called_wedged() {
+    stays_healthy(Kind::Codex);
+}
+
+fn is_steered(kind: Kind) {
+    let Some(real) = Real::up(kind) else { return };
+    let busy = real.send("long [[slow 5]]");
+    real.until_doing("working");
+    let args = ["channel", "send", "agent0", "and now", "--from", "owner", "--kind", "owner", "--json"];
+    let sent: serde_json::Value = serde_json::from_str(&real.stage.ok(&args)).expect("one JSON object");
+    let urgent = sent["id"].as_str().expect("an id");
+    real.stage.until("it to go in", |_| (real.envelope(urgent).0 != "written").then_some(()));
+    assert_eq!(real.stage.agent("agent0")["driven"]["doing"]["is"], "working", "the turn goes on");
+    for id in [busy.as_str(), urgent] {
+        assert_eq!(real.until_acked(id), 1);
+    }
+    let stopped = real.send("longer [[slow 50]]");
+    real.until_doing("working");
+    real.stage.ok(&["agent", "interrupt", "0"]);
+    assert_eq!((real.until_acked(&stopped), real.provider.answers_to(&stopped)), (1, 0));
+    let next = real.send("next");
+    assert_eq!((real.until_acked(&next), real.provider.answers_to(&next)), (1, 1));
+}
+
+#[test]
+fn claude_is_steered_and_stopped_by_its_owner() {
+    is_steered(Kind::Claude);
+}
+
+#[test]
+fn codex_is_steered_and_stopped_by_its_owner() {
+    is_steered(Kind::Codex);
+}

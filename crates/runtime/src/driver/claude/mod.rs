@@ -152,7 +152,8 @@ impl Driver for Claude {
             "message": {"role": "user", "content": [{"type": "text", "text": message.text}]},
         });
         if steer {
-            line["priority"] = "now".into();
+            // At the next call of a tool or its end; "now" would break off the turn, and with it what it was about.
+            line["priority"] = "next".into();
         }
         out.write(format!("m:{uuid}"), &line);
         self.held.insert(uuid, message.key.clone());
