@@ -312,11 +312,11 @@ fn whose_context_is_used_up_gives_way_to_a_successor_and_not_in_a_hot_loop() {
         alive.state = SessionState::Stopped;
         look.sessions.insert(agent.clone(), alive.clone());
         assert!(!matches!(decide(&look)[..], [Effect::Succeed { .. }]), "it ended by itself");
-        look.sessions.insert(agent.clone(), SessionView { keeper: Keeper::Anchor, ..alive });
+        alive.state = SessionState::Active;
+        look.sessions.insert(agent.clone(), SessionView { keeper: Keeper::Anchor, ..alive.clone() });
         assert!(!matches!(decide(&look)[..], [Effect::Succeed { .. }]), "the anchor sees to its own");
         look.request = Request::Claimed;
-        let lives = SessionView { state: SessionState::Active, ..look.sessions[&agent].clone() };
-        look.sessions.insert(agent.clone(), SessionView { keeper: Keeper::Watchdog, ..lives });
+        look.sessions.insert(agent.clone(), alive);
         let planned = agent == AgentId::root();
         let begins = matches!(decide(&look)[..], [Effect::BeginRestart { kind: Kind::Planned, .. }]);
         assert_eq!(begins, planned, "a restart that was asked for replaces it as well");

@@ -17,6 +17,7 @@ use netsky_model::render;
 use serde::{Deserialize, Serialize};
 
 use super::book::Book;
+use super::mail::point;
 use super::slot::{RESCAN, Result, Slot};
 use crate::driver::{Message, MessageKey, Out, Outcome, TurnEnd};
 
@@ -165,6 +166,7 @@ impl Slot<'_> {
         self.book.lifecycle = lifecycle;
         self.book.asked = Some(Asked { key, text: String::new(), given: None });
         self.write_book()?;
+        point("drivers.own.asked");
         if lifecycle == LifecycleState::Draining {
             self.report(Report::Finalization, "finalization".to_owned());
         }
@@ -183,16 +185,11 @@ impl Slot<'_> {
         let (before, mut step) = (self.driver.memory(), Out::default());
         self.driver.deliver(message, false, &mut step);
         if self.shown(step, &before, worker, epoch)? {
+            point("drivers.own.shown");
             self.keep_book();
         }
         self.is_unwritten = true;
         Ok(true)
-    }
-
-    /// Whether a message is words of netsky's own.
-    pub(super) fn is_own(&self, key: &MessageKey) -> bool {
-        let asked = self.book.asked.as_ref().map(|asked| &asked.key);
-        asked.into_iter().chain(self.book.left.as_ref().map(|left| &left.key)).any(|own| own == key)
     }
 
     /// Whether words of netsky's own are with its program, or come next.
@@ -207,6 +204,7 @@ impl Slot<'_> {
         let is_of = |key: &MessageKey| end.messages.contains(key);
         if let Some(left) = self.book.left.as_mut().filter(|left| is_of(&left.key) && !has_failed) {
             left.read = true;
+            point("drivers.own.read");
             self.report(Report::Acknowledge, "acknowledge".to_owned());
         }
         let asked = self.book.asked.as_mut().filter(|asked| asked.given.is_none() && is_of(&asked.key));
@@ -222,8 +220,7 @@ impl Slot<'_> {
             self.book.conversation = None;
             (self.shared.said)(&format!("{}: its context is used up", self.agent));
         }
-        // Whoever hears that it is over may start the next one at once, and looks here what with.
-        self.write_book()?;
+        point("drivers.own.given");
         self.hand_on();
         Ok(())
     }

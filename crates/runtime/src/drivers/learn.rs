@@ -5,6 +5,7 @@ use netsky_kernel::drain::Report;
 use netsky_ledger::Facts;
 
 use super::context::{turn_name, turn_of};
+use super::mail::point;
 use super::slot::{Result, Slot};
 use crate::driver::{Doing, Entry, Learnt, Outcome, TurnEnd};
 use crate::up_proof;
@@ -58,13 +59,7 @@ impl Slot<'_> {
                 (self.shared.said)(&format!("{} asks: {}", self.agent, ask.text));
             }
             Learnt::Doing => {}
-            Learnt::Settled(key) => {
-                if self.is_own(&key) {
-                    // Nobody but netsky wants its words back.
-                    self.driver.forget(&key);
-                }
-                self.finished(&[key])?;
-            }
+            Learnt::Settled(key) => self.finished(&[key])?,
             Learnt::Untaken(key) => self.untaken(&key)?,
             // A start that fails says why in no other way.
             Learnt::Said(Entry::Note { text }) if self.book.doing == Doing::Starting => {
@@ -83,6 +78,7 @@ impl Slot<'_> {
             Outcome::Done | Outcome::Interrupted => self.finished(&end.messages)?,
             Outcome::Failed { trouble, why } => self.failed(&end.messages, *trouble, why)?,
         }
+        point("drivers.turn.settled");
         self.book.answered |= end.outcome == Outcome::Done;
         self.book.turns += 1;
         self.book.turn_ended = Some(clock::stamp());

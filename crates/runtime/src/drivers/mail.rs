@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use netsky_bus::{Claim, Put};
-use netsky_disk::clock;
+use netsky_disk::{clock, fault};
 use netsky_kernel::worker_client::WorkerClient;
 use netsky_ledger::{Facts, PAGE};
 use netsky_model::envelope::Envelope;
@@ -190,7 +190,9 @@ impl Slot<'_> {
                 // Before it is recorded: whoever comes after a death must know whom the program's receipt is about. Where the
                 // disk has no room for that, the receipt names it all the same.
                 Ok(true) => {
+                    point("drivers.put.shown");
                     self.keep_book();
+                    point("drivers.put.kept");
                     Put::Taken
                 }
                 Ok(false) => Put::Unread(std::io::ErrorKind::WouldBlock.into()),
@@ -319,6 +321,11 @@ impl Slot<'_> {
         }
         Ok(None)
     }
+}
+
+/// Where a test ends this process; nothing else can be asked for here.
+pub(super) fn point(name: &'static str) {
+    let _ = fault::point(name);
 }
 
 /// The program may have been shown it; that says nothing against the message.

@@ -91,6 +91,7 @@ while IFS= read -r line; do
   case $message in
   *'[[stall]]'*) until_there "$HOME/never" ;;
   *'this is your last turn'*) while [ -e "$HOME/hold" ]; do sleep 0.05; done ;;
+  *'You take over from'*) while [ -e "$HOME/hold-reader" ]; do sleep 0.05; done ;;
   *'[[gate]]'*) while [ ! -e "$HOME/gate" ]; do sleep 0.05; done ;;
   *'[[tool]]'*)
     tool='{"type":"assistant","parent_tool_use_id":null,"message":{"model":"m","stop_reason":"tool_use","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make"}}],"usage":{"input_tokens":9}}}'

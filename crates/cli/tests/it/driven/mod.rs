@@ -11,6 +11,7 @@ use crate::stage::Stage;
 mod asks;
 mod context;
 mod deaths;
+mod fault_points;
 mod mail;
 mod wedges;
 

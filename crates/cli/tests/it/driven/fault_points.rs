@@ -1,0 +1,66 @@
+//! netsky-drivers ends at each of its named points.
+
+use std::process::{Command, Stdio};
+
+use netsky_disk::process::{Signal, identify};
+
+use super::Driven;
+impl Driven {
+    /// A netsky-drivers of the test's own in the place of the kept one, which ends at a point; what becomes of it is told by
+    /// `during`. Then the kept one comes back.
+    fn with_drivers_that_end_at(&self, point: &str, during: impl FnOnce(&Driven)) {
+        let stage = &self.stage;
+        stage.hold_triggers();
+        let kept = stage.worker("netsky-drivers");
+        let root = stage.home().join(".ostk");
+        let mut kill = Command::new(env!("CARGO_BIN_EXE_ostk"));
+        kill.arg("--root").arg(root).args(["kernel", "kill", "netsky-drivers"]);
+        assert!(kill.output().expect("it starts").status.success());
+        let hits = self.file("hits");
+        let mut ours = stage.command(&["drivers"]);
+        ours.env("NETSKY_FAULT", format!("{point}=kill"))
+            .env("NETSKY_FAULT_LOG", &hits)
+            .stdout(Stdio::null());
+        let mut ours = ours.spawn().expect("it starts");
+        during(self);
+        stage.until(&format!("the end at {point}"), |_| ours.try_wait().expect("ours"));
+        let hits = std::fs::read_to_string(hits).unwrap_or_default();
+        assert_eq!(hits.lines().collect::<Vec<_>>(), [point]);
+        stage.ok(&["watchdog", "tick"]);
+        for trigger in ["netsky-ticker", "agentinfinity"] {
+            stage.signal(&stage.program(trigger), Signal::CONT);
+        }
+        assert!(identify(kept.pid).is_none_or(|now| now != kept));
+    }
+}
+
+#[test]
+fn fm_deliver_kill_a_message_is_one_turn_wherever_netsky_drivers_ends() {
+    for point in ["drivers.put.shown", "drivers.put.kept", "drivers.turn.settled"] {
+        let driven = Driven::up();
+        let mut id = String::new();
+        driven.with_drivers_that_end_at(point, |driven| id = driven.send("work"));
+        let attempt = driven.until_state(&id, "acked");
+        assert_eq!(driven.turns_of(&id), 1, "{point}");
+        assert!(attempt <= 2, "{point}: told {attempt} times");
+        let next = driven.send("next");
+        assert_eq!(driven.until_state(&next, "acked"), 1, "{point}");
+    }
+}
+
+#[test]
+fn fm_snapshot_kill_a_handoff_is_asked_for_and_read_once_wherever_netsky_drivers_ends() {
+    for point in ["drivers.own.asked", "drivers.own.shown", "drivers.own.given"] {
+        let driven = Driven::up();
+        driven.with_drivers_that_end_at(point, |driven| drop(driven.send("grow [[context 185000]]")));
+        driven.until_generation(2);
+        driven.until_acknowledged(1);
+        assert_eq!(driven.own_words().len(), 2, "{point}");
+    }
+    let driven = Driven::with_a_reader();
+    driven.with_drivers_that_end_at("drivers.own.read", |driven| {
+        std::fs::remove_file(driven.file("hold-reader")).expect("ours");
+    });
+    driven.until_acknowledged(1);
+    assert_eq!(driven.own_words().len(), 2);
+}
