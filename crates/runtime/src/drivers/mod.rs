@@ -12,6 +12,7 @@ mod health;
 mod learn;
 mod lines;
 mod mail;
+mod owner;
 mod reporter;
 mod serve;
 mod slot;

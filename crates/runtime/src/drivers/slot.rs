@@ -27,9 +27,8 @@ use super::health::Health;
 use super::lines::{LONGEST, Lines};
 use super::mail::Hold;
 use super::reporter::Reporter;
-use crate::answer::Interrupt;
 use crate::config::{Bounds, Config};
-use crate::driver::{Answer, Conversation, Doing, Driver, Out, Write, driver_of, is_driven};
+use crate::driver::{Conversation, Doing, Driver, Out, Write, driver_of, is_driven};
 use crate::launch;
 
 /// Slow look for what gave no event.
@@ -113,7 +112,7 @@ pub(super) struct Slot<'a> {
     bell: &'a Bell,
     pub(super) seat: Option<Lock>,
     /// Answers that were given to the program, and whose files nobody needs once the book says so.
-    answered: Vec<PathBuf>,
+    pub(super) answered: Vec<PathBuf>,
     /// Something failed while mail was in our hands: what is left there is nobody's.
     pub(super) may_hold_claims: bool,
     /// The bell rang, or a turn began: there may be what does not wait for its end.
@@ -504,41 +503,6 @@ impl<'a> Slot<'a> {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
-    }
-
-    /// What the owner says to what it asks.
-    fn answers(&mut self) -> Result<()> {
-        if self.driver.asks().is_empty() {
-            return Ok(());
-        }
-        for ask in self.driver.asks().to_vec() {
-            let path = crate::answer::path(self.shared.layout, self.agent, self.book.generation, &ask.id);
-            let Some(answer) = state::read_json::<Answer>(&path)? else { continue };
-            let mut step = Out::default();
-            self.driver.answer(&answer, &mut step);
-            self.take(step, self.book.offset)?;
-            self.is_unwritten = true;
-            self.answered.push(path);
-        }
-        Ok(())
-    }
-
-    /// The turn that the owner wants stopped.
-    fn interrupts(&mut self) -> Result<()> {
-        if !self.has_news {
-            return Ok(());
-        }
-        let path = crate::answer::interrupt_path(self.shared.layout, self.agent);
-        let Some(asked) = state::read_json::<Interrupt>(&path)? else { return Ok(()) };
-        let is_of_now = (asked.generation, asked.turns) == (self.book.generation, self.book.turns);
-        if is_of_now && self.driver.doing().is_busy() {
-            let mut step = Out::default();
-            self.driver.interrupt(&mut step);
-            self.take(step, self.book.offset)?;
-        }
-        self.is_unwritten = true;
-        self.answered.push(path);
         Ok(())
     }
 

@@ -226,7 +226,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a stop is for the turn that was seen",
         faults: "",
-        file: "crates/runtime/src/drivers/slot.rs",
+        file: "crates/runtime/src/drivers/owner.rs",
         find: "if is_of_now && self.driver",
         replace: "if (is_of_now || true) && self.driver",
         package: "netsky",
