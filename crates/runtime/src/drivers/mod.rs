@@ -9,7 +9,7 @@
 mod book;
 mod health;
 mod learn;
-mod lines;
+pub(crate) mod lines;
 mod mail;
 mod reporter;
 mod serve;
