@@ -144,6 +144,14 @@ pub(super) fn some_generation(generation: Generation) -> Result<Generation, Stri
     }
 }
 
+/// What a person types at an agent: a message of the owner's, sent as one that is sent by hand.
+pub(crate) fn send_as_owner(cx: &Context, agent: &AgentId, text: &str) -> Result<Sent, Error> {
+    let from = Sender::owner();
+    check_sender(&cx.caller(), &from)?;
+    let draft = Draft::new(from, agent.clone(), text);
+    patiently(&super::bus(cx.home()?, cx.telemetry()?), &draft)
+}
+
 /// Sends; tries again where the machine was out of descriptors, which others give back. Nothing was placed then.
 fn patiently(bus: &Bus<'_>, draft: &Draft) -> Result<Sent, Error> {
     for _ in 1..TRIES {

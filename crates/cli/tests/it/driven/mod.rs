@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::stage::Stage;
 
 mod asks;
+mod attach;
 mod deaths;
 mod mail;
 mod wedges;
