@@ -85,12 +85,9 @@ impl Page {
 
     /// A text behind who says it.
     fn entry(&self, label: &str, tone: Tone, mut lines: Vec<Line>, text: &Text) -> String {
-        while lines.first().is_some_and(|line| is_blank(line)) {
-            lines.remove(0);
-        }
-        while lines.last().is_some_and(|line| is_blank(line)) {
-            lines.pop();
-        }
+        let end = lines.iter().rposition(|line| !is_blank(line)).map_or(0, |at| at + 1);
+        lines.truncate(end);
+        lines.drain(..lines.iter().position(|line| !is_blank(line)).unwrap_or(end));
         if lines.is_empty() {
             lines.push(Vec::new());
         }
@@ -195,7 +192,7 @@ fn pieces(row: &[(Tone, char)]) -> Line {
     row.chunk_by(|a, b| a.0 == b.0).map(of).collect()
 }
 
-fn is_blank(line: &Line) -> bool {
+fn is_blank(line: &[(Tone, String)]) -> bool {
     line.iter().all(|(_, text)| text.trim().is_empty())
 }
 

@@ -23,7 +23,7 @@ mod terminal;
 
 pub use keys::{BadKey, DetachKey};
 pub use reach::connect;
-pub use reader::{Reader, Typed};
+pub use reader::{Reader, Typed, read};
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -52,8 +52,6 @@ use terminal::Terminal;
 const TAIL: u64 = 64 << 10;
 /// Bytes of keys read at once; a paste comes in more pieces.
 const KEYS: usize = 4096;
-/// The end of a paste, as a terminal says it.
-const PASTED: &[u8] = b"\x1b[201~";
 /// How long a worker may take to say what it refused of what was typed last; its loop comes round in milliseconds.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
@@ -149,20 +147,7 @@ pub enum AttachError {
 /// # Errors
 /// Its worker or this terminal cannot be used.
 pub fn attach(options: &Options, client: WorkerClient) -> Result<Left, AttachError> {
-    Attached::new(options, client, None)?.to_the_end()
-}
-
-/// As [`attach`], and shown is what a reader makes of the output from an offset on: nothing reaches the program from here.
-///
-/// # Errors
-/// Its worker or this terminal cannot be used.
-pub fn read(
-    options: &Options,
-    client: WorkerClient,
-    from: u64,
-    reader: &mut dyn Reader,
-) -> Result<Left, AttachError> {
-    Attached::new(options, client, Some((from, reader)))?.to_the_end()
+    Attached::new(options, client, None)?.until_left()
 }
 
 /// Whether a worker's picture is all there is to see in a window of that size, and has the keyboard as the program has put
@@ -295,8 +280,8 @@ impl<'a> Attached<'a> {
         Ok(attached)
     }
 
-    /// Until it is left.
-    fn to_the_end(mut self) -> Result<Left, AttachError> {
+    /// Goes on until it is left.
+    fn until_left(mut self) -> Result<Left, AttachError> {
         let left = match self.run() {
             // What looked like a terminal that takes no more was a signal.
             Ok(Left::Detached) => Ok(self.pending_end().unwrap_or_else(|| self.detached())),
@@ -343,10 +328,7 @@ impl<'a> Attached<'a> {
                 if self.pastes.give_up() {
                     self.refused(Untyped::Unended);
                 }
-                if let Some(reader) = &mut self.reader {
-                    let shown = reader.keys(PASTED).shown;
-                    self.write(&shown);
-                }
+                self.end_readers_paste();
             }
         }
     }
@@ -373,26 +355,10 @@ impl<'a> Attached<'a> {
         Ok(came)
     }
 
-    /// Tell a reader once that it has all that was there before us; false when nobody takes what it shows any more.
-    fn catch_up(&mut self) -> bool {
-        match &mut self.reader {
-            Some(reader) if !std::mem::replace(&mut self.is_caught_up, true) => {
-                let shown = reader.caught_up();
-                self.write(&shown)
-            }
-            _ => true,
-        }
-    }
-
     /// Tell the program how large the window is, and what was told; one of the same size it does not notice.
     fn tell_size(&mut self) -> Result<Option<(u16, u16)>, AttachError> {
-        if let Some(reader) = &mut self.reader {
-            let size = terminal::size().filter(|_| self.terminal.is_some());
-            if let Some((_, columns)) = size {
-                let shown = reader.window(columns);
-                self.write(&shown);
-            }
-            return Ok(size);
+        if self.reader.is_some() {
+            return Ok(self.tell_reader_size());
         }
         if !self.is_raw() || self.options.read_only {
             return Ok(None);

@@ -2,6 +2,12 @@
 //!
 //! Promise: a session that is read so is typed to by nobody from here, and is told no size of any window.
 
+use super::{AttachError, Attached, Left, Options, terminal};
+use crate::worker_client::WorkerClient;
+
+/// The end of a paste, as a terminal says it.
+const PASTED: &[u8] = b"\x1b[201~";
+
 /// What is made of a session's output, and of what a person types at it.
 ///
 /// What each returns is written to this terminal as it is.
@@ -32,4 +38,45 @@ pub struct Typed {
     pub shown: Vec<u8>,
     /// Whether the person leaves.
     pub leaves: bool,
+}
+
+/// As [`super::attach`], and shown is what a reader makes of the output from an offset on: nothing reaches the program from here.
+///
+/// # Errors
+/// Its worker or this terminal cannot be used.
+pub fn read(
+    options: &Options,
+    client: WorkerClient,
+    from: u64,
+    reader: &mut dyn Reader,
+) -> Result<Left, AttachError> {
+    Attached::new(options, client, Some((from, reader)))?.until_left()
+}
+
+impl Attached<'_> {
+    /// Tell a reader once that it has all that was there before us; false when nobody takes what it shows any more.
+    pub(super) fn catch_up(&mut self) -> bool {
+        match &mut self.reader {
+            Some(reader) if !std::mem::replace(&mut self.is_caught_up, true) => {
+                let shown = reader.caught_up();
+                self.write(&shown)
+            }
+            _ => true,
+        }
+    }
+
+    /// The size of the window is the reader's to know, and not the program's.
+    pub(super) fn tell_reader_size(&mut self) -> Option<(u16, u16)> {
+        let size = terminal::size().filter(|_| self.terminal.is_some())?;
+        let shown = self.reader.as_mut()?.window(size.1);
+        self.write(&shown);
+        Some(size)
+    }
+
+    /// The end of a paste was lost.
+    pub(super) fn end_readers_paste(&mut self) {
+        let Some(reader) = &mut self.reader else { return };
+        let shown = reader.keys(PASTED).shown;
+        self.write(&shown);
+    }
 }
