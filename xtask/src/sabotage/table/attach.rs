@@ -124,6 +124,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "driven::attach::inside_a_session_nothing_is_typed_and_a_look_is_a_look",
     },
     Safeguard {
+        name: "an answer is to the question that stood there when it was begun",
+        faults: "",
+        file: "crates/cli/src/transcript/view.rs",
+        find: "(None, [ask]) if self.asked.contains(&ask.id) => (ask, words),",
+        replace: "(None, [ask]) if self.asked.contains(&ask.id) || true => (ask, words),",
+        package: "netsky",
+        target: IT,
+        test: "driven::attach::what_it_asks_is_answered_from_the_line",
+    },
+    Safeguard {
         name: "an id that was mistyped allows nothing",
         faults: "",
         file: "crates/cli/src/transcript/view.rs",

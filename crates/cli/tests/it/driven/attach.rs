@@ -93,10 +93,15 @@ fn what_it_asks_is_answered_from_the_line() {
     driven.until_doing("idle");
     let person = Person::attach(&driven, "NO_COLOR=1", "");
     person.sees("agent0> ");
+    // An answer is to what stood there when it was begun.
+    person.types("/allow");
+    person.folder.until("it is drawn", |_| person.line() == "agent0> /allow");
     let id = driven.send("clean up [[ask]]");
     driven.until_doing("blocked");
     person.sees("? agent0 asks: Bash: rm -rf build\r\n  /allow q1 or /deny q1\r\n");
-    person.sees("agent0 blocked> ");
+    person.sees("agent0 blocked> /allow");
+    person.types("\r");
+    person.sees("another question came while you typed");
     person.types("/allow q7\r");
     person.sees("no question begins with q7; it asks q1: nothing was answered");
     assert!(driven.lines("answers").is_empty());
@@ -114,6 +119,24 @@ fn what_it_asks_is_answered_from_the_line() {
     assert!(driven.lines("answers")[0].contains("not today"));
     person.types("\u{1c}");
     person.sees("left agent0, which runs on\r\ncode=0\r\n");
+}
+
+#[test]
+fn the_end_of_the_agent_ends_the_attachment_and_gives_the_terminal_back() {
+    let driven = Driven::up();
+    driven.until_doing("idle");
+    let person = Person::attach(&driven, "NO_COLOR=1", "");
+    person.sees("agent0> ");
+    person.types("half a li");
+    person.folder.until("it is drawn", |_| person.line() == "agent0> half a li");
+    driven.kill("agent0");
+    person.sees("code=0\r\n");
+    person.sees(" echo ");
+    let screen = person.screen();
+    assert!(
+        screen.contains("\u{1b}[?2004l") && screen.contains("agent0 ended by signal 9\r\ncode=0"),
+        "{screen:?}"
+    );
 }
 
 #[test]
