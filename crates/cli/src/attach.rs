@@ -25,27 +25,35 @@ pub(crate) struct How {
     detach_key: DetachKey,
 }
 
+impl How {
+    /// The same for the kernel.
+    pub(crate) fn options(&self, root: PathBuf, name: AgentId) -> Options {
+        let layout = KernelLayout::new(root);
+        Options { layout, name, read_only: self.read_only, detach: self.detach_key }
+    }
+}
+
 /// Attaches to a session until its end or the key.
 pub(crate) fn attach(cx: &Context, root: PathBuf, name: AgentId, how: &How) -> Result<(), Error> {
     cx.no_json("attach shows a terminal")?;
-    let options = Options {
-        layout: KernelLayout::new(root),
-        name: name.clone(),
-        read_only: how.read_only,
-        detach: how.detach_key,
-    };
+    let options = how.options(root, name.clone());
     let person = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let client = netsky_kernel::attach::connect(&options)?;
     if person {
         output::say(&format!("attached to {name}; {} leaves it running", how.detach_key))?;
     }
-    match netsky_kernel::attach::attach(&options, client)? {
+    left(&name, person, netsky_kernel::attach::attach(&options, client))
+}
+
+/// Tells a person how an attachment ended; its exit code is the same for everybody.
+pub(crate) fn left(name: &AgentId, person: bool, left: Result<Left, AttachError>) -> Result<(), Error> {
+    match left? {
         Left::Detached if person => output::say(&format!("left {name}, which runs on")),
         Left::Ended(end) if person => output::say(&format!("{name} {end}")),
         Left::Detached | Left::Ended(_) => Ok(()),
         Left::Untyped(what) => {
             output::say(&format!("left {name}, which runs on"))?;
-            Err(untyped(&name, what))
+            Err(untyped(name, what))
         }
         Left::Signalled(signal) => {
             let what = format!("the attachment was ended by signal {signal}");

@@ -18,6 +18,7 @@ mod ostk;
 mod output;
 mod palette;
 mod run;
+mod transcript;
 mod verb;
 
 use std::path::PathBuf;

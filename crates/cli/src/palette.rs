@@ -22,6 +22,8 @@ pub(crate) enum Tone {
     Note,
     /// Killed, failed.
     Bad,
+    /// Words for a machine.
+    Code,
 }
 
 /// Colours, or none.
@@ -38,6 +40,17 @@ impl Palette {
         Palette { on: !refused && !dumb && std::io::stdout().is_terminal() }
     }
 
+    /// Colours or none, whatever standard output is.
+    #[cfg(test)]
+    pub(crate) fn fixed(on: bool) -> Palette {
+        Palette { on }
+    }
+
+    /// Whether there are colours.
+    pub(crate) fn is_on(self) -> bool {
+        self.on
+    }
+
     /// One line of text in its tone.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         let text: String = render::plain(text);
@@ -49,6 +62,7 @@ impl Palette {
             Tone::Good => "32",
             Tone::Note => "33",
             Tone::Bad => "31",
+            Tone::Code => "36",
         };
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }

@@ -12,6 +12,7 @@ pub mod driver;
 pub mod drivers;
 mod launch;
 mod outbox;
+pub mod transcript;
 mod up_proof;
 
 pub use answer::{interrupt, leave as leave_answer};

@@ -71,8 +71,8 @@ struct Said {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         match (self.verb, self.agent) {
-            (Some(Verb::Allow(said)), _) => answer(cx, said, true),
-            (Some(Verb::Deny(said)), _) => answer(cx, said, false),
+            (Some(Verb::Allow(said)), _) => say_answer(cx, said, true),
+            (Some(Verb::Deny(said)), _) => say_answer(cx, said, false),
             (Some(Verb::Interrupt { agent }), _) => interrupt(cx, &agent),
             (Some(Verb::Show { agent }), _) => show(cx, &agent),
             (None, Some(agent)) => {
@@ -104,27 +104,40 @@ fn book(cx: &Context, agent: &AgentId) -> Result<Book, Error> {
     })
 }
 
-fn answer(cx: &Context, said: Said, allow: bool) -> Result<(), Error> {
+fn say_answer(cx: &Context, said: Said, allow: bool) -> Result<(), Error> {
+    let Said { agent, text, ask } = said;
+    let asked = answer(cx, &agent, &ask, allow, text.clone())?;
+    if cx.json {
+        return output::json(&Answer { ask: asked.id, allow, text });
+    }
+    let verb = if allow { "allow" } else { "deny" };
+    output::say(&format!("{agent} is told: {verb} {}", asked.text))
+}
+
+/// Leaves an answer for what an agent asks; what that was.
+pub(crate) fn answer(
+    cx: &Context,
+    agent: &AgentId,
+    ask: &str,
+    allow: bool,
+    text: Option<String>,
+) -> Result<Ask, Error> {
     let verb = if allow { "allow" } else { "deny" };
     cx.owner_only(&format!("agent {verb}"))?;
-    let Said { agent, text, ask } = said;
-    let book = book(cx, &agent)?;
-    need_life(cx, &agent)?;
-    let asked = find(&book, &ask)?;
+    let book = book(cx, agent)?;
+    need_life(cx, agent)?;
+    let asked = find(&book, ask)?;
     if allow && asked.kind == AskKind::Question && text.is_none() {
         let what = format!("{agent} asks: {}", asked.text);
         let how = format!("netsky agent allow {agent} --ask {} \"ANSWER\"", line(&asked.id));
         return Err(Error::new(Kind::Usage, what).hint(how));
     }
     let answer = Answer { ask: asked.id.clone(), allow, text };
-    if !netsky_runtime::leave_answer(cx.home()?, &agent, book.generation, &answer)? {
+    if !netsky_runtime::leave_answer(cx.home()?, agent, book.generation, &answer)? {
         let what = format!("{agent} was answered that already");
         return Err(Error::new(Kind::Failed, what).hint(format!("see `netsky agent show {agent}`")));
     }
-    match cx.json {
-        true => output::json(&answer),
-        false => output::say(&format!("{agent} is told: {verb} {}", asked.text)),
-    }
+    Ok(asked.clone())
 }
 
 fn interrupt(cx: &Context, agent: &AgentId) -> Result<(), Error> {

@@ -6,9 +6,9 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::run::{Ended, Program, Run, verbs};
 
-mod agent;
+pub(crate) mod agent;
 mod attach;
-mod channel;
+pub(crate) mod channel;
 mod check;
 mod demo;
 mod demo_agent;

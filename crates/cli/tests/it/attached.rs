@@ -6,7 +6,7 @@ use netsky_kernel::output_log::{Chunk, LogReader};
 use crate::ostk::Folder;
 
 /// Everything that a session's terminal was given so far.
-fn shown(folder: &Folder, name: &str) -> String {
+pub(crate) fn shown(folder: &Folder, name: &str) -> String {
     let layout = KernelLayout::new(folder.dir.path().join(".ostk"));
     let log = LogReader::open(&layout.out(&name.parse().expect("a name"))).expect("opens");
     match log.read_from(0, 1 << 20).expect("reads") {

@@ -7,7 +7,8 @@
 //!
 //! A terminal is shown the screen as it is. Elsewhere, and by a worker that cannot show its screen, what was printed last is
 //! shown first, without what would make the terminal answer into the session's input.
-//! Left to others: the picture of the screen (`worker`), what to tell the person afterwards (`cli`).
+//! Left to others: the picture of the screen (`worker`), what lines of a program mean ([`Reader`]), what to tell the person
+//! afterwards (`cli`).
 
 mod circle;
 mod keys;
@@ -15,12 +16,14 @@ mod modes;
 mod pastes;
 mod quiet;
 mod reach;
+mod reader;
 mod rest;
 mod signals;
 mod terminal;
 
 pub use keys::{BadKey, DetachKey};
 pub use reach::connect;
+pub use reader::{Reader, Typed, read};
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -144,15 +147,7 @@ pub enum AttachError {
 /// # Errors
 /// Its worker or this terminal cannot be used.
 pub fn attach(options: &Options, client: WorkerClient) -> Result<Left, AttachError> {
-    let mut attached = Attached::new(options, client)?;
-    let left = match attached.run() {
-        // What looked like a terminal that takes no more was a signal.
-        Ok(Left::Detached) => Ok(attached.pending_end().unwrap_or_else(|| attached.detached())),
-        left => left,
-    };
-    // First the person's terminal, then whatever is to be said about it.
-    attached.terminal = None;
-    attached.unwritten.take().map_or(left, |error| Err(AttachError::Output(error.into())))
+    Attached::new(options, client, None)?.until_left()
 }
 
 /// Whether a worker's picture is all there is to see in a window of that size, and has the keyboard as the program has put
@@ -216,19 +211,30 @@ struct Attached<'a> {
     circle: Option<Circle>,
     /// Why what was to be shown could not be written, where that is no terminal and somebody still reads it.
     unwritten: Option<Errno>,
+    /// Who understands the output, where it is not shown as it is.
+    reader: Option<&'a mut dyn Reader>,
+    /// Whether the reader knows that all was told it that was printed before we came.
+    is_caught_up: bool,
 }
 
 impl<'a> Attached<'a> {
-    fn new(options: &'a Options, client: WorkerClient) -> Result<Attached<'a>, AttachError> {
+    fn new(
+        options: &'a Options,
+        client: WorkerClient,
+        reader: Option<(u64, &'a mut dyn Reader)>,
+    ) -> Result<Attached<'a>, AttachError> {
         let input = Input::find();
         let has_screen = std::io::stdout().is_terminal();
         let log = client.hello().log;
-        let from = log.end.saturating_sub(TAIL).max(log.base);
-        // A program on pipes is typed to by lines, as this terminal is used to.
-        let raw = input == Input::Keys && client.hello().pty;
+        let (from, reader) = match reader {
+            Some((from, reader)) => (from, Some(reader)),
+            None => (log.end.saturating_sub(TAIL).max(log.base), None),
+        };
+        // A program on pipes is typed to by lines, as this terminal is used to. A reader has a line of its own.
+        let raw = input == Input::Keys && (client.hello().pty || reader.is_some());
         let wake = Wake::catch(&signals::caught(has_screen, raw))?;
         let terminal = if has_screen { Some(Terminal::enter(raw)?) } else { None };
-        let painted = raw && client.hello().screen;
+        let painted = raw && client.hello().screen && reader.is_none();
         let mut leave = vec![options.detach];
         if options.read_only {
             leave.push(DetachKey::INTERRUPT);
@@ -252,9 +258,15 @@ impl<'a> Attached<'a> {
             in_line: from > log.base,
             quiet: Quiet::default(),
             modes: Modes::default(),
-            circle: Circle::find(),
+            // A reader prints nothing that was not understood, and that mark is nothing to understand.
+            circle: if reader.is_some() { None } else { Circle::find() },
             unwritten: None,
+            reader,
+            is_caught_up: false,
         };
+        if attached.reader.is_some() {
+            attached.note_undo();
+        }
         // The size first, so that the screen is painted in it.
         let size = attached.tell_size()?;
         if !painted || !is_whole(attached.client.hello(), size) {
@@ -268,6 +280,18 @@ impl<'a> Attached<'a> {
         Ok(attached)
     }
 
+    /// Goes on until it is left.
+    fn until_left(mut self) -> Result<Left, AttachError> {
+        let left = match self.run() {
+            // What looked like a terminal that takes no more was a signal.
+            Ok(Left::Detached) => Ok(self.pending_end().unwrap_or_else(|| self.detached())),
+            left => left,
+        };
+        // First the person's terminal, then whatever is to be said about it.
+        self.terminal = None;
+        self.unwritten.take().map_or(left, |error| Err(AttachError::Output(error.into())))
+    }
+
     fn is_raw(&self) -> bool {
         self.terminal.as_ref().is_some_and(Terminal::is_raw)
     }
@@ -278,6 +302,9 @@ impl<'a> Attached<'a> {
                 if let Some(left) = self.show(frame)? {
                     return Ok(left);
                 }
+            }
+            if self.at >= self.replay_end && !self.catch_up() {
+                return Ok(Left::Detached);
             }
             if self.input == Input::Ended && self.at >= self.replay_end {
                 return Ok(Left::Detached);
@@ -301,6 +328,7 @@ impl<'a> Attached<'a> {
                 if self.pastes.give_up() {
                     self.refused(Untyped::Unended);
                 }
+                self.end_readers_paste();
             }
         }
     }
@@ -329,6 +357,9 @@ impl<'a> Attached<'a> {
 
     /// Tell the program how large the window is, and what was told; one of the same size it does not notice.
     fn tell_size(&mut self) -> Result<Option<(u16, u16)>, AttachError> {
+        if self.reader.is_some() {
+            return Ok(self.tell_reader_size());
+        }
         if !self.is_raw() || self.options.read_only {
             return Ok(None);
         }
@@ -341,7 +372,7 @@ impl<'a> Attached<'a> {
 
     /// Have the program paint, for want of a picture.
     fn ask_to_paint(&mut self) -> Result<(), AttachError> {
-        if self.is_raw() && !self.options.read_only {
+        if self.is_raw() && !self.options.read_only && self.reader.is_none() {
             self.client.signal(Signal::WINCH.as_raw())?;
         }
         Ok(())
@@ -368,6 +399,11 @@ impl<'a> Attached<'a> {
             self.silence.end();
         }
         let (forward, leaves) = self.keys.take(&bytes[..read]);
+        if let Some(reader) = &mut self.reader {
+            let typed = reader.keys(&forward);
+            self.write(&typed.shown);
+            return Ok((leaves || typed.leaves).then_some(Left::Detached));
+        }
         if !self.options.read_only {
             for piece in self.pastes.take(&forward) {
                 match piece {
@@ -387,7 +423,7 @@ impl<'a> Attached<'a> {
 
     /// How it was left, by the key or with this terminal.
     fn detached(&mut self) -> Left {
-        if self.input == Input::Keys && self.client.probe(LAST_WORD).is_ok() {
+        if self.input == Input::Keys && self.reader.is_none() && self.client.probe(LAST_WORD).is_ok() {
             // By then it has said what it refused of what was typed last.
             while let Ok(Some(frame)) = self.client.buffered() {
                 if matches!(frame, FromWorker::Refused(refusal) if refusal.kind.is_untyped()) {
@@ -408,6 +444,11 @@ impl<'a> Attached<'a> {
                 if self.skips {
                     return Ok(None);
                 }
+                if let Some(reader) = &mut self.reader {
+                    self.at = offset + bytes.len() as u64;
+                    let shown = reader.output(offset, &bytes);
+                    return Ok((!self.write(&shown)).then_some(Left::Detached));
+                }
                 let shown = self.print(offset, &bytes);
                 Ok((!shown).then_some(Left::Detached))
             }
@@ -426,6 +467,10 @@ impl<'a> Attached<'a> {
             FromWorker::Gap { to, .. } if self.painted => self.paint_anew(to),
             FromWorker::Gap { from, to } => {
                 self.at = to;
+                if let Some(reader) = &mut self.reader {
+                    let shown = reader.gap(from, to);
+                    return Ok((!self.write(&shown)).then_some(Left::Detached));
+                }
                 let missing = to.saturating_sub(from);
                 let shown = self.write(format!("\r\n[{missing} bytes are no longer kept]\r\n").as_bytes());
                 Ok((!shown).then_some(Left::Detached))
@@ -472,7 +517,7 @@ impl<'a> Attached<'a> {
     /// What is undone at the end is what the session's program has done by now.
     fn note_undo(&mut self) {
         if let Some(terminal) = &mut self.terminal {
-            terminal.undo = self.modes.undo();
+            terminal.undo = self.reader.as_ref().map_or_else(|| self.modes.undo(), |reader| reader.undo());
         }
     }
 

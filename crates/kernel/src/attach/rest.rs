@@ -40,7 +40,7 @@ impl Attached<'_> {
             let left = match log.read_from(self.at, piece)? {
                 Chunk::Bytes { offset, bytes } => self.show(FromWorker::Output { offset, bytes })?,
                 Chunk::Gap { from, to } => self.show(FromWorker::Gap { from, to })?,
-                Chunk::End => return Ok(None),
+                Chunk::End => break,
             };
             if left.is_some() {
                 return Ok(left);
@@ -49,7 +49,7 @@ impl Attached<'_> {
                 return Ok(None);
             }
         }
-        Ok(None)
+        Ok((!self.catch_up()).then_some(Left::Detached))
     }
 
     /// Whether the key that leaves was pressed. What else was typed has nobody to go to.

@@ -72,6 +72,9 @@ impl Attached<'_> {
         // What a shell has set for its own prompt meanwhile is not what was there.
         self.terminal = Some(terminal.of(before));
         self.modes = Modes::default();
+        if self.reader.is_some() {
+            self.note_undo();
+        }
         self.tell_size()?;
         if self.painted {
             // What stands there by now goes up.

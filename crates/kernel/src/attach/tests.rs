@@ -36,6 +36,8 @@ fn who_is_to_be_shown_the_screen_anew_still_lacks_what_was_missed() {
         modes: Modes::default(),
         circle: None,
         unwritten: None,
+        reader: None,
+        is_caught_up: false,
     };
     attached.show(FromWorker::Gap { from: 100, to: 5000 }).expect("asks");
     assert_eq!((attached.at, attached.skips), (100, true));

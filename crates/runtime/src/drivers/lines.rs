@@ -2,11 +2,11 @@
 
 /// Longest line that is kept. A tool's result or a list of turns may be megabytes; beyond this it is no message of a
 /// protocol, and a program that floods must not take our memory with it.
-pub(super) const LONGEST: usize = 8 << 20;
+pub(crate) const LONGEST: usize = 8 << 20;
 
 /// Bytes on their way to lines.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     held: Vec<u8>,
     /// The line began longer ago than it may be: what is left of it is dropped.
     is_dropping: bool,
@@ -18,17 +18,17 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Begin at an offset that is the beginning of a line.
-    pub(super) fn at(offset: u64) -> Lines {
+    pub(crate) fn at(offset: u64) -> Lines {
         Lines { done: offset, next: offset, ..Lines::default() }
     }
 
     /// Offset of the byte behind the last line that was shown whole.
-    pub(super) fn done(&self) -> u64 {
+    pub(crate) fn done(&self) -> u64 {
         self.done
     }
 
     /// Takes bytes in; of what was seen before nothing is shown again, and of a line that is too long that there was one.
-    pub(super) fn push(&mut self, offset: u64, mut bytes: &[u8], mut show: impl FnMut(Option<&[u8]>, u64)) {
+    pub(crate) fn push(&mut self, offset: u64, mut bytes: &[u8], mut show: impl FnMut(Option<&[u8]>, u64)) {
         if offset < self.next {
             let known = usize::try_from(self.next - offset).unwrap_or(usize::MAX).min(bytes.len());
             bytes = &bytes[known..];
@@ -50,7 +50,7 @@ impl Lines {
     }
 
     /// What is between is lost, and so is the line that it cut.
-    pub(super) fn skip_to(&mut self, offset: u64) {
+    pub(crate) fn skip_to(&mut self, offset: u64) {
         *self = Lines::at(offset);
     }
 

@@ -10,7 +10,7 @@ mod book;
 mod context;
 mod health;
 mod learn;
-mod lines;
+pub(crate) mod lines;
 mod mail;
 mod owner;
 mod reporter;

@@ -1,6 +1,7 @@
 //! The safeguards, as data: what to take out, and which named test must notice.
-//! By where the safeguard stands: a file for each crate, more for `bus`, `kernel` and `watchdog`.
+//! By where the safeguard stands: a file for each crate, more for `bus`, `kernel` and `watchdog`; `attach` is of two crates.
 
+mod attach;
 mod bus;
 mod bus_kept;
 mod bus_taken;
@@ -92,7 +93,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
     lower
         .into_iter()
         .chain(kernel)
-        .chain([runtime::ROWS, watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS])
+        .chain([runtime::ROWS, attach::ROWS, watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS])
         .flatten()
 }
 

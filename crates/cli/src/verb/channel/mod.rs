@@ -23,6 +23,8 @@ mod show;
 mod wait;
 mod watch;
 
+pub(crate) use send::send_as_owner;
+
 verbs! {
     /// Send, read and follow messages between agents
     Verb {

@@ -18,6 +18,8 @@ use crate::error::{Error, Kind, TOO_LONG};
 use crate::output;
 use crate::run::Run;
 
+/// The kind of what the owner says to an agent that is at work.
+const OWNER: &str = "owner";
 /// How often a send without a descriptor is tried.
 const TRIES: u32 = 3;
 /// Time for others to give one back.
@@ -142,6 +144,14 @@ pub(super) fn some_generation(generation: Generation) -> Result<Generation, Stri
         Generation::NONE => Err("generations begin with 1".to_owned()),
         some => Ok(some),
     }
+}
+
+/// What a person types at an agent: words of the owner's, which do not wait for the end of a turn.
+pub(crate) fn send_as_owner(cx: &Context, agent: &AgentId, text: &str) -> Result<Sent, Error> {
+    let from = Sender::owner();
+    check_sender(&cx.caller(), &from)?;
+    let draft = Draft { kind: Some(OWNER.to_owned()), ..Draft::new(from, agent.clone(), text) };
+    patiently(&super::bus(cx.home()?, cx.telemetry()?), &draft)
 }
 
 /// Sends; tries again where the machine was out of descriptors, which others give back. Nothing was placed then.

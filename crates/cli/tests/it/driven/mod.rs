@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::stage::Stage;
 
 mod asks;
+mod attach;
 mod context;
 mod deaths;
 mod fault_points;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::skipped::skipped;
 use crate::stage::Stage;
 
+mod attach;
 mod context;
 mod kills;
 mod model;

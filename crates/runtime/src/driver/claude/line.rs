@@ -257,7 +257,7 @@ impl Claude {
                     if let Some(id) = part["id"].as_str().filter(|_| self.tools.len() < MOST) {
                         self.tools.insert(id.to_owned(), name.clone());
                     }
-                    out.learn(Learnt::Said(Entry::Tool { name, input: short(&part["input"].to_string()) }));
+                    out.learn(Learnt::Said(Entry::Tool { name, input: turn::is_for(&part["input"]) }));
                     let doing = self.unasked();
                     self.set(doing, out);
                 }
@@ -281,6 +281,10 @@ impl Claude {
 
     /// What was put before the model: a prompt, or what a tool gave back.
     fn told(&mut self, line: &Value, out: &mut Out) {
+        // What it says itself in the user's name (a summary, an interrupt) was put before it by nobody.
+        if line["isReplay"] == true {
+            out.learn(Learnt::Said(Entry::User { text: turn::text_of(&line["message"]["content"]) }));
+        }
         for part in line["message"]["content"].as_array().into_iter().flatten() {
             if part["type"] != "tool_result" {
                 continue;

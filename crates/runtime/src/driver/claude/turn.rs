@@ -87,9 +87,14 @@ pub(super) fn asks_for(tool: &str, input: &Value) -> String {
         let texts: Vec<&str> = questions.filter_map(|question| question["question"].as_str()).collect();
         return short(&texts.join(" / "));
     }
+    short(&format!("{tool}: {}", is_for(input)))
+}
+
+/// What a tool is given, on one line: the part that says most, where it is one that people know.
+pub(super) fn is_for(input: &Value) -> String {
     let what =
         ["command", "file_path", "url", "path", "pattern"].into_iter().find_map(|key| input[key].as_str());
-    short(&format!("{tool}: {}", what.map_or_else(|| input.to_string(), str::to_owned)))
+    short(&what.map_or_else(|| input.to_string(), str::to_owned))
 }
 
 /// What the program is told in answer to what it asked.

@@ -64,10 +64,11 @@ fn tell(learnt: Learnt) -> Option<String> {
         }
         Learnt::Context(pct) => format!("context {pct}"),
         Learnt::Compacted => "compacted".to_owned(),
-        Learnt::Doing => return None,
         Learnt::Asked(ask) => format!("asks {:?} {}", ask.kind, ask.text),
         Learnt::Withdrawn { .. } => "withdrawn".to_owned(),
         Learnt::Said(Entry::Agent { text }) => format!("agent: {}", head(&text)),
+        // The transcript's own tests tell what was put before it.
+        Learnt::Doing | Learnt::Said(Entry::User { .. }) => return None,
         Learnt::Said(Entry::Tool { name, input }) => format!("tool {name} {}", head(&input)),
         Learnt::Said(Entry::Result { failed, text }) => {
             format!("result failed={failed}: {}", head(&text))
@@ -151,7 +152,7 @@ fn messages_end_in_the_turn_that_took_them_alone_or_together() {
         "injected",
         r#"
           working
-        tool Bash {"command":"sleep 3; echo slept"}
+        tool Bash sleep 3; echo slept
           runs Bash
         > m:B: a message
         > m:C: a message
@@ -173,9 +174,9 @@ fn a_message_that_cannot_wait_interrupts_what_it_cuts() {
         "steered",
         r#"
           working
-        tool Bash {"command":"sleep 5; echo slept"}
+        tool Bash sleep 5; echo slept
           runs Bash
-        > m:B: now
+        > m:B: next
         result failed=false: slept
           waiting-for-model
         context 12
@@ -198,7 +199,7 @@ fn what_is_asked_is_told_until_it_is_answered() {
         "allowed",
         r#"
           working
-        tool Bash {"command":"touch pa"}
+        tool Bash touch pa
           runs Bash
         asks Permission Bash: touch pa
           blocked: Bash: touch pa
@@ -218,7 +219,7 @@ fn what_is_asked_is_told_until_it_is_answered() {
         "denied",
         r#"
           working
-        tool Bash {"command":"touch pc"}
+        tool Bash touch pc
           runs Bash
         asks Permission Bash: touch pc
           blocked: Bash: touch pc
@@ -266,7 +267,7 @@ fn what_is_asked_again_after_lost_output_is_told_once() {
         "asked-twice",
         r#"
           working
-        tool Bash {"command":"mkdir zz1"}
+        tool Bash mkdir zz1
           runs Bash
         asks Permission Bash: mkdir zz1
           blocked: Bash: mkdir zz1
@@ -303,7 +304,7 @@ fn an_interrupt_ends_the_turn_and_what_it_asked() {
         "interrupt-asked",
         r#"
           working
-        tool Bash {"command":"mkdir zz"}
+        tool Bash mkdir zz
           runs Bash
         asks Permission Bash: mkdir zz
           blocked: Bash: mkdir zz
@@ -365,7 +366,7 @@ fn a_turn_that_the_users_own_limit_ended_is_done() {
         "max-turns",
         r#"
           working
-        tool Bash {"command":"echo hi"}
+        tool Bash echo hi
           runs Bash
         result failed=false: hi
           waiting-for-model
