@@ -6,6 +6,7 @@
 
 mod bench;
 mod campaign;
+mod real;
 mod sabotage;
 mod tidy;
 mod tree;
