@@ -67,6 +67,8 @@ fn survives_one(real: &Real, conversation: &str, who: Who, moment: Duration) {
     let kind = real.kind;
     // So many deaths in so short a time are a crash loop, which is another test's matter.
     let _ = std::fs::remove_file(real.stage.home().join("state/agent0-restart-attempts"));
+    // The death before may have come when its turn was just over: then nobody is there yet to die.
+    real.until_doing("idle");
     let id = real.send(&format!("{who:?} at {moment:?} [[slow 2]]"));
     netsky_disk::clock::pause(moment);
     who.die(real);
