@@ -364,14 +364,11 @@ impl Guest<'_> {
         command.env_clear().env("HOME", place).env("PATH", "/usr/bin:/bin").current_dir(place);
         command.envs(self.environment(place)?);
         if self.real.runtime == real::CLAUDE.runtime {
-            command.args([
-                "-p",
-                "--input-format",
-                "stream-json",
-                "--output-format",
-                "stream-json",
-                "--verbose",
-            ]);
+            // As netsky starts it.
+            command.env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1").arg("-p").arg("--verbose");
+            command.args(["--input-format", "stream-json", "--output-format", "stream-json"]);
+            command.args(["--include-partial-messages", "--replay-user-messages"]);
+            command.args(["--permission-prompt-tool", "stdio"]);
             command.args(conversation.map(|id| ["--resume", id]).into_iter().flatten());
         } else {
             command.arg("app-server");
@@ -386,15 +383,21 @@ impl Guest<'_> {
         Ok(program)
     }
 
-    /// From the death of a clone that has had a turn until its next generation is up.
-    fn dies_and_returns(&self, programs: &Programs, place: &Path) -> Result<Duration> {
+    /// A constellation whose clone has had a turn, and the clone's conversation.
+    fn with_a_turn<'p>(&self, programs: &'p Programs, place: &Path) -> Result<(Up<'p>, String)> {
         let (up, clone) = (self.up(programs, place)?, AgentId::numbered(1));
         up.run(&["agent", "1"])?;
         up.until_proved("agent1", 1)?;
         up.send(&clone)?;
         up.until_finished(&clone)?;
-        let before = conversation(place)?;
-        let session = Client::connect(&up.layout.kernel_root())?.show(&clone)?;
+        let conversation = conversation(place)?;
+        Ok((up, conversation))
+    }
+
+    /// From the death of such a clone until its next generation is up.
+    fn dies_and_returns(&self, programs: &Programs, place: &Path) -> Result<Duration> {
+        let (up, before) = self.with_a_turn(programs, place)?;
+        let session = Client::connect(&up.layout.kernel_root())?.show(&AgentId::numbered(1))?;
         let victim = session.program.context("it has no program")?;
         let took = timed(|| {
             ensure!(signal(&victim, Signal::KILL)?, "it is gone already");
@@ -402,6 +405,13 @@ impl Guest<'_> {
         })?;
         ensure!(conversation(place)? == before, "it is another conversation");
         Ok(took)
+    }
+
+    /// From the start by hand on the conversation of such a clone, which is gone, until it answers.
+    fn returns_by_hand(&self, programs: &Programs, place: &Path) -> Result<Duration> {
+        let (up, conversation) = self.with_a_turn(programs, place)?;
+        drop(up);
+        timed(|| self.bare(place, Some(&conversation)).map(drop))
     }
 
     /// What is said to it first, and what its answers have in them.
@@ -461,17 +471,13 @@ fn real_rows(scratch: &Path, programs: &Programs, real: &Real, program: &Path) -
             timed(|| up.run(&agent).and_then(|()| up.until_proved("agent1", 1)))
         },
     )?;
-    // The one by hand goes on with the conversation that a first death has left.
-    let first = place("return", usize::MAX);
-    guest.dies_and_returns(programs, &first)?;
-    let conversation = conversation(&first)?;
     let returned = alternate(
         format!(
             "`{runtime}`, return: from SIGKILL to the up-proof of the next generation, same conversation"
         ),
         "that program started by hand on such a conversation, until it has answered its greeting",
         STARTS,
-        |_| timed(|| guest.bare(&first, Some(&conversation)).map(drop)),
+        |round| guest.returns_by_hand(programs, &place("by-hand", round)),
         |round| guest.dies_and_returns(programs, &place("return", round)),
     )?;
     Ok(vec![started, proved, returned])
