@@ -19,6 +19,8 @@ use crate::demo::script::{Moment, Show};
 use crate::error::{Error, Kind};
 use crate::palette::Tone;
 
+/// The line that says what it costs; also who reads no narration is told.
+pub(crate) const PRICE: &str = "price";
 /// How many clones there are: enough to see that nobody else is touched, few enough to cost little.
 pub(crate) const CLONES: u32 = 2;
 /// What each clone is asked.

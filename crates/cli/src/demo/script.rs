@@ -108,7 +108,7 @@ fn perform(
 ) -> Result<Account, Error> {
     let (began, started) = (clock::wall(), clock::boot());
     let (repository, line) = match wish.runtime {
-        Some(runtime) => (None, Line::new(clock::wall(), "price", Tone::Note, runtime.price())),
+        Some(runtime) => (None, Line::new(clock::wall(), driven::PRICE, Tone::Note, runtime.price())),
         None => {
             say(began, &Line::new(clock::wall(), "agents", Tone::Plain, driven::offers()));
             let repository = repository::prepare(place, wish.repo.as_deref())?;

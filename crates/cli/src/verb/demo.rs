@@ -101,6 +101,9 @@ impl Run for Args {
         let quiet = cx.json;
         let account = demo::play(&wish, &mut |began, line| {
             if quiet {
+                if line.what == driven::PRICE {
+                    output::complain("netsky demo", &line.text);
+                }
                 return;
             }
             let ms = millis(began, line.at);

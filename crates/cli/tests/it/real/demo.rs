@@ -30,6 +30,8 @@ fn shows(kind: Kind) {
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{complaint}"));
     assert!(output.status.success(), "{complaint}\n{told:#}");
+    assert_eq!(complaint.lines().count(), 1, "what it costs, and no more: {complaint}");
+    assert!(complaint.contains("its account may be charged"), "{complaint}");
     assert_eq!(
         (&told["holds"], &told["two_agent0"], &told["runtime"]),
         (&true.into(), &false.into(), &kind.runtime().into())
