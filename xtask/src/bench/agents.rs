@@ -15,6 +15,7 @@ use netsky_disk::lock::Lock;
 use netsky_disk::process::{Signal, signal};
 use netsky_disk::watch::Watch;
 use netsky_kernel::client::Client;
+use netsky_kernel::rpc::{Event, EventKind};
 use netsky_model::id::{AgentId, Sender};
 use netsky_model::life::State;
 use netsky_model::process::ProcessId;
@@ -42,6 +43,8 @@ const AGENTS: u32 = 20;
 const HAD: usize = 5;
 /// Rounds of a real program.
 const STARTS: usize = 5;
+/// A key for a provider that looks at none.
+const KEY: &str = "sk-ant-scripted-0000";
 /// How long everybody has to be idle again: netsky-drivers writes its book.
 const REST: Duration = Duration::from_millis(10);
 /// Nothing here takes longer; past it something is broken.
@@ -310,41 +313,52 @@ struct Guest<'a> {
 
 impl Guest<'_> {
     /// A place with the settings of its user.
-    fn environment(&self, place: &Path) -> Result<BTreeMap<&'static str, String>> {
+    fn prepare(&self, place: &Path) -> Result<()> {
         std::fs::create_dir_all(place.join("tmp"))?;
-        let url = &self.provider.url;
-        let mut environment = BTreeMap::from([("TMPDIR", place.join("tmp").display().to_string())]);
         if self.real.runtime == real::CLAUDE.runtime {
-            let key = "sk-ant-scripted-0000";
             let known = json!({
                 "hasCompletedOnboarding": true,
-                "customApiKeyResponses": {"approved": [key], "rejected": []},
+                "customApiKeyResponses": {"approved": [KEY], "rejected": []},
                 "projects": {place.display().to_string(): {"hasTrustDialogAccepted": true}},
             });
             std::fs::write(place.join(".claude.json"), known.to_string())?;
-            environment.extend([("ANTHROPIC_BASE_URL", url.clone()), ("ANTHROPIC_API_KEY", key.to_owned())]);
-            let quiet = ["IS_SANDBOX", "DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"];
-            environment.extend(quiet.map(|name| (name, "1".to_owned())));
-            environment.insert("CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL", "1".to_owned());
         } else {
             std::fs::create_dir_all(place.join(".codex"))?;
             let settings = format!(
                 "model = \"scripted-1\"\nmodel_provider = \"scripted\"\ncheck_for_update_on_startup = false\n\
-                 [model_providers.scripted]\nname = \"scripted\"\nbase_url = \"{url}/v1\"\nwire_api = \"responses\"\n\
-                 env_key = \"SCRIPTED_KEY\"\nsupports_websockets = false\n\
+                 [model_providers.scripted]\nname = \"scripted\"\nbase_url = \"{}/v1\"\nwire_api = \"responses\"\n\
+                 env_key = \"CODEX_SCRIPTED_KEY\"\nsupports_websockets = false\n\
                  [features]\ndaemon_auto_start = false\nplugins = false\napps = false\n[analytics]\nenabled = false\n\
-                 [otel]\nmetrics_exporter = \"none\"\n[projects.{place:?}]\ntrust_level = \"trusted\"\n"
+                 [otel]\nmetrics_exporter = \"none\"\n[projects.{place:?}]\ntrust_level = \"trusted\"\n",
+                self.provider.url
             );
             std::fs::write(place.join(".codex/config.toml"), settings)?;
-            environment.insert("SCRIPTED_KEY", "k".to_owned());
         }
-        Ok(environment)
+        Ok(())
+    }
+
+    fn environment(&self, place: &Path) -> BTreeMap<&'static str, String> {
+        let tmp = ("TMPDIR", place.join("tmp").display().to_string());
+        if self.real.runtime != real::CLAUDE.runtime {
+            return BTreeMap::from([tmp, ("CODEX_SCRIPTED_KEY", KEY.to_owned())]);
+        }
+        let own = ("ANTHROPIC_API_KEY", KEY.to_owned());
+        let mut environment = BTreeMap::from([tmp, own, ("ANTHROPIC_BASE_URL", self.provider.url.clone())]);
+        let quiet = [
+            "IS_SANDBOX",
+            "DISABLE_AUTOUPDATER",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+            "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL",
+        ];
+        environment.extend(quiet.map(|name| (name, "1".to_owned())));
+        environment
     }
 
     /// A constellation whose clone will be this program; its root does nothing.
     fn up<'p>(&self, programs: &'p Programs, place: &Path) -> Result<Up<'p>> {
+        self.prepare(place)?;
         let lines: String =
-            self.environment(place)?.iter().map(|(key, value)| format!("{key} = {value:?}\n")).collect();
+            self.environment(place).iter().map(|(key, value)| format!("{key} = {value:?}\n")).collect();
         let settings = format!(
             "[agents.agent1]\nruntime = {:?}\nargv = [{:?}]\ncwd = {place:?}\n[agents.agent1.env]\n{lines}",
             self.real.runtime, self.program
@@ -358,11 +372,11 @@ impl Guest<'_> {
         )
     }
 
-    /// The program by hand, until it has answered its greeting, on a conversation of it where one is named.
-    fn bare(&self, place: &Path, conversation: Option<&str>) -> Result<Bare> {
+    /// The program by hand, on a conversation of it where one is named.
+    fn start(&self, place: &Path, conversation: Option<&str>) -> Result<Bare> {
         let mut command = Command::new(self.program);
         command.env_clear().env("HOME", place).env("PATH", "/usr/bin:/bin").current_dir(place);
-        command.envs(self.environment(place)?);
+        command.envs(self.environment(place));
         if self.real.runtime == real::CLAUDE.runtime {
             // As netsky starts it.
             command.env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1").arg("-p").arg("--verbose");
@@ -373,7 +387,12 @@ impl Guest<'_> {
         } else {
             command.arg("app-server");
         }
-        let mut program = Bare::start(&mut command)?;
+        Bare::start(&mut command)
+    }
+
+    /// The same, until it has answered its greeting.
+    fn bare(&self, place: &Path, conversation: Option<&str>) -> Result<Bare> {
+        let mut program = self.start(place, conversation)?;
         for (line, answer) in self.greeting(conversation) {
             program.write(&format!("{line}\n"))?;
             if let Some(answer) = answer {
@@ -442,30 +461,45 @@ fn real_rows(scratch: &Path, programs: &Programs, real: &Real, program: &Path) -
     let guest = Guest { real, program, provider: Provider::start() };
     let runtime = real.runtime;
     let place = |what: &str, round: usize| scratch.join(format!("{what}-{round}"));
-    let bare_start = |what: &'static str| {
-        let guest = &guest;
-        move |round: usize| {
-            let at = place(what, round);
-            guest.environment(&at)?;
-            timed(|| guest.bare(&at, None).map(drop))
-        }
-    };
     let agent = ["agent", "1"];
     let started = alternate(
-        format!("`{runtime}`, start: `netsky agent 1`, until it has said that the program runs"),
-        "that program started by hand, until it has answered its greeting",
+        format!("`{runtime}`, start: from the beginning of `netsky agent 1` until the program runs"),
+        "that program started by hand: one fork and exec",
         STARTS,
-        bare_start("bare"),
+        |round| {
+            let at = place("bare", round);
+            guest.prepare(&at)?;
+            let mut program = None;
+            let took = timed(|| guest.start(&at, None).map(|started| program = Some(started)))?;
+            drop(program);
+            Ok(took)
+        },
         |round| {
             let up = guest.up(programs, &place("start", round))?;
-            timed(|| up.run(&agent))
+            let mut rows = Client::connect(&up.layout.kernel_root())?.subscribe(None)?;
+            let clone = AgentId::numbered(1);
+            let runs = |row: &Event| row.kind == EventKind::Started && row.session.as_ref() == Some(&clone);
+            let mut verb = None;
+            let took = timed(|| {
+                verb = Some(up.command(&agent).spawn()?);
+                ensure!(rows.find(PATIENCE, runs)?.is_some_and(|row| runs(&row)), "it does not run");
+                Ok(())
+            })?;
+            // It waits for the proof.
+            let ended = verb.map(|mut verb| verb.wait()).transpose()?;
+            ensure!(ended.is_some_and(|ended| ended.success()), "netsky agent 1 failed");
+            Ok(took)
         },
     )?;
     let proved = alternate(
         format!("`{runtime}`, up-proof: from the beginning of `netsky agent 1`"),
         "that program started by hand, until it has answered its greeting",
         STARTS,
-        bare_start("again"),
+        |round| {
+            let at = place("by-hand", round);
+            guest.prepare(&at)?;
+            timed(|| guest.bare(&at, None).map(drop))
+        },
         |round| {
             let up = guest.up(programs, &place("proof", round))?;
             timed(|| up.run(&agent).and_then(|()| up.until_proved("agent1", 1)))
@@ -477,7 +511,7 @@ fn real_rows(scratch: &Path, programs: &Programs, real: &Real, program: &Path) -
         ),
         "that program started by hand on such a conversation, until it has answered its greeting",
         STARTS,
-        |round| guest.returns_by_hand(programs, &place("by-hand", round)),
+        |round| guest.returns_by_hand(programs, &place("return-by-hand", round)),
         |round| guest.dies_and_returns(programs, &place("return", round)),
     )?;
     Ok(vec![started, proved, returned])
