@@ -53,7 +53,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Measured> {
-    let mut measured = Measured::from(vec![told(&scratch.join("told"), programs)?]);
+    let mut measured = Measured::from(Vec::from(told(&scratch.join("told"), programs)?));
     let added = added(&scratch.join("added"), programs)?;
     measured.figures.insert(Figure::Memory.of(ADDED), added);
     measured.text = format!("| memory | MiB |\n| --- | ---: |\n| {ADDED} (PSS) | {added:.2} |\n");
@@ -197,35 +197,46 @@ impl Told {
     }
 }
 
-/// A message through everything against the same line written to the program.
-fn told(place: &Path, programs: &Programs) -> Result<Pair> {
+/// A message through everything, against the same line written to the program, and against what that consists of.
+fn told(place: &Path, programs: &Programs) -> Result<[Pair; 2]> {
     std::fs::create_dir_all(place)?;
-    let (mut bare, mut ours) = (Told::make(place.join("bare"))?, Told::make(place.join("ours"))?);
-    let mut program = Bare::start(Command::new(&bare.argv()?[0]).args(&bare.argv()?[1..]))?;
+    let mut ours = Told::make(place.join("ours"))?;
     let up = Up::with(programs, place, &ours.settings()?, &["up", "0"])?;
     let root = AgentId::root();
-    alternate(
+    let mut through = |_: usize| {
+        up.until_finished(&root)?;
+        std::thread::sleep(REST);
+        let began = up.send(&root)?;
+        ours.came()?;
+        Ok(began.elapsed())
+    };
+    let mut bare = Told::make(place.join("bare"))?;
+    let mut program = Bare::start(Command::new(&bare.argv()?[0]).args(&bare.argv()?[1..]))?;
+    let alone = alternate(
         TOLD,
         "the same line written to the pipe of such a program",
         ROUNDS,
+        |round| program.tells(&mut bare, round, || Ok(())),
+        &mut through,
+    )?;
+    let folders = floor::Folders::make(&place.join("floor"))?;
+    let mut passed = Told::make(place.join("passed"))?;
+    // netsky-drivers and the worker pass it on.
+    let hands = "cat | cat | exec \"$@\"";
+    let mut program = Bare::start(Command::new("/bin/sh").args(["-c", hands, "sh"]).args(passed.argv()?))?;
+    let parts = alternate(
+        "the same",
+        "what it consists of: a durable write, a durable rename, the line through two processes to the program",
+        ROUNDS,
         |round| {
-            std::thread::sleep(REST);
-            let line = message(round);
-            let began = Instant::now();
-            program.write(&line)?;
-            bare.came()?;
-            let took = began.elapsed();
-            program.until("\"idle\"")?;
-            Ok(took)
+            program.tells(&mut passed, round, || {
+                folders.write(round)?;
+                folders.take(round)
+            })
         },
-        |_| {
-            up.until_finished(&root)?;
-            std::thread::sleep(REST);
-            let began = up.send(&root)?;
-            ours.came()?;
-            Ok(began.elapsed())
-        },
-    )
+        &mut through,
+    )?;
+    Ok([alone, parts])
 }
 
 /// A line as netsky-drivers writes it.
@@ -283,6 +294,24 @@ impl Bare {
 
     fn write(&mut self, line: &str) -> Result<()> {
         Ok(self.input.write_all(line.as_bytes())?)
+    }
+
+    /// From before what comes first until it has read a message; then it has its turn.
+    fn tells(
+        &mut self,
+        told: &mut Told,
+        round: usize,
+        first: impl FnOnce() -> Result<()>,
+    ) -> Result<Duration> {
+        std::thread::sleep(REST);
+        let line = message(round);
+        let took = timed(|| {
+            first()?;
+            self.write(&line)?;
+            told.came()
+        })?;
+        self.until("\"idle\"")?;
+        Ok(took)
     }
 
     /// The first line with this in it.
