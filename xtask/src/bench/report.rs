@@ -139,7 +139,9 @@ generation, the meta of what runs, the journal) and the wait until the program r
 ## Driven programs
 
 The message goes to a program without a model that speaks as Claude Code does: what the real one does with a message is
-its own, and the same on both sides. The real programs are started and resumed where only loopback is to be reached.
+its own, and the same on both sides. Two syncs of the disk are in a delivery, which take what the disk's other users leave:
+the row beside its parts says what of it is ours. The real programs are started and resumed where only loopback is to be
+reached.
 
 {agents}
 ## Terminals, beside tmux
