@@ -6,6 +6,7 @@
 
 mod bench;
 mod campaign;
+mod real;
 mod sabotage;
 mod tidy;
 mod tree;
@@ -19,7 +20,8 @@ const USAGE: &str = "usage: cargo xtask <verb>
             [--list | NAME…] a part of a name chooses every row that contains it, @FILE every row of that file;
             a whole run that was cut off goes on where it was, on the same tree
   bench     measure against a floor of the same run, write docs/benchmarks.md
-            [--builds] also clean builds; [--here] this build as it is, print only
+            [PART…] these parts alone, the page keeps the others; [--builds] also clean builds;
+            [--here] this build as it is, print only
   campaign  long runs of the proof tools, in batches that reports/reliability.json records
             [LEVEL [--wanted N] [--seed S]] without a level they are listed";
 
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         ("bench", _) => bench::run(&rest),
         ("campaign", _) => campaign::run(&rest),
         ("sabotage", _) => sabotage::run(&rest),
+        (bench::SPEAKER, _) => bench::speak(&rest),
         (sabotage::JANITOR, _) => sabotage::janitor(&rest),
         _ => {
             eprintln!("{USAGE}");

@@ -4,9 +4,11 @@
 
 use std::fmt::Write;
 
+use super::agents::{ADDED, TOLD};
 use super::pairs::Pair;
 use super::record::{FILES, LINES};
-use super::terminals::Idle;
+use super::report::Figures;
+use super::terminals::IDLE_SESSIONS;
 
 /// A row is known by what ours does and what it is held against; a floor is named only where ours has several.
 struct Asked {
@@ -18,7 +20,7 @@ struct Asked {
 
 /// What is read off a row.
 #[derive(Clone, Copy)]
-enum Figure {
+pub(crate) enum Figure {
     /// Ours by the floor.
     Ratio,
     /// The floor by ours: how many times its rate.
@@ -31,10 +33,30 @@ enum Figure {
     P99,
     /// So many rows, by the second.
     Rate(u64),
-    /// MiB of memory for each of the idle sessions; of no row.
+    /// MiB of memory for each; a figure beside the rows.
     Memory,
-    /// Per cent of a core for all of these; of no row.
+    /// Per cent of a core for all of these; a figure beside the rows.
     Core,
+}
+
+impl Figure {
+    /// Under which name a figure beside the rows is kept.
+    pub(crate) fn of(self, what: &str) -> String {
+        format!("{what}: {}", self.word())
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Ratio => "ratio",
+            Speed => "times the rate",
+            Above => "above the floor",
+            Median => "median",
+            P99 => "p99",
+            Rate(_) => "rows a second",
+            Memory => "memory (PSS) for each",
+            Core => "time of one core, of all",
+        }
+    }
 }
 
 /// What a figure may be.
@@ -50,7 +72,7 @@ use Limit::{AtLeast, AtMost};
 const BATCH: &str = "1,000 messages by one `channel send --batch`";
 const WATCH: &str = "an idle `netsky channel watch`, from a message's send to its element";
 
-const ASKED: [Asked; 17] = [
+const ASKED: [Asked; 19] = [
     asked("durable send inside a process", "", Ratio, AtMost(1.3)),
     asked("whole `netsky channel send`", "", Above, AtMost(6.0)),
     asked(BATCH, "1,000 durable sends inside a process, one by one", Speed, AtLeast(15.0)),
@@ -71,8 +93,10 @@ const ASKED: [Asked; 17] = [
     asked("`ostk attach` to a full screen, from the start of the client", "", Ratio, AtMost(1.0)),
     asked("100 MB of mixed output (colours, UTF-8, erased lines), nobody attached", "", Ratio, AtMost(1.0)),
     asked("100 MB with a client attached, until it has shown the last word", "", Ratio, AtMost(1.0)),
-    asked("200 idle sessions", "", Memory, AtMost(1.0)),
-    asked("200 idle sessions", "", Core, AtMost(0.5)),
+    asked(IDLE_SESSIONS, "", Memory, AtMost(1.0)),
+    asked(IDLE_SESSIONS, "", Core, AtMost(0.5)),
+    asked(TOLD, "", Above, AtMost(5.0)),
+    asked(ADDED, "", Memory, AtMost(4.0)),
 ];
 
 const fn asked(ours: &'static str, floor: &'static str, figure: Figure, limit: Limit) -> Asked {
@@ -85,13 +109,11 @@ impl Asked {
     }
 
     /// What it came to; none where no row gives it.
-    fn measured(&self, pairs: &[Pair], idle: Option<&Idle>) -> Option<f64> {
-        match self.figure {
-            Memory => return idle.map(|idle| idle.mib),
-            Core => return idle.map(|idle| idle.percent),
-            Ratio | Speed | Above | Median | P99 | Rate(_) => {}
+    fn measured(&self, figures: &Figures) -> Option<f64> {
+        if matches!(self.figure, Memory | Core) {
+            return figures.beside(&self.figure.of(self.ours));
         }
-        let pair = pairs.iter().find(|pair| self.is_of(pair))?;
+        let pair = figures.pairs().find(|pair| self.is_of(pair))?;
         let (ours, floor) = (pair.ours.median.as_secs_f64(), pair.floor.median.as_secs_f64());
         Some(match self.figure {
             Ratio => ours / floor,
@@ -114,18 +136,8 @@ impl Asked {
     }
 
     fn what(&self) -> String {
-        let of = match self.figure {
-            Ratio => "ratio",
-            Speed => "times the rate",
-            Above => "above the floor",
-            Median => "median",
-            P99 => "p99",
-            Rate(_) => "rows a second",
-            Memory => "memory (PSS) for each",
-            Core => "time of one core, of all",
-        };
         let against = if self.floor.is_empty() { String::new() } else { format!(", against {}", self.floor) };
-        format!("{}{against}: {of}", self.ours)
+        self.figure.of(&format!("{}{against}", self.ours))
     }
 
     fn shown(&self, figure: f64) -> String {
@@ -140,14 +152,14 @@ impl Asked {
 }
 
 /// The table of what was asked: each figure, and whether it holds.
-pub(crate) fn table(pairs: &[Pair], idle: Option<&Idle>) -> String {
+pub(crate) fn table(figures: &Figures) -> String {
     let mut text = String::from("| asked | limit | measured | |\n| --- | ---: | ---: | --- |\n");
     for asked in &ASKED {
         let limit = match asked.limit {
             AtMost(limit) => format!("≤ {}", asked.shown(limit)),
             AtLeast(limit) => format!("≥ {}", asked.shown(limit)),
         };
-        let (figure, verdict) = match asked.measured(pairs, idle) {
+        let (figure, verdict) = match asked.measured(figures) {
             None => ("–".to_owned(), "not measured in this run".to_owned()),
             Some(figure) => (asked.shown(figure), said(asked.missed(figure))),
         };
@@ -165,9 +177,9 @@ fn said(missed: Option<f64>) -> String {
 }
 
 /// The same for programs.
-pub(crate) fn data(pairs: &[Pair], idle: Option<&Idle>) -> Vec<serde_json::Value> {
+pub(crate) fn data(figures: &Figures) -> Vec<serde_json::Value> {
     let row = |asked: &Asked| {
-        let measured = asked.measured(pairs, idle);
+        let measured = asked.measured(figures);
         let (word, limit) = match asked.limit {
             AtMost(limit) => ("at_most", limit),
             AtLeast(limit) => ("at_least", limit),
@@ -185,13 +197,15 @@ mod tests {
     use std::time::Duration;
 
     use super::super::pairs::Spread;
+    use super::super::report::Measured;
     use super::*;
 
-    fn pair(name: &'static str, floor_name: &'static str, floor: u64, ours: u64) -> Pair {
+    fn pair(name: &str, floor_name: &str, floor: u64, ours: u64) -> Pair {
         let spread = |millis| {
             let median = Duration::from_millis(millis);
             Spread { median, p90: median, p99: median * 2 }
         };
+        let (name, floor_name) = (name.to_owned(), floor_name.to_owned());
         Pair { name, floor_name, rounds: 1, floor: spread(floor), ours: spread(ours) }
     }
 
@@ -199,8 +213,11 @@ mod tests {
     fn a_figure_that_is_missed_is_named_with_by_how_much_and_one_that_is_not_measured_too() {
         let files = "ingest of 100,000 files of envelopes";
         let pairs = [pair(files, "x", 1, 2_078), pair(WATCH, "y", 1, 3), pair(BATCH, ASKED[3].floor, 30, 1)];
-        let idle = Idle { text: String::new(), mib: 1.25, percent: 0.37 };
-        let text = table(&pairs, Some(&idle));
+        let beside = [(Memory, 1.25), (Core, 0.37)].map(|(figure, value)| (figure.of(IDLE_SESSIONS), value));
+        let measured = Measured { pairs: pairs.into(), text: String::new(), figures: beside.into() };
+        let mut figures = Figures::default();
+        figures.put("x", measured);
+        let text = table(&figures);
         for line in [
             "| ingest of 100,000 files of envelopes: rows a second | ≥ 50000 | 48123 | **missed by 3.8 %** |",
             "from a message's send to its element: median | ≤ 2.00 ms | 3.00 ms | **missed by 50.0 %** |",
@@ -212,7 +229,7 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
-        let data = data(&pairs, Some(&idle));
+        let data = data(&figures);
         assert_eq!((&data[9]["holds"], &data[9]["at_least"]), (&false.into(), &50_000.0.into()));
         assert_eq!((&data[15]["holds"], &data[16]["measured"]), (&false.into(), &0.37.into()));
         assert_eq!((&data[0]["holds"], data.len()), (&serde_json::Value::Null, ASKED.len()));
@@ -226,6 +243,7 @@ mod tests {
             include_str!("wake.rs"),
             include_str!("record.rs"),
             include_str!("terminals.rs"),
+            include_str!("agents.rs"),
         ];
         for asked in &ASKED {
             for name in [asked.ours, asked.floor] {

@@ -53,6 +53,13 @@ impl Folders {
 }
 
 impl Folders {
+    /// Take what was written: rename, fsync the folder that has it then.
+    pub(crate) fn take(&self, round: usize) -> Result<()> {
+        let name = format!("{round:020}.json");
+        rustix::fs::renameat_with(&self.target, &name, &self.tmp, &name, RenameFlags::NOREPLACE)?;
+        Ok(rustix::fs::fsync(&self.tmp)?)
+    }
+
     /// Append a row and sync its bytes.
     pub(crate) fn row(&self) -> Result<()> {
         rustix::io::write(&self.rows, &[b'x'; ROW_BYTES])?;

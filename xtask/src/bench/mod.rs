@@ -2,19 +2,24 @@
 //!
 //! A figure without its floor says more about the disk than about the program. Each row therefore does the same
 //! with nothing but the system calls that nobody can leave out, turn by turn with ours, and compares medians.
-//! Only release builds are reported; `--here` prints what the present build gives, without the rows of the record (a
-//! million envelopes) and of terminals, `--terminals` these alone of the last release build; both write nothing.
+//! Only release builds are reported. `PART…` measures these alone, and the page keeps the others as they were; `--here`
+//! prints what the present build gives and writes nothing, and of no part that takes minutes unless that is named.
 
+mod agents;
 mod asked;
 mod bus;
 mod floor;
 mod mail;
 mod pairs;
+#[path = "../../../crates/cli/tests/it/real/model.rs"]
+#[expect(dead_code, reason = "the tests of the real programs ask it more than we do")]
+mod provider;
 mod record;
 mod redis;
 mod report;
 mod sessions;
 mod sizes;
+mod speaker;
 mod terminals;
 mod viewer;
 mod wake;
@@ -24,9 +29,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::tree;
-use pairs::Pair;
-use terminals::Idle;
+use crate::{real, tree};
+use report::Measured;
+
+pub(crate) use speaker::{SPEAKER, speak};
 
 /// Where throwaway homes are made: on the disk of the tree, since a memory file system has no durable write.
 const SCRATCH: &str = "target/bench";
@@ -38,6 +44,12 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
+    /// Those of a build.
+    fn of(profile: &str) -> Programs {
+        let folder = tree::root().join("target").join(profile);
+        Programs { netsky: folder.join("netsky"), ostk: folder.join("ostk") }
+    }
+
     /// `netsky` on a home, silent and with nothing of our environment.
     pub(crate) fn on(&self, home: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(&self.netsky);
@@ -54,33 +66,70 @@ impl Programs {
     }
 }
 
+/// What can be measured by itself.
+struct Part {
+    word: &'static str,
+    measure: fn(&Path, &Programs) -> Result<Measured>,
+    /// Its place is in memory, not on the disk of the tree.
+    in_memory: bool,
+    /// It takes minutes.
+    is_long: bool,
+}
+
+/// In the order in which they are measured.
+const PARTS: [Part; 8] = [
+    part("mail", |at, programs| mail::measure(at, programs).map(Measured::from)),
+    part("bus", |at, programs| bus::measure(at, programs).map(Measured::from)),
+    part("wake", |at, programs| wake::measure(at, programs).map(Measured::from)),
+    part("redis", |at, _| redis::measure(at).map(Measured::from)),
+    part("sessions", |at, programs| sessions::measure(at, programs).map(Measured::from)),
+    Part { is_long: true, ..part("agents", agents::measure) },
+    // A million envelopes need a gigabyte of memory.
+    Part {
+        in_memory: true,
+        is_long: true,
+        ..part("record", |at, programs| record::measure(at, programs).map(Measured::from))
+    },
+    Part { is_long: true, ..part("terminals", terminals::measure) },
+];
+
+const fn part(word: &'static str, measure: fn(&Path, &Programs) -> Result<Measured>) -> Part {
+    Part { word, measure, in_memory: false, is_long: false }
+}
+
+impl Part {
+    fn run(&self, programs: &Programs) -> Result<Measured> {
+        let scratch = if self.in_memory { record::MEMORY.into() } else { tree::root().join(SCRATCH) };
+        std::fs::create_dir_all(&scratch)?;
+        let scratch = tempfile::tempdir_in(&scratch).context("make a throwaway folder")?;
+        (self.measure)(scratch.path(), programs)
+    }
+}
+
 /// Runs the verb.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["--terminals"] => {
-            let folder = tree::root().join("target/release");
-            let (pairs, idle) = beside_tmux(&folder)?;
-            println!("{}", of_terminals(&pairs, idle.as_ref()));
-        }
+    let (options, named): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.starts_with("--"));
+    if let Some(other) = named.iter().find(|word| PARTS.iter().all(|part| part.word != **word)) {
+        let all = PARTS.map(|part| part.word).join(", ");
+        bail!("no part is called {other}; there are {all}");
+    }
+    let is_meant = |part: &&Part| named.is_empty() || named.contains(&part.word);
+    match options.as_slice() {
         ["--here"] => {
-            let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
-            let (_, text) = measure(&tree::root().join("target").join(profile))?;
-            println!("{text}");
+            let programs = Programs::of(if cfg!(debug_assertions) { "debug" } else { "release" });
+            for part in PARTS.iter().filter(is_meant).filter(|part| !part.is_long || !named.is_empty()) {
+                println!("{}", part.run(&programs)?.shown());
+            }
         }
         ["--measured"] => {
-            let folder = tree::root().join("target/release");
-            let (mut pairs, text) = measure(&folder)?;
-            let record = record_rows(&folder)?;
-            let (terminals, idle) = beside_tmux(&folder)?;
-            let terminals_text = of_terminals(&terminals, idle.as_ref());
-            let record_text = report::ratios(&record);
-            pairs.extend(terminals);
-            pairs.extend(record);
-            let asked = asked::table(&pairs, idle.as_ref());
-            let whole = report::whole(&text, &terminals_text, &record_text, &asked, &sizes::table()?);
-            report::write(&whole, &pairs, idle.as_ref())?;
-            println!("{whole}");
+            let mut figures = report::Figures::read()?;
+            for part in PARTS.iter().filter(is_meant) {
+                let measured = part.run(&Programs::of("release"))?;
+                eprintln!("{}", measured.shown());
+                figures.put(part.word, measured);
+            }
+            println!("{}", figures.write(&sizes::table()?)?);
         }
         [] | ["--builds"] => {
             // The floor must be compiled like the program, and fault points must be gone.
@@ -94,59 +143,18 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
                 "--package",
                 "xtask",
             ])?;
-            if words == ["--builds"] {
+            if options == ["--builds"] {
                 sizes::time_clean_builds()?;
             }
-            let status = Command::new(tree::root().join("target/release/xtask"))
-                .args(["bench", "--measured"])
-                .status()
-                .context("run the release build of xtask")?;
-            return Ok(status.success());
+            let xtask = tree::root().join("target/release/xtask");
+            // All of it needs no more than loopback, and the real programs are to reach no more.
+            let mut command = real::apart(&xtask).unwrap_or_else(|| Command::new(&xtask));
+            let status = command.args(["bench", "--measured"]).args(&named).status();
+            return Ok(status.context("run the release build of xtask")?.success());
         }
-        _ => bail!("usage: cargo xtask bench [--builds | --here | --terminals]"),
+        _ => bail!("usage: cargo xtask bench [--builds | --here] [PART…]"),
     }
     Ok(true)
-}
-
-fn measure(folder: &Path) -> Result<(Vec<Pair>, String)> {
-    let programs = Programs { netsky: folder.join("netsky"), ostk: folder.join("ostk") };
-    let scratch = scratch()?;
-    let mut pairs = mail::measure(scratch.path(), &programs)?;
-    pairs.extend(bus::measure(scratch.path(), &programs)?);
-    pairs.extend(wake::measure(scratch.path(), &programs)?);
-    pairs.extend(redis::measure(scratch.path())?);
-    pairs.extend(sessions::measure(scratch.path(), &programs)?);
-    let text = report::ratios(&pairs);
-    Ok((pairs, text))
-}
-
-/// Terminals beside tmux, which take minutes and 100 MB of memory: not part of `--here`.
-fn beside_tmux(folder: &Path) -> Result<(Vec<Pair>, Option<Idle>)> {
-    let programs = Programs { netsky: folder.join("netsky"), ostk: folder.join("ostk") };
-    let scratch = scratch()?;
-    let measured = terminals::measure(scratch.path(), &programs)?;
-    Ok(measured.map_or((Vec::new(), None), |(pairs, idle)| (pairs, Some(idle))))
-}
-
-fn of_terminals(pairs: &[Pair], idle: Option<&Idle>) -> String {
-    match idle {
-        Some(idle) => format!("{}\n{}", report::ratios(pairs), idle.text),
-        None => "Not measured: this machine has no tmux.\n".to_owned(),
-    }
-}
-
-/// A throwaway folder on the disk that holds the tree.
-fn scratch() -> Result<tempfile::TempDir> {
-    let scratch = tree::root().join(SCRATCH);
-    std::fs::create_dir_all(&scratch)?;
-    tempfile::tempdir_in(&scratch).context("make a throwaway folder")
-}
-
-/// The rows of the record, which need a gigabyte of memory: not part of `--here`.
-fn record_rows(folder: &Path) -> Result<Vec<Pair>> {
-    let programs = Programs { netsky: folder.join("netsky"), ostk: folder.join("ostk") };
-    let scratch = tempfile::tempdir_in(record::MEMORY).context("make a throwaway folder in memory")?;
-    record::measure(scratch.path(), &programs)
 }
 
 /// Runs cargo in the tree.

@@ -3,27 +3,47 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 /// Most rounds that warm caches and are not counted; never more than those that are.
 const WARM_UP: usize = 5;
 
 /// Medians of a floor and of ours.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Pair {
     /// What ours did.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// What the floor did.
-    pub(crate) floor_name: &'static str,
+    pub(crate) floor_name: String,
     pub(crate) rounds: usize,
     pub(crate) floor: Spread,
     pub(crate) ours: Spread,
 }
 
 /// The middle of many durations, and where 90 and 99 of a hundred lie below.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Spread {
+    #[serde(rename = "median_us", with = "micros")]
     pub(crate) median: Duration,
+    #[serde(rename = "p90_us", with = "micros")]
     pub(crate) p90: Duration,
+    #[serde(rename = "p99_us", with = "micros")]
     pub(crate) p99: Duration,
+}
+
+/// As whole microseconds.
+mod micros {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(duration.as_micros() as u64)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_micros)
+    }
 }
 
 impl Pair {
@@ -34,8 +54,8 @@ impl Pair {
 
 /// Runs both `rounds` times, in turns. Each returns how long the part that counts took.
 pub(crate) fn alternate(
-    name: &'static str,
-    floor_name: &'static str,
+    name: impl Into<String>,
+    floor_name: impl Into<String>,
     rounds: usize,
     mut floor: impl FnMut(usize) -> Result<Duration>,
     mut ours: impl FnMut(usize) -> Result<Duration>,
@@ -56,6 +76,7 @@ pub(crate) fn alternate(
             all_ours.push(other);
         }
     }
+    let (name, floor_name) = (name.into(), floor_name.into());
     Ok(Pair { name, floor_name, rounds, floor: spread(floors), ours: spread(all_ours) })
 }
 

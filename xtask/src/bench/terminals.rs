@@ -2,6 +2,7 @@
 //!
 //! Both start the same programs on terminals of one size and are watched by the same viewer.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,7 +16,9 @@ use netsky_disk::process::{PidFd, identify};
 use netsky_kernel::client::Client;
 use netsky_model::process::ProcessId;
 
+use super::asked::Figure;
 use super::pairs::{Pair, alternate, timed};
+use super::report::Measured;
 use super::viewer::{COLS, ROWS, Viewer};
 use super::{Programs, record};
 
@@ -39,24 +42,21 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LAST: &str = "@all-is-said@";
 
 /// Rows beside tmux, and what its sessions and ours need while they idle; nothing where this machine has no tmux.
-pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Option<(Vec<Pair>, Idle)>> {
-    let Some(tmux) = Tmux::find(scratch)? else { return Ok(None) };
+pub(crate) fn measure(scratch: &Path, programs: &Programs) -> Result<Measured> {
+    let Some(tmux) = Tmux::find(scratch)? else {
+        return Ok(Measured::nothing("Not measured: this machine has no tmux."));
+    };
     let ours = Ours::new(scratch, programs, "terminals");
     let mut pairs = Vec::from(create(scratch, programs, &tmux)?);
     pairs.extend(look(&tmux, &ours)?);
     pairs.push(keys(&tmux, &ours)?);
     pairs.extend(floods(scratch, &tmux, &ours)?);
-    Ok(Some((pairs, idle(&tmux, &ours)?)))
+    let (text, figures) = idle(&tmux, &ours)?;
+    Ok(Measured { pairs, text, figures })
 }
 
-/// What 200 sessions of ours need that do nothing, and the table of that beside tmux.
-pub(crate) struct Idle {
-    pub(crate) text: String,
-    /// Memory a session.
-    pub(crate) mib: f64,
-    /// Of one core.
-    pub(crate) percent: f64,
-}
+/// What 200 sessions need that do nothing.
+pub(crate) const IDLE_SESSIONS: &str = "200 idle sessions";
 
 /// What holds terminals.
 trait Holder {
@@ -391,9 +391,9 @@ fn mixed(path: &Path) -> Result<()> {
     Ok(file.flush()?)
 }
 
-/// Memory and time of 200 sessions that do nothing.
-fn idle(tmux: &Tmux, ours: &Ours) -> Result<Idle> {
-    let mut text = format!("| 200 idle sessions | {} | ours |\n| --- | ---: | ---: |\n", tmux.version);
+/// Memory and time of 200 sessions that do nothing, as a table and as figures of ours.
+fn idle(tmux: &Tmux, ours: &Ours) -> Result<(String, BTreeMap<String, f64>)> {
+    let mut text = format!("| {IDLE_SESSIONS} | {} | ours |\n| --- | ---: | ---: |\n", tmux.version);
     let mut shares = Vec::new();
     let mut busy = Vec::new();
     for holder in [tmux as &dyn Holder, ours] {
@@ -415,7 +415,8 @@ fn idle(tmux: &Tmux, ours: &Ours) -> Result<Idle> {
     line(&mut text, "processes that hold them", &|n| shares[n].0.to_string())?;
     line(&mut text, "memory a session (PSS of these, divided by 200)", &|n| format!("{:.2} MiB", mib(n)))?;
     line(&mut text, "time of one core, of 60 s", &|n| format!("{:.2} %", percent(n)))?;
-    Ok(Idle { text, mib: mib(1), percent: percent(1) })
+    let figures = [(Figure::Memory, mib(1)), (Figure::Core, percent(1))];
+    Ok((text, figures.map(|(figure, value)| (figure.of(IDLE_SESSIONS), value)).into()))
 }
 
 /// Ticks that these processes ran, theirs and the kernel's for them.
@@ -432,7 +433,7 @@ fn ticks(processes: &[u32]) -> Result<u64> {
 }
 
 /// The proportional share of memory of a process, KiB.
-fn pss(pid: u32) -> Result<u64> {
+pub(crate) fn pss(pid: u32) -> Result<u64> {
     let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = rollup.lines().find(|line| line.starts_with("Pss:")).context("no Pss")?;
     line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).context("no number of KiB")

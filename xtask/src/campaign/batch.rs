@@ -7,10 +7,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail, ensure};
 use serde::Deserialize;
 
-use crate::tree;
+use super::Level;
+use crate::{real, tree};
 
 /// What the line begins with.
 const MARK: &str = "campaign: ";
@@ -31,12 +32,27 @@ pub(crate) struct Done {
 }
 
 /// Runs it.
-pub(crate) fn run(target: &[&str], test: &str, memory: &Path, share: Share) -> Result<Done> {
+pub(crate) fn run(level: &Level, memory: &Path, share: Share) -> Result<Done> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(program)
+    let mut command = if level.real {
+        // What is to be fetched or built for it is before nothing can be fetched any more.
+        let built = Command::new(&program)
+            .args(["test", "--quiet", "--locked", "--no-run"])
+            .args(level.target)
+            .current_dir(tree::root())
+            .status();
+        ensure!(built.context("run cargo test")?.success(), "the batch was not built");
+        let mut command = real::apart(&program)
+            .context("make a place with only loopback: it needs `unshare`, `ip` and the right to use them")?;
+        command.envs(real::both().map_err(Error::msg)?);
+        command
+    } else {
+        Command::new(&program)
+    };
+    let output = command
         .args(["test", "--quiet", "--locked"])
-        .args(target)
-        .args(["--", "--exact", "--ignored", "--nocapture", test])
+        .args(level.target)
+        .args(["--", "--exact", "--ignored", "--nocapture", level.test])
         .env("CAMPAIGN_SEED", share.seed.to_string())
         .env("CAMPAIGN_WANTED", share.wanted.to_string())
         .env("CAMPAIGN_FROM", share.from.to_string())

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::real;
 use report::{Report, Row};
 
 /// One kind of campaign.
@@ -30,11 +31,16 @@ struct Level {
     remembers: bool,
     /// Whether the seed decides anything.
     seeded: bool,
+    /// Whether it needs the real agent programs, and a place where nothing but loopback is to be reached.
+    real: bool,
 }
 
 /// The tests of the program and of a crate.
 const CLI: &[&str] = &["--profile", "campaign", "--package", "netsky", "--test", "it"];
 const BUS: &[&str] = &["--profile", "campaign", "--package", "netsky-bus", "--test", "it"];
+
+/// The program's tests where most of the time is others': no quicker in another profile.
+const KILLS: &[&str] = &["--package", "netsky", "--test", "it"];
 
 /// Processes are started and ended there, which is no quicker in another profile.
 const KERNEL: &[&str] = &["--package", "netsky-kernel", "--test", "it"];
@@ -49,6 +55,7 @@ const LEVELS: &[Level] = &[
         test: "crash::campaign_a_share_of_the_crash_states",
         remembers: true,
         seeded: true,
+        real: false,
     },
     Level {
         name: "kill-points",
@@ -59,6 +66,7 @@ const LEVELS: &[Level] = &[
         test: "cells::campaign_a_share_of_the_kill_points",
         remembers: false,
         seeded: false,
+        real: false,
     },
     Level {
         name: "contended-envelopes",
@@ -69,6 +77,7 @@ const LEVELS: &[Level] = &[
         test: "contended::campaign_a_share_of_the_contended_envelopes",
         remembers: false,
         seeded: false,
+        real: false,
     },
     Level {
         name: "felled-trees",
@@ -79,6 +88,7 @@ const LEVELS: &[Level] = &[
         test: "kill_trees::campaign_a_share_of_the_felled_trees",
         remembers: false,
         seeded: false,
+        real: false,
     },
     Level {
         name: "kernel-steps",
@@ -89,6 +99,7 @@ const LEVELS: &[Level] = &[
         test: "steps::campaign_a_share_of_the_kernel_steps",
         remembers: false,
         seeded: false,
+        real: false,
     },
     Level {
         name: "killed-anchors",
@@ -99,6 +110,7 @@ const LEVELS: &[Level] = &[
         test: "must_shows::campaign_a_share_of_the_killed_anchors",
         remembers: false,
         seeded: false,
+        real: false,
     },
     Level {
         name: "racing-anchors",
@@ -109,6 +121,7 @@ const LEVELS: &[Level] = &[
         test: "must_shows::campaign_a_share_of_the_racing_anchors",
         remembers: false,
         seeded: false,
+        real: false,
     },
     Level {
         name: "power-cuts",
@@ -119,6 +132,18 @@ const LEVELS: &[Level] = &[
         test: "power_cuts::campaign_a_share_of_the_power_cuts",
         remembers: false,
         seeded: true,
+        real: false,
+    },
+    Level {
+        name: "real-kills",
+        unit: "kills in a turn of Claude Code or Codex: of it, its worker, netsky-drivers, the anchor, or all at once",
+        wanted: 500,
+        batch: 20,
+        target: KILLS,
+        test: "real::kills::campaign_a_share_of_the_real_kills",
+        remembers: false,
+        seeded: true,
+        real: true,
     },
 ];
 
@@ -140,6 +165,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             [key, value] if key == "--seed" && level.seeded => seed = value.parse()?,
             other => bail!("what is {}? only --wanted N, and --seed S where chance decides", other.join(" ")),
         }
+    }
+    if level.real
+        && let Err(missing) = real::both()
+    {
+        println!("{name}: nothing was run; {missing}");
+        return Ok(false);
     }
     let mut report = Report::read()?;
     let row = report.row(level, seed)?;
@@ -163,7 +194,7 @@ fn level_option(level: &Level) -> String {
 fn step(level: &Level, seed: u64, wanted: u64, row: &mut Row) -> Result<()> {
     let began = Instant::now();
     let share = batch::Share { seed, wanted: level.batch.min(wanted - row.count), from: row.next };
-    let done = batch::run(level.target, level.test, &row.memory(), share)?;
+    let done = batch::run(level, &row.memory(), share)?;
     ensure!(done.count > 0 || !done.failures.is_empty(), "a batch did nothing");
     row.count += done.count;
     row.next = done.next;

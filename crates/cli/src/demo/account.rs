@@ -8,6 +8,7 @@ use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
 use serde_json::{Value, json};
 
+use crate::demo::driven::Runtime;
 use crate::demo::narrate::{Line, millis, short};
 use crate::demo::repository::Repository;
 use crate::demo::story::{Life, Outcome, Restart, Story};
@@ -49,7 +50,12 @@ pub(crate) struct Envelope {
 pub(crate) struct Account {
     pub(crate) began: Timestamp,
     pub(crate) took: Duration,
-    pub(crate) repository: Repository,
+    /// What the demo's own programs worked on.
+    pub(crate) repository: Option<Repository>,
+    /// The real program in the slots.
+    pub(crate) runtime: Option<Runtime>,
+    /// agent0's conversation, before and after its death.
+    pub(crate) conversations: Option<(String, String)>,
     pub(crate) folder: PathBuf,
     pub(crate) lines: Vec<Line>,
     pub(crate) story: Story,
@@ -114,6 +120,8 @@ impl Account {
             .collect();
         json!({
             "repository": self.repository,
+            "runtime": self.runtime.map_or("command", Runtime::word),
+            "conversation": self.conversations.as_ref().map(|(before, after)| json!({ "before": before, "after": after })),
             "home": self.folder.join("home"),
             "events": events,
             "kills": kills,
@@ -266,9 +274,9 @@ impl Account {
             None => {
                 let restarts = self.story.restarts.len();
                 let messages = self.envelopes.len();
-                let text = format!(
-                    "agent0 died {restarts} times and came back, {messages} messages, none lost; {took}"
-                );
+                let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
+                let text =
+                    format!("agent0 died {times} and came back, {messages} messages, none lost; {took}");
                 output::painted(&palette.paint(Tone::Good, &text))
             }
             Some(_) => output::painted(&palette.paint(Tone::Bad, &format!("it does not hold; {took}"))),

@@ -5,12 +5,13 @@
 //! verified and every repeat was flagged.
 //!
 //! Reading order: [`place`], [`repository`], [`agent`], then how it is watched ([`sight`], [`story`], [`narrate`]), what
-//! is done to it ([`chaos`], [`script`]), what is said at the end ([`verdict`], [`account`]), and who cleans up
+//! is done to it ([`chaos`], [`script`], [`driven`] with a real program), what is said at the end ([`verdict`], [`account`]), and who cleans up
 //! ([`janitor`]).
 
 pub(crate) mod account;
 pub(crate) mod agent;
 pub(crate) mod chaos;
+pub(crate) mod driven;
 pub(crate) mod janitor;
 pub(crate) mod narrate;
 pub(crate) mod place;

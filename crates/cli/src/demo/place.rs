@@ -55,6 +55,11 @@ impl Place {
         self.folder.join("origin")
     }
 
+    /// Where real programs work: an empty folder.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.folder.join("work")
+    }
+
     /// Git's settings.
     pub(crate) fn gitconfig(&self) -> PathBuf {
         self.folder.join("gitconfig")

@@ -67,7 +67,10 @@ fn owners_command(place: &Place) -> Result<Command, Error> {
     for key in foreign_variables() {
         command.env_remove(key);
     }
-    command.env(netsky_disk::env::HOME, place.layout().home()).current_dir(place.folder());
+    // Whom it brings up works where it is said.
+    let work = place.work();
+    let cwd = if work.is_dir() { work } else { place.folder().to_owned() };
+    command.env(netsky_disk::env::HOME, place.layout().home()).current_dir(cwd);
     Ok(command)
 }
 

@@ -18,10 +18,12 @@ use netsky_model::life::State;
 use netsky_model::name::{Name, Stage};
 use netsky_model::process::ProcessId;
 use netsky_model::witness::Nobody;
+use netsky_runtime::driver::Doing;
 
 use crate::demo::account::{Account, Worker};
 use crate::demo::agent::root::{SUMMARY, SURVEY};
 use crate::demo::chaos::{self, Target};
+use crate::demo::driven::{self, Runtime};
 use crate::demo::janitor::{self, Janitor};
 use crate::demo::narrate::{self, Line};
 use crate::demo::place::Place;
@@ -35,6 +37,8 @@ use crate::palette::Tone;
 
 /// How long a run may take beyond its ticks and the faults that are asked for.
 const PATIENCE: Duration = Duration::from_secs(45);
+/// The same where a model takes its time.
+const PATIENCE_WITH_MODELS: Duration = Duration::from_secs(300);
 /// The pause before a second start of an agent0 that was never proved, with the time the start takes.
 const BACKOFF: Duration = Duration::from_secs(15);
 
@@ -50,30 +54,37 @@ pub(crate) struct Wish {
     pub(crate) seed: u64,
     /// How long the first restart's child stands still.
     pub(crate) pause_child: Option<Duration>,
+    /// The real program in the slots; none for the demo's own.
+    pub(crate) runtime: Option<Runtime>,
 }
 
 impl Wish {
     fn deadline(&self) -> Duration {
+        let patience = if self.runtime.is_some() { PATIENCE_WITH_MODELS } else { PATIENCE };
         let faults = self.pause_child.unwrap_or_default() + BACKOFF * u32::from(!self.kill.is_empty());
-        PATIENCE + self.tick * 5 + faults
+        patience + self.tick * 5 + faults
     }
 }
 
-/// Where the first kill of agent0 goes, and the second.
+/// Where a kill of agent0 goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Moment {
+pub(super) enum Moment {
     Claim,
     Turn,
+    /// While a model speaks.
+    Answer,
 }
 
 /// Plays the demo to its end and cleans up after it; `say` is told each line as it happens.
 pub(crate) fn play(wish: &Wish, say: &mut dyn FnMut(Timestamp, &Line)) -> Result<Account, Error> {
+    // What is not installed makes nothing.
+    let argv = wish.runtime.map(Runtime::argv).transpose()?;
     let place = Place::create()?;
     let janitor = match Janitor::hire(&place, wish.keep) {
         Ok(janitor) => janitor,
         Err(error) => return throwaway::remove(place.folder()).map_err(Error::from).and(Err(error)),
     };
-    let played = perform(wish, &place, say);
+    let played = perform(wish, argv, &place, say);
     // Whatever came of it: nothing that was started stays.
     let cleaned = janitor::clean(&place, wish.keep);
     let left = verdict::left_behind(&place);
@@ -89,20 +100,32 @@ pub(crate) fn play(wish: &Wish, say: &mut dyn FnMut(Timestamp, &Line)) -> Result
     Ok(account)
 }
 
-fn perform(wish: &Wish, place: &Place, say: &mut dyn FnMut(Timestamp, &Line)) -> Result<Account, Error> {
+fn perform(
+    wish: &Wish,
+    argv: Option<Vec<String>>,
+    place: &Place,
+    say: &mut dyn FnMut(Timestamp, &Line),
+) -> Result<Account, Error> {
     let (began, started) = (clock::wall(), clock::boot());
-    let repository = repository::prepare(place, wish.repo.as_deref())?;
-    let line = Line::new(clock::wall(), "repository", Tone::Plain, described(&repository));
+    let (repository, line) = match wish.runtime {
+        Some(runtime) => (None, Line::new(clock::wall(), driven::PRICE, Tone::Note, runtime.price())),
+        None => {
+            say(began, &Line::new(clock::wall(), "agents", Tone::Plain, driven::offers()));
+            let repository = repository::prepare(place, wish.repo.as_deref())?;
+            let line = Line::new(clock::wall(), "repository", Tone::Plain, described(&repository));
+            (Some(repository), line)
+        }
+    };
     say(began, &line);
     let home = format!("{} (its own, nothing of yours is touched)", place.layout().home().display());
     say(began, &Line::new(clock::wall(), "home", Tone::Plain, home));
-    up(wish, place)?;
+    up(wish, argv, place)?;
     let sight = Sight::open(&place.layout())?;
     let mut show = Show::new(wish, place, sight, began, say);
     show.lines.push(line);
     show.tell_up()?;
     let before = show.workers()?;
-    let missing = show.act();
+    let missing = if wish.runtime.is_some() { show.act_driven() } else { show.act() };
     // The reason for stopping is told with everything that was seen until then.
     show.look()?;
     let after = show.workers()?;
@@ -123,19 +146,26 @@ fn described(repository: &Repository) -> String {
     format!("{} files at {commit}, {source}", repository.files)
 }
 
-fn up(wish: &Wish, place: &Place) -> Result<(), Error> {
+fn up(wish: &Wish, argv: Option<Vec<String>>, place: &Place) -> Result<(), Error> {
     let netsky = netsky_disk::spawn::sibling("netsky")?.display().to_string();
     let (folder, agents) = (place.folder().display().to_string(), wish.agents.to_string());
     let tick = format!("{}ms", wish.tick.as_millis());
-    let mut words = vec!["up", &agents, "--tick", &tick, "--runtime", "command", "--"];
-    words.extend([netsky.as_str(), "demo-agent", &folder, "--clones", &agents]);
+    let runtime = wish.runtime.map_or("command", Runtime::word);
+    let mut words = vec!["up", &agents, "--tick", &tick, "--runtime", runtime, "--"];
+    match &argv {
+        Some(argv) => {
+            Dir::create(place.work())?;
+            words.extend(argv.iter().map(String::as_str));
+        }
+        None => words.extend([netsky.as_str(), "demo-agent", &folder, "--clones", &agents]),
+    }
     owners_verb(place, words).map(drop)
 }
 
 /// The demo while it runs.
-struct Show<'a> {
+pub(super) struct Show<'a> {
     wish: &'a Wish,
-    place: &'a Place,
+    pub(super) place: &'a Place,
     sight: Sight,
     say: &'a mut dyn FnMut(Timestamp, &Line),
     began: Timestamp,
@@ -144,6 +174,8 @@ struct Show<'a> {
     lines: Vec<Line>,
     story: Story,
     orders: Vec<EnvelopeId>,
+    /// agent0's, before and after its death; none of a program of the demo's own.
+    pub(super) conversations: Option<(String, String)>,
     /// Extra kills that are still to come, and when.
     due: Option<Duration>,
     paused: Paused,
@@ -177,6 +209,7 @@ impl<'a> Show<'a> {
             lines: Vec::new(),
             story: Story::default(),
             orders: Vec::new(),
+            conversations: None,
             due: (!wish.kill.is_empty()).then(|| now + chaos::moment(wish.seed, wish.tick)),
             paused: if wish.pause_child.is_some() { Paused::Waiting } else { Paused::NotAsked },
         }
@@ -197,7 +230,7 @@ impl<'a> Show<'a> {
         self.until("there is no summary", |show| Ok(state::exists(show.place.summary())?))
     }
 
-    fn tell(&mut self, line: Line) {
+    pub(super) fn tell(&mut self, line: Line) {
         (self.say)(self.began, &line);
         self.lines.push(line);
     }
@@ -211,14 +244,19 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
-    fn order(&mut self, thread: &str, text: &str) -> Result<(), Error> {
-        let mut words = vec!["--json", "channel", "send", "agent0", text, "--from", "owner"];
+    pub(super) fn order(&mut self, thread: &str, text: &str) -> Result<(), Error> {
+        let order = self.send(&AgentId::root(), thread, text)?;
+        self.orders.push(order);
+        Ok(())
+    }
+
+    pub(super) fn send(&self, to: &AgentId, thread: &str, text: &str) -> Result<EnvelopeId, Error> {
+        let mut words = vec!["--json", "channel", "send", to.as_str(), text, "--from", "owner"];
         words.extend(["--kind", "owner", "--thread", thread, "--requires-ack"]);
         let answer = owners_verb(self.place, words)?;
         let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
         let id = answer["id"].as_str().and_then(|id| id.parse().ok());
-        self.orders.push(id.ok_or_else(|| Error::new(Kind::Failed, "channel send said no id"))?);
-        Ok(())
+        id.ok_or_else(|| Error::new(Kind::Failed, "channel send said no id"))
     }
 
     /// Looks, tells what is new, and lets the extra faults come when they are due.
@@ -240,7 +278,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    fn until(
+    pub(super) fn until(
         &mut self,
         missing: &str,
         mut holds: impl FnMut(&mut Self) -> Result<bool, Error>,
@@ -259,18 +297,20 @@ impl<'a> Show<'a> {
     }
 
     /// Kills agent0 at the wanted moment of its work on an order.
-    fn strike(&mut self, order: usize, moment: Moment) -> Result<(), Error> {
+    pub(super) fn strike(&mut self, order: usize, moment: Moment) -> Result<(), Error> {
         let id = self.orders[order].clone();
         self.until("agent0 did not take the order", |show| {
             let victim = match moment {
                 Moment::Claim => show.claimant(&id)?,
                 Moment::Turn => show.reader(&id)?,
+                Moment::Answer if show.is_speaking()? => show.reader(&id)?,
+                Moment::Answer => None,
             };
             match victim {
                 Some((process, generation)) => {
                     let doing = match moment {
                         Moment::Claim => "while it held a claim",
-                        Moment::Turn => "in the middle of a turn",
+                        Moment::Turn | Moment::Answer => "in the middle of a turn",
                     };
                     show.kill_root(&process, generation, doing)
                 }
@@ -306,6 +346,11 @@ impl<'a> Show<'a> {
         Ok(life.map(|(generation, _)| (owner, *generation)))
     }
 
+    /// Whether agent0's model says something.
+    fn is_speaking(&self) -> Result<bool, Error> {
+        Ok(self.book(&AgentId::root())?.is_some_and(|book| book.doing == Doing::Working))
+    }
+
     /// The agent0 that was shown the envelope and has not finished it.
     fn reader(&mut self, id: &EnvelopeId) -> Result<Option<(ProcessId, Generation)>, Error> {
         let generation = self.names(State::Delivered)?.into_iter().find_map(|name| match name.stage {
@@ -327,7 +372,7 @@ impl<'a> Show<'a> {
     }
 
     /// Waits until no restart is under way and the agent0 that lives is a proved one.
-    fn settle(&mut self, missing: &str) -> Result<(), Error> {
+    pub(super) fn settle(&mut self, missing: &str) -> Result<(), Error> {
         self.until(missing, |show| {
             let newest = show.story.newest();
             let life = show.story.roots.get(&newest);
@@ -345,7 +390,7 @@ impl<'a> Show<'a> {
         Ok(acked.iter().filter(|entry| entry.envelope.as_ref().is_some_and(report)).count())
     }
 
-    fn all_finished(&mut self) -> Result<bool, Error> {
+    pub(super) fn all_finished(&mut self) -> Result<bool, Error> {
         let layout = self.place.layout();
         let bus = Bus::open(&layout, &Nobody);
         for agent in (0..=self.wish.agents).map(AgentId::numbered) {
@@ -448,7 +493,7 @@ impl<'a> Show<'a> {
 
     fn report(
         &mut self,
-        repository: Repository,
+        repository: Option<Repository>,
         before: Vec<Worker>,
         after: Vec<Worker>,
     ) -> verdict::Evidence {
@@ -457,6 +502,8 @@ impl<'a> Show<'a> {
             began: self.began,
             repository,
             clones: self.wish.agents,
+            runtime: self.wish.runtime,
+            conversations: self.conversations.take(),
             killed: self.wish.kill.clone(),
             facts: std::mem::take(&mut self.facts),
             lines: std::mem::take(&mut self.lines),

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::demo::account::{Account, Envelope, Invariant, Worker};
 use crate::demo::agent::task::TASKS;
 use crate::demo::chaos::Target;
+use crate::demo::driven::Runtime;
 use crate::demo::narrate::Line;
 use crate::demo::place::Place;
 use crate::demo::programs::{git, owners_answer};
@@ -29,8 +30,13 @@ const PIECE: usize = 1 << 20;
 pub(crate) struct Evidence {
     pub(crate) place: Place,
     pub(crate) began: Timestamp,
-    pub(crate) repository: Repository,
+    /// What the demo's own programs worked on.
+    pub(crate) repository: Option<Repository>,
     pub(crate) clones: u32,
+    /// The real program in the slots.
+    pub(crate) runtime: Option<Runtime>,
+    /// agent0's conversation, before and after its death.
+    pub(crate) conversations: Option<(String, String)>,
     /// Extra kills that were asked for.
     pub(crate) killed: Vec<Target>,
     pub(crate) facts: Vec<Fact>,
@@ -62,13 +68,21 @@ pub(crate) fn judge(evidence: Evidence) -> Result<Account, Error> {
     let repeats = repeats(&evidence, &story, &shown, &mut problems);
     let invariants = check(&evidence, &story, &shown, &mut problems)?;
     restarts(&evidence, &story, &mut problems);
-    work(&evidence, &mut problems)?;
+    match &evidence.conversations {
+        Some((before, after)) if before != after => problems.push("agent0 lost its conversation".to_owned()),
+        _ => {}
+    }
+    if evidence.repository.is_some() {
+        work(&evidence, &mut problems)?;
+    }
     let untouched = untouched(&evidence, &mut problems);
     let envelopes = envelopes(&evidence, &story, &mut problems)?;
     Ok(Account {
         began: evidence.began,
         took: std::time::Duration::ZERO,
         repository: evidence.repository,
+        runtime: evidence.runtime,
+        conversations: evidence.conversations,
         folder: evidence.place.folder().to_owned(),
         lines: evidence.lines,
         story,
@@ -99,11 +113,28 @@ fn shown(evidence: &Evidence) -> Vec<Shown> {
     let mut all = Vec::new();
     for agent in agents(evidence) {
         let output = LogReader::open(&kernel.out(&agent)).map(|log| whole(&log)).unwrap_or_default();
-        let output = String::from_utf8_lossy(&output).into_owned();
+        let mut output = String::from_utf8_lossy(&output).into_owned();
+        if evidence.runtime.is_some() {
+            // A real program says what it was told in a line of JSON.
+            output = output.replace("\\\"", "\"");
+        }
         let heads = output.split("<channel ").skip(1).filter_map(|rest| rest.split_once('>'));
-        all.extend(heads.filter_map(|(head, _)| element(&agent, head)));
+        for shown in heads.filter_map(|(head, _)| element(&agent, head)) {
+            // It says it more than once, and again when it goes on with a conversation.
+            if evidence.runtime.is_none() || !all.contains(&shown) {
+                all.push(shown);
+            }
+        }
     }
     all
+}
+
+/// At which moments of its work agent0 must have been killed.
+fn moments(evidence: &Evidence) -> &'static [&'static str] {
+    match evidence.runtime {
+        None => &["while it held a claim", "in the middle of a turn"],
+        Some(_) => &["in the middle of a turn"],
+    }
 }
 
 fn whole(log: &LogReader) -> Vec<u8> {
@@ -167,8 +198,9 @@ fn repeats(
     for shown in shown.iter().filter(|shown| shown.flagged != (shown.attempt > 1)) {
         problems.push(format!("{} was shown as attempt {} with a wrong flag", shown.id, shown.attempt));
     }
-    if evidence.killed.is_empty() && all < 2 {
-        problems.push(format!("{all} messages came again after two kills"));
+    let kills = moments(evidence).len();
+    if evidence.killed.is_empty() && all < kills {
+        problems.push(format!("{all} messages came again after {kills} kills"));
     }
     (all, flagged)
 }
@@ -230,11 +262,13 @@ fn restarts(evidence: &Evidence, story: &Story, problems: &mut Vec<String>) {
     let verified = |outcome: &Option<(Timestamp, Outcome)>| matches!(outcome, Some((_, Outcome::Verified)));
     let count = story.restarts.iter().filter(|restart| verified(&restart.end)).count();
     if evidence.killed.is_empty() {
-        if (story.restarts.len(), count) != (2, 2) {
-            problems.push(format!("{count} of {} restarts were verified, not 2 of 2", story.restarts.len()));
+        let (moments, all) = (moments(evidence), story.restarts.len());
+        if (all, count) != (moments.len(), moments.len()) {
+            let wanted = moments.len();
+            problems.push(format!("{count} of {all} restarts were verified, not {wanted} of {wanted}"));
         }
-        for moment in ["while it held a claim", "in the middle of a turn"] {
-            if !story.kills.iter().any(|(_, kill)| kill.moment == moment) {
+        for moment in moments {
+            if !story.kills.iter().any(|(_, kill)| kill.moment == *moment) {
                 problems.push(format!("agent0 was not killed {moment}"));
             }
         }

@@ -9,6 +9,7 @@ use netsky_model::duration;
 use crate::context::Context;
 use crate::demo::agent::task::TASKS;
 use crate::demo::chaos::Target;
+use crate::demo::driven::{self, Runtime};
 use crate::demo::narrate::millis;
 use crate::demo::{self, Wish};
 use crate::error::{Error, Kind};
@@ -28,8 +29,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Everything happens in a throwaway home with the verbs that you have too. Small programs of netsky's own are the agents:
 /// agent0 gives each clone a task on a copy of a git repository, they commit their work on branches and report. agent0 is
 /// killed with SIGKILL while it holds a claim and again in the middle of a turn.
+///
+/// With --runtime the agents are Claude Code or Codex, with your own login: two clones answer with a word, agent0 is killed
+/// in the middle of an answer and goes on in the same conversation. They have no tools. It asks a model for about six short
+/// answers, which your account may be charged for.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// The real program in the slots, where it is installed (exit 3 where it is not) [default: small ones of netsky's own]
+    #[arg(long, value_name = "RUNTIME", conflicts_with_all = ["repo", "agents", "kill", "seed", "pause_child"])]
+    runtime: Option<Runtime>,
     /// The repository to work on; it is copied [default: the one you stand in, else one that is made]
     #[arg(long, value_name = "PATH")]
     repo: Option<PathBuf>,
@@ -81,17 +89,21 @@ impl Run for Args {
         }
         let wish = Wish {
             repo: self.repo,
-            agents: self.agents,
+            agents: self.runtime.map_or(self.agents, |_| driven::CLONES),
             tick: self.tick,
             keep: self.keep,
             kill: self.kill,
             seed: self.seed,
             pause_child: self.pause_child,
+            runtime: self.runtime,
         };
         let palette = Palette::of_stdout();
         let quiet = cx.json;
         let account = demo::play(&wish, &mut |began, line| {
             if quiet {
+                if line.what == driven::PRICE {
+                    output::complain("netsky demo", &line.text);
+                }
                 return;
             }
             let ms = millis(began, line.at);

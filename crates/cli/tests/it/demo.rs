@@ -138,15 +138,45 @@ fn a_narration_without_a_terminal_is_plain_and_tells_the_story_in_order() {
     assert!(output.status.success(), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
     let mut rest = text.as_str();
-    for word in
-        ["up ", "order", "killed", "handoff", "redelivered", "verified", "killed", "verified", "Verdict"]
-    {
+    for word in [
+        "agents",
+        "`--runtime claude` ",
+        "up ",
+        "order",
+        "killed",
+        "handoff",
+        "redelivered",
+        "verified",
+        "killed",
+        "verified",
+        "Verdict",
+    ] {
         let at = rest.find(word).unwrap_or_else(|| panic!("no {word:?} in its place:\n{text}"));
         rest = &rest[at + word.len()..];
     }
     let kept = left(folder.path()).expect("lists");
     assert_eq!(kept.len(), 1, "--keep keeps it");
     assert!(text.contains(&format!("kept: {}", kept[0].display())), "{text}");
+}
+
+#[test]
+fn must_show_5_without_a_real_program_it_says_what_it_would_use() {
+    let folder = TempDir::new().expect("a folder");
+    for runtime in ["claude", "codex"] {
+        let mut demo = command(folder.path(), &["demo", "--runtime", runtime]);
+        // Nobody installs one there.
+        let output = demo.env("PATH", folder.path()).output().expect("runs");
+        let complaint = String::from_utf8(output.stderr).expect("text");
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &[][..]), "{complaint}");
+        assert_eq!(complaint.lines().count(), 1, "{complaint}");
+        for said in [
+            format!("{runtime} is not installed: no program of that name is in PATH"),
+            format!("would use `{runtime}`"),
+        ] {
+            assert!(complaint.contains(&said), "{said}: {complaint}");
+        }
+        assert_eq!(left(folder.path()).expect("lists"), [] as [std::path::PathBuf; 0]);
+    }
 }
 
 #[test]
@@ -160,6 +190,8 @@ fn bad_input_is_refused_before_anything_is_made() {
         &["demo", "--tick", "1ms"],
         &["demo", "--kill", "owner"],
         &["demo", "--pause-child", "0s"],
+        &["demo", "--runtime", "command"],
+        &["demo", "--runtime", "claude", "--agents", "3"],
     ] {
         let output = command(folder.path(), args).output().expect("runs");
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -356,7 +356,7 @@ fn campaign_a_share_of_the_power_cuts() {
 }
 
 /// Well spread bits out of a counter (the finalizer of splitmix64).
-fn mixed(counter: u64) -> u64 {
+pub(crate) fn mixed(counter: u64) -> u64 {
     let mut bits = counter.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -64,6 +64,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "demo::bad_input_is_refused_before_anything_is_made",
     },
     Safeguard {
+        name: "a demo of a program that is not installed makes nothing",
+        faults: "",
+        file: "crates/cli/src/demo/script.rs",
+        find: "    let argv = wish.runtime.map(Runtime::argv).transpose()?;\n    let place = Place::create()?;\n",
+        replace: "    let place = Place::create()?;\n    let argv = wish.runtime.map(Runtime::argv).transpose()?;\n",
+        package: "netsky",
+        target: IT,
+        test: "demo::must_show_5_without_a_real_program_it_says_what_it_would_use",
+    },
+    Safeguard {
         name: "a number that is counted anew is another session",
         faults: "I2",
         file: "crates/cli/src/check/surfacings.rs",

@@ -1,10 +1,13 @@
 //! Deaths at random moments of a turn, and what the provider's log says of it.
 
+use std::panic::resume_unwind;
 use std::time::Duration;
 
 use netsky_disk::process::Signal;
+use netsky_sim::campaign::Share;
 
 use super::{Kind, Real};
+use crate::power_cuts::mixed;
 
 /// How many of each.
 fn kills() -> u64 {
@@ -50,29 +53,53 @@ impl Who {
     }
 }
 
-/// Of each death an envelope in the middle of its turn; what was told twice and need not have been.
-fn survives(kind: Kind) {
-    let Some(real) = Real::up(kind) else { return };
+/// A constellation with a conversation, to be killed in.
+fn begun(kind: Kind) -> Option<(Real, String)> {
+    let real = Real::up(kind)?;
     let first = real.send("begin");
     real.until_acked(&first);
     let conversation = real.conversation();
+    Some((real, conversation))
+}
+
+/// Somebody's death at a moment of an envelope's turn; what was told twice and need not have been.
+fn survives_one(real: &Real, conversation: &str, who: Who, moment: Duration) {
+    let kind = real.kind;
+    // So many deaths in so short a time are a crash loop, which is another test's matter.
+    let _ = std::fs::remove_file(real.stage.home().join("state/agent0-restart-attempts"));
+    let generation = real.stage.agent("agent0")["generation"].as_u64().expect("a number");
+    let id = real.send(&format!("{who:?} at {moment:?} [[slow 2]]"));
+    netsky_disk::clock::pause(moment);
+    who.die(real);
+    let attempt = real.until_acked(&id);
+    let answers = real.provider.answers_to(&id);
+    assert!(answers >= 1, "{kind:?} {who:?} at {moment:?}: nobody answered");
+    assert!(who.ends_turns() || answers == 1, "{kind:?} {who:?} at {moment:?}: answered {answers} times");
+    assert!(attempt <= 3, "{kind:?} {who:?} at {moment:?}: told {attempt} times");
+    println!("{kind:?} {who:?} at {moment:?}: told {attempt} times, answered {answers} times");
+    // Whose turn was just over when he died has an envelope that is acked before he is back: the next death is to meet him.
+    let least = generation + u64::from(who.ends_turns());
+    real.stage.until("agent0 is back", |stage| {
+        let root = stage.agent("agent0");
+        let is_back =
+            root["generation"].as_u64() >= Some(least) && root["up"] == true && root["worker_pid"].is_u64();
+        (is_back && root["driven"]["doing"]["is"] == "idle").then_some(())
+    });
+    assert_eq!(real.conversation(), conversation, "{kind:?} {who:?} at {moment:?}");
+}
+
+/// A moment of a turn, which takes two seconds and some more.
+fn moment(seed: u64) -> Duration {
+    Duration::from_millis((seed >> 33) % 2500)
+}
+
+fn survives(kind: Kind) {
+    let Some((real, conversation)) = begun(kind) else { return };
     let mut seed = 0x9e37_79b9_u64;
-    for n in 0..kills() {
+    for _ in 0..kills() {
         for who in EVERYBODY {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let moment = Duration::from_millis((seed >> 33) % 2500);
-            // So many deaths in so short a time are a crash loop, which is another test's matter.
-            let _ = std::fs::remove_file(real.stage.home().join("state/agent0-restart-attempts"));
-            let id = real.send(&format!("{n} {who:?} at {moment:?} [[slow 2]]"));
-            netsky_disk::clock::pause(moment);
-            who.die(&real);
-            let attempt = real.until_acked(&id);
-            let answers = real.provider.answers_to(&id);
-            assert!(answers >= 1, "{who:?} at {moment:?}: nobody answered");
-            assert!(who.ends_turns() || answers == 1, "{who:?} at {moment:?}: answered {answers} times");
-            assert!(attempt <= 3, "{who:?} at {moment:?}: told {attempt} times");
-            println!("{kind:?} {who:?} at {moment:?}: told {attempt} times, answered {answers} times");
-            assert_eq!(real.conversation(), conversation, "{who:?} at {moment:?}");
+            survives_one(&real, &conversation, who, moment(seed));
         }
     }
 }
@@ -85,4 +112,29 @@ fn must_show_1_claude_goes_on_with_its_conversation_whoever_dies_in_a_turn() {
 #[test]
 fn must_show_1_codex_goes_on_with_its_conversation_whoever_dies_in_a_turn() {
     survives(Kind::Codex);
+}
+
+/// A batch of `cargo xtask campaign real-kills`: in each step everybody dies once beside each of the two programs, which
+/// have a constellation each and meet nothing of each other but the machine.
+#[test]
+#[ignore = "a batch of a campaign, which says how much"]
+fn campaign_a_share_of_the_real_kills() {
+    let share = Share::asked();
+    share.run(|step| {
+        let deaths = |kind| {
+            let Some((real, conversation)) = begun(kind) else { return 0 };
+            for (who, n) in EVERYBODY.into_iter().zip(step * EVERYBODY.len() as u64..) {
+                let salt = if kind == Kind::Claude { share.seed } else { !share.seed };
+                survives_one(&real, &conversation, who, moment(mixed(mixed(salt).wrapping_add(n))));
+            }
+            EVERYBODY.len() as u64
+        };
+        let finished = |one: std::thread::ScopedJoinHandle<'_, u64>| {
+            one.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
+        std::thread::scope(|scope| {
+            let both = [Kind::Claude, Kind::Codex].map(|kind| scope.spawn(move || deaths(kind)));
+            both.map(finished).iter().sum()
+        })
+    });
 }

@@ -12,6 +12,7 @@ use crate::stage::Stage;
 
 mod attach;
 mod context;
+mod demo;
 mod kills;
 mod model;
 mod restart;
@@ -185,12 +186,12 @@ fn codex_home(stage: &Stage, provider: &Provider) -> String {
         "model = \"scripted-1\"\nmodel_provider = \"scripted\"\nmodel_context_window = 200000\n\
          check_for_update_on_startup = false\napproval_policy = \"on-request\"\nsandbox_mode = \"workspace-write\"\n\
          [model_providers.scripted]\nname = \"scripted\"\nbase_url = \"{}/v1\"\nwire_api = \"responses\"\n\
-         env_key = \"SCRIPTED_KEY\"\nsupports_websockets = false\nrequest_max_retries = 2\nstream_max_retries = 2\n\
+         env_key = \"CODEX_SCRIPTED_KEY\"\nsupports_websockets = false\nrequest_max_retries = 2\nstream_max_retries = 2\n\
          [features]\ndaemon_auto_start = false\nplugins = false\napps = false\n[analytics]\nenabled = false\n\
          [otel]\nmetrics_exporter = \"none\"\n[projects.{:?}]\ntrust_level = \"trusted\"\n",
         provider.url,
         stage.outside("place"),
     );
     std::fs::write(folder.join("config.toml"), config).expect("written");
-    "SCRIPTED_KEY = \"k\"\n".to_owned()
+    "CODEX_SCRIPTED_KEY = \"k\"\n".to_owned()
 }

@@ -2,7 +2,7 @@
 //! OpenAI's Responses that coding agents use. What it was asked, and whether it said all of its answer, is its log.
 //!
 //! In a text: `[[tool NAME {json}]]` calls a tool, `[[say TEXT]]` says that, `[[slow N]]` waits N tenths of a second before
-//! each of ten pieces, `[[hang connect|headers|mid|ping]]` hangs, `[[err STATUS]]` fails, `[[tokens N]]` counts so many.
+//! each of ten pieces (as where it is asked to count), `[[hang connect|headers|mid|ping]]` hangs, `[[err STATUS]]` fails, `[[tokens N]]` counts so many.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -173,7 +173,8 @@ impl Wish {
             let (name, input) = call.split_once(' ')?;
             Some((name.to_owned(), serde_json::from_str(input).ok()?))
         });
-        let slow = one("slow").and_then(|tenths| tenths.parse().ok()).unwrap_or(0);
+        let counts = u64::from(is_user && text.contains("one number a line")) * 2;
+        let slow = one("slow").and_then(|tenths| tenths.parse().ok()).unwrap_or(counts);
         let said = one("say").unwrap_or_else(|| match text.contains("Answer with your handoff") {
             true => format!("part {length} is done, the next one is not"),
             false => "well done".to_owned(),
@@ -233,8 +234,9 @@ fn anthropic(
     let parts = newest["content"].as_array().cloned().unwrap_or_default();
     let gives_back = parts.iter().any(|part| part["type"] == "tool_result");
     let last = texts(&newest["content"]);
-    // Titles and the like are asked for without tools, about the same text.
-    let is_main = request["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+    // Titles and the like are asked for without tools, and without what netsky tells an agent, about the same text.
+    let has_tools = request["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+    let is_main = has_tools || request["system"].to_string().contains("agent of a netsky constellation");
     // A text may stand behind what a tool gave back.
     let wish = Wish::of(&last, is_main && (!gives_back || last.contains("[[")), length);
     let at = if is_main { Some(note(log, &last, !last.is_empty())) } else { None };
