@@ -13,6 +13,7 @@ mod attach;
 mod context;
 mod deaths;
 mod fault_points;
+mod floods;
 mod mail;
 mod wedges;
 

@@ -1,0 +1,54 @@
+//! Programs that ignore everything, talk nonsense, or flood: their slot stays bounded and says so, and others are served.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::Driven;
+
+const QUICK: &str = "[drivers]\nsilence = \"2s\"\nprobe = \"500ms\"\nanswer = \"1s\"\n";
+
+/// Most memory that netsky-drivers may have taken, of 200 MB that went through it: a line's share for each agent, and its own.
+const MOST_KIB: u64 = 64 << 10;
+
+/// The most memory that a process has taken, in KiB.
+fn peak_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("counted");
+    line.trim().trim_end_matches(" kB").trim().parse().expect("a number")
+}
+
+#[test]
+fn must_show_6_who_ignores_everything_talks_nonsense_or_floods_is_bounded_said_so_and_harms_nobody() {
+    let programs = [
+        ("agent1", ":"),
+        ("agent2", "head -c 100000000 /dev/urandom"),
+        ("agent3", "head -c 100000000 /dev/zero | tr '\\0' x"),
+    ];
+    let folder = tempfile::tempdir().expect("made");
+    let settings = programs.map(|(agent, script)| {
+        let program = folder.path().join(agent);
+        let said = folder.path().join(format!("{agent}.said"));
+        let script = format!("#!/bin/sh\n{script}\n: >{said:?}\nexec cat >/dev/null\n");
+        std::fs::write(&program, script).expect("written");
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("ours");
+        format!("[agents.{agent}]\nargv = [{program:?}]\n")
+    });
+    let driven = Driven::many(3, &format!("{QUICK}{}", settings.concat()));
+    for (agent, _) in programs {
+        let doing = driven.stage.until(&format!("{agent} is told by its name"), |stage| {
+            let doing = stage.agent(agent)["driven"]["doing"].clone();
+            (doing["is"] == "wedged").then_some(doing)
+        });
+        assert_eq!(doing["how"], "unheard", "{agent}");
+        let said = folder.path().join(format!("{agent}.said"));
+        driven.stage.until(&format!("all that {agent} says"), |_| said.exists().then_some(()));
+    }
+    let id = driven.send("and you");
+    assert_eq!(driven.until_state(&id, "acked"), 1);
+    let drivers = driven.stage.program("netsky-drivers");
+    let peak = peak_kib(drivers.pid);
+    assert!(peak < MOST_KIB, "{peak} KiB");
+    for (agent, _) in programs {
+        let out = std::fs::metadata(driven.stage.home().join(format!(".ostk/agents/{agent}.out")));
+        assert!(out.expect("there").len() <= 64 << 20, "{agent}: what it printed is kept within bounds");
+    }
+}
