@@ -324,6 +324,14 @@ pub fn has_conversation(desired: &Desired, id: &str) -> bool {
     }
 }
 
+/// Most keys of finished messages that a driver remembers: more than come back after any death.
+const FINISHED: usize = 512;
+
+/// Whether a program's name for a conversation may stand in the name of a file.
+fn is_part_of_a_path(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
 /// What every driven agent is told of the constellation that it works in, beside what its user tells it.
 fn manners(agent: &AgentId) -> String {
     format!(
@@ -371,8 +379,8 @@ pub trait Driver: Send {
     /// Stop the turn.
     fn interrupt(&mut self, out: &mut Out);
 
-    /// Answer what it asks; false where it does not ask that (any more).
-    fn answer(&mut self, answer: &Answer, out: &mut Out) -> bool;
+    /// Answer what it asks; nothing where it does not ask that (any more).
+    fn answer(&mut self, answer: &Answer, out: &mut Out);
 
     /// Ask whether it still listens; what comes back is told by [`Driver::heard`].
     fn probe(&mut self, number: u64, out: &mut Out);

@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Answer, Ask, Conversation, Doing, Driver, Learnt, Message, MessageKey, Out, Room, Wedge};
+use super::{
+    Answer, Ask, Conversation, Doing, Driver, FINISHED, Learnt, Message, MessageKey, Out, Room, Wedge,
+};
 
 mod history;
 mod line;
@@ -22,8 +24,6 @@ mod turn;
 
 pub(super) use start::{INHERITED, has_conversation, start};
 
-/// Most keys of finished messages that are remembered: more than come back after any death.
-const FINISHED: usize = 512;
 /// Most messages of which is remembered that they were given in vain: more than wait in any inbox after so many failures.
 const IN_VAIN: usize = 512;
 
@@ -166,15 +166,14 @@ impl Driver for Claude {
         Claude::control(out, &id, &json!({"subtype": "interrupt"}));
     }
 
-    fn answer(&mut self, answer: &Answer, out: &mut Out) -> bool {
-        let Some(at) = self.asks.iter().position(|ask| ask.id == answer.ask) else { return false };
+    fn answer(&mut self, answer: &Answer, out: &mut Out) {
+        let Some(at) = self.asks.iter().position(|ask| ask.id == answer.ask) else { return };
         let ask = self.asks.remove(at);
         let said = turn::said_to(&ask, answer);
         let response = json!({"subtype": "success", "request_id": ask.id, "response": said});
         out.write(format!("answer:{}", ask.id), &json!({"type": "control_response", "response": response}));
         self.doing = self.unasked();
         out.learn(Learnt::Withdrawn { id: ask.id });
-        true
     }
 
     fn probe(&mut self, number: u64, out: &mut Out) {

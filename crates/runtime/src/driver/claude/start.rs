@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use netsky_kernel::session::Io;
 
-use super::super::{Start, StartFrom};
+use super::super::{Start, StartFrom, is_part_of_a_path};
 use super::is_file;
 
 /// What it inherits: its provider, its keys, its own settings; how this machine reaches others.
@@ -61,8 +61,7 @@ pub(in super::super) fn has_conversation(env: &BTreeMap<String, String>, id: &st
 
 /// Where a conversation is kept. Its folder is named after the place where it began, which may be elsewhere by now.
 pub(super) fn transcript(env: &BTreeMap<String, String>, id: &str) -> Option<PathBuf> {
-    // The id becomes a part of a path.
-    if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+    if !is_part_of_a_path(id) {
         return None;
     }
     let own = env.get("CLAUDE_CONFIG_DIR").map(PathBuf::from);

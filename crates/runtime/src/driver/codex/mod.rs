@@ -12,7 +12,9 @@ use netsky_kernel::drain::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Answer, Ask, Conversation, Doing, Driver, Learnt, Message, MessageKey, Out, Room, Wedge};
+use super::{
+    Answer, Ask, Conversation, Doing, Driver, FINISHED, Learnt, Message, MessageKey, Out, Room, Wedge,
+};
 
 mod ask;
 mod history;
@@ -25,9 +27,6 @@ mod tests;
 mod turn;
 
 pub(super) use start::{INHERITED, has_conversation, start};
-
-/// Most keys of finished messages that are remembered: more than come back after any death.
-const FINISHED: usize = 512;
 
 /// What is known of one Codex.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -195,8 +194,8 @@ impl Driver for Codex {
         }
     }
 
-    fn answer(&mut self, answer: &Answer, out: &mut Out) -> bool {
-        let Some(at) = self.asks.iter().position(|ask| ask.id == answer.ask) else { return false };
+    fn answer(&mut self, answer: &Answer, out: &mut Out) {
+        let Some(at) = self.asks.iter().position(|ask| ask.id == answer.ask) else { return };
         let ask = self.asks.remove(at);
         out.write(
             format!("answer:{}", ask.id),
@@ -204,7 +203,6 @@ impl Driver for Codex {
         );
         self.doing = self.unasked();
         out.learn(Learnt::Withdrawn { id: ask.id });
-        true
     }
 
     fn probe(&mut self, number: u64, out: &mut Out) {

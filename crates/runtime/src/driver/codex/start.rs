@@ -8,7 +8,7 @@ use netsky_kernel::session::Io;
 use serde_json::{Value, json};
 
 use super::super::short;
-use super::super::{Conversation, Entry, Learnt, Out, Start, StartFrom};
+use super::super::{Conversation, Entry, Learnt, Out, Start, StartFrom, is_part_of_a_path};
 use super::{Codex, Doing};
 
 /// What it inherits: its provider, its keys, its own settings; how this machine reaches others.
@@ -76,8 +76,7 @@ pub(super) fn transcript(env: &BTreeMap<String, String>, id: &str) -> Option<Pat
 
 /// The file of a conversation. It lies in the folder of the day on which it began.
 fn kept(env: &BTreeMap<String, String>, id: &str, endings: &[&str]) -> Option<PathBuf> {
-    // The id becomes a part of a path.
-    if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+    if !is_part_of_a_path(id) {
         return None;
     }
     let own = env.get("CODEX_HOME").map(PathBuf::from);

@@ -383,7 +383,7 @@ fn questions_are_answered_in_their_own_form_and_what_nobody_knows_is_refused() {
     assert_eq!(run.driver.asks()[0].text, "Which?");
     let mut out = Out::default();
     for (ask, text) in [("8", Some("B".to_owned())), ("p", None)] {
-        assert!(run.driver.answer(&Answer { ask: ask.to_owned(), allow: true, text }, &mut out));
+        run.driver.answer(&Answer { ask: ask.to_owned(), allow: true, text }, &mut out);
     }
     run.take(out);
     assert_eq!(

@@ -94,10 +94,7 @@ impl Talk {
                 let words =
                     said["message"].as_str().or(said["updatedInput"]["answers"]["Red or blue?"].as_str());
                 let (allow, text) = (said["behavior"] == "allow", words.map(str::to_owned));
-                assert!(
-                    claude.answer(&Answer { ask: ask.to_owned(), allow, text }, &mut out),
-                    "it asks {ask}"
-                );
+                claude.answer(&Answer { ask: ask.to_owned(), allow, text }, &mut out);
             }
             _ => {}
         }
