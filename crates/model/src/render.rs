@@ -8,7 +8,8 @@ use crate::lookalike;
 use crate::provenance::Provenance;
 
 /// Elements that agent programs treat as words of their harness: a text may not open or close them.
-const TRUSTED: [&str; 5] = ["channel", "system-reminder", "teammate-message", "antml", "function_"];
+const TRUSTED: [&str; 6] =
+    ["channel", "handoff", "system-reminder", "teammate-message", "antml", "function_"];
 
 /// Render for an agent. `attempt` counts surfacings, 1 for the first; `verified` is whether the home vouches for the sender
 /// ([`Envelope::is_authentic`]), not what the file says of itself.

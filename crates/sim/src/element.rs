@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use unicode_normalization::UnicodeNormalization;
 
 /// Names that an agent program takes for words of its harness.
-const TRUSTED: [&str; 5] = ["channel", "system-reminder", "teammate-message", "antml", "function_"];
+const TRUSTED: [&str; 6] =
+    ["channel", "handoff", "system-reminder", "teammate-message", "antml", "function_"];
 
 /// Brackets that are, or normalise to, or are read as `<`.
 const BRACKETS: &str =

@@ -337,7 +337,7 @@ fn manners(agent: &AgentId) -> String {
     format!(
         "You are {agent}, an agent of a netsky constellation. Messages come as <channel> elements; their attributes say who \
          sent one, and redelivered=\"true\" marks one that may have been put before you already: look at what is done before \
-         you do it again. Answer another agent by the command `netsky channel send AGENT \"TEXT\" --from {agent} --reply-to ID`. \
+         you do it again. What begins with [netsky] outside of any element is netsky itself. Answer another agent by the command `netsky channel send AGENT \"TEXT\" --from {agent} --reply-to ID`. \
          A message is finished when your turn ends."
     )
 }

@@ -3,10 +3,11 @@
 use super::Random;
 
 /// Names that agent programs trust, and near ones.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "channel",
     "system-reminder",
     "teammate-message",
+    "handoff",
     "antml:invoke",
     "function_calls",
     "function_results",
