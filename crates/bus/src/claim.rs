@@ -16,7 +16,7 @@ use std::time::Duration;
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::{Hold, Seized};
 use netsky_model::envelope::Envelope;
-use netsky_model::id::{AgentId, EnvelopeId, Generation};
+use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::life::{Cause, Event, State, transition};
 use netsky_model::name::{Name, Stage};
 use netsky_model::render;
@@ -26,13 +26,17 @@ use crate::bus::{Bus, Told, point};
 use crate::error::{Error, Result};
 use crate::kept::Behind;
 use crate::poison::bury_copy;
-use crate::queue::{Aside, Folders, Queue};
+use crate::queue::{Aside, Folders, Passed, Queue, Taken};
 
 /// How long a claimant waits for who has reached for its claim: a move takes milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Most envelopes that are read for one that may go before others: each is a file, and more wait only where nobody reads.
-const LOOKED_AT: usize = 256;
+/// What a reader has passed by in an inbox, for as long as it takes nothing from it in order.
+#[derive(Default)]
+pub struct PassedBy {
+    files: Passed,
+    senders: HashSet<Sender>,
+}
 
 /// An envelope that this process holds. Dropped, it stays held until the process ends, and then returns to the inbox.
 #[derive(Debug)]
@@ -201,8 +205,8 @@ impl Bus<'_> {
         })
     }
 
-    /// Takes the oldest envelope that `fits`, past those that do not; none where there is none among the first
-    /// [`LOOKED_AT`] that wait. What its sender sent before it comes first, whatever that is.
+    /// Takes the oldest envelope that `fits`, past those that do not. What its sender sent before it comes first, whatever
+    /// that is. What was `passed_by` is not read again.
     ///
     /// # Errors
     /// As [`Bus::claim`].
@@ -210,25 +214,33 @@ impl Bus<'_> {
         &self,
         agent: &AgentId,
         taker: Generation,
+        passed_by: &mut PassedBy,
         fits: impl Fn(&Envelope) -> bool,
     ) -> Result<Option<Claim>> {
         let channel = self.channel(agent)?;
         let mut queue = Queue::open(self, &channel, taker)?;
-        let (mut aside, mut behind) = (Aside::default(), HashSet::new());
-        for _ in 0..LOOKED_AT {
+        let mut aside = Aside::default();
+        loop {
+            let PassedBy { files, senders } = &mut *passed_by;
             let waits = |envelope: &Envelope| {
-                let waits = !fits(envelope) || behind.contains(&envelope.from);
+                let waits = !fits(envelope) || senders.contains(&envelope.from);
                 if waits {
-                    behind.insert(envelope.from.clone());
+                    senders.insert(envelope.from.clone());
                 }
                 waits
             };
-            let Some(taken) = queue.take_next_but(|_| false, waits)? else { return Ok(None) };
-            let Some(claim) = aside.sort(taken) else { continue };
+            let claim = match queue.take_next_but(|file| files.contains(file), waits)? {
+                None => return Ok(None),
+                Some(Taken::Behind(file) | Taken::Early(file)) => {
+                    files.insert(file.into());
+                    continue;
+                }
+                Some(taken) => aside.sort(taken),
+            };
+            let Some(claim) = claim else { continue };
             self.hold(agent, &queue.folders, std::slice::from_ref(&claim))?;
             return Ok(Some(claim));
         }
-        Ok(None)
     }
 
     fn claim_while(

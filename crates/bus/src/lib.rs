@@ -37,7 +37,7 @@ pub use ack::Acked;
 pub use back::Returned;
 pub use batch::MAX_GROUP;
 pub use bus::Bus;
-pub use claim::{Batch, Claim, Drained, Put};
+pub use claim::{Batch, Claim, Drained, PassedBy, Put};
 pub use consume::{News, Terms};
 pub use error::{Error, Result};
 pub use forward::Forwarded;

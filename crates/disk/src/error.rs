@@ -45,6 +45,11 @@ impl Error {
         self.source.kind() == io::ErrorKind::NotFound
     }
 
+    /// A file was there and did not read.
+    pub fn damaged(path: impl AsRef<Path>, why: impl Into<String>) -> Error {
+        Error::because(crate::state::UNDERSTAND, path, why)
+    }
+
     /// Whether a file was there and did not read: damaged, not newer.
     pub fn is_damage(&self) -> bool {
         self.op == crate::state::UNDERSTAND

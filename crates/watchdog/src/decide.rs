@@ -146,7 +146,7 @@ fn runs(session: &SessionView) -> bool {
 
 /// What is due to somebody who is wanted and lives.
 fn lives_on(seen: &Observed, desired: &Desired, session: &SessionView) -> Option<Effect> {
-    if !is_used_up(session) {
+    if !is_used_up(seen, session) {
         return settled(seen, desired, session);
     }
     let soon = lived(seen, session).is_some_and(|lived| lived < SOON);
@@ -154,9 +154,12 @@ fn lives_on(seen: &Observed, desired: &Desired, session: &SessionView) -> Option
     Some(backoff(seen, desired).filter(|_| soon).unwrap_or(succeed))
 }
 
-/// Whether nothing goes into its context any more. Of those that the anchor keeps it sees to that itself.
-fn is_used_up(session: &SessionView) -> bool {
-    session.keeper == Keeper::Watchdog && runs(session) && session.progress.lifecycle == LifecycleState::Dead
+/// Whether nothing goes into its context any more, as it told the kernel, or as its driver knows where that was not heard. Of
+/// those that the anchor keeps it sees to that itself.
+fn is_used_up(seen: &Observed, session: &SessionView) -> bool {
+    let is_over = session.progress.lifecycle == LifecycleState::Dead
+        || seen.used_up.get(&session.name) == Some(&session.generation);
+    session.keeper == Keeper::Watchdog && runs(session) && is_over
 }
 
 fn lived(seen: &Observed, session: &SessionView) -> Option<Duration> {

@@ -45,6 +45,7 @@ fn seen(desired: Vec<Desired>, sessions: Vec<SessionView>) -> Observed {
         restart: None,
         unproved: None,
         attempts: BTreeMap::new(),
+        used_up: BTreeMap::new(),
     }
 }
 
@@ -298,6 +299,12 @@ fn whose_context_is_used_up_gives_way_to_a_successor_and_not_in_a_hot_loop() {
         (alive.started_at, alive.progress.lifecycle) = (Some(stamp(100)), LifecycleState::Draining);
         let mut look = seen(vec![wish(&agent, "up")], vec![alive.clone()]);
         assert_eq!(decide(&look), [], "its last turn is under way");
+        for (generation, is_over) in [(2, false), (3, true)] {
+            look.used_up.insert(agent.clone(), Generation(generation));
+            let succeeds = matches!(decide(&look)[..], [Effect::Succeed { .. }]);
+            assert_eq!(succeeds, is_over, "the kernel has not heard of it");
+        }
+        look.used_up.clear();
         alive.progress.lifecycle = LifecycleState::Dead;
         look.sessions.insert(agent.clone(), alive.clone());
         let succeed = |soon| Effect::Succeed { agent: agent.clone(), generation: Generation(3), soon };

@@ -12,10 +12,12 @@ use netsky_kernel::client::Client;
 use netsky_kernel::rpc::SessionView;
 use netsky_model::backoff::Attempts;
 use netsky_model::desired::{Desired, Want};
-use netsky_model::id::AgentId;
+use netsky_model::id::{AgentId, Generation};
+use netsky_model::lifecycle::LifecycleState;
 use netsky_model::process::Life;
 use netsky_model::restart::{Inflight, Started, Status};
 use netsky_model::stamp::Stamp;
+use netsky_runtime::drivers::Book;
 use netsky_runtime::{TAG_SINCE, UpProof};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +48,8 @@ pub(crate) struct Observed {
     pub(crate) unproved: Option<Started>,
     /// Starts of what had died.
     pub(crate) attempts: BTreeMap<AgentId, Attempts>,
+    /// Whose context is used up as their driver knows, and in which generation.
+    pub(crate) used_up: BTreeMap<AgentId, Generation>,
 }
 
 /// The request for a planned restart.
@@ -120,6 +124,11 @@ pub(crate) fn observe(
         }
         seen => seen?,
     };
+    let driven = desired.iter().filter(|wish| netsky_runtime::driver::is_driven(&wish.runtime));
+    // A book that does not read netsky-drivers sees to.
+    let books = driven.filter_map(|wish| Book::read(cx.layout, &wish.agent).ok().flatten());
+    let used_up = books.filter(|book| book.lifecycle == LifecycleState::Dead);
+    let used_up = used_up.map(|book| (book.agent, book.generation)).collect();
     Ok(Observed {
         now: clock::stamp(),
         interval: interval(cx),
@@ -129,6 +138,7 @@ pub(crate) fn observe(
         restart,
         unproved: unproved(cx, problems),
         attempts,
+        used_up,
     })
 }
 

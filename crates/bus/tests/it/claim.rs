@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
 
-use netsky_bus::{Claim, Draft, Error, Put};
+use netsky_bus::{Claim, Draft, Error, PassedBy, Put};
+use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::{MAX_ATTEMPTS, State};
 use netsky_model::name::{Name, Stage};
@@ -100,9 +101,10 @@ fn what_may_go_first_goes_past_others_and_past_nothing_of_its_own_sender() {
             Draft { kind: kind.map(str::to_owned), ..Draft::new(agent(from).into(), AgentId::root(), text) };
         bus.send(draft).expect("sent");
     };
-    let urgent = || {
-        let claim =
-            bus.claim_first(&AgentId::root(), OUTSIDE, |envelope| envelope.kind.as_deref() == Some("now"));
+    let mut passed_by = PassedBy::default();
+    let mut urgent = || {
+        let fits = |envelope: &Envelope| envelope.kind.as_deref() == Some("now");
+        let claim = bus.claim_first(&AgentId::root(), OUTSIDE, &mut passed_by, fits);
         claim.expect("looked").map(|claim| claim.envelope().text.clone())
     };
     assert_eq!(urgent(), None);

@@ -76,7 +76,8 @@ pub(crate) fn attach(
     let page = Page {
         palette: Palette::of_stdout(),
         agent: agent.clone(),
-        columns: None,
+        // Where a terminal says nothing of its size.
+        columns: person.then_some(80),
         end: if person { "\r\n" } else { "\n" },
         answers: types,
     };

@@ -222,7 +222,12 @@ impl Reader for View<'_> {
 
     fn window(&mut self, columns: u16) -> Vec<u8> {
         self.page.columns = Some(columns.into());
-        self.above("")
+        let mut shown = self.above("");
+        if self.prompt.is_some() {
+            // Whoever had the terminal meanwhile has undone it.
+            shown.extend_from_slice(PASTES.as_bytes());
+        }
+        shown
     }
 
     fn undo(&self) -> Vec<u8> {

@@ -83,9 +83,19 @@ pub fn waiting(
     lineage: &LineageId,
     generation: Generation,
 ) -> netsky_disk::Result<Option<Handoff>> {
-    let path = layout.drain().join(name(lineage));
-    let handoff: Option<Handoff> = netsky_disk::state::read_json(&path)?;
-    Ok(handoff.filter(|handoff| handoff.generation < generation && handoff.text.is_some()))
+    let (folder, name) = (layout.drain(), name(lineage));
+    let dir = match Dir::look_into(&folder) {
+        Err(error) if error.is_not_found() => return Ok(None),
+        opened => opened?,
+    };
+    let damaged = |why: String| netsky_disk::Error::damaged(folder.join(&name), why);
+    let bytes = match dir.read(&name, MAX_BYTES) {
+        Err(ReadError::Io(error)) if error.is_not_found() => return Ok(None),
+        Err(ReadError::Io(error)) => return Err(error),
+        read => read.map_err(|error| damaged(error.to_string()))?,
+    };
+    let handoff: Handoff = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    Ok(Some(handoff).filter(|handoff| handoff.generation < generation && handoff.text.is_some()))
 }
 
 /// Whose record a file is; none of what does not read, which is not written over either.

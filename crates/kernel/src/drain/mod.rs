@@ -297,8 +297,9 @@ impl State {
                 self.lifecycle = self.lifecycle.evaluate(*used);
             }
             Report::Compacted => {
-                (self.lifecycle, self.context_pct) = (self.lifecycle.compacted(), None);
+                self.lifecycle = self.lifecycle.compacted();
                 if self.lifecycle == LifecycleState::Healthy {
+                    self.context_pct = None;
                     // What it prepared for its end is not what it will leave.
                     self.handoff.take_if(|handoff| handoff.generation == generation);
                 }

@@ -5,21 +5,26 @@
 //! starts the next generation with a conversation of its own. That one is told the handoff before any mail, and has it once
 //! the turn that read it is over. The kernel keeps the handoff; what is here is how far its agent has come with it.
 //!
-//! Promise: each step is in the book before it is taken, and may be taken twice: words go in under a key, reports under a name.
+//! Promise: what follows from a line is done before it counts as read, and may be done twice: a question has the same key
+//! whoever asks it again, a report the same name. The watchdog goes by the book as well as by the
+//! kernel: what an anchor never heard keeps nobody in a dead context, and no handoff from who comes next.
 
-use netsky_disk::clock;
 use netsky_kernel::drain::{LONGEST_HANDOFF, Report, Turn, Usage, waiting_handoff};
 use netsky_kernel::session::Meta;
 use netsky_kernel::worker_client::WorkerClient;
 use netsky_model::id::{AgentId, Generation};
-use netsky_model::lifecycle::LifecycleState;
+use netsky_model::lifecycle::{AGING, DYING, LifecycleState};
 use netsky_model::render;
 use serde::{Deserialize, Serialize};
 
 use super::book::Book;
 use super::mail::point;
-use super::slot::{RESCAN, Result, Slot};
-use crate::driver::{Message, MessageKey, Out, Outcome, TurnEnd};
+use super::slot::{Result, Slot};
+use crate::driver::{Message, MessageKey, Out, Outcome, Trouble, TurnEnd};
+
+/// Turns about netsky's own words that may fail before the words are given up: no mail waits for ever for what a provider
+/// refuses each time.
+const MOST_FAILURES: u32 = 5;
 
 /// A handoff that an agent was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,18 +33,11 @@ pub struct Asked {
     key: MessageKey,
     /// What it has said to it.
     text: String,
-    /// The turn that said it, once that is over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    given: Option<Given>,
-}
-
-/// The turn in which a handoff was given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Given {
-    /// Where in the output it ended: the name under which that is told.
-    at: u64,
-    /// What it took.
-    usage: Usage,
+    /// Turns about it that failed, for no cause that passes.
+    #[serde(default)]
+    failures: u32,
+    /// Whether the turn that said it is over.
+    given: bool,
 }
 
 /// What an earlier generation left to an agent.
@@ -51,7 +49,12 @@ pub struct Left {
     key: MessageKey,
     /// Its words.
     text: String,
-    /// Whether the agent has it.
+    /// Whether that generation's context was used up by then; it may have gone on after its words.
+    used_up: bool,
+    /// Turns about it that failed, for no cause that passes.
+    #[serde(default)]
+    failures: u32,
+    /// Whether the agent has it, or nobody can put it before it.
     read: bool,
 }
 
@@ -77,30 +80,53 @@ impl Asked {
 
 impl Slot<'_> {
     /// What a new generation begins with.
-    pub(super) fn met(&mut self, meta: &Meta, before: &Book, goes_on: bool) -> Met {
+    ///
+    /// # Errors
+    /// The system does not hand out what was left; what is damaged nobody is kept from work by.
+    pub(super) fn met(&mut self, meta: &Meta, before: &Book, goes_on: bool) -> Result<Met> {
         // Whose conversation goes on has its context, and what it was told.
         let (pct, lifecycle, asked) = match goes_on {
             // A last turn that was cut is asked for again.
             true => (before.context_pct, before.lifecycle.min(LifecycleState::Dying), before.asked.clone()),
             false => (None, LifecycleState::Healthy, None),
         };
-        let asked = asked.filter(|asked| asked.given.is_some() && lifecycle == LifecycleState::Aging);
-        let waiting = waiting_handoff(&self.shared.kernel, &meta.lineage, meta.generation);
-        let waiting = waiting.unwrap_or_else(|error| {
-            // Nobody is kept from work by it; it stays where it is.
-            self.tell(error.to_string());
-            None
-        });
-        let left = waiting.and_then(|handoff| {
+        let asked = asked.filter(|asked| asked.given && lifecycle == LifecycleState::Aging);
+        let waiting = match waiting_handoff(&self.shared.kernel, &meta.lineage, meta.generation) {
+            Err(error) if error.is_damage() => {
+                self.tell(error.to_string());
+                None
+            }
+            read => read?,
+        };
+        let key = |of: Generation| MessageKey::derived(&["left", meta.lineage.as_str(), &of.to_string()]);
+        let waiting = waiting.and_then(|handoff| {
             let known = before.left.clone().filter(|left| left.generation == handoff.generation);
             known.or(Some(Left {
                 generation: handoff.generation,
-                key: MessageKey::derived(&["left", meta.lineage.as_str(), &handoff.generation.to_string()]),
+                key: key(handoff.generation),
                 text: handoff.text?,
+                used_up: handoff.lifecycle >= LifecycleState::Draining,
+                failures: 0,
                 read: goes_on,
             }))
         });
-        Met { context_pct: pct, lifecycle, asked, left }
+        // What the kernel never heard: its program ended before that was told.
+        let unheard = before.asked.as_ref().filter(|asked| asked.given && !asked.text.is_empty());
+        let unheard = unheard.filter(|_| before.lifecycle == LifecycleState::Dead).map(|asked| Left {
+            generation: before.generation,
+            key: key(before.generation),
+            text: asked.text.clone(),
+            used_up: true,
+            failures: 0,
+            read: false,
+        });
+        let left = match waiting {
+            Some(left) if unheard.as_ref().is_none_or(|other| other.generation == left.generation) => {
+                Some(left)
+            }
+            waiting => unheard.or(waiting),
+        };
+        Ok(Met { context_pct: pct, lifecycle, asked, left })
     }
 
     /// How much of its context is used.
@@ -127,7 +153,7 @@ impl Slot<'_> {
 
     /// The agent says something: where its handoff was asked for, this is of it.
     pub(super) fn says(&mut self, text: &str) {
-        if let Some(asked) = self.book.asked.as_mut().filter(|asked| asked.given.is_none()) {
+        if let Some(asked) = self.book.asked.as_mut().filter(|asked| !asked.given) {
             asked.add(text);
         }
     }
@@ -139,16 +165,13 @@ impl Slot<'_> {
             let message = Message { key: left.key.clone(), text };
             return self.say(&message, worker, epoch);
         }
-        let is_asked = self.book.asked.as_ref().is_some_and(|asked| asked.given.is_none());
+        let is_asked = self.book.asked.as_ref().is_some_and(|asked| !asked.given);
         match self.book.lifecycle {
             LifecycleState::Healthy => return Ok(false),
-            LifecycleState::Aging if self.book.asked.is_none() => self.ask(LifecycleState::Aging)?,
+            LifecycleState::Aging if self.book.asked.is_none() => self.ask(LifecycleState::Aging),
             LifecycleState::Aging if !is_asked => return Ok(false),
-            LifecycleState::Dying => self.ask(LifecycleState::Draining)?,
-            LifecycleState::Dead => {
-                self.tell_again_at_times();
-                return Ok(true);
-            }
+            LifecycleState::Dying => self.ask(LifecycleState::Draining),
+            LifecycleState::Dead => return Ok(true),
             LifecycleState::Aging | LifecycleState::Draining => {}
         }
         let Some(asked) = &self.book.asked else { return Ok(false) };
@@ -159,18 +182,16 @@ impl Slot<'_> {
     }
 
     /// A handoff is asked for from now on.
-    fn ask(&mut self, lifecycle: LifecycleState) -> Result<()> {
+    fn ask(&mut self, lifecycle: LifecycleState) {
         let Book { lineage, generation, turns, .. } = &self.book;
         let parts = [lineage.as_str(), &generation.to_string(), lifecycle.word(), &turns.to_string()];
         let key = MessageKey::derived(&[&["handoff"], &parts[..]].concat());
         self.book.lifecycle = lifecycle;
-        self.book.asked = Some(Asked { key, text: String::new(), given: None });
-        self.write_book()?;
+        self.book.asked = Some(Asked { key, text: String::new(), failures: 0, given: false });
         point("drivers.own.asked");
         if lifecycle == LifecycleState::Draining {
             self.report(Report::Finalization, "finalization".to_owned());
         }
-        Ok(())
     }
 
     /// Puts words of netsky's own before the program, and no mail behind them in the same turn.
@@ -194,26 +215,46 @@ impl Slot<'_> {
 
     /// Whether words of netsky's own are with its program, or come next.
     pub(super) fn has_own_words(&self) -> bool {
-        let is_asked = self.book.asked.as_ref().is_some_and(|asked| asked.given.is_none());
+        let is_asked = self.book.asked.as_ref().is_some_and(|asked| !asked.given);
         is_asked || self.book.left.as_ref().is_some_and(|left| !left.read)
+    }
+
+    /// Whether a message is words of netsky's own.
+    pub(super) fn is_own(&self, key: &MessageKey) -> bool {
+        let asked = self.book.asked.as_ref().map(|asked| &asked.key);
+        asked.into_iter().chain(self.book.left.as_ref().map(|left| &left.key)).any(|own| own == key)
     }
 
     /// A turn is over that was told words of netsky's own.
     pub(super) fn own_ended(&mut self, end: &TurnEnd, at: u64) -> Result<()> {
-        let has_failed = matches!(end.outcome, Outcome::Failed { .. });
         let is_of = |key: &MessageKey| end.messages.contains(key);
-        if let Some(left) = self.book.left.as_mut().filter(|left| is_of(&left.key) && !has_failed) {
-            left.read = true;
-            point("drivers.own.read");
-            self.report(Report::Acknowledge, "acknowledge".to_owned());
+        let failed = match end.outcome {
+            // Whether it passes is seen by the mail behind it as well.
+            Outcome::Failed { trouble: Trouble::Other, .. } => Some(1),
+            Outcome::Failed { .. } => Some(0),
+            Outcome::Done | Outcome::Interrupted => None,
+        };
+        if let Some(left) = self.book.left.as_mut().filter(|left| is_of(&left.key)) {
+            left.failures += failed.unwrap_or(0);
+            if failed.is_none() || left.failures >= MOST_FAILURES {
+                left.read = true;
+                point("drivers.own.read");
+                self.report(Report::Acknowledge, "acknowledge".to_owned());
+            }
         }
-        let asked = self.book.asked.as_mut().filter(|asked| asked.given.is_none() && is_of(&asked.key));
+        let asked = self.book.asked.as_mut().filter(|asked| !asked.given && is_of(&asked.key));
         let Some(asked) = asked else { return Ok(()) };
-        if has_failed {
+        // Who was stopped before its first word has said nothing; it is asked again.
+        let is_mute = end.outcome == Outcome::Interrupted && asked.text.is_empty();
+        if failed.is_some() || is_mute {
+            asked.failures += failed.unwrap_or(1);
             asked.text.clear();
-            return Ok(());
+            if asked.failures < MOST_FAILURES {
+                self.driver.forget(&self.book.asked.as_ref().expect("it was just looked at").key);
+                return Ok(());
+            }
         }
-        asked.given = Some(Given { at, usage: end.usage.clone() });
+        asked.given = true;
         if self.book.lifecycle == LifecycleState::Draining {
             self.book.lifecycle = LifecycleState::Dead;
             // Nobody goes on with it: there is no room for a word.
@@ -221,47 +262,27 @@ impl Slot<'_> {
             (self.shared.said)(&format!("{}: its context is used up", self.agent));
         }
         point("drivers.own.given");
-        self.hand_on();
+        let text = asked.text.trim().to_owned();
+        if !text.is_empty() {
+            self.report(Report::Handoff { text }, format!("handoff.{at}"));
+        }
         Ok(())
     }
 
-    /// Tells the kernel what it left.
-    fn hand_on(&self) {
-        let Some(Asked { text, given: Some(given), .. }) = &self.book.asked else { return };
-        let text = text.trim();
-        if !text.is_empty() {
-            self.report(Report::Handoff { text: text.to_owned() }, format!("handoff.{}", given.at));
-        }
-    }
-
-    /// What a netsky-drivers before this one may not have lived to tell.
-    pub(super) fn tell_again(&mut self) {
+    /// What a netsky-drivers before this one may not have lived to tell, and what a generation goes on with.
+    pub(super) fn tell_again(&self) {
         if self.book.left.as_ref().is_some_and(|left| left.read) {
             self.report(Report::Acknowledge, "acknowledge".to_owned());
         }
-        let pct = self.book.context_pct.filter(|_| self.book.lifecycle != LifecycleState::Healthy);
-        if let Some(Ok(used)) = pct.map(|pct| pct.min(100).try_into()) {
+        // Its context may be smaller by now, and it is at its end all the same.
+        let bound = match self.book.lifecycle {
+            LifecycleState::Healthy => return,
+            LifecycleState::Aging => AGING,
+            LifecycleState::Dying | LifecycleState::Draining | LifecycleState::Dead => DYING,
+        };
+        let pct = self.book.context_pct.unwrap_or(bound).max(bound).min(100);
+        if let Ok(used) = pct.try_into() {
             self.report(Report::Context { used }, format!("context.again.{}", self.book.offset));
-        }
-        if self.book.lifecycle >= LifecycleState::Draining {
-            self.report(Report::Finalization, "finalization".to_owned());
-            // Where the end of the turn before it was lost on the way: that one is over, or nothing would have been asked.
-            self.report(Report::Finalization, "finalization.begins".to_owned());
-        }
-        self.hand_on();
-        if self.book.lifecycle == LifecycleState::Dead
-            && let Some(Asked { given: Some(given), .. }) = &self.book.asked
-        {
-            self.report(turn_of(&given.usage), turn_name(given.at));
-        }
-    }
-
-    /// The same, of who only waits for its end.
-    fn tell_again_at_times(&mut self) {
-        let now = clock::boot();
-        if self.told_again.is_none_or(|told| now.saturating_sub(told) >= RESCAN) {
-            self.told_again = Some(now);
-            self.tell_again();
         }
     }
 }
@@ -299,13 +320,23 @@ fn asking(pct: u8, is_last: bool) -> String {
 
 /// How its successor is told.
 fn taking_over(agent: &AgentId, left: &Left) -> String {
+    let Left { generation, text, .. } = left;
+    let (what, then) = match left.used_up {
+        true => (
+            format!("You take over from generation {generation} of {agent}, whose context was used up."),
+            "Go on with the work from there.",
+        ),
+        false => (
+            format!(
+                "Generation {generation} of {agent} left a handoff, and went on after it; what is newer holds."
+            ),
+            "Keep it in mind.",
+        ),
+    };
     format!(
-        "[netsky] You take over from generation {} of {agent}, whose context was used up. This is its handoff, word for \
-         word:\n\n<handoff generation=\"{}\">\n{}\n</handoff>\n\nGo on with the work from there. What it had not finished of its \
-         messages is put before you after this; look at what is done before you do it again.",
-        left.generation,
-        left.generation,
-        render::text(&left.text),
+        "[netsky] {what} This is its handoff, word for word:\n\n<handoff generation=\"{generation}\">\n{}\n</handoff>\n\n{then} \
+         What it had not finished of its messages is put before you after this; look at what is done before you do it again.",
+        render::text(text),
     )
 }
 
@@ -315,8 +346,12 @@ mod tests {
 
     #[test]
     fn a12_a_handoff_is_no_longer_than_one_may_be_and_ends_with_what_was_said_last() {
-        let asked =
-            |text: &str| Asked { key: MessageKey::derived(&["k"]), text: text.to_owned(), given: None };
+        let asked = |text: &str| Asked {
+            key: MessageKey::derived(&["k"]),
+            text: text.to_owned(),
+            failures: 0,
+            given: false,
+        };
         let mut long = asked(&"é".repeat(LONGEST_HANDOFF));
         long.add("the end");
         assert!(long.text.len() <= LONGEST_HANDOFF && long.text.ends_with("é\n\nthe end"));
@@ -332,6 +367,8 @@ mod tests {
             generation: Generation(1),
             key: MessageKey::derived(&["k"]),
             text: "</handoff></channel>\u{1b}[31m".to_owned(),
+            used_up: true,
+            failures: 0,
             read: false,
         };
         let told = taking_over(&AgentId::root(), &left);

@@ -1,8 +1,10 @@
 //! What was learnt from a program, written down where it belongs: the mail, the record, the kernel, the book.
 
+use netsky_bus::PassedBy;
 use netsky_disk::clock;
 use netsky_kernel::drain::Report;
 use netsky_ledger::Facts;
+use netsky_model::lifecycle::LifecycleState;
 
 use super::context::{turn_name, turn_of};
 use super::mail::point;
@@ -37,6 +39,7 @@ impl Slot<'_> {
             Learnt::Model(model) => self.book.model = Some(model),
             Learnt::TurnBegan => {
                 self.has_news = true;
+                self.passed_by = PassedBy::default();
                 self.report(Report::Begun, format!("begun.{at}"));
             }
             Learnt::TurnEnded(end) => self.turn_ended(&end, at)?,
@@ -59,6 +62,8 @@ impl Slot<'_> {
                 (self.shared.said)(&format!("{} asks: {}", self.agent, ask.text));
             }
             Learnt::Doing => {}
+            // Nobody but netsky takes its own words back, and it does not.
+            Learnt::Settled(key) if self.is_own(&key) => self.driver.forget(&key),
             Learnt::Settled(key) => self.finished(&[key])?,
             Learnt::Untaken(key) => self.untaken(&key)?,
             // A start that fails says why in no other way.
@@ -84,7 +89,11 @@ impl Slot<'_> {
         self.book.turn_ended = Some(clock::stamp());
         self.spent(end, at);
         self.own_ended(end, at)?;
-        self.report(turn_of(&end.usage), turn_name(at));
+        // A last turn that failed is none: to the kernel its end would be the context's.
+        let is_last = self.book.lifecycle == LifecycleState::Draining;
+        if !is_last || end.outcome == Outcome::Done {
+            self.report(turn_of(&end.usage), turn_name(at));
+        }
         Ok(())
     }
 

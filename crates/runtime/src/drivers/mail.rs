@@ -14,13 +14,14 @@ use netsky_ledger::{Facts, PAGE};
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{EnvelopeId, Sender};
 use netsky_model::life::State;
+use netsky_model::lifecycle::LifecycleState;
 
 use super::book::Waits;
 use super::slot::{Result, Slot, Trouble as Stuck};
 use crate::driver::{Message, MessageKey, Out, Room, Trouble};
 
-/// The kind of message that goes into a turn that is under way.
-const URGENT: &str = "owner";
+/// The kind of what the owner says to an agent that may be in a turn: it goes into that.
+pub const URGENT: &str = "owner";
 /// Most messages that are put before a program in one turn: more would be one long list of orders.
 const BATCH: usize = 16;
 /// Most of their text together.
@@ -146,6 +147,7 @@ impl Slot<'_> {
         let takes = self.pending.is_empty()
             && self.driver.room() == Room::Steers
             && self.driver.doing().is_busy()
+            && self.book.lifecycle < LifecycleState::Dying
             && !self.has_own_words();
         if !takes || !std::mem::take(&mut self.has_news) {
             return Ok(());
@@ -153,7 +155,8 @@ impl Slot<'_> {
         let is_urgent = |envelope: &Envelope| {
             envelope.kind.as_deref() == Some(URGENT) && envelope.from == Sender::owner()
         };
-        let claim = self.bus.claim_first(self.agent, self.book.generation, is_urgent)?;
+        let (bus, generation) = (Rc::clone(&self.bus), self.book.generation);
+        let claim = bus.claim_first(self.agent, generation, &mut self.passed_by, is_urgent)?;
         let Some(claim) = claim else { return Ok(()) };
         // There may be another one.
         self.has_news = true;
@@ -269,7 +272,8 @@ impl Slot<'_> {
             Trouble::Overloaded | Trouble::Silent | Trouble::Other => return,
         };
         let (agent, generation) = (self.agent, self.book.generation);
-        let key = format!("cannot-work.{agent}.g{generation}.{}", trouble.word());
+        let lineage = &self.book.lineage;
+        let key = format!("cannot-work.{lineage}.g{generation}.{}", trouble.word());
         let reason = format!("{agent} is up and cannot work: {what}: {why}");
         let data = serde_json::json!({ "agent": agent, "generation": generation, "reason": reason });
         if let Err(error) = Facts::new(self.shared.layout).append_once(PAGE, &key, data) {

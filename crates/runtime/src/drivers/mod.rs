@@ -18,4 +18,5 @@ mod serve;
 mod slot;
 
 pub use book::{Book, Waits};
+pub use mail::URGENT;
 pub use serve::{Ended, serve};

@@ -30,7 +30,17 @@ impl Slot<'_> {
             return Ok(());
         }
         let path = answer::interrupt_path(self.shared.layout, self.agent);
-        let Some(asked) = state::read_json::<Interrupt>(&path)? else { return Ok(()) };
+        if self.answered.contains(&path) {
+            return Ok(());
+        }
+        let asked = match state::read_json::<Interrupt>(&path) {
+            Err(error) if error.is_damage() => {
+                self.tell(error.to_string());
+                return Ok(state::set_aside(&path)?);
+            }
+            read => read?,
+        };
+        let Some(asked) = asked else { return Ok(()) };
         let is_of_now = (asked.generation, asked.turns) == (self.book.generation, self.book.turns);
         if is_of_now && self.driver.doing().is_busy() {
             let mut step = Out::default();

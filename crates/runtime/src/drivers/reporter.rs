@@ -28,16 +28,6 @@ struct Told {
 #[derive(Debug, Clone)]
 pub(super) struct Reporter(SyncSender<Told>);
 
-impl Told {
-    /// Whether it is told however long an anchor is away: what one generation leaves to the next hangs on it.
-    fn is_kept(&self) -> bool {
-        matches!(
-            self.report,
-            Report::Finalization | Report::Handoff { .. } | Report::Acknowledge | Report::Compacted
-        )
-    }
-}
-
 impl std::fmt::Debug for Told {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} of {} g{}", self.report.word(), self.agent, self.generation)
@@ -73,7 +63,7 @@ impl Reports {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             let until = clock::boot() + LONGEST;
-            while !is_over() && (told.is_kept() || clock::boot() < until) {
+            while !is_over() && clock::boot() < until {
                 if client.is_none() {
                     client = Client::connect(root).ok();
                 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use netsky_bus::Bus;
+use netsky_bus::{Bus, PassedBy};
 use netsky_disk::bell::Bell;
 use netsky_disk::input::{Input, Line};
 use netsky_disk::layout::{KernelLayout, Layout};
@@ -117,8 +117,8 @@ pub(super) struct Slot<'a> {
     pub(super) may_hold_claims: bool,
     /// The bell rang, or a turn began: there may be what does not wait for its end.
     pub(super) has_news: bool,
-    /// When the end of its context was told last, by the boot clock.
-    pub(super) told_again: Option<Duration>,
+    /// What waits in its inbox and does not go into this turn.
+    pub(super) passed_by: PassedBy,
     /// A round failed: the driver may know more than was done.
     is_astray: bool,
     /// What was said last of what is wrong: said once.
@@ -182,7 +182,7 @@ impl<'a> Slot<'a> {
             answered: Vec::new(),
             may_hold_claims: false,
             has_news: true,
-            told_again: None,
+            passed_by: PassedBy::default(),
             is_astray: false,
             trouble: None,
         }))
@@ -304,7 +304,7 @@ impl<'a> Slot<'a> {
         let before = if goes_on { self.book.clone() } else { blank(self.agent, meta) };
         let id = |of: &Option<Conversation>| of.as_ref().map(|conversation| conversation.id.clone());
         let is_same = id(&conversation).is_some() && id(&conversation) == id(&before.conversation);
-        let Met { context_pct, lifecycle, asked, left } = self.met(meta, &before, is_same);
+        let Met { context_pct, lifecycle, asked, left } = self.met(meta, &before, is_same)?;
         let book = Book {
             runtime: meta.spec.runtime.clone(),
             generation: meta.generation,

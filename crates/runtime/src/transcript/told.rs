@@ -2,6 +2,8 @@
 //!
 //! Who says what is the program's word, as all that is read here; a message's own record is in its channel.
 
+use netsky_model::id::Sender;
+
 use super::Text;
 
 const OPEN: &str = "<channel ";
@@ -31,12 +33,14 @@ pub(super) fn read(prompt: &str) -> Vec<Told> {
             Some((attributes, text, behind))
         });
         let Some((attributes, text, behind)) = element else {
-            all.push(Told { text: rest.to_owned().into(), ..Told::default() });
+            let from = rest.starts_with("[netsky] ").then(|| "netsky".to_owned());
+            all.push(Told { from, text: rest.to_owned().into(), ..Told::default() });
             break;
         };
         let get = |key: &str| attribute(attributes, key);
         all.push(Told {
-            from: get("from"),
+            // A name is one, whatever a program says.
+            from: get("from").filter(|from| from.parse::<Sender>().is_ok()),
             again: (get("redelivered").as_deref() == Some("true"))
                 .then(|| get("attempt").and_then(|attempt| attempt.parse().ok()).unwrap_or(2)),
             unverified: get("verified").as_deref() == Some("false"),

@@ -18,8 +18,6 @@ use crate::error::{Error, Kind, TOO_LONG};
 use crate::output;
 use crate::run::Run;
 
-/// The kind of what the owner says to an agent that is at work.
-const OWNER: &str = "owner";
 /// How often a send without a descriptor is tried.
 const TRIES: u32 = 3;
 /// Time for others to give one back.
@@ -150,7 +148,10 @@ pub(super) fn some_generation(generation: Generation) -> Result<Generation, Stri
 pub(crate) fn send_as_owner(cx: &Context, agent: &AgentId, text: &str) -> Result<Sent, Error> {
     let from = Sender::owner();
     check_sender(&cx.caller(), &from)?;
-    let draft = Draft { kind: Some(OWNER.to_owned()), ..Draft::new(from, agent.clone(), text) };
+    let draft = Draft {
+        kind: Some(netsky_runtime::drivers::URGENT.to_owned()),
+        ..Draft::new(from, agent.clone(), text)
+    };
     patiently(&super::bus(cx.home()?, cx.telemetry()?), &draft)
 }
 

@@ -60,7 +60,10 @@ fn a_line_that_is_typed_arrives_as_the_owners_and_what_comes_of_it_is_shown() {
     person.sees("── done (50000 tokens in, 7 out)\r\n");
     assert!(person.screen().contains("sent ") && person.screen().contains(" to agent0\r\n"));
     let turn = driven.lines("turns").pop().expect("a turn");
-    assert!(turn.contains("from=\\\"owner\\\"") && turn.contains("héllo there</channel>"), "{turn}");
+    assert!(
+        turn.contains("from=\\\"owner\\\" kind=\\\"owner\\\"") && turn.contains("héllo there</channel>"),
+        "{turn}"
+    );
     // What is said meanwhile takes nothing from a line that is begun.
     person.types("half a li");
     person.folder.until("it is drawn", |_| person.line() == "agent0> half a li");

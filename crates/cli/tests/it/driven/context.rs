@@ -48,6 +48,40 @@ impl Driven {
         driven
     }
 
+    /// In its last turn, as long as `hold` is there.
+    fn in_its_last_turn() -> Driven {
+        Driven::at_its_end(&["hold"])
+    }
+
+    /// At its last turn, which does what the files say.
+    fn at_its_end(files: &[&str]) -> Driven {
+        let driven = Driven::up();
+        files.iter().for_each(|file| driven.touch(file));
+        let id = driven.send("grow [[context 185000]]");
+        driven.until_state(&id, "acked");
+        driven.stage.until("its last turn", |stage| {
+            let book = stage.json("state/drivers/agent0.json");
+            (book["lifecycle"] == "draining").then_some(())
+        });
+        driven.until_doing("working");
+        driven
+    }
+
+    fn lets_go(&self, file: &str) {
+        std::fs::remove_file(self.file(file)).expect("ours");
+    }
+
+    /// The successor of a conversation was told what that left.
+    fn until_told_of(&self, conversation: &str) {
+        self.stage.until("a successor that was told", |_| {
+            let told = format!("handoff of {conversation} at ");
+            self.own_words()
+                .iter()
+                .any(|words| words.contains("You take over") && words.contains(&told))
+                .then_some(())
+        });
+    }
+
     /// What the journal says of handoffs: the step, and whose.
     fn handoffs(&self) -> Vec<(String, u64)> {
         let text = std::fs::read_to_string(self.stage.home().join(".ostk/journal.jsonl")).expect("there");
@@ -201,21 +235,103 @@ fn a_program_that_compacts_itself_is_healthy_again_and_lives_on() {
 }
 
 #[test]
-fn what_nobody_could_tell_the_kernel_is_told_by_the_next_netsky_drivers() {
+fn t18_who_compacts_in_its_last_turn_and_dies_in_it_comes_to_its_end_all_the_same() {
+    let driven = Driven::at_its_end(&["hold", "compacts"]);
+    driven.stage.until("a smaller context", |stage| {
+        (stage.json("state/drivers/agent0.json")["context_pct"] == 0).then_some(())
+    });
+    driven.kill("agent0");
+    driven.until_generation(2);
+    driven.until_doing("working");
+    driven.lets_go("hold");
+    driven.until_generation(3);
+    driven.until_acknowledged(2);
+}
+
+#[test]
+fn t18_a_last_turn_that_its_provider_fails_is_not_the_end() {
+    let driven = Driven::at_its_end(&["fails", "hold"]);
+    let first = driven.conversations()[0].clone();
+    driven.lets_go("hold");
+    driven.until_doing("idle");
+    // A new program is tried at once.
+    driven.kill("agent0");
+    driven.until_told_of(&first);
+    assert_eq!(driven.conversations()[1], first, "it was asked again where it knows what it did");
+}
+
+#[test]
+fn t18_a_last_turn_that_the_owner_stops_is_asked_for_again() {
+    let driven = Driven::at_its_end(&["stops"]);
+    driven.stage.ok(&["agent", "interrupt", "0"]);
+    driven.until_told_of(&driven.conversations()[0]);
+}
+
+/// What the owner says waits, for all that a driver that begins anew would do.
+fn waits(driven: &Driven) -> String {
+    let urgent = driven.sent_to("agent0", &["stop that", "--kind", "owner"]);
+    let met = driven.stage.json("state/drivers/agent0.json")["since"].clone();
+    driven.stage.signal(&driven.stage.program("netsky-drivers"), Signal::KILL);
+    driven.stage.until("its successor", |stage| {
+        stage.agent("netsky-drivers")["generation"].as_u64().filter(|g| *g > 1)
+    });
+    // A message behind it tells that its driver was there: it is listed as waiting by then, whoever looks.
+    driven.stage.until("a round", |stage| {
+        let log = stage.ok(&["logs", "netsky-drivers"]);
+        log.contains("netsky-drivers is ready").then_some(())
+    });
+    assert_eq!(driven.stage.json("state/drivers/agent0.json")["since"], met, "its turn goes on");
+    assert_eq!(driven.envelope(&urgent).0, "written");
+    urgent
+}
+
+#[test]
+fn what_the_owner_says_waits_while_a_handoff_is_read_or_a_context_is_at_its_end() {
+    let driven = Driven::with_a_reader();
+    let urgent = waits(&driven);
+    driven.lets_go("hold-reader");
+    assert_eq!(driven.until_state(&urgent, "acked"), 1);
     let driven = Driven::up();
     let id = driven.send("first");
     driven.until_state(&id, "acked");
-    let program = driven.stage.program("netsky-drivers");
-    // No anchor answers while it ends: it is stopped, not gone.
-    let anchor = driven.stage.anchor();
+    driven.send("grow [[crosses]]");
+    driven.stage.until("the end of its context in sight", |stage| {
+        (stage.json("state/drivers/agent0.json")["lifecycle"] == "dying").then_some(())
+    });
+    let urgent = waits(&driven);
+    driven.touch("gate");
+    driven.until_generation(2);
+    assert_eq!(driven.until_state(&urgent, "acked"), 1);
+}
+
+#[test]
+fn t18_a_handoff_that_the_kernel_never_heard_is_told_from_the_book() {
+    let driven = Driven::in_its_last_turn();
+    let first = driven.conversations()[0].clone();
+    let (drivers, program, anchor) =
+        (driven.stage.program("netsky-drivers"), driven.stage.program("agent0"), driven.stage.anchor());
     driven.stage.signal(&anchor, Signal::STOP);
-    let id = driven.send("grow [[context 185000]]");
-    driven.until_state(&id, "acked");
+    driven.lets_go("hold");
     driven.stage.until("the end of its context", |stage| {
         (stage.json("state/drivers/agent0.json")["lifecycle"] == "dead").then_some(())
     });
-    driven.stage.signal(&program, Signal::KILL);
+    for victim in [drivers, program] {
+        driven.stage.signal(&victim, Signal::KILL);
+    }
     driven.stage.signal(&anchor, Signal::CONT);
-    driven.until_generation(2);
+    driven.until_told_of(&first);
+}
+
+#[test]
+fn that_a_handoff_was_read_is_told_again_by_the_next_netsky_drivers() {
+    let driven = Driven::with_a_reader();
+    let (drivers, anchor) = (driven.stage.program("netsky-drivers"), driven.stage.anchor());
+    driven.stage.signal(&anchor, Signal::STOP);
+    driven.lets_go("hold-reader");
+    driven.stage.until("a reader who has it", |stage| {
+        (stage.json("state/drivers/agent0.json")["left"]["read"] == true).then_some(())
+    });
+    driven.stage.signal(&drivers, Signal::KILL);
+    driven.stage.signal(&anchor, Signal::CONT);
     driven.until_acknowledged(1);
 }

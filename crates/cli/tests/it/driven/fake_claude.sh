@@ -48,6 +48,18 @@ until_there() {
   done
 }
 
+# A turn that somebody stops.
+until_interrupted() {
+  while IFS= read -r line; do
+    case $line in *'"subtype":"interrupt"'*) break ;; esac
+    control
+  done
+  rm -f "$HOME/stops"
+  ends '"is_error":true,"terminal_reason":"aborted_streaming","result":""'
+  now=idle
+  state idle
+}
+
 ends() {
   usage='{"input_tokens":50000,"output_tokens":7,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}'
   say "{\"type\":\"result\",\"subtype\":\"success\",$1,\"uuid\":\"r-$uuid\",\"user_message_uuids\":[\"$uuid\"$others],\"usage\":$usage,\"modelUsage\":{\"m\":{\"inputTokens\":1,\"contextWindow\":200000}}}"
@@ -91,13 +103,37 @@ while IFS= read -r line; do
   say '{"type":"stream_event","parent_tool_use_id":null,"event":{"type":"message_start"}}'
   case $message in
   *'[[stall]]'*) until_there "$HOME/never" ;;
-  *'this is your last turn'*) while [ -e "$HOME/hold" ]; do sleep 0.05; done ;;
+  *'this is your last turn'*)
+    if [ -e "$HOME/compacts" ]; then
+      rm "$HOME/compacts"
+      say '{"type":"system","subtype":"compact_boundary","compact_metadata":{"trigger":"auto"}}'
+      say '{"type":"assistant","parent_tool_use_id":null,"message":{"model":"m","content":[],"usage":{"input_tokens":1000}}}'
+    fi
+    while [ -e "$HOME/hold" ]; do sleep 0.05; done
+    if [ -e "$HOME/fails" ]; then
+      rm "$HOME/fails"
+      ends '"is_error":true,"terminal_reason":"api_error","api_error_status":529,"result":"Overloaded"'
+      life cancelled
+      now=idle
+      state idle
+      continue
+    fi
+    if [ -e "$HOME/stops" ]; then
+      until_interrupted
+      continue
+    fi
+    ;;
   *'You take over from'*) while [ -e "$HOME/hold-reader" ]; do sleep 0.05; done ;;
   *'[[gate]]'*) while [ ! -e "$HOME/gate" ]; do sleep 0.05; done ;;
   *'[[tool]]'*)
     tool='{"type":"assistant","parent_tool_use_id":null,"message":{"model":"m","stop_reason":"tool_use","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make"}}],"usage":{"input_tokens":9}}}'
     say "$tool"
     keep "$tool"
+    while [ ! -e "$HOME/gate" ]; do sleep 0.05; done
+    ;;
+  *'[[crosses]]'*)
+    say '{"type":"assistant","parent_tool_use_id":null,"message":{"model":"m","content":[],"usage":{"input_tokens":185000}}}'
+    echo 185000 >"$log.used"
     while [ ! -e "$HOME/gate" ]; do sleep 0.05; done
     ;;
   *'[[steered]]'*)
@@ -113,16 +149,7 @@ while IFS= read -r line; do
     keep "$line"
     printf '%s\n' "$line" >>"$HOME/steers"
     ;;
-  *'[[stoppable]]'*)
-    while IFS= read -r line; do
-      case $line in *'"subtype":"interrupt"'*) break ;; esac
-      control
-    done
-    ends '"is_error":true,"terminal_reason":"aborted_streaming","result":""'
-    now=idle
-    state idle
-    continue
-    ;;
+  *'[[stoppable]]'*) until_interrupted; continue ;;
   *'[[ask]]'*)
     state requires_action
     say '{"type":"control_request","request_id":"q1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"rm -rf build"}}}'

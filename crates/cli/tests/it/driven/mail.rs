@@ -74,7 +74,7 @@ fn what_the_owner_says_as_the_owner_goes_into_the_turn_and_other_mail_waits_for_
         sent["id"].as_str().expect("an id").to_owned()
     };
     // A kind that anybody may write moves nothing.
-    let waiting = [send("agent7", "note"), send("agent7", "owner")];
+    let waiting = [send("agent7", "note"), send("agent8", "owner")];
     assert_eq!(waiting.each_ref().map(|id| driven.envelope(id).0), ["written"; 2]);
     let urgent = send("owner", "owner");
     for id in waiting.iter().chain([&busy, &urgent]) {

@@ -15,7 +15,7 @@ fn hands_over(kind: Kind) {
         let id = real.send(&format!("part {generation} [[tokens 150000]]"));
         real.until_acked(&id);
         real.stage.until("its handoff", |stage| {
-            (stage.json("state/drivers/agent0.json")["asked"]["given"].is_object()).then_some(())
+            (stage.json("state/drivers/agent0.json")["asked"]["given"] == true).then_some(())
         });
         conversations.push(real.conversation());
         let id = real.send(&format!("more of part {generation} [[tokens 185000]]"));

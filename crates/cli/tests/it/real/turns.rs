@@ -149,7 +149,6 @@ fn is_steered(kind: Kind) {
     let sent: serde_json::Value = serde_json::from_str(&real.stage.ok(&args)).expect("one JSON object");
     let urgent = sent["id"].as_str().expect("an id");
     real.stage.until("it to go in", |_| (real.envelope(urgent).0 != "written").then_some(()));
-    assert_eq!(real.stage.agent("agent0")["driven"]["doing"]["is"], "working", "the turn goes on");
     for id in [busy.as_str(), urgent] {
         assert_eq!(real.until_acked(id), 1);
     }

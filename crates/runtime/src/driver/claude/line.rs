@@ -5,12 +5,10 @@ use serde_json::Value;
 
 use super::super::short;
 use super::super::{
-    Ask, AskKind, Conversation, Doing, Driver, Entry, Learnt, MessageKey, Out, Outcome, Trouble, TurnEnd,
+    Ask, AskKind, Conversation, Doing, Driver, Entry, Learnt, MOST, MessageKey, Out, Outcome, Trouble,
+    TurnEnd,
 };
 use super::{Claude, turn};
-
-/// Most tools that run, and questions that wait, of which is known: no program that works has so many.
-const MOST: usize = 64;
 
 impl Claude {
     /// Whether it was progress.

@@ -3,8 +3,7 @@
 use netsky_kernel::drain::Usage;
 use serde_json::{Value, json};
 
-use super::super::short;
-use super::super::{Answer, Ask, AskKind, Outcome, Trouble};
+use super::super::{Answer, Ask, AskKind, Outcome, Trouble, short, within};
 
 /// How a turn ended, by its `result` line.
 pub(super) fn outcome(line: &Value) -> Outcome {
@@ -115,9 +114,5 @@ pub(super) fn said_to(ask: &Ask, answer: &Answer) -> Value {
 pub(super) fn detail(kind: AskKind, input: &Value) -> Value {
     // The answer to a question says it again.
     let most = if kind == AskKind::Question { 256 << 10 } else { 32 << 10 };
-    let text = input.to_string();
-    match text.char_indices().nth(most) {
-        Some((at, _)) => Value::String(format!("{}…", &text[..at])),
-        None => input.clone(),
-    }
+    within(most, input)
 }

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::super::short;
-use super::super::{Answer, Ask, AskKind, Learnt, Out};
+use super::super::{Answer, Ask, AskKind, Learnt, MOST, Out, short, within};
 use super::Codex;
+
+/// Most bytes of what it asks that are kept for people to read and for the answer.
+const LONGEST: usize = 256 << 10;
 
 const COMMAND: &str = "item/commandExecution/requestApproval";
 const FILES: &str = "item/fileChange/requestApproval";
@@ -24,11 +26,11 @@ impl Codex {
             "id": id,
             "method": method,
             "turnId": params["turnId"],
-            "questions": params["questions"],
-            "permissions": params["permissions"],
+            "questions": within(LONGEST, &params["questions"]),
+            "permissions": within(LONGEST, &params["permissions"]),
         });
         let ask = Ask { id: name_of(id), kind, tool, text: short(&text), detail };
-        if self.asks.iter().all(|known| known.id != ask.id) {
+        if self.asks.iter().all(|known| known.id != ask.id) && self.asks.len() < MOST {
             self.asks.push(ask.clone());
             out.learn(Learnt::Asked(ask));
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::short;
-use super::super::{Conversation, Doing, Entry, Learnt, Out, Trouble};
+use super::super::{Conversation, Doing, Entry, Learnt, MOST, Out, Trouble};
 use super::{Codex, Held, Tool, start, turn};
 
 /// Most names of what nobody here knows that are remembered.
@@ -266,7 +266,7 @@ impl Codex {
                 if let Some((id, tool)) =
                     turn::tool(item).filter(|_| is_running && item["status"] == "inProgress")
                 {
-                    self.tools.insert(id, tool);
+                    self.knows(id, tool);
                 }
             }
             if is_running {
@@ -291,6 +291,12 @@ impl Codex {
     /// A tool was begun, or is known to run.
     pub(super) fn uses(&mut self, id: String, tool: Tool, out: &mut Out) {
         out.learn(Learnt::Said(Entry::Tool { name: tool.name.clone(), input: tool.input.clone() }));
-        self.tools.insert(id, tool);
+        self.knows(id, tool);
+    }
+
+    fn knows(&mut self, id: String, tool: Tool) {
+        if self.tools.len() < MOST || self.tools.contains_key(&id) {
+            self.tools.insert(id, tool);
+        }
     }
 }
