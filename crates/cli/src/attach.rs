@@ -31,6 +31,11 @@ impl How {
         let layout = KernelLayout::new(root);
         Options { layout, name, read_only: self.read_only, detach: self.detach_key }
     }
+
+    /// The same, without typing.
+    pub(crate) fn to_look(&self) -> How {
+        How { read_only: true, ..*self }
+    }
 }
 
 /// Attaches to a session until its end or the key.

@@ -105,7 +105,12 @@ pub(crate) fn decide(seen: &Observed) -> Vec<Effect> {
 
 fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
     if let Some(underway) = &seen.restart {
-        return vec![judge(seen, underway)];
+        let judged = judge(seen, underway);
+        // Whoever is proved may be at its end by then, and no later look is due for that.
+        let session = seen.sessions.get(&desired.agent).filter(|_| matches!(judged, Effect::Verified(_)));
+        let succeeds = session.and_then(|session| lives_on(seen, desired, session));
+        let succeeds = succeeds.filter(|effect| matches!(effect, Effect::Succeed { .. }));
+        return [judged].into_iter().chain(succeeds).collect();
     }
     let session = seen.sessions.get(&desired.agent);
     let Some(session) = session.filter(|session| session.state.may_live() || is_for(session, desired)) else {

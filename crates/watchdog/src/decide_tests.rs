@@ -159,6 +159,22 @@ fn i7_verified_only_for_the_generation_that_was_started_and_after_a_whole_interv
 }
 
 #[test]
+fn who_is_proved_and_at_the_end_of_its_context_gives_way_in_the_same_look() {
+    let root = AgentId::root();
+    let mut used_up = session(&root, 2, "active", SINCE);
+    (used_up.started_at, used_up.progress.lifecycle) = (Some(stamp(100)), LifecycleState::Dead);
+    let mut look = seen(vec![wish(&root, "up")], vec![used_up]);
+    let mut under = underway(Kind::Crash, Some(Phase::HandedOff), 2);
+    under.inflight.observed = Some(restart::Observed { watched_ms: 50_000, last: stamp(190) });
+    look.restart = Some(under);
+    assert!(matches!(decide(&look)[..], [Effect::Verified(_), Effect::Succeed { .. }]));
+    if let Some(under) = &mut look.restart {
+        under.inflight.observed = None;
+    }
+    assert!(matches!(decide(&look)[..], [Effect::Watch(_)]), "nobody is ended who is being watched");
+}
+
+#[test]
 fn clones_come_back_by_themselves_but_not_beside_a_planned_restart() {
     let (root, one) = (AgentId::root(), AgentId::numbered(1));
     let wishes = || vec![wish(&root, "up"), wish(&one, "up")];

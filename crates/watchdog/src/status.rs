@@ -13,7 +13,7 @@ use netsky_model::lifecycle::LifecycleState;
 use netsky_model::process::{Life, ProcessId};
 use netsky_model::restart::{Kind, Phase};
 use netsky_model::stamp::Stamp;
-use netsky_runtime::driver::Doing;
+use netsky_runtime::driver::{AskKind, Doing};
 use netsky_runtime::drivers::{Book, Waits};
 use netsky_runtime::{Config, UpProof};
 use serde::Serialize;
@@ -95,6 +95,8 @@ pub struct Asked {
     pub id: String,
     /// For people.
     pub text: String,
+    /// Whether the answer needs words.
+    pub is_question: bool,
 }
 
 /// What netsky-drivers knows of an agent.
@@ -404,7 +406,11 @@ fn agent_status(
         lifecycle: book.lifecycle,
         waits: book.waits,
         context_pct: book.context_pct,
-        asks: book.asks.into_iter().map(|ask| Asked { id: ask.id, text: ask.text }).collect(),
+        asks: book
+            .asks
+            .into_iter()
+            .map(|ask| Asked { is_question: ask.kind == AskKind::Question, id: ask.id, text: ask.text })
+            .collect(),
     });
     AgentStatus {
         id: agent.clone(),

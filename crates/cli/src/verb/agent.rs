@@ -5,7 +5,7 @@ use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_model::id::AgentId;
 use netsky_model::render::{line, plain};
-use netsky_runtime::driver::{Answer, Ask, AskKind, Doing};
+use netsky_runtime::driver::{Answer, Ask, AskKind, BETWEEN, Doing};
 use netsky_runtime::drivers::Book;
 use netsky_watchdog::{Which, Wish};
 
@@ -130,6 +130,12 @@ pub(crate) fn answer(
     if allow && asked.kind == AskKind::Question && text.is_none() {
         let what = format!("{agent} asks: {}", asked.text);
         let how = format!("netsky agent allow {agent} --ask {} \"ANSWER\"", line(&asked.id));
+        return Err(Error::new(Kind::Usage, what).hint(how));
+    }
+    let parts = text.as_ref().map_or(0, |text| text.split(BETWEEN).count());
+    if allow && asked.questions() > 1 && parts != asked.questions() {
+        let what = format!("{agent} asks {} things at once: {}", asked.questions(), asked.text);
+        let how = format!("answer each, in their order, with {BETWEEN:?} between the answers");
         return Err(Error::new(Kind::Usage, what).hint(how));
     }
     let answer = Answer { ask: asked.id.clone(), allow, text };

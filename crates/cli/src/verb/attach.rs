@@ -25,7 +25,7 @@ pub(crate) struct Args {
     agent: AgentId,
     #[command(flatten)]
     how: How,
-    /// Show the lines of a driven program as they are
+    /// Show the lines of a driven program as they are, and type nothing
     #[arg(long)]
     raw: bool,
 }
@@ -33,8 +33,10 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let (agent, root) = (self.agent, cx.home()?.kernel_root());
-        let runtime = transcript::runtime_of(&root, &agent).filter(|runtime| !self.raw && is_driven(runtime));
+        let runtime = transcript::runtime_of(&root, &agent).filter(|runtime| is_driven(runtime));
         let ended = match runtime {
+            // A line that is none of its protocol ends such a program.
+            Some(_) if self.raw => attach(cx, root, agent.clone(), &self.how.to_look()),
             Some(runtime) => transcript::attach(cx, root, agent.clone(), &runtime, &self.how),
             None => attach(cx, root, agent.clone(), &self.how),
         };

@@ -16,6 +16,8 @@ use crate::error::Error;
 use crate::output;
 use crate::run::Run;
 
+/// Most characters of what an agent does: a table stays one.
+const LONGEST: usize = 160;
 /// How much of a question's id is shown.
 const ID: usize = 13;
 
@@ -42,8 +44,9 @@ impl Run for Args {
         for (agent, ask) in report.agents.iter().flat_map(asks) {
             // The beginning tells it from the others; which ids a program gives is its own affair.
             let id: String = line(&ask.id).chars().take(ID).collect();
+            let words = if ask.is_question { " \"ANSWER\"" } else { "" };
             output::say(&format!(
-                "{agent} asks: {}  (`netsky agent allow {agent} --ask {id}`, or deny)",
+                "{agent} asks: {}  (`netsky agent allow {agent} --ask {id}{words}`, or deny)",
                 ask.text
             ))?;
         }
@@ -93,7 +96,10 @@ fn does(agent: &AgentStatus) -> [String; 2] {
         LifecycleState::Healthy => format!("{pct} %"),
         state => format!("{pct} % {state}"),
     });
-    [context, format!("{doing} ({age}){answered}{waits}")]
+    let does = format!("{doing} ({age}){answered}{waits}");
+    // The rest is in `agent show`.
+    let cut = does.char_indices().nth(LONGEST).map(|(at, _)| format!("{}…", &does[..at]));
+    [context, cut.unwrap_or(does)]
 }
 
 fn asks(agent: &AgentStatus) -> impl Iterator<Item = (&AgentId, &Asked)> {

@@ -160,3 +160,10 @@ pub enum AskKind {
     /// What somebody wants.
     Question,
 }
+
+impl Ask {
+    /// How many things it asks at once.
+    pub fn questions(&self) -> usize {
+        self.detail["questions"].as_array().map_or(0, Vec::len)
+    }
+}

@@ -257,6 +257,20 @@ pub struct Answer {
     pub text: Option<String>,
 }
 
+/// What stands between two questions of one ask, and between the answers to them.
+pub const BETWEEN: &str = " / ";
+
+impl Answer {
+    /// The words to each question of an ask; none where there are none.
+    pub(crate) fn to_each(&self, ask: &Ask) -> Vec<&str> {
+        let Some(text) = &self.text else { return Vec::new() };
+        match ask.questions() {
+            0 | 1 => vec![text],
+            _ => text.split(BETWEEN).collect(),
+        }
+    }
+}
+
 /// Kinds of programs that are driven by netsky-drivers.
 const DRIVEN: [&str; 2] = ["claude", "codex"];
 

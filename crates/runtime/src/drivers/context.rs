@@ -6,10 +6,10 @@
 //! the turn that read it is over. The kernel keeps the handoff; what is here is how far its agent has come with it.
 //!
 //! Promise: what follows from a line is done before it counts as read, and may be done twice: a question has the same key
-//! whoever asks it again, a report the same name. The watchdog goes by the book as well as by the
-//! kernel: what an anchor never heard keeps nobody in a dead context, and no handoff from who comes next.
+//! whoever asks it again, a report the same name. The watchdog goes by the book as well as by the kernel: what an anchor never
+//! heard keeps nobody in a dead context, and no handoff from who comes next.
 
-use netsky_kernel::drain::{LONGEST_HANDOFF, Report, Turn, Usage, waiting_handoff};
+use netsky_kernel::drain::{LONGEST_HANDOFF, Report, Usage, waiting_handoff};
 use netsky_kernel::session::Meta;
 use netsky_kernel::worker_client::WorkerClient;
 use netsky_model::id::{AgentId, Generation};
@@ -51,6 +51,8 @@ pub struct Left {
     text: String,
     /// Whether that generation's context was used up by then; it may have gone on after its words.
     used_up: bool,
+    /// Whether it may have been told before.
+    again: bool,
     /// Turns about it that failed, for no cause that passes.
     #[serde(default)]
     failures: u32,
@@ -101,11 +103,13 @@ impl Slot<'_> {
         let key = |of: Generation| MessageKey::derived(&["left", meta.lineage.as_str(), &of.to_string()]);
         let waiting = waiting.and_then(|handoff| {
             let known = before.left.clone().filter(|left| left.generation == handoff.generation);
+            let known = known.map(|left| Left { again: !left.read, ..left });
             known.or(Some(Left {
                 generation: handoff.generation,
                 key: key(handoff.generation),
                 text: handoff.text?,
                 used_up: handoff.lifecycle >= LifecycleState::Draining,
+                again: false,
                 failures: 0,
                 read: goes_on,
             }))
@@ -117,6 +121,7 @@ impl Slot<'_> {
             key: key(before.generation),
             text: asked.text.clone(),
             used_up: true,
+            again: false,
             failures: 0,
             read: false,
         });
@@ -175,8 +180,7 @@ impl Slot<'_> {
             LifecycleState::Aging | LifecycleState::Draining => {}
         }
         let Some(asked) = &self.book.asked else { return Ok(false) };
-        let pct = self.book.context_pct.unwrap_or(100);
-        let text = asking(pct, self.book.lifecycle == LifecycleState::Draining);
+        let text = asking(self.used(), self.book.lifecycle == LifecycleState::Draining);
         let message = Message { key: asked.key.clone(), text };
         self.say(&message, worker, epoch)
     }
@@ -200,7 +204,7 @@ impl Slot<'_> {
             // Its turn was over, and nobody lived to write that down.
             let (messages, usage) = (vec![message.key.clone()], Usage::default());
             let id = message.key.to_string();
-            self.own_ended(&TurnEnd { outcome: Outcome::Done, messages, usage, id }, self.book.offset)?;
+            self.own_ended(&TurnEnd { outcome: Outcome::Done, messages, usage, id }, self.book.offset);
             return Ok(true);
         }
         let (before, mut step) = (self.driver.memory(), Out::default());
@@ -226,7 +230,7 @@ impl Slot<'_> {
     }
 
     /// A turn is over that was told words of netsky's own.
-    pub(super) fn own_ended(&mut self, end: &TurnEnd, at: u64) -> Result<()> {
+    pub(super) fn own_ended(&mut self, end: &TurnEnd, at: u64) {
         let is_of = |key: &MessageKey| end.messages.contains(key);
         let failed = match end.outcome {
             // Whether it passes is seen by the mail behind it as well.
@@ -243,15 +247,17 @@ impl Slot<'_> {
             }
         }
         let asked = self.book.asked.as_mut().filter(|asked| !asked.given && is_of(&asked.key));
-        let Some(asked) = asked else { return Ok(()) };
-        // Who was stopped before its first word has said nothing; it is asked again.
+        let Some(asked) = asked else { return };
+        // Who was stopped before its first word has said nothing.
         let is_mute = end.outcome == Outcome::Interrupted && asked.text.is_empty();
+        if is_mute {
+            self.driver.forget(&asked.key);
+        }
         if failed.is_some() || is_mute {
             asked.failures += failed.unwrap_or(1);
             asked.text.clear();
             if asked.failures < MOST_FAILURES {
-                self.driver.forget(&self.book.asked.as_ref().expect("it was just looked at").key);
-                return Ok(());
+                return;
             }
         }
         asked.given = true;
@@ -266,7 +272,6 @@ impl Slot<'_> {
         if !text.is_empty() {
             self.report(Report::Handoff { text }, format!("handoff.{at}"));
         }
-        Ok(())
     }
 
     /// What a netsky-drivers before this one may not have lived to tell, and what a generation goes on with.
@@ -274,27 +279,22 @@ impl Slot<'_> {
         if self.book.left.as_ref().is_some_and(|left| left.read) {
             self.report(Report::Acknowledge, "acknowledge".to_owned());
         }
-        // Its context may be smaller by now, and it is at its end all the same.
-        let bound = match self.book.lifecycle {
-            LifecycleState::Healthy => return,
-            LifecycleState::Aging => AGING,
-            LifecycleState::Dying | LifecycleState::Draining | LifecycleState::Dead => DYING,
-        };
-        let pct = self.book.context_pct.unwrap_or(bound).max(bound).min(100);
-        if let Ok(used) = pct.try_into() {
+        if self.book.lifecycle != LifecycleState::Healthy
+            && let Ok(used) = self.used().try_into()
+        {
             self.report(Report::Context { used }, format!("context.again.{}", self.book.offset));
         }
     }
-}
 
-/// The report of a turn.
-pub(super) fn turn_of(usage: &Usage) -> Report {
-    Report::Turn(Box::new(Turn { usage: usage.clone(), ..Turn::default() }))
-}
-
-/// Its name.
-pub(super) fn turn_name(at: u64) -> String {
-    format!("turn.{at}")
+    /// How much of its context it has used: that may be less by now, and it is where it is all the same.
+    fn used(&self) -> u8 {
+        let bound = match self.book.lifecycle {
+            LifecycleState::Healthy => 0,
+            LifecycleState::Aging => AGING,
+            LifecycleState::Dying | LifecycleState::Draining | LifecycleState::Dead => DYING,
+        };
+        self.book.context_pct.unwrap_or(bound).max(bound).min(100)
+    }
 }
 
 /// How an agent is asked for its handoff.
@@ -333,8 +333,9 @@ fn taking_over(agent: &AgentId, left: &Left) -> String {
             "Keep it in mind.",
         ),
     };
+    let again = if left.again { " (You may have been told this before: look at what is done.)" } else { "" };
     format!(
-        "[netsky] {what} This is its handoff, word for word:\n\n<handoff generation=\"{generation}\">\n{}\n</handoff>\n\n{then} \
+        "[netsky] {what}{again} This is its handoff, word for word:\n\n<handoff generation=\"{generation}\">\n{}\n</handoff>\n\n{then} \
          What it had not finished of its messages is put before you after this; look at what is done before you do it again.",
         render::text(text),
     )
@@ -368,6 +369,7 @@ mod tests {
             key: MessageKey::derived(&["k"]),
             text: "</handoff></channel>\u{1b}[31m".to_owned(),
             used_up: true,
+            again: false,
             failures: 0,
             read: false,
         };

@@ -2,11 +2,10 @@
 
 use netsky_bus::PassedBy;
 use netsky_disk::clock;
-use netsky_kernel::drain::Report;
+use netsky_kernel::drain::{Report, Turn};
 use netsky_ledger::Facts;
 use netsky_model::lifecycle::LifecycleState;
 
-use super::context::{turn_name, turn_of};
 use super::mail::point;
 use super::slot::{Result, Slot};
 use crate::driver::{Doing, Entry, Learnt, Outcome, TurnEnd};
@@ -88,11 +87,12 @@ impl Slot<'_> {
         self.book.turns += 1;
         self.book.turn_ended = Some(clock::stamp());
         self.spent(end, at);
-        self.own_ended(end, at)?;
+        self.own_ended(end, at);
         // A last turn that failed is none: to the kernel its end would be the context's.
         let is_last = self.book.lifecycle == LifecycleState::Draining;
         if !is_last || end.outcome == Outcome::Done {
-            self.report(turn_of(&end.usage), turn_name(at));
+            let turn = Turn { usage: end.usage.clone(), ..Turn::default() };
+            self.report(Report::Turn(Box::new(turn)), format!("turn.{at}"));
         }
         Ok(())
     }

@@ -8,6 +8,8 @@
 
 mod told;
 
+use std::collections::VecDeque;
+
 use jiff::Timestamp;
 use netsky_kernel::drain::Usage;
 
@@ -96,7 +98,12 @@ pub struct Transcript {
     /// It was begun in the middle of a line, whose end is not here yet.
     in_line: bool,
     has_told: bool,
+    /// The newest messages that were shown: who takes several together may say the earlier ones again with the last.
+    shown: VecDeque<(String, u32)>,
 }
+
+/// Most messages that are known to have been shown: more than go in together.
+const SHOWN: usize = 64;
 
 impl Transcript {
     /// Of a program of this kind, from an offset in its output on; none where nobody drives such programs.
@@ -111,6 +118,7 @@ impl Transcript {
             // A generation's first line is a whole one.
             in_line: in_line && begins != Some(from),
             has_told: false,
+            shown: VecDeque::new(),
         })
     }
 
@@ -167,7 +175,7 @@ impl Transcript {
     }
 
     fn read(&mut self, offset: u64, bytes: &[u8], now: Timestamp, pieces: &mut Vec<Piece>) {
-        let (driver, in_line) = (&mut self.driver, &mut self.in_line);
+        let (driver, in_line, shown) = (&mut self.driver, &mut self.in_line, &mut self.shown);
         self.lines.push(offset, bytes, |line, _| {
             // The end of a line whose beginning nobody has seen may read as another one.
             if std::mem::take(in_line) {
@@ -176,11 +184,28 @@ impl Transcript {
             let Some(line) = line else { return pieces.push(Piece::TooLong) };
             let mut out = Out::default();
             driver.line(line, now, &mut out);
+            let told = pieces.len();
             for learnt in out.learnt {
                 tell(&**driver, learnt, pieces);
             }
+            pieces
+                .extract_if(told.., |piece| matches!(piece, Piece::Told(told) if is_shown(shown, told)))
+                .for_each(drop);
         });
     }
+}
+
+/// Whether a message stands there already; from now on it does.
+fn is_shown(shown: &mut VecDeque<(String, u32)>, told: &Told) -> bool {
+    let Some(id) = &told.id else { return false };
+    if shown.contains(id) {
+        return true;
+    }
+    if shown.len() == SHOWN {
+        shown.pop_front();
+    }
+    shown.push_back(id.clone());
+    false
 }
 
 /// A driver that knows nothing.

@@ -6,6 +6,8 @@ use netsky_model::envelope::Envelope;
 use netsky_model::id::AgentId;
 use netsky_model::render;
 
+use serde_json::json;
+
 use super::*;
 
 fn now() -> Timestamp {
@@ -117,7 +119,8 @@ fn messages_are_told_by_who_sent_them_and_a_repeat_is_flagged() {
     let first = render::channel(&envelope("owner", "fix the build\nand say so"), 1, true);
     let second = render::channel(&envelope("agent1", "a < b</channel>"), 3, false);
     let told = told::read(&format!("{first}\n{second}\nand a word"));
-    let of = |from: Option<&str>, again, unverified, text: &str| Told {
+    let of = |from: Option<&str>, again: Option<u32>, unverified, text: &str| Told {
+        id: from.map(|_| ("x1".to_owned(), again.unwrap_or(1))),
         from: from.map(str::to_owned),
         again,
         unverified,
@@ -134,6 +137,24 @@ fn messages_are_told_by_who_sent_them_and_a_repeat_is_flagged() {
     for odd in ["<channel ", "<channel >", "<channel x>y</channel", "<channel from=\">y</channel>"] {
         assert_eq!(told::read(odd).len(), 1, "{odd}");
     }
+}
+
+#[test]
+fn a_message_that_is_said_again_with_those_behind_it_is_shown_once_and_a_repeat_is_shown_again() {
+    let line = |texts: &[String]| {
+        let content: Vec<_> = texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+        json!({"type": "user", "isReplay": true, "message": {"role": "user", "content": content}}).to_string()
+            + "\n"
+    };
+    let [one, again] = [1, 2].map(|attempt| render::channel(&envelope("owner", "one"), attempt, true));
+    let said = [line(std::slice::from_ref(&one)), line(&[one, again])].concat();
+    let mut transcript = Transcript::new("claude", 0, None, false).expect("driven");
+    let pieces = transcript.take(0, said.as_bytes(), now());
+    let told: Vec<_> = pieces
+        .iter()
+        .map(|piece| if let Piece::Told(told) = piece { told.again } else { panic!("{piece:?}") })
+        .collect();
+    assert_eq!(told, [None, Some(2)]);
 }
 
 /// A line of Claude Code.

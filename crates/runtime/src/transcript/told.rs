@@ -12,6 +12,8 @@ const CLOSE: &str = "</channel>";
 /// One message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
+    /// Its id and how often it was told, as they stand there; none where it is no message of a channel.
+    pub id: Option<(String, u32)>,
     /// Who sent it; none where it is no message of a channel.
     pub from: Option<String>,
     /// It may have been put before the program already, so many times with this one.
@@ -38,11 +40,12 @@ pub(super) fn read(prompt: &str) -> Vec<Told> {
             break;
         };
         let get = |key: &str| attribute(attributes, key);
+        let attempt = get("attempt").and_then(|attempt| attempt.parse().ok());
         all.push(Told {
+            id: get("id").map(|id| (id, attempt.unwrap_or(1))),
             // A name is one, whatever a program says.
             from: get("from").filter(|from| from.parse::<Sender>().is_ok()),
-            again: (get("redelivered").as_deref() == Some("true"))
-                .then(|| get("attempt").and_then(|attempt| attempt.parse().ok()).unwrap_or(2)),
+            again: (get("redelivered").as_deref() == Some("true")).then(|| attempt.unwrap_or(2)),
             unverified: get("verified").as_deref() == Some("false"),
             text: text.to_owned().into(),
         });

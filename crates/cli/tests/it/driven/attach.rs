@@ -91,6 +91,19 @@ fn a_line_that_is_typed_arrives_as_the_owners_and_what_comes_of_it_is_shown() {
 }
 
 #[test]
+fn raw_shows_the_programs_lines_and_types_none_of_ours() {
+    let driven = Driven::up();
+    driven.until_doing("idle");
+    let person = Person::attach(&driven, "NO_COLOR=1", "--raw");
+    person.sees("session_state");
+    person.types("{\"type\":\"user\",\"uuid\":\"typed-raw\"}\n");
+    let id = driven.send("next");
+    driven.until_state(&id, "acked");
+    person.sees("\"type\":\"result\"");
+    assert_eq!(driven.lines("turns").len(), 1, "what is no line of its protocol would end the real one");
+}
+
+#[test]
 fn what_it_asks_is_answered_from_the_line() {
     let driven = Driven::up();
     driven.until_doing("idle");

@@ -48,11 +48,6 @@ impl Driven {
         driven
     }
 
-    /// In its last turn, as long as `hold` is there.
-    fn in_its_last_turn() -> Driven {
-        Driven::at_its_end(&["hold"])
-    }
-
     /// At its last turn, which does what the files say.
     fn at_its_end(files: &[&str]) -> Driven {
         let driven = Driven::up();
@@ -306,12 +301,15 @@ fn what_the_owner_says_waits_while_a_handoff_is_read_or_a_context_is_at_its_end(
 
 #[test]
 fn t18_a_handoff_that_the_kernel_never_heard_is_told_from_the_book() {
-    let driven = Driven::in_its_last_turn();
+    let driven = Driven::up();
+    let id = driven.send("first");
+    driven.until_state(&id, "acked");
     let first = driven.conversations()[0].clone();
     let (drivers, program, anchor) =
         (driven.stage.program("netsky-drivers"), driven.stage.program("agent0"), driven.stage.anchor());
+    // What it has been told and not answered yet it hears later: one report, and not of this turn.
     driven.stage.signal(&anchor, Signal::STOP);
-    driven.lets_go("hold");
+    driven.send("grow [[context 185000]]");
     driven.stage.until("the end of its context", |stage| {
         (stage.json("state/drivers/agent0.json")["lifecycle"] == "dead").then_some(())
     });

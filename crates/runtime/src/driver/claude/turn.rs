@@ -3,7 +3,7 @@
 use netsky_kernel::drain::Usage;
 use serde_json::{Value, json};
 
-use super::super::{Answer, Ask, AskKind, Outcome, Trouble, short, within};
+use super::super::{Answer, Ask, AskKind, BETWEEN, Outcome, Trouble, short, within};
 
 /// How a turn ended, by its `result` line.
 pub(super) fn outcome(line: &Value) -> Outcome {
@@ -84,7 +84,7 @@ pub(super) fn asks_for(tool: &str, input: &Value) -> String {
     if tool == "AskUserQuestion" {
         let questions = input["questions"].as_array().into_iter().flatten();
         let texts: Vec<&str> = questions.filter_map(|question| question["question"].as_str()).collect();
-        return short(&texts.join(" / "));
+        return short(&texts.join(BETWEEN));
     }
     short(&format!("{tool}: {}", is_for(input)))
 }
@@ -104,9 +104,10 @@ pub(super) fn said_to(ask: &Ask, answer: &Answer) -> Value {
     }
     let AskKind::Question = ask.kind else { return json!({"behavior": "allow"}) };
     let questions = ask.detail["questions"].as_array().into_iter().flatten();
-    let texts = questions.filter_map(|question| question["question"].as_str());
-    let answers: serde_json::Map<String, Value> =
-        texts.filter_map(|text| Some((text.to_owned(), answer.text.clone()?.into()))).collect();
+    let answers: serde_json::Map<String, Value> = questions
+        .zip(answer.to_each(ask))
+        .filter_map(|(question, text)| Some((question["question"].as_str()?.to_owned(), text.into())))
+        .collect();
     json!({"behavior": "allow", "updatedInput": {"questions": ask.detail["questions"], "answers": answers}})
 }
 

@@ -1,8 +1,9 @@
 //! What Codex asks of people, and what it is told in answer.
 
+use netsky_model::id::EnvelopeId;
 use serde_json::{Value, json};
 
-use super::super::{Answer, Ask, AskKind, Learnt, MOST, Out, short, within};
+use super::super::{Answer, Ask, AskKind, BETWEEN, Learnt, MOST, Out, short, within};
 use super::Codex;
 
 /// Most bytes of what it asks that are kept for people to read and for the answer.
@@ -29,7 +30,10 @@ impl Codex {
             "questions": within(LONGEST, &params["questions"]),
             "permissions": within(LONGEST, &params["permissions"]),
         });
-        let ask = Ask { id: name_of(id), kind, tool, text: short(&text), detail };
+        // Its own ids begin anew with each process: an answer must not be about another question than the one that was read.
+        let digest = EnvelopeId::derived(&["ask", method, &params.to_string()]);
+        let id = format!("{}-{}", &digest.as_str()[..8], name_of(id));
+        let ask = Ask { id, kind, tool, text: short(&text), detail };
         if self.asks.iter().all(|known| known.id != ask.id) && self.asks.len() < MOST {
             self.asks.push(ask.clone());
             out.learn(Learnt::Asked(ask));
@@ -67,7 +71,7 @@ impl Codex {
                 let questions = params["questions"].as_array().into_iter().flatten();
                 let texts: Vec<&str> =
                     questions.filter_map(|question| question["question"].as_str()).collect();
-                (AskKind::Question, "request_user_input", texts.join(" / "))
+                (AskKind::Question, "request_user_input", texts.join(BETWEEN))
             }
             ELICITATION => {
                 let server = said("serverName").unwrap_or("a server");
@@ -81,11 +85,9 @@ impl Codex {
 
     /// Nobody waits for an answer any more.
     pub(super) fn resolved(&mut self, id: &Value, out: &mut Out) {
-        let id = name_of(id);
-        let before = self.asks.len();
-        self.asks.retain(|ask| ask.id != id);
-        if self.asks.len() < before {
-            out.learn(Learnt::Withdrawn { id });
+        let resolved: Vec<Ask> = self.asks.extract_if(.., |ask| ask.detail["id"] == *id).collect();
+        for ask in resolved {
+            out.learn(Learnt::Withdrawn { id: ask.id });
             let doing = self.unasked();
             self.set(doing, out);
         }
@@ -102,10 +104,11 @@ pub(super) fn said_to(ask: &Ask, answer: &Answer) -> Value {
     match ask.detail["method"].as_str() {
         Some(INPUT) => {
             let questions = ask.detail["questions"].as_array().into_iter().flatten();
-            let text = answer.text.as_ref().filter(|_| answer.allow);
+            let words = if answer.allow { answer.to_each(ask) } else { Vec::new() };
             let answers: serde_json::Map<String, Value> = questions
-                .filter_map(|question| {
-                    Some((question["id"].as_str()?.to_owned(), json!({"answers": [text?]})))
+                .zip(words)
+                .filter_map(|(question, text)| {
+                    Some((question["id"].as_str()?.to_owned(), json!({"answers": [text]})))
                 })
                 .collect();
             json!({"answers": answers})

@@ -99,8 +99,11 @@ impl Run {
         } else if id == "netsky-probe-1" {
             self.driver.probe(1, &mut out);
         } else if line["method"] == "serverRequest/resolved" {
-            let ask = line["params"]["requestId"].to_string();
-            self.driver.answer(&Answer { allow: ask == "0", ask, text: None }, &mut out);
+            let id = &line["params"]["requestId"];
+            if let Some(ask) = self.driver.asks.iter().find(|ask| ask.detail["id"] == *id) {
+                let answer = Answer { allow: *id == 0, ask: ask.id.clone(), text: None };
+                self.driver.answer(&answer, &mut out);
+            }
         }
         if !id.is_empty() && !out.writes.is_empty() {
             assert_eq!(out.writes.iter().map(|write| write.once.as_str()).collect::<Vec<_>>(), [id]);
@@ -382,8 +385,9 @@ fn questions_are_answered_in_their_own_form_and_what_nobody_knows_is_refused() {
     run.step(r#"{"method":"nobody/knows","params":{}}"#);
     assert_eq!(run.driver.asks()[0].text, "Which?");
     let mut out = Out::default();
-    for (ask, text) in [("8", Some("B".to_owned())), ("p", None)] {
-        run.driver.answer(&Answer { ask: ask.to_owned(), allow: true, text }, &mut out);
+    let asks: Vec<String> = run.driver.asks().iter().map(|ask| ask.id.clone()).collect();
+    for (ask, text) in asks.into_iter().zip([Some("B".to_owned()), None]) {
+        run.driver.answer(&Answer { ask, allow: true, text }, &mut out);
     }
     run.take(out);
     assert_eq!(
@@ -397,4 +401,34 @@ fn questions_are_answered_in_their_own_form_and_what_nobody_knows_is_refused() {
     let unknown: Vec<&Learnt> =
         run.learnt.iter().filter(|learnt| matches!(learnt, Learnt::Unknown(_))).collect();
     assert_eq!(unknown.len(), 2, "{unknown:?}");
+}
+
+#[test]
+fn another_question_under_the_same_id_of_another_process_has_another_name() {
+    let asked = |command: &str| {
+        let mut run = Run::begun(None);
+        let params = json!({"turnId": "u", "itemId": "i", "command": command});
+        run.step(
+            &json!({"method": "item/commandExecution/requestApproval", "id": 0, "params": params})
+                .to_string(),
+        );
+        run.driver.asks()[0].id.clone()
+    };
+    assert_ne!(asked("ls"), asked("rm -r ."));
+    assert_eq!(asked("ls"), asked("ls"), "and whoever reads the line again knows it again");
+}
+
+#[test]
+fn each_of_several_questions_has_an_answer_of_its_own() {
+    let mut run = Run::begun(None);
+    let questions = json!([{"id": "q1", "question": "Which?"}, {"id": "q2", "question": "And?"}]);
+    let params = json!({"turnId": "u", "questions": questions});
+    run.step(&json!({"method": "item/tool/requestUserInput", "id": 8, "params": params}).to_string());
+    let ask = run.driver.asks()[0].clone();
+    assert_eq!((ask.text.as_str(), ask.questions()), ("Which? / And?", 2));
+    let mut out = Out::default();
+    run.driver.answer(&Answer { ask: ask.id, allow: true, text: Some("a / b".to_owned()) }, &mut out);
+    run.take(out);
+    let answers = json!({"q1": {"answers": ["a"]}, "q2": {"answers": ["b"]}});
+    assert_eq!(run.said().last(), Some(&json!({"id": 8, "result": {"answers": answers}})));
 }
