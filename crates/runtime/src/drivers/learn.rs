@@ -113,8 +113,12 @@ impl Slot<'_> {
         });
         // The sums are of the lines up to the book's offset: who reads one again has a book without it.
         self.book.usage.add(&end.usage);
-        if let Err(error) = Facts::new(self.shared.layout).append_once("turn.finished", &key, data) {
-            // No turn waits for the record.
+        self.record("turn.finished", &key, data);
+    }
+
+    /// A fact, once under its key. Nothing waits for the record: one that it does not take is told.
+    pub(super) fn record(&self, kind: &str, key: &str, data: serde_json::Value) {
+        if let Err(error) = Facts::new(self.shared.layout).append_once(kind, key, data) {
             self.telemetry.watchdog("unrecorded", Some(self.agent), &error.to_string());
         }
     }

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use netsky_bus::{Claim, Put};
 use netsky_disk::{clock, fault};
 use netsky_kernel::worker_client::WorkerClient;
-use netsky_ledger::{Facts, PAGE};
+use netsky_ledger::PAGE;
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{EnvelopeId, Sender};
 use netsky_model::life::State;
@@ -276,9 +276,7 @@ impl Slot<'_> {
         let key = format!("cannot-work.{lineage}.g{generation}.{}", trouble.word());
         let reason = format!("{agent} is up and cannot work: {what}: {why}");
         let data = serde_json::json!({ "agent": agent, "generation": generation, "reason": reason });
-        if let Err(error) = Facts::new(self.shared.layout).append_once(PAGE, &key, data) {
-            self.telemetry.watchdog("unrecorded", Some(agent), &error.to_string());
-        }
+        self.record(PAGE, &key, data);
     }
 
     /// Says until when mail waits, and why.

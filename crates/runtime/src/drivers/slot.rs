@@ -28,7 +28,7 @@ use super::lines::{LONGEST, Lines};
 use super::mail::Hold;
 use super::reporter::Reporter;
 use crate::config::{Bounds, Config};
-use crate::driver::{Conversation, Doing, Driver, Out, Write, driver_of, is_driven};
+use crate::driver::{Doing, Driver, Out, Write, driver_of, is_driven};
 use crate::launch;
 
 /// Slow look for what gave no event.
@@ -302,8 +302,8 @@ impl<'a> Slot<'a> {
             self.tell(error.to_string());
         }
         let before = if goes_on { self.book.clone() } else { blank(self.agent, meta) };
-        let id = |of: &Option<Conversation>| of.as_ref().map(|conversation| conversation.id.clone());
-        let is_same = id(&conversation).is_some() && id(&conversation) == id(&before.conversation);
+        let both = conversation.as_ref().zip(before.conversation.as_ref());
+        let is_same = both.is_some_and(|(now, before)| now.id == before.id);
         let Met { context_pct, lifecycle, asked, left } = self.met(meta, &before, is_same)?;
         let book = Book {
             runtime: meta.spec.runtime.clone(),

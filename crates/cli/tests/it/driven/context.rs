@@ -62,7 +62,7 @@ impl Driven {
         driven
     }
 
-    fn lets_go(&self, file: &str) {
+    pub(super) fn lets_go(&self, file: &str) {
         std::fs::remove_file(self.file(file)).expect("ours");
     }
 
@@ -131,18 +131,14 @@ fn must_show_4_three_generations_by_context_pressure_each_with_the_handoff_of_th
 
 #[test]
 fn fm_snapshot_kill_netsky_drivers_may_die_while_the_last_handoff_is_written() {
-    let driven = Driven::up();
-    driven.touch("hold");
-    let id = driven.send("grow [[context 185000]]");
-    driven.until_state(&id, "acked");
-    driven.until_doing("working");
+    let driven = Driven::at_its_end(&["hold"]);
     let later = driven.send("for who comes next");
     for _ in 0..2 {
         driven.kill("netsky-drivers");
         driven.stage.until("its successor", |stage| stage.agent("netsky-drivers")["pid"].as_u64().map(drop));
     }
     driven.kill("netsky-drivers");
-    std::fs::remove_file(driven.file("hold")).expect("ours");
+    driven.lets_go("hold");
     driven.until_generation(2);
     driven.until_acknowledged(1);
     driven.until_state(&later, "acked");
@@ -153,16 +149,12 @@ fn fm_snapshot_kill_netsky_drivers_may_die_while_the_last_handoff_is_written() {
 
 #[test]
 fn t18_a_program_that_dies_in_its_last_turn_is_asked_again_on_the_same_conversation() {
-    let driven = Driven::up();
-    driven.touch("hold");
-    let id = driven.send("grow [[context 185000]]");
-    driven.until_state(&id, "acked");
-    driven.until_doing("working");
+    let driven = Driven::at_its_end(&["hold"]);
     let later = driven.send("for who comes next");
     driven.kill("agent0");
     driven.until_generation(2);
     driven.until_doing("working");
-    std::fs::remove_file(driven.file("hold")).expect("ours");
+    driven.lets_go("hold");
     driven.until_generation(3);
     driven.until_acknowledged(2);
     driven.until_state(&later, "acked");
@@ -177,7 +169,7 @@ fn t18_a_program_that_dies_in_its_last_turn_is_asked_again_on_the_same_conversat
 fn t18_a_successor_that_dies_while_it_reads_its_handoff_is_told_it_again() {
     let driven = Driven::with_a_reader();
     driven.kill("agent0");
-    std::fs::remove_file(driven.file("hold-reader")).expect("ours");
+    driven.lets_go("hold-reader");
     driven.until_generation(3);
     driven.until_acknowledged(1);
     let words = driven.own_words();

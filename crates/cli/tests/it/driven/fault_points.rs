@@ -59,7 +59,7 @@ fn fm_snapshot_kill_a_handoff_is_asked_for_and_read_once_wherever_netsky_drivers
     }
     let driven = Driven::with_a_reader();
     driven.with_drivers_that_end_at("drivers.own.read", |driven| {
-        std::fs::remove_file(driven.file("hold-reader")).expect("ours");
+        driven.lets_go("hold-reader");
     });
     driven.until_acknowledged(1);
     assert_eq!(driven.own_words().len(), 2);
