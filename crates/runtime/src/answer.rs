@@ -1,8 +1,9 @@
-//! What the owner tells an agent beside its mail: answers to what it asks, and that it is to stop. Files for netsky-drivers,
+//! What the owner tells an agent beside its mail: answers to what it asks, that it is to stop, that mail waits no longer. Files for netsky-drivers,
 //! one for each question of each generation.
 
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use netsky_disk::layout::Layout;
 use netsky_disk::state;
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
@@ -67,4 +68,24 @@ pub fn interrupt(
     turns: u64,
 ) -> netsky_disk::Result<()> {
     state::write_json(interrupt_path(layout, agent), &Interrupt { generation, turns })
+}
+
+/// Mail that is to wait no longer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Retry {
+    /// Until when it was to wait: no other wait is over.
+    pub(crate) until: Timestamp,
+}
+
+/// Where that lies. No answer has such a name.
+pub(crate) fn retry_path(layout: &Layout, agent: &AgentId) -> PathBuf {
+    layout.answers_folder().join(format!("{agent}.retry.json"))
+}
+
+/// Have the mail tried now that waits until then.
+///
+/// # Errors
+/// The system refuses.
+pub fn retry(layout: &Layout, agent: &AgentId, until: Timestamp) -> netsky_disk::Result<()> {
+    state::write_json(retry_path(layout, agent), &Retry { until })
 }

@@ -10,10 +10,12 @@ mod view;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use netsky_disk::env::Caller;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::state;
+use netsky_kernel::attach::Left;
 use netsky_kernel::session::Meta;
 use netsky_model::id::AgentId;
 use netsky_runtime::transcript::Transcript;
@@ -29,6 +31,8 @@ use view::View;
 
 /// How much of what was printed before is read: the programs print each word many times over, and this is some turns.
 const TAIL: u64 = 4 << 20;
+/// How long a successor is waited for: a handover and a revival take less.
+const SUCCESSOR: Duration = Duration::from_secs(15);
 
 /// Which kind of program a session runs, by its description. One that cannot be read says so to whoever attaches.
 pub(crate) fn runtime_of(root: &Path, agent: &AgentId) -> Option<String> {
@@ -39,7 +43,7 @@ fn described(layout: &KernelLayout, agent: &AgentId) -> Option<Meta> {
     Meta::parse(&state::read(layout.meta(agent)).ok()??).ok()
 }
 
-/// Shows it until its end or the key.
+/// Shows it until the key, or its end. Of a person's the end is that of the agent: whoever succeeds it is shown as well.
 pub(crate) fn attach(
     cx: &Context,
     root: PathBuf,
@@ -50,15 +54,7 @@ pub(crate) fn attach(
     cx.no_json("attach shows a transcript")?;
     let options = how.options(root, agent.clone());
     let person = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    let client = netsky_kernel::attach::connect(&options)?;
-    let hello = client.hello();
-    let meta = described(&options.layout, &agent);
-    let same = meta.filter(|meta| meta.generation == hello.generation && meta.lineage == hello.lineage);
-    let from = hello.log.end.saturating_sub(TAIL).max(hello.log.base);
-    let begins = same.and_then(|meta| meta.output_from);
-    let Some(transcript) = Transcript::new(runtime, from, begins, from > 0) else {
-        unreachable!("whoever calls has asked whether it is driven")
-    };
+    let mut client = netsky_kernel::attach::connect(&options)?;
     let is_owner = cx.caller() == Caller::Outside;
     let types = person && is_owner && !options.read_only;
     if person {
@@ -73,15 +69,45 @@ pub(crate) fn attach(
             ),
         })?;
     }
-    let page = Page {
-        palette: Palette::of_stdout(),
-        agent: agent.clone(),
-        // Where a terminal says nothing of its size.
-        columns: person.then_some(80),
-        end: if person { "\r\n" } else { "\n" },
-        answers: types,
-    };
-    let mut view = View::new(cx, transcript, page, types.then(Prompt::default));
-    let ended = netsky_kernel::attach::read(&options, client, from, &mut view);
-    left(&agent, person, ended)
+    let mut prompt = types.then(Prompt::default);
+    let mut is_first = true;
+    loop {
+        let hello = client.hello().clone();
+        let meta = described(&options.layout, &agent);
+        let same = meta.filter(|meta| meta.generation == hello.generation && meta.lineage == hello.lineage);
+        let begins = same.and_then(|meta| meta.output_from);
+        // What an earlier generation said has been shown to whoever was there.
+        let from = match begins {
+            Some(begins) if !is_first => begins,
+            _ => hello.log.end.saturating_sub(TAIL),
+        };
+        let from = from.max(hello.log.base);
+        let Some(transcript) = Transcript::new(runtime, from, begins, from > 0) else {
+            unreachable!("whoever calls has asked whether it is driven")
+        };
+        let page = Page {
+            palette: Palette::of_stdout(),
+            agent: agent.clone(),
+            // Where a terminal says nothing of its size.
+            columns: person.then_some(80),
+            end: if person { "\r\n" } else { "\n" },
+            answers: types,
+        };
+        let mut view = View::new(cx, transcript, page, prompt);
+        let ended = netsky_kernel::attach::read(&options, client, from, &mut view);
+        prompt = view.into_prompt();
+        let (Ok(Left::Ended(_) | Left::WorkerDied), true) = (&ended, person) else {
+            return left(&agent, person, ended);
+        };
+        output::say(&format!(
+            "{agent}, generation {}, has ended; its successor is shown as soon as it runs, ctrl-c leaves",
+            hello.generation
+        ))?;
+        let Some(next) = netsky_kernel::attach::successor(&options, &hello, SUCCESSOR)? else {
+            return left(&agent, person, ended);
+        };
+        client = next;
+        is_first = false;
+        output::say(&format!("{agent}, generation {}:", client.hello().generation))?;
+    }
 }

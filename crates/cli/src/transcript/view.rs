@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use netsky_disk::clock;
 use netsky_kernel::attach::{Reader, Typed};
 use netsky_model::id::AgentId;
-use netsky_runtime::driver::AskKind;
+use netsky_runtime::driver::{Ask, AskKind};
 use netsky_runtime::transcript::{Piece, Transcript};
 
 use super::page::Page;
@@ -63,6 +63,11 @@ impl<'a> View<'a> {
         prompt: Option<Prompt>,
     ) -> View<'a> {
         View { cx, transcript, page, before: Some(Before::default()), prompt, asked: Vec::new() }
+    }
+
+    /// The line as it was left.
+    pub(super) fn into_prompt(self) -> Option<Prompt> {
+        self.prompt
     }
 
     fn agent(&self) -> &AgentId {
@@ -139,10 +144,11 @@ impl<'a> View<'a> {
         let verb = if allow { "allow" } else { "deny" };
         let asks = self.transcript.asks();
         let (first, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
-        let mut named = asks.iter().filter(|ask| !first.is_empty() && ask.id.starts_with(first));
-        let (ask, words) = match (named.next(), asks) {
-            (Some(ask), _) if ask.id == first || named.next().is_none() => (ask, rest.trim()),
-            (Some(_), _) => return Ok(format!("several questions begin with {first}: nothing was answered")),
+        let Ok(named) = Ask::find(asks, first) else {
+            return Ok(format!("several questions begin with {first}: nothing was answered"));
+        };
+        let (ask, words) = match (named, asks) {
+            (Some(ask), _) => (ask, rest.trim()),
             (None, []) => return Ok(format!("{} asks nothing: nothing was answered", self.agent())),
             // A word for it means nothing, and may be an id that was mistyped.
             (None, [ask]) if allow && ask.kind == AskKind::Permission && !words.is_empty() => {

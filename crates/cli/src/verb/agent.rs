@@ -5,7 +5,7 @@ use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_model::id::AgentId;
 use netsky_model::render::{line, plain};
-use netsky_runtime::driver::{Answer, Ask, AskKind, BETWEEN, Doing};
+use netsky_runtime::driver::{Answer, Ask, AskKind, BETWEEN, Doing, SeveralFit};
 use netsky_runtime::drivers::Book;
 use netsky_watchdog::{Which, Wish};
 
@@ -47,6 +47,12 @@ enum Verb {
         #[arg(value_parser = AgentId::from_shorthand)]
         agent: AgentId,
     },
+    /// Have the mail tried now that waits because a turn failed: its key, its model or its provider is mended
+    Retry {
+        /// Which agent
+        #[arg(value_parser = AgentId::from_shorthand)]
+        agent: AgentId,
+    },
     /// Show what it does, what it asks, and what it has used
     Show {
         /// Which agent
@@ -74,6 +80,7 @@ impl Run for Args {
             (Some(Verb::Allow(said)), _) => say_answer(cx, said, true),
             (Some(Verb::Deny(said)), _) => say_answer(cx, said, false),
             (Some(Verb::Interrupt { agent }), _) => interrupt(cx, &agent),
+            (Some(Verb::Retry { agent }), _) => retry(cx, &agent),
             (Some(Verb::Show { agent }), _) => show(cx, &agent),
             (None, Some(agent)) => {
                 let which = Which::One(agent);
@@ -161,19 +168,29 @@ fn interrupt(cx: &Context, agent: &AgentId) -> Result<(), Error> {
     }
 }
 
+fn retry(cx: &Context, agent: &AgentId) -> Result<(), Error> {
+    cx.owner_only("agent retry")?;
+    let book = book(cx, agent)?;
+    need_life(cx, agent)?;
+    let Some(waits) = book.waits.filter(|waits| waits.until > clock::wall()) else {
+        let what = format!("no mail of {agent} waits because a turn failed");
+        return Err(Error::new(Kind::NotFound, what).hint("nothing was done"));
+    };
+    netsky_runtime::retry(cx.home()?, agent, waits.until)?;
+    match cx.json {
+        true => output::json(&serde_json::json!({ "agent": agent, "waited_until": waits.until })),
+        false => output::say(&format!("{agent} is told to try its mail now; it waited for: {}", waits.why)),
+    }
+}
+
 /// The question that is meant: between a look and an answer one may go and another come.
 fn find<'a>(book: &'a Book, id: &str) -> Result<&'a Ask, Error> {
     let agent = &book.agent;
-    // The whole of one may be the beginning of another: some programs count.
-    if let Some(ask) = book.asks.iter().find(|ask| ask.id == id) {
-        return Ok(ask);
-    }
-    let mut fits = book.asks.iter().filter(|ask| !id.is_empty() && ask.id.starts_with(id));
-    match (fits.next(), fits.next()) {
-        (Some(ask), None) => Ok(ask),
-        (None, _) => Err(Error::new(Kind::NotFound, format!("{agent} asks nothing of the id {id:?}"))
+    match Ask::find(&book.asks, id) {
+        Ok(Some(ask)) => Ok(ask),
+        Ok(None) => Err(Error::new(Kind::NotFound, format!("{agent} asks nothing of the id {id:?}"))
             .hint(format!("see `netsky agent show {agent}`"))),
-        (Some(_), Some(_)) => {
+        Err(SeveralFit) => {
             Err(Error::new(Kind::Usage, format!("{agent} asks several things that begin with {id:?}"))
                 .hint(format!("`netsky agent show {agent}` has the whole ids")))
         }

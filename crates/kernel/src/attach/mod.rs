@@ -22,7 +22,7 @@ mod signals;
 mod terminal;
 
 pub use keys::{BadKey, DetachKey};
-pub use reach::connect;
+pub use reach::{connect, successor};
 pub use reader::{Reader, Typed, read};
 
 use std::io::IsTerminal;

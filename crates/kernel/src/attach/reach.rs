@@ -1,13 +1,20 @@
 //! The way to a session's worker, before anything of this terminal is touched.
 
-use netsky_disk::process;
+use std::time::Duration;
+
+use netsky_disk::watch::Watch;
+use netsky_disk::{clock, process};
 use netsky_model::process::ProcessId;
+use rustix::termios::{QueueSelector, tcflush};
 
 use super::{AttachError, Options};
 use crate::client::Client;
 use crate::meta_file;
-use crate::session::{End, Phase};
+use crate::session::{End, Phase, WorkerHello};
 use crate::worker_client::WorkerClient;
+
+/// Slow look for a successor that gave no event.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A connection to a session's worker, to attach by. Nothing of this terminal has been touched by then.
 ///
@@ -34,6 +41,39 @@ pub fn connect(options: &Options) -> Result<WorkerClient, AttachError> {
             }
             Client::came_to_terminal(options.layout.root(), &options.name);
             Ok(client)
+        }
+    }
+}
+
+/// The same of the generation that follows the one which was attached to, once it runs; none if none does within that time.
+/// What was typed meanwhile is the successor's or nobody's: no shell gets it.
+///
+/// # Errors
+/// As [`connect`].
+pub fn successor(
+    options: &Options,
+    before: &WorkerHello,
+    time: Duration,
+) -> Result<Option<WorkerClient>, AttachError> {
+    let until = clock::boot() + time;
+    let watch = Watch::default();
+    loop {
+        // Before the look, so that nothing comes between the two.
+        let _ = watch.add(options.layout.agents());
+        let meta =
+            meta_file::read(&options.layout, &options.name).map_err(|e| AttachError::Meta(e.to_string()))?;
+        let next = meta.filter(|meta| meta.lineage != before.lineage || meta.generation != before.generation);
+        if next.is_some_and(|meta| matches!(meta.phase, Phase::Running { .. })) {
+            match connect(options) {
+                // It came and went while we were on the way.
+                Err(AttachError::NotRunning { .. }) => {}
+                client => return client.map(Some),
+            }
+        }
+        let left = until.saturating_sub(clock::boot());
+        if left.is_zero() || watch.wait(left.min(LOOK)).is_err() {
+            let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
+            return Ok(None);
         }
     }
 }

@@ -166,4 +166,22 @@ impl Ask {
     pub fn questions(&self) -> usize {
         self.detail["questions"].as_array().map_or(0, Vec::len)
     }
+
+    /// The one whose id is this, or begins with it; none where none does.
+    ///
+    /// # Errors
+    /// Several begin with it.
+    pub fn find<'a>(asks: &'a [Ask], id: &str) -> Result<Option<&'a Ask>, SeveralFit> {
+        // The whole of one may be the beginning of another: some programs count.
+        if let Some(ask) = asks.iter().find(|ask| ask.id == id) {
+            return Ok(Some(ask));
+        }
+        let mut fits = asks.iter().filter(|ask| !id.is_empty() && ask.id.starts_with(id));
+        let first = fits.next();
+        if fits.next().is_some() { Err(SeveralFit) } else { Ok(first) }
+    }
 }
+
+/// Several questions begin with what was to name one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeveralFit;

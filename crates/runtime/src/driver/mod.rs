@@ -24,7 +24,7 @@ mod command;
 mod doing;
 mod key;
 
-pub use doing::{Ask, AskKind, Doing, Wedge};
+pub use doing::{Ask, AskKind, Doing, SeveralFit, Wedge};
 pub use key::MessageKey;
 
 /// Which program of its kind to start, and how.

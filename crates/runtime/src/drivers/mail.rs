@@ -80,8 +80,8 @@ impl Hold {
         *self = Hold::default();
     }
 
-    /// Another program may fare better at once.
-    pub(super) fn new_program(&mut self) {
+    /// It may go by now: another program fares better, or the cause is mended.
+    pub(super) fn end(&mut self) {
         self.until = None;
     }
 

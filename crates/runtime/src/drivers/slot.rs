@@ -329,7 +329,7 @@ impl<'a> Slot<'a> {
         self.pending.clear();
         self.is_unwritten = false;
         self.health = Health::default();
-        self.hold.new_program();
+        self.hold.end();
         Ok(())
     }
 
@@ -421,6 +421,7 @@ impl<'a> Slot<'a> {
             self.flush(&mut worker, epoch)?;
             self.answers()?;
             self.interrupts()?;
+            self.retries()?;
             self.mail(&mut worker, epoch)?;
             self.look_after(meta)?;
             // What came while the worker was waited for is looked at before anybody rests.

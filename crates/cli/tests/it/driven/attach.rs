@@ -145,14 +145,38 @@ fn the_end_of_the_agent_ends_the_attachment_and_gives_the_terminal_back() {
     person.sees("agent0> ");
     person.types("half a li");
     person.folder.until("it is drawn", |_| person.line() == "agent0> half a li");
-    driven.kill("agent0");
+    driven.stage.ok(&["down"]);
     person.sees("code=0\r\n");
     person.sees(" echo ");
     let screen = person.screen();
     assert!(
-        screen.contains("\u{1b}[?2004l") && screen.contains("agent0 ended by signal 9\r\ncode=0"),
+        screen.contains("\u{1b}[?2004l") && screen.contains("\r\nagent0 killed on request\r\ncode=0"),
         "{screen:?}"
     );
+}
+
+#[test]
+fn an_attachment_goes_on_with_the_successor_and_keeps_the_line_that_is_begun() {
+    let driven = Driven::up();
+    driven.until_doing("idle");
+    let before = driven.send("said before");
+    driven.until_state(&before, "acked");
+    let person = Person::attach(&driven, "NO_COLOR=1", "");
+    person.sees("── done");
+    person.types("half a li");
+    person.folder.until("it is drawn", |_| person.line() == "agent0> half a li");
+    driven.kill("agent0");
+    person.sees(
+        "agent0, generation 1, has ended; its successor is shown as soon as it runs, ctrl-c leaves\r\n",
+    );
+    driven.stage.until("a tick", |stage| stage.run(&["watchdog", "tick"]).status.success().then_some(()));
+    person.sees("agent0, generation 2:\r\n");
+    person.folder.until("it is drawn", |_| person.line() == "agent0> half a li");
+    person.types("ne\r");
+    person.sees("owner → agent0: half a line\r\n");
+    assert_eq!(person.screen().matches("owner → agent0: said before").count(), 1, "{}", person.screen());
+    person.types("\u{4}");
+    person.sees("left agent0, which runs on\r\ncode=0\r\n");
 }
 
 #[test]

@@ -114,6 +114,18 @@ fn what_its_provider_refuses_waits_flagged_and_goes_under_another_name_once_that
         .until("a page", |stage| stage.ok(&["query", page, "--json"]).contains("\"n\":1").then_some(()));
     let answered = || driven.stage.agent("agent0")["driven"]["answered"].clone();
     assert_eq!(answered(), false);
+    let (code, said) = driven.stage.refused(&["agent", "retry", "1"]);
+    assert_eq!(code, 3, "{said}");
+    // A wait that was over before this one began.
+    let path = driven.stage.home().join("state/answers/agent0.retry.json");
+    std::fs::write(&path, r#"{"until":"2026-01-01T00:00:00Z"}"#).expect("written");
+    driven.stage.until("it to be thrown away", |_| (!path.exists()).then_some(()));
+    assert_eq!(driven.envelope(&id), ("written".to_owned(), 2));
+    // Too early: it is refused once more.
+    assert!(driven.stage.ok(&["agent", "retry", "0"]).contains("is told to try its mail now"));
+    driven
+        .stage
+        .until("the next refusal", |_| (driven.envelope(&id) == ("written".to_owned(), 3)).then_some(()));
     driven.touch("key");
     // A new program is tried at once.
     driven.kill("agent0");
