@@ -256,15 +256,15 @@ impl Dir {
         Ok(stat.is_some_and(|stat| stat.kind != FileType::Directory || self.handle.may_write(name)))
     }
 
-    /// Names in it that were last written more than `age` ago by the wall clock, sorted as bytes.
+    /// Names in it, sorted as bytes, and how long ago each was last written, in whole seconds of the wall clock.
     ///
     /// # Errors
     /// The folder cannot be read; a name that is gone meanwhile is left out.
-    pub fn names_older(&self, age: std::time::Duration) -> Result<Vec<std::ffi::OsString>> {
+    pub fn ages(&self) -> Result<Vec<(std::ffi::OsString, std::time::Duration)>> {
         let now = crate::clock::wall().as_second();
-        let mut old = self.raw_names()?;
-        old.retain(|name| self.look(name).is_ok_and(|stat| now - stat.written > age.as_secs() as i64));
-        Ok(old)
+        let age = |written| std::time::Duration::from_secs(u64::try_from(now - written).unwrap_or(0));
+        let names = self.raw_names()?.into_iter();
+        Ok(names.filter_map(|name| self.look(&name).ok().map(|stat| (name, age(stat.written)))).collect())
     }
 
     /// Read a whole file that may have been put there by anybody with our uid.

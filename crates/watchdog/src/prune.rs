@@ -9,17 +9,13 @@ use netsky_runtime::TAG_NONCE;
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::markers::{self, ARCHIVE};
 use crate::observe::Observed;
 
 /// What a writer that died left in a `tmp` folder: no write takes an hour.
 const STRAY: Duration = Duration::from_secs(60 * 60);
 /// Up proofs of sessions that are gone.
 const PROOF: Duration = Duration::from_secs(60 * 60);
-/// Logs of restart children, used requests, drafts of crash handoffs.
-const ARCHIVE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
-/// Markers that are written anew while they hold.
-const MARKER: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most bytes of the log of triggered ticks: weeks of a quiet constellation.
 const LOG: u64 = 1024 * 1024;
 /// Newest statuses of restarts that are kept for people.
@@ -32,9 +28,7 @@ pub(crate) fn prune(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     }
     sweep(cx.layout.restart_archive(), ARCHIVE)?;
     sweep(cx.layout.crash_handoffs(), ARCHIVE)?;
-    remove(&Dir::make(cx.layout.state())?, MARKER, |name| {
-        !["-crashloop-suspected", "-revive-failed"].iter().any(|what| name.ends_with(what))
-    })?;
+    markers::prune(cx.layout)?;
     let nonces: Vec<&String> =
         seen.sessions.values().filter_map(|session| session.tags.get(TAG_NONCE)).collect();
     remove(&Dir::make(cx.layout.up_folder())?, PROOF, |name| nonces.iter().any(|nonce| *nonce == name))?;
@@ -71,8 +65,8 @@ fn prune_statuses(cx: &Context<'_>, seen: &Observed) -> Result<()> {
 
 /// Remove the files of a folder that are older than `age`, but for those to keep.
 fn remove(folder: &Dir, age: Duration, keep: impl Fn(&str) -> bool) -> Result<()> {
-    for name in folder.names_older(age)? {
-        if !keep(&name.to_string_lossy()) {
+    for (name, old) in folder.ages()? {
+        if old > age && !keep(&name.to_string_lossy()) {
             // What is no file was not put there by us and stays.
             let _ = folder.remove(&name);
         }

@@ -23,6 +23,7 @@ use crate::decide::KEPT;
 use crate::error::Result;
 use crate::known;
 use crate::observe::{self, Underway, Wishes};
+use crate::quiet::{Quiet, quiet_of};
 use crate::tick::{self, FailedTick, LastTick};
 
 mod plight;
@@ -80,6 +81,8 @@ pub struct AgentStatus {
     pub started_at: Option<Stamp>,
     /// When it is tried again, while it is down and was tried in vain.
     pub trying: Option<Trying>,
+    /// The window in which its silence is no hang.
+    pub quiet: Option<Quiet>,
     /// Envelopes that wait in its inbox.
     pub inbox: usize,
     /// Envelopes it was shown and has not finished.
@@ -422,6 +425,7 @@ fn agent_status(
         generation: session.map(|session| session.generation),
         up,
         trying: None,
+        quiet: quiet_of(cx.layout, agent, &clock::stamp()),
         started_at: alive.and_then(|session| session.started_at.clone()),
         inbox,
         unfinished,

@@ -19,7 +19,9 @@ mod home;
 mod init;
 mod ledger;
 mod logs;
+mod markers;
 mod query;
+mod quiet;
 mod record;
 mod restart;
 mod session;
@@ -53,6 +55,8 @@ verbs! {
         Attach(attach::Args),
         Logs(logs::Args),
         Restart(restart::Args),
+        Markers(markers::Args),
+        Quiet(quiet::Args),
         #[command(subcommand)]
         Channel(channel::Verb),
         #[command(subcommand)]

@@ -50,6 +50,13 @@ impl Run for Args {
                 ask.text
             ))?;
         }
+        for agent in &report.agents {
+            if let Some((quiet, left)) =
+                agent.quiet.as_ref().and_then(|quiet| Some((quiet, quiet.left(&clock::stamp())?)))
+            {
+                output::say(&format!("{}: quiet for {} yet: {}", agent.id, human(left), quiet.why))?;
+            }
+        }
         output::say(&footer(&report))
     }
 }

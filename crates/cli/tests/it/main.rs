@@ -38,6 +38,7 @@ mod kernel_full_disk;
 mod kill_points;
 mod large_inbox;
 mod lineages;
+mod markers;
 mod ostk;
 mod own_group;
 mod power_cuts;

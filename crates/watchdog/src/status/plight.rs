@@ -245,6 +245,7 @@ mod tests {
             up: false,
             started_at: Some(started_at.clone()),
             trying: None,
+            quiet: None,
             inbox: 0,
             unfinished: 0,
             poison: 0,

@@ -32,7 +32,7 @@ pub(super) fn read(
     let mut strays = Vec::new();
     for tmp in scratch_folders(layout)? {
         let Some(dir) = files::folder(layout, &tmp, files)? else { continue };
-        let old = dir.names_older(STRAY)?.len();
+        let old = dir.ages()?.into_iter().filter(|(_, age)| *age > STRAY).count();
         if old > 0 {
             strays.push((
                 place(layout, &tmp),

@@ -1,0 +1,102 @@
+//! Quiet windows: for so long nobody calls an agent's silence a hang. A person's word, kept in
+//! `state/<agent>-quiet-until-<epoch>`; how long it holds is measured by the boot clock.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::Layout;
+use netsky_disk::{clock, state};
+use netsky_model::id::AgentId;
+use netsky_model::stamp::Stamp;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+
+/// Longest window: whoever wants more says so again.
+pub const LONGEST_QUIET: Duration = Duration::from_secs(24 * 60 * 60);
+/// What stands between the agent and the second at which it ends.
+const UNTIL: &str = "quiet-until-";
+
+/// One window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quiet {
+    /// Format version.
+    pub v: u64,
+    /// Whose.
+    pub agent: AgentId,
+    /// When it began.
+    pub at: Stamp,
+    /// How long it holds, in milliseconds.
+    pub for_ms: u64,
+    /// Why.
+    pub why: String,
+}
+
+impl Quiet {
+    /// How much of it is left; none once it is over.
+    pub fn left(&self, now: &Stamp) -> Option<Duration> {
+        // One that was written by a clock that ran ahead is no longer than any.
+        let whole = Duration::from_millis(self.for_ms).min(LONGEST_QUIET);
+        whole.checked_sub(now.since(&self.at)).filter(|left| !left.is_zero())
+    }
+}
+
+/// Begin a window. One that holds already is replaced, also by a shorter one.
+///
+/// # Errors
+/// The system refuses.
+pub fn begin_quiet(layout: &Layout, agent: &AgentId, time: Duration, why: &str) -> Result<Quiet> {
+    let time = time.min(LONGEST_QUIET);
+    let at = clock::stamp();
+    let until = SignedDuration::try_from(time).ok().and_then(|time| at.wall.checked_add(time).ok());
+    let until = until.unwrap_or(at.wall).as_second();
+    let quiet =
+        Quiet { v: 1, agent: agent.clone(), at, for_ms: time.as_millis() as u64, why: why.to_owned() };
+    let name = format!("{UNTIL}{until}");
+    state::write_json(layout.marker(agent, &name), &quiet)?;
+    // The new one first: nobody is called hung in between.
+    clear(layout, agent, Some(&format!("{agent}-{name}")))?;
+    Ok(quiet)
+}
+
+/// End every window of an agent; how many there were.
+///
+/// # Errors
+/// The system refuses.
+pub fn end_quiet(layout: &Layout, agent: &AgentId) -> Result<usize> {
+    clear(layout, agent, None)
+}
+
+fn clear(layout: &Layout, agent: &AgentId, keep: Option<&str>) -> Result<usize> {
+    let folder = Dir::make(layout.state())?;
+    let prefix = format!("{agent}-{UNTIL}");
+    let mut cleared = 0;
+    for name in
+        folder.names()?.into_iter().filter(|name| name.starts_with(&prefix) && Some(name.as_str()) != keep)
+    {
+        folder.remove(name)?;
+        cleared += 1;
+    }
+    Ok(cleared)
+}
+
+/// The window that holds for an agent now, the longest of several. One that does not read is none: an alarm too many is better
+/// than none.
+pub(crate) fn quiet_of(layout: &Layout, agent: &AgentId, now: &Stamp) -> Option<Quiet> {
+    let names = Dir::open(layout.state()).and_then(|folder| folder.names()).unwrap_or_default();
+    let prefix = format!("{agent}-{UNTIL}");
+    let windows = names.into_iter().filter(|name| name.starts_with(&prefix));
+    let windows =
+        windows.filter_map(|name| state::read_json::<Quiet>(layout.state().join(name)).ok().flatten());
+    windows
+        .filter(|quiet| quiet.agent == *agent && quiet.left(now).is_some())
+        .max_by_key(|quiet| quiet.left(now))
+}
+
+/// Whether what stands in a file of a window is over, or says nothing.
+pub(crate) fn is_over(path: &Path) -> bool {
+    let quiet: Option<Quiet> = state::read_json(path).unwrap_or_default();
+    quiet.is_none_or(|quiet| quiet.left(&clock::stamp()).is_none())
+}
