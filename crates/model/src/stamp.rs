@@ -29,6 +29,23 @@ impl Stamp {
         let millis = self.wall.as_millisecond() - earlier.wall.as_millisecond();
         Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
+
+    /// The instant so much later on the same boot, on both clocks.
+    #[must_use]
+    pub fn later(&self, time: Duration) -> Stamp {
+        let wall =
+            jiff::SignedDuration::try_from(time).ok().and_then(|time| self.wall.checked_add(time).ok());
+        Stamp {
+            wall: wall.unwrap_or(self.wall),
+            boot_ms: self.boot_ms.saturating_add(time.as_millis() as u64),
+            boot_id: self.boot_id.clone(),
+        }
+    }
+
+    /// Whether this instant is over at `now`: on another boot the wall clock decides.
+    pub fn is_over(&self, now: &Stamp) -> bool {
+        if self.boot_id == now.boot_id { self.boot_ms <= now.boot_ms } else { self.wall <= now.wall }
+    }
 }
 
 #[cfg(test)]
@@ -45,6 +62,20 @@ mod tests {
         let start = at(1_000_000, 5_000, "b1");
         let stepped_back = at(900_000, 65_000, "b1");
         assert_eq!(stepped_back.since(&start), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn t9_what_ends_later_ends_by_the_boot_clock_on_its_own_boot_and_by_the_wall_clock_on_another() {
+        let end = at(1_000, 5_000, "b1").later(Duration::from_secs(60));
+        assert_eq!((end.wall.as_second(), end.boot_ms), (1_060, 65_000));
+        for (now, is_over) in [
+            (at(9_999, 64_999, "b1"), false),
+            (at(0, 65_000, "b1"), true),
+            (at(1_059, 99_000, "b2"), false),
+            (at(1_060, 1, "b2"), true),
+        ] {
+            assert_eq!(end.is_over(&now), is_over, "{now:?}");
+        }
     }
 
     #[test]

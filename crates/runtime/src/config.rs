@@ -37,6 +37,31 @@ pub struct Config {
     /// When an agent that says nothing is said to hang.
     #[serde(default)]
     pub drivers: Bounds,
+    /// What is done about an agent that has work and makes no progress.
+    #[serde(default)]
+    pub hang: Hang,
+}
+
+/// When an agent hangs that speaks for itself, and what is done about anybody who hangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hang {
+    /// How long one that has mail may neither read nor print: `"30m"`.
+    #[serde(deserialize_with = "duration")]
+    pub after: Duration,
+    /// How long it may take to heed a nudge before the owner is told.
+    #[serde(deserialize_with = "duration")]
+    pub nudge: Duration,
+    /// Whether it is ended after that, and comes back as after any death.
+    pub restart: bool,
+}
+
+impl Default for Hang {
+    fn default() -> Hang {
+        // A build or a long answer takes minutes without a word.
+        let [after, nudge] = [30, 10].map(|minutes| Duration::from_secs(minutes * 60));
+        Hang { after, nudge, restart: false }
+    }
 }
 
 /// When a driven agent that is at work and says nothing is said to hang. Nothing is ended for it.

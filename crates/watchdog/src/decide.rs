@@ -145,7 +145,7 @@ fn is_unproved(seen: &Observed, session: &SessionView) -> bool {
 }
 
 /// Whether a session is seen to run, not only not seen to have ended.
-fn runs(session: &SessionView) -> bool {
+pub(crate) fn runs(session: &SessionView) -> bool {
     matches!(session.state, SessionState::Active | SessionState::Idle | SessionState::Hung)
 }
 

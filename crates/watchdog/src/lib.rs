@@ -15,6 +15,7 @@ mod down;
 mod drivers;
 mod error;
 mod handoff;
+mod hang;
 mod keeper;
 mod known;
 mod mail;

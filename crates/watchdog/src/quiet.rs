@@ -1,6 +1,7 @@
 //! Quiet windows: for so long nobody calls an agent's silence a hang. A person's word, kept in
 //! `state/<agent>-quiet-until-<epoch>`; how long it holds is measured by the boot clock.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -80,6 +81,15 @@ fn clear(layout: &Layout, agent: &AgentId, keep: Option<&str>) -> Result<usize> 
         cleared += 1;
     }
     Ok(cleared)
+}
+
+/// Who may be silent now, and why.
+pub(crate) fn quiet_windows(layout: &Layout, now: &Stamp) -> BTreeMap<AgentId, String> {
+    let names = Dir::open(layout.state()).and_then(|folder| folder.names()).unwrap_or_default();
+    let windows = names.into_iter().filter(|name| name.contains(UNTIL));
+    let windows =
+        windows.filter_map(|name| state::read_json::<Quiet>(layout.state().join(name)).ok().flatten());
+    windows.filter(|quiet| quiet.left(now).is_some()).map(|quiet| (quiet.agent, quiet.why)).collect()
 }
 
 /// The window that holds for an agent now, the longest of several. One that does not read is none: an alarm too many is better

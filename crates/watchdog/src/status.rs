@@ -21,10 +21,10 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::decide::KEPT;
 use crate::error::Result;
-use crate::known;
 use crate::observe::{self, Underway, Wishes};
 use crate::quiet::{Quiet, quiet_of};
 use crate::tick::{self, FailedTick, LastTick};
+use crate::{hang, known};
 
 mod plight;
 
@@ -244,6 +244,8 @@ fn everybody(
         let session = served.session(&desired.agent);
         let mut agent = agent_status(cx, &desired.agent, Some(desired.want), session, problems);
         problems.extend(never_proved(&agent, &clock::stamp()));
+        let generation = agent.generation.filter(|_| agent.is_there());
+        problems.extend(generation.and_then(|generation| hang::told(cx.layout, &agent.id, generation)));
         if desired.want == Want::Up && !agent.is_there() {
             let care =
                 Care::of(&agent.id, session.filter(|_| served.anchor_epoch.is_some()).cloned(), underway);

@@ -88,6 +88,9 @@ enum What {
     Phase {
         /// In a word of its own
         phase: String,
+        /// How long it takes at most: for so long its silence is no hang
+        #[arg(long = "for", value_name = "D", value_parser = netsky_model::duration::parse)]
+        time: Option<Duration>,
     },
     /// The program's own name for its conversation; a later generation finds it in $OSTK_CONVERSATION
     SessionId {
@@ -147,7 +150,9 @@ impl What {
             What::Context { used } => Report::Context { used },
             What::Compacted => Report::Compacted,
             What::Finalization => Report::Finalization,
-            What::Phase { phase } => Report::Phase { phase },
+            What::Phase { phase, time } => {
+                Report::Phase { phase, until: time.map(|time| clock::stamp().later(time)) }
+            }
             What::Handoff { text } => Report::Handoff { text: reach::text(text, MAX_LINE)? },
             What::Acknowledge => Report::Acknowledge,
             What::SessionId { session_id, transcript } => Report::SessionId { session_id, transcript },

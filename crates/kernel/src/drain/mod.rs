@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::Timestamp;
 use netsky_model::id::Generation;
 use netsky_model::lifecycle::{ContextPct, LifecycleState};
+use netsky_model::stamp::Stamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -112,6 +113,8 @@ pub struct State {
     pub context_pct: Option<ContextPct>,
     /// Its last word about what it does.
     pub phase: Option<String>,
+    /// When it says that this is over at the latest.
+    pub phase_until: Option<Stamp>,
     /// The program's own name for its conversation.
     pub session_id: Option<String>,
     /// Where the program keeps that.
@@ -147,6 +150,9 @@ pub struct Progress {
     /// What the program says it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// When it says that this is over at the latest: until then its silence is no hang.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase_until: Option<Stamp>,
     /// The program's own name for its conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
@@ -276,7 +282,8 @@ impl State {
                 (self.session_id, self.transcript) = (None, None);
             }
             // Its context, its phase and its lifecycle begin anew; what the lineage has behind it stays.
-            (self.lifecycle, self.context_pct, self.phase) = (LifecycleState::default(), None, None);
+            (self.lifecycle, self.context_pct) = (LifecycleState::default(), None);
+            (self.phase, self.phase_until) = (None, None);
             (self.under_way, self.one_before) = (false, false);
             self.generation = generation;
         }
@@ -309,7 +316,9 @@ impl State {
                 self.one_before = self.under_way && self.lifecycle == LifecycleState::Dying;
                 self.lifecycle = LifecycleState::Draining;
             }
-            Report::Phase { phase } => self.phase = Some(phase.clone()),
+            Report::Phase { phase, until } => {
+                (self.phase, self.phase_until) = (Some(phase.clone()), until.clone());
+            }
             Report::SessionId { session_id, transcript } => {
                 self.session_id = Some(session_id.clone());
                 self.transcript.clone_from(transcript);
@@ -372,7 +381,7 @@ impl State {
                 Ok(())
             }
             Report::Finalization => Err(Misfit::NotDying),
-            Report::Phase { phase } => word("a phase", phase),
+            Report::Phase { phase, .. } => word("a phase", phase),
             Report::SessionId { session_id, transcript } => {
                 word("a session id", session_id)?;
                 transcript.as_ref().map_or(Ok(()), |path| word("a transcript's path", path))
@@ -463,6 +472,7 @@ impl State {
             lifecycle: self.lifecycle,
             context_pct: self.context_pct,
             phase: self.phase.clone(),
+            phase_until: self.phase_until.clone(),
             ..kept
         }
     }

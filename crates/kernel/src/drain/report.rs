@@ -1,6 +1,7 @@
 //! What a session can say about itself.
 
 use netsky_model::lifecycle::ContextPct;
+use netsky_model::stamp::Stamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -162,6 +163,9 @@ pub enum Report {
     Phase {
         /// The word.
         phase: String,
+        /// When it is over at the latest, if the program knows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Stamp>,
     },
     /// The program's own name for its conversation.
     SessionId {

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use netsky_model::canonical;
 use netsky_model::id::{Generation, LineageId};
 use netsky_model::lifecycle::{ContextPct, LifecycleState};
+use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -96,6 +97,9 @@ pub struct Snapshot {
     /// The last word about what the program did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// When that was to be over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase_until: Option<Stamp>,
     /// Tool calls without a result.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub intents: BTreeMap<String, Intent>,
@@ -155,6 +159,7 @@ impl Snapshot {
             one_before: false,
             context_pct: self.context_pct,
             phase: self.phase.clone(),
+            phase_until: self.phase_until.clone(),
             session_id: self.runtime.session_id.clone(),
             transcript: self.runtime.transcript.clone(),
             usage: self.usage.clone(),

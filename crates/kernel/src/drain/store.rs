@@ -388,6 +388,7 @@ impl Drain {
             lifecycle: state.lifecycle,
             context_pct: state.context_pct,
             phase: state.phase,
+            phase_until: state.phase_until,
             intents: state.intents,
             handoff: state.handoff,
             recent: state.recent,

@@ -57,7 +57,7 @@ fn what_does_not_fit_changes_nothing() {
         (2, intent("a\nb")),
         (2, result("none")),
         (2, Report::Turn(Box::new(old))),
-        (2, Report::Phase { phase: "\u{1b}[31m".to_owned() }),
+        (2, Report::Phase { phase: "\u{1b}[31m".to_owned(), until: None }),
     ] {
         assert!(state.take(Generation(generation), &report).is_err(), "{report:?}");
         assert_eq!(state, before);

@@ -178,7 +178,7 @@ fn fm_snapshot_power_what_must_be_synced_and_is_not_was_not_told() {
     let turn = Report::Turn(Box::default());
     let intent =
         Report::Intent { id: "t1".to_owned(), tool: "sh".to_owned(), input: serde_json::Value::Null };
-    let phase = Report::Phase { phase: "busy".to_owned() };
+    let phase = Report::Phase { phase: "busy".to_owned(), until: None };
     for (report, synced) in [(&turn, true), (&intent, true), (&phase, false)] {
         let mut world = World::new();
         let mut serve = world.serve();

@@ -122,7 +122,7 @@ fn fm_snapshot_eio_a_log_that_could_not_be_synced_is_written_anew_before_anythin
     let (served, client) = refused(&world, (Call::Sync, 1), log.clone(), Errno::EIO, &armed);
     let mut client = client.expect("it serves");
     // A row that nothing synced, and that the failed sync was about, too.
-    let phase = Report::Phase { phase: "busy".to_owned() };
+    let phase = Report::Phase { phase: "busy".to_owned(), until: None };
     client.report(&session.name, &phase, &Guard::none()).expect("taken");
     let former = File::open(&log).expect("there");
     let held = std::fs::read(&log).expect("reads");

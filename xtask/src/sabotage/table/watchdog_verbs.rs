@@ -1,6 +1,6 @@
 //! What the owner's verbs of `watchdog` safeguard: `up`, `down`, `status`.
 
-use super::{IT, Safeguard};
+use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
@@ -492,5 +492,75 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky",
         target: IT,
         test: "markers::a_quiet_window_is_a_file_with_its_end_in_its_name_and_goes_when_it_is_over",
+    },
+    Safeguard {
+        name: "a single look is no hang",
+        faults: "T11",
+        file: "crates/watchdog/src/hang/mod.rs",
+        find: "        Some(Act::Suspect) if watched.is_zero() => None,\n",
+        replace: "",
+        package: "netsky-watchdog",
+        target: UNIT,
+        test: "hang::tests::must_show_5_no_silence_that_something_excuses_is_called_a_hang",
+    },
+    Safeguard {
+        name: "a declared long phase is no hang",
+        faults: "T11",
+        file: "crates/watchdog/src/hang/mod.rs",
+        find: "        && !until.is_over(now)",
+        replace: "        && until.is_over(now) && !until.is_over(now)",
+        package: "netsky",
+        target: IT,
+        test: "hang::a_quiet_window_and_a_phase_with_a_time_excuse_it",
+    },
+    Safeguard {
+        name: "a quiet window excuses",
+        faults: "",
+        file: "crates/watchdog/src/hang/mod.rs",
+        find: "    if let Some(why) = &seen.quiet {",
+        replace: "    if let Some(why) = seen.quiet.as_ref().filter(|_| false) {",
+        package: "netsky",
+        target: IT,
+        test: "hang::a_quiet_window_and_a_phase_with_a_time_excuse_it",
+    },
+    Safeguard {
+        name: "who has no mail is idle by design",
+        faults: "T11",
+        file: "crates/watchdog/src/hang/mod.rs",
+        find: "    if !seen.has_work {",
+        replace: "    if false && !seen.has_work {",
+        package: "netsky-watchdog",
+        target: UNIT,
+        test: "hang::tests::must_show_5_no_silence_that_something_excuses_is_called_a_hang",
+    },
+    Safeguard {
+        name: "only time in which somebody looked makes a hang",
+        faults: "T9",
+        file: "crates/watchdog/src/hang/mod.rs",
+        find: "    let observed = Observed::look(same.filter(|_| stands).map(|before| &before.observed), now, interval);",
+        replace: "    let observed = match same.filter(|_| stands) {\n        Some(before) => Observed { watched_ms: before.observed.watched_ms + now.since(&before.observed.last).as_millis() as u64, last: now.clone() },\n        None => Observed::look(None, now, interval),\n    };",
+        package: "netsky-watchdog",
+        target: UNIT,
+        test: "hang::tests::must_show_5_no_silence_that_something_excuses_is_called_a_hang",
+    },
+    Safeguard {
+        name: "a hang ends nothing unless the owner wants it",
+        faults: "",
+        file: "crates/watchdog/src/hang/mod.rs",
+        find: "        Some(Act::Page) => terms.restart.then_some(Act::End),\n",
+        replace: "        Some(Act::Page) => Some(Act::End),\n",
+        package: "netsky-watchdog",
+        target: UNIT,
+        test: "hang::tests::must_show_5_each_hang_is_a_page_within_its_bound_and_one_page",
+    },
+    Safeguard {
+        name: "a hang is paged for once",
+        faults: "",
+        file: "crates/watchdog/src/hang/tend.rs",
+        find: "                            hangs.did = Some(act);\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "hang::who_has_mail_and_stands_still_is_suspected_nudged_and_paged_for_once",
     },
 ];

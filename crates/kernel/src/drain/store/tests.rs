@@ -127,7 +127,7 @@ fn t14_a_torn_row_is_cut_and_a_changed_one_closes_the_log() {
     assert_eq!(stage.messages().len(), 3);
 
     // Behind the snapshot, where it would be believed.
-    let report = Report::Phase { phase: "busy".to_owned() };
+    let report = Report::Phase { phase: "busy".to_owned(), until: None };
     opened.take("anchor", &stage.meta, &report, None).expect("taken");
     let text = std::fs::read_to_string(stage.file(log)).expect("reads");
     for changed in [text.replace("busy", "idle"), text.replace(r#"{"v":1,"n":4"#, r#"{"v":1,"n":5"#)] {
@@ -148,7 +148,7 @@ fn t15_whoever_touches_the_log_has_all_of_it_read_before_the_next_report() {
     let mut drain = stage.open();
     ["a", "b"].iter().for_each(|text| drop(stage.turn(&mut drain, text)));
     let whole = std::fs::read(stage.file(log)).expect("reads");
-    let report = Report::Phase { phase: "busy".to_owned() };
+    let report = Report::Phase { phase: "busy".to_owned(), until: None };
     let text = String::from_utf8(whole.clone()).expect("text");
     let first = text.find('\n').expect("a row") + 1;
     for damage in [

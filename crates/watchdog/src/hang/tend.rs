@@ -1,0 +1,257 @@
+//! Looking for hangs in a tick, and doing what is due about them. Each act is safe to repeat: a tick that dies in the middle
+//! is followed by one that sees the same.
+
+use std::collections::BTreeMap;
+
+use netsky_bus::Draft;
+use netsky_disk::layout::{KernelLayout, Layout};
+use netsky_disk::{clock, state};
+use netsky_kernel::client::Client;
+use netsky_kernel::output_log::{Chunk, LogReader};
+use netsky_kernel::rpc::{Guard, SessionView};
+use netsky_ledger::{Facts, PAGE};
+use netsky_model::desired::{Desired, Receipts, Want};
+use netsky_model::duration::human;
+use netsky_model::id::{AgentId, EnvelopeId, Generation};
+use netsky_model::life::State;
+use netsky_model::render::plain;
+use netsky_model::stamp::Stamp;
+use netsky_runtime::Config;
+use netsky_runtime::driver::is_driven;
+use netsky_runtime::drivers::Book;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Act, Hangs, Progress, Signals, Terms, Verdict, Watch, due, judge, watch};
+use crate::context::Context;
+use crate::decide::runs;
+use crate::error::Result;
+use crate::mail::read_or_aside;
+use crate::observe::Observed;
+use crate::quiet::quiet_windows;
+use crate::tick::{Held, Ticked};
+
+/// The kind of what tells an agent that it does not get on.
+const NUDGE: &str = "nudge";
+/// How much of what a program printed last goes into a page.
+const SCREEN: u64 = 2 << 10;
+
+/// `state/tick/hang.json`: who stands where, for the next look.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Kept {
+    v: u64,
+    agents: BTreeMap<AgentId, Watch>,
+}
+
+/// `state/<agent>-hang-suspected`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Suspected {
+    v: u64,
+    /// Since when it was seen to hang.
+    at: Stamp,
+    generation: Generation,
+    /// In which way.
+    word: String,
+    why: String,
+    /// What it said last that it does.
+    phase: Option<String>,
+}
+
+/// Who hangs, for whoever only tells of it.
+pub(crate) fn told(layout: &Layout, agent: &AgentId, generation: Generation) -> Option<String> {
+    let marker = layout.marker(agent, "hang-suspected");
+    let suspected: Suspected = state::read_json(marker).ok().flatten()?;
+    let age = human(clock::stamp().since(&suspected.at));
+    let Suspected { word, why, .. } = suspected;
+    (suspected.generation == generation).then(|| format!("{agent}: hangs ({word}) for {age}: {why}"))
+}
+
+/// Looks at everybody who is wanted and runs, and does what is due.
+pub(crate) fn tend(
+    cx: &Context<'_>,
+    client: &mut Client,
+    seen: &Observed,
+    held: &mut Held,
+    ticked: &mut Ticked,
+) -> Result<()> {
+    let path = cx.layout.tick("hang");
+    let before: Kept = read_or_aside(&path, ticked)?.unwrap_or_default();
+    let terms = Config::last_good(cx.layout).hang;
+    let terms = Terms { after: terms.after, nudge: terms.nudge, restart: terms.restart };
+    let quiet = quiet_windows(cx.layout, &seen.now);
+    let mut kept = Kept { v: 1, agents: BTreeMap::new() };
+    for (desired, session) in looked_at(seen) {
+        let agent = &desired.agent;
+        let signals = match look(cx, desired, session, quiet.get(agent).cloned()) {
+            Ok(signals) => signals,
+            Err(error) => {
+                ticked.problems.push(format!("whether {agent} gets on is not known: {error}"));
+                continue;
+            }
+        };
+        let known = before.agents.get(agent).filter(|watch| watch.generation == session.generation);
+        let verdict = judge(&signals, known, &seen.now, &terms);
+        let mut now = watch(&signals, known, &verdict, &seen.now, seen.interval);
+        screen_marker(cx, agent, known, &now)?;
+        match (&verdict, &mut now.hangs) {
+            (Verdict::Hangs { why, .. }, Some(hangs)) => {
+                if let Some(act) = due(hangs, signals.doing.is_some(), &terms) {
+                    held.got_on()?;
+                    match perform(cx, client, session, hangs, (act, why)) {
+                        Ok(said) => {
+                            ticked.done.push(said);
+                            hangs.did = Some(act);
+                        }
+                        Err(error) => ticked.problems.push(format!("{agent} hangs: {error}")),
+                    }
+                }
+            }
+            _ => ticked.done.extend(over(cx, agent, known)?),
+        }
+        kept.agents.insert(agent.clone(), now);
+    }
+    if kept.agents.is_empty() {
+        state::remove(&path)?;
+    } else if kept != before {
+        state::write_json(&path, &kept)?;
+    }
+    Ok(())
+}
+
+/// Whose progress is anybody's business: slots that are wanted and run, and that no restart has in its hands.
+fn looked_at(seen: &Observed) -> impl Iterator<Item = (&Desired, &SessionView)> {
+    let wanted = seen.desired.iter().filter(|wish| wish.want == Want::Up && wish.agent.number().is_some());
+    let all = wanted.filter_map(|wish| Some((wish, seen.sessions.get(&wish.agent)?)));
+    all.filter(|(_, session)| seen.restart.is_none() && runs(session))
+}
+
+fn look(
+    cx: &Context<'_>,
+    desired: &Desired,
+    session: &SessionView,
+    quiet: Option<String>,
+) -> Result<Signals> {
+    let agent = &desired.agent;
+    let driven = is_driven(&desired.runtime);
+    // A book of another generation says nothing of this one: netsky-drivers has not come to it.
+    let book = if driven { Book::read(cx.layout, agent)? } else { None };
+    let book = book.filter(|book| book.generation == session.generation);
+    let taken = if desired.receipts == Receipts::Ack { cx.bus.count(agent, State::Delivered)? } else { 0 };
+    let has_work = !driven && (taken > 0 || cx.bus.count(agent, State::Written)? > 0);
+    let bytes = session.heartbeat.as_ref().map_or(0, |beat| beat.progress);
+    let progress = &session.progress;
+    Ok(Signals {
+        generation: session.generation,
+        state: session.state,
+        progress: Progress { bytes, turns: progress.turn },
+        has_work,
+        phase: progress.phase.clone().map(|phase| (phase, progress.phase_until.clone())),
+        doing: if driven { Some(book.map(|book| book.doing).unwrap_or_default()) } else { None },
+        quiet,
+    })
+}
+
+/// `state/<agent>-pane-hash`: there while its screen stands still.
+fn screen_marker(cx: &Context<'_>, agent: &AgentId, before: Option<&Watch>, now: &Watch) -> Result<()> {
+    let path = cx.layout.marker(agent, "pane-hash");
+    let stood = before.is_some_and(|before| before.progress == now.progress);
+    let stands_longer = before.is_some_and(|before| before.observed.watched_ms > 0);
+    match stood {
+        true if stands_longer => Ok(()),
+        true => {
+            let hash = blake3::hash(screen(cx, agent).as_bytes()).to_hex();
+            let note = json!({ "v": 1, "at": now.observed.last, "hash": hash.as_str(), "generation": now.generation });
+            Ok(state::write_json(path, &note)?)
+        }
+        false => {
+            state::remove(path)?;
+            Ok(())
+        }
+    }
+}
+
+/// A hang that is over: it moves, or something excuses it.
+fn over(cx: &Context<'_>, agent: &AgentId, before: Option<&Watch>) -> Result<Option<String>> {
+    let path = cx.layout.marker(agent, "hang-suspected");
+    if before.is_none_or(|before| before.hangs.is_none()) && !state::exists(&path)? {
+        return Ok(None);
+    }
+    state::remove(path)?;
+    cx.record.watchdog("hang-over", Some(agent), "it gets on");
+    Ok(Some(format!("{agent} gets on again")))
+}
+
+fn perform(
+    cx: &Context<'_>,
+    client: &mut Client,
+    session: &SessionView,
+    hangs: &Hangs,
+    (act, why): (Act, &str),
+) -> Result<String> {
+    let agent = &session.name;
+    let word = &hangs.word;
+    match act {
+        Act::Suspect => {
+            let note = Suspected {
+                v: 1,
+                at: clock::stamp(),
+                generation: session.generation,
+                word: word.clone(),
+                why: why.to_owned(),
+                phase: session.progress.phase.clone(),
+            };
+            state::write_json(cx.layout.marker(agent, "hang-suspected"), &note)?;
+            cx.record.watchdog("hang-suspected", Some(agent), &format!("{word}: {why}"));
+            Ok(format!("{agent} hangs ({word}): {why}; the next look decides"))
+        }
+        Act::Nudge => {
+            let text = format!(
+                "You have made no progress: {why}. If you are at work, say so by `ostk report phase WORD --for 30m`; \
+                 else take your mail and go on."
+            );
+            let id = EnvelopeId::derived(&[NUDGE, &key(session, hangs)]);
+            let draft = Draft::new(AgentId::infinity().into(), agent.clone(), &text);
+            cx.bus.send(Draft { id: Some(id), kind: Some(NUDGE.to_owned()), ..draft })?;
+            cx.record.watchdog("hang-nudged", Some(agent), why);
+            Ok(format!("{agent} was told that it hangs"))
+        }
+        Act::Page => {
+            let reason = format!("{agent} hangs ({word}): {why}");
+            let data = json!({
+                "agent": agent, "generation": session.generation, "reason": reason,
+                "evidence": {
+                    "phase": session.progress.phase, "turns": session.progress.turn,
+                    "since": hangs.since, "for_ms": hangs.for_ms, "screen": screen(cx, agent),
+                },
+            });
+            Facts::new(cx.layout).append_once(PAGE, &key(session, hangs), data)?;
+            Ok(format!("paged: {reason}"))
+        }
+        Act::End => {
+            client.kill(agent, None, &Guard::if_generation(session.generation))?;
+            cx.record.watchdog("hang-ended", Some(agent), why);
+            Ok(format!("{agent} was ended: it hangs, and hang.restart is set"))
+        }
+    }
+}
+
+/// One for each hang of each incarnation.
+fn key(session: &SessionView, hangs: &Hangs) -> String {
+    let (lineage, generation) = (&session.lineage, session.generation);
+    format!("hang.{lineage}.g{generation}.{}.{}", hangs.since.boot_id, hangs.since.boot_ms)
+}
+
+/// What it printed last, as text; nothing where that cannot be read.
+fn screen(cx: &Context<'_>, agent: &AgentId) -> String {
+    let path = KernelLayout::new(cx.layout.kernel_root()).out(agent);
+    let read = || {
+        let log = LogReader::open(&path).ok()?;
+        let span = log.span().ok()?;
+        let from = span.end.saturating_sub(SCREEN).max(span.base);
+        match log.read_from(from, SCREEN as usize).ok()? {
+            Chunk::Bytes { bytes, .. } => Some(plain(&String::from_utf8_lossy(&bytes))),
+            Chunk::Gap { .. } | Chunk::End => None,
+        }
+    };
+    read().unwrap_or_default()
+}
