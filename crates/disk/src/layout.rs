@@ -367,6 +367,11 @@ impl Layout {
         self.state().join("reserve-retention")
     }
 
+    /// What an agent0 was doing, for the next one.
+    pub fn loop_resume(&self) -> PathBuf {
+        self.state().join("netsky-loop-resume.txt")
+    }
+
     /// agentinfinity has started.
     pub fn infinity_ready(&self) -> PathBuf {
         self.state().join("agentinfinity-ready")

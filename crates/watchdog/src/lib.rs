@@ -8,6 +8,7 @@
 //! Reading order: [`up`], [`tick`] → `observe` → `decide` → `perform`, the restart `child`, `down`.
 #![forbid(unsafe_code)]
 
+mod brief;
 mod child;
 mod context;
 mod decide;
@@ -28,6 +29,7 @@ mod prune;
 mod quiet;
 mod request;
 mod reserve;
+mod resume;
 mod retention;
 mod serve;
 mod session_up;
@@ -36,6 +38,7 @@ mod tick;
 mod ticker;
 mod up;
 
+pub use brief::handoff_draft;
 pub use child::run as restart_child;
 pub use context::Context;
 pub use down::{Downed, down};
@@ -44,6 +47,7 @@ pub use error::Error;
 pub use markers::{Marker, markers};
 pub use quiet::{LONGEST_QUIET, Quiet, begin_quiet, end_quiet};
 pub use request::{Queued, request};
+pub use resume::{MAX_RESUME, Resume, archive_resume, leave_resume, resume};
 pub use serve::serve;
 pub use session_up::session_up;
 pub use status::{AgentStatus, Asked, Driven, Mailbox, RestartView, StatusReport, Trying, status};

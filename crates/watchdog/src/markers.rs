@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::quiet;
+use crate::resume::archive_resume;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -299,6 +300,11 @@ pub(crate) fn prune(layout: &Layout) -> Result<()> {
     for (name, age) in folder.ages()? {
         let text = name.to_string_lossy();
         if Kind::of(&text).is_some_and(|(kind, _)| kind.is_past(layout, &text, age)) {
+            if layout.loop_resume().ends_with(&name) {
+                // Words of an agent are kept, however old.
+                archive_resume(layout)?;
+                continue;
+            }
             // What is no file was not put there by us and stays.
             let _ = folder.remove(&name);
         }

@@ -19,6 +19,7 @@ use netsky_model::restart::{Inflight, Kind, VERSION};
 use netsky_model::stamp::Stamp;
 use netsky_runtime::Launch;
 
+use crate::brief::brief;
 use crate::context::Context;
 use crate::decide::Effect;
 use crate::error::{Error, Result};
@@ -241,7 +242,7 @@ fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<Str
     if !state::exists(cx.layout.restart_processing())? {
         let generation = seen.sessions.get(&agent0).map_or(0, |session| session.generation.0);
         let (waiting, again) = cx.bus.count_waiting(&agent0)?;
-        let draft = handoff::crash_draft(why, generation, waiting, again);
+        let draft = handoff::crash_draft(why, generation, waiting, again) + "\n" + &brief(cx);
         state::write(cx.layout.crash_handoff(&id), draft.as_bytes())?;
     }
     // One that somebody asked for is held against agent0 only if it fails.

@@ -14,7 +14,7 @@ mod kernel;
 mod lineage;
 mod logs;
 mod prompt;
-mod reach;
+pub(crate) mod reach;
 mod recall;
 mod report;
 mod rpc;

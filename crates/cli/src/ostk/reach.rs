@@ -40,7 +40,7 @@ pub(super) fn waiting(root: &Path, rows: usize, then: &str) -> Option<String> {
 }
 
 /// A text as it was given, or all of standard input where it is `-`; at most `most` bytes.
-pub(super) fn text(given: String, most: usize) -> Result<String, Error> {
+pub(crate) fn text(given: String, most: usize) -> Result<String, Error> {
     let mut text = given;
     if text == "-" {
         text.clear();

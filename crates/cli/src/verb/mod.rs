@@ -15,6 +15,7 @@ mod demo_agent;
 mod demo_janitor;
 mod down;
 mod drivers;
+mod handoff;
 mod home;
 mod init;
 mod ledger;
@@ -57,6 +58,8 @@ verbs! {
         Restart(restart::Args),
         Markers(markers::Args),
         Quiet(quiet::Args),
+        #[command(subcommand)]
+        Handoff(handoff::Verb),
         #[command(subcommand)]
         Channel(channel::Verb),
         #[command(subcommand)]

@@ -31,6 +31,7 @@ mod full_disk;
 // As `errno_points`.
 #[cfg(target_arch = "x86_64")]
 mod group_cell;
+mod handoff;
 mod hang;
 mod hostile;
 mod identity;

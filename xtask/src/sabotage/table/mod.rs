@@ -27,6 +27,7 @@ mod ledger_mail;
 mod model;
 mod runtime;
 mod watchdog;
+mod watchdog_looks;
 mod watchdog_verbs;
 
 /// One safeguard of the product and the test that holds it.
@@ -93,7 +94,14 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
     lower
         .into_iter()
         .chain(kernel)
-        .chain([runtime::ROWS, attach::ROWS, watchdog::ROWS, watchdog_verbs::ROWS, cli::ROWS])
+        .chain([
+            runtime::ROWS,
+            attach::ROWS,
+            watchdog::ROWS,
+            watchdog_looks::ROWS,
+            watchdog_verbs::ROWS,
+            cli::ROWS,
+        ])
         .flatten()
 }
 

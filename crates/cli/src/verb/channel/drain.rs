@@ -48,6 +48,11 @@ impl Run for Args {
 }
 
 impl Args {
+    /// Everything that waits.
+    pub(crate) fn all(agent: AgentId) -> Args {
+        Args { agent, max: None }
+    }
+
     /// One object: all of it is printed before any message counts as surfaced.
     fn as_json(&self, generation: Generation, bus: &Bus<'_>) -> Result<(), Error> {
         let max = self.max.unwrap_or(MAX_JSON).min(MAX_JSON);

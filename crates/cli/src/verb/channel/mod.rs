@@ -13,7 +13,7 @@ use crate::run::verbs;
 
 mod ack;
 mod batch;
-mod drain;
+pub(crate) mod drain;
 mod forward;
 mod list;
 mod poison;

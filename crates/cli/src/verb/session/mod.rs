@@ -2,11 +2,13 @@
 
 use crate::run::verbs;
 
+mod down;
 mod up;
 
 verbs! {
     /// Called by the session itself
     Verb {
         Up(up::Args),
+        Down(down::Args),
     }
 }
