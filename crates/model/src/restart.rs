@@ -34,7 +34,7 @@ impl Kind {
 }
 
 /// How far the detached child got; written durably before each act.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Everything needed is looked at; nothing is touched.
@@ -217,7 +217,7 @@ pub const BOUND: Duration = Duration::from_secs(30 * 60);
 pub const MAX_CHILDREN: u64 = 5;
 
 /// What the tick does about a restart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The child works; nothing to do.
     Wait,
@@ -251,6 +251,10 @@ pub fn judge(seen: &Seen) -> Verdict {
         _ => Verdict::StartChild,
     }
 }
+
+#[cfg(test)]
+#[path = "restart_search.rs"]
+mod search;
 
 #[cfg(test)]
 mod tests {
