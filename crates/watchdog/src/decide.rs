@@ -154,16 +154,20 @@ fn lives_on(seen: &Observed, desired: &Desired, session: &SessionView) -> Option
     if !is_used_up(seen, session) {
         return settled(seen, desired, session);
     }
-    let soon = lived(seen, session).is_some_and(|lived| lived < SOON);
+    // However late this look is: by when its last turn was over, where that is known.
+    let used_up = seen.used_up.get(&session.name).filter(|(generation, _)| *generation == session.generation);
+    let over = used_up.and_then(|(_, over)| over.as_ref()).unwrap_or(&seen.now);
+    let lasted = session.started_at.as_ref().map(|started| over.since(started));
+    let soon = lasted.is_some_and(|lasted| lasted < SOON);
     let succeed = Effect::Succeed { agent: desired.agent.clone(), generation: session.generation, soon };
-    Some(backoff(seen, desired).filter(|_| soon).unwrap_or(succeed))
+    Some(backoff(seen, desired).unwrap_or(succeed))
 }
 
 /// Whether nothing goes into its context any more, as it told the kernel, or as its driver knows where that was not heard. Of
 /// those that the anchor keeps it sees to that itself.
 fn is_used_up(seen: &Observed, session: &SessionView) -> bool {
     let is_over = session.progress.lifecycle == LifecycleState::Dead
-        || seen.used_up.get(&session.name) == Some(&session.generation);
+        || seen.used_up.get(&session.name).is_some_and(|(generation, _)| *generation == session.generation);
     session.keeper == Keeper::Watchdog && runs(session) && is_over
 }
 

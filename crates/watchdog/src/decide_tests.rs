@@ -316,7 +316,7 @@ fn whose_context_is_used_up_gives_way_to_a_successor_and_not_in_a_hot_loop() {
         let mut look = seen(vec![wish(&agent, "up")], vec![alive.clone()]);
         assert_eq!(decide(&look), [], "its last turn is under way");
         for (generation, is_over) in [(2, false), (3, true)] {
-            look.used_up.insert(agent.clone(), Generation(generation));
+            look.used_up.insert(agent.clone(), (Generation(generation), None));
             let succeeds = matches!(decide(&look)[..], [Effect::Succeed { .. }]);
             assert_eq!(succeeds, is_over, "the kernel has not heard of it");
         }
@@ -325,11 +325,18 @@ fn whose_context_is_used_up_gives_way_to_a_successor_and_not_in_a_hot_loop() {
         look.sessions.insert(agent.clone(), alive.clone());
         let succeed = |soon| Effect::Succeed { agent: agent.clone(), generation: Generation(3), soon };
         assert_eq!(decide(&look), [succeed(false)]);
-        look.attempts.insert(agent.clone(), tried(195));
-        assert_eq!(decide(&look), [succeed(false)], "it has worked for long");
         alive.started_at = Some(stamp(150));
+        look.attempts.insert(agent.clone(), tried(195));
         look.sessions.insert(agent.clone(), alive.clone());
         assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]));
+        // A look that comes late makes it no older: it was used up ten seconds after its start.
+        look.used_up.insert(agent.clone(), (Generation(3), Some(stamp(160))));
+        look.now = stamp(150 + 3000);
+        assert!(matches!(decide(&look)[..], [Effect::Succeed { soon: true, .. }]), "{:?}", decide(&look));
+        look.attempts.insert(agent.clone(), Attempts { crashloop: true, ..tried(150) });
+        assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]), "one try an hour: {:?}", decide(&look));
+        look.now = stamp(200);
+        look.used_up.clear();
         look.attempts.clear();
         assert_eq!(decide(&look), [succeed(true)]);
         alive.state = SessionState::Stopped;

@@ -48,8 +48,8 @@ pub(crate) struct Observed {
     pub(crate) unproved: Option<Started>,
     /// Starts of what had died.
     pub(crate) attempts: BTreeMap<AgentId, Attempts>,
-    /// Whose context is used up as their driver knows, and in which generation.
-    pub(crate) used_up: BTreeMap<AgentId, Generation>,
+    /// Whose context is used up as their driver knows, in which generation, and since when.
+    pub(crate) used_up: BTreeMap<AgentId, (Generation, Option<Stamp>)>,
 }
 
 /// The request for a planned restart.
@@ -128,7 +128,7 @@ pub(crate) fn observe(
     // A book that does not read netsky-drivers sees to.
     let books = driven.filter_map(|wish| Book::read(cx.layout, &wish.agent).ok().flatten());
     let used_up = books.filter(|book| book.lifecycle == LifecycleState::Dead);
-    let used_up = used_up.map(|book| (book.agent, book.generation)).collect();
+    let used_up = used_up.map(|book| (book.agent, (book.generation, book.turn_ended))).collect();
     Ok(Observed {
         now: clock::stamp(),
         interval: interval(cx),
