@@ -472,13 +472,9 @@ fn i7_must_show_3_every_way_of_a_restart_ends_and_none_breaks_what_it_promises()
     let found = search(DEATHS, ALL);
     assert!(found.broken.is_none(), "{:?}", found.broken);
     assert_eq!(found.stuck, 0, "a state without a way out");
-    assert!(found.verified > 0 && found.failed > 0);
-    println!(
-        "restart machine: {} states, {} transitions; {} ends verified, {} failed",
-        found.states, found.transitions, found.verified, found.failed
-    );
-    // A search that was cut short shows nothing.
-    assert!(found.states > 50_000, "{}", found.states);
+    // As docs/restart.md says; a search that was cut short shows nothing.
+    let counted = (found.states, found.transitions, found.verified, found.failed);
+    assert_eq!(counted, (1_601_595, 5_560_607, 12_429, 220_680));
 }
 
 #[test]

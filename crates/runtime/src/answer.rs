@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use netsky_disk::layout::Layout;
 use netsky_disk::state;
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::driver::Answer;
 
@@ -43,21 +43,18 @@ pub(crate) fn forget(layout: &Layout, agent: &AgentId) -> netsky_disk::Result<()
     Ok(())
 }
 
-/// A turn that is to be stopped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Interrupt {
-    /// Whose.
-    pub(crate) generation: Generation,
-    /// How many turns were over: of none that begins later.
-    pub(crate) turns: u64,
+/// Where it lies that a turn is to be stopped, by how many were over before it: of none that begins later. No answer has such
+/// a name.
+pub(crate) fn interrupt_path(
+    layout: &Layout,
+    agent: &AgentId,
+    generation: Generation,
+    turns: u64,
+) -> PathBuf {
+    layout.answers_folder().join(format!("{agent}.interrupt-{generation}-{turns}.json"))
 }
 
-/// Where that lies. No answer has such a name.
-pub(crate) fn interrupt_path(layout: &Layout, agent: &AgentId) -> PathBuf {
-    layout.answers_folder().join(format!("{agent}.interrupt.json"))
-}
-
-/// Have the turn stopped that is under way after so many.
+/// Have the turn stopped that is under way after so many. What is said twice is done once.
 ///
 /// # Errors
 /// The system refuses.
@@ -67,25 +64,24 @@ pub fn interrupt(
     generation: Generation,
     turns: u64,
 ) -> netsky_disk::Result<()> {
-    state::write_json(interrupt_path(layout, agent), &Interrupt { generation, turns })
+    state::create_json(interrupt_path(layout, agent, generation, turns), &Asked { v: 1 }).map(drop)
 }
 
-/// Mail that is to wait no longer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Retry {
-    /// Until when it was to wait: no other wait is over.
-    pub(crate) until: Timestamp,
+/// Where it lies that mail is to wait no longer, by until when it was to: no other wait is over.
+pub(crate) fn retry_path(layout: &Layout, agent: &AgentId, until: Timestamp) -> PathBuf {
+    layout.answers_folder().join(format!("{agent}.retry-{}.json", until.as_millisecond()))
 }
 
-/// Where that lies. No answer has such a name.
-pub(crate) fn retry_path(layout: &Layout, agent: &AgentId) -> PathBuf {
-    layout.answers_folder().join(format!("{agent}.retry.json"))
-}
-
-/// Have the mail tried now that waits until then.
+/// Have the mail tried now that waits until then. What is said twice is done once.
 ///
 /// # Errors
 /// The system refuses.
 pub fn retry(layout: &Layout, agent: &AgentId, until: Timestamp) -> netsky_disk::Result<()> {
-    state::write_json(retry_path(layout, agent), &Retry { until })
+    state::create_json(retry_path(layout, agent, until), &Asked { v: 1 }).map(drop)
+}
+
+/// What such a file says: all that it means is in its name.
+#[derive(Serialize)]
+struct Asked {
+    v: u64,
 }

@@ -39,7 +39,8 @@ pub(crate) fn runtime_of(root: &Path, agent: &AgentId) -> Option<String> {
     Some(described(&KernelLayout::new(root), agent)?.spec.runtime)
 }
 
-fn described(layout: &KernelLayout, agent: &AgentId) -> Option<Meta> {
+/// What the kernel wrote down of an agent's newest session; none of what cannot be read.
+pub(crate) fn described(layout: &KernelLayout, agent: &AgentId) -> Option<Meta> {
     Meta::parse(&state::read(layout.meta(agent)).ok()??).ok()
 }
 
@@ -75,15 +76,18 @@ pub(crate) fn attach(
         let hello = client.hello().clone();
         let meta = described(&options.layout, &agent);
         let same = meta.filter(|meta| meta.generation == hello.generation && meta.lineage == hello.lineage);
-        let begins = same.and_then(|meta| meta.output_from);
+        let begins = same.as_ref().and_then(|meta| meta.output_from);
+        // Another kind of program may have come into the slot.
+        let runtime = same.map_or_else(|| runtime.to_owned(), |meta| meta.spec.runtime);
         // What an earlier generation said has been shown to whoever was there.
         let from = match begins {
             Some(begins) if !is_first => begins,
             _ => hello.log.end.saturating_sub(TAIL),
         };
         let from = from.max(hello.log.base);
-        let Some(transcript) = Transcript::new(runtime, from, begins, from > 0) else {
-            unreachable!("whoever calls has asked whether it is driven")
+        let Some(transcript) = Transcript::new(&runtime, from, begins, from > 0) else {
+            output::say(&format!("{agent} runs {runtime:?} by now, which has a terminal: attach once more"))?;
+            return Ok(());
         };
         let page = Page {
             palette: Palette::of_stdout(),

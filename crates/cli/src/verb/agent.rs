@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
+use crate::transcript::described;
 
 /// Bring up one agent, or answer what it asks
 #[derive(clap::Args)]
@@ -91,17 +92,30 @@ impl Run for Args {
     }
 }
 
-/// What is said to a program that is gone nobody hears.
-fn need_life(cx: &Context, agent: &AgentId) -> Result<(), Error> {
-    match is_held(cx, agent)? {
-        true => Ok(()),
-        false => Err(Error::new(Kind::NotFound, format!("{agent} does not run, and asks nothing"))
-            .hint("what it still wants to know it asks again")),
+/// What is known of the program that runs: what is said to one that is gone nobody hears.
+fn book_of_who_runs(cx: &Context, agent: &AgentId) -> Result<Book, Error> {
+    let book = book(cx, agent)?;
+    if !is_held(cx, agent)? {
+        return Err(Error::new(Kind::NotFound, format!("{agent} does not run, and asks nothing"))
+            .hint("what it still wants to know it asks again"));
+    }
+    match is_of_now(cx, &book)? {
+        true => Ok(book),
+        false => {
+            Err(Error::new(Kind::Busy, format!("netsky-drivers has not come to {agent} as it runs now"))
+                .hint("nothing was done, repeat; `netsky status` shows who drives"))
+        }
     }
 }
 
 fn is_held(cx: &Context, agent: &AgentId) -> Result<bool, Error> {
     Ok(Lock::is_held(KernelLayout::new(cx.home()?.kernel_root()).worker_lock(agent))?)
+}
+
+/// Whether a book is about the program that its session runs now.
+fn is_of_now(cx: &Context, book: &Book) -> Result<bool, Error> {
+    let meta = described(&KernelLayout::new(cx.home()?.kernel_root()), &book.agent);
+    Ok(meta.is_none_or(|meta| meta.generation == book.generation && meta.spec.runtime == book.runtime))
 }
 
 fn book(cx: &Context, agent: &AgentId) -> Result<Book, Error> {
@@ -131,8 +145,7 @@ pub(crate) fn answer(
 ) -> Result<Ask, Error> {
     let verb = if allow { "allow" } else { "deny" };
     cx.owner_only(&format!("agent {verb}"))?;
-    let book = book(cx, agent)?;
-    need_life(cx, agent)?;
+    let book = book_of_who_runs(cx, agent)?;
     let asked = find(&book, ask)?;
     if allow && asked.kind == AskKind::Question && text.is_none() {
         let what = format!("{agent} asks: {}", asked.text);
@@ -155,9 +168,9 @@ pub(crate) fn answer(
 
 fn interrupt(cx: &Context, agent: &AgentId) -> Result<(), Error> {
     cx.owner_only("agent interrupt")?;
-    let book = book(cx, agent)?;
-    need_life(cx, agent)?;
-    if !book.doing.is_busy() {
+    let book = book_of_who_runs(cx, agent)?;
+    // Keys that do not hold may be met in the middle of a turn, which goes on.
+    if !book.doing.is_busy() && !matches!(book.doing, Doing::FailedAuth { .. }) {
         let what = format!("{agent} is {}: there is no turn to stop", book.doing.word());
         return Err(Error::new(Kind::NotFound, what).hint("nothing was done"));
     }
@@ -170,8 +183,7 @@ fn interrupt(cx: &Context, agent: &AgentId) -> Result<(), Error> {
 
 fn retry(cx: &Context, agent: &AgentId) -> Result<(), Error> {
     cx.owner_only("agent retry")?;
-    let book = book(cx, agent)?;
-    need_life(cx, agent)?;
+    let book = book_of_who_runs(cx, agent)?;
     let Some(waits) = book.waits.filter(|waits| waits.until > clock::wall()) else {
         let what = format!("no mail of {agent} waits because a turn failed");
         return Err(Error::new(Kind::NotFound, what).hint("nothing was done"));
@@ -199,7 +211,7 @@ fn find<'a>(book: &'a Book, id: &str) -> Result<&'a Ask, Error> {
 
 fn show(cx: &Context, agent: &AgentId) -> Result<(), Error> {
     let mut book = book(cx, agent)?;
-    if !is_held(cx, agent)? {
+    if !is_held(cx, agent)? || !is_of_now(cx, &book)? {
         // Whoever would write it down may have ended first.
         (book.doing, book.asks) = (Doing::Down, Vec::new());
     }

@@ -442,6 +442,11 @@ pub trait Driver: Send {
     fn memory(&self) -> serde_json::Value;
 }
 
+/// Whether what a program calls a thing by is short enough to be remembered: theirs have a few dozen bytes.
+fn is_id(id: &str) -> bool {
+    (1..=256).contains(&id.len())
+}
+
 /// What of a program's text fits a line for people, without what could drive a terminal.
 fn short(text: &str) -> String {
     const MOST: usize = 400;

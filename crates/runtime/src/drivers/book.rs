@@ -5,8 +5,9 @@
 
 use jiff::Timestamp;
 use netsky_disk::layout::Layout;
-use netsky_disk::state;
+use netsky_disk::{clock, state};
 use netsky_kernel::drain::Usage;
+use netsky_kernel::session::Meta;
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::lifecycle::LifecycleState;
 use netsky_model::stamp::Stamp;
@@ -70,6 +71,9 @@ pub struct Book {
     /// What an earlier generation left to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<Left>,
+    /// The turn that the owner wanted stopped, by how many were over before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<u64>,
     /// Turns of the lineage that are over.
     #[serde(default)]
     pub turns: u64,
@@ -99,6 +103,38 @@ pub struct Waits {
 }
 
 impl Book {
+    /// Of an agent of which nothing is known.
+    pub(super) fn blank(agent: &AgentId, meta: &Meta) -> Book {
+        Book {
+            v: VERSION,
+            agent: agent.clone(),
+            runtime: meta.spec.runtime.clone(),
+            lineage: meta.lineage.clone(),
+            // Met as a new one.
+            generation: Generation::NONE,
+            offset: meta.output_from.unwrap_or(0),
+            doing: Doing::Down,
+            since: clock::stamp(),
+            asks: Vec::new(),
+            waits: None,
+            wish: None,
+            conversation: None,
+            version: None,
+            model: None,
+            answered: false,
+            context_pct: None,
+            lifecycle: LifecycleState::default(),
+            asked: None,
+            left: None,
+            stopped: None,
+            turns: 0,
+            turn_ended: None,
+            usage: Usage::default(),
+            unknown: Vec::new(),
+            memory: serde_json::Value::Null,
+        }
+    }
+
     /// What is known of an agent; none where nobody drove it.
     ///
     /// # Errors

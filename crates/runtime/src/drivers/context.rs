@@ -204,7 +204,7 @@ impl Slot<'_> {
             // Its turn was over, and nobody lived to write that down.
             let (messages, usage) = (vec![message.key.clone()], Usage::default());
             let id = message.key.to_string();
-            self.own_ended(&TurnEnd { outcome: Outcome::Done, messages, usage, id }, self.book.offset);
+            self.own_ended(&TurnEnd { outcome: Outcome::Done, messages, usage, id }, false);
             return Ok(true);
         }
         let (before, mut step) = (self.driver.memory(), Out::default());
@@ -230,12 +230,13 @@ impl Slot<'_> {
     }
 
     /// A turn is over that was told words of netsky's own.
-    pub(super) fn own_ended(&mut self, end: &TurnEnd, at: u64) {
+    pub(super) fn own_ended(&mut self, end: &TurnEnd, is_cut: bool) {
         let is_of = |key: &MessageKey| end.messages.contains(key);
         let failed = match end.outcome {
             // Whether it passes is seen by the mail behind it as well.
             Outcome::Failed { trouble: Trouble::Other, .. } => Some(1),
             Outcome::Failed { .. } => Some(0),
+            Outcome::Interrupted if is_cut => Some(0),
             Outcome::Done | Outcome::Interrupted => None,
         };
         if let Some(left) = self.book.left.as_mut().filter(|left| is_of(&left.key)) {
@@ -268,9 +269,15 @@ impl Slot<'_> {
             (self.shared.said)(&format!("{}: its context is used up", self.agent));
         }
         point("drivers.own.given");
+        self.tell_handoff();
+    }
+
+    /// What it has said to the question, once under the question's name, however often that is told.
+    fn tell_handoff(&self) {
+        let Some(asked) = self.book.asked.as_ref().filter(|asked| asked.given) else { return };
         let text = asked.text.trim().to_owned();
         if !text.is_empty() {
-            self.report(Report::Handoff { text }, format!("handoff.{at}"));
+            self.report(Report::Handoff { text }, format!("handoff.{}", asked.key));
         }
     }
 
@@ -284,6 +291,7 @@ impl Slot<'_> {
         {
             self.report(Report::Context { used }, format!("context.again.{}", self.book.offset));
         }
+        self.tell_handoff();
     }
 
     /// How much of its context it has used: that may be less by now, and it is where it is all the same.

@@ -24,6 +24,8 @@ pub(super) struct Health {
     asked: Duration,
     /// The question that it has not answered.
     open: Option<u64>,
+    /// When the pause is over that it makes by itself.
+    resumes: Duration,
     /// When it was looked at last; never if none.
     looked: Option<Duration>,
     /// Its input is full and it does not read.
@@ -43,6 +45,8 @@ struct Seen {
     silence: Option<Wedge>,
     /// The last question that it answered.
     heard: u64,
+    /// How long it makes a pause yet, as its provider asked for.
+    pause: Duration,
     /// Its program is stopped.
     is_stopped: bool,
 }
@@ -81,6 +85,11 @@ impl Health {
             let wedge = if self.is_deaf { Some(Wedge::Deaf) } else { None };
             return Look { wedge, ask: None, is_lost: false, due: None };
         }
+        if !seen.pause.is_zero() {
+            self.resumes = now + seen.pause;
+        }
+        // What it waits for begins with the end of its pause.
+        let since = self.heard.max(self.resumes);
         self.open = self.open.filter(|number| *number > seen.heard);
         let silent = now.saturating_sub(self.heard);
         let is_late = self.open.is_some() && now.saturating_sub(self.asked) >= bounds.answer;
@@ -99,13 +108,10 @@ impl Health {
         let wedge = match () {
             () if seen.is_stopped || is_late => Some(Wedge::Frozen),
             () if self.is_deaf => Some(Wedge::Deaf),
-            () => seen.silence.filter(|_| silent >= bounds.silence),
+            () => seen.silence.filter(|_| now.saturating_sub(since) >= bounds.silence),
         };
-        let moments = [
-            self.heard + bounds.silence,
-            self.asked.max(self.heard) + bounds.probe,
-            self.asked + bounds.answer,
-        ];
+        let moments =
+            [since + bounds.silence, self.asked.max(self.heard) + bounds.probe, self.asked + bounds.answer];
         let due = moments.into_iter().filter(|at| *at > now).min();
         Look { wedge, ask, is_lost, due }
     }
@@ -115,11 +121,19 @@ impl Slot<'_> {
     /// Looks whether it hangs.
     pub(super) fn look_after(&mut self, meta: &Meta) -> Result<()> {
         let said = self.driver.doing().clone();
+        let silence = self.driver.silence();
+        let until = if let Doing::Throttled { until, .. } = &said { *until } else { None };
+        let pause = until.and_then(|until| until.duration_since(clock::wall()).try_into().ok());
         let seen = Seen {
             is_busy: said.is_busy() || said == Doing::Starting || self.driver.room() == Room::Steers,
             can_ask: said != Doing::Starting,
-            is_lost: !said.is_busy() && said != Doing::Starting && self.driver.room() == Room::Steers,
-            silence: if said == Doing::Starting { Some(Wedge::Unheard) } else { self.driver.silence() },
+            // What waits for an answer is where it was put.
+            is_lost: silence.is_none()
+                && !said.is_busy()
+                && said != Doing::Starting
+                && self.driver.room() == Room::Steers,
+            silence: if said == Doing::Starting { Some(Wedge::Unheard) } else { silence },
+            pause: pause.unwrap_or(Duration::ZERO),
             heard: self.driver.heard(),
             is_stopped: meta.program.as_ref().is_some_and(process::is_stopped),
         };
@@ -160,6 +174,7 @@ mod tests {
         is_lost: false,
         silence: Some(Wedge::Stalled),
         heard: 0,
+        pause: Duration::ZERO,
         is_stopped: false,
     };
 
@@ -197,6 +212,20 @@ mod tests {
         let rests = Seen { is_busy: false, ..BUSY };
         let look = health.look(at(600 * 30), &BOUNDS, &rests);
         assert_eq!(look, Look { wedge: None, ask: None, is_lost: false, due: None });
+    }
+
+    #[test]
+    fn who_makes_the_pause_that_its_provider_asked_for_hangs_only_when_it_does_not_go_on_after_it() {
+        let mut health = Health::default();
+        let mut look = |secs: u64| {
+            let pause = Duration::from_secs(100_u64.saturating_sub(secs));
+            let silence = Some(Wedge::NoAnswer);
+            let heard = at(secs).as_millis() as u64;
+            health.look(at(secs), &BOUNDS, &Seen { silence, pause, heard, ..BUSY }).wedge
+        };
+        let wedges = [0, 30, 60, 90, 100, 120, 150, 158].map(&mut look);
+        assert_eq!(wedges, [None; 8], "a minute of silence begins with the end of the pause");
+        assert_eq!(look(160), Some(Wedge::NoAnswer));
     }
 
     #[test]

@@ -78,7 +78,10 @@ impl Slot<'_> {
     }
 
     fn turn_ended(&mut self, end: &TurnEnd, at: u64) -> Result<()> {
+        // A program that is told to end says so too: nobody wanted that turn stopped.
+        let is_cut = end.outcome == Outcome::Interrupted && self.book.stopped != Some(self.book.turns);
         match &end.outcome {
+            Outcome::Interrupted if is_cut => self.cut(&end.messages)?,
             Outcome::Done | Outcome::Interrupted => self.finished(&end.messages)?,
             Outcome::Failed { trouble, why } => self.failed(&end.messages, *trouble, why)?,
         }
@@ -87,7 +90,7 @@ impl Slot<'_> {
         self.book.turns += 1;
         self.book.turn_ended = Some(clock::stamp());
         self.spent(end, at);
-        self.own_ended(end, at);
+        self.own_ended(end, is_cut);
         // A last turn that failed is none: to the kernel its end would be the context's.
         let is_last = self.book.lifecycle == LifecycleState::Draining;
         if !is_last || end.outcome == Outcome::Done {

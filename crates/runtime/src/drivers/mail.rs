@@ -264,6 +264,15 @@ impl Slot<'_> {
         Ok(())
     }
 
+    /// The turn that took them was cut, by nobody here: they come again.
+    pub(super) fn cut(&mut self, keys: &[MessageKey]) -> Result<()> {
+        for key in keys {
+            self.driver.forget(key);
+            self.hand_back(key, "its turn was cut")?;
+        }
+        Ok(())
+    }
+
     /// What nobody but a person mends is a page: one for each generation that meets it.
     fn page(&self, trouble: Trouble, why: &str) {
         let what = match trouble {
@@ -334,4 +343,59 @@ pub(super) fn point(name: &'static str) {
 fn broken(failed: &mut Option<Stuck>, error: Stuck) -> Put {
     *failed = Some(error);
     Put::Stopped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: u64) -> Duration {
+        Duration::from_secs(1000 + secs)
+    }
+
+    #[test]
+    fn each_failure_in_a_row_doubles_the_pause_up_to_its_bound_and_one_that_ends_well_forgets_them() {
+        let pauses = |trouble| {
+            let mut hold = Hold::default();
+            [0; 9].map(|_| hold.failed(trouble, at(0)).as_secs())
+        };
+        let minutes = [30, 60, 120, 240, 480, 960, 1800, 1800, 1800];
+        assert_eq!(pauses(Trouble::Overloaded), minutes);
+        assert_eq!((pauses(Trouble::Silent), pauses(Trouble::Other)), (minutes, minutes));
+        let hours = [1, 2, 4, 6, 6, 6, 6, 6, 6].map(|hours| hours * 3600);
+        assert_eq!(
+            (pauses(Trouble::Auth), pauses(Trouble::Model)),
+            (hours, hours),
+            "somebody has to see to it"
+        );
+        let mut hold = Hold::default();
+        hold.failed(Trouble::Other, at(0));
+        assert!(hold.holds(at(29)) && !hold.holds(at(30)));
+        hold.ended_well();
+        assert_eq!(hold.failed(Trouble::Other, at(60)), FIRST);
+    }
+
+    #[test]
+    fn a_pause_goes_on_over_a_death_of_this_process_and_no_clock_makes_it_longer_than_any() {
+        let wall = Timestamp::from_second(1_790_000_000).expect("in range");
+        let waits = |secs: i64| Waits {
+            until: Timestamp::from_second(1_790_000_000 + secs).expect("in range"),
+            why: String::new(),
+            failures: 2,
+        };
+        for (secs, due) in [(40, Some(at(40))), (0, None), (-40, None), (1_000_000, Some(at(6 * 3600)))] {
+            let mut hold = Hold::of(Some(&waits(secs)), wall, at(0));
+            assert_eq!(hold.due(), due, "{secs}");
+            assert_eq!(hold.failed(Trouble::Other, at(0)), FIRST * 4, "the failures before it count");
+        }
+        assert_eq!(Hold::of(None, wall, at(0)).due(), None);
+    }
+
+    #[test]
+    fn messages_that_were_not_kept_are_tried_again_at_once_the_first_time_and_those_of_one_moment_are_one() {
+        let mut hold = Hold::default();
+        assert_eq!([0, 1, 2].map(|secs| hold.untaken(at(secs))), [None; 3]);
+        assert_eq!(hold.untaken(at(10)), Some(FIRST * 2), "the second time it is no chance");
+        assert_eq!(hold.untaken(at(11)), None);
+    }
 }

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use netsky_disk::state;
-use serde::de::DeserializeOwned;
 
+use super::book::Book;
 use super::slot::{Result, Slot};
-use crate::answer::{self, Interrupt, Retry};
-use crate::driver::{Answer, Out};
+use crate::answer;
+use crate::driver::{Answer, Out, Room};
 
 impl Slot<'_> {
     /// What the owner says to what it asks.
@@ -17,7 +17,16 @@ impl Slot<'_> {
         }
         for ask in self.driver.asks().to_vec() {
             let path = answer::path(self.shared.layout, self.agent, self.book.generation, &ask.id);
-            let Some(answer) = state::read_json::<Answer>(&path)? else { continue };
+            let answer = match state::read_json::<Answer>(&path) {
+                // The owner may say it again, and is kept from nothing else.
+                Err(error) if error.is_damage() => {
+                    self.tell(error.to_string());
+                    state::set_aside(&path)?;
+                    continue;
+                }
+                read => read?,
+            };
+            let Some(answer) = answer else { continue };
             let mut step = Out::default();
             self.driver.answer(&answer, &mut step);
             self.take(step, self.book.offset)?;
@@ -29,10 +38,13 @@ impl Slot<'_> {
 
     /// The turn that the owner wants stopped.
     pub(super) fn interrupts(&mut self) -> Result<()> {
-        let path = answer::interrupt_path(self.shared.layout, self.agent);
-        let Some(asked) = self.asked_for::<Interrupt>(&path)? else { return Ok(()) };
-        let is_of_now = (asked.generation, asked.turns) == (self.book.generation, self.book.turns);
-        if is_of_now && self.driver.doing().is_busy() {
+        let Book { generation, turns, .. } = self.book;
+        let path = answer::interrupt_path(self.shared.layout, self.agent, generation, turns);
+        if !self.is_asked(&path)? {
+            return Ok(());
+        }
+        if self.driver.doing().is_busy() || self.driver.room() == Room::Steers {
+            self.book.stopped = Some(turns);
             let mut step = Out::default();
             self.driver.interrupt(&mut step);
             self.take(step, self.book.offset)?;
@@ -41,31 +53,23 @@ impl Slot<'_> {
         self.answered.push(path);
         Ok(())
     }
+
     /// The wait that the owner wants no longer, as its cause is mended.
     pub(super) fn retries(&mut self) -> Result<()> {
-        let path = answer::retry_path(self.shared.layout, self.agent);
-        let Some(asked) = self.asked_for::<Retry>(&path)? else { return Ok(()) };
-        if self.book.waits.as_ref().is_some_and(|waits| waits.until == asked.until) {
-            self.hold.end();
-            self.book.waits = None;
+        let Some(waits) = &self.book.waits else { return Ok(()) };
+        let path = answer::retry_path(self.shared.layout, self.agent, waits.until);
+        if !self.is_asked(&path)? {
+            return Ok(());
         }
+        self.hold.end();
+        self.book.waits = None;
         self.is_unwritten = true;
         self.answered.push(path);
         Ok(())
     }
 
-    /// What was asked for in a file, the first time it is seen.
-    fn asked_for<T: DeserializeOwned>(&mut self, path: &Path) -> Result<Option<T>> {
-        if !self.has_news || self.answered.iter().any(|seen| seen == path) {
-            return Ok(None);
-        }
-        match state::read_json::<T>(path) {
-            Err(error) if error.is_damage() => {
-                self.tell(error.to_string());
-                state::set_aside(path)?;
-                Ok(None)
-            }
-            read => Ok(read?),
-        }
+    /// Whether something is asked for in a file that was not seen before.
+    fn is_asked(&self, path: &Path) -> Result<bool> {
+        Ok(self.has_news && self.answered.iter().all(|seen| seen != path) && state::exists(path)?)
     }
 }

@@ -6,10 +6,11 @@ use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use netsky_disk::bell::Bell;
-use netsky_disk::layout::Layout;
+use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::state;
 use netsky_disk::wake::Stop;
 use netsky_disk::watch::Watch;
+use netsky_kernel::session::Meta;
 use netsky_model::desired::Desired;
 use netsky_model::id::AgentId;
 use netsky_model::life::State;
@@ -63,7 +64,7 @@ pub fn serve(layout: &Layout, stop: &Stop, said: &(dyn Fn(&str) + Sync)) -> Ende
                 ));
                 break Ended::Failed;
             }
-            for agent in driven(layout) {
+            for agent in driven(layout, &shared.kernel) {
                 if agents.contains_key(&agent) {
                     continue;
                 }
@@ -90,12 +91,19 @@ pub fn serve(layout: &Layout, stop: &Stop, said: &(dyn Fn(&str) + Sync)) -> Ende
     })
 }
 
-/// Who has a driver, by what is or was wanted of them.
-fn driven(layout: &Layout) -> Vec<AgentId> {
-    let agents = layout.desired_agents().unwrap_or_default();
-    let is_driven = |agent: &AgentId| {
-        let wish: Option<Desired> = state::read_json(layout.desired(agent)).unwrap_or_default();
-        wish.is_some_and(|wish| driver::is_driven(&wish.runtime))
+/// Who has a driver, by what is or was wanted of them; where no wish reads, by what runs: that is kept, and wants its mail.
+fn driven(layout: &Layout, kernel: &KernelLayout) -> Vec<AgentId> {
+    let mut agents = layout.desired_agents().unwrap_or_default();
+    agents.extend(kernel.described_agents().unwrap_or_default());
+    agents.sort_unstable();
+    agents.dedup();
+    let is_driven = |agent: &AgentId| match state::read_json::<Desired>(layout.desired(agent)) {
+        Ok(Some(wish)) => driver::is_driven(&wish.runtime),
+        Ok(None) | Err(_) => {
+            let described = state::read(kernel.meta(agent)).ok().flatten();
+            let meta = described.and_then(|bytes| Meta::parse(&bytes).ok());
+            meta.is_some_and(|meta| driver::is_driven(&meta.spec.runtime))
+        }
     };
     agents.into_iter().filter(is_driven).collect()
 }

@@ -18,10 +18,9 @@ use netsky_kernel::output_log::{Chunk, LogError, LogReader};
 use netsky_kernel::session::{Meta, Phase};
 use netsky_kernel::worker_client::{WorkerClient, WorkerError};
 use netsky_ledger::Telemetry;
-use netsky_model::id::{AgentId, Generation};
-use netsky_model::lifecycle::LifecycleState;
+use netsky_model::id::{AgentId, Generation, LineageId};
 
-use super::book::{Book, VERSION};
+use super::book::Book;
 use super::context::Met;
 use super::health::Health;
 use super::lines::{LONGEST, Lines};
@@ -128,12 +127,18 @@ pub(super) struct Slot<'a> {
 /// Drive an agent until everybody is to end.
 pub(super) fn run(shared: &Shared<'_>, agent: &AgentId, bell: &Bell) {
     let telemetry = Telemetry::new(shared.layout);
+    // Said once for as long as it is.
+    let mut said = None;
     while !shared.is_over() {
         let wait = match Slot::begin(shared, agent, bell, &telemetry) {
             Ok(Some(mut slot)) => return slot.run(),
             Ok(None) => RESCAN,
             Err(error) => {
-                (shared.said)(&format!("{agent}: {error}"));
+                let why = Some(error.to_string());
+                if said != why {
+                    (shared.said)(&format!("{agent}: {error}"));
+                    said = why;
+                }
                 PAUSE
             }
         };
@@ -152,16 +157,7 @@ impl<'a> Slot<'a> {
         telemetry: &'a Telemetry,
     ) -> Result<Option<Slot<'a>>> {
         let Some(meta) = described(shared, agent)? else { return Ok(None) };
-        let book = match Book::read(shared.layout, agent) {
-            // It stays beside as evidence.
-            Err(error) if error.is_damage() => {
-                (shared.said)(&format!("{agent}: {error}; it begins anew"));
-                state::set_aside(shared.layout.driver_book(agent))?;
-                None
-            }
-            read => read?.filter(|book| book.lineage == meta.lineage),
-        };
-        let book = book.unwrap_or_else(|| blank(agent, &meta));
+        let book = kept(shared, agent, &meta.lineage)?.unwrap_or_else(|| Book::blank(agent, &meta));
         let Some(driver) = driver_of(&book.runtime, &book.memory) else { return Ok(None) };
         let config = Config::last_good(shared.layout);
         Ok(Some(Slot {
@@ -211,10 +207,7 @@ impl<'a> Slot<'a> {
     /// Goes back to what the book says, as whoever comes after a death: a line that was read and could not be followed is
     /// read again by a driver that has not read it.
     fn restore(&mut self) -> Result<()> {
-        let kept = match Book::read(self.shared.layout, self.agent) {
-            Err(error) if error.is_damage() => None,
-            read => read?.filter(|book| book.lineage == self.book.lineage),
-        };
+        let kept = kept(self.shared, self.agent, &self.book.lineage)?;
         // Where nothing is kept it is met as a new one.
         let book = kept.unwrap_or_else(|| Book { generation: Generation::NONE, ..self.book.clone() });
         if let Some(driver) = driver_of(&book.runtime, &book.memory) {
@@ -242,6 +235,10 @@ impl<'a> Slot<'a> {
         let Some(meta) = described(self.shared, self.agent)? else { return Ok(()) };
         if !is_driven(&meta.spec.runtime) {
             // Another kind of program takes its own mail.
+            if self.book.doing != Doing::Down {
+                self.set_doing(Doing::Down);
+                self.write_book()?;
+            }
             self.seat = None;
             return Ok(());
         }
@@ -301,7 +298,7 @@ impl<'a> Slot<'a> {
             // Mail without a receipt comes again, flagged.
             self.tell(error.to_string());
         }
-        let before = if goes_on { self.book.clone() } else { blank(self.agent, meta) };
+        let before = if goes_on { self.book.clone() } else { Book::blank(self.agent, meta) };
         let both = conversation.as_ref().zip(before.conversation.as_ref());
         let is_same = both.is_some_and(|(now, before)| now.id == before.id);
         let Met { context_pct, lifecycle, asked, left } = self.met(meta, &before, is_same)?;
@@ -422,6 +419,7 @@ impl<'a> Slot<'a> {
             self.answers()?;
             self.interrupts()?;
             self.retries()?;
+            self.flush(&mut worker, epoch)?;
             self.mail(&mut worker, epoch)?;
             self.look_after(meta)?;
             // What came while the worker was waited for is looked at before anybody rests.
@@ -556,38 +554,20 @@ fn recall(driver: &mut dyn Driver, env: &BTreeMap<String, String>) -> Result<()>
     Ok(())
 }
 
+/// The book of a lineage; one that is damaged stays beside as evidence.
+fn kept(shared: &Shared<'_>, agent: &AgentId, lineage: &LineageId) -> Result<Option<Book>> {
+    match Book::read(shared.layout, agent) {
+        Err(error) if error.is_damage() => {
+            (shared.said)(&format!("{agent}: {error}; it begins anew"));
+            state::set_aside(shared.layout.driver_book(agent))?;
+            Ok(None)
+        }
+        read => Ok(read?.filter(|book| book.lineage == *lineage)),
+    }
+}
+
 /// What the kernel wrote down of an agent's newest session.
 fn described(shared: &Shared<'_>, agent: &AgentId) -> Result<Option<Meta>> {
     let Some(bytes) = state::read(shared.kernel.meta(agent))? else { return Ok(None) };
     Ok(Some(Meta::parse(&bytes)?))
-}
-
-fn blank(agent: &AgentId, meta: &Meta) -> Book {
-    Book {
-        v: VERSION,
-        agent: agent.clone(),
-        runtime: meta.spec.runtime.clone(),
-        lineage: meta.lineage.clone(),
-        // Met as a new one.
-        generation: Generation::NONE,
-        offset: meta.output_from.unwrap_or(0),
-        doing: Doing::Down,
-        since: clock::stamp(),
-        asks: Vec::new(),
-        waits: None,
-        wish: None,
-        conversation: None,
-        version: None,
-        model: None,
-        answered: false,
-        context_pct: None,
-        lifecycle: LifecycleState::default(),
-        asked: None,
-        left: None,
-        turns: 0,
-        turn_ended: None,
-        usage: netsky_kernel::drain::Usage::default(),
-        unknown: Vec::new(),
-        memory: serde_json::Value::Null,
-    }
 }

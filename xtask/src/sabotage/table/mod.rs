@@ -26,6 +26,7 @@ mod ledger_facts;
 mod ledger_mail;
 mod model;
 mod runtime;
+mod runtime_seen;
 mod watchdog;
 mod watchdog_looks;
 mod watchdog_verbs;
@@ -96,6 +97,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         .chain(kernel)
         .chain([
             runtime::ROWS,
+            runtime_seen::ROWS,
             attach::ROWS,
             watchdog::ROWS,
             watchdog_looks::ROWS,

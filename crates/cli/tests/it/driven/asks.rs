@@ -1,5 +1,7 @@
 //! What an agent asks, and who answers.
 
+use netsky_model::id::EnvelopeId;
+
 use super::Driven;
 
 #[test]
@@ -43,4 +45,22 @@ fn an_agent_answers_no_question_and_words_that_mean_nothing_are_refused() {
     driven.stage.ok(&["agent", "deny", "0", "not today", "--ask", "q"]);
     driven.until_state(&id, "acked");
     assert!(driven.lines("answers")[0].contains("not today"));
+}
+
+#[test]
+fn an_answer_that_does_not_read_is_put_aside_and_may_be_given_again() {
+    let driven = Driven::up();
+    driven.until_doing("idle");
+    let id = driven.send("clean up [[ask]]");
+    driven.until_doing("blocked");
+    let name = EnvelopeId::derived(&["agent0", "1", "q1"]);
+    let file = format!("agent0.{name}.json");
+    std::fs::write(driven.stage.home().join("state/answers").join(&file), "{ no answer").expect("written");
+    driven.stage.until("it aside", |stage| {
+        let names = stage.names("state/answers");
+        (!names.contains(&file) && names.iter().any(|name| name.contains(".damaged-"))).then_some(())
+    });
+    driven.stage.ok(&["agent", "allow", "agent0", "--ask", "q1"]);
+    driven.until_state(&id, "acked");
+    assert_eq!(driven.lines("answers").len(), 1);
 }

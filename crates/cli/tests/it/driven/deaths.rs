@@ -1,6 +1,12 @@
 //! Deaths in the middle of a turn: of the program, its worker, netsky-drivers, the anchor.
 
+use std::time::Duration;
+
+use netsky_disk::layout::KernelLayout;
 use netsky_disk::process::Signal;
+use netsky_kernel::frame::Form;
+use netsky_kernel::worker_client::WorkerClient;
+use netsky_model::id::AgentId;
 
 use super::Driven;
 
@@ -64,15 +70,33 @@ fn netsky_drivers_may_die_at_any_time_of_a_turn_and_nothing_is_told_twice() {
 }
 
 #[test]
-fn a_stopped_netsky_drivers_that_was_replaced_says_nothing_any_more() {
-    let (driven, id) = in_a_turn("work on [[gate]]");
-    let old = driven.stage.program("netsky-drivers");
-    driven.stage.signal(&old, Signal::STOP);
-    driven.touch("gate");
-    // Nobody else can be it while it lives; its keeper ends it by its own rules, or the owner does.
-    driven.stage.signal(&old, Signal::KILL);
-    assert_eq!(driven.until_state(&id, "acked"), 1);
+fn i5_what_netsky_drivers_says_under_an_old_epoch_is_refused_and_said_anew_once() {
+    let driven = Driven::up();
+    driven.until_doing("idle");
+    let drivers = driven.stage.program("netsky-drivers");
+    driven.stage.signal(&drivers, Signal::STOP);
+    // Somebody else speaks to the program meanwhile.
+    let socket = KernelLayout::new(driven.stage.home().join(".ostk")).worker_sock(&AgentId::root());
+    let mut other = WorkerClient::connect(&socket).expect("a worker");
+    let epoch = other.hello().input_epoch + 1;
+    other.type_once(epoch, Form::Keys, "another", b"\n", Duration::from_secs(5)).expect("taken");
+    let id = driven.send("work");
+    driven.stage.signal(&drivers, Signal::CONT);
+    driven.until_state(&id, "acked");
     assert_eq!(driven.turns_of(&id), 1);
+    assert!(driven.stage.ok(&["logs", "netsky-drivers"]).contains("another netsky-drivers speaks to it"));
+}
+
+#[test]
+fn who_runs_is_given_its_mail_though_its_wish_is_gone() {
+    let driven = Driven::up();
+    let first = driven.send("first");
+    driven.until_state(&first, "acked");
+    std::fs::remove_file(driven.stage.home().join("state/desired/agent0.json")).expect("there");
+    driven.kill("netsky-drivers");
+    let second = driven.send("second");
+    driven.until_state(&second, "acked");
+    assert_eq!(driven.turns_of(&second), 1);
 }
 
 #[test]
@@ -117,10 +141,11 @@ fn what_its_provider_refuses_waits_flagged_and_goes_under_another_name_once_that
     let (code, said) = driven.stage.refused(&["agent", "retry", "1"]);
     assert_eq!(code, 3, "{said}");
     // A wait that was over before this one began.
-    let path = driven.stage.home().join("state/answers/agent0.retry.json");
-    std::fs::write(&path, r#"{"until":"2026-01-01T00:00:00Z"}"#).expect("written");
-    driven.stage.until("it to be thrown away", |_| (!path.exists()).then_some(()));
-    assert_eq!(driven.envelope(&id), ("written".to_owned(), 2));
+    let path = driven.stage.home().join("state/answers/agent0.retry-1790000000000.json");
+    std::fs::write(&path, "{}").expect("written");
+    for _ in 0..20 {
+        assert_eq!(driven.envelope(&id), ("written".to_owned(), 2));
+    }
     // Too early: it is refused once more.
     assert!(driven.stage.ok(&["agent", "retry", "0"]).contains("is told to try its mail now"));
     driven
@@ -166,6 +191,9 @@ fn a_slot_that_gets_a_program_of_its_own_mind_takes_its_own_mail_again() {
     let second = driven.send("for the other");
     driven.stage.until("its reader", |_| {
         driven.lines("watched").iter().any(|line| line.contains(&second)).then_some(())
+    });
+    driven.stage.until("what its driver knew to be over", |stage| {
+        stage.ok(&["agent", "show", "0"]).contains(": down").then_some(())
     });
     driven.stage.ok(&["down"]);
     driven.stage.ok(&[

@@ -150,6 +150,16 @@ while IFS= read -r line; do
     printf '%s\n' "$line" >>"$HOME/steers"
     ;;
   *'[[stoppable]]'*) until_interrupted; continue ;;
+  *'[[cut]]'*)
+    # A turn that nobody stopped, and that says so.
+    if [ ! -e "$HOME/cut" ]; then
+      : >"$HOME/cut"
+      ends '"is_error":true,"terminal_reason":"aborted_streaming","result":""'
+      now=idle
+      state idle
+      continue
+    fi
+    ;;
   *'[[ask]]'*)
     state requires_action
     say '{"type":"control_request","request_id":"q1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"rm -rf build"}}}'

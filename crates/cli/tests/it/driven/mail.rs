@@ -95,14 +95,23 @@ fn a_turn_that_the_owner_stops_is_over_and_the_next_one_is_not_stopped() {
     let id = driven.send("work [[stoppable]]");
     driven.until_doing("working");
     // A stop that was meant for an earlier turn.
-    let path = driven.stage.home().join("state/answers/agent0.interrupt.json");
-    std::fs::write(&path, r#"{"generation":1,"turns":7}"#).expect("written");
-    driven.stage.until("it to be thrown away", |_| (!path.exists()).then_some(()));
-    assert_eq!(driven.envelope(&id).0, "delivered");
+    let path = driven.stage.home().join("state/answers/agent0.interrupt-1-7.json");
+    std::fs::write(&path, "{}").expect("written");
+    for _ in 0..20 {
+        assert_eq!(driven.envelope(&id).0, "delivered");
+    }
     assert!(driven.stage.ok(&["agent", "interrupt", "0"]).contains("is told to stop its turn"));
     driven.until_state(&id, "acked");
     assert_eq!(driven.turns_of(&id), 0, "it did not come to its end");
     let next = driven.send("next");
     driven.until_state(&next, "acked");
     assert_eq!(driven.turns_of(&next), 1);
+}
+
+#[test]
+fn a_turn_that_nobody_stopped_is_told_again_though_its_program_says_that_it_was_stopped() {
+    let driven = Driven::up();
+    let id = driven.send("work [[cut]]");
+    assert_eq!(driven.until_state(&id, "acked"), 2, "it comes again, flagged");
+    assert_eq!(driven.turns_of(&id), 1);
 }

@@ -118,7 +118,9 @@ impl Driven {
 
     /// How many turns about this envelope ended well, as the program says.
     pub(super) fn turns_of(&self, id: &str) -> usize {
-        self.lines("turns").iter().filter(|line| line.contains(id)).count()
+        // Its own element: a crash handoff names it as well.
+        let element = format!(" id=\\\"{id}\\\"");
+        self.lines("turns").iter().filter(|line| line.contains(&element)).count()
     }
 
     /// Kills by name of session, and waits for the end.

@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::super::short;
 use super::super::{
     Ask, AskKind, Conversation, Doing, Driver, Entry, Learnt, MOST, MessageKey, Out, Outcome, Trouble,
     TurnEnd,
 };
+use super::super::{is_id, short};
 use super::{Claude, turn};
 
 impl Claude {
@@ -95,13 +95,13 @@ impl Claude {
 
     fn asked(&mut self, line: &Value, out: &mut Out) {
         let (id, request) = (&line["request_id"], &line["request"]);
-        let Some(id) = id.as_str().filter(|_| request["subtype"] == "can_use_tool") else {
+        let Some(id) = id.as_str().filter(|id| request["subtype"] == "can_use_tool" && is_id(id)) else {
             if let Some(other) = request["subtype"].as_str() {
                 out.learn(Learnt::Unknown(format!("control_request {}", short(other))));
             }
             return;
         };
-        let tool = request["tool_name"].as_str().unwrap_or("a tool").to_owned();
+        let tool = short(request["tool_name"].as_str().unwrap_or("a tool"));
         let kind = if tool == "AskUserQuestion" { AskKind::Question } else { AskKind::Permission };
         let ask = Ask {
             id: id.to_owned(),
@@ -128,6 +128,8 @@ impl Claude {
     fn lifecycle(&mut self, uuid: &str, state: &str, out: &mut Out) {
         let Some(key) = self.held.get(uuid).cloned() else { return };
         let has_begun = self.started.iter().any(|started| started == uuid);
+        // Where output was lost, it may have begun in there, and ended in any way.
+        let is_doubtful = self.doubtful.iter().any(|doubtful| doubtful == uuid);
         match state {
             "started" if !has_begun => {
                 self.started.push(uuid.to_owned());
@@ -135,12 +137,11 @@ impl Claude {
             }
             // Of what is in a turn the turn's end tells. What never began is known to the program from before, and it
             // says so of what was cut as well.
-            "completed" if !has_begun => {
+            "completed" if !has_begun && !is_doubtful => {
                 self.forget(&key);
                 out.learn(Learnt::Untaken(key));
             }
-            // Where output was lost, it may have begun in there, and failed.
-            "cancelled" if !has_begun && !self.doubtful.iter().any(|doubtful| doubtful == uuid) => {
+            "cancelled" if !has_begun && !is_doubtful => {
                 self.finish(key.clone());
                 out.learn(Learnt::Settled(key));
             }
@@ -251,8 +252,8 @@ impl Claude {
                     out.learn(Learnt::Said(Entry::Agent { text }));
                 }
                 Some("tool_use") => {
-                    let name = part["name"].as_str().unwrap_or("a tool").to_owned();
-                    if let Some(id) = part["id"].as_str().filter(|_| self.tools.len() < MOST) {
+                    let name = short(part["name"].as_str().unwrap_or("a tool"));
+                    if let Some(id) = part["id"].as_str().filter(|id| self.tools.len() < MOST && is_id(id)) {
                         self.tools.insert(id.to_owned(), name.clone());
                     }
                     out.learn(Learnt::Said(Entry::Tool { name, input: turn::is_for(&part["input"]) }));

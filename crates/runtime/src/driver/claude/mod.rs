@@ -193,6 +193,10 @@ impl Driver for Claude {
             Doing::WaitingForModel => Some(Wedge::NoAnswer),
             Doing::Working if self.is_pinged => Some(Wedge::PingsOnly),
             Doing::Working => Some(Wedge::Stalled),
+            // It tries again by itself, and no line says that it has.
+            Doing::Throttled { .. } | Doing::FailedAuth { .. } if self.room() == Room::Steers => {
+                Some(Wedge::NoAnswer)
+            }
             _ => None,
         }
     }

@@ -3,8 +3,8 @@
 use netsky_kernel::drain::Usage;
 use serde_json::Value;
 
-use super::super::short;
 use super::super::{Doing, Entry, Learnt, MessageKey, Out, Outcome, Trouble, TurnEnd};
+use super::super::{is_id, short};
 use super::{Codex, Tool, Turn};
 
 impl Codex {
@@ -211,7 +211,8 @@ pub(super) fn tool(item: &Value) -> Option<(String, Tool)> {
         _ => return None,
     };
     let name = if name.is_empty() { "a tool" } else { name };
-    Some((item["id"].as_str()?.to_owned(), Tool { name: name.to_owned(), input: short(&input) }))
+    let id = item["id"].as_str().filter(|id| is_id(id))?;
+    Some((id.to_owned(), Tool { name: short(name), input: short(&input) }))
 }
 
 /// The files that a change is of.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::super::super::Driver;
+use super::super::super::{Driver, Out};
 use super::super::Claude;
 use super::{SAMPLES, Talk, named, parse, sample};
 
@@ -142,4 +142,27 @@ fn a12_half_lines_and_garbage_say_nothing() {
     }
     let deep = [vec![b'['; 1 << 20], vec![b']'; 1 << 20]].concat();
     Talk::default().line(&deep);
+}
+
+#[test]
+fn a12_names_without_end_are_not_remembered() {
+    let mut claude = Claude::default();
+    let long = "x".repeat(1 << 20);
+    for n in 0..100 {
+        let (id, long_id) = (format!("t{n}"), format!("{long}{n}"));
+        let use_of =
+            |id: &str| json!({"type": "tool_use", "id": id, "name": long, "input": {"command": long}});
+        let content = [use_of(&id), use_of(&long_id)];
+        let said = json!({"type": "assistant", "message": {"model": "m", "content": content}});
+        let asked = |id: &str| {
+            let request = json!({"subtype": "can_use_tool", "tool_name": long, "input": {"command": "ls"}});
+            json!({"type": "control_request", "request_id": id, "request": request})
+        };
+        for line in [said, asked(&id), asked(&long_id)] {
+            claude.line(line.to_string().as_bytes(), super::now(), &mut Out::default());
+        }
+    }
+    let kept = claude.memory().to_string().len();
+    assert!(kept < 256 << 10, "{kept}");
+    assert!(claude.doing().to_string().len() < 2000);
 }

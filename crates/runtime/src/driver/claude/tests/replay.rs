@@ -87,6 +87,10 @@ fn loses(lines: &[&str], values: &[Value], (from, to): (usize, usize), greeting:
     assert_eq!(finished.len() + again.len(), talk.delivered.len(), "{at}");
     let ends: Vec<Value> = values[..from].iter().chain(&values[to..]).cloned().collect();
     assert!(finished.is_subset(&named(&ends)), "{at}");
+    // A receipt that was read is one, whatever was lost before it.
+    let is_receipt = |line: &&Value| line["type"] == "result" && line["is_error"] == false;
+    let receipts: Vec<Value> = values[to..].iter().filter(is_receipt).cloned().collect();
+    assert!(named(&receipts).iter().all(|key| !again.contains(key)), "{at}");
     assert_eq!(talk.claude.room(), Room::Free, "{at}");
 }
 
