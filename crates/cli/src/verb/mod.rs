@@ -15,6 +15,7 @@ mod demo_agent;
 mod demo_janitor;
 mod down;
 mod drivers;
+mod escalate;
 mod home;
 mod init;
 mod ledger;
@@ -57,6 +58,7 @@ verbs! {
         Restart(restart::Args),
         Markers(markers::Args),
         Quiet(quiet::Args),
+        Escalate(escalate::Args),
         #[command(subcommand)]
         Channel(channel::Verb),
         #[command(subcommand)]

@@ -25,6 +25,7 @@ mod ledger;
 mod ledger_facts;
 mod ledger_mail;
 mod model;
+mod owner;
 mod runtime;
 mod watchdog;
 mod watchdog_verbs;
@@ -74,6 +75,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         ledger::ROWS,
         ledger_facts::ROWS,
         ledger_mail::ROWS,
+        owner::ROWS,
     ];
     let kernel = [
         kernel::ROWS,
