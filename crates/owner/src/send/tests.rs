@@ -193,3 +193,67 @@ fn t27_each_week_every_transport_is_tested_and_one_that_fails_is_told() {
     let seen = outlook(&stage.layout, &terms, &|_| false).expect("read");
     assert_eq!(seen.failed_test, ["2 command: ended with 1"]);
 }
+
+/// Answers one request with `status`; what was asked, headers in lower case.
+fn served(status: &'static str) -> (String, std::thread::JoinHandle<String>) {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port of loopback");
+    let url = format!("http://{}/topic", listener.local_addr().expect("bound"));
+    let serve = move || {
+        let (mut stream, _) = listener.accept().expect("asked");
+        let (mut asked, mut room) = (String::new(), [0; 4096]);
+        let is_whole = |asked: &str| {
+            let Some((head, body)) = asked.split_once("\r\n\r\n") else { return false };
+            let head = head.to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            length.is_some_and(|length| length.parse() == Ok(body.len()))
+        };
+        while !is_whole(&asked) {
+            let read = stream.read(&mut room).expect("reads");
+            assert!(read > 0, "it ended early: {asked}");
+            asked.push_str(std::str::from_utf8(&room[..read]).expect("text"));
+        }
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        stream.write_all(answer.as_bytes()).expect("answers");
+        let (head, body) = asked.split_once("\r\n\r\n").expect("whole");
+        format!("{}\n{body}", head.to_lowercase())
+    };
+    (url, std::thread::spawn(serve))
+}
+
+#[test]
+fn a17_a_webhook_is_signed_and_ntfy_gets_title_priority_and_token() {
+    let stage = Stage::new();
+    std::fs::write(stage.place("secret"), "Key\n").expect("written");
+    let secret = || Some(Secret::File(stage.place("secret")));
+    let (url, asked) = served("200 OK");
+    let terms = by(vec![Transport::Webhook { url, secret: secret() }]);
+    assert!(matches!(escalate(&stage.layout, &terms, "k", "text").outcome, Outcome::Sent { .. }));
+    let asked = asked.join().expect("asked");
+    let (_, body) = asked.rsplit_once('\n').expect("a body");
+    let (_, signed) = crate::http::signature(b"Key", body.as_bytes());
+    assert!(asked.contains(&format!("x-netsky-signature: {signed}")), "{asked}");
+    assert!(!asked.contains("Key") && body.contains("\"text\":\"text\""), "{asked}");
+
+    let (url, asked) = served("200 OK");
+    let secret =
+        Some(Secret::Command(["/bin/cat".to_owned(), stage.place("secret").display().to_string()].into()));
+    let terms = by(vec![Transport::Ntfy { url, secret }]);
+    assert!(matches!(escalate(&stage.layout, &terms, "l\u{e9}", "text").outcome, Outcome::Sent { .. }));
+    let asked = asked.join().expect("asked");
+    for header in ["title: netsky: l?", "priority: urgent", "authorization: bearer key"] {
+        assert!(asked.contains(header), "{header}: {asked}");
+    }
+}
+
+#[test]
+fn t27_an_answer_that_is_no_success_or_leads_elsewhere_is_no_receipt() {
+    for status in ["500 Oops", "302 Found\r\nLocation: http://127.0.0.1:1/"] {
+        let stage = Stage::new();
+        let (url, asked) = served(status);
+        let outcome =
+            escalate(&stage.layout, &by(vec![Transport::Ntfy { url, secret: None }]), "k", "text").outcome;
+        assert!(matches!(outcome, Outcome::Unsent { waits: true, .. }), "{status}: {outcome:?}");
+        asked.join().expect("asked");
+    }
+}
