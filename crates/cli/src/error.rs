@@ -152,6 +152,8 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::Disk(error) => error.into(),
             Watchdog::Bus(error) => error.into(),
             Watchdog::Record(error) => error.into(),
+            Watchdog::Owner(netsky_owner::Error::Disk(error)) => error.into(),
+            Watchdog::Owner(netsky_owner::Error::Record(error)) => error.into(),
             Watchdog::Kernel(error) => error.into(),
             Watchdog::Config(netsky_runtime::ConfigError::Disk(error)) => error.into(),
             Watchdog::Config(_) => Self::new(Kind::Usage, what).hint("nothing was changed"),

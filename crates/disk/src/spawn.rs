@@ -2,15 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use netsky_model::process::ProcessId;
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, Result};
-use crate::{env, process};
+use crate::{clock, env, process, random, sweep};
+
+/// Marks what an errand starts, so that all of it is found and ended with it.
+const ERRAND: &str = "OSTK_ERRAND";
+/// Longest that the end of an errand's tree is waited for once it was killed.
+const SWEEP: Duration = Duration::from_secs(2);
+/// Pause between two looks whether the last of its output has been read.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The path of a program that is installed beside this one: `netsky`, `ostk`.
 ///
@@ -111,7 +121,7 @@ impl Program {
     ///
     /// # Errors
     /// It cannot be started or waited for; it does not run any more then.
-    pub fn run(&self, limit: std::time::Duration) -> Result<Ended> {
+    pub fn run(&self, limit: Duration) -> Result<Ended> {
         let mut child = self.command()?.spawn().map_err(|e| Error::new("start", &self.path, e))?;
         let waited = |e| Error::new("wait for", &self.path, e);
         match process::PidFd::of_child(&child).and_then(|held| held.wait(limit)) {
@@ -127,10 +137,63 @@ impl Program {
             }
         }
     }
+
+    /// Run it to its end, at most `limit`, with `input` as its standard input; returns with its end the first `most` bytes
+    /// that it printed. Whatever it started, and left behind, ends with it.
+    ///
+    /// # Errors
+    /// It cannot be started or waited for; it does not run any more then.
+    pub fn errand(&self, input: &[u8], most: usize, limit: Duration) -> Result<(Ended, Vec<u8>)> {
+        let mark = random::token();
+        let mut command = self.command()?;
+        command.env(ERRAND, &mark).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|e| Error::new("start", &self.path, e))?;
+        let piped = pipes(&mut child, input.to_vec(), most);
+        let waited = process::PidFd::of_child(&child).and_then(|held| held.wait(limit));
+        // From below: what loses its parent would be nobody's descendant.
+        let swept = match waited {
+            Ok(true) => Ok(()),
+            _ => sweep::sweep_descendants(child.id(), SWEEP).map(drop),
+        };
+        end(&mut child);
+        let swept = swept.and(sweep::sweep_marked(ERRAND, &mark, SWEEP).map(drop));
+        let status = child.wait().map_err(|e| Error::new("wait for", &self.path, e))?;
+        let printed = piped.map_err(|e| Error::new("talk to", &self.path, e))?;
+        swept?;
+        let ended = if waited? { Ended::Exited(status.code()) } else { Ended::TooLate };
+        Ok((ended, last_words(printed)))
+    }
+}
+
+/// Feeds a child and reads it, each by a thread: one that neither reads nor ends holds nobody up.
+fn pipes(child: &mut Child, input: Vec<u8>, most: usize) -> std::io::Result<JoinHandle<Vec<u8>>> {
+    if let Some(mut stdin) = child.stdin.take() {
+        // Whoever does not want it need not read it.
+        thread::Builder::new().spawn(move || drop(stdin.write_all(&input)))?;
+    }
+    let stdout = child.stdout.take();
+    thread::Builder::new().spawn(move || {
+        let mut printed = Vec::new();
+        if let Some(mut stdout) = stdout {
+            let _ = stdout.by_ref().take(most as u64).read_to_end(&mut printed);
+            // Read on: a full pipe would stop it.
+            let _ = std::io::copy(&mut stdout, &mut std::io::sink());
+        }
+        printed
+    })
+}
+
+/// What was read; nothing where somebody who could not be ended still holds the other end.
+fn last_words(reader: JoinHandle<Vec<u8>>) -> Vec<u8> {
+    let until = clock::boot() + SWEEP;
+    while !reader.is_finished() && clock::boot() < until {
+        clock::pause(LOOK);
+    }
+    if reader.is_finished() { reader.join().unwrap_or_default() } else { Vec::new() }
 }
 
 /// Ends a child and takes its status; both can only fail when it is gone already.
-fn end(child: &mut std::process::Child) {
+fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
 }

@@ -16,6 +16,7 @@ pub mod id;
 pub mod life;
 pub mod lifecycle;
 pub mod name;
+pub mod paging;
 pub mod process;
 pub mod provenance;
 pub mod quota;

@@ -11,6 +11,7 @@ use netsky_disk::layout::Layout;
 use netsky_disk::state;
 use netsky_model::desired::Receipts;
 use netsky_model::id::AgentId;
+use netsky_model::paging::Paging;
 use netsky_model::quota::Limits;
 use netsky_model::tending::Terms;
 use serde::Deserialize;
@@ -40,6 +41,9 @@ pub struct Config {
     /// What is done about an agent that has work and makes no progress.
     #[serde(default)]
     pub hang: Hang,
+    /// How the owner is reached.
+    #[serde(default)]
+    pub page: Paging,
 }
 
 /// When an agent hangs that speaks for itself, and what is done about anybody who hangs.
@@ -218,7 +222,7 @@ impl Config {
         let is_empty = slots.any(|slot| slot.argv.as_ref().is_some_and(Vec::is_empty));
         let empty =
             || is_empty.then(|| "argv is empty: it begins with the program, or is left out".to_owned());
-        self.bus.trouble().or_else(empty)
+        self.bus.trouble().or_else(|| self.page.trouble()).or_else(empty)
     }
 
     /// The slot of an agent with the defaults filled in.

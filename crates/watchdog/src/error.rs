@@ -20,6 +20,9 @@ pub enum Error {
     /// The record.
     #[error(transparent)]
     Record(#[from] netsky_ledger::Error),
+    /// Pages.
+    #[error(transparent)]
+    Owner(#[from] netsky_owner::Error),
     /// A session.
     #[error(transparent)]
     Kernel(#[from] ClientError),

@@ -177,8 +177,18 @@ const ALPHABET: &[Kind] = &[
 pub(crate) const ARCHIVE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// What lies in `state/` and is no marker: the durable state of a part that knows it by itself.
-const STATE: &[&str] =
-    &["answers", "clock", "drivers", "key", "reserve", "reserve-retention", "tmp", "tokens", "usage"];
+const STATE: &[&str] = &[
+    "answers",
+    "clock",
+    "drivers",
+    "key",
+    "pages",
+    "reserve",
+    "reserve-retention",
+    "tmp",
+    "tokens",
+    "usage",
+];
 
 /// A marker that stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

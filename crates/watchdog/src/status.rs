@@ -1,5 +1,7 @@
 //! `netsky status`: what should be and what is. Looking starts nothing and changes nothing.
 
+use std::time::Duration;
+
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::{identify, is_stopped, probe};
@@ -7,12 +9,14 @@ use netsky_disk::{clock, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::{SessionState, SessionView};
 use netsky_model::desired::{Desired, Want};
+use netsky_model::duration::human;
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
 use netsky_model::lifecycle::LifecycleState;
 use netsky_model::process::{Life, ProcessId};
 use netsky_model::restart::{Kind, Phase};
 use netsky_model::stamp::Stamp;
+use netsky_owner::{Outlook, Unsent};
 use netsky_runtime::driver::{AskKind, Doing};
 use netsky_runtime::drivers::{Book, Waits};
 use netsky_runtime::{Config, UpProof};
@@ -24,7 +28,7 @@ use crate::error::Result;
 use crate::observe::{self, Underway, Wishes};
 use crate::quiet::{Quiet, quiet_of};
 use crate::tick::{self, FailedTick, LastTick};
-use crate::{hang, known};
+use crate::{hang, known, reach};
 
 mod plight;
 
@@ -54,6 +58,8 @@ pub struct StatusReport {
     pub last_tick: Option<LastTick>,
     /// The tick after that, if it failed.
     pub failed_tick: Option<FailedTick>,
+    /// Which pages the owner has not got, and whether anybody is reached; none where that cannot be known.
+    pub pages: Option<Outlook>,
     /// What is not as it should be, a line each.
     pub problems: Vec<String>,
 }
@@ -196,6 +202,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     if !worked_on && !is_worked_on()? {
         problems.extend(cut_short(&agents));
     }
+    let pages = pages(cx, &mut problems);
     let others = others(cx, &agents, &mut problems);
     let last_tick = last_tick(cx, &agents, &down, &problems);
     // What the last tick told stands there already.
@@ -219,8 +226,31 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         interval_ms: interval.as_millis() as u64,
         last_tick,
         failed_tick: tick::failed(cx),
+        pages,
         problems,
     })
+}
+
+/// What the owner has not got is a problem, whoever looks.
+fn pages(cx: &Context<'_>, problems: &mut Vec<String>) -> Option<Outlook> {
+    let seen = match reach::look(cx.layout) {
+        Ok(seen) => seen,
+        Err(error) => {
+            problems.push(format!("pages: {error}"));
+            return None;
+        }
+    };
+    if let Some(Unsent { count, oldest, why }) = &seen.unsent {
+        let age = Duration::try_from(clock::wall().duration_since(*oldest)).unwrap_or_default();
+        let (pages, why) =
+            (if *count == 1 { "page" } else { "pages" }, why.as_deref().unwrap_or("not tried yet"));
+        problems.push(format!(
+            "{count} {pages} unsent, the oldest for {}: {why}; every tick tries again",
+            human(age)
+        ));
+    }
+    problems.extend(seen.failed_test.iter().map(|failed| format!("the last test page: {failed}")));
+    Some(seen)
 }
 
 /// Somebody who is wanted and does not run.

@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
 use crate::observe::{self, Observed, observe};
-use crate::{handoff, hang, mail, perform, prune, reserve};
+use crate::{handoff, hang, mail, perform, prune, reach, reserve};
 
 /// Longest that a tick may hold the lock without getting on: its slowest steps are the start and the kill of
 /// one session.
@@ -160,6 +160,9 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     };
     // Mail is tended also where no session can be, and what came of it is told.
     mail::tend(cx, &mut ticked);
+    if let Err(error) = reach::reach(cx, &mut ticked) {
+        ticked.problems.push(format!("pages: {error}"));
+    }
     // Nothing that this does depends on telemetry, which says nothing of itself where it cannot be written.
     let untold = handoff::place(cx).err().or_else(|| held.unmade.take());
     ticked.problems.extend(untold.map(|error| error.to_string()));

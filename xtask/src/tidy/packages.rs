@@ -9,8 +9,9 @@ use super::Offence;
 /// Packages in `Cargo.lock`, ours included. The lock held 97 at the end of the first slice and 104 with SQLite (the
 /// library, its C code, and five small ones of theirs); schemars and five that it is made of brought it to 112: the
 /// reference of the anchor's protocol is generated from its types, and tools for agents will need the same. The rest is room
-/// for one small library, so that the next one is a decision and not an accident.
-const MOST_PACKAGES: usize = 113;
+/// for one small library, so that the next one is a decision and not an accident. ureq with rustls and ring brought it to 137:
+/// pages go to webhooks and ntfy, which speak TLS; a third of these are for systems that we do not build for.
+const MOST_PACKAGES: usize = 138;
 
 /// Licences that fit `MIT OR Apache-2.0`.
 const LICENCES: &[&str] = &[
@@ -20,6 +21,8 @@ const LICENCES: &[&str] = &[
     "BSD-2-Clause",
     "BSD-3-Clause",
     "CC0-1.0",
+    // The roots of TLS, which are data.
+    "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
     "MIT-0",

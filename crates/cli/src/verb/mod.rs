@@ -15,6 +15,7 @@ mod demo_agent;
 mod demo_janitor;
 mod down;
 mod drivers;
+mod escalate;
 mod handoff;
 mod home;
 mod init;
@@ -58,6 +59,7 @@ verbs! {
         Restart(restart::Args),
         Markers(markers::Args),
         Quiet(quiet::Args),
+        Escalate(escalate::Args),
         #[command(subcommand)]
         Handoff(handoff::Verb),
         #[command(subcommand)]

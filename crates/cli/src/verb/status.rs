@@ -158,5 +158,11 @@ fn footer(report: &StatusReport) -> String {
         format!("\nlast tick FAILED {age} ago: {}", failed.why)
     });
     let problems: String = report.problems.iter().map(|problem| format!("\nproblem: {problem}")).collect();
-    format!("{others}{anchor}\nrestart: {restart}\nlast tick: {tick}{failed}{problems}")
+    // Of one that nobody watches no page is to be expected.
+    let alone = report.kept && report.pages.as_ref().is_some_and(|pages| !pages.reaches);
+    let pages = match alone {
+        true => "\npages: no transport is set in config.toml, so nobody is reached beyond this machine",
+        false => "",
+    };
+    format!("{others}{anchor}\nrestart: {restart}\nlast tick: {tick}{pages}{failed}{problems}")
 }

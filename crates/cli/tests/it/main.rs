@@ -43,6 +43,7 @@ mod lineages;
 mod markers;
 mod ostk;
 mod own_group;
+mod pages;
 mod power_cuts;
 mod prompts;
 mod racers;

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use tail::{Known, Tail};
 
-pub use read::{FactFile, facts, files};
+pub use read::{FactFile, Mark, facts, facts_after, files};
 pub(crate) use read::{file, file_name, numbers, torn};
 pub(crate) use row::End;
 pub use row::Fact;

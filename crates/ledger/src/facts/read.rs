@@ -8,6 +8,7 @@
 use netsky_disk::ReadError;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
+use serde::{Deserialize, Serialize};
 
 use super::row::{BadRow, End, Fact, Row, parse};
 use crate::error::{Error, Result};
@@ -88,6 +89,55 @@ pub fn files(layout: &Layout) -> Result<impl Iterator<Item = Result<FactFile>>> 
         }
         Some(read)
     }))
+}
+
+/// How far somebody has read the facts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// The last file that was read, and its size then: one that has not grown is not read again.
+    file: u64,
+    bytes: u64,
+    /// The last fact.
+    seq: u64,
+}
+
+/// The facts after a mark, where the reader stands then, and what it passed by. A record that was begun anew is read from its
+/// beginning.
+///
+/// # Errors
+/// The record cannot be listed, or a later program wrote it.
+pub fn facts_after(layout: &Layout, mark: Mark) -> Result<(Vec<Fact>, Mark, Vec<String>)> {
+    let record = match Dir::open(layout.record()) {
+        Err(e) if e.is_not_found() => return Ok((Vec::new(), Mark::default(), Vec::new())),
+        opened => opened?,
+    };
+    let numbers = numbers(&record)?;
+    let Some(last) = numbers.last() else { return Ok((Vec::new(), Mark::default(), Vec::new())) };
+    if *last == mark.file && record.size(file_name(mark.file))? == Some(mark.bytes) {
+        return Ok((Vec::new(), mark, Vec::new()));
+    }
+    let (mut found, mut now, mut passed) = (Vec::new(), mark, Vec::new());
+    let mut highest = 0;
+    for (at, number) in numbers.iter().enumerate().filter(|(_, number)| **number >= mark.file) {
+        match file(&record, *number, None, numbers.get(at + 1).copied()) {
+            Ok(read) => {
+                passed.extend(
+                    read.broken.first().map(|(line, why)| format!("line {line} of {} {why}", read.name())),
+                );
+                now = Mark { file: *number, bytes: read.size, ..now };
+                highest = read.facts.last().map_or(highest, |fact| fact.seq);
+                found.extend(read.facts);
+            }
+            Err(error) if error.is_of_one_file() => passed.push(error.to_string()),
+            Err(error) => return Err(error),
+        }
+    }
+    if highest < mark.seq && passed.is_empty() && mark != Mark::default() {
+        return facts_after(layout, Mark::default());
+    }
+    found.retain(|fact| fact.seq > mark.seq);
+    now.seq = highest.max(mark.seq);
+    Ok((found, now, passed))
 }
 
 /// Every fact that counts, in order; what is broken is left out.

@@ -25,6 +25,7 @@ mod ledger;
 mod ledger_facts;
 mod ledger_mail;
 mod model;
+mod owner;
 mod runtime;
 mod runtime_seen;
 mod watchdog;
@@ -76,6 +77,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         ledger::ROWS,
         ledger_facts::ROWS,
         ledger_mail::ROWS,
+        owner::ROWS,
     ];
     let kernel = [
         kernel::ROWS,

@@ -2,6 +2,7 @@
 
 use crate::run::verbs;
 
+mod pages;
 mod serve;
 mod tick;
 
@@ -9,6 +10,7 @@ verbs! {
     /// Repair the constellation
     Verb {
         Tick(tick::Args),
+        Pages(pages::Args),
         Serve(serve::Args),
     }
 }

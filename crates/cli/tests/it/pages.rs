@@ -1,0 +1,81 @@
+//! The floor: `netsky escalate`, ticks that send what is unsent, and what `status` says meanwhile.
+
+use std::process::Output;
+
+use netsky_disk::layout::Layout;
+use netsky_disk::lock::Lock;
+
+use crate::stage::Stage;
+
+/// A home whose only transport appends to `taken`, while `up` is there.
+fn floor() -> Stage {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let (up, taken) = (stage.outside("up"), stage.outside("taken"));
+    let script = format!("test -e {} && cat >> {}", up.display(), taken.display());
+    let config =
+        format!("[[page.transports]]\nkind = \"command\"\nargv = [\"/bin/sh\", \"-c\", {script:?}]\n");
+    std::fs::write(stage.home().join("config.toml"), config).expect("written");
+    stage
+}
+
+fn taken(stage: &Stage) -> Vec<String> {
+    let text = std::fs::read_to_string(stage.outside("taken")).unwrap_or_default();
+    let key = |line: &str| {
+        let page: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(format!("{} {}", page["key"].as_str()?, page["repeated"]))
+    };
+    text.lines().filter_map(key).collect()
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn red(stage: &Stage) -> bool {
+    stage.ok(&["status"]).contains("unsent, the oldest for")
+}
+
+#[test]
+fn t27_must_show_6_with_every_transport_down_it_is_red_and_each_condition_is_paged_once_after() {
+    let stage = floor();
+    for key in ["one", "two", "one"] {
+        assert_eq!(code(&stage.run(&["escalate", "text", "--key", key])), Some(5));
+    }
+    assert!(red(&stage));
+    std::fs::write(stage.outside("up"), "").expect("written");
+    assert!(stage.ok(&["watchdog", "tick"]).contains("started to send 2 pages"));
+    stage.until("both are sent", |stage| (!red(stage)).then_some(()));
+    stage.ok(&["watchdog", "tick"]);
+    let mut all = taken(&stage);
+    all.sort();
+    assert_eq!(all, ["escalate/one false", "escalate/two false"]);
+}
+
+#[test]
+fn fm_owner_page_locked_with_the_record_locked_and_no_anchor_it_delivers_all_the_same() {
+    let stage = floor();
+    std::fs::write(stage.outside("up"), "").expect("written");
+    let _held = Lock::try_take(Layout::new(stage.home()).record_lock()).expect("ours").expect("free");
+    let output = stage.run(&["escalate", "text", "--key", "one"]);
+    assert_eq!(code(&output), Some(6), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the page is no fact"), "{output:?}");
+    assert_eq!(taken(&stage), ["escalate/one false"]);
+}
+
+#[test]
+fn fm_owner_page_kill_at_each_point_loses_none_and_flags_what_it_repeats() {
+    for (point, all) in [
+        ("owner.page.recorded", &["escalate/one false"][..]),
+        ("owner.page.begun", &["escalate/one true"]),
+        ("owner.page.taken", &["escalate/one false", "escalate/one true"]),
+    ] {
+        let stage = floor();
+        std::fs::write(stage.outside("up"), "").expect("written");
+        let mut killed = stage.command(&["escalate", "text", "--key", "one"]);
+        let killed = killed.env("NETSKY_FAULT", format!("{point}=kill")).output().expect("it starts");
+        assert_eq!(code(&killed), None, "{point}: {killed:?}");
+        stage.ok(&["watchdog", "pages"]);
+        assert_eq!(taken(&stage), all, "{point}");
+    }
+}

@@ -1,0 +1,273 @@
+//! Pages: what the owner must hear of, how far each condition's page got, and whether it is due.
+//!
+//! Promise: a page is due until a transport took it; then once more whenever its condition is raised again, but not within
+//! the cool-down, and while it lasts. Pure: `owner` looks, asks here, and sends.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::duration;
+use crate::render;
+use crate::stamp::Stamp;
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// Longest text of a page, in characters: what a telephone shows, and what the smallest service takes.
+pub const LONGEST: usize = 1_000;
+/// Most attempts that are kept of one page; the failures before them are counted.
+pub const TRIES: usize = 8;
+/// The condition of the weekly test.
+pub const TEST: &str = "page-test";
+
+/// `[page]` of `config.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Paging {
+    /// Tried in this order until one takes the page.
+    pub transports: Vec<Transport>,
+    /// How long nothing is sent of a condition that was paged for.
+    #[serde(deserialize_with = "time")]
+    pub cool_down: Duration,
+    /// When a condition that lasts is paged for again.
+    #[serde(deserialize_with = "time")]
+    pub again: Duration,
+    /// How often every transport is given a test page.
+    #[serde(deserialize_with = "time")]
+    pub test: Duration,
+}
+
+impl Default for Paging {
+    fn default() -> Paging {
+        Paging { transports: Vec::new(), cool_down: HOUR, again: HOUR * 24, test: HOUR * 24 * 7 }
+    }
+}
+
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    duration::parse(&String::deserialize(from)?).map_err(serde::de::Error::custom)
+}
+
+/// One way to the owner.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Transport {
+    /// A program that is given the page on its standard input; 0 means that it took it.
+    Command {
+        /// Program, by its path, and arguments.
+        argv: Vec<String>,
+    },
+    /// POST of the page as JSON.
+    Webhook {
+        /// Where to.
+        url: String,
+        /// With what the body is signed (HMAC-SHA256).
+        secret: Option<Secret>,
+    },
+    /// Publish to a topic of ntfy.
+    Ntfy {
+        /// Server and topic.
+        url: String,
+        /// The access token.
+        secret: Option<Secret>,
+    },
+    /// Append a line to a file.
+    File {
+        /// Which; `logs/pages.jsonl` if none.
+        path: Option<PathBuf>,
+    },
+}
+
+impl Transport {
+    /// What kind it is, in a word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Transport::Command { .. } => "command",
+            Transport::Webhook { .. } => "webhook",
+            Transport::Ntfy { .. } => "ntfy",
+            Transport::File { .. } => "file",
+        }
+    }
+
+    /// Why it can never take a page.
+    fn trouble(&self) -> Option<&'static str> {
+        match self {
+            Transport::Command { argv } => {
+                let is_path = argv.first().is_some_and(|program| program.starts_with('/'));
+                (!is_path).then_some("argv begins with the path of a program, from the root on")
+            }
+            Transport::Webhook { url, secret } | Transport::Ntfy { url, secret } => {
+                let is_plain = url.starts_with("http://");
+                if !is_plain && !url.starts_with("https://") {
+                    return Some("url begins with https:// or http://");
+                }
+                let stays = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
+                let leaks = matches!(self, Transport::Ntfy { .. })
+                    && is_plain
+                    && secret.is_some()
+                    && !stays.iter().any(|host| url.starts_with(host));
+                leaks.then_some("a token goes over https:// only")
+            }
+            Transport::File { path } => path
+                .as_ref()
+                .is_some_and(|path| !path.is_absolute())
+                .then_some("path begins at the root, or is left out"),
+        }
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Arguments and addresses are secrets to many services.
+        f.write_str(self.word())
+    }
+}
+
+/// Where a secret is read each time that it is used.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Secret {
+    /// The contents of a file, without white space at its ends.
+    File(PathBuf),
+    /// What a program prints.
+    Command(Vec<String>),
+}
+
+impl Paging {
+    /// What reads and is of no use.
+    pub fn trouble(&self) -> Option<String> {
+        let wrong = |(at, transport): (usize, &Transport)| {
+            Some(format!("[[page.transports]] {}: {}", at + 1, transport.trouble()?))
+        };
+        self.transports.iter().enumerate().find_map(wrong)
+    }
+
+    /// Whether the transports are to be tested.
+    pub fn is_test_due(&self, last: &Stamp, now: &Stamp) -> bool {
+        !self.transports.is_empty() && now.since(last) >= self.test
+    }
+}
+
+/// A condition that was paged for, and how far its page got.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// What it is, in characters that are harmless anywhere.
+    pub text: String,
+    /// When it was raised last, for people.
+    pub raised: Timestamp,
+    /// How often.
+    pub times: u64,
+    /// Whether a transport may have got the page since, and nothing of that was written down.
+    pub begun: bool,
+    /// When a transport took its page last.
+    pub sent: Option<Stamp>,
+    /// Whether it was raised after that.
+    pub anew: bool,
+    /// Attempts in vain since a transport took it.
+    pub failures: u32,
+    /// The last attempts.
+    pub tries: Vec<Try>,
+}
+
+/// One attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Try {
+    /// Which transport: its place in the configuration, and its kind.
+    pub transport: String,
+    /// When it ended.
+    pub at: Stamp,
+    /// Why the transport did not take it; none if it did.
+    pub error: Option<String>,
+}
+
+/// What is to be done about a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Send its page.
+    Send {
+        /// The owner may have it already.
+        repeated: bool,
+    },
+    /// It was raised again within its cool-down: later.
+    Held,
+    /// The owner knows.
+    Done,
+}
+
+impl Condition {
+    /// One that was raised for the first time.
+    pub fn raised(text: &str, at: Timestamp) -> Condition {
+        Condition {
+            text: harmless(text),
+            raised: at,
+            times: 1,
+            begun: false,
+            sent: None,
+            anew: false,
+            failures: 0,
+            tries: Vec::new(),
+        }
+    }
+
+    /// It was raised again.
+    pub fn raise(&mut self, text: &str, at: Timestamp) {
+        self.text = harmless(text);
+        self.raised = at;
+        self.times += 1;
+        self.anew = self.sent.is_some();
+    }
+
+    /// Whether its page is due; `lasts` says that the condition is there still.
+    pub fn verdict(&self, terms: &Paging, now: &Stamp, lasts: bool) -> Verdict {
+        let send = Verdict::Send { repeated: self.begun };
+        let Some(sent) = &self.sent else { return send };
+        // It was begun, so it was due.
+        if self.begun {
+            return send;
+        }
+        let age = now.since(sent);
+        if self.anew {
+            return if age >= terms.cool_down { send } else { Verdict::Held };
+        }
+        if lasts && age >= terms.again { send } else { Verdict::Done }
+    }
+
+    /// An attempt ended.
+    pub fn tried(&mut self, tried: Try) {
+        self.tries.push(tried);
+        let over = self.tries.len().saturating_sub(TRIES);
+        self.tries.drain(..over);
+    }
+
+    /// A transport took it.
+    pub fn took(&mut self, now: Stamp) {
+        self.sent = Some(now);
+        (self.begun, self.anew, self.failures) = (false, false, 0);
+    }
+
+    /// None did; `doubtful` where one may have all the same.
+    pub fn in_vain(&mut self, doubtful: bool) {
+        self.begun = doubtful;
+        self.failures += 1;
+    }
+
+    /// Why it was not taken last.
+    pub fn why(&self) -> Option<String> {
+        let last = self.tries.last()?;
+        Some(format!("{}: {}", last.transport, last.error.as_ref()?))
+    }
+}
+
+/// Text as any terminal, telephone or agent may be shown it, cut.
+pub fn harmless(text: &str) -> String {
+    let shown = render::text(text);
+    match shown.char_indices().nth(LONGEST) {
+        Some(_) => shown.chars().take(LONGEST - 1).chain(['…']).collect(),
+        None => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests;

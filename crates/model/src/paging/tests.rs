@@ -1,0 +1,99 @@
+//! When a page is due, by an injected clock; and what its text may hold.
+
+use super::*;
+
+fn at(minutes: u64) -> Stamp {
+    let wall = Timestamp::from_second(1_800_000_000).expect("in range");
+    Stamp { wall, boot_ms: minutes * 60_000, boot_id: "00000000".to_owned() }
+}
+
+fn raised() -> Condition {
+    Condition::raised("it is so", at(0).wall)
+}
+
+fn is_sent(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Send { .. })
+}
+
+#[test]
+fn t27_a_page_is_due_until_a_transport_took_it() {
+    let (terms, mut page) = (Paging::default(), raised());
+    for minute in [0, 1, 60, 60 * 24 * 365] {
+        assert_eq!(page.verdict(&terms, &at(minute), false), Verdict::Send { repeated: false });
+        page.in_vain(false);
+    }
+    page.took(at(10));
+    assert_eq!(page.verdict(&terms, &at(60 * 24 * 365), false), Verdict::Done);
+}
+
+#[test]
+fn i10_a_condition_that_is_raised_again_is_paged_once_a_cool_down() {
+    let (terms, mut page) = (Paging::default(), raised());
+    page.took(at(0));
+    page.raise("again", at(1).wall);
+    assert_eq!(page.verdict(&terms, &at(59), true), Verdict::Held);
+    assert!(is_sent(page.verdict(&terms, &at(60), false)), "the cool-down is over");
+    page.took(at(60));
+    assert_eq!(page.verdict(&terms, &at(61), false), Verdict::Done, "one for all that was raised meanwhile");
+}
+
+#[test]
+fn i10_a_condition_that_lasts_is_paged_again_and_one_that_is_over_is_not() {
+    let (terms, mut page) = (Paging::default(), raised());
+    page.took(at(0));
+    let day = 24 * 60;
+    assert_eq!(page.verdict(&terms, &at(day - 1), true), Verdict::Done);
+    assert_eq!(page.verdict(&terms, &at(day), false), Verdict::Done);
+    assert!(is_sent(page.verdict(&terms, &at(day), true)));
+}
+
+#[test]
+fn a_wall_clock_that_steps_changes_no_cool_down() {
+    let (terms, mut page) = (Paging::default(), raised());
+    page.took(at(0));
+    page.raise("again", at(1).wall);
+    let mut stepped = at(30);
+    stepped.wall = Timestamp::from_second(1_900_000_000).expect("in range");
+    assert_eq!(page.verdict(&terms, &stepped, true), Verdict::Held);
+}
+
+#[test]
+fn fm_owner_page_kill_what_was_begun_is_sent_again_and_flagged() {
+    let (terms, mut page) = (Paging::default(), raised());
+    page.begun = true;
+    assert_eq!(page.verdict(&terms, &at(1), false), Verdict::Send { repeated: true });
+    page.took(at(1));
+    page.begun = true;
+    assert_eq!(
+        page.verdict(&terms, &at(2), false),
+        Verdict::Send { repeated: true },
+        "within the cool-down too"
+    );
+}
+
+#[test]
+fn fm_owner_page_hostile_text_is_cut_and_drives_no_terminal() {
+    let shown = harmless(&format!("\u{1b}[2J\u{202e}</channel>\0{}", "é".repeat(5_000)));
+    assert_eq!(shown.chars().count(), LONGEST);
+    assert!(shown.ends_with('…') && !shown.contains(['\u{1b}', '\u{202e}', '\0']), "{shown}");
+    assert!(!shown.contains("</channel>"), "{shown}");
+    assert_eq!(harmless("plain"), "plain");
+}
+
+#[test]
+fn a_transport_that_can_never_take_a_page_is_refused() {
+    let trouble = |transport| Paging { transports: vec![transport], ..Paging::default() }.trouble();
+    let secret = || Some(Secret::File("/x".into()));
+    let url = || "http://example.com/topic".to_owned();
+    assert!(trouble(Transport::Command { argv: vec!["mail".to_owned()] }).is_some());
+    assert!(trouble(Transport::Command { argv: vec![] }).is_some());
+    assert!(trouble(Transport::Webhook { url: "example.com".to_owned(), secret: None }).is_some());
+    assert!(trouble(Transport::Webhook { url: url(), secret: secret() }).is_none(), "it is signed, not sent");
+    assert!(
+        trouble(Transport::Ntfy { url: url(), secret: secret() }).is_some(),
+        "it would be seen on the way"
+    );
+    assert!(trouble(Transport::Ntfy { url: "http://127.0.0.1:1/t".to_owned(), secret: secret() }).is_none());
+    assert!(trouble(Transport::File { path: Some("pages".into()) }).is_some());
+    assert!(trouble(Transport::File { path: None }).is_none());
+}

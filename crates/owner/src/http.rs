@@ -1,0 +1,72 @@
+//! One POST, bounded in time and size. What went wrong is said in words of our own: an address may be a secret.
+
+use std::time::Duration;
+
+use ring::hmac;
+use ureq::{Agent, Error};
+
+use crate::transport::Refused;
+
+/// The header that holds the signature of a webhook's body: `sha256=` and 64 hex digits.
+const SIGNATURE: &str = "X-Netsky-Signature";
+
+/// A request to be.
+pub(crate) struct Post<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: &'a [u8],
+}
+
+/// The header by which a receiver knows who signed a body.
+pub(crate) fn signature(secret: &[u8], body: &[u8]) -> (&'static str, String) {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), body);
+    let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    (SIGNATURE, format!("sha256={hex}"))
+}
+
+/// Sends it; done once the answer is one of success. Its body is not read.
+pub(crate) fn post(post: &Post<'_>, limit: Duration) -> Result<(), Refused> {
+    let agent: Agent = Agent::config_builder()
+        .timeout_global(Some(limit))
+        // A redirected POST would give the page to whom the owner did not name.
+        .max_redirects(0)
+        .user_agent("netsky")
+        .build()
+        .into();
+    let mut request = agent.post(post.url);
+    for (name, value) in &post.headers {
+        request = request.header(*name, value);
+    }
+    match request.send(post.body) {
+        Ok(answer) if answer.status().is_success() => Ok(()),
+        Ok(answer) => Err(Refused::surely(format!("answered {}", answer.status().as_u16()))),
+        Err(error) => Err(refused(&error)),
+    }
+}
+
+fn refused(error: &Error) -> Refused {
+    match error {
+        Error::StatusCode(code) => Refused::surely(format!("answered {code}")),
+        Error::HostNotFound => Refused::surely("its host is not known"),
+        Error::ConnectionFailed => Refused::surely("no connection"),
+        Error::BadUri(_) | Error::Http(_) => Refused::surely("its url or a header is none"),
+        Error::Tls(_) | Error::Rustls(_) => Refused::surely("TLS failed"),
+        Error::Timeout(_) => Refused::perhaps("no answer in time"),
+        Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            Refused::surely("connection refused")
+        }
+        Error::Io(error) => Refused::perhaps(error.kind().to_string()),
+        _ => Refused::perhaps("no answer that is one"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a17_a_body_is_signed_as_rfc_4231_says() {
+        let (_, signed) = signature(b"Jefe", b"what do ya want for nothing?");
+        assert_eq!(signed, "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    }
+}

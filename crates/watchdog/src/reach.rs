@@ -1,0 +1,123 @@
+//! Pages that are due, as part of the tick: it looks, and starts a process that sends them.
+//!
+//! A process of its own, because a transport may take its ten seconds and there may be many: the lock of the one actor is
+//! held for none of them, and a tick that is killed at its deadline takes no half-sent page with it.
+
+use std::collections::BTreeSet;
+
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::Layout;
+use netsky_disk::lock::Lock;
+use netsky_disk::spawn::Program;
+use netsky_owner::{Outlook, Sent, outlook};
+use netsky_runtime::Config;
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::tick::Ticked;
+
+/// How the keys of pages for a hang begin; behind it stands the lineage.
+const HANG: &str = "hang.";
+/// Hex digits behind the name of a lineage, and their dash.
+const LINEAGE: usize = 9;
+
+/// What the tick does about pages.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Nothing is due.
+    Nothing,
+    /// Somebody sends already.
+    Wait,
+    /// Start who sends.
+    Send,
+}
+
+/// Whether somebody has to be started.
+pub(crate) fn decide(seen: &Outlook, is_sending: bool) -> Act {
+    match seen.unsent.is_some() || seen.test_due {
+        false => Act::Nothing,
+        true if is_sending => Act::Wait,
+        true => Act::Send,
+    }
+}
+
+/// Looks, and has sent what is due.
+pub(crate) fn reach(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
+    let seen = look(cx.layout)?;
+    if decide(&seen, Lock::is_held(cx.layout.pages_lock()).unwrap_or(false)) == Act::Send {
+        let home = cx.layout.home().display().to_string();
+        let program = Program {
+            path: cx.netsky.clone(),
+            args: vec!["watchdog".to_owned(), "pages".to_owned()],
+            set: [(netsky_disk::env::HOME.to_owned(), home)].into(),
+            ..Program::default()
+        };
+        program.detach()?;
+        let count = seen.unsent.map_or(0, |unsent| unsent.count);
+        ticked.done.push(match count {
+            0 => "started the test of the page transports".to_owned(),
+            count => format!("started to send {count} page{}", if count == 1 { "" } else { "s" }),
+        });
+    }
+    Ok(())
+}
+
+/// How things stand with the owner.
+pub(crate) fn look(layout: &Layout) -> Result<Outlook> {
+    let last = lasting(layout);
+    Ok(outlook(layout, &Config::last_good(layout).page, &|key| is_lasting(&last, key))?)
+}
+
+/// Send what is due; none if another process does.
+///
+/// # Errors
+/// The record or the book of pages cannot be used.
+pub fn send_pages(layout: &Layout) -> Result<Option<Sent>> {
+    let last = lasting(layout);
+    Ok(netsky_owner::send_due(layout, &Config::last_good(layout).page, &|key| is_lasting(&last, key))?)
+}
+
+/// Who is suspected to hang now.
+fn lasting(layout: &Layout) -> BTreeSet<String> {
+    let names = Dir::open(layout.state()).and_then(|folder| folder.names()).unwrap_or_default();
+    names.iter().filter_map(|name| Some(name.strip_suffix("-hang-suspected")?.to_owned())).collect()
+}
+
+/// Whether a condition is there still. All but a hang are events: they are raised again where they happen again.
+fn is_lasting(suspected: &BTreeSet<String>, key: &str) -> bool {
+    let lineage = key.strip_prefix(HANG).and_then(|rest| rest.split('.').next());
+    lineage.is_some_and(|lineage| {
+        lineage
+            .len()
+            .checked_sub(LINEAGE)
+            .and_then(|end| lineage.get(..end))
+            .is_some_and(|agent| suspected.contains(agent))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netsky_owner::Unsent;
+
+    #[test]
+    fn t27_what_is_due_is_sent_by_one_process_at_a_time() {
+        let unsent = Unsent { count: 1, oldest: netsky_disk::clock::wall(), why: None };
+        let nothing = Outlook { unsent: None, reaches: true, failed_test: Vec::new(), test_due: false };
+        let due = Outlook { unsent: Some(unsent), ..nothing.clone() };
+        let test = Outlook { test_due: true, ..nothing.clone() };
+        assert_eq!(decide(&nothing, false), Act::Nothing);
+        assert_eq!(decide(&due, false), Act::Send);
+        assert_eq!(decide(&test, false), Act::Send);
+        assert_eq!(decide(&due, true), Act::Wait);
+    }
+
+    #[test]
+    fn i10_only_a_hang_that_is_still_suspected_lasts() {
+        let suspected = ["agent0".to_owned()].into();
+        assert!(is_lasting(&suspected, "hang.agent0-0a1b2c3d.g1.cafe.12"));
+        for over in ["hang.agent1-0a1b2c3d.g1.cafe.12", "hang.x", "poison/agent0/x", "escalate/agent0"] {
+            assert!(!is_lasting(&suspected, over), "{over}");
+        }
+    }
+}
