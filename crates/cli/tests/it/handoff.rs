@@ -104,6 +104,9 @@ fn a_draft_says_what_is_known_and_a_crash_handoff_says_it_too() {
     stage.until_verified(2);
     let shown = stage.ok(&["handoff", "show"]);
     assert!(shown.contains(", from agentinfinity at ") && shown.contains("first the tests"), "{shown}");
+    // Of two in one second nobody knows by name which is the newer.
+    let second = netsky_disk::clock::wall().as_second();
+    stage.until("another second", |_| (netsky_disk::clock::wall().as_second() > second).then_some(()));
     let program = stage.program("agent0");
     stage.signal(&program, netsky_disk::process::Signal::KILL);
     stage.until_verified(3);
