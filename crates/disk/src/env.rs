@@ -15,6 +15,8 @@ pub const HOME: &str = "NETSKY_HOME";
 pub const TOKEN_FILE: &str = "NETSKY_TOKEN_FILE";
 /// What `netsky session up` must hand back.
 pub const UP_NONCE: &str = "NETSKY_UP_NONCE";
+/// The file that says what this agent is told of itself.
+pub const PROMPT: &str = "NETSKY_PROMPT";
 /// The claim that a consumer's command was started for: what bears it ends with the claim, unless it was taken.
 pub const CLAIM: &str = "NETSKY_CLAIM";
 /// The kernel's mark on everything of one incarnation.
@@ -25,12 +27,13 @@ pub const MARK: &str = "OSTK_MARK";
 pub const APART: &str = "OSTK_APART";
 
 /// What a process that stands apart must not inherit: whose tree it came from.
-pub const TREE: [&str; 14] = [
+pub const TREE: [&str; 15] = [
     AGENT,
     CLAIM,
     GENERATION,
     TOKEN_FILE,
     UP_NONCE,
+    PROMPT,
     MARK,
     "OSTK_SESSION",
     "OSTK_NAME",
@@ -80,6 +83,14 @@ pub fn caller() -> Caller {
     let agent = name.and_then(|name| name.parse().ok());
     let generation = text(GENERATION).and_then(|g| g.parse().ok()).unwrap_or(0);
     Caller::Inside { agent, generation: Generation(generation) }
+}
+
+/// The name of this machine; none where it is no plain word.
+pub fn host() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    let name = name.trim();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.' || c == '_';
+    (!name.is_empty() && !name.starts_with('.') && name.chars().all(is_plain)).then(|| name.to_owned())
 }
 
 /// The nonce this session was started with.

@@ -392,6 +392,21 @@ impl Layout {
         self.state().join("reserve-retention")
     }
 
+    /// What the owner adds to the prompts of agents, and puts in the place of what is shipped.
+    pub fn prompts(&self) -> PathBuf {
+        self.home.join("prompts")
+    }
+
+    /// What agents were told at their starts.
+    pub fn rendered_prompts(&self) -> PathBuf {
+        self.state().join("prompts")
+    }
+
+    /// What an agent was told at its start.
+    pub fn prompt(&self, agent: &AgentId) -> PathBuf {
+        self.rendered_prompts().join(format!("{agent}.md"))
+    }
+
     /// What an agent0 was doing, for the next one.
     pub fn loop_resume(&self) -> PathBuf {
         self.state().join("netsky-loop-resume.txt")

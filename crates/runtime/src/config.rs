@@ -38,12 +38,23 @@ pub struct Config {
     /// When an agent that says nothing is said to hang.
     #[serde(default)]
     pub drivers: Bounds,
+    /// What agents are told of themselves.
+    #[serde(default)]
+    pub prompts: Prompts,
     /// What is done about an agent that has work and makes no progress.
     #[serde(default)]
     pub hang: Hang,
     /// How the owner is reached.
     #[serde(default)]
     pub page: Paging,
+}
+
+/// What agents are told of themselves.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Prompts {
+    /// Projects whose `.netsky/prompt.md` is told to agents that work in them: whoever can write there tells them what to do.
+    pub trust: Vec<PathBuf>,
 }
 
 /// When an agent hangs that speaks for itself, and what is done about anybody who hangs.

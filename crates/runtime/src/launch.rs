@@ -11,8 +11,10 @@ use netsky_kernel::session::{Keeper, Spec};
 use netsky_model::desired::Desired;
 use netsky_model::id::{AgentId, Generation, Nonce};
 
+use crate::config::Config;
 use crate::driver::{self, Conversation, Start, StartFrom};
 use crate::drivers::Book;
+use crate::prompts;
 
 /// Tag of a session: the `since` of the desired state it was started for.
 pub const TAG_SINCE: &str = "desired_since";
@@ -72,7 +74,9 @@ impl Launch<'_> {
         let Launch { layout, desired, generation, nonce, programs, anew: _ } = self;
         let conversation = self.conversation()?;
         let fresh = driver::MessageKey::derived(&["conversation", nonce.as_str()]);
-        let from = StartFrom { desired, conversation: conversation.as_ref(), fresh: fresh.as_str() };
+        let prompt = self.prompt();
+        let (conversing, fresh_id) = (conversation.as_ref(), fresh.as_str());
+        let from = StartFrom { desired, conversation: conversing, fresh: fresh_id, prompt: &prompt };
         let Start { argv, env: ours_too, io } = driver::start(&from);
         // A file of its own for each start: one that is refused must not replace the secret of who lives.
         let token = layout.token(&desired.agent, *generation);
@@ -86,6 +90,9 @@ impl Launch<'_> {
             (env::TOKEN_FILE, token.display().to_string()),
             (env::UP_NONCE, nonce.to_string()),
         ];
+        if !prompt.is_empty() {
+            environment.insert(env::PROMPT.to_owned(), layout.prompt(&desired.agent).display().to_string());
+        }
         environment.extend(ours_too);
         environment.extend(ours.map(|(key, value)| (key.to_owned(), value)));
         let mut tags = BTreeMap::from([
@@ -110,6 +117,20 @@ impl Launch<'_> {
             keeper: keeper(&desired.agent),
             tags,
         })
+    }
+
+    /// What the agent of a slot is told of itself; those that keep the rest are told nothing.
+    fn prompt(&self) -> String {
+        let Launch { layout, desired, .. } = self;
+        if desired.agent.number().is_none() {
+            return String::new();
+        }
+        let trusted = Config::last_good(layout).prompts.trust;
+        // What is wrong with it stands in `status`.
+        let (prompt, _) = prompts::prompt_of(layout, &desired.agent, &desired.cwd, &trusted);
+        // For people, and for the day on which a layer is broken: nobody is kept from work by a full disk.
+        let _ = prompts::remember(layout, &desired.agent, &prompt);
+        prompt
     }
 
     /// The conversation that this start goes on with; none where it begins one.

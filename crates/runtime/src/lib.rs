@@ -12,6 +12,7 @@ pub mod driver;
 pub mod drivers;
 mod launch;
 mod outbox;
+pub mod prompts;
 pub mod transcript;
 mod up_proof;
 

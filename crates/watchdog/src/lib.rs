@@ -8,10 +8,12 @@
 //! Reading order: [`up`], [`tick`] → `observe` → `decide` → `perform`, the restart `child`, `down`.
 #![forbid(unsafe_code)]
 
+mod agentinit;
 mod brief;
 mod child;
 mod context;
 mod decide;
+mod doctor;
 mod down;
 mod drivers;
 mod error;
@@ -42,6 +44,7 @@ mod up;
 pub use brief::handoff_draft;
 pub use child::run as restart_child;
 pub use context::Context;
+pub use doctor::{Examined, Health, doctor};
 pub use down::{Downed, down};
 pub use drivers::drivers;
 pub use error::Error;

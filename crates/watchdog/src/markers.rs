@@ -183,6 +183,7 @@ const STATE: &[&str] = &[
     "drivers",
     "key",
     "pages",
+    "prompts",
     "reserve",
     "reserve-retention",
     "tmp",

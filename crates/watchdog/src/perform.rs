@@ -11,6 +11,7 @@ use netsky_disk::{clock, fault, process, random, state, sweep};
 use netsky_kernel::client::{Client, ROOM};
 use netsky_kernel::rpc::{Guard, RefusalKind, SessionView};
 use netsky_kernel::session::End;
+use netsky_ledger::{Facts, PAGE};
 use netsky_model::backoff::Attempts;
 use netsky_model::desired::{Desired, Receipts};
 use netsky_model::id::{AgentId, Generation, RestartId};
@@ -25,6 +26,7 @@ use crate::decide::Effect;
 use crate::error::{Error, Result};
 use crate::handoff;
 use crate::observe::{Observed, ReviveFailed, Underway};
+use crate::reach::CRASHLOOP;
 
 /// Longest sweep of strangers.
 const STRANGERS: Duration = Duration::from_secs(5);
@@ -295,7 +297,11 @@ fn detach_child(cx: &Context<'_>, id: &RestartId, epoch: u64) -> Result<ProcessI
 
 fn add_attempt(cx: &Context<'_>, seen: &Observed, agent: &AgentId, at: &Stamp) -> Result<()> {
     let mut attempts: Attempts = seen.attempts.get(agent).cloned().unwrap_or_default();
+    let was = attempts.crashloop;
     attempts.add(at);
+    if attempts.crashloop && !was {
+        page_crashloop(cx, agent, &attempts);
+    }
     state::write_json(cx.layout.marker(agent, "restart-attempts"), &attempts)?;
     if attempts.crashloop {
         let why = "it keeps dying; one try an hour until it stays up".to_owned();
@@ -303,6 +309,22 @@ fn add_attempt(cx: &Context<'_>, seen: &Observed, agent: &AgentId, at: &Stamp) -
         cx.record.watchdog("crashloop", Some(agent), &why);
     }
     Ok(())
+}
+
+/// One page for each crashloop: before what says that it is one, so that whoever dies in between pages again, under the same key.
+fn page_crashloop(cx: &Context<'_>, agent: &AgentId, attempts: &Attempts) {
+    let Some(first) = attempts.at.first() else { return };
+    let key = format!("{CRASHLOOP}{agent}.{}.{}", first.boot_id, first.boot_ms);
+    let count = attempts.at.len();
+    let reason = format!(
+        "{agent} keeps dying: {count} starts since {:.0}, and from now on one try an hour",
+        first.wall
+    );
+    let data = serde_json::json!({ "agent": agent, "reason": reason, "since": first });
+    // Who cannot be told of by the record is revived all the same.
+    if let Err(error) = Facts::new(cx.layout).append_once(PAGE, &key, data) {
+        cx.record.watchdog("unrecorded", Some(agent), &error.to_string());
+    }
 }
 
 /// Forget what was counted against an agent.

@@ -18,6 +18,8 @@ use crate::tick::Ticked;
 
 /// How the keys of pages for a hang begin; behind it stands the lineage.
 const HANG: &str = "hang.";
+/// How those for a crashloop begin; behind it stands the agent.
+pub(crate) const CRASHLOOP: &str = "crashloop.";
 /// Hex digits behind the name of a lineage, and their dash.
 const LINEAGE: usize = 9;
 
@@ -77,22 +79,23 @@ pub fn send_pages(layout: &Layout) -> Result<Option<Sent>> {
     Ok(netsky_owner::send_due(layout, &Config::last_good(layout).page, &|key| is_lasting(&last, key))?)
 }
 
-/// Who is suspected to hang now.
+/// The markers of what is suspected now.
 fn lasting(layout: &Layout) -> BTreeSet<String> {
     let names = Dir::open(layout.state()).and_then(|folder| folder.names()).unwrap_or_default();
-    names.iter().filter_map(|name| Some(name.strip_suffix("-hang-suspected")?.to_owned())).collect()
+    names.into_iter().filter(|name| name.ends_with("-suspected")).collect()
 }
 
-/// Whether a condition is there still. All but a hang are events: they are raised again where they happen again.
-fn is_lasting(suspected: &BTreeSet<String>, key: &str) -> bool {
-    let lineage = key.strip_prefix(HANG).and_then(|rest| rest.split('.').next());
-    lineage.is_some_and(|lineage| {
-        lineage
-            .len()
-            .checked_sub(LINEAGE)
-            .and_then(|end| lineage.get(..end))
-            .is_some_and(|agent| suspected.contains(agent))
-    })
+/// Whether a condition is there still, by its marker. All but hangs and crashloops are events: they are raised again where they
+/// happen again.
+fn is_lasting(markers: &BTreeSet<String>, key: &str) -> bool {
+    let first = |rest: &str| rest.split('.').next().unwrap_or_default().to_owned();
+    let marker = if let Some(lineage) = key.strip_prefix(HANG).map(first) {
+        let agent = lineage.len().checked_sub(LINEAGE).and_then(|end| lineage.get(..end));
+        agent.map(|agent| format!("{agent}-hang-suspected"))
+    } else {
+        key.strip_prefix(CRASHLOOP).map(first).map(|agent| format!("{agent}-crashloop-suspected"))
+    };
+    marker.is_some_and(|marker| markers.contains(&marker))
 }
 
 #[cfg(test)]
@@ -113,10 +116,19 @@ mod tests {
     }
 
     #[test]
-    fn i10_only_a_hang_that_is_still_suspected_lasts() {
-        let suspected = ["agent0".to_owned()].into();
-        assert!(is_lasting(&suspected, "hang.agent0-0a1b2c3d.g1.cafe.12"));
-        for over in ["hang.agent1-0a1b2c3d.g1.cafe.12", "hang.x", "poison/agent0/x", "escalate/agent0"] {
+    fn i10_only_what_is_still_suspected_lasts() {
+        let suspected = ["agent0-hang-suspected", "agent1-crashloop-suspected"].map(str::to_owned).into();
+        for lasts in ["hang.agent0-0a1b2c3d.g1.cafe.12", "crashloop.agent1.cafe.12"] {
+            assert!(is_lasting(&suspected, lasts), "{lasts}");
+        }
+        for over in [
+            "hang.agent1-0a1b2c3d.g1.cafe.12",
+            "crashloop.agent0.cafe.12",
+            "hang.x",
+            "crashloop",
+            "poison/agent0/x",
+            "escalate/agent0",
+        ] {
             assert!(!is_lasting(&suspected, over), "{over}");
         }
     }

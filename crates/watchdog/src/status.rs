@@ -19,7 +19,7 @@ use netsky_model::stamp::Stamp;
 use netsky_owner::{Outlook, Unsent};
 use netsky_runtime::driver::{AskKind, Doing};
 use netsky_runtime::drivers::{Book, Waits};
-use netsky_runtime::{Config, UpProof};
+use netsky_runtime::{Config, UpProof, prompts};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -207,6 +207,8 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let last_tick = last_tick(cx, &agents, &down, &problems);
     // What the last tick told stands there already.
     let told = |what: &String| last_tick.as_ref().is_some_and(|last| last.problems.contains(what));
+    let (_, prompts) = prompts::layers(cx.layout, None, &[]);
+    problems.extend(prompts.iter().map(ToString::to_string));
     let trouble = Config::trouble(cx.layout).map(|trouble| trouble.to_string());
     problems.extend(trouble.filter(|trouble| !told(trouble)));
     Ok(StatusReport {

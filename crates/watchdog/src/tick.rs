@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
 use crate::observe::{self, Observed, observe};
-use crate::{handoff, hang, mail, perform, prune, reach, reserve};
+use crate::{agentinit, handoff, hang, mail, perform, prune, reach, reserve};
 
 /// Longest that a tick may hold the lock without getting on: its slowest steps are the start and the kill of
 /// one session.
@@ -237,6 +237,9 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     }
     if let Err(error) = hang::tend(cx, &mut client, &seen, held, &mut ticked) {
         ticked.problems.push(format!("who hangs is not known: {error}"));
+    }
+    if let Err(error) = agentinit::tend(cx, &seen, &mut ticked) {
+        ticked.problems.push(format!("whether agentinfinity comes up is not known: {error}"));
     }
     if kept && let Err(error) = reserve::keep(cx) {
         ticked.warnings.push(error.to_string());

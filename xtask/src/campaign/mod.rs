@@ -135,6 +135,17 @@ const LEVELS: &[Level] = &[
         real: false,
     },
     Level {
+        name: "restarts",
+        unit: "restarts of agent0, planned and not, with a child, agentinfinity, the ticker, the anchor or the new agent0 killed at a random moment",
+        wanted: 1_000,
+        batch: 60,
+        target: KILLS,
+        test: "drill::campaign_a_share_of_the_restarts",
+        remembers: false,
+        seeded: true,
+        real: false,
+    },
+    Level {
         name: "real-kills",
         unit: "kills in a turn of Claude Code or Codex: of it, its worker, netsky-drivers, the anchor, or all at once",
         wanted: 500,

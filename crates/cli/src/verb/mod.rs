@@ -13,6 +13,7 @@ mod check;
 mod demo;
 mod demo_agent;
 mod demo_janitor;
+mod doctor;
 mod down;
 mod drivers;
 mod escalate;
@@ -22,6 +23,7 @@ mod init;
 mod ledger;
 mod logs;
 mod markers;
+mod prompts;
 mod query;
 mod quiet;
 mod record;
@@ -50,6 +52,7 @@ verbs! {
         #[command(subcommand)]
         Home(home::Verb),
         Check(check::Args),
+        Doctor(doctor::Args),
         Up(up::Args),
         Down(down::Args),
         Status(status::Args),
@@ -70,6 +73,8 @@ verbs! {
         Watchdog(watchdog::Verb),
         Ticker(ticker::Args),
         Drivers(drivers::Args),
+        #[command(subcommand)]
+        Prompts(prompts::Verb),
         Query(query::Args),
         #[command(subcommand)]
         Ledger(ledger::Verb),

@@ -57,6 +57,8 @@ fn i7_verified_forgives_nothing_and_the_fifth_death_in_the_window_is_a_crashloop
     stage.signal(&stage.program("agent0"), Signal::KILL);
     stage.until_verified(3);
     assert!(stage.names("state").contains(&"agent0-crashloop-suspected".to_owned()), "also after verified");
+    let pages = "SELECT count(*) AS n FROM facts WHERE kind = 'page' AND key LIKE 'crashloop.agent0.%'";
+    assert!(stage.ok(&["query", pages, "--json"]).contains("\"n\":1"), "one page for each crashloop");
     stage.signal(&stage.program("agent0"), Signal::KILL);
     stage.until_dead();
     let told = stage.ok(&["watchdog", "tick"]);

@@ -1,6 +1,7 @@
 //! The real `netsky` in throwaway homes.
 #![forbid(unsafe_code)]
 
+mod agent_prompts;
 mod asked;
 mod attached;
 mod bad_input;
@@ -19,7 +20,9 @@ mod constellation;
 mod cost;
 mod demo;
 mod demo_run;
+mod doctor;
 mod down_full_disk;
+mod drill;
 mod driven;
 mod durability;
 // Elsewhere the stepper kills, but cannot yet make a call fail.

@@ -131,3 +131,25 @@ fn a_quiet_window_is_the_owners_and_bounded() {
     assert_eq!(inside.status.code(), Some(4), "an agent does not silence its own watchdog");
     assert!(!stage.names("state").iter().any(|name| name.contains("quiet")));
 }
+
+#[test]
+fn an_agentinfinity_that_never_comes_up_is_a_page_and_told_to_the_next_agent0() {
+    let stage = Stage::up(0, QUIET, "200ms");
+    let infinity = |stage: &Stage| stage.agent("agentinfinity")["pid"].as_u64();
+    // Nobody of that name becomes ready any more.
+    stage.edit("state/agentinfinity-ready", |ready| ready["process"]["pid"] = json!(u32::MAX / 2));
+    assert!(infinity(&stage).is_some());
+    let pages = "SELECT count(*) AS n FROM facts WHERE kind = 'page' AND key LIKE 'agentinit.%'";
+    stage.until("a page", |stage| stage.ok(&["query", pages, "--json"]).contains("\"n\":1").then_some(()));
+    stage.until("its marker", |stage| {
+        stage.names("state").contains(&"agentinit-escalation".to_owned()).then_some(())
+    });
+    // A new one is ready.
+    let program = stage.program("agentinfinity");
+    stage.signal(&program, netsky_disk::process::Signal::KILL);
+    let names = |stage: &Stage| {
+        stage.names("state").into_iter().filter(|name| name.starts_with("agentinit-")).count()
+    };
+    stage.until("both cleared", |stage| (names(stage) == 0).then_some(()));
+    assert!(stage.ok(&["query", pages, "--json"]).contains("\"n\":1"));
+}

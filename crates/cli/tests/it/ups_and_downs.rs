@@ -353,7 +353,7 @@ fn settings_that_do_not_read_are_told_by_tick_and_status() {
     assert!(stage.ok(&["status"]).contains(why));
     std::fs::write(stage.home().join("config.toml"), "").expect("written");
     stage.ok(&["watchdog", "tick"]);
-    assert!(!stage.ok(&["status"]).contains("config.toml"));
+    assert!(!stage.ok(&["status"]).contains("inbox_envelops"));
 }
 
 #[test]

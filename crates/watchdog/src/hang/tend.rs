@@ -95,6 +95,12 @@ pub(crate) fn tend(
         screen_marker(cx, agent, known, &now)?;
         match (&verdict, &mut now.hangs) {
             (Verdict::Hangs { why, .. }, Some(hangs)) => {
+                // What lasts longer than its marker may is suspected anew, and paged for again.
+                let is_unmarked =
+                    || !state::exists(cx.layout.marker(agent, "hang-suspected")).unwrap_or(true);
+                if hangs.did.is_some() && is_unmarked() {
+                    perform(cx, client, session, hangs, (Act::Suspect, why)).map(drop)?;
+                }
                 if let Some(act) = due(hangs, signals.doing.is_some(), &terms) {
                     held.got_on()?;
                     match perform(cx, client, session, hangs, (act, why)) {

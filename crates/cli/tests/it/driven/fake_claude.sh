@@ -11,7 +11,8 @@ case " $* " in
 esac
 mkdir -p "$HOME/.claude/projects/here"
 log=$HOME/.claude/projects/here/$id.jsonl
-printf '%s\n' "$*" >>"$HOME/starts"
+# One line each, however many the prompt has.
+printf '%s\n' "$(printf '%s' "$*" | tr '\n' '~')" >>"$HOME/starts"
 
 say() { printf '%s\n' "$1"; }
 life() { say "{\"type\":\"command_lifecycle\",\"command_uuid\":\"$uuid\",\"state\":\"$1\"}"; }

@@ -45,7 +45,7 @@ pub(in super::super) fn start(from: &StartFrom<'_>) -> Start {
     if let Some(model) = &from.desired.model {
         argv.extend(["--model".to_owned(), model.clone()]);
     }
-    argv.extend(["--append-system-prompt".to_owned(), super::super::manners(&from.desired.agent)]);
+    argv.extend(["--append-system-prompt".to_owned(), from.prompt.to_owned()]);
     argv.extend(match from.conversation {
         Some(conversation) => ["--resume".to_owned(), conversation.id.clone()],
         None => ["--session-id".to_owned(), from.fresh.to_owned()],

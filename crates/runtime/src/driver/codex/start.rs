@@ -53,7 +53,7 @@ pub(in super::super) fn start(from: &StartFrom<'_>) -> Start {
     if let Some(model) = &from.desired.model {
         argv.extend(setting("model", model));
     }
-    argv.extend(setting("developer_instructions", &super::super::manners(&from.desired.agent)));
+    argv.extend(setting("developer_instructions", from.prompt));
     argv.push("app-server".to_owned());
     Start { argv, env: BTreeMap::new(), io: Io::Pipes }
 }
@@ -179,15 +179,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_started_with_its_model_and_its_manners() {
+    fn it_is_started_with_its_model_and_its_prompt() {
         let wish = json!({
             "v": 1, "agent": "agent1", "want": "up", "by": "up", "since": "2026-11-26T18:00:00Z", "runtime": "codex",
             "model": "m\"1", "argv": ["codex"], "cwd": "/home/someone/work", "env": {}, "receipts": "ack",
         });
         let desired = serde_json::from_value(wish).expect("a wish");
-        let start = start(&StartFrom { desired: &desired, conversation: None, fresh: "f" });
+        let start = start(&StartFrom {
+            desired: &desired,
+            conversation: None,
+            fresh: "f",
+            prompt: "You are agent1\n\"quoted\"",
+        });
         assert_eq!(start.argv[..3], ["codex", "-c", r#"model="m\"1""#]);
-        assert!(start.argv[4].starts_with("developer_instructions=\"You are agent1"));
+        assert_eq!(start.argv[4], r#"developer_instructions="You are agent1\n\"quoted\"""#);
         assert_eq!(start.argv.last().map(String::as_str), Some("app-server"));
     }
 

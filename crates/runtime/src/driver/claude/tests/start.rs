@@ -17,11 +17,16 @@ fn wish(model: Option<&str>) -> Desired {
 fn argv(model: Option<&str>, conversation: Option<&str>) -> String {
     let conversation = conversation.map(|id| Conversation { id: id.to_owned(), begun: true });
     let desired = wish(model);
-    let started = start(&StartFrom { desired: &desired, conversation: conversation.as_ref(), fresh: "f-1" });
+    let started = start(&StartFrom {
+        desired: &desired,
+        conversation: conversation.as_ref(),
+        fresh: "f-1",
+        prompt: "You are agent1, it says",
+    });
     assert_eq!(started.env.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS").map(String::as_str), Some("1"));
     assert_eq!(started.io, netsky_kernel::session::Io::Pipes);
-    let at = started.argv.iter().position(|word| word == "--append-system-prompt").expect("manners");
-    assert!(started.argv[at + 1].contains("You are agent1,"));
+    let at = started.argv.iter().position(|word| word == "--append-system-prompt").expect("a prompt");
+    assert_eq!(started.argv[at + 1], "You are agent1, it says");
     [&started.argv[..at], &started.argv[at + 2..]].concat().join(" ")
 }
 

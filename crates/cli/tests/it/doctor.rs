@@ -1,0 +1,62 @@
+//! `netsky doctor`: what is wrong with a home and its machine, each with its remedy.
+
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use crate::stage::Stage;
+
+fn examined(stage: &Stage, args: &[&str]) -> Vec<Value> {
+    let output = stage.run(&[&["doctor", "--json"], args].concat());
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    found["checks"].as_array().expect("a list").clone()
+}
+
+fn state(found: &[Value], id: &str) -> String {
+    let one = found.iter().find(|one| one["id"] == id).expect(id);
+    one["state"].as_str().expect("a state").to_owned()
+}
+
+#[test]
+fn a_fresh_home_is_well_and_what_is_not_needed_is_a_note() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let found = examined(&stage, &[]);
+    for (id, is) in
+        [("home", "good"), ("config", "good"), ("markers", "good"), ("pages", "note"), ("claude", "note")]
+    {
+        assert_eq!(state(&found, id), is, "{found:?}");
+    }
+    let table = stage.ok(&["doctor"]);
+    assert!(table.contains("pages") && table.contains("reach nobody"), "{table}");
+    for one in &found {
+        assert_eq!(one["state"] == "good", one["remedy"].is_null(), "{one}");
+    }
+}
+
+#[test]
+fn t25_what_is_bad_is_an_exit_code_and_what_is_safe_to_mend_is_mended_on_request() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let marker = stage.home().join("state/agent0-hang-suspected");
+    std::fs::write(&marker, "{}").expect("written");
+    let file = File::options().write(true).open(&marker).expect("opens");
+    file.set_modified(SystemTime::now() - Duration::from_secs(2 * 86_400)).expect("aged");
+    std::fs::remove_dir(stage.home().join("workspaces")).expect("it is empty");
+    std::fs::write(stage.home().join("config.toml"), "[defaults\n").expect("written");
+    let (code, said) = stage.refused(&["doctor"]);
+    assert!(code == 1 && said.contains("home, config, markers needs somebody"), "{code} {said}");
+    assert!(marker.exists() && !stage.home().join("workspaces").exists(), "looking changes nothing");
+    let mut inside = stage.command(&["doctor", "--fix"]);
+    let inside = inside.env("NETSKY_AGENT", "agent0").env("NETSKY_GENERATION", "1").output().expect("starts");
+    assert_eq!(inside.status.code(), Some(4));
+    let found = examined(&stage, &["--fix"]);
+    assert_eq!(
+        [state(&found, "home"), state(&found, "markers"), state(&found, "config")],
+        ["fixed", "fixed", "bad"]
+    );
+    assert!(!marker.exists() && stage.home().join("workspaces").is_dir());
+    std::fs::remove_file(stage.home().join("config.toml")).expect("there");
+    stage.ok(&["doctor"]);
+}
