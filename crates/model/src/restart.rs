@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, Generation, Nonce, RestartId};
+use crate::id::{AgentId, EnvelopeId, Generation, Nonce, RestartId};
 use crate::process::ProcessId;
 use crate::stamp::Stamp;
 
@@ -181,6 +181,11 @@ impl Observed {
         };
         Observed { watched_ms, last: now.clone() }
     }
+}
+
+/// The id of a restart's handoff: a repeat after a crash is the same envelope.
+pub fn handoff_id(restart: &RestartId) -> EnvelopeId {
+    EnvelopeId::derived(&["handoff", restart.as_str()])
 }
 
 /// What one tick saw of a restart.

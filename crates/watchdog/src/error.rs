@@ -115,7 +115,7 @@ pub enum Error {
         wanted: Vec<AgentId>,
     },
     /// What this `up` began to wait for is wanted no more.
-    #[error("agent0 is not waited for any more: {0} meanwhile")]
+    #[error("what was asked for is not waited for any more: {0} meanwhile")]
     Overtaken(&'static str),
     /// Its program does not stay.
     #[error("{0} ended before it proved that it is up: {1}")]

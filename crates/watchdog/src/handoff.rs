@@ -8,7 +8,7 @@ use netsky_disk::ReadError;
 use netsky_disk::fs::{Dir, open_to_read};
 use netsky_disk::{clock, fault, key, state};
 use netsky_model::envelope::Envelope;
-use netsky_model::id::{AgentId, EnvelopeId, RestartId, Sender};
+use netsky_model::id::{AgentId, RestartId, Sender};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -22,10 +22,7 @@ const MAX_REQUEST: u64 = 1 << 20;
 /// … and how much is used of a longer one.
 const START: u64 = 64 * 1024;
 
-/// The id of a restart's handoff: a repeat after a crash is the same envelope.
-pub(crate) fn id(restart: &RestartId) -> EnvelopeId {
-    EnvelopeId::derived(&["handoff", restart.as_str()])
-}
+pub(crate) use netsky_model::restart::handoff_id as id;
 
 /// The folder of the archive, made if it is missing; an error where nothing can be kept in it.
 pub(crate) fn place(cx: &Context<'_>) -> netsky_disk::Result<Dir> {

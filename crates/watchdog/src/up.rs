@@ -456,7 +456,7 @@ fn wait_for_first(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Genera
         if wish.want != Want::Up {
             return Err(Error::Overtaken("`netsky down` came"));
         }
-        if !planned.is_some_and(|planned| is_same(planned, &wish)) {
+        if !planned.is_some_and(|planned| is_same(&wish, planned)) {
             return Err(Error::Overtaken("another `netsky up` with another program or folder came"));
         }
         // Asked anew each time: a restart may replace the one that we began to wait for.

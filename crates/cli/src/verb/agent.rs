@@ -96,8 +96,8 @@ impl Run for Args {
 fn book_of_who_runs(cx: &Context, agent: &AgentId) -> Result<Book, Error> {
     let book = book(cx, agent)?;
     if !is_held(cx, agent)? {
-        return Err(Error::new(Kind::NotFound, format!("{agent} does not run, and asks nothing"))
-            .hint("what it still wants to know it asks again"));
+        return Err(Error::new(Kind::NotFound, format!("{agent} does not run"))
+            .hint("what it still wants to know it asks again, and unfinished mail is told again"));
     }
     match is_of_now(cx, &book)? {
         true => Ok(book),
@@ -106,6 +106,15 @@ fn book_of_who_runs(cx: &Context, agent: &AgentId) -> Result<Book, Error> {
                 .hint("nothing was done, repeat; `netsky status` shows who drives"))
         }
     }
+}
+
+/// Whether netsky-drivers lives, which tells agents what is left for them.
+fn is_driven_now(cx: &Context) -> Result<bool, Error> {
+    Ok(Lock::is_held(cx.home()?.keeper_lock(&AgentId::drivers()))?)
+}
+
+fn is_told(cx: &Context) -> Result<&'static str, Error> {
+    Ok(if is_driven_now(cx)? { "is told" } else { "is told as soon as netsky-drivers is back" })
 }
 
 fn is_held(cx: &Context, agent: &AgentId) -> Result<bool, Error> {
@@ -132,7 +141,7 @@ fn say_answer(cx: &Context, said: Said, allow: bool) -> Result<(), Error> {
         return output::json(&Answer { ask: asked.id, allow, text });
     }
     let verb = if allow { "allow" } else { "deny" };
-    output::say(&format!("{agent} is told: {verb} {}", asked.text))
+    output::say(&format!("{agent} {}: {verb} {}", is_told(cx)?, asked.text))
 }
 
 /// Leaves an answer for what an agent asks; what that was.
@@ -174,6 +183,10 @@ fn interrupt(cx: &Context, agent: &AgentId) -> Result<(), Error> {
         let what = format!("{agent} is {}: there is no turn to stop", book.doing.word());
         return Err(Error::new(Kind::NotFound, what).hint("nothing was done"));
     }
+    if !is_driven_now(cx)? {
+        let what = format!("netsky-drivers is down: what {agent} does now is not known, and nobody stops it");
+        return Err(Error::new(Kind::Busy, what).hint("nothing was done, repeat; the anchor starts it again"));
+    }
     netsky_runtime::interrupt(cx.home()?, agent, book.generation, book.turns)?;
     match cx.json {
         true => output::json(&serde_json::json!({ "agent": agent, "turn": book.turns + 1 })),
@@ -191,7 +204,11 @@ fn retry(cx: &Context, agent: &AgentId) -> Result<(), Error> {
     netsky_runtime::retry(cx.home()?, agent, waits.until)?;
     match cx.json {
         true => output::json(&serde_json::json!({ "agent": agent, "waited_until": waits.until })),
-        false => output::say(&format!("{agent} is told to try its mail now; it waited for: {}", waits.why)),
+        false => output::say(&format!(
+            "{agent} {} to try its mail now; it waited for: {}",
+            is_told(cx)?,
+            waits.why
+        )),
     }
 }
 

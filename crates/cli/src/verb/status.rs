@@ -38,7 +38,9 @@ impl Run for Args {
         // A constellation of programs that speak for themselves has nothing to say there.
         if report.agents.iter().any(|agent| agent.driven.is_some()) {
             headers.extend(["context", "does"]);
-            rows.iter_mut().zip(&report.agents).for_each(|(row, agent)| row.extend(does(agent)));
+            let drivers = report.agents.iter().find(|agent| agent.id == AgentId::drivers());
+            let is_known = drivers.is_some_and(|drivers| drivers.pid.is_some());
+            rows.iter_mut().zip(&report.agents).for_each(|(row, agent)| row.extend(does(agent, is_known)));
         }
         output::table(&headers, rows, "no agent is wanted here; start with `netsky up`")?;
         for (agent, ask) in report.agents.iter().flat_map(asks) {
@@ -85,8 +87,8 @@ fn row(agent: &AgentStatus, served: bool) -> Vec<String> {
     ]
 }
 
-/// How full its context is, and what it does.
-fn does(agent: &AgentStatus) -> [String; 2] {
+/// How full its context is, and what it does, or did when netsky-drivers saw it last.
+fn does(agent: &AgentStatus, is_known: bool) -> [String; 2] {
     let dash = || "-".to_owned();
     let Some(driven) = &agent.driven else { return [dash(), dash()] };
     let doing = match &driven.doing {
@@ -99,11 +101,14 @@ fn does(agent: &AgentStatus) -> [String; 2] {
     let waits = waits
         .map_or_else(String::new, |waits| format!(", mail waits until {:.0}: {}", waits.until, waits.why));
     let answered = if driven.answered || driven.doing.is_busy() { "" } else { ", no turn yet" };
-    let context = driven.context_pct.map_or_else(dash, |pct| match driven.lifecycle {
-        LifecycleState::Healthy => format!("{pct} %"),
-        state => format!("{pct} % {state}"),
-    });
-    let does = format!("{doing} ({age}){answered}{waits}");
+    let context = match (driven.context_pct, driven.lifecycle) {
+        (None, LifecycleState::Healthy) => dash(),
+        (None, state) => state.to_string(),
+        (Some(pct), LifecycleState::Healthy) => format!("{pct} %"),
+        (Some(pct), state) => format!("{pct} % {state}"),
+    };
+    let last = if is_known { "" } else { "as last seen: " };
+    let does = format!("{last}{doing} ({age}){answered}{waits}");
     // The rest is in `agent show`.
     let cut = does.char_indices().nth(LONGEST).map(|(at, _)| format!("{}…", &does[..at]));
     [context, cut.unwrap_or(does)]

@@ -82,7 +82,11 @@ impl Health {
         if !seen.is_busy {
             self.open = None;
             self.heard = now;
-            let wedge = if self.is_deaf { Some(Wedge::Deaf) } else { None };
+            let wedge = match () {
+                () if seen.is_stopped => Some(Wedge::Frozen),
+                () if self.is_deaf => Some(Wedge::Deaf),
+                () => None,
+            };
             return Look { wedge, ask: None, is_lost: false, due: None };
         }
         if !seen.pause.is_zero() {
@@ -212,6 +216,8 @@ mod tests {
         let rests = Seen { is_busy: false, ..BUSY };
         let look = health.look(at(600 * 30), &BOUNDS, &rests);
         assert_eq!(look, Look { wedge: None, ask: None, is_lost: false, due: None });
+        let stopped = Seen { is_stopped: true, ..rests };
+        assert_eq!(health.look(at(600 * 30), &BOUNDS, &stopped).wedge, Some(Wedge::Frozen), "nobody can say");
     }
 
     #[test]

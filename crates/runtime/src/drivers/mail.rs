@@ -7,14 +7,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use netsky_bus::{Claim, Put};
-use netsky_disk::{clock, fault};
+use netsky_bus::{Claim, PassedBy, Put};
+use netsky_disk::{clock, fault, state};
 use netsky_kernel::worker_client::WorkerClient;
 use netsky_ledger::PAGE;
 use netsky_model::envelope::Envelope;
-use netsky_model::id::{EnvelopeId, Sender};
+use netsky_model::id::{AgentId, EnvelopeId, Sender};
 use netsky_model::life::State;
 use netsky_model::lifecycle::LifecycleState;
+use netsky_model::restart::{Inflight, handoff_id};
 
 use super::book::Waits;
 use super::slot::{Result, Slot, Trouble as Stuck};
@@ -22,6 +23,8 @@ use crate::driver::{Message, MessageKey, Out, Room, Trouble};
 
 /// The kind of what the owner says to an agent that may be in a turn: it goes into that.
 pub const URGENT: &str = "owner";
+/// The kind of what one agent0 leaves to the next.
+const HANDOFF: &str = "handoff";
 /// Most messages that are put before a program in one turn: more would be one long list of orders.
 const BATCH: usize = 16;
 /// Most of their text together.
@@ -112,9 +115,10 @@ impl Slot<'_> {
             // This process lives, so nobody else gives it back.
             self.bus.return_own_claims(self.agent)?;
         }
-        if self.comes_first(worker, epoch)? {
+        if self.comes_first(worker, epoch)? || self.awaits_handoff()? {
             return Ok(());
         }
+        let mut behind = PassedBy::default();
         // After a failure one message is enough to see whether it goes by now.
         let most = if self.hold.failures > 0 || !self.driver.queues() { 1 } else { BATCH };
         let mut bytes = 0;
@@ -122,13 +126,7 @@ impl Slot<'_> {
             if !self.seat.as_ref().is_some_and(|seat| seat.has_its_name().unwrap_or(false)) {
                 return Err(netsky_bus::Error::Unseated(self.agent.clone()).into());
             }
-            let batch = self.bus.claim(self.agent, 1, self.book.generation)?;
-            if let Some(stuck) = batch.aside.skipped.first() {
-                self.tell(format!("a message stays where it is: {}", stuck.error));
-            }
-            let Some(claim) = batch.claims.into_iter().next() else {
-                return batch.ended.map_or(Ok(()), |error| Err(error.into()));
-            };
+            let Some(claim) = self.next_claim(&mut behind)? else { return Ok(()) };
             let text = claim.rendered();
             bytes += text.len();
             if bytes > BATCH_BYTES && bytes > text.len() {
@@ -139,6 +137,47 @@ impl Slot<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a restart is under way whose handoff is not there yet: nothing goes before it. Where it comes to nothing, the marker
+    /// of it goes.
+    fn awaits_handoff(&self) -> Result<bool> {
+        if !self.is_new_mind() {
+            return Ok(false);
+        }
+        // One that does not read the tick sets aside.
+        let inflight: Option<Inflight> =
+            state::read_json(self.shared.layout.restart_inflight()).unwrap_or_default();
+        let Some(inflight) = inflight else { return Ok(false) };
+        Ok(!self.bus.has(self.agent, &handoff_id(&inflight.id))?)
+    }
+
+    /// Whether this is an agent0 that knows nothing yet. One that goes on with its conversation needs no word first, and takes a
+    /// message that it may know by its place in that.
+    fn is_new_mind(&self) -> bool {
+        let goes_on = self.book.conversation.as_ref().is_some_and(|conversation| conversation.begun);
+        *self.agent == AgentId::root() && !self.book.answered && !goes_on
+    }
+
+    /// What goes in next: to a new mind a handoff, however much waits before it.
+    fn next_claim(&mut self, behind: &mut PassedBy) -> Result<Option<Claim>> {
+        let generation = self.book.generation;
+        if self.is_new_mind() {
+            let is_handoff = |envelope: &Envelope| {
+                envelope.kind.as_deref() == Some(HANDOFF) && envelope.from == AgentId::infinity().into()
+            };
+            if let Some(claim) = self.bus.claim_first(self.agent, generation, behind, is_handoff)? {
+                return Ok(Some(claim));
+            }
+        }
+        let batch = self.bus.claim(self.agent, 1, generation)?;
+        if let Some(stuck) = batch.aside.skipped.first() {
+            self.tell(format!("a message stays where it is: {}", stuck.error));
+        }
+        match batch.claims.into_iter().next() {
+            None => batch.ended.map_or(Ok(None), |error| Err(error.into())),
+            claim => Ok(claim),
+        }
     }
 
     /// Puts what does not wait for the end of a turn before a program that is in one: what the owner says as the owner. Words
@@ -276,8 +315,12 @@ impl Slot<'_> {
     /// What nobody but a person mends is a page: one for each generation that meets it.
     fn page(&self, trouble: Trouble, why: &str) {
         let what = match trouble {
-            Trouble::Auth => "its keys or its login do not hold",
-            Trouble::Model => "its model is not there, or not for this account",
+            Trouble::Auth => {
+                "its keys or its login do not hold (log in, or give the slot its key under [agents.<agent>.env]; then `netsky agent retry`)"
+            }
+            Trouble::Model => {
+                "its model is not there, or not for this account (choose another by `--model`, after a `netsky down`)"
+            }
             Trouble::Overloaded | Trouble::Silent | Trouble::Other => return,
         };
         let (agent, generation) = (self.agent, self.book.generation);

@@ -118,6 +118,8 @@ pub(super) struct Slot<'a> {
     pub(super) has_news: bool,
     /// What waits in its inbox and does not go into this turn.
     pub(super) passed_by: PassedBy,
+    /// Its book did not read: what its program was told is known to nobody.
+    is_lost: bool,
     /// A round failed: the driver may know more than was done.
     is_astray: bool,
     /// What was said last of what is wrong: said once.
@@ -157,7 +159,8 @@ impl<'a> Slot<'a> {
         telemetry: &'a Telemetry,
     ) -> Result<Option<Slot<'a>>> {
         let Some(meta) = described(shared, agent)? else { return Ok(None) };
-        let book = kept(shared, agent, &meta.lineage)?.unwrap_or_else(|| Book::blank(agent, &meta));
+        let (kept, is_lost) = kept(shared, agent, &meta.lineage)?;
+        let book = kept.unwrap_or_else(|| Book::blank(agent, &meta));
         let Some(driver) = driver_of(&book.runtime, &book.memory) else { return Ok(None) };
         let config = Config::last_good(shared.layout);
         Ok(Some(Slot {
@@ -179,6 +182,7 @@ impl<'a> Slot<'a> {
             may_hold_claims: false,
             has_news: true,
             passed_by: PassedBy::default(),
+            is_lost,
             is_astray: false,
             trouble: None,
         }))
@@ -207,7 +211,8 @@ impl<'a> Slot<'a> {
     /// Goes back to what the book says, as whoever comes after a death: a line that was read and could not be followed is
     /// read again by a driver that has not read it.
     fn restore(&mut self) -> Result<()> {
-        let kept = kept(self.shared, self.agent, &self.book.lineage)?;
+        let (kept, is_lost) = kept(self.shared, self.agent, &self.book.lineage)?;
+        self.is_lost |= is_lost;
         // Where nothing is kept it is met as a new one.
         let book = kept.unwrap_or_else(|| Book { generation: Generation::NONE, ..self.book.clone() });
         if let Some(driver) = driver_of(&book.runtime, &book.memory) {
@@ -327,6 +332,10 @@ impl<'a> Slot<'a> {
         self.is_unwritten = false;
         self.health = Health::default();
         self.hold.end();
+        if std::mem::take(&mut self.is_lost) {
+            // It comes again, flagged; what was answered by then is in the transcript.
+            self.bus.return_generations(self.agent, |generation| generation <= meta.generation)?;
+        }
         Ok(())
     }
 
@@ -554,15 +563,15 @@ fn recall(driver: &mut dyn Driver, env: &BTreeMap<String, String>) -> Result<()>
     Ok(())
 }
 
-/// The book of a lineage; one that is damaged stays beside as evidence.
-fn kept(shared: &Shared<'_>, agent: &AgentId, lineage: &LineageId) -> Result<Option<Book>> {
+/// The book of a lineage, and whether it was lost; one that is damaged stays beside as evidence.
+fn kept(shared: &Shared<'_>, agent: &AgentId, lineage: &LineageId) -> Result<(Option<Book>, bool)> {
     match Book::read(shared.layout, agent) {
         Err(error) if error.is_damage() => {
             (shared.said)(&format!("{agent}: {error}; it begins anew"));
             state::set_aside(shared.layout.driver_book(agent))?;
-            Ok(None)
+            Ok((None, true))
         }
-        read => Ok(read?.filter(|book| book.lineage == *lineage)),
+        read => Ok((read?.filter(|book| book.lineage == *lineage), false)),
     }
 }
 

@@ -157,7 +157,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "what netsky says itself goes before all mail",
         faults: "T18",
         file: "crates/runtime/src/drivers/mail.rs",
-        find: "        if self.comes_first(worker, epoch)? {\n            return Ok(());\n        }\n",
+        find: "self.comes_first(worker, epoch)? || ",
         replace: "",
         package: "netsky",
         target: IT,

@@ -46,9 +46,9 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "the handoff's id derives from its restart",
         faults: "T18",
-        file: "crates/watchdog/src/handoff.rs",
+        file: "crates/model/src/restart.rs",
         find: "    EnvelopeId::derived(&[\"handoff\", restart.as_str()])",
-        replace: "    EnvelopeId::derived(&[\"handoff\", restart.as_str(), &netsky_disk::random::token()])",
+        replace: "    static N: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);\n    let n = N.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_string();\n    EnvelopeId::derived(&[\"handoff\", restart.as_str(), &n])",
         package: "netsky-watchdog",
         target: UNIT,
         test: "handoff::tests::t18_a_repeat_from_any_step_delivers_one_handoff",

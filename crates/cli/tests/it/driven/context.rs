@@ -325,3 +325,23 @@ fn that_a_handoff_was_read_is_told_again_by_the_next_netsky_drivers() {
     driven.stage.signal(&anchor, Signal::CONT);
     driven.until_acknowledged(1);
 }
+
+#[test]
+fn t18_after_a_planned_restart_the_handoff_is_the_first_word_to_the_new_agent0() {
+    let driven = Driven::up();
+    let first = driven.send("at work [[gate]]");
+    driven.until_state(&first, "delivered");
+    let second = driven.send("waits");
+    let file = driven.file("handoff.md");
+    std::fs::write(&file, "REMEMBER THE MILK").expect("written");
+    driven.stage.ok(&["restart", "--handoff", file.to_str().expect("text")]);
+    driven.until_generation(2);
+    driven.touch("gate");
+    for id in [&first, &second] {
+        driven.until_state(id, "acked");
+    }
+    let turns = driven.lines("turns");
+    let place = |text: &str| turns.iter().position(|line| line.contains(text)).expect(text);
+    assert_eq!(place("REMEMBER THE MILK"), 0, "{turns:?}");
+    assert!(place("at work") < place("waits</channel>"), "{turns:?}");
+}

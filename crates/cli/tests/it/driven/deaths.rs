@@ -227,3 +227,17 @@ fn must_show_7_netsky_drivers_is_replaced_under_twenty_agents_in_mid_turn_and_no
     driven.stage.until("an end of each", |_| states("acked"));
     assert!(ids.iter().all(|id| driven.turns_of(id) == 1));
 }
+
+#[test]
+fn a_message_whose_book_was_lost_in_its_turn_is_finished_all_the_same() {
+    let (driven, id) = in_a_turn("work on [[gate]]");
+    let drivers = driven.stage.program("netsky-drivers");
+    driven.stage.signal(&drivers, Signal::STOP);
+    std::fs::write(driven.stage.home().join("state/drivers/agent0.json"), "{ no book").expect("written");
+    driven.stage.signal(&drivers, Signal::KILL);
+    driven.touch("gate");
+    driven.until_state(&id, "acked");
+    assert!((1..=2).contains(&driven.turns_of(&id)), "a repeat is flagged");
+    let next = driven.send("next");
+    driven.until_state(&next, "acked");
+}
