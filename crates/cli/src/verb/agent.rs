@@ -7,7 +7,7 @@ use netsky_model::id::AgentId;
 use netsky_model::render::{line, plain};
 use netsky_runtime::driver::{Answer, Ask, AskKind, BETWEEN, Doing, SeveralFit};
 use netsky_runtime::drivers::Book;
-use netsky_watchdog::{Which, Wish};
+use netsky_watchdog::{Which, Wish, stop};
 
 use super::up::{Program, bring_up};
 use crate::context::Context;
@@ -48,6 +48,12 @@ enum Verb {
         #[arg(value_parser = AgentId::from_shorthand)]
         agent: AgentId,
     },
+    /// Stop the agent of one slot: it stays down until `netsky agent N` or `netsky up` wants it again, and its mail waits
+    Stop {
+        /// Which agent; all of them, agent0 among them, are stopped by `netsky down`
+        #[arg(value_parser = AgentId::from_shorthand)]
+        agent: AgentId,
+    },
     /// Have the mail tried now that waits because a turn failed: its key, its model or its provider is mended
     Retry {
         /// Which agent
@@ -81,6 +87,7 @@ impl Run for Args {
             (Some(Verb::Allow(said)), _) => say_answer(cx, said, true),
             (Some(Verb::Deny(said)), _) => say_answer(cx, said, false),
             (Some(Verb::Interrupt { agent }), _) => interrupt(cx, &agent),
+            (Some(Verb::Stop { agent }), _) => stop_one(cx, &agent),
             (Some(Verb::Retry { agent }), _) => retry(cx, &agent),
             (Some(Verb::Show { agent }), _) => show(cx, &agent),
             (None, Some(agent)) => {
@@ -192,6 +199,22 @@ fn interrupt(cx: &Context, agent: &AgentId) -> Result<(), Error> {
         true => output::json(&serde_json::json!({ "agent": agent, "turn": book.turns + 1 })),
         false => output::say(&format!("{agent} is told to stop its turn")),
     }
+}
+
+fn stop_one(cx: &Context, agent: &AgentId) -> Result<(), Error> {
+    if *agent == AgentId::root() {
+        let what = "agent0 is stopped with all others, by `netsky down`";
+        return Err(Error::new(Kind::Usage, what).hint("nothing was changed"));
+    }
+    let ran = stop(&cx.constellation()?, &cx.caller(), agent)?;
+    if cx.json {
+        return output::json(&serde_json::json!({ "agent": agent, "ended": ran }));
+    }
+    let ended = if ran { "was ended" } else { "did not run" };
+    let number = agent.number().unwrap_or_default();
+    output::say(&format!(
+        "{agent} {ended} and stays down; its mail waits, `netsky agent {number}` brings it back"
+    ))
 }
 
 fn retry(cx: &Context, agent: &AgentId) -> Result<(), Error> {

@@ -298,10 +298,10 @@ fn an_up_ends_when_a_down_or_another_up_comes_meanwhile() {
     stage.ok(&["down"]);
     let second = up_that_waits(&stage, "1002");
     let said = went_on(first);
-    assert!(said.contains("agent0 is not waited for any more: another `netsky up` "), "{said}");
+    assert!(said.contains("what was asked for is not waited for any more: another `netsky up` "), "{said}");
     stage.ok(&["down"]);
     let said = went_on(second);
-    assert!(said.contains("agent0 is not waited for any more: `netsky down` came"), "{said}");
+    assert!(said.contains("what was asked for is not waited for any more: `netsky down` came"), "{said}");
 }
 
 #[test]
@@ -465,4 +465,37 @@ fn a12_status_says_that_the_anchor_takes_no_more_clients_and_shows_the_living() 
     assert!(told.contains("takes no more clients") && !told.contains("does not answer"), "{told}");
     let shown = &seen["agents"][0];
     assert!(shown["id"] == "agent0" && shown["pid"] == root.pid && seen["silent_anchor"] == true, "{seen}");
+}
+
+#[test]
+fn a_slot_that_is_stopped_stays_down_over_ticks_and_deaths_and_comes_back_when_it_is_wanted() {
+    let stage = Stage::up(2, QUIET, "200ms");
+    stage.ok(&["channel", "send", "agent1", "for later", "--from", "owner"]);
+    // Whoever brings it back at this very moment loses.
+    stage.signal(&stage.program("agent1"), Signal::KILL);
+    let told = stage.ok(&["agent", "stop", "1"]);
+    assert!(told.contains("agent1 ") && told.contains("and stays down; its mail waits"), "{told}");
+    for _ in 0..3 {
+        stage.run(&["watchdog", "tick"]);
+    }
+    let agent = |stage: &Stage, id: &str| stage.agent(id);
+    assert!(agent(&stage, "agent1")["pid"].is_null() && agent(&stage, "agent1")["want"] == "stopped");
+    assert_eq!(
+        (agent(&stage, "agent1")["inbox"].clone(), agent(&stage, "agent1")["poison"].clone()),
+        (1.into(), 0.into())
+    );
+    assert!(!agent(&stage, "agent2")["pid"].is_null());
+    assert!(stage.ok(&["agent", "stop", "agent2"]).contains("agent2 was ended"));
+    // It is not wanted, so a planned restart brings nobody of them back.
+    stage.ok(&["restart"]);
+    stage.until_verified(2);
+    assert!(agent(&stage, "agent1")["pid"].is_null() && agent(&stage, "agent2")["pid"].is_null());
+    for (args, code) in [(&["agent", "stop", "0"][..], 2), (&["agent", "stop", "7"], 2)] {
+        assert_eq!(stage.refused(args).0, code, "{args:?}");
+    }
+    let mut inside = stage.command(&["agent", "stop", "2"]);
+    let inside = inside.env("NETSKY_AGENT", "agent1").env("NETSKY_GENERATION", "1").output().expect("starts");
+    assert_eq!(inside.status.code(), Some(4));
+    stage.ok(&["agent", "1"]);
+    stage.until("it is back", |stage| (stage.agent("agent1")["up"] == true).then_some(()));
 }

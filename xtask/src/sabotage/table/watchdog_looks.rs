@@ -203,4 +203,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "doctor::t25_what_is_bad_is_an_exit_code_and_what_is_safe_to_mend_is_mended_on_request",
     },
+    Safeguard {
+        name: "who is stopped is not wanted first",
+        faults: "",
+        file: "crates/watchdog/src/stop.rs",
+        find: "        state::write_json(cx.layout.desired(agent), &stopped)?;\n",
+        replace: "        let _ = stopped;\n",
+        package: "netsky",
+        target: IT,
+        test: "ups_and_downs::a_slot_that_is_stopped_stays_down_over_ticks_and_deaths_and_comes_back_when_it_is_wanted",
+    },
 ];

@@ -1,0 +1,53 @@
+//! `netsky agent stop`: first one slot is not wanted any more, then it ends. No tick overrides that.
+
+use netsky_disk::env::Caller;
+use netsky_disk::{clock, state};
+use netsky_kernel::client::{Client, ClientError};
+use netsky_kernel::rpc::{Guard, RefusalKind};
+use netsky_model::desired::{Desired, Want};
+use netsky_model::id::AgentId;
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::perform;
+use crate::tick::Held;
+
+/// Stop the agent of one slot; whether it ran. Its mail waits, also what it had taken. It can be repeated.
+///
+/// # Errors
+/// Called inside a session, it was never wanted or is agent0 (none of its clones would have anybody to report to), or it
+/// would not end: it is not wanted any more then, and the tick ends it.
+pub fn stop(cx: &Context<'_>, caller: &Caller, agent: &AgentId) -> Result<bool> {
+    if *caller != Caller::Outside {
+        return Err(Error::OwnerOnly { verb: "agent stop" });
+    }
+    if agent.number().is_none() || *agent == AgentId::root() {
+        return Err(Error::NoSlot(agent.clone()));
+    }
+    // No tick and no child of a restart starts it meanwhile.
+    let _held = Held::take(cx)?;
+    let _wishes = perform::hold_wishes(cx)?;
+    let wish: Option<Desired> = state::read_json(cx.layout.desired(agent))?;
+    let wish = wish.ok_or_else(|| Error::NoProgram { agent: agent.clone() })?;
+    if wish.want == Want::Up {
+        let by = "agent stop".to_owned();
+        let stopped = Desired { want: Want::Stopped, by, since: clock::wall(), ..wish.clone() };
+        state::write_json(cx.layout.desired(agent), &stopped)?;
+    }
+    let mut client = match Client::connect(&cx.layout.kernel_root()) {
+        // Whoever starts one ends who is not wanted.
+        Err(ClientError::NotServing { .. }) => return Ok(false),
+        served => served?,
+    };
+    let session = match client.show(agent) {
+        Err(error) if error.kind() == Some(RefusalKind::NotFound) => return Ok(false),
+        shown => shown?,
+    };
+    let lives = session.state.may_live();
+    if lives {
+        client.kill(agent, None, &Guard::if_generation(session.generation))?;
+        cx.record.watchdog("stopped", Some(agent), "by the owner");
+    }
+    perform::return_mail(cx, &wish, Some(session.generation), |generation| generation <= session.generation)?;
+    Ok(lives)
+}
