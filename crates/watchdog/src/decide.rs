@@ -8,6 +8,7 @@ use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, RestartId};
 use netsky_model::lifecycle::LifecycleState;
 use netsky_model::restart::{self, Inflight, Kind, Phase, Seen, Verdict};
+use netsky_model::stamp::Stamp;
 use netsky_runtime::TAG_SINCE;
 
 use crate::observe::{Observed, Request, Underway};
@@ -155,8 +156,7 @@ fn lives_on(seen: &Observed, desired: &Desired, session: &SessionView) -> Option
         return settled(seen, desired, session);
     }
     // However late this look is: by when its last turn was over, where that is known.
-    let used_up = seen.used_up.get(&session.name).filter(|(generation, _)| *generation == session.generation);
-    let over = used_up.and_then(|(_, over)| over.as_ref()).unwrap_or(&seen.now);
+    let over = told_used_up(seen, session).and_then(|(_, over)| over.as_ref()).unwrap_or(&seen.now);
     let lasted = session.started_at.as_ref().map(|started| over.since(started));
     let soon = lasted.is_some_and(|lasted| lasted < SOON);
     let succeed = Effect::Succeed { agent: desired.agent.clone(), generation: session.generation, soon };
@@ -166,9 +166,13 @@ fn lives_on(seen: &Observed, desired: &Desired, session: &SessionView) -> Option
 /// Whether nothing goes into its context any more, as it told the kernel, or as its driver knows where that was not heard. Of
 /// those that the anchor keeps it sees to that itself.
 fn is_used_up(seen: &Observed, session: &SessionView) -> bool {
-    let is_over = session.progress.lifecycle == LifecycleState::Dead
-        || seen.used_up.get(&session.name).is_some_and(|(generation, _)| *generation == session.generation);
+    let is_over = session.progress.lifecycle == LifecycleState::Dead || told_used_up(seen, session).is_some();
     session.keeper == Keeper::Watchdog && runs(session) && is_over
+}
+
+/// What its driver says of a context that is used up.
+fn told_used_up<'a>(seen: &'a Observed, session: &SessionView) -> Option<&'a (Generation, Option<Stamp>)> {
+    seen.used_up.get(&session.name).filter(|(generation, _)| *generation == session.generation)
 }
 
 fn lived(seen: &Observed, session: &SessionView) -> Option<Duration> {

@@ -83,26 +83,19 @@ fn clear(layout: &Layout, agent: &AgentId, keep: Option<&str>) -> Result<usize> 
     Ok(cleared)
 }
 
-/// Who may be silent now, and why.
-pub(crate) fn quiet_windows(layout: &Layout, now: &Stamp) -> BTreeMap<AgentId, String> {
+/// The windows that hold now, of each agent the longest. One that does not read is none: an alarm too many is better than none.
+pub(crate) fn quiet_windows(layout: &Layout, now: &Stamp) -> BTreeMap<AgentId, Quiet> {
     let names = Dir::open(layout.state()).and_then(|folder| folder.names()).unwrap_or_default();
     let windows = names.into_iter().filter(|name| name.contains(UNTIL));
     let windows =
         windows.filter_map(|name| state::read_json::<Quiet>(layout.state().join(name)).ok().flatten());
-    windows.filter(|quiet| quiet.left(now).is_some()).map(|quiet| (quiet.agent, quiet.why)).collect()
-}
-
-/// The window that holds for an agent now, the longest of several. One that does not read is none: an alarm too many is better
-/// than none.
-pub(crate) fn quiet_of(layout: &Layout, agent: &AgentId, now: &Stamp) -> Option<Quiet> {
-    let names = Dir::open(layout.state()).and_then(|folder| folder.names()).unwrap_or_default();
-    let prefix = format!("{agent}-{UNTIL}");
-    let windows = names.into_iter().filter(|name| name.starts_with(&prefix));
-    let windows =
-        windows.filter_map(|name| state::read_json::<Quiet>(layout.state().join(name)).ok().flatten());
-    windows
-        .filter(|quiet| quiet.agent == *agent && quiet.left(now).is_some())
-        .max_by_key(|quiet| quiet.left(now))
+    let mut longest = BTreeMap::<AgentId, Quiet>::new();
+    for quiet in windows.filter(|quiet| quiet.left(now).is_some()) {
+        if longest.get(&quiet.agent).is_none_or(|known| known.left(now) < quiet.left(now)) {
+            longest.insert(quiet.agent.clone(), quiet);
+        }
+    }
+    longest
 }
 
 /// Whether what stands in a file of a window is over, or says nothing.

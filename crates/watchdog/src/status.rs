@@ -26,7 +26,7 @@ use crate::context::Context;
 use crate::decide::KEPT;
 use crate::error::Result;
 use crate::observe::{self, Underway, Wishes};
-use crate::quiet::{Quiet, quiet_of};
+use crate::quiet::{Quiet, quiet_windows};
 use crate::tick::{self, FailedTick, LastTick};
 use crate::{hang, known, reach};
 
@@ -293,6 +293,8 @@ fn everybody(
         problems.push(observe::unwished(cx, &id));
         agents.push(agent_status(cx, &id, None, served.session(&id), problems));
     }
+    let mut quiet = quiet_windows(cx.layout, &clock::stamp());
+    agents.iter_mut().for_each(|agent| agent.quiet = quiet.remove(&agent.id));
     agents.sort_by(|one, other| one.id.place().cmp(&other.id.place()));
     (agents, missing)
 }
@@ -459,7 +461,7 @@ fn agent_status(
         generation: session.map(|session| session.generation),
         up,
         trying: None,
-        quiet: quiet_of(cx.layout, agent, &clock::stamp()),
+        quiet: None,
         started_at: alive.and_then(|session| session.started_at.clone()),
         inbox,
         unfinished,

@@ -12,6 +12,7 @@ use netsky_kernel::rpc::SessionState;
 use netsky_model::id::Generation;
 use netsky_model::restart::Observed;
 use netsky_model::stamp::Stamp;
+use netsky_runtime::Hang;
 use netsky_runtime::driver::Doing;
 use serde::{Deserialize, Serialize};
 
@@ -104,19 +105,8 @@ pub(crate) enum Act {
     End,
 }
 
-/// What the owner has set.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
-    /// How long an agent that has work may stand still.
-    pub(crate) after: Duration,
-    /// How long a nudge is waited for.
-    pub(crate) nudge: Duration,
-    /// Whether a hang ends in a restart.
-    pub(crate) restart: bool,
-}
-
 /// Judges one look.
-pub(crate) fn judge(seen: &Signals, before: Option<&Watch>, now: &Stamp, terms: &Terms) -> Verdict {
+pub(crate) fn judge(seen: &Signals, before: Option<&Watch>, now: &Stamp, terms: &Hang) -> Verdict {
     if let Some(why) = &seen.quiet {
         return Verdict::Excused(format!("quiet: {why}"));
     }
@@ -189,7 +179,7 @@ fn hang(before: Option<&Watch>, word: &str, now: &Stamp, interval: Duration) -> 
 }
 
 /// What is due about a hang at this look.
-pub(crate) fn due(hangs: &Hangs, is_driven: bool, terms: &Terms) -> Option<Act> {
+pub(crate) fn due(hangs: &Hangs, is_driven: bool, terms: &Hang) -> Option<Act> {
     let watched = Duration::from_millis(hangs.for_ms);
     match hangs.did {
         None => Some(Act::Suspect),

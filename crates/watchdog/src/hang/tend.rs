@@ -22,7 +22,7 @@ use netsky_runtime::drivers::Book;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Act, Hangs, Progress, Signals, Terms, Verdict, Watch, due, judge, watch};
+use super::{Act, Hangs, Progress, Signals, Verdict, Watch, due, judge, watch};
 use crate::context::Context;
 use crate::decide::runs;
 use crate::error::Result;
@@ -77,12 +77,11 @@ pub(crate) fn tend(
     let path = cx.layout.tick("hang");
     let before: Kept = read_or_aside(&path, ticked)?.unwrap_or_default();
     let terms = Config::last_good(cx.layout).hang;
-    let terms = Terms { after: terms.after, nudge: terms.nudge, restart: terms.restart };
     let quiet = quiet_windows(cx.layout, &seen.now);
     let mut kept = Kept { v: 1, agents: BTreeMap::new() };
     for (desired, session) in looked_at(seen) {
         let agent = &desired.agent;
-        let signals = match look(cx, desired, session, quiet.get(agent).cloned()) {
+        let signals = match look(cx, desired, session, quiet.get(agent).map(|quiet| quiet.why.clone())) {
             Ok(signals) => signals,
             Err(error) => {
                 ticked.problems.push(format!("whether {agent} gets on is not known: {error}"));

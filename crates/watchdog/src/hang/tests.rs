@@ -5,8 +5,8 @@ use netsky_runtime::driver::Wedge;
 
 use super::*;
 
-const TERMS: Terms =
-    Terms { after: Duration::from_secs(30 * 60), nudge: Duration::from_secs(10 * 60), restart: false };
+const TERMS: Hang =
+    Hang { after: Duration::from_secs(30 * 60), nudge: Duration::from_secs(10 * 60), restart: false };
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// What is seen, and when.
@@ -39,7 +39,7 @@ fn wedged(how: Wedge) -> Signals {
 }
 
 /// Everything that is done over looks at these seconds, with the minute of each.
-fn done(terms: &Terms, looks: impl IntoIterator<Item = (Stamp, Signals)>) -> Vec<(u64, Act)> {
+fn done(terms: &Hang, looks: impl IntoIterator<Item = (Stamp, Signals)>) -> Vec<(u64, Act)> {
     let (mut kept, mut done): (Option<Watch>, Vec<(u64, Act)>) = (None, Vec::new());
     for (now, seen) in looks {
         let before = kept.take().filter(|watch| watch.generation == seen.generation);
@@ -65,7 +65,7 @@ fn each_minute(minutes: u64, seen: impl Fn(u64) -> Signals) -> Looks {
 fn who_has_mail_and_does_nothing_is_suspected_nudged_and_paged_for_in_that_order_and_each_once() {
     let looks = || each_minute(300, |_| still());
     assert_eq!(done(&TERMS, looks()), [(31, Act::Suspect), (32, Act::Nudge), (41, Act::Page)]);
-    let ending = Terms { restart: true, ..TERMS };
+    let ending = Hang { restart: true, ..TERMS };
     assert_eq!(done(&ending, looks()).last(), Some(&(42, Act::End)), "only where the owner wants it");
 }
 
@@ -180,7 +180,7 @@ fn must_show_5_no_silence_that_something_excuses_is_called_a_hang() {
     let all = false_alarms();
     assert!(all.len() >= 50, "{}", all.len());
     for (name, looks) in all {
-        let acts = done(&Terms { restart: true, ..TERMS }, looks);
+        let acts = done(&Hang { restart: true, ..TERMS }, looks);
         // A single odd look may be written down; nothing is ever done about it.
         assert!(acts.iter().all(|(_, act)| *act == Act::Suspect), "{name}: {acts:?}");
     }

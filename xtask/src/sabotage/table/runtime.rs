@@ -327,7 +327,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a context is over as its driver knows it",
         faults: "T18",
         file: "crates/watchdog/src/decide.rs",
-        find: "\n        || seen.used_up.get(&session.name).is_some_and(|(generation, _)| *generation == session.generation)",
+        find: " || told_used_up(seen, session).is_some()",
         replace: "",
         package: "netsky-watchdog",
         target: UNIT,

@@ -1,9 +1,9 @@
 //! `netsky prompts check`: whether every layer can be used.
 
 use netsky_model::id::AgentId;
-use netsky_runtime::Config;
-use netsky_runtime::prompts::{layers, render};
+use netsky_runtime::prompts::render;
 
+use super::layers_here;
 use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::output;
@@ -17,9 +17,7 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let layout = cx.home()?;
-        let here = std::env::current_dir().ok();
-        let (layers, troubles) = layers(layout, here.as_deref(), &Config::last_good(layout).prompts.trust);
+        let (layers, troubles) = layers_here(cx)?;
         let whole = render(&AgentId::root(), &layers);
         let tokens = whole.as_ref().map_or(0, |whole| whole.len().div_ceil(4));
         if cx.json {

@@ -1,8 +1,8 @@
 //! `netsky prompts list`: the layers, where each comes from, and how much of a context it takes.
 
-use netsky_runtime::Config;
-use netsky_runtime::prompts::{Origin, layers};
+use netsky_runtime::prompts::Origin;
 
+use super::layers_here;
 use crate::context::Context;
 use crate::error::Error;
 use crate::output;
@@ -14,9 +14,7 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let layout = cx.home()?;
-        let here = std::env::current_dir().ok();
-        let (layers, troubles) = layers(layout, here.as_deref(), &Config::last_good(layout).prompts.trust);
+        let (layers, troubles) = layers_here(cx)?;
         if cx.json {
             let rows = layers.iter().map(|layer| {
                 serde_json::json!({

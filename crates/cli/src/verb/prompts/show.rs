@@ -2,9 +2,9 @@
 
 use netsky_disk::state;
 use netsky_model::id::AgentId;
-use netsky_runtime::Config;
-use netsky_runtime::prompts::{layers, marked_base};
+use netsky_runtime::prompts::marked_base;
 
+use super::layers_here;
 use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::output;
@@ -33,8 +33,7 @@ impl Run for Args {
             }
             None if self.what == "base" => marked_base(layout),
             None => {
-                let here = std::env::current_dir().ok();
-                let (layers, _) = layers(layout, here.as_deref(), &Config::last_good(layout).prompts.trust);
+                let (layers, _) = layers_here(cx)?;
                 let layer = layers.into_iter().find(|layer| layer.id == self.what);
                 let missing =
                     || Error::new(Kind::NotFound, format!("there is no prompt layer {:?}", self.what));
