@@ -275,6 +275,27 @@ fn the_tick_that_begins_a_planned_restart_starts_no_clone_beside_it() {
 }
 
 #[test]
+fn a_clone_that_was_never_started_waits_for_no_planned_restart() {
+    let (root, one, two) = (AgentId::root(), AgentId::numbered(1), AgentId::numbered(2));
+    let wishes = vec![wish(&root, "up"), wish(&one, "up"), wish(&two, "up")];
+    let before = "2025-01-01T00:00:00Z";
+    let sessions = vec![
+        session(&root, 1, "stopped", SINCE),
+        session(&one, 3, "stopped", SINCE),
+        session(&two, 4, "stopped", before),
+    ];
+    let mut look = seen(wishes, sessions);
+    look.restart = Some(underway(Kind::Planned, Some(Phase::Teardown), 2));
+    let started = |look: &Observed| -> Vec<Effect> {
+        decide(look).into_iter().filter(|effect| matches!(effect, Effect::Start { .. })).collect()
+    };
+    let start = |after| Effect::Start { agent: two.clone(), after: Generation(after), again: false };
+    assert_eq!(started(&look), [start(4)], "what ran for an earlier wish is another's end");
+    look.sessions.remove(&two);
+    assert_eq!(started(&look), [start(0)]);
+}
+
+#[test]
 fn i7_an_agent0_that_never_said_that_it_is_up_is_tried_again_and_outlives_nothing() {
     let root = AgentId::root();
     let mut alive = session(&root, 2, "active", SINCE);

@@ -1,9 +1,10 @@
 //! `netsky agent`: one slot, and what its agent asks.
 
-use netsky_disk::clock;
+use netsky_disk::{clock, process};
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_model::id::AgentId;
+use netsky_model::process::Life;
 use netsky_model::render::{line, plain};
 use netsky_runtime::driver::{Answer, Ask, AskKind, BETWEEN, Doing, SeveralFit};
 use netsky_runtime::drivers::Book;
@@ -102,9 +103,8 @@ impl Run for Args {
 /// What is known of the program that runs: what is said to one that is gone nobody hears.
 fn book_of_who_runs(cx: &Context, agent: &AgentId) -> Result<Book, Error> {
     let book = book(cx, agent)?;
-    if !is_held(cx, agent)? {
-        return Err(Error::new(Kind::NotFound, format!("{agent} does not run"))
-            .hint("what it still wants to know it asks again, and unfinished mail is told again"));
+    if !is_held(cx, agent)? || has_ended(cx, agent)? {
+        return Err(gone(format!("{agent} does not run")));
     }
     match is_of_now(cx, &book)? {
         true => Ok(book),
@@ -113,6 +113,11 @@ fn book_of_who_runs(cx: &Context, agent: &AgentId) -> Result<Book, Error> {
                 .hint("nothing was done, repeat; `netsky status` shows who drives"))
         }
     }
+}
+
+fn gone(what: String) -> Error {
+    Error::new(Kind::NotFound, what)
+        .hint("what it still wants to know it asks again, and unfinished mail is told again")
 }
 
 /// Whether netsky-drivers lives, which tells agents what is left for them.
@@ -126,6 +131,12 @@ fn is_told(cx: &Context) -> Result<&'static str, Error> {
 
 fn is_held(cx: &Context, agent: &AgentId) -> Result<bool, Error> {
     Ok(Lock::is_held(KernelLayout::new(cx.home()?.kernel_root()).worker_lock(agent))?)
+}
+
+/// Whether its program is dead, though its worker may have yet to see that.
+fn has_ended(cx: &Context, agent: &AgentId) -> Result<bool, Error> {
+    let meta = described(&KernelLayout::new(cx.home()?.kernel_root()), agent);
+    Ok(meta.and_then(|meta| meta.program).is_some_and(|program| process::probe(&program) == Life::Dead))
 }
 
 /// Whether a book is about the program that its session runs now.
@@ -178,6 +189,10 @@ pub(crate) fn answer(
     if !netsky_runtime::leave_answer(cx.home()?, agent, book.generation, &answer)? {
         let what = format!("{agent} was answered that already");
         return Err(Error::new(Kind::Failed, what).hint(format!("see `netsky agent show {agent}`")));
+    }
+    // It may have died since we looked: then nobody hears the answer.
+    if has_ended(cx, agent)? {
+        return Err(gone(format!("{agent} ended before it was told")));
     }
     Ok(asked.clone())
 }

@@ -124,7 +124,11 @@ impl Health {
 impl Slot<'_> {
     /// Looks whether it hangs.
     pub(super) fn look_after(&mut self, meta: &Meta) -> Result<()> {
-        let said = self.driver.doing().clone();
+        // What a program says that it does before it has greeted is no more than a start.
+        let said = match self.driver.doing().clone() {
+            doing if !self.is_met() && doing.is_busy() => Doing::Starting,
+            doing => doing,
+        };
         let silence = self.driver.silence();
         let until = if let Doing::Throttled { until, .. } = &said { *until } else { None };
         let pause = until.and_then(|until| until.duration_since(clock::wall()).try_into().ok());

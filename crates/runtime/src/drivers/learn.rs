@@ -41,6 +41,10 @@ impl Slot<'_> {
                 self.passed_by = PassedBy::default();
                 self.report(Report::Begun, format!("begun.{at}"));
             }
+            // Of a turn that nobody began.
+            Learnt::TurnEnded(_) if !self.is_met() => {
+                self.tell("it tells of a turn and has not greeted: that is no turn".to_owned());
+            }
             Learnt::TurnEnded(end) => self.turn_ended(&end, at)?,
             Learnt::Context(pct) => self.uses(pct, at),
             Learnt::Compacted => self.compacted(at),
@@ -72,8 +76,11 @@ impl Slot<'_> {
             Learnt::Said(Entry::Agent { text }) => self.says(&text),
             Learnt::Withdrawn { .. } | Learnt::Said(_) => {}
         }
-        let doing = self.driver.doing().clone();
-        self.set_doing(doing);
+        // What somebody says of itself who has not greeted is looked at with its health.
+        if self.is_met() {
+            let doing = self.driver.doing().clone();
+            self.set_doing(doing);
+        }
         Ok(())
     }
 

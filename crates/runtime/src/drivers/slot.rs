@@ -27,7 +27,7 @@ use super::lines::{LONGEST, Lines};
 use super::mail::Hold;
 use super::reporter::Reporter;
 use crate::config::{Bounds, Config};
-use crate::driver::{Doing, Driver, Out, Write, driver_of, is_driven};
+use crate::driver::{Doing, Driver, Out, Room, Write, driver_of, is_driven};
 use crate::launch;
 
 /// Slow look for what gave no event.
@@ -388,7 +388,8 @@ impl<'a> Slot<'a> {
                 out.push((end, step));
             }
         });
-        if progress {
+        // Whatever it says before it has greeted, nobody can speak to it.
+        if progress && self.is_met() {
             self.health.heard(clock::boot());
         }
         for (end, step) in out {
@@ -512,6 +513,11 @@ impl<'a> Slot<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether its program has greeted, and takes messages.
+    pub(super) fn is_met(&self) -> bool {
+        self.driver.room() != Room::None
     }
 
     pub(super) fn set_doing(&mut self, doing: Doing) {

@@ -1,5 +1,6 @@
 //! What an agent asks, and who answers.
 
+use netsky_disk::process::{Signal, identify};
 use netsky_model::id::EnvelopeId;
 
 use super::Driven;
@@ -45,6 +46,20 @@ fn an_agent_answers_no_question_and_words_that_mean_nothing_are_refused() {
     driven.stage.ok(&["agent", "deny", "0", "not today", "--ask", "q"]);
     driven.until_state(&id, "acked");
     assert!(driven.lines("answers")[0].contains("not today"));
+}
+
+#[test]
+fn who_is_dead_is_told_nothing_though_its_worker_has_not_seen_it_yet() {
+    let driven = Driven::up();
+    driven.send("clean up [[ask]]");
+    driven.until_doing("blocked");
+    let pid = driven.stage.agent("agent0")["worker_pid"].as_u64().expect("it lives");
+    let worker = identify(u32::try_from(pid).expect("a pid")).expect("it lives");
+    driven.stage.signal(&worker, Signal::STOP);
+    driven.kill("agent0");
+    let (code, line) = driven.stage.refused(&["agent", "allow", "0", "--ask", "q1"]);
+    driven.stage.signal(&worker, Signal::CONT);
+    assert!(code == 3 && line.contains("agent0 does not run"), "{code} {line}");
 }
 
 #[test]

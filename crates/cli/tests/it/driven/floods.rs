@@ -17,6 +17,26 @@ fn peak_kib(pid: u32) -> u64 {
 }
 
 #[test]
+fn who_tells_of_turns_and_never_greets_is_unheard_and_has_no_turns() {
+    let folder = tempfile::tempdir().expect("made");
+    let program = folder.path().join("half");
+    let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"","uuid":"r"}"#;
+    let state = r#"{"type":"system","subtype":"session_state_changed","state":"running"}"#;
+    let script = format!("#!/bin/sh\nwhile :; do echo '{state}'; echo '{result}'; sleep 0.1; done\n");
+    std::fs::write(&program, script).expect("written");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("ours");
+    let driven = Driven::many(1, &format!("{QUICK}[agents.agent1]\nargv = [{program:?}]\n"));
+    let doing = driven.stage.until("it is told by its name", |stage| {
+        let doing = stage.agent("agent1")["driven"]["doing"].clone();
+        (doing["is"] == "wedged").then_some(doing)
+    });
+    assert_eq!(doing["how"], "unheard");
+    let shown: serde_json::Value =
+        serde_json::from_str(&driven.stage.ok(&["agent", "show", "1", "--json"])).expect("JSON");
+    assert_eq!(shown["turns"], 0, "{shown}");
+}
+
+#[test]
 fn must_show_6_who_ignores_everything_talks_nonsense_or_floods_is_bounded_said_so_and_harms_nobody() {
     let programs = [
         ("agent1", ":"),
