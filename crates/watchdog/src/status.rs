@@ -23,7 +23,6 @@ use netsky_runtime::{Config, UpProof, prompts};
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::decide::KEPT;
 use crate::error::Result;
 use crate::observe::{self, Underway, Wishes};
 use crate::quiet::{Quiet, quiet_windows};
@@ -33,7 +32,9 @@ use crate::{hang, known, reach};
 mod plight;
 
 pub use plight::Trying;
-use plight::{Care, NextTick, cut_short, in_vain, late, never_proved, no_room_for, plight, trying};
+use plight::{
+    Care, NextTick, cut_short, in_vain, kept_down, late, never_proved, no_room_for, plight, trying,
+};
 
 /// A constellation at one moment.
 #[derive(Debug, Clone, Serialize)]
@@ -183,11 +184,11 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let (agents, missing) = everybody(cx, wishes, &served, underway.as_ref(), &mut problems);
     let Served { anchor_epoch, silent_anchor, .. } = served;
     let late = late(cx, &agents, interval).filter(|_| !worked_on);
-    let kept_down = missing.iter().any(|missing| missing.care == Care::Anchor);
-    let next = NextTick::of(&agents, kept_down, interval, late.is_some());
+    let anchors = missing.iter().any(|missing| matches!(missing.care, Care::Anchor { .. }));
+    let next = NextTick::of(&agents, anchors, interval, late.is_some());
     problems.extend(late);
     problems.extend(missing.iter().filter_map(|Missing { desired, trying, care }| match care {
-        Care::Anchor => Some(format!("{}: {KEPT}", desired.agent)),
+        Care::Anchor { next_in } => Some(kept_down(&desired.agent, *next_in)),
         Care::Child => None,
         Care::Tick => Some(plight(cx, desired, trying.as_ref(), &next, underway.as_ref())),
     }));

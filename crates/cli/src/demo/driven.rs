@@ -116,7 +116,7 @@ impl Show<'_> {
             true => (Tone::Good, format!("agent0 goes on with {after}")),
             false => (Tone::Bad, format!("agent0 was in {before} and is in {after}")),
         };
-        self.tell(Line::new(clock::wall(), "conversation", tone, text));
+        self.tell(Line::new(clock::wall(), "resumed", tone, text));
         self.conversations = Some((before, after));
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! `netsky agent`: one slot, and what its agent asks.
 
-use netsky_disk::{clock, process};
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
+use netsky_disk::{clock, process};
 use netsky_model::id::AgentId;
 use netsky_model::process::Life;
 use netsky_model::render::{line, plain};

@@ -53,6 +53,27 @@ fn i7_who_was_killed_twice_is_tried_when_that_was_announced_and_not_with_the_nex
 }
 
 #[test]
+fn who_makes_the_anchors_pause_is_said_so_with_its_time_and_an_up_does_not_wait_for_it() {
+    let stage = Stage::up(0, QUIET, "10m");
+    for generation in [1, 2] {
+        stage.until("agentinfinity", |stage| {
+            let agent = stage.agent("agentinfinity");
+            (agent["generation"] == generation && agent["pid"].is_u64()).then_some(())
+        });
+        let program = stage.program("agentinfinity");
+        stage.signal(&program, Signal::KILL);
+    }
+    let told = stage.until("its pause", |stage| {
+        let told = told(stage);
+        told.contains("agentinfinity: it keeps ending; the anchor starts it in ").then_some(told)
+    });
+    assert!(told.contains(" s, `netsky up` at once"), "{told}");
+    let upped = stage.ok(&["up", "0"]);
+    assert!(upped.contains("agentinfinity generation 3 started"), "{upped}");
+    assert!(stage.agent("agentinfinity")["pid"].is_u64() && !self::told(&stage).contains("agentinfinity: "));
+}
+
+#[test]
 fn status_says_why_who_is_wanted_is_down_and_whether_only_the_next_tick_tries_it() {
     let stage = Stage::new();
     let program = stage.home().with_file_name("agent.sh");

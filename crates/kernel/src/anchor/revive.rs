@@ -123,6 +123,7 @@ fn revive(anchor: &Rc<Anchor>, about: &About, found: Found) {
         let data = event_data::Revive { after_ms: pause.as_millis() as u64, attempt, at: Some(now) };
         anchor.observe(EventKind::Revive, Some(about.clone()), data);
     }
+    anchor.entry(&about.session, |entry| entry.revives_at = Some(clock::boot() + pause));
     let (anchor, about) = (Rc::clone(anchor), about.clone());
     tokio::task::spawn_local(async move {
         pauses::wait(clock::boot, pause).await;

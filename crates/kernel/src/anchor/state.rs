@@ -350,7 +350,7 @@ impl Anchor {
         let mut view = view.ok_or_else(|| not_found(name))?;
         view.unwritten = self.state.borrow().owed.is_only_known(name);
         if self.is_down(name) {
-            (view.state, view.kept) = (SessionState::Stopped, false);
+            (view.state, view.kept, view.revives_in_ms) = (SessionState::Stopped, false, None);
         }
         let over = !view.state.may_live();
         if let Ok(progress) = self.drain(&view.lineage, |drain| drain.state().progress(view.generation, over))

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use netsky_disk::clock;
 use netsky_model::id::AgentId;
 use tokio::time::Instant;
 
@@ -41,6 +42,8 @@ pub(super) struct Entry {
     pub(super) counted: bool,
     /// Which revival after this generation this anchor announced last.
     pub(super) announced: Option<u32>,
+    /// When the pause before that is over, by the boot clock.
+    pub(super) revives_at: Option<Duration>,
     /// Whether it is just being ended for its dead context.
     pub(super) giving_way: bool,
     /// Whether its silence was reported.
@@ -81,6 +84,7 @@ impl Entry {
             refusals: 0,
             counted: false,
             announced: None,
+            revives_at: None,
             giving_way: false,
             hung: false,
             asking: false,
@@ -160,7 +164,9 @@ impl Entry {
             age_ms: u64::try_from(now.saturating_duration_since(beat.changed).as_millis())
                 .unwrap_or(u64::MAX),
         });
-        SessionView { heartbeat, ..SessionView::of(&self.meta, state) }
+        let revives_at = self.revives_at.filter(|_| self.life == Life::Gone);
+        let revives_in_ms = revives_at.map(|at| at.saturating_sub(clock::boot()).as_millis() as u64);
+        SessionView { heartbeat, revives_in_ms, ..SessionView::of(&self.meta, state) }
     }
 }
 

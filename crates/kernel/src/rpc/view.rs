@@ -147,6 +147,9 @@ pub struct SessionView {
     /// Whether the anchor brings it back once it is gone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept: bool,
+    /// Milliseconds until the anchor brings it back, while it makes the pause before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revives_in_ms: Option<u64>,
     /// The program of this generation, once it ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProcessId>,
@@ -207,6 +210,7 @@ impl SessionView {
             model: meta.spec.model.clone(),
             keeper: meta.spec.keeper,
             kept: meta.is_kept(),
+            revives_in_ms: None,
             program: meta.program.clone(),
             worker: meta.worker.clone(),
             started_at,

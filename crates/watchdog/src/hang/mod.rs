@@ -179,12 +179,12 @@ fn hang(before: Option<&Watch>, word: &str, now: &Stamp, interval: Duration) -> 
 }
 
 /// What is due about a hang at this look.
-pub(crate) fn due(hangs: &Hangs, is_driven: bool, terms: &Hang) -> Option<Act> {
+pub(crate) fn due(hangs: &Hangs, is_driven: bool, interval: Duration, terms: &Hang) -> Option<Act> {
     let watched = Duration::from_millis(hangs.for_ms);
     match hangs.did {
         None => Some(Act::Suspect),
-        // Two looks before anything is done.
-        Some(Act::Suspect) if watched.is_zero() => None,
+        // Two looks before anything is done, and ticks that something woke one after the other are one.
+        Some(Act::Suspect) if watched < interval / 2 => None,
         // What a driver holds back for a program that hangs is no nudge.
         Some(Act::Suspect) if is_driven => Some(Act::Page),
         Some(Act::Suspect) => Some(Act::Nudge),

@@ -100,7 +100,7 @@ pub(crate) fn tend(
                 if hangs.did.is_some() && is_unmarked() {
                     perform(cx, client, session, hangs, (Act::Suspect, why)).map(drop)?;
                 }
-                if let Some(act) = due(hangs, signals.doing.is_some(), &terms) {
+                if let Some(act) = due(hangs, signals.doing.is_some(), seen.interval, &terms) {
                     held.got_on()?;
                     match perform(cx, client, session, hangs, (act, why)) {
                         Ok(said) => {

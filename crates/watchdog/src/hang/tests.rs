@@ -46,7 +46,7 @@ fn done(terms: &Hang, looks: impl IntoIterator<Item = (Stamp, Signals)>) -> Vec<
         let verdict = judge(&seen, before.as_ref(), &now, terms);
         let mut watch = watch(&seen, before.as_ref(), &verdict, &now, MINUTE);
         if let Some(hangs) = &mut watch.hangs
-            && let Some(act) = due(hangs, seen.doing.is_some(), terms)
+            && let Some(act) = due(hangs, seen.doing.is_some(), MINUTE, terms)
         {
             hangs.did = Some(act);
             done.push((now.boot_ms / 60_000, act));
@@ -120,9 +120,11 @@ fn excused() -> Named {
 
 fn unwatched() -> Named {
     let boots = |n: u64| (Stamp { boot_id: format!("b{n}"), ..at(n * 3600) }, still());
+    let wakes = |n: u64| [0, 60].map(|later| (at(n * 28_800 + later), still()));
     vec![
         ("the observer looks each 50 minutes only", (0..20).map(|n| (at(n * 3000), still())).collect()),
         ("a laptop that sleeps between two looks", (0..20).map(|n| (at(n * 28_800), still())).collect()),
+        ("a laptop that wakes for a minute each eight hours", (0..20).flat_map(wakes).collect()),
         ("a machine that is booted anew between looks", (0..20).map(boots).collect()),
     ]
 }
@@ -143,7 +145,11 @@ fn clock_steps() -> Named {
 fn driven_ones() -> Named {
     let throttled = |until| Doing::Throttled { until, why: "overloaded".to_owned() };
     let odd = |m: u64| if m % 7 == 3 { wedged(Wedge::Stalled) } else { driven(Doing::Working) };
-    let mut all = vec![("driven: one bad look among good ones", each_minute(LONG, odd))];
+    let burst = |m: u64| (0..20).map(move |n| (at(m * 60 + n), odd(m)));
+    let mut all = vec![
+        ("driven: one bad look among good ones", each_minute(LONG, odd)),
+        ("driven: a bad moment at which many ticks come at once", (0..LONG).flat_map(burst).collect()),
+    ];
     for (name, doing) in [
         ("driven: idle", Doing::Idle),
         ("driven: the model thinks for long", Doing::WaitingForModel),

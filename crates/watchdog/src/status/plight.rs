@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::AgentStatus;
 use crate::context::Context;
+use crate::decide::KEPT;
 use crate::observe::{self, Underway};
 use crate::perform;
 use crate::tick::{self, LastTick};
@@ -110,8 +111,10 @@ fn kept_request(cx: &Context<'_>) -> Option<PathBuf> {
 /// Who starts somebody that is down.
 #[derive(PartialEq)]
 pub(super) enum Care {
-    /// The anchor, which keeps it.
-    Anchor,
+    /// The anchor, which keeps it, and may make a pause first.
+    Anchor {
+        next_in: Option<Duration>,
+    },
     /// The child of a restart, which is at work.
     Child,
     Tick,
@@ -124,11 +127,21 @@ impl Care {
             let all = under.inflight.kind == Kind::Planned && agent.number().is_some();
             under.child_alive && (all || *agent == AgentId::root())
         });
-        match session.is_some_and(|session| session.kept) {
-            true => Care::Anchor,
-            false if in_hands => Care::Child,
-            false => Care::Tick,
+        match session {
+            Some(session) if session.kept => {
+                Care::Anchor { next_in: session.revives_in_ms.map(Duration::from_millis) }
+            }
+            _ if in_hands => Care::Child,
+            _ => Care::Tick,
         }
+    }
+}
+
+/// What is wrong with somebody whom the anchor brings back.
+pub(super) fn kept_down(agent: &AgentId, next_in: Option<Duration>) -> String {
+    match next_in.map(|next_in| next_in.as_millis().div_ceil(1000)) {
+        None | Some(0) => format!("{agent}: {KEPT}"),
+        Some(s) => format!("{agent}: it keeps ending; the anchor starts it in {s} s, `netsky up` at once"),
     }
 }
 

@@ -75,6 +75,8 @@ fn what_anchors_before_this_one_tried_in_vain_counts_and_a_pause_that_they_began
         anchor.put(crashed.clone(), Life::Gone);
         consider(&anchor, &about(&crashed), Found::AtStart);
         assert_eq!(newest(&anchor), (4, 60_000));
+        let left = anchor.view(&crashed.spec.name).expect("known").revives_in_ms.expect("it waits");
+        assert!((30_000..=60_000).contains(&left), "whoever looks sees when: {left}");
         // The next anchor: the try that was announced came to no generation.
         let recalled = anchor.recall(|recall| recall.revivals(&about(&crashed)));
         anchor.entry(&crashed.spec.name, |entry| entry.revivals = recalled);
