@@ -42,7 +42,10 @@ pub fn exists(path: impl AsRef<Path>) -> Result<bool> {
 /// # Errors
 /// It is there and is not a plain file of ours.
 pub fn read(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>> {
-    let path = path.as_ref();
+    load(path.as_ref()).map_err(|error| error.on("read", path))
+}
+
+fn load(path: &Path) -> std::result::Result<Option<Vec<u8>>, ReadError> {
     let Some((parent, name)) = path.parent().zip(path.file_name()) else { return Ok(None) };
     let dir = match Dir::open(parent) {
         Err(e) if e.is_not_found() => return Ok(None),
@@ -51,7 +54,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>> {
     match dir.read(name, CAP) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(ReadError::Io(e)) if e.is_not_found() => Ok(None),
-        Err(error) => Err(error.on("read", path)),
+        Err(error) => Err(error),
     }
 }
 
@@ -65,7 +68,12 @@ pub(crate) const UNDERSTAND: &str = "understand";
 /// # Errors
 /// It is there and does not read as `T` ([`Error::is_damage`]), or a newer program wrote it.
 pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<Option<T>> {
-    let Some(bytes) = read(&path)? else { return Ok(None) };
+    let bytes = match load(path.as_ref()) {
+        // No program of ours wrote that.
+        Err(error @ ReadError::TooLarge { .. }) => return Err(error.on(UNDERSTAND, path)),
+        read => read.map_err(|error| error.on("read", &path))?,
+    };
+    let Some(bytes) = bytes else { return Ok(None) };
     let damage = |e: serde_json::Error| Error::new(UNDERSTAND, &path, std::io::Error::from(e));
     let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(damage)?;
     if let Some(newer) = value.get("v").and_then(serde_json::Value::as_u64).filter(|v| *v > VERSION) {
@@ -91,9 +99,10 @@ pub fn set_aside(path: impl AsRef<Path>) -> Result<()> {
 /// Replace a file durably. It is written beside its place in `tmp/`.
 ///
 /// # Errors
-/// As [`fs::write_durable`].
+/// As [`fs::write_durable`], and of what is longer than anybody reads.
 pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     let (dir, name) = split(path.as_ref())?;
+    fits(path.as_ref(), bytes)?;
     let tmp = Dir::make(dir.path().join("tmp"))?;
     fs::write_durable(&tmp, &dir, name, bytes, Place::Over)
 }
@@ -117,12 +126,24 @@ pub fn create_json<T: Serialize>(path: impl AsRef<Path>, value: &T) -> Result<bo
 /// Write a file durably where there is none; false if there is one, which is left as it is.
 pub(crate) fn create(path: impl AsRef<Path>, bytes: &[u8]) -> Result<bool> {
     let (dir, name) = split(path.as_ref())?;
+    fits(path.as_ref(), bytes)?;
     let tmp = Dir::make(dir.path().join("tmp"))?;
     match fs::write_durable(&tmp, &dir, name, bytes, Place::New) {
         Ok(()) => Ok(true),
         // Of another run, which may not have synced it yet.
         Err(e) if e.is_exists() => dir.sync().map(|()| false),
         Err(e) => Err(e),
+    }
+}
+
+/// What could not be read again takes the place of nothing that can.
+fn fits(path: &Path, bytes: &[u8]) -> Result<()> {
+    match bytes.len() as u64 <= CAP {
+        true => Ok(()),
+        false => {
+            let why = format!("{} bytes are over the limit of {CAP}; it stays as it was", bytes.len());
+            Err(Error::because("write", path, why))
+        }
     }
 }
 

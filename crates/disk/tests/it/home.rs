@@ -44,6 +44,25 @@ fn a_state_file_for_a_home_that_was_moved_makes_no_ghost_of_it() {
 }
 
 #[test]
+fn a12_nothing_is_written_that_would_not_read_again_and_what_somebody_wrote_so_is_damage() {
+    let temp = tempfile::tempdir().unwrap();
+    let layout = Layout::new(temp.path().join("home"));
+    Home::init(&layout).unwrap();
+    let path = layout.tick("watchdog");
+    state::write_json(&path, &"before").unwrap();
+    let long = "x".repeat(1 << 20);
+    let error = state::write_json(&path, &long).unwrap_err();
+    assert!(error.to_string().contains("over the limit of 1048576; it stays as it was"), "{error}");
+    assert!(state::create_json(layout.tick("cron"), &long).is_err());
+    assert_eq!(state::read_json::<String>(&path).unwrap().as_deref(), Some("before"));
+    std::fs::write(&path, format!("{long:?}")).unwrap();
+    assert!(
+        state::read_json::<String>(&path).unwrap_err().is_damage(),
+        "it is set aside, and nobody is kept from work"
+    );
+}
+
+#[test]
 fn what_somebody_removed_of_a_home_is_made_again_by_its_init() {
     let temp = tempfile::tempdir().unwrap();
     let layout = Layout::new(temp.path().join("home"));

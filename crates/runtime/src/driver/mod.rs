@@ -345,12 +345,27 @@ const FINISHED: usize = 512;
 /// Most tools that run, and questions that wait, of which a driver knows: no program that works has so many.
 const MOST: usize = 64;
 
-/// As it is, up to so many characters; of what is longer its beginning, as a text.
-fn within(most: usize, value: &serde_json::Value) -> serde_json::Value {
+/// Most bytes of all questions that wait, as they are kept: a book has them twice, and has to be read again.
+const ASKS: usize = 192 << 10;
+
+/// Most bytes of what one question says: its answer says it again.
+const QUESTION: usize = 128 << 10;
+
+/// Whether one more question can be kept. One that cannot is refused at once: nobody would ever answer it.
+fn has_room_for(asks: &[Ask], ask: &Ask) -> bool {
+    let bytes = |ask: &Ask| serde_json::to_vec(ask).map_or(usize::MAX, |json| json.len());
+    asks.len() < MOST && asks.iter().chain([ask]).fold(0, |sum, ask| bytes(ask).saturating_add(sum)) <= ASKS
+}
+
+/// What it is told that asks more than can be kept.
+const NO_ROOM: &str = "netsky keeps no more questions than it has: ask again when one is answered";
+
+/// As it is, up to so many bytes; of what is longer its beginning, as a text.
+fn cut_to(most: usize, value: &serde_json::Value) -> serde_json::Value {
     let text = value.to_string();
-    match text.char_indices().nth(most) {
-        Some((at, _)) => serde_json::Value::String(format!("{}…", &text[..at])),
-        None => value.clone(),
+    match text.len() > most {
+        true => serde_json::Value::String(format!("{}…", &text[..text.floor_char_boundary(most)])),
+        false => value.clone(),
     }
 }
 

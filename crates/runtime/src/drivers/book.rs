@@ -151,6 +151,7 @@ impl Book {
     }
 
     pub(super) fn write(&self, layout: &Layout) -> netsky_disk::Result<()> {
-        state::write_json(layout.driver_book(&self.agent), self)
+        let bytes = serde_json::to_vec(self).expect("plain data becomes JSON");
+        state::write(layout.driver_book(&self.agent), &bytes)
     }
 }

@@ -4,10 +4,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::super::{
-    Ask, AskKind, Conversation, Doing, Driver, Entry, Learnt, MOST, MessageKey, Out, Outcome, Trouble,
+    Answer, Ask, AskKind, Conversation, Doing, Driver, Entry, Learnt, MOST, NO_ROOM, Out, Outcome, Trouble,
     TurnEnd,
 };
-use super::super::{is_id, short};
+use super::super::{has_room_for, is_id, short};
 use super::{Claude, turn};
 
 impl Claude {
@@ -75,7 +75,7 @@ impl Claude {
             return true;
         }
         let said = &response["response"];
-        let version = said["claude_code_version"].as_str().map(str::to_owned);
+        let version = said["claude_code_version"].as_str().map(short);
         if !self.is_up {
             self.is_up = true;
             out.learn(Learnt::Up { version });
@@ -110,7 +110,12 @@ impl Claude {
             tool,
             detail: turn::detail(kind, &request["input"]),
         };
-        if self.asks.iter().all(|known| known.id != ask.id) && self.asks.len() < MOST {
+        if self.asks.iter().all(|known| known.id != ask.id) {
+            if !has_room_for(&self.asks, &ask) {
+                let no = Answer { ask: ask.id.clone(), allow: false, text: Some(NO_ROOM.to_owned()) };
+                Claude::reply(out, &ask, &no);
+                return out.learn(Learnt::Unknown("more questions than are kept: refused".to_owned()));
+            }
             self.asks.push(ask.clone());
             out.learn(Learnt::Asked(ask));
         }
@@ -163,7 +168,9 @@ impl Claude {
                 self.is_idle = true;
                 self.is_in_turn = false;
                 self.tools.clear();
-                self.asks.clear();
+                for ask in self.asks.drain(..) {
+                    out.learn(Learnt::Withdrawn { id: ask.id });
+                }
                 self.give_back_doubtful(out);
                 // Until a turn fares better.
                 if !matches!(self.doing, Doing::FailedAuth { .. }) {
@@ -200,9 +207,9 @@ impl Claude {
     fn init(&mut self, line: &Value, out: &mut Out) {
         self.begin_turn(out);
         if let Some(model) = line["model"].as_str() {
-            out.learn(Learnt::Model(model.to_owned()));
+            out.learn(Learnt::Model(short(model)));
         }
-        let Some(id) = line["session_id"].as_str() else { return };
+        let Some(id) = line["session_id"].as_str().filter(|id| is_id(id)) else { return };
         if self.conversation.as_ref().is_none_or(|known| known.id != id) {
             let conversation = Conversation { id: id.to_owned(), begun: true };
             self.conversation = Some(conversation.clone());
@@ -312,11 +319,10 @@ impl Claude {
         let mut messages = Vec::new();
         let has_failed = matches!(outcome, Outcome::Failed { .. });
         for uuid in uuids {
-            // One that is not known was given by a netsky-drivers that died before it could write that down.
-            let is_new = |key: &MessageKey| !self.finished.contains(key) && self.tries(key) == 0;
-            let unknown = || uuid.parse().ok().filter(|key| !has_failed && is_new(key));
-            let unknown = unknown();
-            let Some(key) = self.held.remove(&uuid).or(unknown) else { continue };
+            let known = self.held.remove(&uuid);
+            // One that is not was given by a netsky-drivers that died before it could write that down.
+            let unknown = || self.key_of(&uuid).filter(|key| !has_failed && !self.finished.contains(key));
+            let Some(key) = known.or_else(unknown) else { continue };
             if !has_failed {
                 self.finish(key.clone());
             }
@@ -329,7 +335,7 @@ impl Claude {
         self.tell_context(out);
         let mut usage = turn::usage(&line["usage"]);
         usage.cost_micros = turn::cost(&line["model_usage_since_last_result"]);
-        let id = line["uuid"].as_str().unwrap_or_default().to_owned();
+        let id = line["uuid"].as_str().filter(|id| is_id(id)).unwrap_or_default().to_owned();
         self.ended.clone_from(&id);
         self.is_in_turn = false;
         if let Outcome::Failed { trouble: Trouble::Auth, why } = &outcome {

@@ -45,7 +45,7 @@ pub(super) struct Claude {
     started: Vec<String>,
     /// Messages that were dealt with, newest last.
     finished: VecDeque<MessageKey>,
-    /// How often a message was given in vain; the newest of them last.
+    /// How often a message was given in vain, also of one that was dealt with: cut, it comes again. The newest of them last.
     tries: VecDeque<(MessageKey, u32)>,
     /// What was in its hands when output was lost: its receipts may be in there.
     doubtful: Vec<String>,
@@ -85,6 +85,13 @@ impl Claude {
         self.tries.iter().find(|(tried, _)| tried == key).map_or(0, |(_, times)| *times)
     }
 
+    /// Which message goes under a UUID.
+    fn key_of(&self, uuid: &str) -> Option<MessageKey> {
+        let again = self.tries.iter().find(|(key, _)| self.uuid(key) == uuid).map(|(key, _)| key.clone());
+        // One that was given in vain goes under its own no more.
+        again.or_else(|| uuid.parse().ok().filter(|key| self.tries(key) == 0))
+    }
+
     fn set_tries(&mut self, key: MessageKey, times: u32) {
         self.tries.retain(|(tried, _)| *tried != key);
         if self.tries.len() == IN_VAIN {
@@ -95,13 +102,18 @@ impl Claude {
 
     fn finish(&mut self, key: MessageKey) {
         self.held.retain(|_, held| *held != key);
-        self.tries.retain(|(tried, _)| *tried != key);
         if !self.finished.contains(&key) {
             if self.finished.len() == FINISHED {
                 self.finished.pop_front();
             }
             self.finished.push_back(key);
         }
+    }
+
+    fn reply(out: &mut Out, ask: &Ask, answer: &Answer) {
+        let response =
+            json!({"subtype": "success", "request_id": ask.id, "response": turn::said_to(ask, answer)});
+        out.write(format!("answer:{}", ask.id), &json!({"type": "control_response", "response": response}));
     }
 
     fn control(out: &mut Out, id: &str, request: &Value) {
@@ -169,9 +181,7 @@ impl Driver for Claude {
     fn answer(&mut self, answer: &Answer, out: &mut Out) {
         let Some(at) = self.asks.iter().position(|ask| ask.id == answer.ask) else { return };
         let ask = self.asks.remove(at);
-        let said = turn::said_to(&ask, answer);
-        let response = json!({"subtype": "success", "request_id": ask.id, "response": said});
-        out.write(format!("answer:{}", ask.id), &json!({"type": "control_response", "response": response}));
+        Claude::reply(out, &ask, answer);
         self.doing = self.unasked();
         out.learn(Learnt::Withdrawn { id: ask.id });
     }

@@ -3,7 +3,7 @@
 use netsky_kernel::drain::Usage;
 use serde_json::{Value, json};
 
-use super::super::{Answer, Ask, AskKind, BETWEEN, Outcome, Trouble, short, within};
+use super::super::{Answer, Ask, AskKind, BETWEEN, MOST, Outcome, QUESTION, Trouble, cut_to, is_id, short};
 
 /// How a turn ended, by its `result` line.
 pub(super) fn outcome(line: &Value) -> Outcome {
@@ -33,7 +33,7 @@ pub(super) fn outcome(line: &Value) -> Outcome {
 /// The messages that a turn consumed, by their UUIDs, as its `result` line names them.
 pub(super) fn messages(line: &Value) -> Vec<String> {
     let all = line["user_message_uuids"].as_array().into_iter().flatten();
-    all.filter_map(|uuid| uuid.as_str().map(str::to_owned)).collect()
+    all.filter_map(|uuid| uuid.as_str().filter(|uuid| is_id(uuid)).map(str::to_owned)).take(MOST).collect()
 }
 
 /// Why there was no turn at all: the conversation that it was started for is not there.
@@ -114,6 +114,6 @@ pub(super) fn said_to(ask: &Ask, answer: &Answer) -> Value {
 /// What is kept of what it wants to do: for people to read, and for the answer to a question.
 pub(super) fn detail(kind: AskKind, input: &Value) -> Value {
     // The answer to a question says it again.
-    let most = if kind == AskKind::Question { 256 << 10 } else { 32 << 10 };
-    within(most, input)
+    let most = if kind == AskKind::Question { QUESTION } else { 32 << 10 };
+    cut_to(most, input)
 }

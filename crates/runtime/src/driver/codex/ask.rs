@@ -3,11 +3,8 @@
 use netsky_model::id::EnvelopeId;
 use serde_json::{Value, json};
 
-use super::super::{Answer, Ask, AskKind, BETWEEN, Learnt, MOST, Out, short, within};
+use super::super::{Answer, Ask, AskKind, BETWEEN, Learnt, Out, QUESTION, cut_to, has_room_for, short};
 use super::Codex;
-
-/// Most bytes of what it asks that are kept for people to read and for the answer.
-const LONGEST: usize = 256 << 10;
 
 const COMMAND: &str = "item/commandExecution/requestApproval";
 const FILES: &str = "item/fileChange/requestApproval";
@@ -27,14 +24,19 @@ impl Codex {
             "id": id,
             "method": method,
             "turnId": params["turnId"],
-            "questions": within(LONGEST, &params["questions"]),
-            "permissions": within(LONGEST, &params["permissions"]),
+            "questions": cut_to(QUESTION, &params["questions"]),
+            "permissions": cut_to(QUESTION, &params["permissions"]),
         });
         // Its own ids begin anew with each process: an answer must not be about another question than the one that was read.
         let digest = EnvelopeId::derived(&["ask", method, &params.to_string()]);
         let id = format!("{}-{}", &digest.as_str()[..8], name_of(id));
         let ask = Ask { id, kind, tool, text: short(&text), detail };
-        if self.asks.iter().all(|known| known.id != ask.id) && self.asks.len() < MOST {
+        if self.asks.iter().all(|known| known.id != ask.id) {
+            if !has_room_for(&self.asks, &ask) {
+                let no = Answer { ask: ask.id.clone(), allow: false, text: None };
+                Codex::reply(out, &ask, &no);
+                return self.wonder("more questions than are kept: refused", out);
+            }
             self.asks.push(ask.clone());
             out.learn(Learnt::Asked(ask));
         }
@@ -96,7 +98,7 @@ impl Codex {
 
 /// Its ids are numbers, and may be texts.
 fn name_of(id: &Value) -> String {
-    id.as_str().map_or_else(|| id.to_string(), short)
+    short(&id.as_str().map_or_else(|| id.to_string(), str::to_owned))
 }
 
 /// What the program is told in answer to what it asked. A refusal has no place for words.

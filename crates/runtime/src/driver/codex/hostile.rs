@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::{Driver, Out};
+use super::super::{Driver, MessageKey, Out};
 use super::Codex;
 use super::tests::{ALL, Run};
 
@@ -60,4 +60,36 @@ fn no_line_of_whatever_kind_is_its_end() {
         );
     }
     driver.line(&[0xff, 0xfe, b'{'], Timestamp::UNIX_EPOCH, &mut Out::default());
+}
+
+#[test]
+fn a12_whatever_it_says_its_memory_fits_into_a_book_that_reads_again() {
+    let mut driver = Codex::default();
+    let wide = "語".repeat(60_000);
+    let mut refused = 0;
+    for n in 0..100 {
+        let id = format!("{n}{}", "i".repeat(200));
+        let rows = json!([{"id": "q", "question": wide, "rows": vec![0; 16_000]}]);
+        let item = json!({"type": "userMessage", "clientId": MessageKey::derived(&[&id]), "content": []});
+        let lines = [
+            json!({"id": "netsky-thread", "result": {"thread": {"id": wide}, "model": wide}}),
+            json!({"id": "netsky-greet", "result": {"userAgent": format!("codex/{wide}")}}),
+            json!({"id": vec![n; 16_000], "method": "item/tool/requestUserInput", "params": {"questions": rows}}),
+            json!({"id": n, "method": "item/permissions/requestApproval", "params": {"permissions": {"p": rows}}}),
+            json!({"id": wide, "method": "something/new"}),
+            json!({"method": "turn/started", "params": {"turn": {"id": wide}}}),
+            json!({"method": "item/completed", "params": {"turnId": "t", "item": item}}),
+            json!({"method": wide}),
+        ];
+        for line in lines {
+            let mut out = Out::default();
+            driver.line(line.to_string().as_bytes(), Timestamp::UNIX_EPOCH, &mut out);
+            refused += out.writes.iter().filter(|write| write.once.starts_with("answer:")).count();
+            assert!(out.writes.iter().all(|write| write.once.len() < 2000));
+        }
+    }
+    // As a book has them: once in the memory, once for people.
+    let kept = driver.memory().to_string().len() + json!(driver.asks()).to_string().len();
+    assert!(kept < 600 << 10, "{kept}");
+    assert!(!driver.asks().is_empty() && refused >= 290, "what is not kept is refused: {refused}");
 }

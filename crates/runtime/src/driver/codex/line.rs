@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::short;
 use super::super::{Conversation, Doing, Entry, Learnt, MOST, Out, Trouble};
+use super::super::{is_id, short};
 use super::{Codex, Held, Tool, start, turn};
 
 /// Most names of what nobody here knows that are remembered.
@@ -159,7 +159,7 @@ impl Codex {
             return;
         };
         let turn = result["turn"]["id"].as_str().or_else(|| result["turnId"].as_str());
-        match turn.filter(|turn| self.ended.as_deref() != Some(turn)) {
+        match turn.filter(|turn| is_id(turn) && self.ended.as_deref() != Some(turn)) {
             Some(turn) => {
                 held.turn = Some(turn.to_owned());
                 self.run(turn, out);
@@ -244,8 +244,8 @@ impl Codex {
         let Some(rows) = result["data"].as_array() else { return };
         if !self.is_up {
             return match rows.first().map(Value::as_str) {
-                Some(Some(thread)) => self.is_in(thread, out),
-                Some(None) => {}
+                Some(Some(thread)) if is_id(thread) => self.is_in(thread, out),
+                Some(_) => {}
                 None => self.enter(out),
             };
         }

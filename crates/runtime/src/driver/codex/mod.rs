@@ -46,7 +46,8 @@ pub(super) struct Codex {
     held: BTreeMap<MessageKey, Held>,
     /// Messages that were dealt with, newest last.
     finished: VecDeque<MessageKey>,
-    /// How often a message was given in vain in this generation: each time under another name.
+    /// How often a message was given in vain in this generation: each time under another name. Also of one that was dealt with:
+    /// cut, it comes again.
     tries: BTreeMap<MessageKey, u32>,
     asks: Vec<Ask>,
     /// Tools that run, by their item's id.
@@ -101,13 +102,17 @@ impl Codex {
         out.write(id, &json!({"id": id, "method": method, "params": params}));
     }
 
+    fn reply(out: &mut Out, ask: &Ask, answer: &Answer) {
+        let said = json!({"id": ask.detail["id"], "result": ask::said_to(ask, answer)});
+        out.write(format!("answer:{}", ask.id), &said);
+    }
+
     fn thread(&self) -> &str {
         self.conversation.as_ref().map_or("", |conversation| &conversation.id)
     }
 
     fn finish(&mut self, key: &MessageKey) {
         self.held.remove(key);
-        self.tries.remove(key);
         if !self.finished.contains(key) {
             if self.finished.len() == FINISHED {
                 self.finished.pop_front();
@@ -197,10 +202,7 @@ impl Driver for Codex {
     fn answer(&mut self, answer: &Answer, out: &mut Out) {
         let Some(at) = self.asks.iter().position(|ask| ask.id == answer.ask) else { return };
         let ask = self.asks.remove(at);
-        out.write(
-            format!("answer:{}", ask.id),
-            &json!({"id": ask.detail["id"], "result": ask::said_to(&ask, answer)}),
-        );
+        Codex::reply(out, &ask, answer);
         self.doing = self.unasked();
         out.learn(Learnt::Withdrawn { id: ask.id });
     }
@@ -255,6 +257,9 @@ impl Driver for Codex {
         self.held.remove(key);
         self.finished.retain(|finished| finished != key);
         *self.tries.entry(key.clone()).or_default() += 1;
+        if self.tries.len() > FINISHED {
+            self.tries.pop_first();
+        }
     }
 
     fn memory(&self) -> Value {

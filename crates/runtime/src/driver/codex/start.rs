@@ -7,8 +7,8 @@ use netsky_disk::fs::Dir;
 use netsky_kernel::session::Io;
 use serde_json::{Value, json};
 
-use super::super::short;
 use super::super::{Conversation, Entry, Learnt, Out, Start, StartFrom, is_part_of_a_path};
+use super::super::{is_id, short};
 use super::{Codex, Doing};
 
 /// What it inherits: its provider, its keys, its own settings; how this machine reaches others.
@@ -109,7 +109,7 @@ impl Codex {
     pub(super) fn greeted(&mut self, result: &Value, out: &mut Out) {
         let Some(program) = result["userAgent"].as_str() else { return };
         let version = program.split_once('/').and_then(|(_, rest)| rest.split_whitespace().next());
-        self.version = version.map(str::to_owned);
+        self.version = version.map(short);
         self.enter(out);
     }
 
@@ -143,9 +143,9 @@ impl Codex {
     /// It has a thread, or says why not.
     pub(super) fn entered(&mut self, request: &str, answer: &Value, out: &mut Out) {
         let result = &answer["result"];
-        if let Some(id) = result["thread"]["id"].as_str() {
+        if let Some(id) = result["thread"]["id"].as_str().filter(|id| is_id(id)) {
             if let Some(model) = result["model"].as_str() {
-                out.learn(Learnt::Model(model.to_owned()));
+                out.learn(Learnt::Model(short(model)));
             }
             return self.is_in(id, out);
         }

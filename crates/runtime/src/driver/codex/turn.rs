@@ -3,14 +3,14 @@
 use netsky_kernel::drain::Usage;
 use serde_json::Value;
 
-use super::super::{Doing, Entry, Learnt, MessageKey, Out, Outcome, Trouble, TurnEnd};
+use super::super::{Doing, Entry, Learnt, MOST, MessageKey, Out, Outcome, Trouble, TurnEnd};
 use super::super::{is_id, short};
 use super::{Codex, Tool, Turn};
 
 impl Codex {
     /// A turn runs.
     pub(super) fn run(&mut self, id: &str, out: &mut Out) {
-        if self.turn.as_ref().is_some_and(|turn| turn.id == id) {
+        if self.turn.as_ref().is_some_and(|turn| turn.id == id) || !is_id(id) {
             return;
         }
         self.turn = Some(Turn { id: id.to_owned(), ..Turn::default() });
@@ -85,7 +85,10 @@ impl Codex {
         self.begin_conversation(out);
         let Some(key) = key_of(item) else { return };
         self.held.remove(&key);
-        if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.messages.contains(&key)) {
+        if let Some(turn) = &mut self.turn
+            && turn.messages.len() < MOST
+            && !turn.messages.contains(&key)
+        {
             turn.messages.push(key);
         }
     }
@@ -113,7 +116,7 @@ impl Codex {
 
     /// A turn is over, by its last line or by a list of turns.
     pub(super) fn ended(&mut self, said: &Value, out: &mut Out) {
-        let Some(id) = said["id"].as_str().map(str::to_owned) else { return };
+        let Some(id) = said["id"].as_str().filter(|id| is_id(id)).map(str::to_owned) else { return };
         let turn = self.turn.take_if(|turn| turn.id == id).unwrap_or_default();
         let outcome = outcome(said);
         if !matches!(outcome, Outcome::Failed { .. }) {

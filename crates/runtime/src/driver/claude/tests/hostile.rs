@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::super::{Driver, Out};
 use super::super::Claude;
-use super::{SAMPLES, Talk, named, parse, sample};
+use super::{SAMPLES, Talk, named, parse, sample, some_key};
 
 /// Every place in a value, as a path of keys and indices.
 fn places(value: &Value, at: &str, found: &mut Vec<String>) {
@@ -165,4 +165,35 @@ fn a12_names_without_end_are_not_remembered() {
     let kept = claude.memory().to_string().len();
     assert!(kept < 256 << 10, "{kept}");
     assert!(claude.doing().to_string().len() < 2000);
+}
+
+#[test]
+fn a12_whatever_it_says_its_memory_fits_into_a_book_that_reads_again() {
+    let (mut claude, mut refused) = (Claude::default(), 0);
+    let wide = "語".repeat(60_000);
+    for n in 0..100 {
+        let id = format!("{n}{}", "i".repeat(200));
+        let question = json!([{"question": wide, "options": vec![0; 16_000]}]);
+        let input = json!({"questions": question, "command": wide, "rows": vec![0; 16_000]});
+        let asked = |tool: &str, id: &str| {
+            let request = json!({"subtype": "can_use_tool", "tool_name": tool, "input": input});
+            json!({"type": "control_request", "request_id": id, "request": request})
+        };
+        let uuids: Vec<String> = (0..1000).map(|m| some_key(m).to_string()).collect();
+        for line in [
+            asked("AskUserQuestion", &id),
+            asked("Bash", &format!("b{id}")),
+            json!({"type": "system", "subtype": "init", "session_id": wide, "model": wide}),
+            json!({"type": "result", "subtype": "success", "uuid": wide, "user_message_uuids": uuids}),
+        ] {
+            let mut out = Out::default();
+            claude.line(line.to_string().as_bytes(), super::now(), &mut out);
+            refused += out.writes.iter().filter(|write| write.bytes.windows(4).any(|w| w == b"deny")).count();
+            assert!(out.writes.iter().all(|write| write.once.len() < 1000));
+        }
+    }
+    // As a book has them: once in the memory, once for people.
+    let kept = claude.memory().to_string().len() + json!(claude.asks()).to_string().len();
+    assert!(kept < 600 << 10, "{kept}");
+    assert!(!claude.asks().is_empty() && refused >= 190, "what is not kept is refused: {refused}");
 }

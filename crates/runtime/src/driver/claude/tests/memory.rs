@@ -158,3 +158,37 @@ fn a_transcript_tells_of_messages_that_came_while_a_tool_ran_and_a_summary_tells
     claude.recalled();
     assert_eq!(keys.each_ref().map(|id| claude.has_finished(&key(id))), [true, true, false]);
 }
+
+#[test]
+fn a_message_that_was_cut_after_a_failure_goes_under_a_name_that_nobody_has_used() {
+    let (mut talk, key, mut uuids) = (Talk::default(), some_key(1), BTreeSet::new());
+    let cut = |uuid: &str| json!({"type": "result", "subtype": "success", "terminal_reason": "aborted_streaming", "user_message_uuids": [uuid]});
+    for n in 0..6 {
+        let uuid = talk.deliver(&key);
+        assert!(uuids.insert(uuid.clone()), "try {n}: {uuid} is used up");
+        match n % 2 {
+            0 => talk.turn(&uuid, &bad(&uuid)),
+            _ => {
+                talk.line(cut(&uuid).to_string().as_bytes());
+                // As the slot does where nobody wanted that.
+                talk.claude.forget(&key);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_turn_names_a_message_by_its_second_uuid_to_a_driver_that_did_not_give_it() {
+    let (mut talk, key) = (Talk::default(), some_key(1));
+    let first = talk.deliver(&key);
+    talk.turn(&first, &bad(&first));
+    let before = talk.claude.memory();
+    let again = talk.deliver(&key);
+    // Whoever gave it died before it could write that down.
+    talk.claude = Claude::remember(&before);
+    talk.learnt.clear();
+    talk.turn(&again, &good(&again));
+    assert!(talk.claude.has_finished(&key));
+    let ended = |learnt: &Learnt| matches!(learnt, Learnt::TurnEnded(end) if end.messages == [key.clone()]);
+    assert!(talk.learnt.iter().any(ended), "{:?}", talk.learnt);
+}
