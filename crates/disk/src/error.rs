@@ -60,6 +60,12 @@ impl Error {
         self.op == crate::lock::WAIT
     }
 
+    /// Whether something stands where a folder would have to be, or a link to one.
+    pub fn is_no_folder(&self) -> bool {
+        let is_link = self.source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+        is_link || self.source.kind() == io::ErrorKind::NotADirectory
+    }
+
     /// Whether the object was there already.
     pub fn is_exists(&self) -> bool {
         self.source.kind() == io::ErrorKind::AlreadyExists

@@ -247,6 +247,11 @@ impl Layout {
         self.drivers_folder().join(format!("{agent}.json"))
     }
 
+    /// What keeps it from driving one of them.
+    pub fn undriven(&self, agent: &AgentId) -> PathBuf {
+        self.drivers_folder().join(format!("{agent}.undriven.json"))
+    }
+
     /// What the owner tells netsky-drivers about what an agent asks.
     pub fn answers_folder(&self) -> PathBuf {
         self.state().join("answers")

@@ -64,7 +64,7 @@ pub struct WorkerClient {
     stream: UnixStream,
     decoder: Decoder,
     hello: WorkerHello,
-    /// Came while something else was waited for. Bounded: only calls that do not follow output wait.
+    /// Came while something else was waited for.
     kept: VecDeque<FromWorker>,
     closed: bool,
 }
@@ -171,6 +171,12 @@ impl WorkerClient {
         };
         self.kept.extend(others);
         answer
+    }
+
+    /// How many frames came while an answer was waited for, and are still to be read: whoever follows output reads them before
+    /// it asks again, or they pile up.
+    pub fn left(&self) -> usize {
+        self.kept.len()
     }
 
     /// End the program's input (pipes only).

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use netsky_disk::layout::Layout;
+use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::{env, random, state};
 use netsky_kernel::rpc::SessionView;
-use netsky_kernel::session::{Keeper, Spec};
+use netsky_kernel::session::{Keeper, Meta, Spec};
 use netsky_model::desired::Desired;
 use netsky_model::id::{AgentId, Generation, Nonce};
 
@@ -140,7 +140,7 @@ impl Launch<'_> {
         }
         let book = match Book::read(self.layout, &self.desired.agent) {
             // netsky-drivers puts it aside; a start does not wait for that.
-            Err(error) if error.is_damage() => None,
+            Err(error) if error.is_damage() => return self.conversation_of_before(),
             read => read?,
         };
         let book = book.filter(|book| book.runtime == self.desired.runtime);
@@ -148,9 +148,28 @@ impl Launch<'_> {
         let known = book.and_then(|book| book.conversation).map(|known| known.id);
         // What a wish names is gone on with by its first start; from then on what became of it is.
         let named = self.desired.resume.clone().filter(|_| !is_for_this);
-        let mut there =
-            named.into_iter().chain(known).filter(|id| driver::has_conversation(self.desired, id));
-        Ok(there.next().map(|id| Conversation { id, begun: true }))
+        self.first_that_is_there(named.into_iter().chain(known))
+    }
+
+    /// The conversation that the last session was started for: what is known of it where the book is lost.
+    fn conversation_of_before(&self) -> netsky_disk::Result<Option<Conversation>> {
+        let meta = state::read(KernelLayout::new(self.layout.kernel_root()).meta(&self.desired.agent))?;
+        let meta = meta.and_then(|bytes| Meta::parse(&bytes).ok());
+        let meta = meta.filter(|meta| meta.spec.runtime == self.desired.runtime);
+        let before = meta.and_then(|meta| conversation_of(&meta.spec.tags)).map(|before| before.id);
+        self.first_that_is_there(before)
+    }
+
+    fn first_that_is_there(
+        &self,
+        ids: impl IntoIterator<Item = String>,
+    ) -> netsky_disk::Result<Option<Conversation>> {
+        for id in ids {
+            if driver::has_conversation(self.desired, &id)? {
+                return Ok(Some(Conversation { id, begun: true }));
+            }
+        }
+        Ok(None)
     }
 
     /// Where the program of the slot is; none if a start would not find it.

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use netsky_disk::{clock, state};
-use netsky_model::desired::{Desired, Receipts};
+use netsky_model::desired::Desired;
 use netsky_model::id::AgentId;
 use netsky_model::tending::{Awaiting, Terms};
+use netsky_runtime::driver::has_receipts;
 
 use crate::context::Context;
 use crate::error::Result;
@@ -85,7 +86,7 @@ fn look_for_unacked(
 /// Whether an agent's program is one that acks: of any other, what it was shown is done with.
 fn knows_acks(cx: &Context<'_>, agent: &AgentId) -> bool {
     match state::read_json::<Desired>(cx.layout.desired(agent)) {
-        Ok(wish) => wish.is_none_or(|wish| wish.receipts == Receipts::Ack),
+        Ok(wish) => wish.is_none_or(|wish| has_receipts(&wish)),
         Err(_) => false,
     }
 }

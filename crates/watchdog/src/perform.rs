@@ -13,12 +13,13 @@ use netsky_kernel::rpc::{Guard, RefusalKind, SessionView};
 use netsky_kernel::session::End;
 use netsky_ledger::{Facts, PAGE};
 use netsky_model::backoff::Attempts;
-use netsky_model::desired::{Desired, Receipts};
+use netsky_model::desired::Desired;
 use netsky_model::id::{AgentId, Generation, RestartId};
 use netsky_model::process::ProcessId;
 use netsky_model::restart::{Inflight, Kind, VERSION};
 use netsky_model::stamp::Stamp;
 use netsky_runtime::Launch;
+use netsky_runtime::driver::{has_receipts, is_driven};
 
 use crate::brief::brief;
 use crate::context::Context;
@@ -220,11 +221,12 @@ pub(crate) fn return_mail(
     is_dead: impl Fn(Generation) -> bool,
 ) -> Result<Vec<String>> {
     let claims = match stopped {
-        Some(_) => cx.bus.return_stopped_claims(&desired.agent)?,
-        None => cx.bus.return_dead_claims(&desired.agent)?,
+        // netsky-drivers takes mail for whom it drives, and dies of none.
+        None if !is_driven(&desired.runtime) => cx.bus.return_dead_claims(&desired.agent)?,
+        _ => cx.bus.return_stopped_claims(&desired.agent)?,
     };
     let mut passes = vec![claims];
-    if desired.receipts == Receipts::Ack {
+    if has_receipts(desired) {
         if let Some(stopped) = stopped {
             passes.push(cx.bus.return_stopped(&desired.agent, stopped)?);
         }

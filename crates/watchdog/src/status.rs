@@ -18,7 +18,7 @@ use netsky_model::restart::{Kind, Phase};
 use netsky_model::stamp::Stamp;
 use netsky_owner::{Outlook, Unsent};
 use netsky_runtime::driver::{AskKind, Doing};
-use netsky_runtime::drivers::{Book, Waits};
+use netsky_runtime::drivers::{Book, Undriven, Waits};
 use netsky_runtime::{Config, UpProof, prompts};
 use serde::Serialize;
 
@@ -433,6 +433,13 @@ fn agent_status(
         }
         _ => counts(cx, agent, states, problems),
     };
+    if let Some(undriven) = Undriven::read(cx.layout, agent).filter(|_| alive.is_some()) {
+        let age = human(clock::stamp().since(&undriven.since));
+        problems.push(format!(
+            "{agent} is not driven for {age}: {}; its mail waits, and what stands here of it is old",
+            undriven.why
+        ));
+    }
     // Of a generation that is over nothing is told.
     let book = Book::read(cx.layout, agent).unwrap_or_else(|error| {
         problems.push(format!("what {agent} does is not known: {error}"));

@@ -375,27 +375,34 @@ fn unusable(layout: &Layout, desired: &Desired) -> Option<String> {
         return Some(format!("{model:?} is no name of a model"));
     }
     if let Some(id) = &desired.resume {
-        if let Some(other) = converses_already(layout, &desired.agent, id) {
-            let why = "goes on with that conversation, and two would write over one another";
-            return Some(format!("{other} {why}"));
+        match converses_already(layout, &desired.agent, id) {
+            Ok(None) => {}
+            Ok(Some(other)) => {
+                let why = "goes on with that conversation, and two would write over one another";
+                return Some(format!("{other} {why}"));
+            }
+            Err(error) => return Some(format!("whether another goes on with it is not known: {error}")),
         }
-        if !driver::has_conversation(desired, id) {
-            return Some(format!("{} has no conversation {id} here", desired.runtime));
+        match driver::has_conversation(desired, id) {
+            Ok(true) => {}
+            Ok(false) => return Some(format!("{} has no conversation {id} here", desired.runtime)),
+            Err(error) => return Some(format!("whether {id} is there is not known: {error}")),
         }
     }
     too_large(desired)
 }
 
 /// Who else is wanted and has a conversation.
-fn converses_already(layout: &Layout, agent: &AgentId, id: &str) -> Option<AgentId> {
-    let has = |other: &AgentId| {
-        let wish: Option<Desired> = state::read_json(layout.desired(other)).unwrap_or_default();
-        let book = Book::read(layout, other).unwrap_or_default();
-        let Some(wish) = wish.filter(|wish| wish.want == Want::Up) else { return false };
-        wish.resume.as_deref() == Some(id)
-            || book.and_then(|book| book.conversation).is_some_and(|conversation| conversation.id == id)
-    };
-    layout.desired_agents().unwrap_or_default().into_iter().find(|other| other != agent && has(other))
+fn converses_already(layout: &Layout, agent: &AgentId, id: &str) -> Result<Option<AgentId>> {
+    for other in layout.desired_agents()?.into_iter().filter(|other| other != agent) {
+        let wish: Option<Desired> = state::read_json(layout.desired(&other))?;
+        let Some(wish) = wish.filter(|wish| wish.want == Want::Up) else { continue };
+        let conversation = Book::read(layout, &other)?.and_then(|book| book.conversation);
+        if wish.resume.as_deref() == Some(id) || conversation.is_some_and(|known| known.id == id) {
+            return Ok(Some(other));
+        }
+    }
+    Ok(None)
 }
 
 /// Which words of a wish are the settings', not said with `up`.

@@ -20,6 +20,8 @@ use crate::verb::channel::send_as_owner;
 const PIECES: usize = 60;
 /// … of no more bytes than these together.
 const BYTES: usize = 128 << 10;
+/// So many characters of an id name the only question: fewer may be how an answer begins.
+const NAMED: usize = 6;
 /// Columns of a terminal that does not say.
 const COLUMNS: usize = 80;
 
@@ -147,6 +149,9 @@ impl<'a> View<'a> {
         let Ok(named) = Ask::find(asks, first) else {
             return Ok(format!("several questions begin with {first}: nothing was answered"));
         };
+        // Where only one waits nobody has to name it, and an answer may begin as its id does.
+        let is_meant = asks.len() > 1 || first.chars().count() >= NAMED;
+        let named = named.filter(|ask| is_meant || ask.id == first);
         let (ask, words) = match (named, asks) {
             (Some(ask), _) => (ask, rest.trim()),
             (None, []) => return Ok(format!("{} asks nothing: nothing was answered", self.agent())),

@@ -68,6 +68,8 @@ pub enum Wedge {
     Deaf,
     /// The program has said nothing that its driver understands.
     Unheard,
+    /// Nobody speaks to the program, whatever it does.
+    Undriven,
 }
 
 impl Doing {
@@ -119,6 +121,7 @@ impl Wedge {
             Wedge::Unheard => {
                 "its program has not said that it takes messages, nor anything else that its driver understands"
             }
+            Wedge::Undriven => "netsky-drivers cannot speak to it",
         }
     }
 
@@ -131,6 +134,7 @@ impl Wedge {
             Wedge::Frozen => "frozen",
             Wedge::Deaf => "deaf",
             Wedge::Unheard => "unheard",
+            Wedge::Undriven => "undriven",
         }
     }
 }

@@ -7,12 +7,13 @@
 //! Leaves to others: bytes and deaths (`drivers`), mail (`bus`), what a program may cost or own (`watchdog`, `owner`).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use netsky_disk::fs::Dir;
 use netsky_kernel::drain::Usage;
 use netsky_kernel::session::Io;
-use netsky_model::desired::Desired;
+use netsky_model::desired::{Desired, Receipts};
 use netsky_model::render;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -316,6 +317,12 @@ pub fn is_driven(runtime: &str) -> bool {
     DRIVEN.contains(&runtime)
 }
 
+/// Whether what an agent was shown is not done with before somebody says so: netsky-drivers does for whom it drives, whatever
+/// the wish says.
+pub fn has_receipts(desired: &Desired) -> bool {
+    is_driven(&desired.runtime) || desired.receipts == Receipts::Ack
+}
+
 /// The program of a slot that says no more than its kind.
 pub fn default_argv(runtime: &str) -> Option<Vec<String>> {
     is_driven(runtime).then(|| vec![runtime.to_owned()])
@@ -331,11 +338,22 @@ pub(crate) fn start(from: &StartFrom<'_>) -> Start {
 }
 
 /// Whether a conversation of that name is there to go on with.
-pub fn has_conversation(desired: &Desired, id: &str) -> bool {
+///
+/// # Errors
+/// Where it would be cannot be looked into: that says nothing of it.
+pub fn has_conversation(desired: &Desired, id: &str) -> netsky_disk::Result<bool> {
     match desired.runtime.as_str() {
         "claude" => claude::has_conversation(&desired.env, id),
         "codex" => codex::has_conversation(&desired.env, id),
-        _ => false,
+        _ => Ok(false),
+    }
+}
+
+/// What is in a folder; nothing where there is none, or a link to one.
+fn names(folder: &Path) -> netsky_disk::Result<Vec<String>> {
+    match Dir::look_into(folder) {
+        Err(error) if error.is_not_found() || error.is_no_folder() => Ok(Vec::new()),
+        opened => opened?.names(),
     }
 }
 
@@ -427,7 +445,10 @@ pub trait Driver: Send {
     fn silence(&self) -> Option<Wedge>;
 
     /// Where its program keeps the conversation, as an earlier generation left it.
-    fn transcript(&self, env: &BTreeMap<String, String>) -> Option<PathBuf>;
+    ///
+    /// # Errors
+    /// Where it would be cannot be looked into.
+    fn transcript(&self, env: &BTreeMap<String, String>) -> netsky_disk::Result<Option<PathBuf>>;
 
     /// One line of that: what had become of messages when the program ended.
     fn recall(&mut self, line: &[u8]);

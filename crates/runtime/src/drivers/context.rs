@@ -283,6 +283,10 @@ impl Slot<'_> {
 
     /// What a netsky-drivers before this one may not have lived to tell, and what a generation goes on with.
     pub(super) fn tell_again(&self) {
+        if let Some(conversation) = &self.book.conversation {
+            let (session_id, transcript) = (conversation.id.clone(), None);
+            self.report(Report::SessionId { session_id, transcript }, "conversation.again".to_owned());
+        }
         if self.book.left.as_ref().is_some_and(|left| left.read) {
             self.report(Report::Acknowledge, "acknowledge".to_owned());
         }
@@ -290,6 +294,9 @@ impl Slot<'_> {
             && let Ok(used) = self.used().try_into()
         {
             self.report(Report::Context { used }, format!("context.again.{}", self.book.offset));
+        }
+        if self.book.lifecycle == LifecycleState::Draining {
+            self.report(Report::Finalization, "finalization".to_owned());
         }
         self.tell_handoff();
     }

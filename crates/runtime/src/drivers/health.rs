@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use netsky_disk::{clock, process};
 use netsky_kernel::session::Meta;
 
@@ -14,6 +15,9 @@ use crate::driver::{Doing, Out, Room, Wedge};
 
 /// Longest time between two looks of a process that runs.
 const BETWEEN: Duration = RESCAN.saturating_add(Duration::from_secs(10));
+
+/// Longest pause that excuses silence: a provider's limits are over within a day, or somebody has to see to them.
+const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What is known of an agent's signs of life, by the boot clock.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +30,8 @@ pub(super) struct Health {
     open: Option<u64>,
     /// When the pause is over that it makes by itself.
     resumes: Duration,
+    /// Until when that is to last, as its provider said.
+    pause: Option<Timestamp>,
     /// When it was looked at last; never if none.
     looked: Option<Duration>,
     /// Its input is full and it does not read.
@@ -69,6 +75,15 @@ impl Health {
         self.heard = now;
         // As good an answer as any.
         self.open = None;
+    }
+
+    /// How long it makes a pause yet. Counted from when that was first heard: no clock that is set later makes it longer.
+    fn pause(&mut self, until: Option<Timestamp>, wall: Timestamp, now: Duration) -> Duration {
+        if std::mem::replace(&mut self.pause, until) != until {
+            let left = until.and_then(|until| Duration::try_from(until.duration_since(wall)).ok());
+            self.resumes = now + left.unwrap_or(Duration::ZERO).min(LONGEST_PAUSE);
+        }
+        until.map_or(Duration::ZERO, |_| self.resumes.saturating_sub(now))
     }
 
     fn look(&mut self, now: Duration, bounds: &Bounds, seen: &Seen) -> Look {
@@ -131,20 +146,22 @@ impl Slot<'_> {
         };
         let silence = self.driver.silence();
         let until = if let Doing::Throttled { until, .. } = &said { *until } else { None };
-        let pause = until.and_then(|until| until.duration_since(clock::wall()).try_into().ok());
+        let pause = self.health.pause(until, clock::wall(), clock::boot());
         let seen = Seen {
             is_busy: said.is_busy() || said == Doing::Starting || self.driver.room() == Room::Steers,
-            can_ask: said != Doing::Starting,
+            // What is not read cannot be asked either.
+            can_ask: said != Doing::Starting && !self.health.is_deaf,
             // What waits for an answer is where it was put.
             is_lost: silence.is_none()
                 && !said.is_busy()
                 && said != Doing::Starting
                 && self.driver.room() == Room::Steers,
             silence: if said == Doing::Starting { Some(Wedge::Unheard) } else { silence },
-            pause: pause.unwrap_or(Duration::ZERO),
+            pause,
             heard: self.driver.heard(),
             is_stopped: meta.program.as_ref().is_some_and(process::is_stopped),
         };
+        self.pages();
         let Look { wedge, ask, is_lost, due } = self.health.look(clock::boot(), &self.bounds, &seen);
         self.look_due = due;
         if let Some(number) = ask {
@@ -236,6 +253,17 @@ mod tests {
         let wedges = [0, 30, 60, 90, 100, 120, 150, 158].map(&mut look);
         assert_eq!(wedges, [None; 8], "a minute of silence begins with the end of the pause");
         assert_eq!(look(160), Some(Wedge::NoAnswer));
+    }
+
+    #[test]
+    fn a_pause_ends_by_the_boot_clock_and_lasts_a_day_at_most() {
+        let (mut health, wall) = (Health::default(), Timestamp::UNIX_EPOCH);
+        let until = |secs: i64| Some(Timestamp::from_second(secs).expect("in range"));
+        assert_eq!(health.pause(until(100), wall, at(0)).as_secs(), 100);
+        assert_eq!(health.pause(until(100), wall, at(40)).as_secs(), 60, "the wall clock was set back");
+        assert_eq!(health.pause(until(100), wall, at(100)), Duration::ZERO);
+        assert_eq!(health.pause(None, wall, at(100)), Duration::ZERO);
+        assert_eq!(health.pause(until(10_000_000_000), wall, at(200)), LONGEST_PAUSE);
     }
 
     #[test]

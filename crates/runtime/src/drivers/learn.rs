@@ -67,7 +67,11 @@ impl Slot<'_> {
             Learnt::Doing => {}
             // Nobody but netsky takes its own words back, and it does not.
             Learnt::Settled(key) if self.is_own(&key) => self.driver.forget(&key),
-            Learnt::Settled(key) => self.finished(&[key])?,
+            // Told to end, a program takes back what waits in it as well: nobody wanted that.
+            Learnt::Settled(key) => match self.is_stopped_turn() {
+                true => self.finished(&[key])?,
+                false => self.cut(&[key])?,
+            },
             Learnt::Untaken(key) => self.untaken(&key)?,
             // A start that fails says why in no other way.
             Learnt::Said(Entry::Note { text }) if self.book.doing == Doing::Starting => {
@@ -82,6 +86,12 @@ impl Slot<'_> {
             self.set_doing(doing);
         }
         Ok(())
+    }
+
+    /// Whether the owner wanted the turn stopped that is under way, or was until now: the program may tell of what waited behind
+    /// it when that is over.
+    fn is_stopped_turn(&self) -> bool {
+        self.book.stopped.is_some_and(|stopped| stopped + 1 >= self.book.turns)
     }
 
     fn turn_ended(&mut self, end: &TurnEnd, at: u64) -> Result<()> {
@@ -123,14 +133,18 @@ impl Slot<'_> {
         });
         // The sums are of the lines up to the book's offset: who reads one again has a book without it.
         self.book.usage.add(&end.usage);
-        self.record("turn.finished", &key, data);
+        // One that is not there is missed by the sums of the record alone.
+        let _ = self.record("turn.finished", &key, data);
     }
 
-    /// A fact, once under its key. Nothing waits for the record: one that it does not take is told.
-    pub(super) fn record(&self, kind: &str, key: &str, data: serde_json::Value) {
-        if let Err(error) = Facts::new(self.shared.layout).append_once(kind, key, data) {
+    /// A fact, once under its key; false where the record does not take it within its time, which is told. Nothing else is kept
+    /// from going on.
+    pub(super) fn record(&self, kind: &str, key: &str, data: serde_json::Value) -> bool {
+        let recorded = Facts::new(self.shared.layout).append_once(kind, key, data);
+        if let Err(error) = &recorded {
             self.telemetry.watchdog("unrecorded", Some(self.agent), &error.to_string());
         }
+        recorded.is_ok()
     }
 
     pub(super) fn report(&self, report: Report, once: String) {

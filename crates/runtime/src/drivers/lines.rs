@@ -4,6 +4,28 @@
 /// protocol, and a program that floods must not take our memory with it.
 pub(crate) const LONGEST: usize = 8 << 20;
 
+/// Most values in one line: each takes a hundred times its one byte once it is read, and no message has so many.
+const VALUES: usize = 200_000;
+
+/// Whether a line of JSON has more values than any message: what stands between them outside of texts is counted.
+fn is_too_many(line: &[u8]) -> bool {
+    // As many as it has bytes at most.
+    if line.len() < VALUES {
+        return false;
+    }
+    let (mut values, mut in_text, mut is_escaped) = (0, false, false);
+    for byte in line {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_text => is_escaped = true,
+            b'"' => in_text = !in_text,
+            b',' | b'[' | b'{' if !in_text => values += 1,
+            _ => {}
+        }
+    }
+    values > VALUES
+}
+
 /// Bytes on their way to lines.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
@@ -37,7 +59,7 @@ impl Lines {
             self.hold(&bytes[..end]);
             self.next += end as u64 + 1;
             self.done = self.next;
-            match std::mem::take(&mut self.is_dropping) {
+            match std::mem::take(&mut self.is_dropping) || is_too_many(&self.held) {
                 true => show(None, self.done),
                 false => show(Some(self.held.strip_suffix(b"\r").unwrap_or(&self.held)), self.done),
             }
@@ -107,5 +129,17 @@ mod tests {
         lines.skip_to(50);
         lines.push(50, b"whole\n", |line, _| seen.push(line.expect("short").to_vec()));
         assert_eq!((seen, lines.done()), (vec![b"whole".to_vec()], 56));
+    }
+
+    #[test]
+    fn a12_a_line_of_more_values_than_any_message_is_none_and_a_long_text_of_commas_is() {
+        let mut lines = Lines::at(0);
+        let many = format!("[0{}]\n", ",0".repeat(VALUES));
+        let text = format!("\"{}\\\"{}\"\n", ",[".repeat(VALUES), ",".repeat(VALUES));
+        let mut shown = Vec::new();
+        for line in [many.as_str(), text.as_str(), "{}\n"] {
+            lines.push(lines.next, line.as_bytes(), |line, _| shown.push(line.map(<[u8]>::len)));
+        }
+        assert_eq!(shown, [None, Some(text.len() - 1), Some(2)]);
     }
 }

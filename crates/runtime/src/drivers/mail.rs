@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use netsky_bus::{Claim, PassedBy, Put};
 use netsky_disk::{clock, fault, state};
-use netsky_kernel::worker_client::WorkerClient;
+use netsky_kernel::worker_client::{WorkerClient, WorkerError};
 use netsky_ledger::PAGE;
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, EnvelopeId, Sender};
@@ -18,7 +18,7 @@ use netsky_model::lifecycle::LifecycleState;
 use netsky_model::restart::{Inflight, handoff_id};
 
 use super::book::Waits;
-use super::slot::{Result, Slot, Trouble as Stuck};
+use super::slot::{RESCAN, Result, Slot, Trouble as Stuck};
 use crate::driver::{Message, MessageKey, Out, Room, Trouble};
 
 /// The kind of what the owner says to an agent that may be in a turn: it goes into that.
@@ -145,9 +145,11 @@ impl Slot<'_> {
         if !self.is_new_mind() {
             return Ok(false);
         }
-        // One that does not read the tick sets aside.
-        let inflight: Option<Inflight> =
-            state::read_json(self.shared.layout.restart_inflight()).unwrap_or_default();
+        let inflight = match state::read_json::<Inflight>(self.shared.layout.restart_inflight()) {
+            // The tick sets it aside.
+            Err(error) if error.is_damage() => None,
+            read => read?,
+        };
         let Some(inflight) = inflight else { return Ok(false) };
         Ok(!self.bus.has(self.agent, &handoff_id(&inflight.id))?)
     }
@@ -229,8 +231,7 @@ impl Slot<'_> {
         let (bus, mut failed) = (Rc::clone(&self.bus), None);
         let surfaced = bus.surface(claim, generation, |_| {
             match self.shown(step, &before, worker, epoch) {
-                // Before it is recorded: whoever comes after a death must know whom the program's receipt is about. Where the
-                // disk has no room for that, the receipt names it all the same.
+                // Before it is recorded: whoever comes after a death must know whom the program's receipt is about.
                 Ok(true) => {
                     point("drivers.put.shown");
                     self.keep_book();
@@ -279,8 +280,8 @@ impl Slot<'_> {
     pub(super) fn finished(&mut self, keys: &[MessageKey]) -> Result<()> {
         self.hold.ended_well();
         self.book.waits = None;
-        for key in keys {
-            let Some(id) = self.envelope(key)? else { continue };
+        for key in keys.iter().filter(|key| !self.is_own(key)).cloned().collect::<Vec<_>>() {
+            let Some(id) = self.envelope(&key)? else { continue };
             match self.bus.ack(self.agent, id.as_str()) {
                 Ok(_) | Err(netsky_bus::Error::NoEnvelope { .. }) => {}
                 Err(netsky_bus::Error::Disk(error)) if !error.is_of_one_file() => return Err(error.into()),
@@ -312,8 +313,9 @@ impl Slot<'_> {
         Ok(())
     }
 
-    /// What nobody but a person mends is a page: one for each generation that meets it.
-    fn page(&self, trouble: Trouble, why: &str) {
+    /// What nobody but a person mends is a page: one for each generation that meets it. What the record does not take is told to it
+    /// again with the next look.
+    fn page(&mut self, trouble: Trouble, why: &str) {
         let what = match trouble {
             Trouble::Auth => {
                 "its keys or its login do not hold (log in, or give the slot its key under [agents.<agent>.env]; then `netsky agent retry`)"
@@ -328,7 +330,19 @@ impl Slot<'_> {
         let key = format!("cannot-work.{lineage}.g{generation}.{}", trouble.word());
         let reason = format!("{agent} is up and cannot work: {what}: {why}");
         let data = serde_json::json!({ "agent": agent, "generation": generation, "reason": reason });
-        self.record(PAGE, &key, data);
+        self.unpaged = Some((clock::boot(), key, data));
+        self.pages();
+    }
+
+    /// Tells what was to be a page and is none yet.
+    pub(super) fn pages(&mut self) {
+        // A record that is kept by somebody takes seconds each time.
+        let due = self.unpaged.take_if(|(due, ..)| *due <= clock::boot());
+        if let Some((_, key, data)) = due
+            && !self.record(PAGE, &key, data.clone())
+        {
+            self.unpaged = Some((clock::boot() + RESCAN, key, data));
+        }
     }
 
     /// Says until when mail waits, and why.
@@ -382,10 +396,11 @@ pub(super) fn point(name: &'static str) {
     let _ = fault::point(name);
 }
 
-/// The program may have been shown it; that says nothing against the message.
+/// The program may have been shown it, but for what its worker refused; neither says anything against the message.
 fn broken(failed: &mut Option<Stuck>, error: Stuck) -> Put {
+    let is_unread = matches!(error, Stuck::Replaced | Stuck::Worker(WorkerError::Refused(_)));
     *failed = Some(error);
-    Put::Stopped
+    if is_unread { Put::Unread(std::io::ErrorKind::WouldBlock.into()) } else { Put::Stopped }
 }
 
 #[cfg(test)]

@@ -12,11 +12,14 @@ mod health;
 mod learn;
 pub(crate) mod lines;
 mod mail;
+mod meet;
 mod owner;
 mod reporter;
 mod serve;
 mod slot;
+mod undriven;
 
 pub use book::{Book, Waits};
 pub use mail::URGENT;
 pub use serve::{Ended, serve};
+pub use undriven::Undriven;

@@ -1,6 +1,6 @@
 //! One agent and its driver: a thread that waits for output of the program, for mail, and for the owner's answers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -9,39 +9,34 @@ use std::time::Duration;
 
 use netsky_bus::{Bus, PassedBy};
 use netsky_disk::bell::Bell;
-use netsky_disk::input::{Input, Line};
 use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, state};
 use netsky_kernel::frame::{FromWorker, MAX_PAYLOAD, RefusalKind};
-use netsky_kernel::output_log::{Chunk, LogError, LogReader};
 use netsky_kernel::session::{Meta, Phase};
 use netsky_kernel::worker_client::{WorkerClient, WorkerError};
 use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, Generation, LineageId};
 
 use super::book::Book;
-use super::context::Met;
 use super::health::Health;
-use super::lines::{LONGEST, Lines};
+use super::lines::Lines;
 use super::mail::Hold;
 use super::reporter::Reporter;
+use super::undriven;
 use crate::config::{Bounds, Config};
 use crate::driver::{Doing, Driver, Out, Room, Write, driver_of, is_driven};
-use crate::launch;
 
 /// Slow look for what gave no event.
 pub(super) const RESCAN: Duration = Duration::from_secs(30);
 /// Pause after what the system refused.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Bytes of a dead generation's output that are read at once.
-const PIECE: usize = 256 << 10;
 /// Most bytes that a program is told at once: a frame has room for them, their name and its own numbers.
 const MOST: usize = MAX_PAYLOAD - (64 << 10);
 /// How long a worker may take to say that it has what it was given.
 const TAKE: Duration = Duration::from_secs(5);
-/// Most bytes of a transcript that are looked through, from its end: what was under way stands there.
-const TRANSCRIPT: u64 = 64 << 20;
+/// Most that waits for a program that does not read: beyond that it is not heard either, and what it prints its worker keeps.
+const PENDING: usize = 256;
 /// Frames that are heeded before the book is written and mail is looked at.
 const FRAMES: usize = 64;
 
@@ -106,6 +101,8 @@ pub(super) struct Slot<'a> {
     pub(super) look_due: Option<Duration>,
     /// For the program, not taken by its worker yet.
     pub(super) pending: VecDeque<Write>,
+    /// What the book says that it does; none where that is not known.
+    told_doing: Option<Doing>,
     /// Something changed that the book does not say.
     pub(super) is_unwritten: bool,
     bell: &'a Bell,
@@ -118,24 +115,27 @@ pub(super) struct Slot<'a> {
     pub(super) has_news: bool,
     /// What waits in its inbox and does not go into this turn.
     pub(super) passed_by: PassedBy,
-    /// Its book did not read: what its program was told is known to nobody.
-    is_lost: bool,
     /// A round failed: the driver may know more than was done.
     is_astray: bool,
+    /// What is to be a page and that the record has not taken: when it is tried next, and its key.
+    pub(super) unpaged: Option<(Duration, String, serde_json::Value)>,
     /// What was said last of what is wrong: said once.
     trouble: Option<String>,
+    /// The same for whoever looks.
+    notes: undriven::Notes,
 }
 
 /// Drive an agent until everybody is to end.
 pub(super) fn run(shared: &Shared<'_>, agent: &AgentId, bell: &Bell) {
     let telemetry = Telemetry::new(shared.layout);
     // Said once for as long as it is.
-    let mut said = None;
+    let (mut said, mut notes) = (None, undriven::Notes::default());
     while !shared.is_over() {
         let wait = match Slot::begin(shared, agent, bell, &telemetry) {
             Ok(Some(mut slot)) => return slot.run(),
             Ok(None) => RESCAN,
             Err(error) => {
+                notes.is_kept_by(&error.to_string(), shared.layout, agent);
                 let why = Some(error.to_string());
                 if said != why {
                     (shared.said)(&format!("{agent}: {error}"));
@@ -159,7 +159,7 @@ impl<'a> Slot<'a> {
         telemetry: &'a Telemetry,
     ) -> Result<Option<Slot<'a>>> {
         let Some(meta) = described(shared, agent)? else { return Ok(None) };
-        let (kept, is_lost) = kept(shared, agent, &meta.lineage)?;
+        let kept = kept(shared, agent, &meta.lineage)?;
         let book = kept.unwrap_or_else(|| Book::blank(agent, &meta));
         let Some(driver) = driver_of(&book.runtime, &book.memory) else { return Ok(None) };
         let config = Config::last_good(shared.layout);
@@ -175,6 +175,7 @@ impl<'a> Slot<'a> {
             bounds: config.drivers,
             look_due: None,
             pending: VecDeque::new(),
+            told_doing: None,
             is_unwritten: false,
             bell,
             seat: None,
@@ -182,9 +183,10 @@ impl<'a> Slot<'a> {
             may_hold_claims: false,
             has_news: true,
             passed_by: PassedBy::default(),
-            is_lost,
             is_astray: false,
+            unpaged: None,
             trouble: None,
+            notes: undriven::Notes::default(),
         }))
     }
 
@@ -194,11 +196,13 @@ impl<'a> Slot<'a> {
             match done.and_then(|()| self.round()) {
                 Ok(()) => {
                     self.trouble = None;
+                    self.notes.is_well(self.shared.layout, self.agent);
                     if !self.shared.is_over() {
                         let _ = self.bell.wait(None, RESCAN);
                     }
                 }
                 Err(error) => {
+                    self.notes.is_kept_by(&error.to_string(), self.shared.layout, self.agent);
                     self.tell(error.to_string());
                     self.is_astray = true;
                     // Whatever comes meanwhile, nothing is tried faster than that.
@@ -211,8 +215,7 @@ impl<'a> Slot<'a> {
     /// Goes back to what the book says, as whoever comes after a death: a line that was read and could not be followed is
     /// read again by a driver that has not read it.
     fn restore(&mut self) -> Result<()> {
-        let (kept, is_lost) = kept(self.shared, self.agent, &self.book.lineage)?;
-        self.is_lost |= is_lost;
+        let kept = kept(self.shared, self.agent, &self.book.lineage)?;
         // Where nothing is kept it is met as a new one.
         let book = kept.unwrap_or_else(|| Book { generation: Generation::NONE, ..self.book.clone() });
         if let Some(driver) = driver_of(&book.runtime, &book.memory) {
@@ -254,7 +257,11 @@ impl<'a> Slot<'a> {
         // Whoever has it drives: of two processes only one writes the book.
         match &self.seat {
             Some(seat) if seat.has_its_name()? => {}
-            _ => self.seat = Some(self.bus.seat(self.agent)?),
+            _ => {
+                self.seat = Some(self.bus.seat(self.agent)?);
+                // Whoever had it may have written since ours was read.
+                self.restore()?;
+            }
         }
         if meta.lineage != self.book.lineage || meta.generation != self.book.generation {
             self.turn_to(&meta)?;
@@ -288,92 +295,8 @@ impl<'a> Slot<'a> {
         self.write_book()
     }
 
-    /// What the former generation printed is dealt with; from here on this one's is read.
-    fn turn_to(&mut self, meta: &Meta) -> Result<()> {
-        let goes_on = meta.lineage == self.book.lineage;
-        if let Some(from) = meta.output_from.filter(|_| goes_on) {
-            self.read_rest(from)?;
-        }
-        // What was said to an earlier generation is said to nobody.
-        crate::answer::forget(self.shared.layout, self.agent)?;
-        let Some(mut driver) = driver_of(&meta.spec.runtime, &self.driver.memory()) else { return Ok(()) };
-        let conversation = launch::conversation_of(&meta.spec.tags);
-        driver.begin(conversation.as_ref());
-        if let Err(error) = recall(&mut *driver, &meta.spec.env) {
-            // Mail without a receipt comes again, flagged.
-            self.tell(error.to_string());
-        }
-        let before = if goes_on { self.book.clone() } else { Book::blank(self.agent, meta) };
-        let both = conversation.as_ref().zip(before.conversation.as_ref());
-        let is_same = both.is_some_and(|(now, before)| now.id == before.id);
-        let Met { context_pct, lifecycle, asked, left } = self.met(meta, &before, is_same)?;
-        let book = Book {
-            runtime: meta.spec.runtime.clone(),
-            generation: meta.generation,
-            offset: meta.output_from.unwrap_or(before.offset),
-            wish: meta.spec.tags.get(launch::TAG_SINCE).cloned(),
-            conversation,
-            doing: Doing::Starting,
-            since: clock::stamp(),
-            asks: Vec::new(),
-            waits: None,
-            answered: false,
-            context_pct,
-            lifecycle,
-            asked,
-            left,
-            memory: driver.memory(),
-            ..before
-        };
-        // All or nothing: a generation that is half met would be driven by its predecessor's driver.
-        book.write(self.shared.layout)?;
-        (self.book, self.driver) = (book, driver);
-        self.pending.clear();
-        self.is_unwritten = false;
-        self.health = Health::default();
-        self.hold.end();
-        if std::mem::take(&mut self.is_lost) {
-            // It comes again, flagged; what was answered by then is in the transcript.
-            self.bus.return_generations(self.agent, |generation| generation <= meta.generation)?;
-        }
-        Ok(())
-    }
-
-    /// Reads what a program that is gone has printed, up to `end`. What its driver would say to it nobody hears.
-    fn read_rest(&mut self, end: u64) -> Result<()> {
-        let mut lines = Lines::at(self.book.offset);
-        let mut at = self.book.offset;
-        while at < end {
-            let max = usize::try_from(end - at).map_or(PIECE, |left| left.min(PIECE));
-            let path = self.shared.kernel.out(self.agent);
-            let read = LogReader::open(&path).and_then(|log| log.read_from(at, max));
-            let chunk = match read {
-                // What cannot be read any more keeps nobody from going on: mail without a receipt comes again.
-                Err(error @ (LogError::Gone { .. } | LogError::Damaged { .. } | LogError::Newer { .. })) => {
-                    self.tell(format!("the last words of generation {}: {error}", self.book.generation));
-                    Chunk::End
-                }
-                read => read?,
-            };
-            match chunk {
-                Chunk::Bytes { offset, bytes } => {
-                    at = offset + bytes.len() as u64;
-                    self.read(&mut lines, offset, &bytes)?;
-                }
-                Chunk::Gap { to, .. } => {
-                    at = to;
-                    lines.skip_to(to.min(end));
-                }
-                Chunk::End => break,
-            }
-        }
-        self.pending.clear();
-        self.book.offset = lines.done();
-        Ok(())
-    }
-
     /// Takes output in.
-    fn read(&mut self, lines: &mut Lines, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) fn read(&mut self, lines: &mut Lines, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut out = Vec::new();
         let mut progress = false;
         let now = clock::wall();
@@ -434,11 +357,15 @@ impl<'a> Slot<'a> {
             self.look_after(meta)?;
             // What came while the worker was waited for is looked at before anybody rests.
             let has_heard = self.hear(&mut worker, &mut lines)?;
-            if self.is_unwritten && self.pending.is_empty() {
-                self.keep_book();
+            match self.is_unwritten {
+                true if self.pending.is_empty() => self.keep_book(),
+                true => self.keep_doing(),
+                false => {}
             }
+            self.notes.is_well(self.shared.layout, self.agent);
             let wait = if has_heard { Duration::ZERO } else { self.rest() };
-            let woken = self.bell.wait(Some(worker.as_fd()), wait)?;
+            let heard = Some(worker.as_fd()).filter(|_| self.pending.len() < PENDING);
+            let woken = self.bell.wait(heard, wait)?;
             self.has_news |= woken.rung;
             if woken.beside && !worker.read()? {
                 while self.hear(&mut worker, &mut lines)? {}
@@ -451,6 +378,9 @@ impl<'a> Slot<'a> {
     /// Heeds what was read of the worker, so many frames at a time; whether there was any.
     fn hear(&mut self, worker: &mut WorkerClient, lines: &mut Lines) -> Result<bool> {
         for frames in 0..FRAMES {
+            if self.pending.len() >= PENDING {
+                return Ok(false);
+            }
             let Some(frame) = worker.buffered()? else { return Ok(frames > 0) };
             let is_last = self.heed(frame, lines)?;
             self.book.offset = lines.done();
@@ -489,6 +419,10 @@ impl<'a> Slot<'a> {
     /// Gives the worker what waits for the program, each once; what it does not take now waits on.
     pub(super) fn flush(&mut self, worker: &mut WorkerClient, epoch: u64) -> Result<()> {
         while let Some(write) = self.pending.front() {
+            // What it said meanwhile is heard first, lest it pile up.
+            if worker.left() > FRAMES {
+                return Ok(());
+            }
             if write.bytes.len() > MOST {
                 let (once, bytes) = (write.once.clone(), write.bytes.len());
                 self.tell(format!(
@@ -502,7 +436,10 @@ impl<'a> Slot<'a> {
                     self.pending.pop_front();
                     self.health.is_deaf = false;
                 }
-                Err(WorkerError::Refused(refusal)) if refusal.kind == RefusalKind::Full => {
+                // Nothing was typed. One that has closed its input may go on saying things.
+                Err(WorkerError::Refused(refusal))
+                    if matches!(refusal.kind, RefusalKind::Full | RefusalKind::Closed) =>
+                {
                     self.health.is_deaf = true;
                     return Ok(());
                 }
@@ -533,8 +470,27 @@ impl<'a> Slot<'a> {
         self.book.asks = self.driver.asks().to_vec();
         self.book.write(self.shared.layout)?;
         self.is_unwritten = false;
+        self.told_doing = None;
         self.answered.drain(..).try_for_each(|path| state::remove(path).map(drop))?;
         Ok(())
+    }
+
+    /// What it does is told also while it does not read: what the book says of its output stays what was done.
+    fn keep_doing(&mut self) {
+        let (layout, doing, since) = (self.shared.layout, &self.book.doing, &self.book.since);
+        if self.told_doing.as_ref() == Some(doing) {
+            return;
+        }
+        let told = Book::read(layout, self.agent).and_then(|before| match before {
+            Some(before) if before.generation == self.book.generation => {
+                Book { doing: doing.clone(), since: since.clone(), ..before }.write(layout)
+            }
+            _ => Ok(()),
+        });
+        match told {
+            Ok(()) => self.told_doing = Some(doing.clone()),
+            Err(error) => self.tell(error.to_string()),
+        }
     }
 
     /// The same, of who goes on in any case: it is tried again, and until then more of the output would be read again.
@@ -551,33 +507,20 @@ impl<'a> Slot<'a> {
         let held = self.hold.due().filter(|_| self.is_free());
         let due = [held, self.look_due].into_iter().flatten().min();
         let wait = due.map_or(RESCAN, |due| due.saturating_sub(now)).min(RESCAN);
-        if self.pending.is_empty() && !self.is_unwritten { wait } else { wait.min(PAUSE) }
+        let waits = !self.pending.is_empty() || self.is_unwritten || self.health.is_deaf;
+        if waits { wait.min(PAUSE) } else { wait }
     }
 }
 
-/// Looks up what had become of messages that an earlier generation took: what it wrote down outlives what it said.
-fn recall(driver: &mut dyn Driver, env: &BTreeMap<String, String>) -> Result<()> {
-    let Some(path) = driver.transcript(env) else { return Ok(()) };
-    let mut transcript = Input::open(&path, LONGEST)?;
-    transcript.skip_to_last(TRANSCRIPT)?;
-    while let Some(line) = transcript.next_line()? {
-        if let Line::Whole(line) = line {
-            driver.recall(&line);
-        }
-    }
-    driver.recalled();
-    Ok(())
-}
-
-/// The book of a lineage, and whether it was lost; one that is damaged stays beside as evidence.
-fn kept(shared: &Shared<'_>, agent: &AgentId, lineage: &LineageId) -> Result<(Option<Book>, bool)> {
+/// The book of a lineage; one that is damaged stays beside as evidence.
+fn kept(shared: &Shared<'_>, agent: &AgentId, lineage: &LineageId) -> Result<Option<Book>> {
     match Book::read(shared.layout, agent) {
         Err(error) if error.is_damage() => {
             (shared.said)(&format!("{agent}: {error}; it begins anew"));
             state::set_aside(shared.layout.driver_book(agent))?;
-            Ok((None, true))
+            Ok(None)
         }
-        read => Ok((read?.filter(|book| book.lineage == *lineage), false)),
+        read => Ok(read?.filter(|book| book.lineage == *lineage)),
     }
 }
 

@@ -17,8 +17,8 @@ use netsky_model::life::State;
 use netsky_model::render::plain;
 use netsky_model::stamp::Stamp;
 use netsky_runtime::Config;
-use netsky_runtime::driver::is_driven;
-use netsky_runtime::drivers::Book;
+use netsky_runtime::driver::{Doing, Wedge, is_driven};
+use netsky_runtime::drivers::{Book, Undriven};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -139,8 +139,14 @@ fn look(
     let agent = &desired.agent;
     let driven = is_driven(&desired.runtime);
     // A book of another generation says nothing of this one: netsky-drivers has not come to it.
-    let book = if driven { Book::read(cx.layout, agent)? } else { None };
-    let book = book.filter(|book| book.generation == session.generation);
+    let doing = match Undriven::read(cx.layout, agent).filter(|_| driven) {
+        Some(Undriven { why, .. }) => Some(Doing::Wedged { how: Wedge::Undriven, why }),
+        None if driven => {
+            let book = Book::read(cx.layout, agent)?.filter(|book| book.generation == session.generation);
+            Some(book.map(|book| book.doing).unwrap_or_default())
+        }
+        None => None,
+    };
     let taken = if desired.receipts == Receipts::Ack { cx.bus.count(agent, State::Delivered)? } else { 0 };
     let has_work = !driven && (taken > 0 || cx.bus.count(agent, State::Written)? > 0);
     let bytes = session.heartbeat.as_ref().map_or(0, |beat| beat.progress);
@@ -151,7 +157,7 @@ fn look(
         progress: Progress { bytes, turns: progress.turn },
         has_work,
         phase: progress.phase.clone().map(|phase| (phase, progress.phase_until.clone())),
-        doing: if driven { Some(book.map(|book| book.doing).unwrap_or_default()) } else { None },
+        doing,
         quiet,
     })
 }

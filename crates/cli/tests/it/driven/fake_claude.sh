@@ -80,6 +80,16 @@ while IFS= read -r line; do
     state idle
     continue
   fi
+  case $message in
+  *'[[takes back]]'*)
+    if [ ! -e "$HOME/took" ]; then
+      : >"$HOME/took"
+      life queued
+      life cancelled
+      continue
+    fi
+    ;;
+  esac
   now=running
   state running
   life queued
@@ -103,6 +113,14 @@ while IFS= read -r line; do
   esac
   say '{"type":"stream_event","parent_tool_use_id":null,"event":{"type":"message_start"}}'
   case $message in
+  *'[[closes]]'*)
+    exec </dev/null
+    sleep 2
+    ends '"is_error":false,"terminal_reason":"completed","result":""'
+    state idle
+    until [ -e "$HOME/opens" ]; do sleep 0.05; done
+    exit
+    ;;
   *'[[stall]]'*) until_there "$HOME/never" ;;
   *'this is your last turn'*)
     if [ -e "$HOME/compacts" ]; then

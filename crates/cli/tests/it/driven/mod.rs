@@ -15,6 +15,7 @@ mod deaths;
 mod fault_points;
 mod floods;
 mod mail;
+mod troubles;
 mod wedges;
 
 const FAKE: &str = include_str!("fake_claude.sh");

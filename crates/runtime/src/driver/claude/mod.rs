@@ -5,7 +5,7 @@
 //! be told again then goes under another UUID that derives from the first ([`Claude::uuid`]).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -211,8 +211,9 @@ impl Driver for Claude {
         }
     }
 
-    fn transcript(&self, env: &BTreeMap<String, String>) -> Option<PathBuf> {
-        start::transcript(env, &self.conversation.as_ref()?.id)
+    fn transcript(&self, env: &BTreeMap<String, String>) -> netsky_disk::Result<Option<PathBuf>> {
+        let id = self.conversation.as_ref().map_or("", |conversation| &conversation.id);
+        start::transcript(env, id)
     }
 
     fn recall(&mut self, line: &[u8]) {
@@ -250,8 +251,4 @@ impl Driver for Claude {
     fn memory(&self) -> Value {
         serde_json::to_value(self).expect("plain data becomes JSON")
     }
-}
-
-fn is_file(path: &Path) -> bool {
-    netsky_disk::state::exists(path).unwrap_or(false)
 }

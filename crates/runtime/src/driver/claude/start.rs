@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use netsky_disk::{Result, state};
 use netsky_kernel::session::Io;
 
-use super::super::{Start, StartFrom, is_part_of_a_path};
-use super::is_file;
+use super::super::{Start, StartFrom, is_part_of_a_path, names};
 
 /// What it inherits: its provider, its keys, its own settings; how this machine reaches others.
 pub(in super::super) const INHERITED: [&str; 12] = [
@@ -55,21 +55,24 @@ pub(in super::super) fn start(from: &StartFrom<'_>) -> Start {
 }
 
 /// Whether there is a conversation to go on with: one in which nothing was said yet is refused when it is resumed.
-pub(in super::super) fn has_conversation(env: &BTreeMap<String, String>, id: &str) -> bool {
-    transcript(env, id).is_some()
+pub(in super::super) fn has_conversation(env: &BTreeMap<String, String>, id: &str) -> Result<bool> {
+    Ok(transcript(env, id)?.is_some())
 }
 
 /// Where a conversation is kept. Its folder is named after the place where it began, which may be elsewhere by now.
-pub(super) fn transcript(env: &BTreeMap<String, String>, id: &str) -> Option<PathBuf> {
-    if !is_part_of_a_path(id) {
-        return None;
-    }
+pub(super) fn transcript(env: &BTreeMap<String, String>, id: &str) -> Result<Option<PathBuf>> {
     let own = env.get("CLAUDE_CONFIG_DIR").map(PathBuf::from);
-    let root = own.or_else(|| Some(Path::new(env.get("HOME")?).join(".claude")))?;
-    let projects = root.join("projects");
-    let folders = netsky_disk::fs::Dir::look_into(&projects).ok()?.names().ok()?;
-    folders
-        .into_iter()
-        .map(|folder| projects.join(folder).join(format!("{id}.jsonl")))
-        .find(|path| is_file(path))
+    let root = own.or_else(|| Some(Path::new(env.get("HOME")?).join(".claude")));
+    let Some(projects) = root.filter(|_| is_part_of_a_path(id)).map(|root| root.join("projects")) else {
+        return Ok(None);
+    };
+    for folder in names(&projects)? {
+        let path = projects.join(folder).join(format!("{id}.jsonl"));
+        match state::exists(&path) {
+            Ok(true) => return Ok(Some(path)),
+            Err(error) if !error.is_no_folder() => return Err(error),
+            Ok(false) | Err(_) => {}
+        }
+    }
+    Ok(None)
 }

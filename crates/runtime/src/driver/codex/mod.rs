@@ -231,7 +231,7 @@ impl Driver for Codex {
         }
     }
 
-    fn transcript(&self, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    fn transcript(&self, env: &BTreeMap<String, String>) -> netsky_disk::Result<Option<PathBuf>> {
         start::transcript(env, self.thread())
     }
 

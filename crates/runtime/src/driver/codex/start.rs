@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use netsky_disk::fs::Dir;
+use netsky_disk::Result;
 use netsky_kernel::session::Io;
 use serde_json::{Value, json};
 
-use super::super::{Conversation, Entry, Learnt, Out, Start, StartFrom, is_part_of_a_path};
+use super::super::{Conversation, Entry, Learnt, Out, Start, StartFrom, is_part_of_a_path, names};
 use super::super::{is_id, short};
 use super::{Codex, Doing};
 
@@ -64,44 +64,44 @@ fn setting(key: &str, text: &str) -> [String; 2] {
 }
 
 /// Whether there is a conversation to go on with: one in which nothing was said yet is refused when it is resumed.
-pub(in super::super) fn has_conversation(env: &BTreeMap<String, String>, id: &str) -> bool {
+pub(in super::super) fn has_conversation(env: &BTreeMap<String, String>, id: &str) -> Result<bool> {
     // Codex packs old ones, and goes on with those as well.
-    kept(env, id, &[".jsonl", ".jsonl.zst"]).is_some()
+    Ok(kept(env, id, &[".jsonl", ".jsonl.zst"])?.is_some())
 }
 
 /// Where a conversation is kept, as lines.
-pub(super) fn transcript(env: &BTreeMap<String, String>, id: &str) -> Option<PathBuf> {
+pub(super) fn transcript(env: &BTreeMap<String, String>, id: &str) -> Result<Option<PathBuf>> {
     kept(env, id, &[".jsonl"])
 }
 
 /// The file of a conversation. It lies in the folder of the day on which it began.
-fn kept(env: &BTreeMap<String, String>, id: &str, endings: &[&str]) -> Option<PathBuf> {
-    if !is_part_of_a_path(id) {
-        return None;
-    }
+fn kept(env: &BTreeMap<String, String>, id: &str, endings: &[&str]) -> Result<Option<PathBuf>> {
     let own = env.get("CODEX_HOME").map(PathBuf::from);
-    let root = own.or_else(|| Some(Path::new(env.get("HOME")?).join(".codex")))?;
+    let root = own.or_else(|| Some(Path::new(env.get("HOME")?).join(".codex")));
+    let Some(root) = root.filter(|_| is_part_of_a_path(id)) else { return Ok(None) };
     let is_it = |name: &String| {
         let stem = endings.iter().find_map(|ending| name.strip_suffix(ending));
         name.starts_with("rollout-")
             && stem.and_then(|stem| stem.strip_suffix(id)).is_some_and(|stem| stem.ends_with('-'))
     };
-    let days = within(root.join("sessions")).flat_map(within).flat_map(within);
-    let mut files = days.filter_map(|day| Some((names(&day).into_iter().find(is_it)?, day)));
-    files.next().map(|(name, day)| day.join(name))
+    for year in numbered(&root.join("sessions"))? {
+        for month in numbered(&year)? {
+            for day in numbered(&month)? {
+                if let Some(name) = names(&day)?.into_iter().find(is_it) {
+                    return Ok(Some(day.join(name)));
+                }
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// The folders in a folder whose names are numbers, the highest first.
-fn within(folder: PathBuf) -> impl Iterator<Item = PathBuf> {
-    let mut numbers = names(&folder);
+fn numbered(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut numbers = names(folder)?;
     numbers.retain(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     numbers.sort_by(|a, b| b.cmp(a));
-    numbers.into_iter().map(move |name| folder.join(name))
-}
-
-/// What is in a folder; nothing where there is none, or a link to one.
-fn names(folder: &Path) -> Vec<String> {
-    Dir::look_into(folder).and_then(|folder| folder.names()).unwrap_or_default()
+    Ok(numbers.into_iter().map(|name| folder.join(name)).collect())
 }
 
 impl Codex {
@@ -205,10 +205,10 @@ mod tests {
         std::fs::write(&file, ROLLOUT).expect("a rollout");
         std::os::unix::fs::symlink(&day, root.path().join("sessions/2026/11/27")).expect("a link");
         let env = BTreeMap::from([("CODEX_HOME".to_owned(), root.path().display().to_string())]);
-        assert_eq!(transcript(&env, KILLED), Some(file));
-        assert!(has_conversation(&env, KILLED));
+        assert_eq!(transcript(&env, KILLED).expect("looked"), Some(file));
+        assert!(has_conversation(&env, KILLED).expect("looked"));
         for other in ["", "51-01a21901", "../x", &KILLED[1..]] {
-            assert_eq!(transcript(&env, other), None, "{other}");
+            assert_eq!(transcript(&env, other).expect("looked"), None, "{other}");
         }
     }
 }

@@ -45,24 +45,29 @@ fn a5_a_conversation_is_found_wherever_it_began_and_an_odd_name_leads_nowhere() 
     let id = "177fb51c-afdd-4b12-8bfe-bd00483171ba";
     let own = |path: &std::path::Path, key: &str| [(key.to_owned(), path.display().to_string())].into();
     let home = own(folder.path(), "HOME");
-    assert!(!start::has_conversation(&home, id), "nothing is there yet");
+    assert!(!start::has_conversation(&home, id).expect("looked"), "nothing is there yet");
     let project = folder.path().join(".claude/projects/-home-user-elsewhere");
     netsky_disk::fs::Dir::create(&project).expect("a project");
     netsky_disk::fs::Dir::create(folder.path().join(".claude/projects/-home-user-work")).expect("another");
-    assert!(!start::has_conversation(&home, id));
+    assert!(!start::has_conversation(&home, id).expect("looked"));
     let path = project.join(format!("{id}.jsonl"));
     netsky_disk::state::write(&path, b"{}\n").expect("a transcript");
     netsky_disk::state::write(folder.path().join(".claude/secret.jsonl"), b"{}\n").expect("something else");
-    assert_eq!(start::transcript(&home, id), Some(path.clone()));
-    assert_eq!(start::transcript(&own(&folder.path().join(".claude"), "CLAUDE_CONFIG_DIR"), id), Some(path));
+    assert_eq!(start::transcript(&home, id).expect("looked"), Some(path.clone()));
+    assert_eq!(
+        start::transcript(&own(&folder.path().join(".claude"), "CLAUDE_CONFIG_DIR"), id).expect("looked"),
+        Some(path)
+    );
     for odd in
         ["", ".", "..", "../../secret", "/etc/passwd", "a/b", "a.b", "a\0b", "a b", "é", "*", "177fb51c"]
     {
-        assert_eq!(start::transcript(&home, odd), None, "{odd:?}");
+        assert_eq!(start::transcript(&home, odd).expect("looked"), None, "{odd:?}");
     }
     let mut claude = Claude::default();
-    assert_eq!(claude.transcript(&home), None);
+    assert_eq!(claude.transcript(&home).expect("looked"), None);
     claude.begin(Some(&Conversation { id: id.to_owned(), begun: true }));
-    assert!(claude.transcript(&home).is_some());
-    assert_eq!(claude.transcript(&[].into()), None, "it has no home");
+    assert!(claude.transcript(&home).expect("looked").is_some());
+    assert_eq!(claude.transcript(&[].into()).expect("looked"), None, "it has no home");
+    let nowhere = own(&folder.path().join("x".repeat(5000)), "CLAUDE_CONFIG_DIR");
+    assert!(start::has_conversation(&nowhere, id).is_err(), "what cannot be looked into is not nothing");
 }
