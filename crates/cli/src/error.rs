@@ -170,8 +170,16 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::Wishing(_) => Self::new(Kind::Busy, what).hint("a restart is starting agents; repeat"),
             Watchdog::Locked { .. } => Self::new(Kind::Busy, what).hint("another tick is at work; repeat"),
             Watchdog::NotProved(ref agent, _) => Self::new(Kind::Busy, what).hint(format!(
-                "the constellation stays up and goes on with it; it must run `netsky session up`, look with `netsky attach {agent}`"
+                "the constellation stays up and goes on with it; look with `netsky status` and `netsky logs {agent}`: a program of the kind `command` must run `netsky session up`, one that is driven must answer"
             )),
+            Watchdog::Refuses(ref agent, _) => {
+                let number = agent.number().unwrap_or_default();
+                let anew = match number {
+                    0 => "`netsky restart`".to_owned(),
+                    n => format!("`netsky agent stop {n}` and `netsky agent {n}`"),
+                };
+                Self::new(Kind::Busy, what).hint(format!("it goes on so: put that right, then {anew}"))
+            }
             Watchdog::NotStarted(..) => Self::new(Kind::Busy, what)
                 .hint("it is tried again, later and later; put it right, or stop with `netsky down`"),
             Watchdog::NoReserve => Self::new(Kind::Busy, what).hint("nothing was changed, make room and repeat"),
@@ -186,8 +194,15 @@ impl From<netsky_watchdog::Error> for Error {
                 ))
             }
             Watchdog::Superseded => Self::new(Kind::Busy, what),
-            Watchdog::OtherProgram(_) => {
-                Self::new(Kind::Refused, what).hint("`netsky down` first to change it; nothing was changed")
+            Watchdog::OtherProgram(ref others) => {
+                let way = match others.as_slice() {
+                    [one] if one.number().is_some_and(|number| number > 0) => {
+                        format!("`netsky agent stop {}`", one.number().unwrap_or_default())
+                    }
+                    _ => "`netsky down`".to_owned(),
+                };
+                Self::new(Kind::Refused, what)
+                    .hint(format!("{way} first to change it; nothing was changed"))
             }
             Watchdog::KeeperRuns { .. } => Self::new(Kind::Busy, what).hint("nothing was started"),
             Watchdog::Restart(_) => Self::new(Kind::Failed, what),

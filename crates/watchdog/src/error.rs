@@ -92,6 +92,9 @@ pub enum Error {
     /// A new agent did not prove itself in time.
     #[error("{0} did not prove that it is up within {s} s", s = .1.as_secs())]
     NotProved(AgentId, Duration),
+    /// It runs, and its program will not take part.
+    #[error("{0} runs and takes no messages: {1}")]
+    Refuses(AgentId, String),
     /// It is down, and its program or folder is gone.
     #[error("{0} cannot be started: {1}")]
     NotStarted(AgentId, String),

@@ -60,4 +60,4 @@ pub use status::{AgentStatus, Asked, Driven, Mailbox, RestartView, StatusReport,
 pub use stop::stop;
 pub use tick::{FailedTick, LastTick, Ticked, tick};
 pub use ticker::ticker;
-pub use up::{Plan, Upped, Which, Wish, plan, up};
+pub use up::{MAX_CLONES, Plan, Upped, Which, Wish, plan, up};

@@ -8,6 +8,7 @@ use netsky_disk::process::{identify, is_stopped, probe};
 use netsky_disk::{clock, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::{SessionState, SessionView};
+use netsky_kernel::session::End;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::duration::human;
 use netsky_model::id::{AgentId, Generation};
@@ -27,6 +28,7 @@ use crate::error::Result;
 use crate::observe::{self, Underway, Wishes};
 use crate::quiet::{Quiet, quiet_windows};
 use crate::tick::{self, FailedTick, LastTick};
+use crate::up::is_used_up;
 use crate::{hang, known, reach};
 
 mod plight;
@@ -187,10 +189,12 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let anchors = missing.iter().any(|missing| matches!(missing.care, Care::Anchor { .. }));
     let next = NextTick::of(&agents, anchors, interval, late.is_some());
     problems.extend(late);
-    problems.extend(missing.iter().filter_map(|Missing { desired, trying, care }| match care {
+    problems.extend(missing.iter().filter_map(|Missing { desired, trying, ended, care }| match care {
         Care::Anchor { next_in } => Some(kept_down(&desired.agent, *next_in)),
         Care::Child => None,
-        Care::Tick => Some(plight(cx, desired, trying.as_ref(), &next, underway.as_ref())),
+        Care::Tick => {
+            Some(plight(cx, desired, (trying.as_ref(), ended.as_deref()), &next, underway.as_ref()))
+        }
     }));
     problems.extend(stopped_drivers(&agents));
     let down: Vec<AgentId> = missing.into_iter().map(|missing| missing.desired.agent).collect();
@@ -260,6 +264,8 @@ fn pages(cx: &Context<'_>, problems: &mut Vec<String>) -> Option<Outlook> {
 struct Missing {
     desired: Desired,
     trying: Option<Trying>,
+    /// How its last program ended.
+    ended: Option<String>,
     /// Who starts it.
     care: Care,
 }
@@ -283,8 +289,12 @@ fn everybody(
             let care =
                 Care::of(&agent.id, session.filter(|_| served.anchor_epoch.is_some()).cloned(), underway);
             agent.trying = (care == Care::Tick).then(|| trying(cx, &agent.id)).flatten();
-            missing.push(Missing { desired, trying: agent.trying.clone(), care });
+            // Who was ended on purpose has no cause to be told.
+            let end = session.and_then(|session| session.end.as_ref()).filter(|end| **end != End::Killed);
+            let ended = end.map(ToString::to_string);
+            missing.push(Missing { desired, trying: agent.trying.clone(), ended, care });
         }
+        problems.extend(used_up(cx, &mut agent, session));
         agents.push(agent);
     }
     for id in wishes.unread {
@@ -298,6 +308,22 @@ fn everybody(
     agents.iter_mut().for_each(|agent| agent.quiet = quiet.remove(&agent.id));
     agents.sort_by(|one, other| one.id.place().cmp(&other.id.place()));
     (agents, missing)
+}
+
+/// Whose context is used up and whose successor waits, as that came to pass too often.
+fn used_up(cx: &Context<'_>, agent: &mut AgentStatus, session: Option<&SessionView>) -> Option<String> {
+    session.filter(|session| agent.is_there() && is_used_up(cx.layout, session))?;
+    let trying = trying(cx, &agent.id).filter(|trying| trying.next_in_s > 0)?;
+    let (left, times) = (human(Duration::from_secs(trying.next_in_s)), trying.recent);
+    agent.trying = Some(trying);
+    let up = match agent.id.number() {
+        Some(number) if number > 0 => format!("netsky agent {number}"),
+        _ => "netsky up".to_owned(),
+    };
+    Some(format!(
+        "{}: its context is used up, so soon after {times} others that its successor waits {left} yet; `{up}` starts it at once",
+        agent.id
+    ))
 }
 
 /// Who serves, and what it says.
@@ -403,6 +429,13 @@ fn others(cx: &Context<'_>, agents: &[AgentStatus], problems: &mut Vec<String>) 
     others
 }
 
+/// To whom netsky-drivers cannot speak.
+fn undriven(cx: &Context<'_>, agent: &AgentId) -> Option<String> {
+    let Undriven { why, since, .. } = Undriven::read(cx.layout, agent)?;
+    let age = human(clock::stamp().since(&since));
+    Some(format!("{agent} is not driven for {age}: {why}; its mail waits, and what stands here of it is old"))
+}
+
 /// Who speaks to driven programs and is stopped: nobody else tells of it.
 fn stopped_drivers(agents: &[AgentStatus]) -> Option<String> {
     let pid = agents.iter().find(|agent| agent.id == AgentId::drivers())?.pid?;
@@ -433,19 +466,18 @@ fn agent_status(
         }
         _ => counts(cx, agent, states, problems),
     };
-    if let Some(undriven) = Undriven::read(cx.layout, agent).filter(|_| alive.is_some()) {
-        let age = human(clock::stamp().since(&undriven.since));
-        problems.push(format!(
-            "{agent} is not driven for {age}: {}; its mail waits, and what stands here of it is old",
-            undriven.why
-        ));
-    }
+    problems.extend(undriven(cx, agent).filter(|_| alive.is_some()));
     // Of a generation that is over nothing is told.
     let book = Book::read(cx.layout, agent).unwrap_or_else(|error| {
         problems.push(format!("what {agent} does is not known: {error}"));
         None
     });
     let book = book.filter(|book| alive.is_some_and(|session| session.generation == book.generation));
+    let waits =
+        book.as_ref().and_then(|book| book.waits.as_ref()).filter(|waits| waits.until > clock::wall());
+    if let Some((waits, remedy)) = waits.and_then(|waits| Some((waits, waits.trouble?.remedy()?))) {
+        problems.push(format!("{agent} is up and cannot work: {remedy}: {}", waits.why));
+    }
     let driven = book.map(|book| Driven {
         doing: book.doing,
         since: book.since,

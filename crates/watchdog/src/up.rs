@@ -13,8 +13,10 @@ use netsky_kernel::rpc::{Guard, SessionView};
 use netsky_model::backoff::Attempts;
 use netsky_model::desired::{Desired, VERSION, Want};
 use netsky_model::id::{AgentId, Generation};
+use netsky_model::lifecycle::LifecycleState;
 use netsky_model::process::Life;
 use netsky_model::restart::Phase;
+use netsky_runtime::driver::{Doing, Wedge};
 use netsky_runtime::drivers::Book;
 use netsky_runtime::{Config, TAG_SINCE, UpProof, converses, driver, inherited, wished_argv};
 
@@ -23,6 +25,9 @@ use crate::error::{Error, Result};
 use crate::session_up::wait_for_proof;
 use crate::tick::{self, Held, Ticked};
 use crate::{observe, perform, reserve};
+
+/// Most clones of one constellation: far above what one machine runs, far below what hurts it.
+pub const MAX_CLONES: u32 = 256;
 
 /// Longest wait for agent0's proof.
 pub(crate) const UP_LIMIT: Duration = Duration::from_secs(60);
@@ -96,7 +101,7 @@ pub fn plan(layout: &Layout, caller: &Caller, wish: &Wish) -> Result<Plan> {
     let (first, agents) = match &wish.which {
         Which::All(clones) => (AgentId::root(), (0..=*clones).map(AgentId::numbered).collect()),
         Which::One(agent) => {
-            if agent.number().is_none() {
+            if agent.number().is_none_or(|number| number > MAX_CLONES) {
                 return Err(Error::NoSlot(agent.clone()));
             }
             let root: Option<Desired> = state::read_json(layout.desired(&AgentId::root()))?;
@@ -151,6 +156,7 @@ fn say_wishes(cx: &Context<'_>, plan: &Plan, client: &mut Client) -> Result<(Vec
     let _wishes = perform::hold_wishes(cx)?;
     let sessions = client.list()?;
     refuse_others(cx, plan, client, &sessions)?;
+    refuse_second_writers(cx, plan)?;
     // Without its mailbox it is not started; then nothing is changed.
     cx.bus.create(&plan.first)?;
     let mut unmade = Vec::new();
@@ -357,7 +363,7 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
     desired.receipts = slot.receipts.unwrap_or(desired.receipts);
     desired.resume.clone_from(&wish.resume);
     let unstartable = |why| Error::Unstartable { agent: agent.clone(), why };
-    if let Some(why) = unusable(layout, &desired) {
+    if let Some(why) = unusable(&desired) {
         return Err(unstartable(why));
     }
     let is_wanted = before.is_some_and(|before| before.want == Want::Up && is_same(&before, &desired));
@@ -368,21 +374,13 @@ fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Resul
 }
 
 /// Why nothing could be started with a wish, wherever its program is.
-fn unusable(layout: &Layout, desired: &Desired) -> Option<String> {
+fn unusable(desired: &Desired) -> Option<String> {
     if let Some(model) = &desired.model
         && (model.is_empty() || model.contains(char::is_control))
     {
         return Some(format!("{model:?} is no name of a model"));
     }
     if let Some(id) = &desired.resume {
-        match converses_already(layout, &desired.agent, id) {
-            Ok(None) => {}
-            Ok(Some(other)) => {
-                let why = "goes on with that conversation, and two would write over one another";
-                return Some(format!("{other} {why}"));
-            }
-            Err(error) => return Some(format!("whether another goes on with it is not known: {error}")),
-        }
         match driver::has_conversation(desired, id) {
             Ok(true) => {}
             Ok(false) => return Some(format!("{} has no conversation {id} here", desired.runtime)),
@@ -392,17 +390,43 @@ fn unusable(layout: &Layout, desired: &Desired) -> Option<String> {
     too_large(desired)
 }
 
-/// Who else is wanted and has a conversation.
-fn converses_already(layout: &Layout, agent: &AgentId, id: &str) -> Result<Option<AgentId>> {
-    for other in layout.desired_agents()?.into_iter().filter(|other| other != agent) {
-        let wish: Option<Desired> = state::read_json(layout.desired(&other))?;
-        let Some(wish) = wish.filter(|wish| wish.want == Want::Up) else { continue };
-        let conversation = Book::read(layout, &other)?.and_then(|book| book.conversation);
-        if wish.resume.as_deref() == Some(id) || conversation.is_some_and(|known| known.id == id) {
-            return Ok(Some(other));
+/// Of two that go on with one conversation each would write over the other.
+fn refuse_second_writers(cx: &Context<'_>, plan: &Plan) -> Result<()> {
+    let mut writers: BTreeMap<String, AgentId> = BTreeMap::new();
+    let is_planned = |agent: &AgentId| plan.slots.iter().any(|slot| slot.agent == *agent);
+    for agent in cx.layout.desired_agents()?.into_iter().filter(|agent| !is_planned(agent)) {
+        // What is wanted of one whose wish does not read the tick tells.
+        let wish: Option<Desired> = state::read_json(cx.layout.desired(&agent)).unwrap_or_default();
+        if let Some(wish) = wish.filter(|wish| wish.want == Want::Up)
+            && let Some(id) = conversation(cx.layout, &wish)?
+        {
+            writers.insert(id, agent);
         }
     }
-    Ok(None)
+    for slot in &plan.slots {
+        let Some(id) = conversation(cx.layout, slot)? else { continue };
+        if let Some(other) = writers.insert(id.clone(), slot.agent.clone()) {
+            let agent = slot.agent.clone();
+            let stop =
+                other.number().map_or_else(String::new, |n| format!("`netsky agent stop {n}` first, "));
+            let why = format!(
+                "{other} goes on with its conversation {id}, and two would write over one another: {stop}or name another with --resume"
+            );
+            return Err(Error::Unstartable { agent, why });
+        }
+    }
+    Ok(())
+}
+
+/// Which conversation a slot goes on with, if any.
+fn conversation(layout: &Layout, wish: &Desired) -> Result<Option<String>> {
+    if !driver::is_driven(&wish.runtime) {
+        return Ok(None);
+    }
+    let book = Book::read(layout, &wish.agent)?.filter(|book| book.runtime == wish.runtime);
+    let is_for_this = book.as_ref().is_some_and(|book| book.wish == Some(wish.since.to_string()));
+    let known = book.and_then(|book| book.conversation).map(|known| known.id);
+    Ok(wish.resume.clone().filter(|_| !is_for_this).or(known))
 }
 
 /// Which words of a wish are the settings', not said with `up`.
@@ -458,7 +482,11 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
         lives = None;
     }
     if let Some(before) = before {
-        if lives.is_some() && (is_same(&before, desired) || is_as_good) {
+        if let Some(session) = lives.filter(|_| is_same(&before, desired) || is_as_good) {
+            // Somebody asks for it: its successor waits no longer.
+            if is_used_up(cx.layout, session) {
+                perform::forget_attempts(cx, &desired.agent)?;
+            }
             return Ok(());
         }
         if is_same(&before, desired) {
@@ -498,6 +526,9 @@ fn wait_for_first(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Genera
             // The kernel's word may be older than the death of what it speaks of, and a restart replaces who lives.
             let stays = session.program.as_ref().is_some_and(|id| process::probe(id) != Life::Dead)
                 && !is_to_be_replaced(cx, first, session.generation)?;
+            if let Some(why) = refusal(cx.layout, &session).filter(|_| stays) {
+                return Err(Error::Refuses(first.clone(), why));
+            }
             return Ok(proof.filter(|_| stays));
         }
         // Its end says nothing about the program that is wanted now: a restart was under way with the one before.
@@ -522,6 +553,23 @@ fn wait_for_first(cx: &Context<'_>, plan: &Plan, ticked: &Ticked, before: Genera
         }
         if ours || later { Err(Error::EndedBeforeUp(first.clone(), how())) } else { Ok(None) }
     })
+}
+
+/// Whether nothing goes into its context any more.
+pub(crate) fn is_used_up(layout: &Layout, session: &SessionView) -> bool {
+    let book = Book::read(layout, &session.name).unwrap_or_default();
+    let is_told = book
+        .is_some_and(|book| book.generation == session.generation && book.lifecycle == LifecycleState::Dead);
+    is_told || session.progress.lifecycle == LifecycleState::Dead
+}
+
+/// Why its program will not take part, where it says so.
+fn refusal(layout: &Layout, session: &SessionView) -> Option<String> {
+    let book = Book::read(layout, &session.name).ok().flatten()?;
+    match book.doing {
+        Doing::Wedged { how: Wedge::Refused, why } if book.generation == session.generation => Some(why),
+        _ => None,
+    }
 }
 
 /// Whether a restart was asked for, or is under way, that ends this agent0; nobody else is waited for through one.

@@ -188,7 +188,7 @@ pub(crate) fn answer(
     let answer = Answer { ask: asked.id.clone(), allow, text };
     if !netsky_runtime::leave_answer(cx.home()?, agent, book.generation, &answer)? {
         let what = format!("{agent} was answered that already");
-        return Err(Error::new(Kind::Failed, what).hint(format!("see `netsky agent show {agent}`")));
+        return Err(Error::new(Kind::NotFound, what).hint(format!("see `netsky agent show {agent}`")));
     }
     // It may have died since we looked: then nobody hears the answer.
     if has_ended(cx, agent)? {

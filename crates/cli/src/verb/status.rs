@@ -91,13 +91,14 @@ fn row(agent: &AgentStatus, served: bool) -> Vec<String> {
 fn does(agent: &AgentStatus, is_known: bool) -> [String; 2] {
     let dash = || "-".to_owned();
     let Some(driven) = &agent.driven else { return [dash(), dash()] };
+    let waits = driven.waits.as_ref().filter(|waits| waits.until > clock::wall());
     let doing = match &driven.doing {
-        // It stands below.
+        // The question stands below, and why a turn failed behind until when mail waits for that.
         Doing::Blocked { .. } => driven.doing.word().to_owned(),
+        doing if waits.is_some() => doing.word().to_owned(),
         doing => doing.to_string(),
     };
     let age = human(clock::stamp().since(&driven.since));
-    let waits = driven.waits.as_ref().filter(|waits| waits.until > clock::wall());
     let waits = waits
         .map_or_else(String::new, |waits| format!(", mail waits until {:.0}: {}", waits.until, waits.why));
     let answered = if driven.answered || driven.doing.is_busy() { "" } else { ", no turn yet" };

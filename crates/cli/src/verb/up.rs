@@ -1,15 +1,12 @@
 //! `netsky up`: returns when agent0 has proved that it is up.
 
 use netsky_disk::home::Home;
-use netsky_watchdog::{Which, Wish, plan, up};
+use netsky_watchdog::{MAX_CLONES, Which, Wish, plan, up};
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
-
-/// Most clones of one constellation: far above what one machine runs, far below what hurts it.
-const MAX_CLONES: u32 = 256;
 
 /// Bring up agent0, N clones, agentinfinity and the ticker
 #[derive(clap::Args)]

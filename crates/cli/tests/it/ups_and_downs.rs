@@ -121,16 +121,19 @@ fn status_says_when_what_keeps_ending_is_tried_again_and_what_ends_a_crashloop()
     let (trying, problems, table) = told(4, false);
     assert!(trying["recent"] == 4 && trying["crashloop"] == false, "{trying}");
     assert!(
-        problems.contains("agent0: next try in ") && problems.contains("attempt 5 of 5 in 30 min"),
+        problems.contains("agent0: ended by signal 9; next try in ")
+            && problems.contains("; next try in ")
+            && problems.contains("attempt 5 of 5 in 30 min"),
         "{problems}"
     );
-    assert!(table.contains("\nproblem: agent0: next try in "), "{table}");
+    assert!(table.contains("\nproblem: agent0: ended by signal 9; next try in "), "{table}");
     let (_, problems, _) = told(5, false);
     assert!(problems.contains(", attempt 6 in 30 min"), "{problems}");
     let (trying, problems, _) = told(5, true);
     assert_eq!(trying["crashloop"], true);
     assert!(
-        problems.contains("agent0: crashloop: ") && problems.contains("`netsky up` tries at once"),
+        problems.contains("agent0: ended by signal 9; crashloop: ")
+            && problems.contains("`netsky up` tries at once"),
         "{problems}"
     );
 }

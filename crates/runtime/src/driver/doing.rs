@@ -70,6 +70,8 @@ pub enum Wedge {
     Unheard,
     /// Nobody speaks to the program, whatever it does.
     Undriven,
+    /// The program says that it will not take part, and why.
+    Refused,
 }
 
 impl Doing {
@@ -122,6 +124,7 @@ impl Wedge {
                 "its program has not said that it takes messages, nor anything else that its driver understands"
             }
             Wedge::Undriven => "netsky-drivers cannot speak to it",
+            Wedge::Refused => "its program refuses what it is asked to begin with",
         }
     }
 
@@ -135,6 +138,7 @@ impl Wedge {
             Wedge::Deaf => "deaf",
             Wedge::Unheard => "unheard",
             Wedge::Undriven => "undriven",
+            Wedge::Refused => "refused",
         }
     }
 }

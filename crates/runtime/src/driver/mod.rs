@@ -125,6 +125,19 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    /// What it means and what to do, where nobody but a person mends it.
+    pub fn remedy(self) -> Option<&'static str> {
+        match self {
+            Trouble::Auth => Some(
+                "its keys or its login do not hold (log in, or give the slot its key under [agents.<agent>.env]; then `netsky agent retry`)",
+            ),
+            Trouble::Model => Some(
+                "its model is not there, or not for this account (choose another by `--model`, after a `netsky agent stop` or `down`)",
+            ),
+            Trouble::Overloaded | Trouble::Silent | Trouble::Other => None,
+        }
+    }
+
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {

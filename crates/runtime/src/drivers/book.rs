@@ -14,7 +14,7 @@ use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
 use super::context::{Asked, Left};
-use crate::driver::{Ask, Conversation, Doing};
+use crate::driver::{Ask, Conversation, Doing, Trouble};
 
 /// Version of the file.
 pub(super) const VERSION: u64 = 1;
@@ -100,6 +100,9 @@ pub struct Waits {
     pub why: String,
     /// How many turns have failed in a row.
     pub failures: u32,
+    /// What sort of failure the last one was; none where a message was not kept.
+    #[serde(default)]
+    pub trouble: Option<Trouble>,
 }
 
 impl Book {

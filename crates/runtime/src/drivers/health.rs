@@ -141,6 +141,11 @@ impl Slot<'_> {
     pub(super) fn look_after(&mut self, meta: &Meta) -> Result<()> {
         // What a program says that it does before it has greeted is no more than a start.
         let said = match self.driver.doing().clone() {
+            doing @ Doing::Wedged { .. } => {
+                self.look_due = None;
+                self.set_doing(doing);
+                return Ok(());
+            }
             doing if !self.is_met() && doing.is_busy() => Doing::Starting,
             doing => doing,
         };

@@ -299,7 +299,7 @@ impl Slot<'_> {
             self.driver.forget(key);
             self.hand_back(key, &format!("its turn failed: {why}"))?;
         }
-        self.waits(pause, &format!("a turn failed: {why}"));
+        self.waits(pause, &format!("a turn failed: {why}"), Some(trouble));
         self.page(trouble, why);
         Ok(())
     }
@@ -316,15 +316,7 @@ impl Slot<'_> {
     /// What nobody but a person mends is a page: one for each generation that meets it. What the record does not take is told to it
     /// again with the next look.
     fn page(&mut self, trouble: Trouble, why: &str) {
-        let what = match trouble {
-            Trouble::Auth => {
-                "its keys or its login do not hold (log in, or give the slot its key under [agents.<agent>.env]; then `netsky agent retry`)"
-            }
-            Trouble::Model => {
-                "its model is not there, or not for this account (choose another by `--model`, after a `netsky down`)"
-            }
-            Trouble::Overloaded | Trouble::Silent | Trouble::Other => return,
-        };
+        let Some(what) = trouble.remedy() else { return };
         let (agent, generation) = (self.agent, self.book.generation);
         let lineage = &self.book.lineage;
         let key = format!("cannot-work.{lineage}.g{generation}.{}", trouble.word());
@@ -346,19 +338,19 @@ impl Slot<'_> {
     }
 
     /// Says until when mail waits, and why.
-    fn waits(&mut self, pause: Duration, why: &str) {
+    fn waits(&mut self, pause: Duration, why: &str, trouble: Option<Trouble>) {
         let until =
             SignedDuration::try_from(pause).ok().and_then(|pause| clock::wall().checked_add(pause).ok());
         let Some(until) = until else { return };
         (self.shared.said)(&format!("{}: {why}; mail waits until {until:.0}", self.agent));
-        self.book.waits = Some(Waits { until, why: why.to_owned(), failures: self.hold.failures });
+        self.book.waits = Some(Waits { until, why: why.to_owned(), failures: self.hold.failures, trouble });
     }
 
     /// It comes again, but not at once: a program that refuses one may refuse the next as well.
     pub(super) fn untaken(&mut self, key: &MessageKey) -> Result<()> {
         let why = "its program did not keep a message";
         if let Some(pause) = self.hold.untaken(clock::boot()) {
-            self.waits(pause, why);
+            self.waits(pause, why, None);
         }
         self.hand_back(key, why)
     }
@@ -440,6 +432,7 @@ mod tests {
             until: Timestamp::from_second(1_790_000_000 + secs).expect("in range"),
             why: String::new(),
             failures: 2,
+            trouble: None,
         };
         for (secs, due) in [(40, Some(at(40))), (0, None), (-40, None), (1_000_000, Some(at(6 * 3600)))] {
             let mut hold = Hold::of(Some(&waits(secs)), wall, at(0));

@@ -30,8 +30,8 @@ impl Slot<'_> {
             let mut step = Out::default();
             self.driver.answer(&answer, &mut step);
             self.take(step, self.book.offset)?;
+            // It lies there as long as its generation: of two answers to one question the first holds, however late the other is.
             self.is_unwritten = true;
-            self.answered.push(path);
         }
         Ok(())
     }

@@ -107,7 +107,7 @@ pub(super) struct Slot<'a> {
     pub(super) is_unwritten: bool,
     bell: &'a Bell,
     pub(super) seat: Option<Lock>,
-    /// Answers that were given to the program, and whose files nobody needs once the book says so.
+    /// What the owner asked for and was done: nobody needs these files once the book says so.
     pub(super) answered: Vec<PathBuf>,
     /// Something failed while mail was in our hands: what is left there is nobody's.
     pub(super) may_hold_claims: bool,

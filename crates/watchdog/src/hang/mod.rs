@@ -158,8 +158,9 @@ pub(crate) fn watch(
     now: &Stamp,
     interval: Duration,
 ) -> Watch {
-    let same =
-        before.filter(|before| before.progress == seen.progress && before.generation == seen.generation);
+    // Of one that is driven its driver says what gets on: what it is asked meanwhile, and answers, moves its bytes.
+    let stands_still = |before: &Watch| seen.doing.is_some() || before.progress == seen.progress;
+    let same = before.filter(|before| stands_still(before) && before.generation == seen.generation);
     let stands = !matches!(verdict, Verdict::Excused(_));
     let observed = Observed::look(same.filter(|_| stands).map(|before| &before.observed), now, interval);
     let hangs = match verdict {

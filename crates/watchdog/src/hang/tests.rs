@@ -245,6 +245,8 @@ fn hangs() -> Vec<(&'static str, Looks, u64)> {
     for how in [Wedge::NoAnswer, Wedge::Stalled, Wedge::PingsOnly, Wedge::Frozen, Wedge::Deaf, Wedge::Unheard]
     {
         all.push((how.word(), each_minute(long, |_| wedged(how)), 1));
+        let probed = |m| Signals { progress: Progress { bytes: m, turns: 0 }, ..wedged(how) };
+        all.push(("it hangs, and what it is asked moves its bytes", each_minute(long, probed), 1));
         // What it hangs in changes its name, and is one hang.
         all.push((
             "it hangs in one way and then in another",

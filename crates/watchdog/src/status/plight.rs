@@ -69,13 +69,13 @@ pub(super) fn trying(cx: &Context<'_>, agent: &AgentId) -> Option<Trying> {
 pub(super) fn plight(
     cx: &Context<'_>,
     desired: &Desired,
-    trying: Option<&Trying>,
+    (trying, ended): (Option<&Trying>, Option<&str>),
     tick: &NextTick,
     underway: Option<&Underway>,
 ) -> String {
     let next = trying.map_or_else(|| format!("it is down; next try {tick}"), |trying| trying.line(tick));
     let last_restart = || failed_restart(cx, underway).filter(|_| desired.agent == AgentId::root());
-    let why = perform::not_startable(cx, desired).or_else(last_restart);
+    let why = perform::not_startable(cx, desired).or_else(last_restart).or_else(|| ended.map(str::to_owned));
     format!("{}: {}{next}", desired.agent, why.map_or_else(String::new, |why| format!("{why}; ")))
 }
 

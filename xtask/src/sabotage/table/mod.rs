@@ -27,6 +27,7 @@ mod ledger_mail;
 mod model;
 mod owner;
 mod runtime;
+mod runtime_bounds;
 mod runtime_seen;
 mod watchdog;
 mod watchdog_looks;
@@ -99,6 +100,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         .chain(kernel)
         .chain([
             runtime::ROWS,
+            runtime_bounds::ROWS,
             runtime_seen::ROWS,
             attach::ROWS,
             watchdog::ROWS,

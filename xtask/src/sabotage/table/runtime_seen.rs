@@ -106,9 +106,9 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "what was under way when a book was lost comes again",
         faults: "I1",
-        file: "crates/runtime/src/drivers/slot.rs",
-        find: "        if std::mem::take(&mut self.is_lost) {",
-        replace: "        if false && std::mem::take(&mut self.is_lost) {",
+        file: "crates/runtime/src/drivers/meet.rs",
+        find: "        if before.generation == Generation::NONE {",
+        replace: "        if false && before.generation == Generation::NONE {",
         package: "netsky",
         target: IT,
         test: "driven::deaths::a_message_whose_book_was_lost_in_its_turn_is_finished_all_the_same",

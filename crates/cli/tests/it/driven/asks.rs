@@ -1,7 +1,10 @@
 //! What an agent asks, and who answers.
 
+use netsky_disk::layout::Layout;
 use netsky_disk::process::{Signal, identify};
-use netsky_model::id::EnvelopeId;
+use netsky_model::id::{AgentId, EnvelopeId, Generation};
+use netsky_runtime::driver::Answer;
+use netsky_runtime::leave_answer;
 
 use super::Driven;
 
@@ -17,6 +20,10 @@ fn what_it_asks_is_shown_and_the_owners_word_reaches_it_once() {
     driven.stage.ok(&["agent", "allow", "agent0", "--ask", "q1"]);
     driven.until_state(&id, "acked");
     assert!(driven.lines("answers")[0].contains("\"behavior\":\"allow\""));
+    // Whoever looked before that and answers behind it is too late.
+    let late = Answer { ask: "q1".to_owned(), allow: false, text: None };
+    let home = Layout::new(driven.stage.home());
+    assert!(!leave_answer(&home, &AgentId::root(), Generation(1), &late).expect("looked"));
     let (code, line) = driven.stage.refused(&["agent", "allow", "0", "--ask", "q1"]);
     assert!(code == 3 && line.contains("agent0 asks nothing of the id \"q1\""), "{code} {line}");
 }

@@ -1,10 +1,13 @@
 //! What keeps netsky-drivers from an agent: it is told of, it costs no message an attempt, and it is over when it is over.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use netsky_disk::clock;
+use serde_json::json;
 
 use super::Driven;
+use crate::stage::Stage;
 
 const QUICK: &str = "[drivers]\nsilence = \"20s\"\nprobe = \"500ms\"\nanswer = \"10s\"\n";
 
@@ -57,4 +60,71 @@ fn what_a_program_takes_back_and_nobody_here_did_comes_again() {
     let id = driven.send("work [[takes back]]");
     assert_eq!(driven.until_state(&id, "acked"), 2, "it comes again, flagged");
     assert_eq!(driven.turns_of(&id), 1);
+}
+
+#[test]
+fn a_program_that_refuses_to_begin_is_said_so_at_once_with_its_words() {
+    let stage = Stage::new();
+    let program = stage.outside("codex");
+    let script = r#"#!/bin/sh
+read -r line
+echo '{"id":"netsky-greet","error":{"message":"config.toml:1:7: extra ="}}'
+exec cat >/dev/null
+"#;
+    std::fs::write(&program, script).expect("written");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("ours");
+    stage.ok(&["init"]);
+    let program = program.display().to_string();
+    let (code, line) = stage.refused(&["up", "0", "--tick", "10m", "--runtime", "codex", "--", &program]);
+    assert!(
+        code == 5 && line.contains("agent0 runs and takes no messages: config.toml:1:7: extra ="),
+        "{code} {line}"
+    );
+    let doing = stage.agent("agent0")["driven"]["doing"].clone();
+    assert_eq!((&doing["is"], &doing["how"]), (&json!("wedged"), &json!("refused")), "{doing}");
+}
+
+#[test]
+fn a_conversation_has_one_writer_whoever_was_its_own_before_and_however_many_ask_at_once() {
+    let driven = Driven::up();
+    let projects = driven.file(".claude/projects/here");
+    std::fs::create_dir_all(&projects).expect("made");
+    let id = "11111111-1111-4111-8111-111111111111";
+    std::fs::write(projects.join(format!("{id}.jsonl")), "{}\n").expect("written");
+    let adopt = |n: &str| driven.stage.run(&["agent", n, "--resume", id]).status.code();
+    let codes = std::thread::scope(|scope| {
+        let asked = ["20", "21", "22"].map(|n| scope.spawn(move || adopt(n)));
+        asked.map(|asked| asked.join().expect("no thread fails"))
+    });
+    assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1, "{codes:?}");
+    assert_eq!(codes.iter().filter(|code| **code == Some(2)).count(), 2, "{codes:?}");
+    let writer = ["20", "21", "22"][codes.iter().position(|code| *code == Some(0)).expect("one")];
+    driven.stage.ok(&["agent", "stop", writer]);
+    driven.stage.ok(&["agent", "7", "--resume", id]);
+    let (code, line) = driven.stage.refused(&["agent", writer]);
+    assert!(
+        code == 2 && line.contains(&format!("agent7 goes on with its conversation {id}")),
+        "{code} {line}"
+    );
+    assert!(line.contains("`netsky agent stop 7` first"), "{line}");
+}
+
+#[test]
+fn who_used_up_its_contexts_too_soon_is_told_of_with_its_wait_and_an_up_does_not_wait() {
+    let driven = Driven::up();
+    driven.until_doing("idle");
+    driven.touch("hold");
+    let at = serde_json::to_value(clock::stamp()).expect("JSON");
+    let attempts = json!({ "v": 1, "at": [at, at, at, at, at], "crashloop": true });
+    std::fs::write(driven.stage.home().join("state/agent0-restart-attempts"), attempts.to_string())
+        .expect("written");
+    std::fs::remove_file(driven.file("hold")).expect("there");
+    driven.send("grow [[context 185000]]");
+    let told = driven.stage.until("its wait", |stage| {
+        let told = stage.ok(&["status"]);
+        told.contains("problem: agent0: its context is used up").then_some(told)
+    });
+    assert!(told.contains(" yet; `netsky up` starts it at once"), "{told}");
+    driven.stage.ok(&["up", "0"]);
+    driven.until_generation(2);
 }

@@ -19,6 +19,8 @@ const HANG: Duration = Duration::from_secs(300);
 pub(super) struct Asked {
     /// The newest text of the user, or what a tool gave back.
     pub(super) last: String,
+    /// All that it was sent with.
+    pub(super) whole: String,
     /// It was a user's text.
     pub(super) is_user: bool,
     /// The answer was said whole, and no tool was called by it.
@@ -207,9 +209,9 @@ impl Wish {
 }
 
 /// Notes a request; where its answer stands in the log.
-fn note(log: &Mutex<Vec<Asked>>, last: &str, is_user: bool) -> usize {
+fn note(log: &Mutex<Vec<Asked>>, request: &Value, last: &str, is_user: bool) -> usize {
     let mut log = log.lock().expect("no thread fails with it");
-    log.push(Asked { last: last.to_owned(), is_user, is_answered: false });
+    log.push(Asked { last: last.to_owned(), whole: request.to_string(), is_user, is_answered: false });
     log.len() - 1
 }
 
@@ -239,7 +241,7 @@ fn anthropic(
     let is_main = has_tools || request["system"].to_string().contains("agent of a netsky constellation");
     // A text may stand behind what a tool gave back.
     let wish = Wish::of(&last, is_main && (!gives_back || last.contains("[[")), length);
-    let at = if is_main { Some(note(log, &last, !last.is_empty())) } else { None };
+    let at = if is_main { Some(note(log, request, &last, !last.is_empty())) } else { None };
     if let Some((status, body)) = wish.failure() {
         return answer.plain(status, &body);
     }
@@ -316,7 +318,7 @@ fn responses(
     told.reverse();
     let last = if is_user { told.join("\n") } else { newest["output"].to_string() };
     let wish = Wish::of(&last, is_user, length);
-    let at = note(log, &last, is_user);
+    let at = note(log, request, &last, is_user);
     if let Some((status, body)) = wish.failure() {
         return answer.plain(status, &body);
     }

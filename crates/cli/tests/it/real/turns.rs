@@ -169,3 +169,33 @@ fn claude_is_steered_and_stopped_by_its_owner() {
 fn codex_is_steered_and_stopped_by_its_owner() {
     is_steered(Kind::Codex);
 }
+
+fn takes_no_mention(kind: Kind) {
+    let Some(real) = Real::up(kind) else { return };
+    let secret = real.stage.outside("secret.txt");
+    std::fs::write(&secret, "TOPSECRET-4711\n").expect("written");
+    let secret = secret.display();
+    for text in [
+        format!("look at @{secret} please"),
+        format!("@\"{secret}\" and (@{secret}) and ＠{secret}"),
+        "@agent-general-purpose ultrathink about it".to_owned(),
+    ] {
+        let id = real.send(&text);
+        real.until_acked(&id);
+    }
+    for asked in real.provider.asked() {
+        for said in ["TOPSECRET", "desire to invoke the agent", "included the keyword"] {
+            assert!(!asked.whole.contains(said), "{said}: {}", asked.last);
+        }
+    }
+}
+
+#[test]
+fn a2_must_show_6_no_word_of_a_message_makes_claude_read_a_file_or_call_an_agent() {
+    takes_no_mention(Kind::Claude);
+}
+
+#[test]
+fn a2_must_show_6_no_word_of_a_message_makes_codex_read_a_file_or_call_an_agent() {
+    takes_no_mention(Kind::Codex);
+}

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::{
     Answer, Ask, AskKind, Conversation, Doing, Driver, Entry, Learnt, MOST, NO_ROOM, Out, Outcome, Trouble,
-    TurnEnd,
+    TurnEnd, Wedge,
 };
 use super::super::{has_room_for, is_id, short};
 use super::{Claude, turn};
@@ -71,6 +71,14 @@ impl Claude {
             // It says our own answers again: who reads from before the answer learns here that there was one.
             if self.asks.iter().any(|ask| ask.id == id) {
                 self.withdrawn(id, out);
+            }
+            return true;
+        }
+        if response["subtype"] == "error" {
+            if !self.is_up {
+                let why = short(response["error"].as_str().unwrap_or("it does not say why"));
+                out.learn(Learnt::Said(Entry::Note { text: why.clone() }));
+                self.set(Doing::Wedged { how: Wedge::Refused, why }, out);
             }
             return true;
         }

@@ -161,7 +161,7 @@ impl Driver for Claude {
             "uuid": uuid,
             "session_id": "",
             "parent_tool_use_id": null,
-            "message": {"role": "user", "content": [{"type": "text", "text": message.text}]},
+            "message": {"role": "user", "content": [{"type": "text", "text": turn::without_mentions(&message.text)}]},
         });
         if steer {
             // At the next call of a tool or its end; "now" would break off the turn, and with it what it was about.

@@ -38,6 +38,13 @@ const STREAM: [&str; 10] = [
     "stdio",
 ];
 
+/// It tells what it does; and no word of a message reads a file or changes how it thinks: that is its owner's settings' to say.
+const ENV: [&str; 3] = [
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS",
+    "CLAUDE_CODE_DISABLE_FILE_MENTIONS",
+    "CLAUDE_CODE_DISABLE_ULTRATHINK",
+];
+
 /// How it is started for a slot: the words of the wish first, ours behind them.
 pub(in super::super) fn start(from: &StartFrom<'_>) -> Start {
     let mut argv = from.desired.argv.clone();
@@ -50,7 +57,7 @@ pub(in super::super) fn start(from: &StartFrom<'_>) -> Start {
         Some(conversation) => ["--resume".to_owned(), conversation.id.clone()],
         None => ["--session-id".to_owned(), from.fresh.to_owned()],
     });
-    let env = BTreeMap::from([("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".to_owned(), "1".to_owned())]);
+    let env = ENV.map(|name| (name.to_owned(), "1".to_owned())).into();
     Start { argv, env, io: Io::Pipes }
 }
 

@@ -144,7 +144,7 @@ impl Codex {
             self.accepted(id, result, out);
         } else {
             match id {
-                start::GREET => self.greeted(result, out),
+                start::GREET => self.greeted(answer, out),
                 start::CONFIG => self.configured(result, out),
                 start::THREAD | start::RESUME => self.entered(id, answer, out),
                 _ => {}
@@ -159,7 +159,7 @@ impl Codex {
             return;
         };
         let turn = result["turn"]["id"].as_str().or_else(|| result["turnId"].as_str());
-        match turn.filter(|turn| is_id(turn) && self.ended.as_deref() != Some(turn)) {
+        match turn.filter(|turn| is_id(turn) && self.ended.iter().all(|ended| ended != turn)) {
             Some(turn) => {
                 held.turn = Some(turn.to_owned());
                 self.run(turn, out);
@@ -252,7 +252,9 @@ impl Codex {
         self.tools.clear();
         let mut running = None;
         for row in rows.iter().rev() {
-            let Some(id) = row["id"].as_str() else { continue };
+            // The same message may be in one that has ended and in the next.
+            let new = row["id"].as_str().filter(|id| self.ended.iter().all(|ended| ended != id));
+            let Some(id) = new else { continue };
             let is_current = self.turn.as_ref().is_some_and(|turn| turn.id == id);
             let items = || row["items"].as_array().into_iter().flatten();
             let has_ours =

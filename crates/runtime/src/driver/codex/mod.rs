@@ -33,6 +33,8 @@ pub(super) use start::{INHERITED, has_conversation, start};
 #[serde(default)]
 pub(super) struct Codex {
     doing: Doing,
+    /// It has answered the greeting.
+    is_greeted: bool,
     /// Its thread is loaded: it takes messages.
     is_up: bool,
     version: Option<String>,
@@ -40,8 +42,8 @@ pub(super) struct Codex {
     conversation: Option<Conversation>,
     /// The turn that runs.
     turn: Option<Turn>,
-    /// The turn that ended last.
-    ended: Option<String>,
+    /// The turns that ended last: lists of turns name them again.
+    ended: VecDeque<String>,
     /// Messages that it was given and that are in no turn for good.
     held: BTreeMap<MessageKey, Held>,
     /// Messages that were dealt with, newest last.

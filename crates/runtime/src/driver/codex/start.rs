@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::{Conversation, Entry, Learnt, Out, Start, StartFrom, is_part_of_a_path, names};
 use super::super::{is_id, short};
-use super::{Codex, Doing};
+use super::{Codex, Doing, Wedge};
 
 /// What it inherits: its provider, its keys, its own settings; how this machine reaches others.
 pub(in super::super) const INHERITED: [&str; 13] = [
@@ -106,8 +106,14 @@ fn numbered(folder: &Path) -> Result<Vec<PathBuf>> {
 
 impl Codex {
     /// It answered the greeting. To be greeted twice is refused and no harm: the first answer is on its way or was read.
-    pub(super) fn greeted(&mut self, result: &Value, out: &mut Out) {
-        let Some(program) = result["userAgent"].as_str() else { return };
+    pub(super) fn greeted(&mut self, answer: &Value, out: &mut Out) {
+        let Some(program) = answer["result"]["userAgent"].as_str() else {
+            if !self.is_greeted {
+                self.refuses(answer, out);
+            }
+            return;
+        };
+        self.is_greeted = true;
         let version = program.split_once('/').and_then(|(_, rest)| rest.split_whitespace().next());
         self.version = version.map(short);
         self.enter(out);
@@ -149,12 +155,19 @@ impl Codex {
             }
             return self.is_in(id, out);
         }
-        let why = answer["error"]["message"].as_str().unwrap_or("it has no thread and does not say why");
+        let why = answer["error"]["message"].as_str().unwrap_or_default();
         // It was not begun, whatever we thought.
         if request == RESUME && (why.contains("no rollout found") || why.contains("invalid session id")) {
             return Codex::begin_thread(out);
         }
-        out.learn(Learnt::Said(Entry::Note { text: short(why) }));
+        self.refuses(answer, out);
+    }
+
+    /// It will not take part.
+    fn refuses(&mut self, answer: &Value, out: &mut Out) {
+        let why = short(answer["error"]["message"].as_str().unwrap_or("it does not say why"));
+        out.learn(Learnt::Said(Entry::Note { text: why.clone() }));
+        self.set(Doing::Wedged { how: Wedge::Refused, why }, out);
     }
 
     /// A thread is there.
@@ -166,7 +179,7 @@ impl Codex {
         }
         if !std::mem::replace(&mut self.is_up, true) {
             out.learn(Learnt::Up { version: self.version.clone() });
-            if self.doing == Doing::Starting {
+            if matches!(self.doing, Doing::Starting | Doing::Wedged { .. }) {
                 self.set(Doing::Idle, out);
             }
         }

@@ -432,3 +432,42 @@ fn each_of_several_questions_has_an_answer_of_its_own() {
     let answers = json!({"q1": {"answers": ["a"]}, "q2": {"answers": ["b"]}});
     assert_eq!(run.said().last(), Some(&json!({"id": 8, "result": {"answers": answers}})));
 }
+
+#[test]
+fn a_turn_that_has_ended_ends_no_second_time_where_a_list_names_it_beside_the_next() {
+    let mut run = Run::begun(None);
+    run.step(&json!({"id": "netsky-thread", "result": {"thread": {"id": "t"}}}).to_string());
+    let item = json!({"type": "userMessage", "id": "u", "clientId": key(1), "content": []});
+    let error = json!({"message": "busy", "codexErrorInfo": "rateLimitExceeded"});
+    let failed = json!({"id": "u1", "status": "failed", "error": error, "items": [item]});
+    run.driver.deliver(&Message { key: key(1), text: "x".to_owned() }, false, &mut Out::default());
+    run.step(
+        &json!({"method": "item/completed", "params": {"threadId": "t", "turnId": "u1", "item": item}})
+            .to_string(),
+    );
+    run.step(&json!({"method": "turn/completed", "params": {"threadId": "t", "turn": failed}}).to_string());
+    assert_eq!(run.ends().len(), 1);
+    // It is given once more, and what became of that is asked for.
+    run.driver.deliver(&Message { key: key(1), text: "x".to_owned() }, false, &mut Out::default());
+    run.driver.gap(&mut Out::default());
+    let next = json!({"id": "u2", "status": "inProgress", "items": [item]});
+    run.step(&json!({"id": "netsky-gap-1", "result": {"data": [next, failed]}}).to_string());
+    assert_eq!(run.ends().len(), 1, "{:?}", run.ends());
+    assert_eq!(run.driver.turn.as_ref().map(|turn| turn.id.as_str()), Some("u2"));
+}
+
+#[test]
+fn a_program_that_refuses_to_begin_says_why_and_is_up_once_it_does() {
+    for (request, error) in [("netsky-greet", "bad config"), ("netsky-thread", "no thread")] {
+        let mut run = Run::begun(None);
+        run.step(&json!({"id": request, "error": {"message": error}}).to_string());
+        let refused = Doing::Wedged { how: Wedge::Refused, why: error.to_owned() };
+        assert_eq!((run.driver.doing(), run.driver.room()), (&refused, Room::None));
+        run.step(&json!({"id": "netsky-thread", "result": {"thread": {"id": "t"}}}).to_string());
+        assert_eq!((run.driver.doing(), run.driver.room()), (&Doing::Idle, Room::Free));
+    }
+    let mut run = Run::begun(None);
+    run.step(r#"{"id":"netsky-greet","result":{"userAgent":"codex/1 x"}}"#);
+    run.step(r#"{"id":"netsky-greet","error":{"message":"Already initialized"}}"#);
+    assert_eq!(run.driver.doing(), &Doing::Starting, "to be greeted twice is no harm");
+}

@@ -7,6 +7,9 @@ use super::super::{Doing, Entry, Learnt, MOST, MessageKey, Out, Outcome, Trouble
 use super::super::{is_id, short};
 use super::{Codex, Tool, Turn};
 
+/// So many turns that ended are known by their names: more than a list of turns has.
+const ENDED: usize = 4;
+
 impl Codex {
     /// A turn runs.
     pub(super) fn run(&mut self, id: &str, out: &mut Out) {
@@ -134,7 +137,10 @@ impl Codex {
             _ => self.unasked(),
         };
         self.set(doing, out);
-        self.ended = Some(id.clone());
+        if self.ended.len() == ENDED {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(id.clone());
         out.learn(Learnt::TurnEnded(TurnEnd {
             outcome,
             messages: turn.messages,

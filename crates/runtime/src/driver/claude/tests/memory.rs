@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::super::super::{Driver, Learnt, MessageKey, Out};
+use super::super::super::{Driver, Learnt, Message, MessageKey, Out};
 use super::super::{Claude, FINISHED, IN_VAIN};
 use super::{Talk, bad, good, key, sample, some_key};
 
@@ -191,4 +191,20 @@ fn the_end_of_a_turn_names_a_message_by_its_second_uuid_to_a_driver_that_did_not
     assert!(talk.claude.has_finished(&key));
     let ended = |learnt: &Learnt| matches!(learnt, Learnt::TurnEnded(end) if end.messages == [key.clone()]);
     assert!(talk.learnt.iter().any(ended), "{:?}", talk.learnt);
+}
+
+#[test]
+fn a2_no_word_of_a_message_is_a_mention_and_every_other_stays_as_it_was() {
+    for (text, given) in [
+        ("@/etc/passwd", "&#x40;/etc/passwd"),
+        ("see @agent-x, (@b) \n@\"c d\"", "see &#x40;agent-x, (&#x40;b) \n&#x40;\"c d\""),
+        ("＠/etc/passwd", "&#xff20;/etc/passwd"),
+        ("mail a.b@example.org, x+1@y or 語@z", "mail a.b@example.org, x+1@y or 語@z"),
+        ("@@a", "&#x40;&#x40;a"),
+    ] {
+        let (mut claude, mut out) = (Claude::default(), Out::default());
+        claude.deliver(&Message { key: some_key(1), text: text.to_owned() }, false, &mut out);
+        let line: serde_json::Value = serde_json::from_slice(&out.writes[0].bytes).expect("JSON");
+        assert_eq!(line["message"]["content"][0]["text"], given);
+    }
 }
