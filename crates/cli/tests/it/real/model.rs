@@ -19,7 +19,7 @@ const HANG: Duration = Duration::from_secs(300);
 pub(super) struct Asked {
     /// The newest text of the user, or what a tool gave back.
     pub(super) last: String,
-    /// All that it was sent with.
+    /// All that was said until then.
     pub(super) whole: String,
     /// It was a user's text.
     pub(super) is_user: bool,
@@ -209,9 +209,9 @@ impl Wish {
 }
 
 /// Notes a request; where its answer stands in the log.
-fn note(log: &Mutex<Vec<Asked>>, request: &Value, last: &str, is_user: bool) -> usize {
+fn note(log: &Mutex<Vec<Asked>>, said: &Value, last: &str, is_user: bool) -> usize {
     let mut log = log.lock().expect("no thread fails with it");
-    log.push(Asked { last: last.to_owned(), whole: request.to_string(), is_user, is_answered: false });
+    log.push(Asked { last: last.to_owned(), whole: said.to_string(), is_user, is_answered: false });
     log.len() - 1
 }
 
@@ -241,7 +241,7 @@ fn anthropic(
     let is_main = has_tools || request["system"].to_string().contains("agent of a netsky constellation");
     // A text may stand behind what a tool gave back.
     let wish = Wish::of(&last, is_main && (!gives_back || last.contains("[[")), length);
-    let at = if is_main { Some(note(log, request, &last, !last.is_empty())) } else { None };
+    let at = if is_main { Some(note(log, &request["messages"], &last, !last.is_empty())) } else { None };
     if let Some((status, body)) = wish.failure() {
         return answer.plain(status, &body);
     }
@@ -318,7 +318,7 @@ fn responses(
     told.reverse();
     let last = if is_user { told.join("\n") } else { newest["output"].to_string() };
     let wish = Wish::of(&last, is_user, length);
-    let at = note(log, request, &last, is_user);
+    let at = note(log, &request["input"], &last, is_user);
     if let Some((status, body)) = wish.failure() {
         return answer.plain(status, &body);
     }
