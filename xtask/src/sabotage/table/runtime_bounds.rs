@@ -1,4 +1,4 @@
-//! Safeguards of netsky-drivers against programs that say too much, and against troubles that are no message's.
+//! Safeguards of netsky-drivers against programs that say too much, against troubles that are no message's, and of Codex as a process.
 
 use super::{IT, Safeguard, UNIT};
 
@@ -222,5 +222,35 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky",
         target: IT,
         test: "driven::troubles::a_program_that_refuses_to_begin_is_said_so_at_once_with_its_words",
+    },
+    Safeguard {
+        name: "what a rollout shows as answered is not told again",
+        faults: "FM-deliver",
+        file: "crates/runtime/src/driver/codex/mod.rs",
+        find: "for key in std::mem::take(&mut self.history).finished() {",
+        replace: "for key in std::mem::take(&mut self.history).finished().into_iter().take(0) {",
+        package: "netsky",
+        target: IT,
+        test: "driven::codex::a_turn_that_ended_while_nobody_listened_is_found_in_the_rollout",
+    },
+    Safeguard {
+        name: "a thread goes on",
+        faults: "",
+        file: "crates/runtime/src/driver/codex/start.rs",
+        find: "            Some(Conversation { begun: true, .. }) => Codex::request",
+        replace: "            Some(Conversation { begun: true, .. }) if false => Codex::request",
+        package: "netsky",
+        target: IT,
+        test: "driven::codex::a_program_that_dies_in_a_turn_goes_on_with_its_thread_and_is_told_again_flagged",
+    },
+    Safeguard {
+        name: "the receipt of Codex is the item that a message became",
+        faults: "I2",
+        file: "crates/runtime/src/driver/codex/turn.rs",
+        find: "            turn.messages.push(key);",
+        replace: "            drop(key);",
+        package: "netsky",
+        target: IT,
+        test: "driven::codex::each_envelope_is_a_turn_of_its_own_and_ends_with_it",
     },
 ];

@@ -10,6 +10,7 @@ use crate::stage::Stage;
 
 mod asks;
 mod attach;
+mod codex;
 mod context;
 mod deaths;
 mod fault_points;
@@ -18,9 +19,10 @@ mod mail;
 mod troubles;
 mod wedges;
 
-const FAKE: &str = include_str!("fake_claude.sh");
+const FAKE_CLAUDE: &str = include_str!("fake_claude.sh");
+const FAKE_CODEX: &str = include_str!("fake_codex.sh");
 
-/// A constellation whose agent0 is a Claude Code without a model.
+/// A constellation whose agent0 is a Claude Code, or a Codex, without a model.
 pub(super) struct Driven {
     pub(super) stage: Stage,
 }
@@ -37,12 +39,17 @@ impl Driven {
 
     /// With so many clones, each of the same kind.
     pub(super) fn many(clones: u32, settings: &str) -> Driven {
+        Driven::of("claude", FAKE_CLAUDE, clones, settings)
+    }
+
+    /// Of another kind.
+    pub(super) fn of(runtime: &str, script: &str, clones: u32, settings: &str) -> Driven {
         let stage = Stage::new();
-        let program = stage.outside("claude");
-        std::fs::write(&program, FAKE).expect("written");
+        let program = stage.outside(runtime);
+        std::fs::write(&program, script).expect("written");
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("ours");
         stage.ok(&["init"]);
-        let argv = format!("[defaults]\nruntime = \"claude\"\nargv = [{program:?}]\n{settings}");
+        let argv = format!("[defaults]\nruntime = \"{runtime}\"\nargv = [{program:?}]\n{settings}");
         std::fs::write(stage.home().join("config.toml"), argv).expect("written");
         let told = stage.ok(&["up", &clones.to_string(), "--tick", "200ms"]);
         assert!(told.contains("agent0 session 1 starting at "), "{told}");
