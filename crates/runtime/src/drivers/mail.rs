@@ -299,6 +299,7 @@ impl Slot<'_> {
             self.driver.forget(key);
             self.hand_back(key, &format!("its turn failed: {why}"))?;
         }
+        point("drivers.turn.handed-back");
         self.waits(pause, &format!("a turn failed: {why}"), Some(trouble));
         self.page(trouble, why);
         Ok(())

@@ -12,6 +12,7 @@ use super::book::Book;
 use super::context::Met;
 use super::health::Health;
 use super::lines::{LONGEST, Lines};
+use super::mail::point;
 use super::slot::{Result, Slot};
 use crate::driver::{Doing, Driver, driver_of};
 use crate::launch;
@@ -63,6 +64,7 @@ impl Slot<'_> {
             memory: driver.memory(),
             ..before
         };
+        point("drivers.met.looked");
         // All or nothing: a generation that is half met would be driven by its predecessor's driver.
         book.write(self.shared.layout)?;
         (self.book, self.driver) = (book, driver);

@@ -5,6 +5,7 @@ use std::path::Path;
 use netsky_disk::state;
 
 use super::book::Book;
+use super::mail::point;
 use super::slot::{Result, Slot};
 use crate::answer;
 use crate::driver::{Answer, Out, Room};
@@ -30,6 +31,7 @@ impl Slot<'_> {
             let mut step = Out::default();
             self.driver.answer(&answer, &mut step);
             self.take(step, self.book.offset)?;
+            point("drivers.answer.taken");
             // It lies there as long as its generation: of two answers to one question the first holds, however late the other is.
             self.is_unwritten = true;
         }

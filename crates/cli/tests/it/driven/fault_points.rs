@@ -49,6 +49,51 @@ fn fm_deliver_kill_a_message_is_one_turn_wherever_netsky_drivers_ends() {
 }
 
 #[test]
+fn fm_deliver_kill_a_turn_that_failed_is_told_again_wherever_netsky_drivers_ends() {
+    let driven = Driven::up();
+    let mut id = String::new();
+    driven.with_drivers_that_end_at("drivers.turn.handed-back", |driven| id = driven.send("pay [[refused]]"));
+    driven.stage.until("its wait", |stage| stage.agent("agent0")["driven"]["waits"]["failures"].as_u64());
+    assert_eq!(driven.envelope(&id), ("written".to_owned(), 2), "one failure is one attempt");
+    driven.touch("key");
+    driven.stage.ok(&["agent", "retry", "0"]);
+    driven.until_state(&id, "acked");
+    assert_eq!(driven.turns_of(&id), 1);
+}
+
+#[test]
+fn fm_deliver_kill_who_meets_a_generation_may_end_before_that_is_written() {
+    let driven = Driven::up();
+    let id = driven.send("work [[gate]]");
+    driven.until_doing("working");
+    driven.with_drivers_that_end_at("drivers.met.looked", |driven| {
+        driven.kill("agent0");
+        driven.touch("gate");
+        driven.stage.until("its successor", |stage| {
+            stage.run(&["watchdog", "tick"]);
+            (stage.agent("agent0")["generation"] == 2).then_some(())
+        });
+    });
+    assert_eq!(driven.until_state(&id, "acked"), 2);
+    assert_eq!(driven.turns_of(&id), 1);
+}
+
+#[test]
+fn fm_deliver_kill_an_answer_reaches_its_program_once_wherever_netsky_drivers_ends() {
+    let driven = Driven::up();
+    let id = driven.send("clean up [[ask]]");
+    driven.until_doing("blocked");
+    driven.with_drivers_that_end_at("drivers.answer.taken", |driven| {
+        driven.stage.until("an answer", |stage| {
+            let told = stage.run(&["agent", "allow", "0", "--ask", "q1"]);
+            (told.status.code() == Some(0)).then_some(())
+        });
+    });
+    driven.until_state(&id, "acked");
+    assert_eq!(driven.lines("answers").len(), 1);
+}
+
+#[test]
 fn fm_snapshot_kill_a_handoff_is_asked_for_and_read_once_wherever_netsky_drivers_ends() {
     for point in ["drivers.own.asked", "drivers.own.shown", "drivers.own.given"] {
         let driven = Driven::up();
