@@ -251,7 +251,7 @@ fn hand_over(
             return Ok(Handover::Waits);
         }
     };
-    if let Err(error) = handoff::source(cx, &id) {
+    if let Err(error) = handoff::claimed(cx) {
         // It would not read the next time either; out of the way it can still be looked into.
         problems.push(format!("{error}; the restart that was asked for is set aside"));
         perform::archive_request(cx, &id, "refused")?;

@@ -8,10 +8,12 @@ use netsky_disk::ReadError;
 use netsky_disk::fs::{Dir, open_to_read};
 use netsky_disk::{clock, fault, key, state};
 use netsky_model::envelope::Envelope;
-use netsky_model::id::{AgentId, RestartId, Sender};
+use netsky_model::id::{AgentId, Generation, RestartId, Sender};
 
+use crate::brief::brief;
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::perform;
 
 /// Most bytes of text that travel in the envelope; the rest is read from the spilled file. Escapes of
 /// control bytes take six bytes each in JSON, and the envelope must stay under 256 KiB.
@@ -50,30 +52,77 @@ impl Source {
     }
 }
 
-/// The draft for an agent0 that died without one: only what is known, nothing made up.
-pub(crate) fn crash_draft(why: &str, generation: u64, waiting: usize, unfinished: usize) -> String {
+/// Write the draft for an agent0 that leaves none: only what is known, nothing made up.
+pub(crate) fn draft_without(
+    cx: &Context<'_>,
+    restart: &RestartId,
+    why: &str,
+    generation: Option<Generation>,
+) -> Result<()> {
     let now = clock::wall_seconds();
-    format!(
-        "agent0 generation {generation} ended without a handoff ({why}), seen at {now}.\n\
-         What it did last is not known. In its inbox: {waiting} envelopes, {unfinished} of them surfaced before \
+    let (waiting, again) = cx.bus.count_waiting(&AgentId::root())?;
+    let generation = generation.map_or_else(String::new, |generation| format!(" generation {generation}"));
+    let text = format!(
+        "agent0{generation} ended without a handoff ({why}), seen at {now}.\n\
+         What it did last is not known. In its inbox: {waiting} envelopes, {again} of them surfaced before \
          and not finished; those come again with redelivered=\"true\".\n\
-         Tools that it started may have run: look before you repeat anything.\n"
-    )
+         Tools that it started may have run: look before you repeat anything.\n\n{}",
+        brief(cx)
+    );
+    Ok(state::write(cx.layout.crash_handoff(restart), text.as_bytes())?)
 }
 
-/// What a restart hands over: the claimed request where there is one, else the crash draft.
+/// What a restart hands over: the claimed request where one reads, else the draft. A request that does not read is
+/// refused here: it must not keep agent0 from coming back.
 ///
 /// # Errors
-/// The source is gone, or is a request that somebody else may have written.
+/// There is no source, or nothing can be read now.
 pub(crate) fn source(cx: &Context<'_>, restart: &RestartId) -> Result<Source> {
-    if let Some(request) = request(&cx.layout.restart_processing())? {
-        return Ok(request);
+    match claimed(cx) {
+        Ok(Some(request)) => return Ok(request),
+        Ok(None) => {}
+        Err(error) => {
+            let draft = cx.layout.crash_handoff(restart);
+            if !state::exists(&draft)? {
+                draft_without(cx, restart, &unread(&error), None)?;
+            }
+            refuse(cx, restart, error)?;
+        }
     }
     let draft = cx.layout.crash_handoff(restart);
     match state::read(&draft)? {
         Some(bytes) => Ok(Source::read(&bytes)),
         None => Err(Error::Restart(format!("the handoff's source {} is gone", draft.display()))),
     }
+}
+
+/// The claimed request, if there is one.
+///
+/// # Errors
+/// It may be somebody else's words, or does not read.
+pub(crate) fn claimed(cx: &Context<'_>) -> Result<Option<Source>> {
+    request(&cx.layout.restart_processing())
+}
+
+/// Why a template stands where a request did.
+pub(crate) fn unread(error: &Error) -> String {
+    format!("the restart request is refused: failed to {error}")
+}
+
+/// A request that cannot be read goes to people; its draft is written before, so that there is always a source.
+///
+/// # Errors
+/// Nothing can be read now: `why` says nothing of this request.
+pub(crate) fn refuse(cx: &Context<'_>, restart: &RestartId, why: Error) -> Result<()> {
+    if matches!(&why, Error::Disk(error) if error.is_out_of_descriptors()) {
+        return Err(why);
+    }
+    cx.record.watchdog("request-refused", Some(&AgentId::root()), &format!("{restart}: {why}"));
+    // What cannot be put away is refused again; agent0 comes back all the same.
+    if let Err(error) = perform::archive_request(cx, restart, "refused") {
+        cx.record.watchdog("unarchived", Some(&AgentId::root()), &error.to_string());
+    }
+    Ok(())
 }
 
 /// A claimed request, whatever it is: of one that is too long the first bytes, of what is no file only that it was there.
@@ -157,6 +206,9 @@ pub(crate) fn deliver(cx: &Context<'_>, restart: &RestartId) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::{PermissionsExt, chown};
+
     use netsky_disk::random;
     use netsky_model::life::State;
 
@@ -280,6 +332,39 @@ mod tests {
             std::os::unix::fs::symlink("/nowhere", &request).expect("a link");
             assert!(source(cx, restart).expect("used").damaged);
         });
+    }
+
+    /// Ways to make a file one that is not read.
+    fn spoils() -> [fn(&Path); 2] {
+        let linked = |path: &Path| std::fs::hard_link(path, path.with_extension("too")).expect("linked");
+        // root reads what is closed to it, and only root can give it away.
+        let closed = |path: &Path| {
+            if chown(path, Some(65_534), None).is_err() {
+                set_permissions(path, Permissions::from_mode(0o000)).expect("ours");
+            }
+        };
+        [linked, closed]
+    }
+
+    #[test]
+    fn fm_restart_request_corrupt_one_that_does_not_read_is_put_aside_and_a_template_delivered() {
+        for spoil in spoils() {
+            in_a_home(|cx| {
+                cx.bus.create(&AgentId::root()).expect("agent0 has a channel");
+                let restart = random::restart_id();
+                state::write(cx.layout.restart_processing(), b"who knows whose words").expect("claimed");
+                spoil(&cx.layout.restart_processing());
+                deliver(cx, &restart).expect("delivered");
+                let sent = cx.bus.show(&AgentId::root(), id(&restart).as_str()).expect("sent").envelope;
+                let text = sent.expect("reads").text;
+                assert!(
+                    text.contains("ended without a handoff (the restart request is refused: failed to read ")
+                        && !text.contains("whose words")
+                );
+                assert!(!cx.layout.restart_processing().exists());
+                assert!(cx.layout.archived_request(&restart, "refused").exists(), "kept for people");
+            });
+        }
     }
 
     #[test]

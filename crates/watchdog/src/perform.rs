@@ -21,7 +21,6 @@ use netsky_model::stamp::Stamp;
 use netsky_runtime::Launch;
 use netsky_runtime::driver::{has_receipts, is_driven};
 
-use crate::brief::brief;
 use crate::context::Context;
 use crate::decide::Effect;
 use crate::error::{Error, Result};
@@ -242,12 +241,16 @@ pub(crate) fn return_mail(
 fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<String> {
     let id = random::restart_id();
     let agent0 = AgentId::root();
-    // A claimed request that outlived its agent0 is a better handoff than anything that can be made up.
-    if !state::exists(cx.layout.restart_processing())? {
-        let generation = seen.sessions.get(&agent0).map_or(0, |session| session.generation.0);
-        let (waiting, again) = cx.bus.count_waiting(&agent0)?;
-        let draft = handoff::crash_draft(why, generation, waiting, again) + "\n" + &brief(cx);
-        state::write(cx.layout.crash_handoff(&id), draft.as_bytes())?;
+    let generation = seen.sessions.get(&agent0).map_or(Generation::NONE, |session| session.generation);
+    match handoff::claimed(cx) {
+        // One that outlived its agent0 is a better handoff than anything that can be made up.
+        Ok(Some(_)) => {}
+        Ok(None) => handoff::draft_without(cx, &id, why, Some(generation))?,
+        Err(error) => {
+            let why = format!("{why}; {}", handoff::unread(&error));
+            handoff::draft_without(cx, &id, &why, Some(generation))?;
+            handoff::refuse(cx, &id, error)?;
+        }
     }
     // One that somebody asked for is held against agent0 only if it fails.
     if kind == Kind::Crash {

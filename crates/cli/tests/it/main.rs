@@ -54,6 +54,7 @@ mod real;
 mod record;
 mod record_walk;
 mod replaced;
+mod restarts;
 mod rpc;
 mod screen;
 mod seed_lifecycle;

@@ -31,6 +31,7 @@ mod runtime_bounds;
 mod runtime_seen;
 mod watchdog;
 mod watchdog_looks;
+mod watchdog_restarts;
 mod watchdog_verbs;
 
 /// One safeguard of the product and the test that holds it.
@@ -105,6 +106,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             attach::ROWS,
             watchdog::ROWS,
             watchdog_looks::ROWS,
+            watchdog_restarts::ROWS,
             watchdog_verbs::ROWS,
             cli::ROWS,
         ])

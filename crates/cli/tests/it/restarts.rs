@@ -1,0 +1,70 @@
+//! Restarts that meet what is broken: each comes to an end, and agent0 comes back.
+
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+
+use netsky_disk::process::Signal;
+
+use crate::stage::{QUIET, Stage};
+
+/// Ways to make a file one that the program does not read.
+fn spoils() -> [fn(&Path); 2] {
+    let linked = |path: &Path| std::fs::hard_link(path, path.with_extension("too")).expect("linked");
+    // root reads what is closed to it, and only root can give it away.
+    let closed = |path: &Path| {
+        if chown(path, Some(65_534), None).is_err() {
+            set_permissions(path, Permissions::from_mode(0o000)).expect("ours");
+        }
+    };
+    [linked, closed]
+}
+
+/// Ticks of the test's own until agent0 is of this generation and nothing is under way.
+fn tick_until_verified(stage: &Stage, generation: u64) {
+    stage.until("a verified restart", |stage| {
+        let _ = stage.run(&["watchdog", "tick"]);
+        let root = stage.agent("agent0");
+        let is_new = root["generation"] == generation && root["up"] == true;
+        (is_new && stage.status()["restart"].is_null()).then_some(())
+    });
+}
+
+#[test]
+fn fm_restart_request_corrupt_one_that_does_not_read_keeps_no_agent0_dead() {
+    let stage = Stage::up(0, QUIET, "100ms");
+    stage.hold_triggers();
+    for (generation, spoil) in (2..).zip(spoils()) {
+        let request = stage.home().join("state/restart-request");
+        std::fs::write(&request, "who knows whose words").expect("written");
+        spoil(&request);
+        let _ = std::fs::remove_file(stage.home().join("state/agent0-restart-attempts"));
+        stage.signal(&stage.program("agent0"), Signal::KILL);
+        stage.until_dead();
+        tick_until_verified(&stage, generation);
+        let inbox = stage.ok(&["channel", "drain", "agent0"]);
+        assert!(inbox.contains("; the restart request is refused: failed to read "), "{inbox}");
+        assert!(!inbox.contains("whose words"), "{inbox}");
+        let archive = stage.names("state/restart-archive");
+        let refused = archive.iter().filter(|name| name.ends_with(".refused")).count();
+        assert_eq!(refused as u64, generation - 1, "kept for people: {archive:?}");
+    }
+}
+
+#[test]
+fn fm_restart_request_corrupt_one_that_reads_no_more_once_all_were_ended_is_refused_then() {
+    let stage = Stage::up(0, QUIET, "100ms");
+    stage.hold_triggers();
+    stage.ok(&["restart"]);
+    stage.ends_nothing(&["watchdog", "tick"]);
+    let child = stage.stopped();
+    let [linked, _] = spoils();
+    linked(&stage.home().join("state/restart-request.processing"));
+    stage.signal(&child, Signal::CONT);
+    tick_until_verified(&stage, 2);
+    let inbox = stage.ok(&["channel", "drain", "agent0"]);
+    assert!(
+        inbox.contains("agent0 ended without a handoff (the restart request is refused: failed to read "),
+        "{inbox}"
+    );
+}
