@@ -151,6 +151,9 @@ pub struct Inflight {
     pub child: Option<ProcessId>,
     /// Time that the observer itself saw pass since it first saw the new agent0 up.
     pub observed: Option<Observed>,
+    /// Time that it saw pass since this restart has failed, whose handoff cannot be delivered yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owed: Option<Observed>,
 }
 
 /// How much later than two intervals a look may come on a machine that is busy.

@@ -301,4 +301,4 @@ fn wait(agent: &AgentId, why: &str) -> Effect {
 
 #[cfg(test)]
 #[path = "decide_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -9,12 +9,12 @@ use netsky_model::stamp::Stamp;
 
 use super::*;
 
-fn stamp(secs: u64) -> Stamp {
+pub(crate) fn stamp(secs: u64) -> Stamp {
     let wall = jiff::Timestamp::from_second(1_000_000).expect("in range");
     Stamp { wall, boot_ms: secs * 1000, boot_id: "00000001".to_owned() }
 }
 
-fn wish(agent: &AgentId, want: &str) -> Desired {
+pub(crate) fn wish(agent: &AgentId, want: &str) -> Desired {
     serde_json::from_value(serde_json::json!({
         "v": 1, "agent": agent, "want": want, "by": "up", "since": "2026-01-01T00:00:00Z", "runtime": "command",
         "argv": ["/bin/true"], "cwd": "/", "env": {}, "receipts": "ack",
@@ -22,7 +22,7 @@ fn wish(agent: &AgentId, want: &str) -> Desired {
     .expect("a whole wish")
 }
 
-fn session(agent: &AgentId, generation: u64, state: &str, since: &str) -> SessionView {
+pub(crate) fn session(agent: &AgentId, generation: u64, state: &str, since: &str) -> SessionView {
     let keeper = if agent.number().is_some() { "watchdog" } else { "anchor" };
     serde_json::from_value(serde_json::json!({
         "name": agent, "state": state, "lineage": format!("{agent}-00000001"), "generation": generation,
@@ -33,9 +33,9 @@ fn session(agent: &AgentId, generation: u64, state: &str, since: &str) -> Sessio
     .expect("a whole session")
 }
 
-const SINCE: &str = "2026-01-01T00:00:00Z";
+pub(crate) const SINCE: &str = "2026-01-01T00:00:00Z";
 
-fn seen(desired: Vec<Desired>, sessions: Vec<SessionView>) -> Observed {
+pub(crate) fn seen(desired: Vec<Desired>, sessions: Vec<SessionView>) -> Observed {
     Observed {
         now: stamp(200),
         interval: Duration::from_secs(60),
@@ -49,7 +49,7 @@ fn seen(desired: Vec<Desired>, sessions: Vec<SessionView>) -> Observed {
     }
 }
 
-fn underway(kind: Kind, phase: Option<Phase>, generation: u64) -> Underway {
+pub(crate) fn underway(kind: Kind, phase: Option<Phase>, generation: u64) -> Underway {
     let id: RestartId = "restart-1".parse().expect("valid");
     let child = ProcessId { pid: 77, start_time: 1, boot_id: "00000001".to_owned(), ns: 1 };
     let started = Started {
@@ -67,6 +67,7 @@ fn underway(kind: Kind, phase: Option<Phase>, generation: u64) -> Underway {
             child_since: stamp(190),
             child: Some(child.clone()),
             observed: None,
+            owed: None,
         },
         status: phase.map(|phase| Status {
             v: VERSION,

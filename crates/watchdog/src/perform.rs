@@ -1,6 +1,8 @@
 //! Performing effects. Each is safe to repeat: a tick that dies in the middle is followed by one that
 //! sees what is, and decides again.
 
+mod outcome;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -25,8 +27,10 @@ use crate::context::Context;
 use crate::decide::Effect;
 use crate::error::{Error, Result};
 use crate::handoff;
-use crate::observe::{Observed, ReviveFailed, Underway};
+use crate::observe::Observed;
 use crate::reach::CRASHLOOP;
+
+pub(crate) use outcome::archive_request;
 
 /// Longest sweep of strangers.
 const STRANGERS: Duration = Duration::from_secs(5);
@@ -62,8 +66,8 @@ pub(crate) fn perform(
             let watched = inflight.observed.as_ref().map_or(0, |observed| observed.watched_ms);
             Ok(format!("{}: watched for {watched} ms", inflight.id))
         }
-        Effect::Verified(id) => verified(cx, id),
-        Effect::Failed { id, why } => failed(cx, seen, id, why),
+        Effect::Verified(id) => outcome::verified(cx, id),
+        Effect::Failed { id, why } => outcome::failed(cx, seen, id, why),
         Effect::Start { agent, after, again } => {
             let desired = wish(seen, agent)?;
             if *again {
@@ -269,6 +273,7 @@ fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<Str
             child_since: now,
             child: None,
             observed: None,
+            owed: None,
         },
     )
 }
@@ -343,57 +348,4 @@ pub(crate) fn forget_attempts(cx: &Context<'_>, agent: &AgentId) -> Result<()> {
 fn write_marker(cx: &Context<'_>, agent: &AgentId, what: &str, why: &str) -> Result<()> {
     let note = serde_json::json!({ "v": 1, "at": clock::stamp(), "why": why });
     Ok(state::write_json(cx.layout.marker(agent, what), &note)?)
-}
-
-/// The in-flight marker goes last: until then a repeat of this does the rest. The attempt stays in the window: what
-/// is verified may die a minute later.
-fn verified(cx: &Context<'_>, id: &RestartId) -> Result<String> {
-    let agent0 = AgentId::root();
-    archive_request(cx, id, "request")?;
-    state::remove(cx.layout.marker(&agent0, "revive-failed"))?;
-    cx.record.watchdog("repaired", Some(&agent0), &format!("{id} verified"));
-    fault::point("watchdog.verified")
-        .map_err(|e| netsky_disk::Error::new("clear", cx.layout.restart_inflight(), e))?;
-    state::remove(cx.layout.restart_inflight())?;
-    Ok(format!("{id}: verified"))
-}
-
-/// A restart that touched nothing leaves its request to people. One that started a new agent0 still gives it
-/// the handoff: nobody else would. One whose agent0 is gone leaves its request, the best handoff there is, to
-/// the next restart, unless this one had delivered it.
-fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &str) -> Result<String> {
-    let agent0 = AgentId::root();
-    if let Some(Underway { inflight, .. }) = &seen.restart
-        && inflight.kind == Kind::Planned
-    {
-        add_attempt(cx, seen, &agent0, &inflight.began)?;
-    }
-    let status = seen.restart.as_ref().and_then(|under| under.status.as_ref());
-    let started = status.is_some_and(|status| !status.agents.is_empty());
-    let touched = status.is_some_and(|status| status.torn_down);
-    let alive = seen.sessions.get(&agent0).is_some_and(|session| session.state.may_live());
-    if alive && started {
-        handoff::deliver(cx, id)?;
-    }
-    if (alive && !touched) || cx.bus.has(&agent0, &handoff::id(id))? {
-        archive_request(cx, id, "failed")?;
-    }
-    let marker = ReviveFailed {
-        v: 1,
-        at: clock::stamp(),
-        why: format!("{id}: {why}"),
-        started: status
-            .and_then(|status| status.agents.iter().find(|started| started.name == agent0))
-            .cloned(),
-    };
-    state::write_json(cx.layout.marker(&agent0, "revive-failed"), &marker)?;
-    cx.record.watchdog("restart-failed", Some(&agent0), &format!("{id}: {why}"));
-    state::remove(cx.layout.restart_inflight())?;
-    Ok(format!("{id}: failed: {why}"))
-}
-
-/// Whoever asked for a restart can look up what with.
-pub(crate) fn archive_request(cx: &Context<'_>, id: &RestartId, what: &str) -> Result<()> {
-    state::claim(cx.layout.restart_processing(), cx.layout.archived_request(id, what))?;
-    Ok(())
 }

@@ -27,7 +27,12 @@ pub(crate) fn prune(cx: &Context<'_>, seen: &Observed) -> Result<()> {
         sweep(folder.join("tmp"), STRAY)?;
     }
     sweep(cx.layout.restart_archive(), ARCHIVE)?;
-    sweep(cx.layout.crash_handoffs(), ARCHIVE)?;
+    // What a restart under way hands over is spared whatever its age, and its status wherever its name sorts: a wall clock
+    // that was set makes both look old.
+    if seen.restart.is_none() && !state::exists(cx.layout.restart_inflight())? {
+        sweep(cx.layout.crash_handoffs(), ARCHIVE)?;
+        prune_statuses(cx)?;
+    }
     markers::prune(cx.layout)?;
     let nonces: Vec<&String> =
         seen.sessions.values().filter_map(|session| session.tags.get(TAG_NONCE)).collect();
@@ -35,8 +40,7 @@ pub(crate) fn prune(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     let tokens: Vec<_> = seen.sessions.values().map(|s| cx.layout.token(&s.name, s.generation)).collect();
     let folder = Dir::make(cx.layout.tokens())?;
     remove(&folder, STRAY, |name| tokens.iter().any(|token| *token == folder.path().join(name)))?;
-    turn_over(&cx.layout.watchdog_log())?;
-    prune_statuses(cx, seen)
+    turn_over(&cx.layout.watchdog_log())
 }
 
 /// Begin a log anew when it is full; the one before is kept.
@@ -49,11 +53,8 @@ fn turn_over(log: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The restart under way is spared wherever its name sorts: a wall clock that was set back makes it look old.
-fn prune_statuses(cx: &Context<'_>, seen: &Observed) -> Result<()> {
-    if seen.restart.is_some() || state::exists(cx.layout.restart_inflight())? {
-        return Ok(());
-    }
+/// The newest are kept.
+fn prune_statuses(cx: &Context<'_>) -> Result<()> {
     let folder = Dir::make(cx.layout.restart_status_folder())?;
     // Ids begin with the second they were made in, so names sort by age.
     let names: Vec<String> = folder.names()?.into_iter().filter(|name| name.ends_with(".json")).collect();
@@ -85,7 +86,28 @@ fn sweep(folder: PathBuf, age: Duration) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
+    use crate::context::in_a_home;
+    use crate::decide::tests::{seen, underway};
+
+    #[test]
+    fn t25_the_draft_of_a_restart_under_way_is_spared_whatever_its_age() {
+        in_a_home(|cx| {
+            let draft = cx.layout.crash_handoff(&"restart-1".parse().expect("valid"));
+            state::write(&draft, b"what is known").expect("written");
+            let old = SystemTime::now() - ARCHIVE - STRAY;
+            std::fs::File::open(&draft).and_then(|file| file.set_modified(old)).expect("aged");
+            let mut look = seen(Vec::new(), Vec::new());
+            look.restart = Some(underway(netsky_model::restart::Kind::Crash, None, 2));
+            prune(cx, &look).expect("pruned");
+            assert!(draft.exists());
+            look.restart = None;
+            prune(cx, &look).expect("pruned");
+            assert!(!draft.exists());
+        });
+    }
 
     #[test]
     fn a_folder_that_is_not_there_has_nothing_to_sweep() {

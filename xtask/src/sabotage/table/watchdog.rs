@@ -106,7 +106,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "verified forgives nothing",
         faults: "I7",
-        file: "crates/watchdog/src/perform.rs",
+        file: "crates/watchdog/src/perform/outcome.rs",
         find: "    state::remove(cx.layout.marker(&agent0, \"revive-failed\"))?;\n",
         replace: "    forget_attempts(cx, &agent0)?;\n",
         package: "netsky",
