@@ -222,7 +222,8 @@ fn judge(seen: &Observed, underway: &Underway) -> Effect {
         step_age: step_age(seen, underway),
         age: seen.now.since(&inflight.began),
         agent0_alive: is_new_root_alive(seen, underway),
-        handoff_there: *handoff_there,
+        // agent0 is watched meanwhile; proved is what is known only.
+        handoff_there: *handoff_there.as_ref().unwrap_or(&true),
         watched,
         interval: seen.interval,
         epoch: inflight.epoch,
@@ -231,6 +232,9 @@ fn judge(seen: &Observed, underway: &Underway) -> Effect {
     match verdict {
         Verdict::Wait => wait(&AgentId::root(), "its restart is under way"),
         Verdict::Watch => Effect::Watch(Inflight { observed, ..inflight.clone() }),
+        Verdict::Verified if handoff_there.is_err() => {
+            wait(&AgentId::root(), "whether its handoff was delivered is not known")
+        }
         Verdict::Verified => Effect::Verified(id),
         Verdict::KillChild => Effect::KillChild(inflight.clone()),
         Verdict::StartChild => Effect::StartChild(inflight.clone()),

@@ -82,7 +82,7 @@ pub(crate) fn underway(kind: Kind, phase: Option<Phase>, generation: u64) -> Und
             agents: vec![started],
         }),
         child_alive: false,
-        handoff_there: true,
+        handoff_there: Ok(true),
     }
 }
 
@@ -157,6 +157,23 @@ fn i7_verified_only_for_the_generation_that_was_started_and_after_a_whole_interv
     assert!(matches!(look(2, "active", 49_999), Effect::Watch(_)));
     assert!(matches!(look(2, "died", 50_000), Effect::Failed { .. }));
     assert!(matches!(look(3, "active", 50_000), Effect::Failed { .. }), "some other agent0 proves nothing");
+}
+
+#[test]
+fn whose_handoff_is_not_known_to_be_there_is_neither_proved_nor_given_up() {
+    let (root, one) = (AgentId::root(), AgentId::numbered(1));
+    let sessions = vec![session(&root, 2, "active", SINCE), session(&one, 3, "died", SINCE)];
+    let mut look = seen(vec![wish(&root, "up"), wish(&one, "up")], sessions);
+    let mut under = underway(Kind::Crash, Some(Phase::HandedOff), 2);
+    under.inflight.observed = Some(restart::Observed { watched_ms: 60_000, last: stamp(190) });
+    under.handoff_there = Err(crate::error::Error::NotUp);
+    look.restart = Some(under);
+    assert!(matches!(decide(&look)[..], [Effect::Wait { .. }, Effect::Start { .. }]), "{:?}", decide(&look));
+    look.sessions.insert(root.clone(), session(&root, 2, "died", SINCE));
+    assert!(
+        matches!(decide(&look)[..], [Effect::Failed { .. }, Effect::Start { .. }]),
+        "it is dead all the same"
+    );
 }
 
 #[test]

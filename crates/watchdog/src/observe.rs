@@ -85,8 +85,8 @@ pub(crate) struct Underway {
     pub(crate) status: Option<Status>,
     /// Whether the child runs.
     pub(crate) child_alive: bool,
-    /// Whether the handoff is in agent0's mailbox, in whatever state.
-    pub(crate) handoff_there: bool,
+    /// Whether the handoff is in agent0's mailbox, in whatever state; an error where that is not known.
+    pub(crate) handoff_there: Result<bool>,
 }
 
 /// Look at what there is beside the wishes. What does not read is told in `problems` and left out; the others go on.
@@ -124,6 +124,9 @@ pub(crate) fn observe(
         }
         seen => seen?,
     };
+    if let Some(Underway { inflight, handoff_there: Err(error), .. }) = &restart {
+        problems.push(format!("{}: whether its handoff was delivered is not known: {error}", inflight.id));
+    }
     let driven = desired.iter().filter(|wish| netsky_runtime::driver::is_driven(&wish.runtime));
     // A book that does not read netsky-drivers sees to.
     let books = driven.filter_map(|wish| Book::read(cx.layout, &wish.agent).ok().flatten());
@@ -287,7 +290,7 @@ pub(crate) fn underway(cx: &Context<'_>) -> Result<Option<Underway>> {
     let status: Option<Status> = state::read_json(cx.layout.restart_status(&inflight.id)).unwrap_or_default();
     // One of another pid namespace cannot be judged from here, so it is not dead.
     let child_alive = inflight.child.as_ref().is_some_and(|child| process::probe(child) != Life::Dead);
-    let handoff_there = cx.bus.has(&AgentId::root(), &handoff::id(&inflight.id))?;
+    let handoff_there = cx.bus.has(&AgentId::root(), &handoff::id(&inflight.id)).map_err(Error::from);
     Ok(Some(Underway { inflight, status, child_alive, handoff_there }))
 }
 
