@@ -5,11 +5,12 @@
 //! and replaced changes nothing. What the kernel is asked carries the generation that was seen, so even
 //! a call that was already on its way is refused. Nothing is killed before everything needed was looked at.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, fault, process, state};
-use netsky_kernel::client::Client;
+use netsky_kernel::client::{Client, ROOM};
 use netsky_kernel::rpc::{Guard, SessionView};
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, Nonce, RestartId};
@@ -25,10 +26,16 @@ use crate::{handoff, observe, perform};
 /// (5 s of grace) and every half second of waiting.
 const OTHER_CHILD: Duration = Duration::from_secs(15);
 
+/// Starts that there must be room for beside those of the restart itself: the handoff, its archive, and what others write
+/// meanwhile.
+const MARGIN: u64 = 16;
+
 struct Child<'a> {
     cx: &'a Context<'a>,
     inflight: Inflight,
     status: Status,
+    /// Clones that could not come back: nobody ends them, and the tick sees to them.
+    spared: BTreeSet<AgentId>,
 }
 
 /// Run as the child of `id` with this epoch.
@@ -61,7 +68,7 @@ pub fn run(cx: &Context<'_>, id: &RestartId, epoch: u64, said: impl Fn(&str)) ->
         torn_down: before.as_ref().is_some_and(|status| status.torn_down),
         agents: before.map_or_else(Vec::new, |status| status.agents),
     };
-    let mut child = Child { cx, inflight, status };
+    let mut child = Child { cx, inflight, status, spared: BTreeSet::new() };
     match child.work(&said) {
         Ok(()) => {
             said("handed off");
@@ -99,7 +106,7 @@ impl Child<'_> {
         let mut client = self.cx.anchor()?;
         // A predecessor died between the proof and the handoff: agent0 is up, only the rest is missing.
         if self.status.phase != Phase::UpDetected || !self.is_up(&mut client)? {
-            self.preflight()?;
+            self.preflight(said)?;
             said("preflight done");
             // Looked at before the fence, acted on behind it: a child that is paused in between and replaced
             // asks the kernel for generations that are no longer the newest, and is refused.
@@ -146,22 +153,40 @@ impl Child<'_> {
         Ok(())
     }
 
-    /// Look at everything that is needed afterwards, but for the anchor, which has greeted; nothing is touched.
-    fn preflight(&mut self) -> Result<()> {
+    /// Look at everything that is needed afterwards, but for the anchor, which has greeted; nothing is touched. What a clone
+    /// lacks keeps nobody but that clone from a restart.
+    fn preflight(&mut self, said: &impl Fn(&str)) -> Result<()> {
         if self.status.phase == Phase::Preflight {
             self.enter(Phase::Preflight)?;
         }
+        // Who lives is not ended for a start that the disk would not take; who is dead has nothing to lose.
+        if self.inflight.kind == Kind::Planned
+            && let Some(why) = perform::no_room_for(self.cx, ROOM * (MARGIN + self.to_start()?.len() as u64))
+        {
+            return Err(Error::Restart(why));
+        }
         for desired in self.to_start()? {
-            if let Some(why) = perform::not_startable(self.cx, &desired) {
-                return Err(Error::Restart(format!("{}: {why}", desired.agent)));
+            match self.startable(&desired) {
+                Err(why) if desired.agent == AgentId::root() => return Err(why),
+                Err(why) => {
+                    said(&format!("{} is left as it is: {why}", desired.agent));
+                    self.spared.insert(desired.agent);
+                }
+                Ok(()) => {}
             }
-            self.cx.bus.create(&desired.agent)?;
         }
         let id = &self.inflight.id;
         if !self.cx.bus.has(&AgentId::root(), &handoff::id(id))? {
             handoff::packet(self.cx, id, handoff::source(self.cx, id)?)?;
         }
         Ok(())
+    }
+
+    fn startable(&self, desired: &Desired) -> Result<()> {
+        if let Some(why) = perform::not_startable(self.cx, desired) {
+            return Err(Error::Restart(format!("{}: {why}", desired.agent)));
+        }
+        Ok(self.cx.bus.create(&desired.agent)?)
     }
 
     /// Who comes back: agent0, and after a planned restart every numbered agent that is wanted.
@@ -173,7 +198,7 @@ impl Child<'_> {
                 Kind::Planned => desired.agent.number().is_some(),
                 Kind::Crash => desired.agent == AgentId::root(),
             };
-            if concerned && desired.want == Want::Up {
+            if concerned && desired.want == Want::Up && !self.spared.contains(&desired.agent) {
                 wanted.push(desired);
             }
         }

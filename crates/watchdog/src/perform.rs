@@ -136,8 +136,13 @@ pub(crate) fn not_startable(cx: &Context<'_>, desired: &Desired) -> Option<Strin
 
 /// Whether the disk is too full for any start.
 pub(crate) fn no_room(cx: &Context<'_>) -> Option<String> {
+    no_room_for(cx, ROOM)
+}
+
+/// Whether the disk is too full for so many bytes.
+pub(crate) fn no_room_for(cx: &Context<'_>, bytes: u64) -> Option<String> {
     let home = cx.layout.home();
-    let left = netsky_disk::room(home).ok().filter(|left| *left < ROOM)?;
+    let left = netsky_disk::room(home).ok().filter(|left| *left < bytes)?;
     Some(format!("the disk of {} is full ({left} bytes left)", home.display()))
 }
 

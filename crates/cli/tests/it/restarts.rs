@@ -4,8 +4,9 @@ use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
-use netsky_disk::process::Signal;
+use netsky_disk::process::{Signal, is_alive};
 
+use crate::full_disk::{Said, apart};
 use crate::stage::{QUIET, Stage};
 
 /// Ways to make a file one that the program does not read.
@@ -90,4 +91,43 @@ fn i7_a_mailbox_of_agent0_that_does_not_read_during_its_restart_keeps_nobody_els
     assert!(!stage.status()["restart"].is_null(), "not proved, and not given up");
     std::fs::remove_file(&acked).and_then(|()| std::fs::rename(&aside, &acked)).expect("back");
     tick_until_verified(&stage, 2);
+}
+
+#[test]
+fn fm_detached_restart_a_clone_whose_folder_is_gone_keeps_no_restart_from_its_work() {
+    let stage = Stage::up(2, QUIET, "100ms");
+    let [one, two] = ["agent1", "agent2"].map(|name| stage.program(name));
+    stage.edit("state/desired/agent1.json", |wish| wish["cwd"] = "/nowhere/at/all".into());
+    stage.ok(&["restart"]);
+    stage.until_verified(2);
+    assert!(is_alive(&one), "who could not come back is not ended");
+    assert!(!is_alive(&two) && stage.agent("agent2")["generation"] == 2, "all others are");
+}
+
+/// agent0 lives on a disk with hardly more room than one start needs, and a restart is asked for.
+const HARDLY_ROOM: &str = r#"
+mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" up 0 --tick 300ms -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
+"$NETSKY" watchdog tick >/dev/null || exit 97
+pid=$("$NETSKY" status | awk '$1 == "agent0" {print $6}')
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+truncate -s -400K "$PLACE/fill"
+"$NETSKY" restart >/dev/null || exit 96
+for _ in $(seq 300); do
+  test -e "$NETSKY_HOME/state/agent0-revive-failed" && break
+  sleep 0.1
+done
+"$NETSKY" status | grep '^problem: the last restart failed'
+kill -0 "$pid" && echo lives
+rm "$PLACE/fill"
+"$NETSKY" down >/dev/null
+"#;
+
+#[test]
+fn fm_detached_restart_enospc_nobody_is_ended_for_a_start_that_the_disk_may_not_take() {
+    let Some(Said { out, err, .. }) = apart(HARDLY_ROOM) else { return };
+    let lines: Vec<&str> = out.lines().collect();
+    let [why, lives] = lines[..] else { panic!("{out}{err}") };
+    assert!(why.contains(" is full (") && lives == "lives", "{out}{err}");
 }

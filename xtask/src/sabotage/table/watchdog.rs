@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "preflight before teardown",
         faults: "FM-detached-restart",
         file: "crates/watchdog/src/child.rs",
-        find: "            self.preflight()?;\n",
+        find: "            self.preflight(said)?;\n",
         replace: "            self.enter(Phase::Preflight)?;\n",
         package: "netsky",
         target: IT,
