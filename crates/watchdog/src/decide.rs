@@ -96,7 +96,9 @@ pub(crate) fn decide(seen: &Observed) -> Vec<Effect> {
     let mut effects: Vec<Effect> =
         keepers.into_iter().filter_map(|desired| decide_other(seen, desired)).collect();
     effects.extend(wish.map_or_else(Vec::new, |desired| decide_root(seen, desired)));
-    let planned = seen.restart.as_ref().is_some_and(|under| under.inflight.kind == Kind::Planned)
+    // Where agent0's wish does not read nobody judges its restart; the kernel refuses whoever comes second all the same.
+    let underway = seen.restart.as_ref().filter(|_| wish.is_some());
+    let planned = underway.is_some_and(|under| under.inflight.kind == Kind::Planned)
         || effects.iter().any(|effect| matches!(effect, Effect::BeginRestart { kind: Kind::Planned, .. }));
     // All numbered sessions are in the hands of a planned restart's child, but for who was never started: whichever of the two
     // comes second is refused by the kernel, and neither has to be waited for.
@@ -136,7 +138,7 @@ fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
     };
     let queued = seen.request == Request::Queued;
     // Somebody asks for it now, and agent0 lives: what it died of before is no reason to wait.
-    if !(lives && queued)
+    if !(lives && (queued || seen.request == Request::Claimed))
         && let Some(wait) = backoff(seen, desired)
     {
         return vec![wait];
@@ -238,7 +240,7 @@ fn judge(seen: &Observed, underway: &Underway) -> Effect {
         Verdict::Verified => Effect::Verified(id),
         Verdict::KillChild => Effect::KillChild(inflight.clone()),
         Verdict::StartChild => Effect::StartChild(inflight.clone()),
-        Verdict::Failed => Effect::Failed { id, why: why_failed(underway) },
+        Verdict::Failed => Effect::Failed { id, why: why_failed(seen, underway) },
     }
 }
 
@@ -249,9 +251,12 @@ fn step_age(seen: &Observed, underway: &Underway) -> Duration {
     word.map_or(start, |status| start.min(seen.now.since(&status.updated_at)))
 }
 
-fn why_failed(underway: &Underway) -> String {
+fn why_failed(seen: &Observed, underway: &Underway) -> String {
     match &underway.status {
         Some(status) if status.phase == Phase::Failed => status.error.clone().unwrap_or_default(),
+        Some(status) if status.phase == Phase::HandedOff && is_new_root_alive(seen, underway) => {
+            "its handoff is not in agent0's mailbox any more".to_owned()
+        }
         Some(status) if status.phase == Phase::HandedOff => {
             "agent0 did not stay up until it was verified".to_owned()
         }

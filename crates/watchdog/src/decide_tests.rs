@@ -207,6 +207,30 @@ fn clones_come_back_by_themselves_but_not_beside_a_planned_restart() {
 }
 
 #[test]
+fn clones_are_seen_to_where_nobody_judges_the_planned_restart_under_way() {
+    let one = AgentId::numbered(1);
+    // The wish of agent0 does not read.
+    let mut look = seen(vec![wish(&one, "up")], vec![session(&one, 3, "died", SINCE)]);
+    look.restart = Some(underway(Kind::Planned, Some(Phase::Teardown), 2));
+    assert_eq!(decide(&look), [Effect::Start { agent: one, after: Generation(3), again: true }]);
+}
+
+#[test]
+fn a_restart_whose_handoff_is_gone_does_not_blame_its_agent0() {
+    let root = AgentId::root();
+    let mut look = seen(vec![wish(&root, "up")], vec![session(&root, 2, "active", SINCE)]);
+    look.restart =
+        Some(Underway { handoff_there: Ok(false), ..underway(Kind::Crash, Some(Phase::HandedOff), 2) });
+    let why = |look: &Observed| match decide(look).remove(0) {
+        Effect::Failed { why, .. } => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why(&look), "its handoff is not in agent0's mailbox any more");
+    look.sessions.insert(root.clone(), session(&root, 2, "died", SINCE));
+    assert_eq!(why(&look), "agent0 did not stay up until it was verified");
+}
+
+#[test]
 fn what_keeps_dying_waits_longer() {
     let one = AgentId::numbered(1);
     let mut look = seen(vec![wish(&one, "up")], vec![session(&one, 3, "exited", SINCE)]);
@@ -255,7 +279,7 @@ fn a_planned_restart_that_failed_waits_its_turn_and_becomes_a_crash_restart() {
     let wishes = vec![wish(&root, "up"), wish(&one, "up")];
     let sessions = vec![session(&root, 2, "exited", SINCE), session(&one, 3, "active", SINCE)];
     let mut look = seen(wishes, sessions);
-    look.request = Request::Claimed;
+    look.request = Request::Left;
     look.attempts.insert(root.clone(), tried(195));
     assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]), "no hot loop");
     look.attempts.insert(root, tried(150));
@@ -274,8 +298,10 @@ fn i7_a_crashloop_waits_for_its_half_open_try_but_not_for_who_asks_while_agent0_
     let mut look = seen(vec![wish(&root, "up")], vec![session(&root, 6, "active", SINCE)]);
     look.attempts.insert(root.clone(), crashloop());
     assert_eq!(decide(&look), [], "up, and not for long enough to forget");
-    look.request = Request::Claimed;
+    look.request = Request::Left;
     assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]), "its last try failed");
+    look.request = Request::Claimed;
+    assert!(matches!(decide(&look)[..], [Effect::BeginRestart { .. }]), "who claimed it died before any try");
     look.request = Request::Queued;
     assert!(matches!(decide(&look)[..], [Effect::ClaimRequest, Effect::BeginRestart { .. }]));
 }

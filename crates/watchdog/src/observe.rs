@@ -59,8 +59,10 @@ pub(crate) enum Request {
     None,
     /// Waits to be claimed.
     Queued,
-    /// Claimed by this or an earlier tick.
+    /// Claimed by a tick that came no further.
     Claimed,
+    /// Left by a restart that failed: the next one is a further try.
+    Left,
 }
 
 /// `state/agent0-revive-failed`: the last restart, if it was not verified.
@@ -74,6 +76,9 @@ pub(crate) struct ReviveFailed {
     pub(crate) why: String,
     /// The agent0 that it had started; it may live.
     pub(crate) started: Option<Started>,
+    /// Whether what somebody asked with is left to the next restart.
+    #[serde(default)]
+    pub(crate) left: bool,
 }
 
 /// A restart that is under way.
@@ -252,7 +257,8 @@ pub(crate) fn is_asked(layout: &Layout) -> Result<bool> {
 
 fn request(cx: &Context<'_>) -> Result<Request> {
     if state::exists(cx.layout.restart_processing())? {
-        return Ok(Request::Claimed);
+        let left = revive_failed(cx.layout).is_some_and(|failed| failed.left);
+        return Ok(if left { Request::Left } else { Request::Claimed });
     }
     Ok(if state::exists(cx.layout.restart_request())? { Request::Queued } else { Request::None })
 }

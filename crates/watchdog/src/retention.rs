@@ -93,8 +93,15 @@ pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, paged: &Paged, ticked: &mut
         known.left.extend(agents);
     }
     let mut budget = Budget { messages: REMOVE, until: clock::boot() + LONGEST };
+    // A restart is judged by its handoff in agent0's mailbox, however soon that was acked and may go.
+    let is_restarting = state::exists(cx.layout.restart_inflight())?;
+    let mut waits = false;
     for _ in 0..known.left.len() {
         let Some(agent) = known.left.pop_front() else { break };
+        if is_restarting && agent == AgentId::root() {
+            waits = true;
+            continue;
+        }
         // Telling what goes needs room, and what goes makes room: a full disk must not keep itself full.
         match reserve::lend(cx, || remove(cx, &agent, (terms, paged), &mut known, &mut budget, ticked)) {
             // Behind the others: whoever has a lot keeps nobody from their turn.
@@ -107,6 +114,7 @@ pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, paged: &Paged, ticked: &mut
             break;
         }
     }
+    known.left.extend(waits.then(AgentId::root));
     known.clean = known.left.is_empty().then_some(now);
     Ok(state::write_json(&path, &known)?)
 }
@@ -211,6 +219,30 @@ mod tests {
             assert_eq!(acked(cx, &much) + acked(cx, &little), 2 * REMOVE + 1);
             tick();
             assert!(acked(cx, &little) == 0 && acked(cx, &much) > 0, "behind the others");
+        });
+    }
+
+    #[test]
+    fn i7_no_finished_mail_of_agent0_goes_while_its_restart_is_judged_by_it() {
+        in_a_home(|cx| {
+            let [root, one] = [AgentId::root(), AgentId::numbered(1)];
+            for agent in [&root, &one] {
+                cx.bus.create(agent).expect("a channel");
+                let folder = cx.layout.folder(agent, State::Acked);
+                std::fs::write(folder.join("00000000000000000001-old.json"), "").expect("written");
+            }
+            let written = clock::wall().as_second();
+            while clock::wall().as_second() <= written + 1 {
+                clock::pause(Duration::from_millis(20));
+            }
+            let terms = Terms { keep_acked: Duration::ZERO, ..Terms::default() };
+            let tick = || clean(cx, &terms, &Paged::default(), &mut Ticked::default()).expect("cleaned");
+            std::fs::write(cx.layout.restart_inflight(), "").expect("written");
+            tick();
+            assert_eq!([acked(cx, &root), acked(cx, &one)], [1, 0]);
+            std::fs::remove_file(cx.layout.restart_inflight()).expect("over");
+            tick();
+            assert_eq!(acked(cx, &root), 0, "its turn comes");
         });
     }
 

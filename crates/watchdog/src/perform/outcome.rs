@@ -50,6 +50,7 @@ pub(super) fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &st
         at: clock::stamp(),
         why: format!("{id}: {why}"),
         started: status.and_then(|status| started(status, &agent0)),
+        left: state::exists(cx.layout.restart_processing())?,
     };
     state::write_json(cx.layout.marker(&agent0, "revive-failed"), &marker)?;
     cx.record.watchdog("restart-failed", Some(&agent0), &format!("{id}: {why}"));
@@ -177,6 +178,8 @@ mod tests {
                 let counted = cx.layout.marker(&AgentId::root(), "restart-attempts").exists();
                 assert_eq!(counted, touched);
                 assert_eq!(cx.layout.restart_processing().exists(), touched, "what touched nothing is over");
+                let told = crate::observe::revive_failed(cx.layout).expect("told");
+                assert_eq!(told.left, touched, "the next restart knows that it is not the first");
             });
         }
     }
