@@ -154,6 +154,9 @@ pub struct Inflight {
     /// Time that it saw pass since this restart has failed, whose handoff cannot be delivered yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owed: Option<Observed>,
+    /// The looks at it, where there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looked: Option<Looked>,
 }
 
 /// How much later than two intervals a look may come on a machine that is busy.
@@ -184,6 +187,62 @@ impl Observed {
         };
         Observed { watched_ms, last: now.clone() }
     }
+}
+
+/// A time between looks beyond which they have no cadence: the machine slept.
+const SLOWEST: Duration = Duration::from_secs(10 * 60);
+
+/// The looks at a restart: only time in which somebody looked makes it or a step of it old.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Looked {
+    /// The last look.
+    pub last: Stamp,
+    /// Milliseconds between that and the one before.
+    pub gap_ms: u64,
+    /// Milliseconds of this restart in which nobody looked.
+    pub unseen_ms: u64,
+    /// The look after the last such time: a step that should be done had no time before.
+    pub resumed: Option<Stamp>,
+}
+
+impl Looked {
+    /// One more look at `now`, the first of them at a restart that `began` then.
+    #[must_use]
+    pub fn look(before: Option<&Looked>, began: &Stamp, now: &Stamp, interval: Duration) -> Looked {
+        let last = before.map_or(began, |before| &before.last);
+        let gap = now.since(last);
+        let pace = before.map_or(interval, |before| before.pace(interval));
+        let unseen = if last.boot_id != now.boot_id || gap > pace * 2 + LATE { gap } else { Duration::ZERO };
+        let resumed = before.and_then(|before| before.resumed.clone());
+        Looked {
+            last: now.clone(),
+            gap_ms: gap.as_millis() as u64,
+            unseen_ms: before.map_or(0, |before| before.unseen_ms) + unseen.as_millis() as u64,
+            resumed: if unseen.is_zero() { resumed } else { Some(now.clone()) },
+        }
+    }
+
+    /// How far apart looks are: by the interval, or later where the machine is that slow.
+    pub fn pace(&self, interval: Duration) -> Duration {
+        let gap = Duration::from_millis(self.gap_ms);
+        if gap > SLOWEST { interval } else { interval.max(gap) }
+    }
+
+    /// How old what began `since` then is, as far as somebody looked.
+    pub fn age(&self, since: &Stamp) -> Duration {
+        self.last.since(since).saturating_sub(Duration::from_millis(self.unseen_ms))
+    }
+
+    /// How long a step has had by this look that was begun `since` then.
+    pub fn step_age(&self, since: &Stamp) -> Duration {
+        let age = self.last.since(since);
+        self.resumed.as_ref().map_or(age, |resumed| age.min(self.last.since(resumed)))
+    }
+}
+
+/// How much sooner than after a whole interval a look may come that ends it: no beat is exact.
+fn jitter(interval: Duration) -> Duration {
+    (interval / 20).min(LATE)
 }
 
 /// The id of a restart's handoff: a repeat after a crash is the same envelope.
@@ -251,7 +310,7 @@ pub fn judge(seen: &Seen) -> Verdict {
     match seen.phase {
         Some(Phase::HandedOff) if !seen.agent0_alive => Verdict::Failed,
         Some(Phase::HandedOff) if !seen.handoff_there => Verdict::Failed,
-        Some(Phase::HandedOff) if seen.watched >= seen.interval => Verdict::Verified,
+        Some(Phase::HandedOff) if seen.watched + jitter(seen.interval) >= seen.interval => Verdict::Verified,
         // Watching ends by itself, however long the machine slept meanwhile: verified, or dead.
         Some(Phase::HandedOff) => Verdict::Watch,
         Some(Phase::Failed) => Verdict::Failed,
@@ -286,7 +345,9 @@ mod tests {
     fn t9_verified_needs_all_four() {
         let done = seen(Some(Phase::HandedOff));
         assert_eq!(judge(&done), Verdict::Verified);
-        assert_eq!(judge(&Seen { watched: Duration::from_secs(59), ..done }), Verdict::Watch);
+        assert_eq!(judge(&Seen { watched: Duration::from_secs(58), ..done }), Verdict::Watch);
+        let early = Seen { watched: Duration::from_millis(59_999), ..done };
+        assert_eq!(judge(&early), Verdict::Verified, "a beat that came a millisecond early is one");
         assert_eq!(judge(&Seen { agent0_alive: false, ..done }), Verdict::Failed);
         assert_eq!(judge(&Seen { handoff_there: false, ..done }), Verdict::Failed);
         assert_eq!(judge(&Seen { phase: Some(Phase::UpDetected), ..done }), Verdict::StartChild);
@@ -334,6 +395,48 @@ mod tests {
         let slept = Observed::look(Some(&second), &at(8 * 3_600_000, "b"), interval);
         assert_eq!(slept.watched_ms, 0);
         assert_eq!(Observed::look(Some(&second), &at(1, "c"), interval).watched_ms, 0);
+    }
+
+    #[test]
+    fn t9_only_time_in_which_somebody_looked_makes_a_restart_old() {
+        let interval = Duration::from_secs(60);
+        let at = |secs: u64| Stamp {
+            wall: jiff::Timestamp::from_second(1_000_000).expect("in range"),
+            boot_ms: secs * 1000,
+            boot_id: "b".to_owned(),
+        };
+        let (began, mut looked) = (at(1000), None);
+        let mut ages = Vec::new();
+        // A suspend of an hour, a look that is triggered at once, and a machine whose beats take five minutes from then on.
+        for secs in [1060, 4660, 4661, 4961, 5261] {
+            let look = Looked::look(looked.as_ref(), &began, &at(secs), interval);
+            ages.push((look.age(&began).as_secs(), look.step_age(&began).as_secs()));
+            looked = Some(look);
+        }
+        assert_eq!(ages, [(60, 60), (60, 0), (61, 1), (61, 0), (361, 300)]);
+        let boot = Stamp { boot_id: "c".to_owned(), ..at(1) };
+        let look = Looked::look(looked.as_ref(), &began, &boot, interval);
+        assert!(look.step_age(&began).is_zero(), "another boot");
+    }
+
+    #[test]
+    fn looks_that_are_always_late_come_to_an_end_all_the_same() {
+        let interval = Duration::from_secs(60);
+        let at = |secs: u64| Stamp {
+            wall: jiff::Timestamp::from_second(1_000_000).expect("in range"),
+            boot_ms: secs * 1000,
+            boot_id: "b".to_owned(),
+        };
+        let (mut looked, mut observed): (Option<Looked>, Option<Observed>) = (None, None);
+        let mut watched = Vec::new();
+        for secs in [200, 400, 600, 4200, 7800, 7990] {
+            let pace = looked.as_ref().map_or(interval, |looked| looked.pace(interval));
+            let look = Observed::look(observed.as_ref(), &at(secs), pace);
+            watched.push(look.watched_ms / 1000);
+            (looked, observed) =
+                (Some(Looked::look(looked.as_ref(), &at(0), &at(secs), interval)), Some(look));
+        }
+        assert_eq!(watched, [0, 200, 400, 0, 0, 0], "the sleeps of an hour are none of it");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use netsky_kernel::session::Keeper;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, RestartId};
 use netsky_model::lifecycle::LifecycleState;
-use netsky_model::restart::{self, Inflight, Kind, Phase, Seen, Verdict};
+use netsky_model::restart::{self, Inflight, Kind, Looked, Phase, Seen, Verdict};
 use netsky_model::stamp::Stamp;
 use netsky_runtime::TAG_SINCE;
 
@@ -41,6 +41,8 @@ pub(crate) enum Effect {
     KillChild(Inflight),
     /// Watch the new agent0 one look longer.
     Watch(Inflight),
+    /// The child works; note that somebody looked.
+    Look(Inflight),
     /// The restart is proved.
     Verified(RestartId),
     /// The restart is not going to be.
@@ -216,13 +218,14 @@ fn judge(seen: &Observed, underway: &Underway) -> Effect {
     let phase = status.as_ref().map(|status| status.phase);
     // The watch begins when a tick first sees the end of the child's work.
     let observed = (phase == Some(Phase::HandedOff))
-        .then(|| restart::Observed::look(inflight.observed.as_ref(), &seen.now, seen.interval));
+        .then(|| restart::Observed::look(inflight.observed.as_ref(), &seen.now, pace(seen, inflight)));
+    let looked = Looked::look(inflight.looked.as_ref(), &inflight.began, &seen.now, seen.interval);
     let watched = observed.as_ref().map_or(Duration::ZERO, |o| Duration::from_millis(o.watched_ms));
     let verdict = restart::judge(&Seen {
         phase,
         child_alive: *child_alive,
-        step_age: step_age(seen, underway),
-        age: seen.now.since(&inflight.began),
+        step_age: step_age(&looked, underway),
+        age: looked.age(&inflight.began),
         agent0_alive: is_new_root_alive(seen, underway),
         // agent0 is watched meanwhile; proved is what is known only.
         handoff_there: *handoff_there.as_ref().unwrap_or(&true),
@@ -231,24 +234,30 @@ fn judge(seen: &Observed, underway: &Underway) -> Effect {
         epoch: inflight.epoch,
     });
     let id = inflight.id.clone();
+    let inflight = Inflight { looked: Some(looked), ..inflight.clone() };
     match verdict {
-        Verdict::Wait => wait(&AgentId::root(), "its restart is under way"),
-        Verdict::Watch => Effect::Watch(Inflight { observed, ..inflight.clone() }),
+        Verdict::Wait => Effect::Look(inflight),
+        Verdict::Watch => Effect::Watch(Inflight { observed, ..inflight }),
         Verdict::Verified if handoff_there.is_err() => {
             wait(&AgentId::root(), "whether its handoff was delivered is not known")
         }
         Verdict::Verified => Effect::Verified(id),
-        Verdict::KillChild => Effect::KillChild(inflight.clone()),
-        Verdict::StartChild => Effect::StartChild(inflight.clone()),
+        Verdict::KillChild => Effect::KillChild(inflight),
+        Verdict::StartChild => Effect::StartChild(inflight),
         Verdict::Failed => Effect::Failed { id, why: why_failed(seen, underway) },
     }
 }
 
+/// How far apart looks at a restart are.
+pub(crate) fn pace(seen: &Observed, inflight: &Inflight) -> Duration {
+    inflight.looked.as_ref().map_or(seen.interval, |looked| looked.pace(seen.interval))
+}
+
 /// Time since the present child's last word, or since its start.
-fn step_age(seen: &Observed, underway: &Underway) -> Duration {
-    let start = seen.now.since(&underway.inflight.child_since);
+fn step_age(looked: &Looked, underway: &Underway) -> Duration {
+    let start = looked.step_age(&underway.inflight.child_since);
     let word = underway.status.as_ref().filter(|status| status.epoch == underway.inflight.epoch);
-    word.map_or(start, |status| start.min(seen.now.since(&status.updated_at)))
+    word.map_or(start, |status| start.min(looked.step_age(&status.updated_at)))
 }
 
 fn why_failed(seen: &Observed, underway: &Underway) -> String {

@@ -68,6 +68,7 @@ pub(crate) fn underway(kind: Kind, phase: Option<Phase>, generation: u64) -> Und
             child: Some(child.clone()),
             observed: None,
             owed: None,
+            looked: None,
         },
         status: phase.map(|phase| Status {
             v: VERSION,
@@ -154,7 +155,7 @@ fn i7_verified_only_for_the_generation_that_was_started_and_after_a_whole_interv
         decide(&look).remove(0)
     };
     assert!(matches!(look(2, "active", 50_000), Effect::Verified(_)));
-    assert!(matches!(look(2, "active", 49_999), Effect::Watch(_)));
+    assert!(matches!(look(2, "active", 48_999), Effect::Watch(_)));
     assert!(matches!(look(2, "died", 50_000), Effect::Failed { .. }));
     assert!(matches!(look(3, "active", 50_000), Effect::Failed { .. }), "some other agent0 proves nothing");
 }
@@ -174,6 +175,22 @@ fn whose_handoff_is_not_known_to_be_there_is_neither_proved_nor_given_up() {
         matches!(decide(&look)[..], [Effect::Failed { .. }, Effect::Start { .. }]),
         "it is dead all the same"
     );
+}
+
+#[test]
+fn t9_no_child_is_ended_for_the_hour_that_the_machine_slept_and_one_that_hangs_is() {
+    let mut look = seen(vec![wish(&AgentId::root(), "up")], Vec::new());
+    look.restart = Some(Underway { child_alive: true, ..underway(Kind::Crash, Some(Phase::Teardown), 2) });
+    for (secs, is_ended) in [(200, false), (3800, false), (3855, false), (3865, true)] {
+        look.now = stamp(secs);
+        match decide(&look).remove(0) {
+            Effect::Look(inflight) if !is_ended => {
+                look.restart.as_mut().expect("under way").inflight = inflight;
+            }
+            Effect::KillChild(_) if is_ended => {}
+            other => panic!("{secs}: {other:?}"),
+        }
+    }
 }
 
 #[test]
@@ -201,7 +218,7 @@ fn clones_come_back_by_themselves_but_not_beside_a_planned_restart() {
     assert_eq!(decide(&seen(wishes(), sessions())), std::slice::from_ref(&again));
     let mut look = seen(wishes(), sessions());
     look.restart = Some(Underway { child_alive: true, ..underway(Kind::Planned, None, 2) });
-    assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]), "the child has them");
+    assert!(matches!(decide(&look)[..], [Effect::Look(_)]), "the child has them");
     look.restart = Some(Underway { child_alive: true, ..underway(Kind::Crash, None, 2) });
     assert_eq!(decide(&look)[1], again, "a crash restart leaves clones to the tick");
 }

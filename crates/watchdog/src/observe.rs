@@ -244,7 +244,12 @@ fn set_aside(path: &Path, damage: &netsky_disk::Error, problems: &mut Vec<String
 
 /// The ticker's own word for its interval.
 pub(crate) fn interval(cx: &Context<'_>) -> Duration {
-    let beat: Option<LastBeat> = state::read_json(cx.layout.tick("ticker")).unwrap_or_default();
+    interval_of(cx.layout)
+}
+
+/// As [`interval`], for who has no more than the paths.
+pub(crate) fn interval_of(layout: &Layout) -> Duration {
+    let beat: Option<LastBeat> = state::read_json(layout.tick("ticker")).unwrap_or_default();
     beat.map_or(DEFAULT_INTERVAL, |beat| Duration::from_millis(beat.interval_ms))
 }
 

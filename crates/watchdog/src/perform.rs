@@ -66,6 +66,10 @@ pub(crate) fn perform(
             let watched = inflight.observed.as_ref().map_or(0, |observed| observed.watched_ms);
             Ok(format!("{}: watched for {watched} ms", inflight.id))
         }
+        Effect::Look(inflight) => {
+            state::write_json(cx.layout.restart_inflight(), inflight)?;
+            Ok(format!("{}: its restart is under way", AgentId::root()))
+        }
         Effect::Verified(id) => outcome::verified(cx, id),
         Effect::Failed { id, why } => outcome::failed(cx, seen, id, why),
         Effect::Start { agent, after, again } => {
@@ -279,6 +283,7 @@ fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<Str
             child: None,
             observed: None,
             owed: None,
+            looked: None,
         },
     )
 }

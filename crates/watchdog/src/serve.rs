@@ -1,5 +1,5 @@
-//! agentinfinity: triggers a tick when the kernel reports an end, when a restart is asked for or has failed, when a try is
-//! due, and when the anchor itself goes away. It repairs nothing itself, so it may die at any point. What programs drop into
+//! agentinfinity: triggers a tick when the kernel reports an end, when a restart is asked for, has failed, or was handed off and
+//! when it can be verified, when a try is due, and when the anchor itself goes away. It repairs nothing itself, so it may die at any point. What programs drop into
 //! their outboxes it carries at once; the tick would too, later.
 
 use std::convert::Infallible;
@@ -154,7 +154,7 @@ fn follow_files(layout: &Layout, tell: &SyncSender<String>) {
         // What does not go is told by the tick, which tries again.
         let _ = carry_all(&bus);
         told.restarts(layout, tell);
-        let limit = told.tries(layout, &clock::stamp(), tell).unwrap_or(RESCAN).min(RESCAN);
+        let limit = told.dues(layout, &clock::stamp(), tell).unwrap_or(RESCAN).min(RESCAN);
         if watch.wait(limit).is_err() {
             clock::pause(limit);
         }
@@ -166,12 +166,14 @@ fn follow_files(layout: &Layout, tell: &SyncSender<String>) {
 struct Told {
     /// Whether the present request was.
     request: bool,
-    /// Whose child gave up.
-    gave_up: Option<RestartId>,
+    /// Whose child came to its end, and how.
+    ended: Option<(RestartId, Phase)>,
     /// When a restart was given up.
     failed: Option<Stamp>,
     /// When the next try is due, in milliseconds of the boot clock: not told yet.
     due: Option<u64>,
+    /// When the restart under way can be judged.
+    verdict: Option<u64>,
 }
 
 impl Told {
@@ -181,11 +183,13 @@ impl Told {
             wake(tell, "restart asked for".to_owned());
         }
         self.request = request;
-        let gave_up = gave_up(layout);
-        if gave_up.is_some() && gave_up != self.gave_up {
-            wake(tell, "a restart has failed".to_owned());
+        let ended = ended(layout);
+        match &ended {
+            Some((_, Phase::Failed)) if ended != self.ended => wake(tell, "a restart has failed".to_owned()),
+            Some(_) if ended != self.ended => wake(tell, "a restart has handed off".to_owned()),
+            _ => {}
         }
-        self.gave_up = gave_up;
+        self.ended = ended;
         // The tick that gave it up began no other.
         let failed = observe::revive_failed(layout).map(|failed| failed.at);
         if failed.is_some() && failed != self.failed {
@@ -195,22 +199,27 @@ impl Told {
     }
 
     /// How long nothing is due.
-    fn tries(&mut self, layout: &Layout, now: &Stamp, tell: &SyncSender<String>) -> Option<Duration> {
+    fn dues(&mut self, layout: &Layout, now: &Stamp, tell: &SyncSender<String>) -> Option<Duration> {
         if self.due.is_some_and(|due| due <= now.boot_ms) {
             wake(tell, "a try is due".to_owned());
         }
-        let left = next_try(layout, now);
-        self.due = left.map(|left| now.boot_ms + left.as_millis() as u64);
-        left
+        if self.verdict.is_some_and(|due| due <= now.boot_ms) {
+            wake(tell, "a verdict is due".to_owned());
+        }
+        let at = |left: Duration| now.boot_ms + left.as_millis() as u64;
+        let (attempt, verdict) = (next_try(layout, now), next_verdict(layout, now));
+        self.due = attempt.map(at);
+        self.verdict = verdict.map(at);
+        attempt.into_iter().chain(verdict).min()
     }
 }
 
-/// The restart whose child gave up, once that has ended. One that was only interrupted has until the regular tick: what
-/// interrupted it may pass.
-fn gave_up(layout: &Layout) -> Option<RestartId> {
+/// The restart whose child has handed off or given up, once that has ended. One that was only interrupted has until the
+/// regular tick: what interrupted it may pass.
+fn ended(layout: &Layout) -> Option<(RestartId, Phase)> {
     let inflight: Inflight = state::read_json(layout.restart_inflight()).ok()??;
     let status: Status = state::read_json(layout.restart_status(&inflight.id)).ok()??;
-    if status.phase != Phase::Failed {
+    if !matches!(status.phase, Phase::HandedOff | Phase::Failed) {
         return None;
     }
     // One that lives on is looked at again: no tick judges it before it has ended.
@@ -219,7 +228,16 @@ fn gave_up(layout: &Layout) -> Option<RestartId> {
         Ok(Some(child)) => child.wait(CHILD_END).unwrap_or(false),
         Err(_) => false,
     };
-    has_ended.then_some(inflight.id)
+    has_ended.then_some((inflight.id, status.phase))
+}
+
+/// How long yet until a whole interval of watching the new agent0 is over; none where nobody is watched, or it is over.
+fn next_verdict(layout: &Layout, now: &Stamp) -> Option<Duration> {
+    let inflight: Inflight = state::read_json(layout.restart_inflight()).ok()??;
+    let observed = inflight.observed?;
+    let watched = Duration::from_millis(observed.watched_ms) + now.since(&observed.last);
+    let left = observe::interval_of(layout).saturating_sub(watched);
+    (!left.is_zero()).then_some(left)
 }
 
 /// How long yet until the next try of anybody wanted; none where nobody waits for one.
@@ -250,9 +268,11 @@ mod tests {
     use netsky_bus::Draft;
     use netsky_model::backoff::Attempts;
     use netsky_model::id::Sender;
+    use netsky_model::restart::{Kind, Observed};
 
     use super::*;
     use crate::context::in_a_home;
+    use crate::decide::tests::underway;
 
     #[test]
     fn mail_that_could_not_be_recorded_is_read_at_the_next_look() {
@@ -275,6 +295,37 @@ mod tests {
             look();
             assert!(told.borrow().contains("hear-hear"), "{told:?}");
             assert!(cx.bus.list(&me, Some(State::Claimed)).expect("listed").is_empty());
+        });
+    }
+
+    #[test]
+    fn must_show_7_a_handoff_is_looked_at_at_once_and_judged_an_interval_later() {
+        in_a_home(|cx| {
+            let boot = |secs: u64| Stamp { boot_ms: secs * 1000, ..clock::stamp() };
+            let mut under = underway(Kind::Crash, Some(Phase::UpDetected), 2);
+            let mut status = under.status.take().expect("a status");
+            let path = cx.layout.restart_status(&status.id);
+            let (tell, told) = sync_channel(WAITING);
+            let mut known = Told::default();
+            let mut look = |inflight: &Inflight, status: &Status, secs| {
+                state::write_json(cx.layout.restart_inflight(), inflight).expect("written");
+                state::write_json(&path, status).expect("written");
+                known.restarts(cx.layout, &tell);
+                let left = known.dues(cx.layout, &boot(secs), &tell);
+                (told.try_iter().collect::<Vec<_>>(), left.map(|left| left.as_secs()))
+            };
+            assert_eq!(look(&under.inflight, &status, 1000), (vec![], None));
+            status.phase = Phase::HandedOff;
+            let (told, left) = look(&under.inflight, &status, 1001);
+            assert_eq!((&told[..], left), (&["a restart has handed off".to_owned()][..], None));
+            assert_eq!(look(&under.inflight, &status, 1002).0, [""; 0], "once");
+            // What the tick makes of it; the interval is the default one.
+            under.inflight.observed = Some(Observed { watched_ms: 0, last: boot(1002) });
+            assert_eq!(look(&under.inflight, &status, 1003), (vec![], Some(59)));
+            assert_eq!(look(&under.inflight, &status, 1061), (vec![], Some(1)));
+            let (told, left) = look(&under.inflight, &status, 1062);
+            assert_eq!((&told[..], left), (&["a verdict is due".to_owned()][..], None));
+            assert_eq!(look(&under.inflight, &status, 1063).0, [""; 0], "once");
         });
     }
 
@@ -305,7 +356,7 @@ mod tests {
             let (tell, told) = sync_channel(WAITING);
             let mut known = Told::default();
             for secs in [1000, 1007, 1008, 1009, 1010, 1011, 2000] {
-                known.tries(cx.layout, &boot(secs), &tell);
+                known.dues(cx.layout, &boot(secs), &tell);
             }
             assert_eq!(told.try_iter().count(), 2, "once for each of them");
         });

@@ -429,6 +429,9 @@ fn a_child_that_nobody_noted_is_found_by_its_lock() {
     // As if the tick had died between the start of the child and the note of it, an hour ago on this boot.
     stage.edit("state/restart-inflight", |inflight| {
         inflight["child"] = serde_json::Value::Null;
+        // Somebody has looked all the while.
+        inflight["looked"] =
+            serde_json::json!({ "last": inflight["began"], "gap_ms": 0, "unseen_ms": 0, "resumed": null });
         inflight["child_since"]["boot_ms"] = 0.into();
         inflight["began"]["boot_ms"] = 0.into();
     });

@@ -3,8 +3,10 @@
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
+use std::time::Duration;
 
 use netsky_disk::process::{Signal, is_alive};
+use netsky_model::restart::Status;
 
 use crate::full_disk::{Said, apart};
 use crate::stage::{QUIET, Stage};
@@ -130,4 +132,23 @@ fn fm_detached_restart_enospc_nobody_is_ended_for_a_start_that_the_disk_may_not_
     let lines: Vec<&str> = out.lines().collect();
     let [why, lives] = lines[..] else { panic!("{out}{err}") };
     assert!(why.contains(" is full (") && lives == "lives", "{out}{err}");
+}
+
+#[test]
+fn must_show_7_agentinfinity_alone_sees_a_restart_verified_an_interval_after_its_handoff() {
+    let stage = Stage::up(0, QUIET, "2s");
+    let infinity = stage.program("agentinfinity");
+    stage.hold_triggers();
+    stage.signal(&infinity, Signal::CONT);
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until_verified(2);
+    let verified = netsky_disk::clock::stamp();
+    let mut statuses = stage.names("state/restart-status");
+    statuses.retain(|name| name.ends_with(".json"));
+    let [status] = &statuses[..] else { panic!("one restart: {statuses:?}") };
+    let status: Status =
+        serde_json::from_value(stage.json(&format!("state/restart-status/{status}"))).expect("a status");
+    let took = verified.since(&status.updated_at);
+    assert!(took >= Duration::from_millis(1900), "a whole interval was watched: {took:?}");
+    assert!(took < Duration::from_secs(4), "and not another one: {took:?}");
 }

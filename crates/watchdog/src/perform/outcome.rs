@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use netsky_disk::{clock, fault, state};
 use netsky_model::id::{AgentId, RestartId};
-use netsky_model::restart::{self, Inflight, Kind, Status};
+use netsky_model::restart::{self, Inflight, Kind, Looked, Status};
 
 use super::add_attempt;
 use crate::context::Context;
+use crate::decide::pace;
 use crate::error::{Error, Result};
 use crate::handoff;
 use crate::observe::{Observed, ReviveFailed, Underway};
@@ -86,9 +87,12 @@ fn hand_over(cx: &Context<'_>, seen: &Observed, under: &Underway, touched: bool)
 
 /// What to note where a handoff that cannot be delivered may still be waited for.
 fn still_owed(seen: &Observed, under: &Underway) -> Option<Inflight> {
-    let owed = restart::Observed::look(under.inflight.owed.as_ref(), &seen.now, seen.interval);
+    let pace = pace(seen, &under.inflight);
+    let owed = restart::Observed::look(under.inflight.owed.as_ref(), &seen.now, pace);
     let waits = owed.watched_ms < OWED.as_millis() as u64;
-    waits.then(|| Inflight { owed: Some(owed), ..under.inflight.clone() })
+    let looked =
+        Looked::look(under.inflight.looked.as_ref(), &under.inflight.began, &seen.now, seen.interval);
+    waits.then(|| Inflight { owed: Some(owed), looked: Some(looked), ..under.inflight.clone() })
 }
 
 /// What nobody could be given goes to people; what somebody asked with stays for the next restart of an agent0 that is gone.

@@ -147,7 +147,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a verification interval",
         faults: "T9",
         file: "crates/model/src/restart.rs",
-        find: "if seen.watched >= seen.interval",
+        find: "if seen.watched + jitter(seen.interval) >= seen.interval",
         replace: "if seen.agent0_alive",
         package: "netsky-model",
         target: UNIT,
