@@ -46,7 +46,7 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
     if *caller != Caller::Outside {
         return Err(Error::OwnerOnly { verb: "down" });
     }
-    let _held = Held::take(cx)?;
+    let mut held = Held::take(cx)?;
     let (mut problems, mut ends) = (Vec::new(), Ends::default());
     let mut wishes = observe::wishes(cx, &mut problems)?.read;
     if let Err(error) = stop_wanting(cx, &mut wishes) {
@@ -57,7 +57,7 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
         if !reserve::is_there(cx)? {
             return Err(Error::PartlyWanted { why: error, wanted: still_wanted(&wishes) });
         }
-        evict(cx, &wishes, &mut ends)?;
+        evict(cx, &mut held, &wishes, &mut ends)?;
         if !ends.left.is_empty() {
             // Whoever fills the disk may be among them: what was set aside is kept for the `down` that finds them ended.
             problems.push(format!("{error}; whoever was wanted still is"));
@@ -69,14 +69,18 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
             false => why.into(),
         })?;
     }
+    // A step each: no tick that waits for this takes it for one that hangs, however many there are to end.
+    held.got_on()?;
     let underway = stop_restart(cx)?;
-    end_sessions(cx, &wishes, &mut ends)?;
+    end_sessions(cx, &mut held, &wishes, &mut ends)?;
+    held.got_on()?;
     fault::point("watchdog.down.ended").map_err(|e| netsky_disk::Error::new("end", cx.layout.home(), e))?;
     for desired in wishes.iter().filter(|desired| !ends.left.contains_key(&desired.agent)) {
         let agent = &desired.agent;
         if !cx.bus.knows(agent) {
             continue;
         }
+        held.got_on()?;
         let left = perform::return_mail(cx, desired, ends.stopped.get(agent).copied(), |_| true)
             .unwrap_or_else(|error| vec![error.to_string()]);
         let again = "it is looked at again with the next `up`";
@@ -127,9 +131,10 @@ impl Ends {
 }
 
 /// End everybody by what the programs bear, for which no anchor and no room is needed; for whom no wish reads, too.
-fn evict(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result<()> {
+fn evict(cx: &Context<'_>, held: &mut Held, wishes: &[Desired], ends: &mut Ends) -> Result<()> {
     let mut sessions = known::sessions(cx)?;
     for agent in known::agents(cx)? {
+        held.got_on()?;
         let session = sessions.remove(&agent).filter(|session| session.state.may_live());
         let evicted = fault::point("watchdog.down.evict")
             .map_err(|e| netsky_disk::Error::new("end", cx.layout.home(), e).into())
@@ -275,7 +280,7 @@ fn went_down(root: &Desired) -> RestartId {
     format!("restart-{second}-{nano:08x}").parse().expect("lower case and digits")
 }
 
-fn end_sessions(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result<()> {
+fn end_sessions(cx: &Context<'_>, held: &mut Held, wishes: &[Desired], ends: &mut Ends) -> Result<()> {
     let served = Client::connect(&cx.layout.kernel_root());
     ends.anchor_stopped = served.is_ok();
     let mut client = match served {
@@ -285,17 +290,17 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result
         Err(ClientError::NotServing { .. }) => match cx.anchor() {
             // Nothing is wanted any more: whoever lives can be ended. To note it is worth the room, if there is any.
             Err(error) if error.is_full() => {
-                evict(cx, wishes, ends)?;
+                evict(cx, held, wishes, ends)?;
                 for (agent, generation) in stopped_before(cx, wishes)? {
                     ends.stopped.entry(agent).or_insert(generation);
                 }
-                if ends.is_nobody() && held(cx, Duration::ZERO)?.is_empty() {
+                if ends.is_nobody() && living(cx, Duration::ZERO)?.is_empty() {
                     return Ok(());
                 }
                 make_room(cx, wishes, ends)?;
                 match cx.anchor() {
                     Err(error) if error.is_full() => {
-                        ends.are_left(held(cx, WORKER_END)?);
+                        ends.are_left(living(cx, WORKER_END)?);
                         return Ok(());
                     }
                     started => started?,
@@ -305,6 +310,7 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result
         },
         connected => connected?,
     };
+    held.got_on()?;
     let sessions = client.list()?.into_iter();
     let ended = sessions.filter(|session| session.state.may_live() || perform::stopped(session).is_some());
     ends.stopped.extend(ended.map(|session| (session.name, session.generation)));
@@ -317,6 +323,7 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result
     ends.are_left(answer.left);
     // Who would not end before may have by now, or bears what it can be found by where its description was lost.
     for agent in ends.left.keys().cloned().collect::<Vec<_>>() {
+        held.got_on()?;
         if perform::evict(cx, &agent).is_ok() && !known::is_held(cx, &agent) {
             ends.left.remove(&agent);
             ends.ended.insert(agent);
@@ -326,10 +333,10 @@ fn end_sessions(cx: &Context<'_>, wishes: &[Desired], ends: &mut Ends) -> Result
 }
 
 /// Whose worker lives, by its lock: what it holds may bear no mark that it could be ended by.
-fn held(cx: &Context<'_>, patience: Duration) -> Result<Vec<AgentId>> {
-    let mut held = known::agents(cx)?;
+fn living(cx: &Context<'_>, patience: Duration) -> Result<Vec<AgentId>> {
+    let mut living = known::agents(cx)?;
     let until = clock::boot() + patience;
-    held.retain(|agent| {
+    living.retain(|agent| {
         loop {
             if !known::is_held(cx, agent) {
                 return false;
@@ -340,7 +347,7 @@ fn held(cx: &Context<'_>, patience: Duration) -> Result<Vec<AgentId>> {
             clock::pause(LOOK_AGAIN);
         }
     });
-    Ok(held)
+    Ok(living)
 }
 
 /// Whose last generation was ended on purpose, by the `down` before this one, say.

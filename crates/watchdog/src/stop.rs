@@ -9,8 +9,8 @@ use netsky_model::id::AgentId;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::perform;
 use crate::tick::Held;
+use crate::{known, perform};
 
 /// Stop the agent of one slot; whether it ran. Its mail waits, also what it had taken. It can be repeated.
 ///
@@ -25,7 +25,7 @@ pub fn stop(cx: &Context<'_>, caller: &Caller, agent: &AgentId) -> Result<bool> 
         return Err(Error::NoSlot(agent.clone()));
     }
     // No tick and no child of a restart starts it meanwhile.
-    let _held = Held::take(cx)?;
+    let mut held = Held::take(cx)?;
     let _wishes = perform::hold_wishes(cx)?;
     let wish: Option<Desired> = state::read_json(cx.layout.desired(agent))?;
     let wish = wish.ok_or_else(|| Error::NoProgram { agent: agent.clone() })?;
@@ -35,10 +35,12 @@ pub fn stop(cx: &Context<'_>, caller: &Caller, agent: &AgentId) -> Result<bool> 
         state::write_json(cx.layout.desired(agent), &stopped)?;
     }
     let mut client = match Client::connect(&cx.layout.kernel_root()) {
-        // Whoever starts one ends who is not wanted.
+        // Its worker may live on: an anchor finds that, and ends it.
+        Err(ClientError::NotServing { .. }) if known::is_held(cx, agent) => cx.anchor()?,
         Err(ClientError::NotServing { .. }) => return Ok(false),
         served => served?,
     };
+    held.got_on()?;
     let session = match client.show(agent) {
         Err(error) if error.kind() == Some(RefusalKind::NotFound) => return Ok(false),
         shown => shown?,
@@ -48,6 +50,7 @@ pub fn stop(cx: &Context<'_>, caller: &Caller, agent: &AgentId) -> Result<bool> 
         client.kill(agent, None, &Guard::if_generation(session.generation))?;
         cx.record.watchdog("stopped", Some(agent), "by the owner");
     }
+    held.got_on()?;
     perform::return_mail(cx, &wish, Some(session.generation), |generation| generation <= session.generation)?;
     Ok(lives)
 }

@@ -3,10 +3,12 @@
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
-use netsky_disk::process::{Signal, identify_child, is_alive};
+use netsky_disk::process::{Signal, identify_child, is_alive, is_stopped};
 use netsky_kernel::session::Meta;
 use netsky_model::process::ProcessId;
+use netsky_model::stamp::Stamp;
 use serde_json::Value;
 
 use crate::screen::refusal;
@@ -501,4 +503,35 @@ fn a_slot_that_is_stopped_stays_down_over_ticks_and_deaths_and_comes_back_when_i
     assert_eq!(inside.status.code(), Some(4));
     stage.ok(&["agent", "1"]);
     stage.until("it is back", |stage| (stage.agent("agent1")["up"] == true).then_some(()));
+}
+
+#[test]
+fn a_slot_that_is_stopped_where_nobody_serves_is_ended() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.hold_triggers();
+    let one = stage.program("agent1");
+    stage.kill_anchor();
+    let told = stage.ok(&["agent", "stop", "1"]);
+    assert!(told.contains("agent1 was ended") && !is_alive(&one), "{told}");
+}
+
+#[test]
+fn t24_a_down_that_takes_long_to_end_somebody_is_no_stuck_holder_of_the_lock() {
+    // It takes its whole grace.
+    let stage = Stage::up(0, "trap '' TERM; netsky session up; while :; do sleep 1; done", "10m");
+    let began = netsky_disk::clock::stamp();
+    let mut down = stage.command(&["down"]);
+    down.env("NETSKY_FAULT", "watchdog.down.ended=stop").stdout(Stdio::null());
+    let mut down = down.spawn().expect("the program starts");
+    let id = identify_child(down.id()).expect("it runs");
+    stage.until("a down that has ended all", |_| is_stopped(&id).then_some(()));
+    let note: Value =
+        netsky_disk::lock::Lock::noted(stage.home().join("state/tick/watchdog.lock")).expect("noted");
+    let since: Stamp = serde_json::from_value(note["since"].clone()).expect("a stamp");
+    assert!(
+        since.since(&began) > Duration::from_secs(3),
+        "it got on when that was done: {since:?}, {began:?}"
+    );
+    stage.signal(&id, Signal::CONT);
+    assert!(down.wait().expect("ends").success());
 }

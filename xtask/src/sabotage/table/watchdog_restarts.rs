@@ -1,4 +1,4 @@
-//! How a restart comes to its end, whatever it meets.
+//! How a restart comes to its end, whatever it meets; and that who ends things says so with each step.
 
 use super::{IT, Safeguard, UNIT};
 
@@ -222,5 +222,25 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky-watchdog",
         target: UNIT,
         test: "session_up::tests::t9_a_machine_that_sleeps_takes_little_from_the_time_of_a_start",
+    },
+    Safeguard {
+        name: "a down that gets on is taken for none that hangs",
+        faults: "T24",
+        file: "crates/watchdog/src/down.rs",
+        find: "    end_sessions(cx, &mut held, &wishes, &mut ends)?;\n    held.got_on()?;\n",
+        replace: "    end_sessions(cx, &mut held, &wishes, &mut ends)?;\n",
+        package: "netsky",
+        target: IT,
+        test: "ups_and_downs::t24_a_down_that_takes_long_to_end_somebody_is_no_stuck_holder_of_the_lock",
+    },
+    Safeguard {
+        name: "a slot that is stopped is ended where nobody serves",
+        faults: "I7",
+        file: "crates/watchdog/src/stop.rs",
+        find: "        Err(ClientError::NotServing { .. }) if known::is_held(cx, agent) => cx.anchor()?,\n",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "ups_and_downs::a_slot_that_is_stopped_where_nobody_serves_is_ended",
     },
 ];
