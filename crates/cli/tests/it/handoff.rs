@@ -117,10 +117,30 @@ fn a_draft_says_what_is_known_and_a_crash_handoff_says_it_too() {
     assert!(!shown.contains("do <") && !shown.contains("that\n"), "no word of a message: {shown}");
 }
 
+/// As [`TELLS`], with its mail.
+const DRAINS: &str =
+    "netsky session up --drain > $HOME/up.$NETSKY_AGENT.$NETSKY_GENERATION; exec sleep 100000";
+
+#[test]
+fn what_was_left_and_does_not_read_keeps_no_session_from_its_mail() {
+    let stage = Stage::up(0, DRAINS, "200ms");
+    stage.ok(&["session", "down", "who knows whose words"]);
+    let left = stage.home().join("state/netsky-loop-resume.txt");
+    std::fs::hard_link(&left, stage.outside("linked")).expect("linked");
+    stage.ok(&["channel", "send", "agent0", "for the next one", "--from", "owner"]);
+    stage.ok(&["restart"]);
+    stage.until_verified(2);
+    let drained =
+        |stage: &Stage| told(stage, "agent0.2").contains("for the next one</channel>").then_some(());
+    stage.until("its mail", drained);
+    let up = told(&stage, "agent0.2");
+    assert!(up.contains("what the session before left is not known: failed to read "), "{up}");
+    assert!(!up.contains("whose words"), "{up}");
+}
+
 #[test]
 fn a_session_that_nobody_gives_its_mail_drains_it_at_its_start() {
-    let script = "netsky session up --drain > $HOME/up.$NETSKY_AGENT.$NETSKY_GENERATION; exec sleep 100000";
-    let stage = Stage::up(0, script, "200ms");
+    let stage = Stage::up(0, DRAINS, "200ms");
     stage.ok(&["channel", "send", "agent0", "for the next one", "--from", "owner"]);
     stage.ok(&["restart"]);
     stage.until_verified(2);

@@ -243,4 +243,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "ups_and_downs::a_slot_that_is_stopped_where_nobody_serves_is_ended",
     },
+    Safeguard {
+        name: "what was left and does not read keeps no session from its mail",
+        faults: "I8",
+        file: "crates/cli/src/verb/session/up.rs",
+        find: "            output::say(&format!(\"what the session before left is not known: failed to {error}\"))?;\n",
+        replace: "            return Err(error.into());\n",
+        package: "netsky",
+        target: IT,
+        test: "handoff::what_was_left_and_does_not_read_keeps_no_session_from_its_mail",
+    },
 ];

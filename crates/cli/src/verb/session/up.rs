@@ -50,15 +50,24 @@ impl Run for Args {
     }
 }
 
-/// What the session before left, and what is due.
+/// What the session before left, and what is due. What does not read is said: the mail behind it is taken all the same.
 fn goes_on(cx: &Context) -> Result<(), Error> {
     let layout = cx.home()?;
-    if let Some(left) = resume(layout)? {
-        output::say(&format!("left {} ago, to go on with:\n{}", human(left.age), left.text.trim_end()))?;
-        // Told first: who dies in between is told once more.
-        archive_resume(layout)?;
+    match resume(layout) {
+        Ok(Some(left)) => {
+            let text = left.text.trim_end();
+            output::say(&format!("left {} ago, to go on with:\n{text}", human(left.age)))?;
+            // Told first: who dies in between is told once more.
+            if let Err(error) = archive_resume(layout) {
+                output::say(&format!("the next session is told this again: failed to {error}"))?;
+            }
+        }
+        Ok(None) => {}
+        Err(error) => {
+            output::say(&format!("what the session before left is not known: failed to {error}"))?;
+        }
     }
-    if state::exists(layout.state().join("agentinit-escalation"))? {
+    if state::exists(layout.state().join("agentinit-escalation")).unwrap_or(false) {
         output::say("agentinfinity cannot be started: see `netsky status` and `netsky markers`")?;
     }
     Ok(())
