@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use netsky_disk::{clock, fault, state};
+use netsky_ledger::{Facts, PAGE};
 use netsky_model::id::{AgentId, RestartId};
 use netsky_model::restart::{self, Inflight, Kind, Looked, Status};
 
@@ -16,6 +17,9 @@ use crate::observe::{Observed, ReviveFailed, Underway};
 /// Longest that a restart which failed waits until its handoff can be delivered: an inbox that is full is emptied by who
 /// lives, and the next try must not wait for ever.
 const OWED: Duration = Duration::from_secs(10 * 60);
+
+/// How the key of a page for restarts that failed begins; behind it stands the agent.
+const FAILED: &str = "restart-failed.";
 
 /// The attempt stays in the window: what is verified may die a minute later.
 pub(super) fn verified(cx: &Context<'_>, id: &RestartId) -> Result<String> {
@@ -45,6 +49,7 @@ pub(super) fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &st
         return Err(Error::Restart(format!("{id} failed, and its handoff waits: {error}")));
     }
     let kept = undelivered.map(|error| keep(cx, seen, id, &error));
+    page(cx, id, why);
     let status = under.status.as_ref();
     let marker = ReviveFailed {
         v: 1,
@@ -60,6 +65,17 @@ pub(super) fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &st
     match kept {
         None => Ok(said),
         Some(kept) => Err(Error::Restart(format!("{said}; {kept}"))),
+    }
+}
+
+/// One condition, however many fail: the owner is told of the first, and after the cool-down of how many there were since.
+fn page(cx: &Context<'_>, id: &RestartId, why: &str) {
+    let agent0 = AgentId::root();
+    let reason = format!("the restart of {agent0} failed: {why}");
+    let data = serde_json::json!({ "agent": agent0, "reason": reason, "restart": id });
+    // Who cannot be told of by the record is tried again all the same.
+    if let Err(error) = Facts::new(cx.layout).append(PAGE, &format!("{FAILED}{agent0}"), data) {
+        cx.record.watchdog("unrecorded", Some(&agent0), &error.to_string());
     }
 }
 
@@ -167,6 +183,11 @@ mod tests {
         });
     }
 
+    fn read_all(folder: std::path::PathBuf) -> String {
+        let files = std::fs::read_dir(folder).expect("there").flatten().map(|entry| entry.path());
+        files.filter_map(|file| std::fs::read_to_string(file).ok()).collect()
+    }
+
     #[test]
     fn i7_a_restart_that_ended_nobody_is_not_held_against_an_agent0_that_lives() {
         for touched in [false, true] {
@@ -182,6 +203,11 @@ mod tests {
                 let counted = cx.layout.marker(&AgentId::root(), "restart-attempts").exists();
                 assert_eq!(counted, touched);
                 assert_eq!(cx.layout.restart_processing().exists(), touched, "what touched nothing is over");
+                let pages = read_all(cx.layout.record());
+                assert!(
+                    pages.contains("restart-failed.agent0") && pages.contains("a program is gone"),
+                    "{pages}"
+                );
                 let told = crate::observe::revive_failed(cx.layout).expect("told");
                 assert_eq!(told.left, touched, "the next restart knows that it is not the first");
             });
