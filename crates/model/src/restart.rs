@@ -33,6 +33,25 @@ impl Kind {
     }
 }
 
+/// What becomes of clones that work when agent0 comes back from a crash.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clones {
+    /// They work on.
+    #[default]
+    Leave,
+    /// They end and come back with it, as in a restart that somebody asked for.
+    Restart,
+}
+
+/// `[restart]` of `config.toml`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Terms {
+    /// What a crash of agent0 does to its clones: `"leave"` or `"restart"`.
+    pub clones: Clones,
+}
+
 /// How far the detached child got; written durably before each act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -141,6 +160,9 @@ pub struct Inflight {
     pub id: RestartId,
     /// Why.
     pub kind: Kind,
+    /// What becomes of clones, by the settings of when it began.
+    #[serde(default)]
+    pub clones: Clones,
     /// Which try; rises with each child.
     pub epoch: u64,
     /// When this restart began.
@@ -157,6 +179,13 @@ pub struct Inflight {
     /// The looks at it, where there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked: Option<Looked>,
+}
+
+impl Inflight {
+    /// Whether its child ends every numbered session and brings it back, not agent0 alone.
+    pub fn takes_all(&self) -> bool {
+        self.kind == Kind::Planned || self.clones == Clones::Restart
+    }
 }
 
 /// How much later than two intervals a look may come on a machine that is busy.

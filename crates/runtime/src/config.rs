@@ -13,6 +13,7 @@ use netsky_model::desired::Receipts;
 use netsky_model::id::AgentId;
 use netsky_model::paging::Paging;
 use netsky_model::quota::Limits;
+use netsky_model::restart;
 use netsky_model::tending::Terms;
 use serde::Deserialize;
 
@@ -47,6 +48,9 @@ pub struct Config {
     /// How the owner is reached.
     #[serde(default)]
     pub page: Paging,
+    /// What a restart of agent0 does beside it.
+    #[serde(default)]
+    pub restart: restart::Terms,
 }
 
 /// What agents are told of themselves.

@@ -189,14 +189,14 @@ impl Child<'_> {
         Ok(self.cx.bus.create(&desired.agent)?)
     }
 
-    /// Who comes back: agent0, and after a planned restart every numbered agent that is wanted.
+    /// Who comes back: agent0, and after a restart that takes all every numbered agent that is wanted.
     fn to_start(&self) -> Result<Vec<Desired>> {
         let mut wanted = Vec::new();
         // A clone's wish that does not read concerns that clone; the tick tells it.
         for desired in observe::wishes(self.cx, &mut Vec::new())?.read {
-            let concerned = match self.inflight.kind {
-                Kind::Planned => desired.agent.number().is_some(),
-                Kind::Crash => desired.agent == AgentId::root(),
+            let concerned = match self.inflight.takes_all() {
+                true => desired.agent.number().is_some(),
+                false => desired.agent == AgentId::root(),
             };
             if concerned && desired.want == Want::Up && !self.spared.contains(&desired.agent) {
                 wanted.push(desired);

@@ -100,16 +100,16 @@ pub(crate) fn decide(seen: &Observed) -> Vec<Effect> {
     effects.extend(wish.map_or_else(Vec::new, |desired| decide_root(seen, desired)));
     // Where agent0's wish does not read nobody judges its restart; the kernel refuses whoever comes second all the same.
     let underway = seen.restart.as_ref().filter(|_| wish.is_some());
-    let planned = underway.is_some_and(|under| under.inflight.kind == Kind::Planned)
+    let takes_all = underway.is_some_and(|under| under.inflight.takes_all())
         || effects.iter().any(|effect| matches!(effect, Effect::BeginRestart { kind: Kind::Planned, .. }));
-    // All numbered sessions are in the hands of a planned restart's child, but for who was never started: whichever of the two
+    // All numbered sessions are in the hands of such a restart's child, but for who was never started: whichever of the two
     // comes second is refused by the kernel, and neither has to be waited for.
     let is_new = |desired: &Desired| {
         let session = seen.sessions.get(&desired.agent);
         session.is_none_or(|session| !session.state.may_live() && !is_for(session, desired))
     };
     let others = numbered.into_iter().filter(|desired| desired.agent != root || wish.is_none());
-    let others = others.filter(|desired| !planned || is_new(desired));
+    let others = others.filter(|desired| !takes_all || is_new(desired));
     effects.extend(others.filter_map(|desired| decide_other(seen, desired)));
     effects
 }

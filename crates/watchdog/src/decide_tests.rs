@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use netsky_model::backoff::Attempts;
 use netsky_model::process::ProcessId;
-use netsky_model::restart::{Inflight, Started, Status, VERSION};
+use netsky_model::restart::{Clones, Inflight, Started, Status, VERSION};
 use netsky_model::stamp::Stamp;
 
 use super::*;
@@ -62,6 +62,7 @@ pub(crate) fn underway(kind: Kind, phase: Option<Phase>, generation: u64) -> Und
             v: VERSION,
             id: id.clone(),
             kind,
+            clones: Clones::Leave,
             epoch: 1,
             began: stamp(100),
             child_since: stamp(190),
@@ -221,6 +222,8 @@ fn clones_come_back_by_themselves_but_not_beside_a_planned_restart() {
     assert!(matches!(decide(&look)[..], [Effect::Look(_)]), "the child has them");
     look.restart = Some(Underway { child_alive: true, ..underway(Kind::Crash, None, 2) });
     assert_eq!(decide(&look)[1], again, "a crash restart leaves clones to the tick");
+    look.restart.as_mut().expect("under way").inflight.clones = Clones::Restart;
+    assert!(matches!(decide(&look)[..], [Effect::Look(_)]), "unless the owner wants it otherwise");
 }
 
 #[test]

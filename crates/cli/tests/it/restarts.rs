@@ -152,3 +152,25 @@ fn must_show_7_agentinfinity_alone_sees_a_restart_verified_an_interval_after_its
     assert!(took >= Duration::from_millis(1900), "a whole interval was watched: {took:?}");
     assert!(took < Duration::from_secs(4), "and not another one: {took:?}");
 }
+
+#[test]
+fn a_crash_of_agent0_leaves_clones_alone_or_brings_them_back_with_it_as_the_owner_wants() {
+    let stage = Stage::up(1, QUIET, "100ms");
+    let one = stage.program("agent1");
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until_verified(2);
+    assert!(is_alive(&one), "who works is left alone");
+    let config = stage.home().join("config.toml");
+    std::fs::write(&config, "[restart]\nclones = \"restart\"\n").expect("written");
+    let _ = std::fs::remove_file(stage.home().join("state/agent0-restart-attempts"));
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until_verified(3);
+    assert!(!is_alive(&one));
+    assert_eq!(
+        (stage.agent("agent1")["generation"].clone(), stage.agent("agent1")["up"].clone()),
+        (2.into(), true.into())
+    );
+    std::fs::write(&config, "[restart]\nclones = \"spare\"\n").expect("written");
+    let said = stage.ok(&["status"]);
+    assert!(said.contains("config.toml") && said.contains("`leave` or `restart`"), "{said}");
+}

@@ -217,7 +217,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a clone that was never started waits for no restart",
         faults: "",
         file: "crates/watchdog/src/decide.rs",
-        find: "filter(|desired| !planned || is_new(desired))",
+        find: "filter(|desired| !takes_all || is_new(desired))",
         replace: "filter(|_| !planned)",
         package: "netsky-watchdog",
         target: UNIT,
