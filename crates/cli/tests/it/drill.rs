@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use netsky_disk::clock::{boot, pause};
+use netsky_disk::lock::Lock;
 use netsky_disk::process::{Signal, identify, signal};
+use netsky_model::process::ProcessId;
 use netsky_sim::campaign::Share;
 use serde_json::Value;
 
@@ -19,10 +22,23 @@ enum Victim {
     Ticker,
     Anchor,
     NewRoot,
+    /// The process of a tick, somewhere in its work.
+    Tick,
 }
 
-const VICTIMS: [Victim; 6] =
-    [Victim::Nobody, Victim::Child, Victim::Watchdog, Victim::Ticker, Victim::Anchor, Victim::NewRoot];
+const VICTIMS: [Victim; 7] = [
+    Victim::Nobody,
+    Victim::Child,
+    Victim::Watchdog,
+    Victim::Ticker,
+    Victim::Anchor,
+    Victim::NewRoot,
+    Victim::Tick,
+];
+
+/// How long a tick is looked for, and how far into it at most it is killed.
+const NEXT_TICK: Duration = Duration::from_secs(5);
+const INTO_IT: u64 = 40;
 
 /// One restart of the drill.
 #[derive(Debug, Clone, Copy)]
@@ -57,9 +73,10 @@ impl Drill {
     /// One restart to its verified end.
     fn restart(&mut self, number: u64, how: Restart) {
         let stage = &self.stage;
-        // As if each had been followed by half an hour of health: what a crashloop does is another test's.
-        for agent in ["agent0", "agent1", "agentinfinity", "netsky-ticker"] {
-            let _ = std::fs::remove_file(stage.home().join(format!("state/{agent}-restart-attempts")));
+        // As if half an hour of health had come before: what a crashloop does is another test's. One that is asked for waits
+        // for nothing that was counted.
+        if !how.planned || how.victim == Victim::NewRoot {
+            let _ = std::fs::remove_file(stage.home().join("state/agent0-restart-attempts"));
         }
         let generation = stage.agent("agent0")["generation"].as_u64().expect("a number");
         let keepers = ["agentinfinity", "netsky-ticker"].map(|name| stage.program(name));
@@ -71,8 +88,8 @@ impl Drill {
         } else {
             stage.signal(&stage.program("agent0"), Signal::KILL);
         }
-        netsky_disk::clock::pause(how.moment);
-        self.kill(how.victim);
+        pause(how.moment);
+        self.kill(how);
         let stage = &self.stage;
         stage.until(&format!("the end of {how:?}"), |stage| {
             let roots = stage.living_roots();
@@ -98,10 +115,10 @@ impl Drill {
     }
 
     /// Whoever it is dies, if there is one at this moment.
-    fn kill(&self, victim: Victim) {
+    fn kill(&self, how: Restart) {
         let stage = &self.stage;
         let of = |name: &str| stage.agent(name)["pid"].as_u64().and_then(|pid| identify(pid as u32));
-        let process = match victim {
+        let process = match how.victim {
             Victim::Nobody => None,
             Victim::Watchdog => of("agentinfinity"),
             Victim::Ticker => of("netsky-ticker"),
@@ -112,11 +129,30 @@ impl Drill {
                 let inflight: Value = serde_json::from_slice(&text).unwrap_or_default();
                 inflight["child"]["pid"].as_u64().and_then(|pid| identify(pid as u32))
             }
+            Victim::Tick => {
+                let tick = self.next_tick();
+                pause(Duration::from_millis(how.moment.as_millis() as u64 % INTO_IT));
+                tick
+            }
         };
         if let Some(process) = process {
             // It may have ended by itself meanwhile.
             let _ = signal(&process, Signal::KILL);
         }
+    }
+
+    /// Whoever ticks next, or now.
+    fn next_tick(&self) -> Option<ProcessId> {
+        let lock = self.stage.home().join("state/tick/watchdog.lock");
+        let until = boot() + NEXT_TICK;
+        while boot() < until {
+            if Lock::is_held(&lock).expect("looked") {
+                let note: Value = Lock::noted(&lock).unwrap_or_default();
+                return serde_json::from_value(note["process"].clone()).ok();
+            }
+            pause(Duration::from_millis(1));
+        }
+        None
     }
 
     /// Takes the mail of agent0: how many handoffs are new, and how many have these words.
