@@ -79,7 +79,12 @@ impl Drill {
             let _ = std::fs::remove_file(stage.home().join("state/agent0-restart-attempts"));
         }
         let generation = stage.agent("agent0")["generation"].as_u64().expect("a number");
-        let keepers = ["agentinfinity", "netsky-ticker"].map(|name| stage.program(name));
+        // Whoever was killed beside the restart before is back with the anchor's next try.
+        let keepers = ["agentinfinity", "netsky-ticker"].map(|name| {
+            stage.until(name, |stage| {
+                stage.agent(name)["pid"].as_u64().and_then(|pid| identify(u32::try_from(pid).expect("a pid")))
+            })
+        });
         let words = format!("handoff number {number} of the drill");
         if how.planned {
             let file = stage.outside("handoff");
