@@ -44,6 +44,12 @@ pub enum Clones {
     Restart,
 }
 
+impl Clones {
+    fn are_left(&self) -> bool {
+        *self == Clones::Leave
+    }
+}
+
 /// `[restart]` of `config.toml`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -161,7 +167,7 @@ pub struct Inflight {
     /// Why.
     pub kind: Kind,
     /// What becomes of clones, by the settings of when it began.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Clones::are_left")]
     pub clones: Clones,
     /// Which try; rises with each child.
     pub epoch: u64,

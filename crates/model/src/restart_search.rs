@@ -1,4 +1,4 @@
-//! Every way that a restart can go: all interleavings of ticks, children, agent0 and deaths up to a bound, by exhaustive search
+//! Every way that one crash restart can go: all interleavings of ticks, children, agent0 and deaths up to a bound, by exhaustive search
 //! over [`judge`] and [`Phase::step`].
 //!
 //! What children and ticks do between is told here step by step as `watchdog` does it: each fence, each call to the kernel and
@@ -486,5 +486,18 @@ fn i7_a_search_without_a_safeguard_finds_what_it_is_there_for() {
     ] {
         let found = search(DEATHS, with).broken.map(|(what, _)| what);
         assert_eq!(found, Some(what), "{with:?}");
+    }
+}
+
+#[test]
+fn i7_any_one_of_lock_fence_and_guard_keeps_a_second_agent0_from_living() {
+    let fewer = Bounds { children_die: 2, agent_dies: 1, ticks_die: 1, stalls: 1 };
+    for (bounds, with) in [
+        (fewer, Safeguards { guard: false, lock: false, ..ALL }),
+        (fewer, Safeguards { guard: false, fence: false, ..ALL }),
+        (Bounds { children_die: 1, ..fewer }, Safeguards { lock: false, fence: false, ..ALL }),
+    ] {
+        let found = search(bounds, with);
+        assert!(found.broken.is_none() && found.stuck == 0, "{with:?}: {:?}", found.broken);
     }
 }
