@@ -82,16 +82,17 @@ fn i7_a_mailbox_of_agent0_that_does_not_read_during_its_restart_keeps_nobody_els
         let _ = stage.run(&["watchdog", "tick"]);
         (stage.status()["restart"]["phase"] == "handed-off").then_some(())
     });
-    let acked = stage.home().join("channels/agent/agent0/acked");
-    let aside = acked.with_file_name("aside");
-    std::fs::rename(&acked, &aside).and_then(|()| std::fs::write(&acked, "")).expect("a file in its place");
+    // Where the handoff lies.
+    let inbox = stage.home().join("channels/agent/agent0/inbox");
+    let aside = stage.outside("aside");
+    std::fs::rename(&inbox, &aside).and_then(|()| std::fs::write(&inbox, "")).expect("a file in its place");
     stage.signal(&stage.program("agent1"), Signal::KILL);
     stage.until("another agent1", |stage| {
         let _ = stage.run(&["watchdog", "tick"]);
         (stage.agent("agent1")["generation"] == 2).then_some(())
     });
     assert!(!stage.status()["restart"].is_null(), "not proved, and not given up");
-    std::fs::remove_file(&acked).and_then(|()| std::fs::rename(&aside, &acked)).expect("back");
+    std::fs::remove_file(&inbox).and_then(|()| std::fs::rename(&aside, &inbox)).expect("back");
     tick_until_verified(&stage, 2);
 }
 
