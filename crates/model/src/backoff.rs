@@ -41,14 +41,14 @@ impl Attempts {
             return;
         }
         self.v = 1;
-        self.at.retain(|at| now.since(at) < WINDOW);
+        self.at.retain(|at| is_recent(at, now));
         self.at.push(now.clone());
         self.crashloop |= self.at.len() >= CRASHLOOP;
     }
 
     /// How many the window holds.
     pub fn recent(&self, now: &Stamp) -> usize {
-        self.at.iter().filter(|at| now.since(at) < WINDOW).count()
+        self.at.iter().filter(|at| is_recent(at, now)).count()
     }
 
     /// How long to wait yet; zero: try now.
@@ -59,13 +59,14 @@ impl Attempts {
             0 => Duration::ZERO,
             n => LONGEST.min(FIRST * (1 << (n - 1).min(CRASHLOOP))),
         };
-        pause.saturating_sub(now.since(last))
+        // One that lies ahead would be waited for until the wall clock has come to it.
+        pause.saturating_sub(now.age_of(last).unwrap_or(pause))
     }
 
     /// Whether an agent that has lived this long has outlived what was counted against it: a restart may have failed long
     /// after its start, and left it alone.
     pub fn is_outlived(&self, now: &Stamp, lived: Duration) -> bool {
-        self.at.last().is_some_and(|last| lived.min(now.since(last)) >= HEALTHY)
+        self.at.last().is_some_and(|last| now.age_of(last).map_or(lived, |age| lived.min(age)) >= HEALTHY)
     }
 }
 
@@ -77,6 +78,11 @@ mod tests {
         let wall = jiff::Timestamp::from_second(1_000_000).expect("in range");
         Stamp { wall, boot_ms: secs * 1000, boot_id: "b".to_owned() }
     }
+/// Whether an attempt counts yet; one that lies ahead is of a boot that is over.
+fn is_recent(at: &Stamp, now: &Stamp) -> bool {
+    now.age_of(at).is_some_and(|age| age < WINDOW)
+}
+
 
     /// When tries are made by somebody who looks once a minute for `hours` and always fails.
     fn tries(hours: u64) -> Vec<u64> {
@@ -153,5 +159,22 @@ mod tests {
         assert_eq!(attempts.wait(&at(1801)), Duration::ZERO);
         attempts.add(&at(1801));
         assert_eq!(attempts.at.len(), 1);
+    #[test]
+    fn t9_a_wall_clock_that_is_behind_after_a_boot_delays_no_try_and_keeps_no_count() {
+        let mut attempts = Attempts::default();
+        (0..5).for_each(|n| attempts.add(&at(n)));
+        let day = jiff::SignedDuration::from_hours(24);
+        let booted = |secs| Stamp { wall: at(0).wall - day, boot_id: "b2".to_owned(), ..at(secs) };
+        assert_eq!(attempts.wait(&booted(1)), Duration::ZERO);
+        assert_eq!(attempts.recent(&booted(1)), 0);
+        assert!(attempts.is_outlived(&booted(HEALTHY.as_secs()), HEALTHY));
+        attempts.add(&booted(1));
+        assert_eq!(
+            (attempts.at.len(), attempts.wait(&booted(1)).as_secs()),
+            (1, 3600),
+            "it still is a crashloop"
+        );
+    }
+
     }
 }

@@ -146,7 +146,7 @@ impl Paging {
 
     /// Whether the transports are to be tested.
     pub fn is_test_due(&self, last: &Stamp, now: &Stamp) -> bool {
-        !self.transports.is_empty() && now.since(last) >= self.test
+        !self.transports.is_empty() && is_over(self.test, last, now)
     }
 }
 
@@ -229,9 +229,9 @@ impl Condition {
         }
         let age = now.since(sent);
         if self.anew {
-            return if age >= terms.cool_down { send } else { Verdict::Held };
+            return if is_over(terms.cool_down, sent, now) { send } else { Verdict::Held };
         }
-        if lasts && age >= terms.again { send } else { Verdict::Done }
+        if lasts && is_over(terms.again, sent, now) { send } else { Verdict::Done }
     }
 
     /// An attempt ended.
@@ -263,6 +263,11 @@ impl Condition {
 /// Text as any terminal, telephone or agent may be shown it, cut.
 pub fn harmless(text: &str) -> String {
     let shown = render::text(text);
+/// Whether so much time is over since an instant. A page too many is better than none: what lies ahead is over.
+fn is_over(time: Duration, since: &Stamp, now: &Stamp) -> bool {
+    now.age_of(since).is_none_or(|age| age >= time)
+}
+
     match shown.char_indices().nth(LONGEST) {
         Some(_) => shown.chars().take(LONGEST - 1).chain(['…']).collect(),
         None => shown,

@@ -30,6 +30,14 @@ impl Stamp {
         Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
+    /// Time from `earlier` to `self`; none where the clocks cannot say it: `earlier` is of another boot and the wall clock is
+    /// behind it, as it is for as long as a machine without a clock of its own knows no better. What waits for an age waits
+    /// no longer then.
+    pub fn age_of(&self, earlier: &Stamp) -> Option<Duration> {
+        let is_ahead = self.boot_id != earlier.boot_id && earlier.wall > self.wall;
+        (!is_ahead).then(|| self.since(earlier))
+    }
+
     /// The instant so much later on the same boot, on both clocks.
     #[must_use]
     pub fn later(&self, time: Duration) -> Stamp {
@@ -76,6 +84,18 @@ mod tests {
         ] {
             assert_eq!(end.is_over(&now), is_over, "{now:?}");
         }
+    }
+
+    #[test]
+    fn t9_an_instant_of_another_boot_that_lies_ahead_has_no_age() {
+        let before = at(1_000, 99_000, "b1");
+        assert_eq!(at(900, 1, "b2").age_of(&before), None);
+        assert_eq!(at(1_100, 1, "b2").age_of(&before), Some(Duration::from_secs(100)));
+        assert_eq!(
+            at(900, 99_000, "b1").age_of(&before),
+            Some(Duration::ZERO),
+            "on one boot the boot clock says it"
+        );
     }
 
     #[test]

@@ -124,7 +124,8 @@ impl Book {
         let kept = (terms.again + terms.cool_down).max(Duration::from_secs(7 * 24 * 60 * 60));
         self.conditions.retain(|key, condition| {
             let is_done = condition.verdict(terms, now, false) == Verdict::Done;
-            let is_old = condition.sent.as_ref().is_some_and(|sent| now.since(sent) > kept);
+            let is_old =
+                condition.sent.as_ref().is_some_and(|sent| now.age_of(sent).is_none_or(|age| age > kept));
             !is_done || !is_old || lasts(key)
         });
     }

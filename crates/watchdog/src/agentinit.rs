@@ -56,8 +56,9 @@ fn judge(is_ready: bool, before: Failures, now: &Stamp, interval: Duration) -> V
         return Verdict::Well;
     }
     let mut failures = before;
-    failures.at.retain(|at| now.since(at) < WINDOW);
-    if failures.at.last().is_some_and(|last| now.since(last) < interval) {
+    let is_within = |at: &Stamp, time| now.age_of(at).is_some_and(|age| age < time);
+    failures.at.retain(|at| is_within(at, WINDOW));
+    if failures.at.last().is_some_and(|last| is_within(last, interval)) {
         return Verdict::Known(failures);
     }
     failures.v = 1;

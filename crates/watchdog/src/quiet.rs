@@ -40,7 +40,8 @@ impl Quiet {
     pub fn left(&self, now: &Stamp) -> Option<Duration> {
         // One that was written by a clock that ran ahead is no longer than any.
         let whole = Duration::from_millis(self.for_ms).min(LONGEST_QUIET);
-        whole.checked_sub(now.since(&self.at)).filter(|left| !left.is_zero())
+        // Of another boot and ahead of the wall clock it would never end.
+        whole.checked_sub(now.age_of(&self.at)?).filter(|left| !left.is_zero())
     }
 }
 
@@ -102,4 +103,29 @@ pub(crate) fn quiet_windows(layout: &Layout, now: &Stamp) -> BTreeMap<AgentId, Q
 pub(crate) fn is_over(path: &Path) -> bool {
     let quiet: Option<Quiet> = state::read_json(path).unwrap_or_default();
     quiet.is_none_or(|quiet| quiet.left(&clock::stamp()).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t9_a_window_ends_with_a_boot_whose_wall_clock_is_behind_it() {
+        let at = |wall, boot_ms, boot: &str| Stamp {
+            wall: jiff::Timestamp::from_second(wall).expect("in range"),
+            boot_ms,
+            boot_id: boot.to_owned(),
+        };
+        let hour = 60 * 60 * 1000;
+        let quiet = Quiet {
+            v: 1,
+            agent: AgentId::root(),
+            at: at(1_000_000, hour, "b1"),
+            for_ms: hour,
+            why: "I look at it".to_owned(),
+        };
+        assert!(quiet.left(&at(0, hour + 1, "b1")).is_some(), "a step of the wall clock ends none");
+        assert!(quiet.left(&at(1_000_060, 1, "b2")).is_some(), "nor does a boot");
+        assert_eq!(quiet.left(&at(999_999, 1, "b2")), None);
+    }
 }

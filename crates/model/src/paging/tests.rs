@@ -58,6 +58,20 @@ fn a_wall_clock_that_steps_changes_no_cool_down() {
 }
 
 #[test]
+fn t9_a_wall_clock_that_is_behind_after_a_boot_holds_no_page_back() {
+    let (terms, mut page) =
+        (Paging { transports: vec![Transport::File { path: None }], ..Paging::default() }, raised());
+    page.took(at(0));
+    let day = jiff::SignedDuration::from_hours(24);
+    let booted = Stamp { wall: at(0).wall - day, boot_id: "11111111".to_owned(), ..at(1) };
+    assert!(is_sent(page.verdict(&terms, &booted, true)), "one that lasts");
+    assert_eq!(page.verdict(&terms, &booted, false), Verdict::Done, "one that is over was told");
+    page.raise("again", at(1).wall);
+    assert!(is_sent(page.verdict(&terms, &booted, false)), "its cool-down would never end");
+    assert!(terms.is_test_due(&at(0), &booted));
+}
+
+#[test]
 fn fm_owner_page_kill_what_was_begun_is_sent_again_and_flagged() {
     let (terms, mut page) = (Paging::default(), raised());
     page.begun = true;

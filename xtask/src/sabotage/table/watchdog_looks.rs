@@ -64,6 +64,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "markers::a_quiet_window_is_a_file_with_its_end_in_its_name_and_goes_when_it_is_over",
     },
     Safeguard {
+        name: "a quiet window does not wait for a wall clock that is behind",
+        faults: "T9",
+        file: "crates/watchdog/src/quiet.rs",
+        find: "now.age_of(&self.at)?",
+        replace: "now.since(&self.at)",
+        package: "netsky-watchdog",
+        target: UNIT,
+        test: "quiet::tests::t9_a_window_ends_with_a_boot_whose_wall_clock_is_behind_it",
+    },
+    Safeguard {
         name: "a single look is no hang",
         faults: "T11",
         file: "crates/watchdog/src/hang/mod.rs",
