@@ -32,6 +32,12 @@ pub struct Attempts {
     /// like a loop any more, and still are one.
     #[serde(default)]
     pub crashloop: bool,
+    /// The attempt that made them one: the crashloop's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Stamp>,
+    /// Whether the record has its page.
+    #[serde(default)]
+    pub paged: bool,
 }
 
 impl Attempts {
@@ -43,7 +49,9 @@ impl Attempts {
         self.v = 1;
         self.at.retain(|at| is_recent(at, now));
         self.at.push(now.clone());
-        self.crashloop |= self.at.len() >= CRASHLOOP;
+        if !self.crashloop && self.at.len() >= CRASHLOOP {
+            (self.crashloop, self.since) = (true, Some(now.clone()));
+        }
     }
 
     /// How many the window holds.
@@ -70,6 +78,11 @@ impl Attempts {
     }
 }
 
+/// Whether an attempt counts yet; one that lies ahead is of a boot that is over.
+fn is_recent(at: &Stamp, now: &Stamp) -> bool {
+    now.age_of(at).is_some_and(|age| age < WINDOW)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,11 +91,6 @@ mod tests {
         let wall = jiff::Timestamp::from_second(1_000_000).expect("in range");
         Stamp { wall, boot_ms: secs * 1000, boot_id: "b".to_owned() }
     }
-/// Whether an attempt counts yet; one that lies ahead is of a boot that is over.
-fn is_recent(at: &Stamp, now: &Stamp) -> bool {
-    now.age_of(at).is_some_and(|age| age < WINDOW)
-}
-
 
     /// When tries are made by somebody who looks once a minute for `hours` and always fails.
     fn tries(hours: u64) -> Vec<u64> {
@@ -152,14 +160,6 @@ fn is_recent(at: &Stamp, now: &Stamp) -> bool {
     }
 
     #[test]
-    fn a_single_failure_is_forgotten_with_its_window() {
-        let mut attempts = Attempts::default();
-        attempts.add(&at(0));
-        assert_eq!(attempts.wait(&at(5)).as_secs(), 5);
-        assert_eq!(attempts.wait(&at(1801)), Duration::ZERO);
-        attempts.add(&at(1801));
-        assert_eq!(attempts.at.len(), 1);
-    #[test]
     fn t9_a_wall_clock_that_is_behind_after_a_boot_delays_no_try_and_keeps_no_count() {
         let mut attempts = Attempts::default();
         (0..5).for_each(|n| attempts.add(&at(n)));
@@ -176,5 +176,13 @@ fn is_recent(at: &Stamp, now: &Stamp) -> bool {
         );
     }
 
+    #[test]
+    fn a_single_failure_is_forgotten_with_its_window() {
+        let mut attempts = Attempts::default();
+        attempts.add(&at(0));
+        assert_eq!(attempts.wait(&at(5)).as_secs(), 5);
+        assert_eq!(attempts.wait(&at(1801)), Duration::ZERO);
+        attempts.add(&at(1801));
+        assert_eq!(attempts.at.len(), 1);
     }
 }

@@ -159,6 +159,9 @@ pub struct Condition {
     pub raised: Timestamp,
     /// How often.
     pub times: u64,
+    /// Which occurrence raised it last, of one that has names for them: told again it is the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occurrence: Option<String>,
     /// Whether a transport may have got the page since, and nothing of that was written down.
     pub begun: bool,
     /// When a transport took its page last.
@@ -203,6 +206,7 @@ impl Condition {
             text: harmless(text),
             raised: at,
             times: 1,
+            occurrence: None,
             begun: false,
             sent: None,
             anew: false,
@@ -227,7 +231,6 @@ impl Condition {
         if self.begun {
             return send;
         }
-        let age = now.since(sent);
         if self.anew {
             return if is_over(terms.cool_down, sent, now) { send } else { Verdict::Held };
         }
@@ -260,14 +263,14 @@ impl Condition {
     }
 }
 
-/// Text as any terminal, telephone or agent may be shown it, cut.
-pub fn harmless(text: &str) -> String {
-    let shown = render::text(text);
 /// Whether so much time is over since an instant. A page too many is better than none: what lies ahead is over.
 fn is_over(time: Duration, since: &Stamp, now: &Stamp) -> bool {
     now.age_of(since).is_none_or(|age| age >= time)
 }
 
+/// Text as any terminal, telephone or agent may be shown it, cut.
+pub fn harmless(text: &str) -> String {
+    let shown = render::text(text);
     match shown.char_indices().nth(LONGEST) {
         Some(_) => shown.chars().take(LONGEST - 1).chain(['…']).collect(),
         None => shown,

@@ -77,7 +77,8 @@ impl Book {
                 book.mark = mark;
                 passed.extend(more);
                 for fact in facts.iter().filter(|fact| fact.kind == PAGE) {
-                    book.raise(&fact.key, &text_of(fact), fact.ts);
+                    let (condition, occurrence) = named(fact);
+                    book.raise((condition, occurrence), &text_of(fact), fact.ts);
                 }
             }
             // A record that does not read keeps nothing that is known from being sent.
@@ -87,11 +88,20 @@ impl Book {
         Ok(book)
     }
 
-    pub(crate) fn raise(&mut self, key: &str, text: &str, at: Timestamp) {
-        match self.conditions.get_mut(key) {
-            Some(condition) => condition.raise(text, at),
-            None => drop(self.conditions.insert(key.to_owned(), Condition::raised(text, at))),
+    /// A condition is there, or there again; the occurrence that is known already is told twice.
+    pub(crate) fn raise(&mut self, (key, occurrence): (&str, Option<&str>), text: &str, at: Timestamp) {
+        let known = self.conditions.get(key).and_then(|condition| condition.occurrence.as_deref());
+        if occurrence.is_some() && known == occurrence {
+            return;
         }
+        let condition = match self.conditions.get_mut(key) {
+            Some(condition) => {
+                condition.raise(text, at);
+                condition
+            }
+            None => self.conditions.entry(key.to_owned()).or_insert(Condition::raised(text, at)),
+        };
+        condition.occurrence = occurrence.map(str::to_owned);
     }
 
     pub(crate) fn write(&self, layout: &Layout) -> Result<()> {
@@ -149,6 +159,14 @@ pub fn outlook(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) ->
         failed_test: book.failed_test.clone(),
         test_due: terms.is_test_due(&book.tested, &now),
     })
+}
+
+/// Which condition a fact raises, and which occurrence of it; of one that names none each fact is another.
+fn named(fact: &Fact) -> (&str, Option<&str>) {
+    match fact.data.get("condition").and_then(Value::as_str) {
+        Some(condition) => (condition, Some(&fact.key)),
+        None => (&fact.key, None),
+    }
 }
 
 /// What a page says, by whoever raised it.

@@ -17,7 +17,7 @@ mod transport;
 
 pub use book::{Outlook, Unsent, outlook};
 pub use page::Page;
-pub use send::{Escalated, Outcome, Sent, escalate, send_due};
+pub use send::{Escalated, Outcome, Sent, escalate, keep, send_due};
 
 /// Why pages were not looked at or not sent at all.
 #[derive(Debug, thiserror::Error)]

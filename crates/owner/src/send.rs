@@ -76,6 +76,9 @@ pub struct Sent {
 pub(crate) struct Waiting {
     v: u64,
     key: String,
+    /// Which occurrence of it, of one that has names for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    occurrence: Option<String>,
     text: String,
     pub(crate) at: Timestamp,
 }
@@ -150,7 +153,7 @@ fn noted(
     let mut book = Book::read(layout).map_err(told)?;
     // A fact that the record could not give back is sent all the same.
     if !is_recorded || !book.conditions.contains_key(key) {
-        book.raise(key, text, clock::wall());
+        book.raise((key, None), text, clock::wall());
     }
     let condition = &book.conditions[key];
     match (condition.verdict(terms, &clock::stamp(), true), &condition.sent) {
@@ -175,7 +178,7 @@ fn directly(layout: &Layout, terms: &Paging, key: &str, text: &str, is_recorded:
             Err(refused) => why.push(format!("{name}: {}", refused.why)),
         }
     }
-    let waits = is_recorded || wait(layout, key, text).is_ok();
+    let waits = is_recorded || wait(layout, &random_name(), (key, None), text).is_ok();
     Outcome::Unsent { why, waits }
 }
 
@@ -246,17 +249,31 @@ fn test(layout: &Layout, terms: &Paging) -> Result<bool> {
     Ok(true)
 }
 
+/// Keeps a page that the record would not take, for whoever sends next. Kept twice an occurrence is one page, and with the
+/// fact that is made of it later.
+///
+/// # Errors
+/// So many wait there already, or the disk refuses.
+pub fn keep(layout: &Layout, condition: &str, occurrence: &str, text: &str) -> Result<()> {
+    let name = format!("{}.json", blake3::hash(occurrence.as_bytes()).to_hex());
+    wait(layout, &name, (condition, Some(occurrence)), text)
+}
+
+fn random_name() -> String {
+    format!("{}.json", random::uuid_v7())
+}
+
 /// Keeps a page that the record would not take and no transport took.
-fn wait(layout: &Layout, key: &str, text: &str) -> Result<()> {
+fn wait(layout: &Layout, name: &str, (key, occurrence): (&str, Option<&str>), text: &str) -> Result<()> {
     Dir::make(layout.pages_folder())?;
     let folder = Dir::make(layout.waiting_pages())?;
     if folder.names()?.len() > WAITING {
         let why = format!("{WAITING} wait there already");
         return Err(netsky_disk::Error::because("keep a page in", folder.path(), why).into());
     }
-    let waiting = Waiting { v: 1, key: key.to_owned(), text: text.to_owned(), at: clock::wall() };
-    let path = layout.waiting_pages().join(format!("{}.json", random::uuid_v7()));
-    Ok(state::write_json(path, &waiting)?)
+    let (key, occurrence) = (key.to_owned(), occurrence.map(str::to_owned));
+    let waiting = Waiting { v: 1, key, occurrence, text: text.to_owned(), at: clock::wall() };
+    Ok(state::write_json(layout.waiting_pages().join(name), &waiting)?)
 }
 
 /// What waits outside the record; what does not read is nobody's.
@@ -276,7 +293,7 @@ fn take_waiting(layout: &Layout, book: &mut Book) -> Result<()> {
     for path in names.iter().filter(|name| name.ends_with(".json")).map(|n| layout.waiting_pages().join(n)) {
         match state::read_json::<Waiting>(&path) {
             Ok(Some(waiting)) => {
-                book.raise(&waiting.key, &waiting.text, waiting.at);
+                book.raise((&waiting.key, waiting.occurrence.as_deref()), &waiting.text, waiting.at);
                 taken.push(path);
             }
             Ok(None) => {}

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use netsky_disk::{process, state};
-use netsky_ledger::{Facts, PAGE};
 use netsky_model::desired::Want;
 use netsky_model::id::AgentId;
 use netsky_model::process::{Life, ProcessId};
@@ -19,6 +18,8 @@ use crate::decide::runs;
 use crate::error::Result;
 use crate::mail::read_or_aside;
 use crate::observe::Observed;
+use crate::page::{Raised, page, since};
+use crate::reach::AGENTINIT;
 use crate::tick::Ticked;
 
 /// Failures further back say nothing of now.
@@ -90,14 +91,16 @@ pub(crate) fn tend(cx: &Context<'_>, seen: &Observed, ticked: &mut Ticked) -> Re
             {
                 let reason =
                     format!("agentinfinity is not ready: {} looks since {:.0}", now.at.len(), first.wall);
-                let key = format!("agentinit.{}.{}", first.boot_id, first.boot_ms);
-                Facts::new(cx.layout).append_once(
-                    PAGE,
-                    &key,
-                    json!({ "agent": infinity, "reason": reason }),
-                )?;
-                state::write_json(escalation, &json!({ "v": 1, "at": seen.now, "why": reason }))?;
-                ticked.done.push(format!("paged: {reason}"));
+                let raised = Raised {
+                    condition: AGENTINIT.to_owned(),
+                    occurrence: since(first),
+                    reason: reason.clone(),
+                    data: json!({ "agent": infinity }),
+                };
+                // The next failure tries it again.
+                if page(cx, &raised, ticked) {
+                    state::write_json(escalation, &json!({ "v": 1, "at": seen.now, "why": reason }))?;
+                }
             }
             state::write_json(failures, &now)?;
         }

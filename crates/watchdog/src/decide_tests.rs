@@ -89,7 +89,7 @@ pub(crate) fn underway(kind: Kind, phase: Option<Phase>, generation: u64) -> Und
 }
 
 fn tried(secs: u64) -> Attempts {
-    Attempts { v: 1, at: vec![stamp(secs)], crashloop: false }
+    Attempts { v: 1, at: vec![stamp(secs)], ..Attempts::default() }
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_planned_restart_that_failed_waits_its_turn_and_becomes_a_crash_restart() {
 #[test]
 fn i7_a_crashloop_waits_for_its_half_open_try_but_not_for_who_asks_while_agent0_lives() {
     let root = AgentId::root();
-    let crashloop = || Attempts { v: 1, at: vec![stamp(150)], crashloop: true };
+    let crashloop = || Attempts { crashloop: true, ..tried(150) };
     let mut look = seen(vec![wish(&root, "up")], vec![session(&root, 6, "died", SINCE)]);
     look.attempts.insert(root.clone(), crashloop());
     assert_eq!(decide(&look), [wait(&root, "it keeps dying; next start in 3551 s")]);

@@ -13,7 +13,6 @@ use netsky_disk::{clock, fault, process, random, state, sweep};
 use netsky_kernel::client::{Client, ROOM};
 use netsky_kernel::rpc::{Guard, RefusalKind, SessionView};
 use netsky_kernel::session::End;
-use netsky_ledger::{Facts, PAGE};
 use netsky_model::backoff::Attempts;
 use netsky_model::desired::Desired;
 use netsky_model::id::{AgentId, Generation, RestartId};
@@ -28,7 +27,6 @@ use crate::decide::Effect;
 use crate::error::{Error, Result};
 use crate::handoff;
 use crate::observe::Observed;
-use crate::reach::CRASHLOOP;
 
 pub(crate) use outcome::archive_request;
 
@@ -318,34 +316,8 @@ fn detach_child(cx: &Context<'_>, id: &RestartId, epoch: u64) -> Result<ProcessI
 
 fn add_attempt(cx: &Context<'_>, seen: &Observed, agent: &AgentId, at: &Stamp) -> Result<()> {
     let mut attempts: Attempts = seen.attempts.get(agent).cloned().unwrap_or_default();
-    let was = attempts.crashloop;
     attempts.add(at);
-    if attempts.crashloop && !was {
-        page_crashloop(cx, agent, &attempts);
-    }
-    state::write_json(cx.layout.marker(agent, "restart-attempts"), &attempts)?;
-    if attempts.crashloop {
-        let why = "it keeps dying; one try an hour until it stays up".to_owned();
-        write_marker(cx, agent, "crashloop-suspected", &why)?;
-        cx.record.watchdog("crashloop", Some(agent), &why);
-    }
-    Ok(())
-}
-
-/// One page for each crashloop: before what says that it is one, so that whoever dies in between pages again, under the same key.
-fn page_crashloop(cx: &Context<'_>, agent: &AgentId, attempts: &Attempts) {
-    let Some(first) = attempts.at.first() else { return };
-    let key = format!("{CRASHLOOP}{agent}.{}.{}", first.boot_id, first.boot_ms);
-    let count = attempts.at.len();
-    let reason = format!(
-        "{agent} keeps dying: {count} starts since {:.0}, and from now on one try an hour",
-        first.wall
-    );
-    let data = serde_json::json!({ "agent": agent, "reason": reason, "since": first });
-    // Who cannot be told of by the record is revived all the same.
-    if let Err(error) = Facts::new(cx.layout).append_once(PAGE, &key, data) {
-        cx.record.watchdog("unrecorded", Some(agent), &error.to_string());
-    }
+    Ok(state::write_json(cx.layout.marker(agent, "restart-attempts"), &attempts)?)
 }
 
 /// Forget what was counted against an agent.
@@ -354,9 +326,4 @@ pub(crate) fn forget_attempts(cx: &Context<'_>, agent: &AgentId) -> Result<()> {
         state::remove(cx.layout.marker(agent, what))?;
     }
     Ok(())
-}
-
-fn write_marker(cx: &Context<'_>, agent: &AgentId, what: &str, why: &str) -> Result<()> {
-    let note = serde_json::json!({ "v": 1, "at": clock::stamp(), "why": why });
-    Ok(state::write_json(cx.layout.marker(agent, what), &note)?)
 }

@@ -16,12 +16,12 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::tick::Ticked;
 
-/// How the keys of pages for a hang begin; behind it stands the lineage.
-const HANG: &str = "hang.";
-/// How those for a crashloop begin; behind it stands the agent.
+/// The condition that an agent hangs; behind it stands the agent.
+pub(crate) const HANG: &str = "hang.";
+/// The condition that it keeps dying; behind it stands the agent.
 pub(crate) const CRASHLOOP: &str = "crashloop.";
-/// Hex digits behind the name of a lineage, and their dash.
-const LINEAGE: usize = 9;
+/// The condition that agentinfinity does not come up.
+pub(crate) const AGENTINIT: &str = "agentinit";
 
 /// What the tick does about pages.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) fn reach(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
 
 /// How things stand with the owner.
 pub(crate) fn look(layout: &Layout) -> Result<Outlook> {
-    let last = lasting(layout);
+    let last = markers(layout);
     Ok(outlook(layout, &Config::last_good(layout).page, &|key| is_lasting(&last, key))?)
 }
 
@@ -75,25 +75,22 @@ pub(crate) fn look(layout: &Layout) -> Result<Outlook> {
 /// # Errors
 /// The record or the book of pages cannot be used.
 pub fn send_pages(layout: &Layout) -> Result<Option<Sent>> {
-    let last = lasting(layout);
+    let last = markers(layout);
     Ok(netsky_owner::send_due(layout, &Config::last_good(layout).page, &|key| is_lasting(&last, key))?)
 }
 
-/// The markers of what is suspected now.
-fn lasting(layout: &Layout) -> BTreeSet<String> {
+/// The markers of `state/`.
+fn markers(layout: &Layout) -> BTreeSet<String> {
     let names = Dir::open(layout.state()).and_then(|folder| folder.names()).unwrap_or_default();
-    names.into_iter().filter(|name| name.ends_with("-suspected")).collect()
+    names.into_iter().collect()
 }
 
-/// Whether a condition is there still, by its marker. All but hangs and crashloops are events: they are raised again where they
-/// happen again.
-fn is_lasting(markers: &BTreeSet<String>, key: &str) -> bool {
-    let first = |rest: &str| rest.split('.').next().unwrap_or_default().to_owned();
-    let marker = if let Some(lineage) = key.strip_prefix(HANG).map(first) {
-        let agent = lineage.len().checked_sub(LINEAGE).and_then(|end| lineage.get(..end));
-        agent.map(|agent| format!("{agent}-hang-suspected"))
-    } else {
-        key.strip_prefix(CRASHLOOP).map(first).map(|agent| format!("{agent}-crashloop-suspected"))
+/// Whether a condition is there still, by its marker. What has none is an event: it is raised again where it happens again.
+fn is_lasting(markers: &BTreeSet<String>, condition: &str) -> bool {
+    let of = |kind: &str, what: &str| Some(format!("{}-{what}", condition.strip_prefix(kind)?));
+    let marker = match condition {
+        AGENTINIT => Some("agentinit-escalation".to_owned()),
+        _ => of(HANG, "hang-suspected").or_else(|| of(CRASHLOOP, "crashloop-suspected")),
     };
     marker.is_some_and(|marker| markers.contains(&marker))
 }
@@ -117,19 +114,16 @@ mod tests {
 
     #[test]
     fn i10_only_what_is_still_suspected_lasts() {
-        let suspected = ["agent0-hang-suspected", "agent1-crashloop-suspected"].map(str::to_owned).into();
-        for lasts in ["hang.agent0-0a1b2c3d.g1.cafe.12", "crashloop.agent1.cafe.12"] {
-            assert!(is_lasting(&suspected, lasts), "{lasts}");
+        let markers = ["agent0-hang-suspected", "agent1-crashloop-suspected", "agentinit-escalation"]
+            .map(str::to_owned)
+            .into();
+        for lasts in ["hang.agent0", "crashloop.agent1", "agentinit"] {
+            assert!(is_lasting(&markers, lasts), "{lasts}");
         }
-        for over in [
-            "hang.agent1-0a1b2c3d.g1.cafe.12",
-            "crashloop.agent0.cafe.12",
-            "hang.x",
-            "crashloop",
-            "poison/agent0/x",
-            "escalate/agent0",
-        ] {
-            assert!(!is_lasting(&suspected, over), "{over}");
+        for over in
+            ["hang.agent1", "crashloop.agent0", "hang.", "crashloop", "poison/agent0/x", "escalate/agent0"]
+        {
+            assert!(!is_lasting(&markers, over), "{over}");
         }
     }
 }

@@ -342,7 +342,7 @@ mod tests {
                 });
                 state::write_json(cx.layout.desired(&agent), &wish).expect("a wish");
                 let at = secs.iter().map(|secs| boot(*secs)).collect();
-                let attempts = Attempts { v: 1, at, crashloop: false };
+                let attempts = Attempts { v: 1, at, ..Attempts::default() };
                 state::write_json(cx.layout.marker(&agent, "restart-attempts"), &attempts).expect("attempts");
             };
             assert_eq!(left(1000), None, "nobody was tried");

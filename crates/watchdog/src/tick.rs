@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
 use crate::observe::{self, Observed, observe};
-use crate::{agentinit, handoff, hang, mail, perform, prune, reach, reserve};
+use crate::{agentinit, crashloop, handoff, hang, mail, perform, prune, reach, reserve};
 
 /// Longest that a tick may hold the lock without getting on: its slowest steps are the start and the kill of
 /// one session.
@@ -235,6 +235,7 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
             }
         }
     }
+    crashloop::tend(cx, &seen, &mut ticked);
     if let Err(error) = hang::tend(cx, &mut client, &seen, held, &mut ticked) {
         ticked.problems.push(format!("who hangs is not known: {error}"));
     }

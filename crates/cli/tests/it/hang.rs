@@ -97,3 +97,32 @@ fn only_where_the_owner_wants_it_a_hang_ends_in_a_restart() {
     stage.until("another incarnation", |stage| (stage.agent("agent1")["generation"] == 2).then_some(()));
     assert_eq!(pages(&stage).len(), 1, "it is paged for before");
 }
+
+#[test]
+fn what_fails_for_one_is_its_own_problem_and_a_restart_of_agent0_ends_no_hang_of_a_clone() {
+    let stage = up(SOON, QUIET);
+    // Its screen cannot be kept.
+    std::fs::create_dir_all(stage.home().join("state/agent0-pane-hash/x")).expect("made");
+    stage.ok(&["channel", "send", "agent1", "do something", "--from", "owner"]);
+    stage.until("a page", |stage| (!pages(stage).is_empty()).then_some(()));
+    assert!(stage.ok(&["status"]).contains("the screen of agent0: "));
+    stage.signal(&stage.program("agent0"), netsky_disk::process::Signal::KILL);
+    stage.until_verified(2);
+    // Long enough for another page, if this were another hang.
+    ticks(&stage, 20);
+    // The new agent0 has a handoff, and does not read it either.
+    assert_eq!(pages(&stage).iter().filter(|page| page["agent"] == "agent1").count(), 1);
+    assert!(is_suspected(&stage, "agent1"));
+}
+
+#[test]
+fn what_is_suspected_of_who_is_stopped_ends() {
+    let stage = up(SOON, QUIET);
+    stage.ok(&["channel", "send", "agent1", "do something", "--from", "owner"]);
+    stage.until("a suspicion", |stage| is_suspected(stage, "agent1").then_some(()));
+    std::fs::write(stage.home().join("state/agent1-crashloop-suspected"), "{}").expect("written");
+    stage.ok(&["agent", "stop", "1"]);
+    stage.until("nothing of it", |stage| {
+        (!stage.names("state").iter().any(|name| name.starts_with("agent1-"))).then_some(())
+    });
+}

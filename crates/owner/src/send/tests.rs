@@ -102,6 +102,27 @@ fn i10_what_is_raised_again_within_its_cool_down_is_not_sent() {
 }
 
 #[test]
+fn i10_a_condition_that_flaps_is_sent_once_a_cool_down() {
+    let stage = Stage::new();
+    let terms = by(vec![stage.command("one")]);
+    stage.bring_up("one");
+    let facts = Facts::new(&stage.layout);
+    let hangs = |occurrence: &str| {
+        let data = json!({ "condition": "hang.agent1", "reason": occurrence });
+        facts.append(PAGE, &format!("hang.agent1.{occurrence}"), data).expect("recorded");
+    };
+    for (occurrence, is_sent) in [("first", true), ("first", false), ("second", false), ("third", false)] {
+        hangs(occurrence);
+        assert_eq!(stage.send(&terms).done.len(), usize::from(is_sent), "{occurrence}");
+    }
+    assert_eq!(stage.taken("one")[0]["key"], "hang.agent1");
+    let over = Paging { cool_down: Duration::ZERO, ..terms };
+    assert_eq!(stage.send(&over).done.len(), 1, "one for all that was raised meanwhile");
+    let page = &stage.taken("one")[1];
+    assert!(page["times"] == 3 && page["text"] == "third", "told twice the first is one: {page}");
+}
+
+#[test]
 fn fm_owner_page_locked_a_record_that_takes_no_fact_keeps_no_page_back() {
     let stage = Stage::new();
     let terms = by(vec![stage.command("one")]);

@@ -9,16 +9,16 @@ use netsky_disk::{clock, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::output_log::{Chunk, LogReader};
 use netsky_kernel::rpc::{Guard, SessionView};
-use netsky_ledger::{Facts, PAGE};
 use netsky_model::desired::{Desired, Receipts, Want};
 use netsky_model::duration::human;
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::State;
 use netsky_model::render::plain;
+use netsky_model::restart::Kind;
 use netsky_model::stamp::Stamp;
-use netsky_runtime::Config;
 use netsky_runtime::driver::{Doing, Wedge, is_driven};
 use netsky_runtime::drivers::{Book, Undriven};
+use netsky_runtime::{Config, Hang};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -28,7 +28,9 @@ use crate::decide::runs;
 use crate::error::Result;
 use crate::mail::read_or_aside;
 use crate::observe::Observed;
+use crate::page::{Raised, page};
 use crate::quiet::quiet_windows;
+use crate::reach::HANG;
 use crate::tick::{Held, Ticked};
 
 /// The kind of what tells an agent that it does not get on.
@@ -66,7 +68,7 @@ pub(crate) fn told(layout: &Layout, agent: &AgentId, generation: Generation) -> 
     (suspected.generation == generation).then(|| format!("{agent}: hangs ({word}) for {age}: {why}"))
 }
 
-/// Looks at everybody who is wanted and runs, and does what is due.
+/// Looks at everybody who is wanted and runs, and does what is due. What fails for one is a problem of that one.
 pub(crate) fn tend(
     cx: &Context<'_>,
     client: &mut Client,
@@ -78,42 +80,27 @@ pub(crate) fn tend(
     let before: Kept = read_or_aside(&path, ticked)?.unwrap_or_default();
     let terms = Config::last_good(cx.layout).hang;
     let quiet = quiet_windows(cx.layout, &seen.now);
-    let mut kept = Kept { v: 1, agents: BTreeMap::new() };
+    let mut kept = Kept { v: 1, agents: carried(seen, &before) };
     for (desired, session) in looked_at(seen) {
         let agent = &desired.agent;
-        let signals = match look(cx, desired, session, quiet.get(agent).map(|quiet| quiet.why.clone())) {
-            Ok(signals) => signals,
+        let known = before.agents.get(agent);
+        let quiet = quiet.get(agent).map(|quiet| quiet.why.clone());
+        // Whoever lost the lock writes nothing more: what is kept is the next actor's.
+        held.got_on()?;
+        let now = match look(cx, desired, session, quiet) {
+            Ok(signals) => Some(one(cx, client, seen, (session, &signals, known), &terms, ticked)),
             Err(error) => {
                 ticked.problems.push(format!("whether {agent} gets on is not known: {error}"));
-                continue;
+                known.cloned()
             }
         };
-        let known = before.agents.get(agent).filter(|watch| watch.generation == session.generation);
-        let verdict = judge(&signals, known, &seen.now, &terms);
-        let mut now = watch(&signals, known, &verdict, &seen.now, seen.interval);
-        screen_marker(cx, agent, known, &now)?;
-        match (&verdict, &mut now.hangs) {
-            (Verdict::Hangs { why, .. }, Some(hangs)) => {
-                // What lasts longer than its marker may is suspected anew, and paged for again.
-                let is_unmarked =
-                    || !state::exists(cx.layout.marker(agent, "hang-suspected")).unwrap_or(true);
-                if hangs.did.is_some() && is_unmarked() {
-                    perform(cx, client, session, hangs, (Act::Suspect, why)).map(drop)?;
-                }
-                if let Some(act) = due(hangs, signals.doing.is_some(), seen.interval, &terms) {
-                    held.got_on()?;
-                    match perform(cx, client, session, hangs, (act, why)) {
-                        Ok(said) => {
-                            ticked.done.push(said);
-                            hangs.did = Some(act);
-                        }
-                        Err(error) => ticked.problems.push(format!("{agent} hangs: {error}")),
-                    }
-                }
-            }
-            _ => ticked.done.extend(over(cx, agent, known)?),
-        }
-        kept.agents.insert(agent.clone(), now);
+        kept.agents.extend(now.map(|now| (agent.clone(), now)));
+    }
+    for wish in seen.desired.iter().filter(|wish| wish.want != Want::Up) {
+        let cleared =
+            ["hang-suspected", "pane-hash"].map(|what| state::remove(cx.layout.marker(&wish.agent, what)));
+        let failed = cleared.into_iter().filter_map(std::result::Result::err);
+        ticked.problems.extend(failed.map(|error| error.to_string()));
     }
     if kept.agents.is_empty() {
         state::remove(&path)?;
@@ -123,11 +110,64 @@ pub(crate) fn tend(
     Ok(())
 }
 
+/// One agent: what is kept of it, with what was done.
+fn one(
+    cx: &Context<'_>,
+    client: &mut Client,
+    seen: &Observed,
+    (session, signals, known): (&SessionView, &Signals, Option<&Watch>),
+    terms: &Hang,
+    ticked: &mut Ticked,
+) -> Watch {
+    let agent = &session.name;
+    let known = known.filter(|watch| watch.generation == session.generation);
+    let verdict = judge(signals, known, &seen.now, terms);
+    let mut now = watch(signals, known, &verdict, &seen.now, seen.interval);
+    // Only evidence: what is done does not depend on it.
+    if let Err(error) = screen_marker(cx, agent, known, &now) {
+        ticked.problems.push(format!("the screen of {agent}: {error}"));
+    }
+    let (Verdict::Hangs { why, .. }, Some(hangs)) = (&verdict, &mut now.hangs) else {
+        match over(cx, agent, known) {
+            Ok(said) => ticked.done.extend(said),
+            Err(error) => ticked.problems.push(format!("{agent} gets on: {error}")),
+        }
+        return now;
+    };
+    // What lasts longer than its marker may is suspected anew, and paged for again.
+    let is_unmarked = || !state::exists(cx.layout.marker(agent, "hang-suspected")).unwrap_or(true);
+    let anew = (hangs.did.is_some() && is_unmarked()).then_some(Act::Suspect);
+    let due = due(hangs, signals.doing.is_some(), seen.interval, terms);
+    for (act, is_next) in anew.map(|act| (act, false)).into_iter().chain(due.map(|act| (act, true))) {
+        match perform(cx, client, session, hangs, (act, why), ticked) {
+            Ok(is_done) if is_next && is_done => hangs.did = Some(act),
+            Ok(_) => {}
+            Err(error) => ticked.problems.push(format!("{agent} hangs: {error}")),
+        }
+    }
+    now
+}
+
 /// Whose progress is anybody's business: slots that are wanted and run, and that no restart has in its hands.
 fn looked_at(seen: &Observed) -> impl Iterator<Item = (&Desired, &SessionView)> {
     let wanted = seen.desired.iter().filter(|wish| wish.want == Want::Up && wish.agent.number().is_some());
     let all = wanted.filter_map(|wish| Some((wish, seen.sessions.get(&wish.agent)?)));
-    all.filter(|(_, session)| seen.restart.is_none() && runs(session))
+    all.filter(|(wish, session)| !is_in_hands(seen, &wish.agent) && runs(session))
+}
+
+/// What is kept of those whom a restart has in its hands, for the look after it.
+fn carried(seen: &Observed, before: &Kept) -> BTreeMap<AgentId, Watch> {
+    let kept = before.agents.iter().filter(|(agent, _)| is_in_hands(seen, agent));
+    kept.map(|(agent, watch)| (agent.clone(), watch.clone())).collect()
+}
+
+/// A planned restart has every numbered session in its hands, a crash restart agent0 alone.
+fn is_in_hands(seen: &Observed, agent: &AgentId) -> bool {
+    let Some(under) = &seen.restart else { return false };
+    match under.inflight.kind {
+        Kind::Planned => agent.number().is_some(),
+        Kind::Crash => *agent == AgentId::root(),
+    }
 }
 
 fn look(
@@ -192,16 +232,18 @@ fn over(cx: &Context<'_>, agent: &AgentId, before: Option<&Watch>) -> Result<Opt
     Ok(Some(format!("{agent} gets on again")))
 }
 
+/// Does one thing; false where it has to be tried again.
 fn perform(
     cx: &Context<'_>,
     client: &mut Client,
     session: &SessionView,
     hangs: &Hangs,
     (act, why): (Act, &str),
-) -> Result<String> {
+    ticked: &mut Ticked,
+) -> Result<bool> {
     let agent = &session.name;
     let word = &hangs.word;
-    match act {
+    let said = match act {
         Act::Suspect => {
             let note = Suspected {
                 v: 1,
@@ -213,43 +255,49 @@ fn perform(
             };
             state::write_json(cx.layout.marker(agent, "hang-suspected"), &note)?;
             cx.record.watchdog("hang-suspected", Some(agent), &format!("{word}: {why}"));
-            Ok(format!("{agent} hangs ({word}): {why}; the next look decides"))
+            format!("{agent} hangs ({word}): {why}; the next look decides")
         }
         Act::Nudge => {
             let text = format!(
                 "You have made no progress: {why}. If you are at work, say so by `ostk report phase WORD --for 30m`; \
                  else take your mail and go on."
             );
-            let id = EnvelopeId::derived(&[NUDGE, &key(session, hangs)]);
+            let id = EnvelopeId::derived(&[NUDGE, &occurrence(session, hangs)]);
             let draft = Draft::new(AgentId::infinity().into(), agent.clone(), &text);
             cx.bus.send(Draft { id: Some(id), kind: Some(NUDGE.to_owned()), ..draft })?;
             cx.record.watchdog("hang-nudged", Some(agent), why);
-            Ok(format!("{agent} was told that it hangs"))
+            format!("{agent} was told that it hangs")
         }
         Act::Page => {
-            let reason = format!("{agent} hangs ({word}): {why}");
             let data = json!({
-                "agent": agent, "generation": session.generation, "reason": reason,
+                "agent": agent, "generation": session.generation,
                 "evidence": {
                     "phase": session.progress.phase, "turns": session.progress.turn,
                     "since": hangs.since, "for_ms": hangs.for_ms, "screen": screen(cx, agent),
                 },
             });
-            Facts::new(cx.layout).append_once(PAGE, &key(session, hangs), data)?;
-            Ok(format!("paged: {reason}"))
+            let raised = Raised {
+                condition: format!("{HANG}{agent}"),
+                occurrence: occurrence(session, hangs),
+                reason: format!("{agent} hangs ({word}): {why}"),
+                data,
+            };
+            return Ok(page(cx, &raised, ticked));
         }
         Act::End => {
             client.kill(agent, None, &Guard::if_generation(session.generation))?;
             cx.record.watchdog("hang-ended", Some(agent), why);
-            Ok(format!("{agent} was ended: it hangs, and hang.restart is set"))
+            format!("{agent} was ended: it hangs, and hang.restart is set")
         }
-    }
+    };
+    ticked.done.push(said);
+    Ok(true)
 }
 
 /// One for each hang of each incarnation.
-fn key(session: &SessionView, hangs: &Hangs) -> String {
+fn occurrence(session: &SessionView, hangs: &Hangs) -> String {
     let (lineage, generation) = (&session.lineage, session.generation);
-    format!("hang.{lineage}.g{generation}.{}.{}", hangs.since.boot_id, hangs.since.boot_ms)
+    format!("{lineage}.g{generation}.{}.{}", hangs.since.boot_id, hangs.since.boot_ms)
 }
 
 /// What it printed last, as text; nothing where that cannot be read.
@@ -265,4 +313,54 @@ fn screen(cx: &Context<'_>, agent: &AgentId) -> String {
         }
     };
     read().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use netsky_model::restart::Inflight;
+
+    use super::*;
+    use crate::observe::{Request, Underway};
+
+    fn restarted(kind: Kind) -> Observed {
+        let now = clock::stamp();
+        let inflight = Inflight {
+            v: 1,
+            id: netsky_disk::random::restart_id(),
+            kind,
+            epoch: 1,
+            began: now.clone(),
+            child_since: now.clone(),
+            child: None,
+            observed: None,
+        };
+        Observed {
+            now,
+            interval: std::time::Duration::from_secs(60),
+            desired: Vec::new(),
+            sessions: BTreeMap::new(),
+            request: Request::None,
+            restart: Some(Underway { inflight, status: None, child_alive: true, handoff_there: false }),
+            unproved: None,
+            attempts: BTreeMap::new(),
+            used_up: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_restart_has_in_its_hands_whom_it_ends_and_what_is_kept_of_them_stays() {
+        let watch = Watch {
+            generation: Generation(1),
+            progress: Progress { bytes: 1, turns: 0 },
+            observed: netsky_model::restart::Observed { watched_ms: 1, last: clock::stamp() },
+            hangs: None,
+        };
+        let all = [AgentId::root(), AgentId::numbered(1)];
+        let before = Kept { v: 1, agents: all.iter().map(|agent| (agent.clone(), watch.clone())).collect() };
+        let names = |kind| carried(&restarted(kind), &before).into_keys().collect::<Vec<_>>();
+        assert_eq!(names(Kind::Crash), all[..1]);
+        assert_eq!(names(Kind::Planned), all);
+        let none = Observed { restart: None, ..restarted(Kind::Crash) };
+        assert!(carried(&none, &before).is_empty(), "each is looked at, and what is kept is what was seen");
+    }
 }

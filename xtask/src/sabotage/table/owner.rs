@@ -44,6 +44,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "paging::tests::i10_a_condition_that_lasts_is_paged_again_and_one_that_is_over_is_not",
     },
     Safeguard {
+        name: "the cool-down is for a condition, however often it occurs",
+        faults: "I10",
+        file: "crates/owner/src/book.rs",
+        find: "        Some(condition) => (condition, Some(&fact.key)),",
+        replace: "        Some(_) => (&fact.key, None),",
+        package: "netsky-owner",
+        target: UNIT,
+        test: "send::tests::i10_a_condition_that_flaps_is_sent_once_a_cool_down",
+    },
+    Safeguard {
         name: "no page waits for a wall clock that is behind",
         faults: "T9",
         file: "crates/model/src/paging.rs",
