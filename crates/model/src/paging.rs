@@ -250,6 +250,14 @@ impl Condition {
         (self.begun, self.anew, self.failures) = (false, false, 0);
     }
 
+    /// A transport took it, as was noted beside; what was raised after that is to be told.
+    pub fn took_beside(&mut self, at: &Stamp) {
+        if self.sent.as_ref().is_none_or(|sent| at.since(sent) > Duration::ZERO) {
+            self.took(at.clone());
+            self.anew = self.raised > at.wall;
+        }
+    }
+
     /// None did; `doubtful` where one may have all the same.
     pub fn in_vain(&mut self, doubtful: bool) {
         self.begun = doubtful;

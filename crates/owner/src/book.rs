@@ -147,7 +147,7 @@ impl Book {
 /// The book cannot be read.
 pub fn outlook(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) -> Result<Outlook> {
     let (book, now) = (Book::read(layout)?, clock::stamp());
-    let waiting = crate::send::waiting(layout);
+    let waiting: Vec<_> = crate::send::waiting(layout).into_iter().filter(|one| one.is_unsent()).collect();
     let due = book.due(terms, &now, lasts);
     let unsent: Vec<&Condition> = due.iter().filter_map(|(key, _)| book.conditions.get(key)).collect();
     let raised = unsent.iter().map(|condition| condition.raised).chain(waiting.iter().map(|one| one.at));

@@ -5,7 +5,7 @@
 //! record that takes no fact keeps no page from its transports.
 //! Leaves to others: what is worth a page, and when somebody looks (`watchdog`).
 //!
-//! Reading order: [`Page`] → `transport` (with `http`, `secret`) → `book` → `send`.
+//! Reading order: [`Page`] → `transport` (with `http`, `secret`) → `book` → `sending` → `send`.
 #![forbid(unsafe_code)]
 
 mod book;
@@ -13,11 +13,13 @@ mod http;
 mod page;
 mod secret;
 mod send;
+mod sending;
 mod transport;
 
 pub use book::{Outlook, Unsent, outlook};
 pub use page::Page;
 pub use send::{Escalated, Outcome, Sent, escalate, keep, send_due};
+pub use sending::is_sending;
 
 /// Why pages were not looked at or not sent at all.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
-use netsky_disk::lock::Lock;
 use netsky_disk::{clock, fault, random, state};
 use netsky_ledger::{Facts, PAGE};
 use netsky_model::paging::{Condition, Paging, TEST, Transport, Try, Verdict, harmless};
@@ -16,6 +15,7 @@ use serde_json::json;
 use crate::Result;
 use crate::book::Book;
 use crate::page::Page;
+use crate::sending::Sending;
 use crate::transport::{attempt, chain};
 
 /// Most pages of one look: the next goes on.
@@ -71,7 +71,7 @@ pub struct Sent {
     pub problems: Vec<String>,
 }
 
-/// A page that the record would not take.
+/// A page that the record would not take, or that went out beside the book.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Waiting {
     v: u64,
@@ -81,19 +81,60 @@ pub(crate) struct Waiting {
     occurrence: Option<String>,
     text: String,
     pub(crate) at: Timestamp,
+    /// Whether the record has it too.
+    #[serde(default)]
+    is_fact: bool,
+    /// How far it got beside the book.
+    #[serde(default)]
+    beside: Beside,
+}
+
+/// How far a page got beside the book.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Beside {
+    /// Nowhere.
+    #[default]
+    No,
+    /// A transport may have it.
+    Begun,
+    /// One took it.
+    Sent(Stamp),
+}
+
+impl Waiting {
+    fn new(key: &str, text: &str) -> Waiting {
+        Waiting {
+            v: 1,
+            key: key.to_owned(),
+            occurrence: None,
+            text: text.to_owned(),
+            at: clock::wall(),
+            is_fact: false,
+            beside: Beside::No,
+        }
+    }
+
+    /// Whether it is a page that nobody has sent.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.beside == Beside::No
+    }
 }
 
 /// Sends what is due; none if another process does.
 ///
 /// # Errors
-/// What was sent could not be written down: nothing is sent then.
+/// The book or the lock cannot be read. A book that cannot be written holds no page back: its pages may be sent again.
 pub fn send_due(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) -> Result<Option<Sent>> {
-    let Some(_held) = hold(layout, Duration::ZERO)? else { return Ok(None) };
+    let Some(mut sending) = Sending::take(layout, Duration::ZERO)? else { return Ok(None) };
     let mut sent = Sent::default();
     let tested = test(layout, terms);
     let mut book = Book::read(layout)?;
     sent.problems.append(&mut book.passed);
-    take_waiting(layout, &mut book)?;
+    if let Err(error) = take_waiting(layout, &mut book) {
+        sent.problems.push(format!("what waits for the book stays: {error}"));
+    }
+    sending.recall(&mut book);
     match tested {
         Ok(true) => book.tested = clock::stamp(),
         Ok(false) => {}
@@ -101,7 +142,7 @@ pub fn send_due(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) -
     }
     let mut vain = 0;
     for (key, repeated) in book.due(terms, &clock::stamp(), lasts).into_iter().take(MOST) {
-        match deliver(layout, terms, &mut book, &key, repeated)? {
+        match deliver((layout, terms), &mut sending, &mut book, &key, repeated)?.0 {
             Outcome::Unsent { why, .. } => {
                 sent.problems.push(format!("no transport took the page of {key}: {}", why.join("; ")));
                 vain += 1;
@@ -114,8 +155,16 @@ pub fn send_due(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) -
         }
     }
     book.forget(terms, &clock::stamp(), lasts);
-    book.write(layout)?;
+    match book.write(layout) {
+        Ok(()) => sending.forget(),
+        Err(error) => sent.problems.push(unwritten(&error)),
+    }
     Ok(Some(sent))
+}
+
+/// What it comes to that the book could not be written.
+fn unwritten(why: &dyn std::fmt::Display) -> String {
+    format!("what became of it is not written down, so it may be sent again: {why}")
 }
 
 /// Tells the owner now. Never an error: what does not work is said, and the rest goes on.
@@ -126,74 +175,110 @@ pub fn escalate(layout: &Layout, terms: &Paging, key: &str, text: &str) -> Escal
     let is_recorded = recorded.is_ok();
     missing.extend(recorded.err().map(|error| format!("the page is no fact: {error}")));
     missing.extend(fault::point("owner.page.recorded").err().map(|error| error.to_string()));
-    let noted = match hold(layout, PATIENCE) {
-        Ok(Some(held)) => noted(layout, terms, key, &text, is_recorded).map(|outcome| (outcome, held)),
+    let noted = match Sending::take(layout, PATIENCE) {
+        Ok(Some(mut sending)) => noted((layout, terms), &mut sending, key, &text, is_recorded),
         Ok(None) => Err("pages are being sent by another process".to_owned()),
         Err(error) => Err(error.to_string()),
     };
     let outcome = match noted {
-        Ok((outcome, _held)) => outcome,
+        Ok((outcome, untold)) => {
+            missing.extend(untold);
+            outcome
+        }
         Err(why) => {
-            missing.push(format!("what became of it is not written down, so it may be sent again: {why}"));
+            missing.push(unwritten(&why));
             directly(layout, terms, key, &text, is_recorded)
         }
     };
     Escalated { key: key.to_owned(), outcome, missing }
 }
 
-/// By the book, which the caller has the lock of.
+/// By the book, which the caller has the lock of; with what could not be written down.
 fn noted(
-    layout: &Layout,
-    terms: &Paging,
+    (layout, terms): (&Layout, &Paging),
+    sending: &mut Sending,
     key: &str,
     text: &str,
     is_recorded: bool,
-) -> std::result::Result<Outcome, String> {
+) -> std::result::Result<(Outcome, Option<String>), String> {
     let told = |error: crate::Error| error.to_string();
     let mut book = Book::read(layout).map_err(told)?;
+    sending.recall(&mut book);
     // A fact that the record could not give back is sent all the same.
     if !is_recorded || !book.conditions.contains_key(key) {
         book.raise((key, None), text, clock::wall());
     }
     let condition = &book.conditions[key];
-    match (condition.verdict(terms, &clock::stamp(), true), &condition.sent) {
+    let repeated = match (condition.verdict(terms, &clock::stamp(), true), &condition.sent) {
         (Verdict::Held, Some(since)) => {
             let since = since.clone();
-            book.write(layout).map_err(told)?;
-            Ok(Outcome::Held { since })
+            let untold = book.write(layout).err().map(|error| unwritten(&error));
+            return Ok((Outcome::Held { since }, untold));
         }
-        (Verdict::Send { repeated }, _) => deliver(layout, terms, &mut book, key, repeated).map_err(told),
-        _ => deliver(layout, terms, &mut book, key, true).map_err(told),
-    }
+        (Verdict::Send { repeated }, _) => repeated,
+        _ => true,
+    };
+    deliver((layout, terms), sending, &mut book, key, repeated).map_err(told)
 }
 
-/// Without a book.
+/// Without a book, which is told later: of what was sent beside it whoever has it must not think that nobody got it.
 fn directly(layout: &Layout, terms: &Paging, key: &str, text: &str, is_recorded: bool) -> Outcome {
     let condition = Condition::raised(text, clock::wall());
     let page = Page::of(key, &condition, false, layout.home().display().to_string());
-    let mut why = Vec::new();
+    let name = random_name();
+    let mut waiting = Waiting { is_fact: is_recorded, beside: Beside::Begun, ..Waiting::new(key, text) };
+    let mut is_told = wait(layout, &name, &waiting).is_ok();
+    let (mut by, mut why, mut doubtful) = (None, Vec::new(), false);
     for (name, transport) in chain(terms) {
         match attempt(layout, &transport, &page) {
-            Ok(()) => return Outcome::Sent { by: name },
-            Err(refused) => why.push(format!("{name}: {}", refused.why)),
+            Ok(()) => {
+                by = Some(name);
+                break;
+            }
+            Err(refused) => {
+                doubtful |= refused.doubtful;
+                why.push(format!("{name}: {}", refused.why));
+            }
         }
     }
-    let waits = is_recorded || wait(layout, &random_name(), (key, None), text).is_ok();
-    Outcome::Unsent { why, waits }
+    waiting.beside = match (&by, doubtful) {
+        (Some(_), _) => Beside::Sent(clock::stamp()),
+        (None, true) => Beside::Begun,
+        (None, false) => Beside::No,
+    };
+    is_told = match (&waiting.beside, is_recorded) {
+        // The fact alone says that.
+        (Beside::No, true) => state::remove(layout.waiting_pages().join(&name)).is_ok(),
+        _ => wait(layout, &name, &waiting).is_ok() || is_told,
+    };
+    match by {
+        Some(by) => Outcome::Sent { by },
+        None => Outcome::Unsent { why, waits: is_recorded || is_told },
+    }
 }
 
-/// Sends the page of one condition of the book; what became of it is in the book and durable.
-fn deliver(layout: &Layout, terms: &Paging, book: &mut Book, key: &str, repeated: bool) -> Result<Outcome> {
+/// Sends the page of one condition of the book; what became of it is in the book and durable, or it says why not. A book that
+/// cannot be written keeps no page back: then the note of the lock has what became of it.
+fn deliver(
+    (layout, terms): (&Layout, &Paging),
+    sending: &mut Sending,
+    book: &mut Book,
+    key: &str,
+    repeated: bool,
+) -> Result<(Outcome, Option<String>)> {
     let Some(condition) = book.conditions.get_mut(key) else {
-        return Ok(Outcome::Unsent { why: Vec::new(), waits: false });
+        return Ok((Outcome::Unsent { why: Vec::new(), waits: false }, None));
     };
     let page = Page::of(key, condition, repeated, layout.home().display().to_string());
     // Whoever finds this after our death knows that the owner may have it.
     condition.begun = true;
-    book.write(layout)?;
+    if book.write(layout).is_err() {
+        sending.remember(key, None);
+    }
     point("owner.page.begun", layout)?;
     let (mut by, mut failed, mut doubtful) = (None, Vec::new(), false);
     for (name, transport) in chain(terms) {
+        sending.got_on();
         let tried = attempt(layout, &transport, &page);
         let error = tried.as_ref().err().map(|refused| refused.why.clone());
         doubtful |= tried.as_ref().is_err_and(|refused| refused.doubtful);
@@ -212,29 +297,27 @@ fn deliver(layout: &Layout, terms: &Paging, book: &mut Book, key: &str, repeated
         }
     }
     point("owner.page.taken", layout)?;
+    let now = clock::stamp();
     if let Some(condition) = book.conditions.get_mut(key) {
         match by {
-            Some(_) => condition.took(clock::stamp()),
+            Some(_) => condition.took(now.clone()),
             None => condition.in_vain(doubtful),
         }
     }
     if page.test {
         book.failed_test.clone_from(&failed);
     }
-    book.write(layout)?;
-    Ok(by.map_or(Outcome::Unsent { why: failed, waits: true }, |by| Outcome::Sent { by }))
+    let untold = book.write(layout).err();
+    match untold {
+        Some(_) => sending.remember(key, by.is_some().then_some(now)),
+        None => sending.forget(),
+    }
+    let untold = untold.map(|error| unwritten(&error));
+    Ok((by.map_or(Outcome::Unsent { why: failed, waits: true }, |by| Outcome::Sent { by }), untold))
 }
 
 fn point(name: &'static str, layout: &Layout) -> Result<()> {
     Ok(fault::point(name).map_err(|e| netsky_disk::Error::new("send from", layout.pages_folder(), e))?)
-}
-
-fn hold(layout: &Layout, limit: Duration) -> netsky_disk::Result<Option<Lock>> {
-    Dir::make(layout.pages_folder())?;
-    match limit.is_zero() {
-        true => Lock::try_take(layout.pages_lock()),
-        false => Lock::take_within(layout.pages_lock(), limit),
-    }
 }
 
 /// Raises the weekly test where it is due.
@@ -256,24 +339,23 @@ fn test(layout: &Layout, terms: &Paging) -> Result<bool> {
 /// So many wait there already, or the disk refuses.
 pub fn keep(layout: &Layout, condition: &str, occurrence: &str, text: &str) -> Result<()> {
     let name = format!("{}.json", blake3::hash(occurrence.as_bytes()).to_hex());
-    wait(layout, &name, (condition, Some(occurrence)), text)
+    let waiting = Waiting { occurrence: Some(occurrence.to_owned()), ..Waiting::new(condition, text) };
+    wait(layout, &name, &waiting)
 }
 
 fn random_name() -> String {
     format!("{}.json", random::uuid_v7())
 }
 
-/// Keeps a page that the record would not take and no transport took.
-fn wait(layout: &Layout, name: &str, (key, occurrence): (&str, Option<&str>), text: &str) -> Result<()> {
+/// Keeps a page for whoever sends next.
+fn wait(layout: &Layout, name: &str, waiting: &Waiting) -> Result<()> {
     Dir::make(layout.pages_folder())?;
     let folder = Dir::make(layout.waiting_pages())?;
     if folder.names()?.len() > WAITING {
         let why = format!("{WAITING} wait there already");
         return Err(netsky_disk::Error::because("keep a page in", folder.path(), why).into());
     }
-    let (key, occurrence) = (key.to_owned(), occurrence.map(str::to_owned));
-    let waiting = Waiting { v: 1, key, occurrence, text: text.to_owned(), at: clock::wall() };
-    Ok(state::write_json(layout.waiting_pages().join(name), &waiting)?)
+    Ok(state::write_json(layout.waiting_pages().join(name), waiting)?)
 }
 
 /// What waits outside the record; what does not read is nobody's.
@@ -293,7 +375,17 @@ fn take_waiting(layout: &Layout, book: &mut Book) -> Result<()> {
     for path in names.iter().filter(|name| name.ends_with(".json")).map(|n| layout.waiting_pages().join(n)) {
         match state::read_json::<Waiting>(&path) {
             Ok(Some(waiting)) => {
-                book.raise((&waiting.key, waiting.occurrence.as_deref()), &waiting.text, waiting.at);
+                if !waiting.is_fact || !book.conditions.contains_key(&waiting.key) {
+                    let raised = (waiting.key.as_str(), waiting.occurrence.as_deref());
+                    book.raise(raised, &waiting.text, waiting.at);
+                }
+                if let Some(condition) = book.conditions.get_mut(&waiting.key) {
+                    match &waiting.beside {
+                        Beside::No => {}
+                        Beside::Begun => condition.begun = true,
+                        Beside::Sent(at) => condition.took_beside(at),
+                    }
+                }
                 taken.push(path);
             }
             Ok(None) => {}

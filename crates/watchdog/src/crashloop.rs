@@ -8,7 +8,7 @@ use netsky_model::id::AgentId;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::page::{Raised, page, since};
 use crate::reach::CRASHLOOP;
@@ -22,7 +22,10 @@ pub(crate) fn tend(cx: &Context<'_>, seen: &Observed, ticked: &mut Ticked) {
     for wish in &seen.desired {
         let tended = match wish.want {
             Want::Up => tell(cx, &wish.agent, ticked),
-            Want::Stopped => Ok(drop(state::remove(cx.layout.marker(&wish.agent, "crashloop-suspected")))),
+            Want::Stopped => {
+                let removed = state::remove(cx.layout.marker(&wish.agent, "crashloop-suspected"));
+                removed.map(drop).map_err(Error::from)
+            }
         };
         if let Err(error) = tended {
             ticked.problems.push(format!("whether {} keeps dying is not known: {error}", wish.agent));

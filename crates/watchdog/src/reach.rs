@@ -7,9 +7,8 @@ use std::collections::BTreeSet;
 
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
-use netsky_disk::lock::Lock;
 use netsky_disk::spawn::Program;
-use netsky_owner::{Outlook, Sent, outlook};
+use netsky_owner::{Outlook, Sent, is_sending, outlook};
 use netsky_runtime::Config;
 
 use crate::context::Context;
@@ -46,7 +45,7 @@ pub(crate) fn decide(seen: &Outlook, is_sending: bool) -> Act {
 /// Looks, and has sent what is due.
 pub(crate) fn reach(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
     let seen = look(cx.layout)?;
-    if decide(&seen, Lock::is_held(cx.layout.pages_lock()).unwrap_or(false)) == Act::Send {
+    if decide(&seen, is_sending(cx.layout)?) == Act::Send {
         let home = cx.layout.home().display().to_string();
         let program = Program {
             path: cx.netsky.clone(),
