@@ -179,7 +179,13 @@ fn stray_markers(cx: &Context<'_>, fix: bool) -> Examined {
     if past > 0 {
         let what = format!("{past} are past their time");
         return match fix.then(|| markers::prune(cx.layout)) {
-            Some(Ok(())) => Examined { id: "markers", state: Health::Fixed, what, remedy: None },
+            Some(Ok(())) => match left_past(cx) {
+                None => Examined { id: "markers", state: Health::Fixed, what, remedy: None },
+                Some(left) => {
+                    let remedy = format!("{left} cannot be removed: see what it is, and move it away");
+                    ill("markers", Health::Bad, what, remedy)
+                }
+            },
             Some(Err(error)) => ill("markers", Health::Bad, what, format!("removing them failed: {error}")),
             None => ill("markers", Health::Bad, what, "a tick, or `netsky doctor --fix`, removes them"),
         };
@@ -191,6 +197,12 @@ fn stray_markers(cx: &Context<'_>, fix: bool) -> Examined {
             ill("markers", Health::Note, what, "see whose they are; netsky leaves them alone")
         }
     }
+}
+
+/// What is past its time still.
+fn left_past(cx: &Context<'_>) -> Option<String> {
+    let found = markers::markers(cx.layout).unwrap_or_default();
+    Some(found.into_iter().find(|marker| marker.is_past)?.id)
 }
 
 /// Whether the wall clock was set since the last tick.

@@ -12,10 +12,10 @@ use netsky_model::id::AgentId;
 use serde::Serialize;
 
 use crate::error::Result;
+use crate::prune::sweep;
 use crate::quiet;
 use crate::resume::archive_resume;
 
-const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What ends a marker that nobody has cleared.
@@ -66,6 +66,9 @@ const fn kind(
 use Most::{Age, Itself, Stands};
 use Place::{Alone, OfAgent, OfAgentUntil, Within};
 
+/// Where drafts of crash handoffs lie.
+const HANDOFFS: &str = "crash-handoffs";
+
 /// All of them, in the order of the restart.
 const ALPHABET: &[Kind] = &[
     kind(
@@ -78,16 +81,16 @@ const ALPHABET: &[Kind] = &[
     kind(
         Alone("agentinit-failures"),
         Age(DAY),
-        "bootstraps of agentinfinity that failed",
+        "looks that found agentinfinity not ready",
         "watchdog",
-        "a bootstrap that succeeds",
+        "a look that finds it ready",
     ),
     kind(
         Alone("agentinit-escalation"),
         Age(DAY),
-        "agentinfinity cannot be started: a page is due",
+        "agentinfinity cannot be started, and the owner is told",
         "watchdog",
-        "a transport that takes the page",
+        "a look that finds it ready",
     ),
     kind(
         Alone("netsky-loop-resume.txt"),
@@ -160,21 +163,21 @@ const ALPHABET: &[Kind] = &[
         "restart child",
         "watchdog",
     ),
-    kind(Within("crash-handoffs"), Age(ARCHIVE), "what was known when agent0 died", "watchdog", "its age"),
+    kind(Within(HANDOFFS), Age(ARCHIVE), "what was known when agent0 died", "watchdog", "its age"),
     kind(Within("restart-archive"), Age(ARCHIVE), "logs and requests of restarts", "watchdog", "its age"),
     kind(
         Within("up"),
-        Age(HOUR),
+        Stands,
         "proof that a session is up",
         "netsky session up",
-        "the end of the session",
+        "a tick, once its session is over",
     ),
     kind(Within("desired"), Stands, "what should run", "up, down", "up, down"),
     kind(Within("tick"), Stands, "the last tick of each kind", "ticker", "the next one"),
 ];
 
 /// How long logs, used requests and drafts are kept.
-pub(crate) const ARCHIVE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const ARCHIVE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// What lies in `state/` and is no marker: the durable state of a part that knows it by itself.
 const STATE: &[&str] = &[
@@ -307,6 +310,15 @@ fn ages(layout: &Layout, folder: &str) -> Result<Vec<(String, Duration)>> {
 
 /// Removes what is past its age, but for what the tick prunes by its readers.
 pub(crate) fn prune(layout: &Layout) -> Result<()> {
+    let is_under_way = state::exists(layout.restart_inflight())?;
+    for kind in ALPHABET {
+        if let (Within(name), Age(most)) = (kind.place, kind.most)
+            // What a restart under way hands over is spared, whatever its age.
+            && !(is_under_way && name == HANDOFFS)
+        {
+            sweep(layout.state().join(name), most)?;
+        }
+    }
     let folder = Dir::make(layout.state())?;
     for (name, age) in folder.ages()? {
         let text = name.to_string_lossy();

@@ -9,7 +9,7 @@ use netsky_runtime::TAG_NONCE;
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::markers::{self, ARCHIVE};
+use crate::markers;
 use crate::observe::Observed;
 
 /// What a writer that died left in a `tmp` folder: no write takes an hour.
@@ -26,11 +26,9 @@ pub(crate) fn prune(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     for folder in cx.layout.folders() {
         sweep(folder.join("tmp"), STRAY)?;
     }
-    sweep(cx.layout.restart_archive(), ARCHIVE)?;
-    // What a restart under way hands over is spared whatever its age, and its status wherever its name sorts: a wall clock
-    // that was set makes both look old.
+    // What a restart under way hands over is spared whatever its age (`markers`), and its status wherever its name sorts: a wall
+    // clock that was set makes both look old.
     if seen.restart.is_none() && !state::exists(cx.layout.restart_inflight())? {
-        sweep(cx.layout.crash_handoffs(), ARCHIVE)?;
         prune_statuses(cx)?;
     }
     markers::prune(cx.layout)?;
@@ -76,7 +74,7 @@ fn remove(folder: &Dir, age: Duration, keep: impl Fn(&str) -> bool) -> Result<()
 }
 
 /// Remove the old files of a folder; one that is not there has none.
-fn sweep(folder: PathBuf, age: Duration) -> Result<()> {
+pub(crate) fn sweep(folder: PathBuf, age: Duration) -> Result<()> {
     match Dir::open(folder) {
         Ok(dir) => Ok(sweep_tmp(&dir, age).map(drop)?),
         Err(error) if error.is_not_found() => Ok(()),

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use crate::stage::Stage;
+use crate::stage::{QUIET, Stage};
 
 fn examined(stage: &Stage, args: &[&str]) -> Vec<Value> {
     let output = stage.run(&[&["doctor", "--json"], args].concat());
@@ -59,4 +59,39 @@ fn t25_what_is_bad_is_an_exit_code_and_what_is_safe_to_mend_is_mended_on_request
     assert!(!marker.exists() && stage.home().join("workspaces").is_dir());
     std::fs::remove_file(stage.home().join("config.toml")).expect("there");
     stage.ok(&["doctor"]);
+}
+
+fn age(path: &std::path::Path) {
+    let file = File::open(path).expect("opens");
+    file.set_modified(SystemTime::now() - Duration::from_secs(40 * 86_400)).expect("aged");
+}
+
+#[test]
+fn t25_the_proof_of_a_session_that_lives_is_never_past_its_time() {
+    let stage = Stage::up(0, QUIET, "10m");
+    let proofs = || stage.names("state/up").into_iter().filter(|name| name != "tmp").collect::<Vec<_>>();
+    let before = proofs();
+    assert!(!before.is_empty());
+    before.iter().for_each(|proof| age(&stage.home().join("state/up").join(proof)));
+    assert_eq!(state(&examined(&stage, &[]), "markers"), "good");
+    assert!(!stage.ok(&["markers"]).contains("past its time"));
+    stage.ok(&["watchdog", "tick"]);
+    assert_eq!(proofs(), before);
+}
+
+#[test]
+fn t25_what_mending_could_not_remove_is_not_said_to_be_mended() {
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let old = stage.home().join("state/crash-handoffs/old.md");
+    std::fs::write(&old, "x").expect("written");
+    age(&old);
+    assert_eq!(state(&examined(&stage, &["--fix"]), "markers"), "fixed");
+    assert!(!old.exists());
+    // No file, so nobody's to remove.
+    std::fs::create_dir(&old).expect("made");
+    age(&old);
+    let found = examined(&stage, &["--fix"]);
+    assert!(state(&found, "markers") == "bad" && old.exists(), "{found:?}");
+    assert!(found.iter().any(|one| one["remedy"].to_string().contains("crash-handoffs/old.md")), "{found:?}");
 }
