@@ -12,14 +12,16 @@ use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::page::{Raised, page, since};
 use crate::reach::CRASHLOOP;
-use crate::tick::Ticked;
+use crate::tick::{Held, Ticked};
 
 /// What the marker says.
 const WHY: &str = "it keeps dying; one try an hour until it stays up";
 
 /// Looks at everybody, and pages.
-pub(crate) fn tend(cx: &Context<'_>, seen: &Observed, ticked: &mut Ticked) {
+pub(crate) fn tend(cx: &Context<'_>, seen: &Observed, held: &mut Held, ticked: &mut Ticked) -> Result<()> {
     for wish in &seen.desired {
+        // Each may wait for the record.
+        held.got_on()?;
         let tended = match wish.want {
             Want::Up => tell(cx, &wish.agent, ticked),
             Want::Stopped => {
@@ -31,6 +33,7 @@ pub(crate) fn tend(cx: &Context<'_>, seen: &Observed, ticked: &mut Ticked) {
             ticked.problems.push(format!("whether {} keeps dying is not known: {error}", wish.agent));
         }
     }
+    Ok(())
 }
 
 fn tell(cx: &Context<'_>, agent: &AgentId, ticked: &mut Ticked) -> Result<()> {

@@ -235,7 +235,7 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
             }
         }
     }
-    crashloop::tend(cx, &seen, &mut ticked);
+    crashloop::tend(cx, &seen, held, &mut ticked)?;
     if let Err(error) = hang::tend(cx, &mut client, &seen, held, &mut ticked) {
         ticked.problems.push(format!("who hangs is not known: {error}"));
     }
