@@ -102,7 +102,11 @@ fn only_where_the_owner_wants_it_a_hang_ends_in_a_restart() {
 fn what_fails_for_one_is_its_own_problem_and_a_restart_of_agent0_ends_no_hang_of_a_clone() {
     let stage = up(SOON, QUIET);
     // Its screen cannot be kept.
-    std::fs::create_dir_all(stage.home().join("state/agent0-pane-hash/x")).expect("made");
+    let hash = stage.home().join("state/agent0-pane-hash");
+    stage.until("something in its way", |_| {
+        let _ = std::fs::remove_file(&hash);
+        std::fs::create_dir_all(hash.join("x")).ok()
+    });
     stage.ok(&["channel", "send", "agent1", "do something", "--from", "owner"]);
     stage.until("a page", |stage| (!pages(stage).is_empty()).then_some(()));
     assert!(stage.ok(&["status"]).contains("the screen of agent0: "));
