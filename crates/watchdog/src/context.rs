@@ -64,3 +64,28 @@ pub(crate) fn in_a_home(test: impl FnOnce(&Context<'_>)) {
     let bus = Bus::open(&layout, &record);
     test(&Context { layout: &layout, bus, record: &record, netsky: nowhere.clone(), ostk: nowhere });
 }
+
+/// A look at one slot that is wanted, and at its session in this state.
+#[cfg(test)]
+pub(crate) fn observed(agent: &netsky_model::id::AgentId, state: &str) -> crate::observe::Observed {
+    let wish = serde_json::json!({
+        "v": 1, "agent": agent, "want": "up", "by": "up", "since": "2026-01-01T00:00:00Z", "runtime": "command",
+        "argv": ["/bin/true"], "cwd": "/", "env": {}, "receipts": "ack",
+    });
+    let session = serde_json::json!({
+        "name": agent, "state": state, "lineage": format!("{agent}-00000001"), "generation": 1,
+        "runtime": "command", "keeper": "watchdog", "kept": false, "tags": {},
+        "socket": "/", "argv": ["/bin/true"], "cwd": "/",
+    });
+    crate::observe::Observed {
+        now: netsky_disk::clock::stamp(),
+        interval: std::time::Duration::from_secs(60),
+        desired: vec![serde_json::from_value(wish).expect("a whole wish")],
+        sessions: [(agent.clone(), serde_json::from_value(session).expect("a whole session"))].into(),
+        request: crate::observe::Request::None,
+        restart: None,
+        unproved: None,
+        attempts: Default::default(),
+        used_up: Default::default(),
+    }
+}

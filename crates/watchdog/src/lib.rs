@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 mod agentinit;
+mod backlog;
+mod between;
 mod brief;
 mod child;
 mod context;
@@ -36,8 +38,10 @@ mod request;
 mod reserve;
 mod resume;
 mod retention;
+mod room;
 mod serve;
 mod session_up;
+mod standing;
 mod status;
 mod stop;
 mod tick;

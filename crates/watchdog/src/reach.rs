@@ -13,6 +13,7 @@ use netsky_runtime::Config;
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::standing;
 use crate::tick::Ticked;
 
 /// The condition that an agent hangs; behind it stands the agent.
@@ -78,15 +79,18 @@ pub fn send_pages(layout: &Layout) -> Result<Option<Sent>> {
     Ok(netsky_owner::send_due(layout, &Config::last_good(layout).page, &|key| is_lasting(&last, key))?)
 }
 
-/// The markers of `state/`.
+/// The markers of `state/`, and what stands without one.
 fn markers(layout: &Layout) -> BTreeSet<String> {
     let names = Dir::open(layout.state()).and_then(|folder| folder.names()).unwrap_or_default();
-    names.into_iter().collect()
+    names.into_iter().chain(standing::paged(layout)).collect()
 }
 
 /// Whether a condition is there still, by its marker. What has none is an event: it is raised again where it happens again.
 fn is_lasting(markers: &BTreeSet<String>, condition: &str) -> bool {
     let of = |kind: &str, what: &str| Some(format!("{}-{what}", condition.strip_prefix(kind)?));
+    if markers.contains(condition) {
+        return true;
+    }
     let marker = match condition {
         AGENTINIT => Some("agentinit-escalation".to_owned()),
         _ => of(HANG, "hang-suspected").or_else(|| of(CRASHLOOP, "crashloop-suspected")),

@@ -13,10 +13,14 @@ use netsky_model::stamp::Stamp;
 use netsky_runtime::Config;
 use serde::{Deserialize, Serialize};
 
+use crate::backlog::{self, BACKLOG};
+use crate::between::{self, BETWEEN};
 use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
 use crate::observe::{self, Observed, observe};
+use crate::room::{self, DISK};
+use crate::standing::{self, Found};
 use crate::{agentinit, crashloop, handoff, hang, mail, perform, prune, reach, reserve};
 
 /// Longest that a tick may hold the lock without getting on: its slowest steps are the start and the kill of
@@ -24,6 +28,8 @@ use crate::{agentinit, crashloop, handoff, hang, mail, perform, prune, reach, re
 const HOLDER_DEADLINE: Duration = Duration::from_secs(60);
 /// Longest that a tick waits for another one: triggers come in bursts and must not be lost.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The condition that the settings do not read.
+const CONFIG: &str = "config";
 /// Longest reason of a failed tick, in characters: the note of a lock is one small block.
 const LONGEST_WHY: usize = 500;
 
@@ -160,6 +166,8 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     };
     // Mail is tended also where no session can be, and what came of it is told.
     mail::tend(cx, &mut ticked);
+    // After it: what goes with the mail makes room.
+    of_the_home(cx, held, &mut ticked);
     if let Err(error) = reach::reach(cx, &mut ticked) {
         ticked.problems.push(format!("pages: {error}"));
     }
@@ -178,6 +186,27 @@ fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     match failed {
         Some(error) => Err(error),
         None => Ok(written.map(|()| ticked)?),
+    }
+}
+
+/// What concerns the owner also where no session can be: the disk, and the settings.
+fn of_the_home(cx: &Context<'_>, held: &mut Held, ticked: &mut Ticked) {
+    let mut found = Vec::new();
+    match room::found(cx) {
+        Ok(disk) => found.extend(disk),
+        Err(error) => ticked.problems.push(format!("the room on the disk: {error}")),
+    }
+    // Each tick has it as a warning already.
+    found.extend(Config::trouble(cx.layout).map(|trouble| Found {
+        condition: CONFIG.to_owned(),
+        of: String::new(),
+        reason: trouble.to_string(),
+        tell: None,
+        page: Some(Duration::ZERO),
+    }));
+    let looked = (&clock::stamp(), observe::interval(cx));
+    if let Err(error) = standing::tend(cx, looked, &[DISK, CONFIG], &found, held, ticked) {
+        ticked.warnings.push(format!("what stands is not kept: {error}"));
     }
 }
 
@@ -238,6 +267,12 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
     crashloop::tend(cx, &seen, held, &mut ticked)?;
     if let Err(error) = hang::tend(cx, &mut client, &seen, held, &mut ticked) {
         ticked.problems.push(format!("who hangs is not known: {error}"));
+    }
+    let mut found = between::found(&seen);
+    found.extend(backlog::found(cx, &seen, &mut ticked));
+    let looked = (&seen.now, seen.interval);
+    if let Err(error) = standing::tend(cx, looked, &[BETWEEN, BACKLOG], &found, held, &mut ticked) {
+        ticked.warnings.push(format!("since when that is so is not kept: {error}"));
     }
     if let Err(error) = agentinit::tend(cx, &seen, &mut ticked) {
         ticked.problems.push(format!("whether agentinfinity comes up is not known: {error}"));
@@ -323,6 +358,24 @@ mod tests {
                 assert_eq!(tick(cx).expect("it goes on").problems, [""; 0], "and it is made again");
                 std::fs::remove_dir(cx.layout.handoff_archive()).expect("empty");
             }
+        });
+    }
+
+    #[test]
+    fn i10_settings_that_do_not_read_are_one_page_until_they_do() {
+        in_a_home(|cx| {
+            let pages = || {
+                let facts = netsky_ledger::facts(cx.layout).expect("they read");
+                facts.iter().filter(|fact| fact.data["condition"] == CONFIG).count()
+            };
+            let mut told = Vec::new();
+            for settings in ["", "[defaults\n", "[defaults\n", "", "[defaults\n"] {
+                std::fs::write(cx.layout.config(), settings).expect("written");
+                // What it started to send goes nowhere: there is no program here.
+                let _ = tick(cx).expect("it goes on");
+                told.push((pages(), standing::paged(cx.layout).len()));
+            }
+            assert_eq!(told, [(0, 0), (1, 1), (1, 1), (1, 0), (2, 1)]);
         });
     }
 

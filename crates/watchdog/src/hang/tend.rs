@@ -320,31 +320,22 @@ mod tests {
     use netsky_model::restart::Inflight;
 
     use super::*;
-    use crate::observe::{Request, Underway};
+    use crate::context::observed;
+    use crate::observe::Underway;
 
     fn restarted(kind: Kind) -> Observed {
-        let now = clock::stamp();
         let inflight = Inflight {
             v: 1,
             id: netsky_disk::random::restart_id(),
             kind,
             epoch: 1,
-            began: now.clone(),
-            child_since: now.clone(),
+            began: clock::stamp(),
+            child_since: clock::stamp(),
             child: None,
             observed: None,
         };
-        Observed {
-            now,
-            interval: std::time::Duration::from_secs(60),
-            desired: Vec::new(),
-            sessions: BTreeMap::new(),
-            request: Request::None,
-            restart: Some(Underway { inflight, status: None, child_alive: true, handoff_there: false }),
-            unproved: None,
-            attempts: BTreeMap::new(),
-            used_up: BTreeMap::new(),
-        }
+        let restart = Underway { inflight, status: None, child_alive: true, handoff_there: false };
+        Observed { restart: Some(restart), ..observed(&AgentId::root(), "active") }
     }
 
     #[test]
