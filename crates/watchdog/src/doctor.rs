@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::markers;
+use crate::prune::prune_markers;
 use crate::tick::LastTick;
 
 /// How far the wall clock may stray from the boot clock between two looks: a clock that is kept right moves less.
@@ -178,7 +179,7 @@ fn stray_markers(cx: &Context<'_>, fix: bool) -> Examined {
         found.iter().filter(|marker| marker.meaning.is_none()).map(|marker| marker.id.as_str()).collect();
     if past > 0 {
         let what = format!("{past} are past their time");
-        return match fix.then(|| markers::prune(cx.layout)) {
+        return match fix.then(|| prune_markers(cx)) {
             Some(Ok(())) => match left_past(cx) {
                 None => Examined { id: "markers", state: Health::Fixed, what, remedy: None },
                 Some(left) => {

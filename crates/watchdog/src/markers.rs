@@ -177,7 +177,7 @@ const ALPHABET: &[Kind] = &[
 ];
 
 /// How long logs, used requests and drafts are kept.
-const ARCHIVE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+pub(crate) const ARCHIVE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// What lies in `state/` and is no marker: the durable state of a part that knows it by itself.
 const STATE: &[&str] = &[
@@ -309,8 +309,7 @@ fn ages(layout: &Layout, folder: &str) -> Result<Vec<(String, Duration)>> {
 }
 
 /// Removes what is past its age, but for what the tick prunes by its readers.
-pub(crate) fn prune(layout: &Layout) -> Result<()> {
-    let is_under_way = state::exists(layout.restart_inflight())?;
+pub(crate) fn prune(layout: &Layout, is_under_way: bool) -> Result<()> {
     for kind in ALPHABET {
         if let (Within(name), Age(most)) = (kind.place, kind.most)
             // What a restart under way hands over is spared, whatever its age.

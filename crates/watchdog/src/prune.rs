@@ -26,12 +26,13 @@ pub(crate) fn prune(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     for folder in cx.layout.folders() {
         sweep(folder.join("tmp"), STRAY)?;
     }
-    // What a restart under way hands over is spared whatever its age (`markers`), and its status wherever its name sorts: a wall
-    // clock that was set makes both look old.
-    if seen.restart.is_none() && !state::exists(cx.layout.restart_inflight())? {
+    // What a restart under way hands over is spared whatever its age, and its status wherever its name sorts: a wall clock
+    // that was set makes both look old.
+    let is_under_way = seen.restart.is_some() || state::exists(cx.layout.restart_inflight())?;
+    if !is_under_way {
         prune_statuses(cx)?;
     }
-    markers::prune(cx.layout)?;
+    markers::prune(cx.layout, is_under_way)?;
     let nonces: Vec<&String> =
         seen.sessions.values().filter_map(|session| session.tags.get(TAG_NONCE)).collect();
     remove(&Dir::make(cx.layout.up_folder())?, PROOF, |name| nonces.iter().any(|nonce| *nonce == name))?;
@@ -39,6 +40,11 @@ pub(crate) fn prune(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     let folder = Dir::make(cx.layout.tokens())?;
     remove(&folder, STRAY, |name| tokens.iter().any(|token| *token == folder.path().join(name)))?;
     turn_over(&cx.layout.watchdog_log())
+}
+
+/// Markers alone, for who has looked at nothing else.
+pub(crate) fn prune_markers(cx: &Context<'_>) -> Result<()> {
+    markers::prune(cx.layout, state::exists(cx.layout.restart_inflight())?)
 }
 
 /// Begin a log anew when it is full; the one before is kept.
@@ -89,6 +95,7 @@ mod tests {
     use super::*;
     use crate::context::in_a_home;
     use crate::decide::tests::{seen, underway};
+    use crate::markers::ARCHIVE;
 
     #[test]
     fn t25_the_draft_of_a_restart_under_way_is_spared_whatever_its_age() {

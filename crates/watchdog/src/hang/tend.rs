@@ -14,7 +14,6 @@ use netsky_model::duration::human;
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::State;
 use netsky_model::render::plain;
-use netsky_model::restart::Kind;
 use netsky_model::stamp::Stamp;
 use netsky_runtime::driver::{Doing, Wedge, is_driven};
 use netsky_runtime::drivers::{Book, Undriven};
@@ -161,12 +160,12 @@ fn carried(seen: &Observed, before: &Kept) -> BTreeMap<AgentId, Watch> {
     kept.map(|(agent, watch)| (agent.clone(), watch.clone())).collect()
 }
 
-/// A planned restart has every numbered session in its hands, a crash restart agent0 alone.
+/// A planned restart has every numbered session in its hands, a crash restart agent0 alone, unless it takes its clones with it.
 fn is_in_hands(seen: &Observed, agent: &AgentId) -> bool {
     let Some(under) = &seen.restart else { return false };
-    match under.inflight.kind {
-        Kind::Planned => agent.number().is_some(),
-        Kind::Crash => *agent == AgentId::root(),
+    match under.inflight.takes_all() {
+        true => agent.number().is_some(),
+        false => *agent == AgentId::root(),
     }
 }
 
@@ -317,7 +316,7 @@ fn screen(cx: &Context<'_>, agent: &AgentId) -> String {
 
 #[cfg(test)]
 mod tests {
-    use netsky_model::restart::Inflight;
+    use netsky_model::restart::{Clones, Inflight, Kind};
 
     use super::*;
     use crate::context::observed;
@@ -328,13 +327,16 @@ mod tests {
             v: 1,
             id: netsky_disk::random::restart_id(),
             kind,
+            clones: Clones::Leave,
             epoch: 1,
             began: clock::stamp(),
             child_since: clock::stamp(),
             child: None,
             observed: None,
+            owed: None,
+            looked: None,
         };
-        let restart = Underway { inflight, status: None, child_alive: true, handoff_there: false };
+        let restart = Underway { inflight, status: None, child_alive: true, handoff_there: Ok(false) };
         Observed { restart: Some(restart), ..observed(&AgentId::root(), "active") }
     }
 
