@@ -66,18 +66,20 @@ fn no_line_of_whatever_kind_is_its_end() {
 fn a12_whatever_it_says_its_memory_fits_into_a_book_that_reads_again() {
     let mut driver = Codex::default();
     let wide = "語".repeat(60_000);
+    // Alone more than all that may be kept.
+    let long = "x".repeat(700 << 10);
     let mut refused = 0;
     for n in 0..100 {
         let id = format!("{n}{}", "i".repeat(200));
         let rows = json!([{"id": "q", "question": wide, "rows": vec![0; 16_000]}]);
         let item = json!({"type": "userMessage", "clientId": MessageKey::derived(&[&id]), "content": []});
         let lines = [
-            json!({"id": "netsky-thread", "result": {"thread": {"id": wide}, "model": wide}}),
-            json!({"id": "netsky-greet", "result": {"userAgent": format!("codex/{wide}")}}),
+            json!({"id": "netsky-thread", "result": {"thread": {"id": long}, "model": long}}),
+            json!({"id": "netsky-greet", "result": {"userAgent": format!("codex/{long}")}}),
             json!({"id": vec![n; 16_000], "method": "item/tool/requestUserInput", "params": {"questions": rows}}),
             json!({"id": n, "method": "item/permissions/requestApproval", "params": {"permissions": {"p": rows}}}),
             json!({"id": wide, "method": "something/new"}),
-            json!({"method": "turn/started", "params": {"turn": {"id": wide}}}),
+            json!({"method": "turn/started", "params": {"turn": {"id": long}}}),
             json!({"method": "item/completed", "params": {"turnId": "t", "item": item}}),
             json!({"method": wide}),
         ];
@@ -91,5 +93,7 @@ fn a12_whatever_it_says_its_memory_fits_into_a_book_that_reads_again() {
     // As a book has them: once in the memory, once for people.
     let kept = driver.memory().to_string().len() + json!(driver.asks()).to_string().len();
     assert!(kept < 600 << 10, "{kept}");
+    let messages = driver.turn.as_ref().map_or(0, |turn| turn.messages.len());
+    assert!((1..=64).contains(&messages), "{messages}");
     assert!(!driver.asks().is_empty() && refused >= 290, "what is not kept is refused: {refused}");
 }

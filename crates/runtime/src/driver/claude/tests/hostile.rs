@@ -171,6 +171,8 @@ fn a12_names_without_end_are_not_remembered() {
 fn a12_whatever_it_says_its_memory_fits_into_a_book_that_reads_again() {
     let (mut claude, mut refused) = (Claude::default(), 0);
     let wide = "語".repeat(60_000);
+    // Alone more than all that may be kept.
+    let long = "x".repeat(700 << 10);
     for n in 0..100 {
         let id = format!("{n}{}", "i".repeat(200));
         let question = json!([{"question": wide, "options": vec![0; 16_000]}]);
@@ -183,8 +185,8 @@ fn a12_whatever_it_says_its_memory_fits_into_a_book_that_reads_again() {
         for line in [
             asked("AskUserQuestion", &id),
             asked("Bash", &format!("b{id}")),
-            json!({"type": "system", "subtype": "init", "session_id": wide, "model": wide}),
-            json!({"type": "result", "subtype": "success", "uuid": wide, "user_message_uuids": uuids}),
+            json!({"type": "system", "subtype": "init", "session_id": long, "model": long}),
+            json!({"type": "result", "subtype": "success", "uuid": long, "user_message_uuids": uuids}),
         ] {
             let mut out = Out::default();
             claude.line(line.to_string().as_bytes(), super::now(), &mut out);
