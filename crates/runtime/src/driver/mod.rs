@@ -391,6 +391,23 @@ fn has_room_for(asks: &[Ask], ask: &Ask) -> bool {
 /// What it is told that asks more than can be kept.
 const NO_ROOM: &str = "netsky keeps no more questions than it has: ask again when one is answered";
 
+/// A text in which nothing is a mention to a program: what stands behind such a sign at the beginning of a word it would read, call
+/// or load, in the name of whoever runs it, and ask nobody. A sign before anything but a name is none.
+fn without_mentions(text: &str, signs: &[char], is_name: fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut before = None;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let is_in_word = before.is_some_and(|c: char| c.is_alphanumeric() || ".-_+".contains(c));
+        match signs.contains(&c) && !is_in_word && chars.peek().copied().is_some_and(is_name) {
+            true => out.push_str(&format!("&#x{:x};", u32::from(c))),
+            false => out.push(c),
+        }
+        before = Some(c);
+    }
+    out
+}
+
 /// As it is, up to so many bytes; of what is longer its beginning, as a text.
 fn cut_to(most: usize, value: &serde_json::Value) -> serde_json::Value {
     let text = value.to_string();

@@ -175,7 +175,16 @@ fn takes_no_mention(kind: Kind) {
     let secret = real.stage.outside("secret.txt");
     std::fs::write(&secret, "TOPSECRET-4711\n").expect("written");
     let secret = secret.display();
+    for folder in
+        [".codex/skills", ".agents/skills", "place/.codex/skills", "place/.agents/skills", ".claude/skills"]
+    {
+        let folder = real.stage.outside(folder).join("zapper");
+        std::fs::create_dir_all(&folder).expect("made");
+        let skill = "---\nname: zapper\ndescription: zaps\n---\nTOPSECRET-SKILL\n";
+        std::fs::write(folder.join("SKILL.md"), skill).expect("written");
+    }
     for text in [
+        "please $zapper and [$zapper](SKILL.md) now".to_owned(),
         format!("look at @{secret} please"),
         format!("@\"{secret}\" and (@{secret}) and ＠{secret}"),
         "@agent-general-purpose ultrathink about it".to_owned(),

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, Ask, Conversation, Doing, Driver, FINISHED, Learnt, Message, MessageKey, Out, Room, Wedge,
+    without_mentions,
 };
 
 mod history;
@@ -23,6 +24,9 @@ mod tests;
 mod turn;
 
 pub(super) use start::{INHERITED, has_conversation, start};
+
+/// What begins a mention of a file, an agent or a resource.
+const MENTIONS: [char; 3] = ['@', '＠', '﹫'];
 
 /// Most messages of which is remembered that they were given in vain: more than wait in any inbox after so many failures.
 const IN_VAIN: usize = 512;
@@ -161,7 +165,7 @@ impl Driver for Claude {
             "uuid": uuid,
             "session_id": "",
             "parent_tool_use_id": null,
-            "message": {"role": "user", "content": [{"type": "text", "text": turn::without_mentions(&message.text)}]},
+            "message": {"role": "user", "content": [{"type": "text", "text": without_mentions(&message.text, &MENTIONS, |_| true)}]},
         });
         if steer {
             // At the next call of a tool or its end; "now" would break off the turn, and with it what it was about.

@@ -5,22 +5,6 @@ use serde_json::{Value, json};
 
 use super::super::{Answer, Ask, AskKind, BETWEEN, MOST, Outcome, QUESTION, Trouble, cut_to, is_id, short};
 
-/// A text in which nothing is a mention to the program: what stands behind an `@` that begins a word it would read, or call, in
-/// the name of whoever runs it, and ask nobody.
-pub(super) fn without_mentions(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut before = None;
-    for c in text.chars() {
-        let is_in_word = before.is_some_and(|c: char| c.is_alphanumeric() || ".-_+".contains(c));
-        match c {
-            '@' | '＠' | '﹫' if !is_in_word => out.push_str(&format!("&#x{:x};", u32::from(c))),
-            c => out.push(c),
-        }
-        before = Some(c);
-    }
-    out
-}
-
 /// How a turn ended, by its `result` line.
 pub(super) fn outcome(line: &Value) -> Outcome {
     // One that was cut by a message that could not wait is called a success.

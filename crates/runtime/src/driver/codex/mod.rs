@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, Ask, Conversation, Doing, Driver, FINISHED, Learnt, Message, MessageKey, Out, Room, Wedge,
+    without_mentions,
 };
 
 mod ask;
@@ -92,6 +93,14 @@ struct Tool {
     name: String,
     /// What it was given, on one line.
     input: String,
+}
+
+/// What begins a mention of a skill, a file or a plugin.
+const MENTIONS: [char; 6] = ['$', '＄', '﹩', '@', '＠', '﹫'];
+
+/// Whether a name may begin so: what a shell computes, or what something costs, is none.
+fn is_named(c: char) -> bool {
+    c.is_alphabetic() || "_/.~\"".contains(c)
 }
 
 impl Codex {
@@ -178,10 +187,11 @@ impl Driver for Codex {
             None => format!("netsky-m-{key}"),
             Some(tries) => format!("netsky-m-{key}-{tries}"),
         };
+        let text = without_mentions(&message.text, &MENTIONS, is_named);
         let mut params = json!({
             "threadId": self.thread(),
             "clientUserMessageId": key,
-            "input": [{"type": "text", "text": message.text}],
+            "input": [{"type": "text", "text": text}],
         });
         let method = match self.turn.as_ref().filter(|_| steer) {
             Some(turn) => {

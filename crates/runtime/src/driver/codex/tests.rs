@@ -471,3 +471,21 @@ fn a_program_that_refuses_to_begin_says_why_and_is_up_once_it_does() {
     run.step(r#"{"id":"netsky-greet","error":{"message":"Already initialized"}}"#);
     assert_eq!(run.driver.doing(), &Doing::Starting, "to be greeted twice is no harm");
 }
+
+#[test]
+fn a2_no_word_of_a_message_is_a_mention_and_every_other_stays_as_it_was() {
+    for (text, given) in [
+        (
+            "use $zapper, [$zipper](/a/SKILL.md) and\n$_x",
+            "use &#x24;zapper, [&#x24;zipper](/a/SKILL.md) and\n&#x24;_x",
+        ),
+        ("see @plugin and @/etc/passwd", "see &#x40;plugin and &#x40;/etc/passwd"),
+        ("＄zapper", "&#xff04;zapper"),
+        ("it costs $5, $(date) and a$b, x@y.org", "it costs $5, $(date) and a$b, x@y.org"),
+    ] {
+        let (mut driver, mut out) = (Codex::default(), Out::default());
+        driver.deliver(&Message { key: key(1), text: text.to_owned() }, false, &mut out);
+        let line: Value = serde_json::from_slice(&out.writes[0].bytes).expect("JSON");
+        assert_eq!(line["params"]["input"][0]["text"], given);
+    }
+}
