@@ -175,14 +175,15 @@ fn takes_no_mention(kind: Kind) {
     let secret = real.stage.outside("secret.txt");
     std::fs::write(&secret, "TOPSECRET-4711\n").expect("written");
     let secret = secret.display();
-    for folder in
-        [".codex/skills", ".agents/skills", "place/.codex/skills", "place/.agents/skills", ".claude/skills"]
-    {
-        let folder = real.stage.outside(folder).join("zapper");
-        std::fs::create_dir_all(&folder).expect("made");
-        let skill = "---\nname: zapper\ndescription: zaps\n---\nTOPSECRET-SKILL\n";
-        std::fs::write(folder.join("SKILL.md"), skill).expect("written");
-    }
+    // One of that name: of several none would be meant.
+    let skill = real.stage.outside(".codex/skills/zapper");
+    std::fs::create_dir_all(&skill).expect("made");
+    let text = "---\nname: zapper\ndescription: zaps\n---\nTOPSECRET-SKILL\n";
+    std::fs::write(skill.join("SKILL.md"), text).expect("written");
+    // What there is it looks up when it starts.
+    let program = real.stage.program("agent0");
+    real.stage.signal(&program, netsky_disk::process::Signal::KILL);
+    real.stage.until("the next one", |stage| (stage.agent("agent0")["generation"] == 2).then_some(()));
     for text in [
         "please $zapper and [$zapper](SKILL.md) now".to_owned(),
         format!("look at @{secret} please"),
@@ -192,6 +193,8 @@ fn takes_no_mention(kind: Kind) {
         let id = real.send(&text);
         real.until_acked(&id);
     }
+    let knows = real.provider.asked().iter().any(|asked| asked.whole.contains("zapper: zaps"));
+    assert!(knows || kind == Kind::Claude, "there is something to load");
     for asked in real.provider.asked() {
         for said in ["TOPSECRET", "desire to invoke the agent", "included the keyword"] {
             assert!(!asked.whole.contains(said), "{said}: {}", asked.last);
