@@ -143,12 +143,7 @@ impl Launch<'_> {
             Err(error) if error.is_damage() => return self.conversation_of_before(),
             read => read?,
         };
-        let book = book.filter(|book| book.runtime == self.desired.runtime);
-        let is_for_this = book.as_ref().is_some_and(|book| book.wish == Some(self.desired.since.to_string()));
-        let known = book.and_then(|book| book.conversation).map(|known| known.id);
-        // What a wish names is gone on with by its first start; from then on what became of it is.
-        let named = self.desired.resume.clone().filter(|_| !is_for_this);
-        self.first_that_is_there(named.into_iter().chain(known))
+        self.first_that_is_there(Book::conversations(book, self.desired))
     }
 
     /// The conversation that the last session was started for: what is known of it where the book is lost.

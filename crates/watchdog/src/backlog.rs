@@ -1,6 +1,7 @@
 //! Mail that nobody reads although its agent runs: how old the oldest may be. A hang is about an agent, this about its mail: whoever
 //! prints all day and reads nothing hangs in no way.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,7 +18,7 @@ use crate::context::Context;
 use crate::decide::runs;
 use crate::error::Result;
 use crate::observe::Observed;
-use crate::quiet::quiet_windows;
+use crate::quiet::Quiet;
 use crate::standing::Found;
 use crate::tick::Ticked;
 
@@ -42,8 +43,11 @@ struct Seen {
 }
 
 /// Whose mail is too old.
-pub(crate) fn found(cx: &Context<'_>, seen: &Observed, ticked: &mut Ticked) -> Vec<Found> {
-    let quiet = quiet_windows(cx.layout, &seen.now);
+pub(crate) fn found(
+    cx: &Context<'_>,
+    (seen, quiet): (&Observed, &BTreeMap<AgentId, Quiet>),
+    ticked: &mut Ticked,
+) -> Vec<Found> {
     let wanted = seen.desired.iter().filter(|wish| wish.want == Want::Up && wish.agent.number().is_some());
     let running = wanted.filter_map(|wish| seen.sessions.get(&wish.agent)).filter(|session| runs(session));
     let mut found = Vec::new();
@@ -96,7 +100,7 @@ fn judge(seen: &Seen, now: Timestamp) -> Option<Found> {
 mod tests {
     use super::*;
     use crate::context::{in_a_home, observed};
-    use crate::quiet::begin_quiet;
+    use crate::quiet::{begin_quiet, quiet_windows};
 
     #[test]
     fn the_oldest_that_waits_counts_and_a_quiet_window_excuses_it() {
@@ -113,7 +117,8 @@ mod tests {
             }
             let look = |state| {
                 let mut ticked = Ticked::default();
-                let all = found(cx, &observed(&agent, state), &mut ticked);
+                let seen = observed(&agent, state);
+                let all = found(cx, (&seen, &quiet_windows(cx.layout, &seen.now)), &mut ticked);
                 assert!(ticked.problems.is_empty(), "{ticked:?}");
                 all
             };

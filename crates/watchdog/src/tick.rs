@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
 use crate::observe::{self, Observed, observe};
+use crate::quiet::quiet_windows;
 use crate::room::{self, DISK};
 use crate::standing::{self, Found};
 use crate::{agentinit, crashloop, handoff, hang, mail, perform, prune, reach, reserve};
@@ -265,11 +266,12 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
         }
     }
     crashloop::tend(cx, &seen, held, &mut ticked)?;
-    if let Err(error) = hang::tend(cx, &mut client, &seen, held, &mut ticked) {
+    let quiet = quiet_windows(cx.layout, &seen.now);
+    if let Err(error) = hang::tend(cx, &mut client, (&seen, &quiet), held, &mut ticked) {
         ticked.problems.push(format!("who hangs is not known: {error}"));
     }
     let mut found = between::found(&seen);
-    found.extend(backlog::found(cx, &seen, &mut ticked));
+    found.extend(backlog::found(cx, (&seen, &quiet), &mut ticked));
     let looked = (&seen.now, seen.interval);
     if let Err(error) = standing::tend(cx, looked, &[BETWEEN, BACKLOG], &found, held, &mut ticked) {
         ticked.warnings.push(format!("since when that is so is not kept: {error}"));

@@ -423,10 +423,7 @@ fn conversation(layout: &Layout, wish: &Desired) -> Result<Option<String>> {
     if !driver::is_driven(&wish.runtime) {
         return Ok(None);
     }
-    let book = Book::read(layout, &wish.agent)?.filter(|book| book.runtime == wish.runtime);
-    let is_for_this = book.as_ref().is_some_and(|book| book.wish == Some(wish.since.to_string()));
-    let known = book.and_then(|book| book.conversation).map(|known| known.id);
-    Ok(wish.resume.clone().filter(|_| !is_for_this).or(known))
+    Ok(Book::conversations(Book::read(layout, &wish.agent)?, wish).next())
 }
 
 /// Which words of a wish are the settings', not said with `up`.

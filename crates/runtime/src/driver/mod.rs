@@ -6,7 +6,7 @@
 //!
 //! Leaves to others: bytes and deaths (`drivers`), mail (`bus`), what a program may cost or own (`watchdog`, `owner`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -375,6 +375,14 @@ const FINISHED: usize = 512;
 
 /// Most tools that run, and questions that wait, of which a driver knows: no program that works has so many.
 const MOST: usize = 64;
+
+/// Keeps what is newest, and so many of what came before.
+pub(crate) fn keep_newest<T>(newest: T, kept: &mut VecDeque<T>, most: usize) {
+    if kept.len() == most {
+        kept.pop_front();
+    }
+    kept.push_back(newest);
+}
 
 /// Most bytes of all questions that wait, as they are kept: a book has them twice, and has to be read again.
 const ASKS: usize = 192 << 10;

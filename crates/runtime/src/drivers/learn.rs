@@ -134,7 +134,7 @@ impl Slot<'_> {
         // The sums are of the lines up to the book's offset: who reads one again has a book without it.
         self.book.usage.add(&end.usage);
         // One that is not there is missed by the sums of the record alone.
-        let _ = self.record("turn.finished", &key, data);
+        self.record("turn.finished", &key, data);
     }
 
     /// A fact, once under its key; false where the record does not take it within its time, which is told. Nothing else is kept

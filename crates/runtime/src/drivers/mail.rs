@@ -280,8 +280,11 @@ impl Slot<'_> {
     pub(super) fn finished(&mut self, keys: &[MessageKey]) -> Result<()> {
         self.hold.ended_well();
         self.book.waits = None;
-        for key in keys.iter().filter(|key| !self.is_own(key)).cloned().collect::<Vec<_>>() {
-            let Some(id) = self.envelope(&key)? else { continue };
+        for key in keys {
+            if self.is_own(key) {
+                continue;
+            }
+            let Some(id) = self.envelope(key)? else { continue };
             match self.bus.ack(self.agent, id.as_str()) {
                 Ok(_) | Err(netsky_bus::Error::NoEnvelope { .. }) => {}
                 Err(netsky_bus::Error::Disk(error)) if !error.is_of_one_file() => return Err(error.into()),

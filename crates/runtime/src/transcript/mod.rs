@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 use netsky_kernel::drain::Usage;
 
-use crate::driver::{Ask, Doing, Driver, Entry, Learnt, Out, Outcome, driver_of};
+use crate::driver::{Ask, Doing, Driver, Entry, Learnt, Out, Outcome, driver_of, keep_newest};
 use crate::drivers::lines::Lines;
 
 pub use told::Told;
@@ -201,10 +201,7 @@ fn is_shown(shown: &mut VecDeque<(String, u32)>, told: &Told) -> bool {
     if shown.contains(id) {
         return true;
     }
-    if shown.len() == SHOWN {
-        shown.pop_front();
-    }
-    shown.push_back(id.clone());
+    keep_newest(id.clone(), shown, SHOWN);
     false
 }
 

@@ -28,7 +28,7 @@ use crate::error::Result;
 use crate::mail::read_or_aside;
 use crate::observe::Observed;
 use crate::page::{Raised, page};
-use crate::quiet::quiet_windows;
+use crate::quiet::Quiet;
 use crate::reach::HANG;
 use crate::tick::{Held, Ticked};
 
@@ -71,14 +71,13 @@ pub(crate) fn told(layout: &Layout, agent: &AgentId, generation: Generation) -> 
 pub(crate) fn tend(
     cx: &Context<'_>,
     client: &mut Client,
-    seen: &Observed,
+    (seen, quiet): (&Observed, &BTreeMap<AgentId, Quiet>),
     held: &mut Held,
     ticked: &mut Ticked,
 ) -> Result<()> {
     let path = cx.layout.tick("hang");
     let before: Kept = read_or_aside(&path, ticked)?.unwrap_or_default();
     let terms = Config::last_good(cx.layout).hang;
-    let quiet = quiet_windows(cx.layout, &seen.now);
     let mut kept = Kept { v: 1, agents: carried(seen, &before) };
     for (desired, session) in looked_at(seen) {
         let agent = &desired.agent;

@@ -1,8 +1,6 @@
 //! Programs that ignore everything, talk nonsense, or flood: their slot stays bounded and says so, and others are served.
 
-use std::os::unix::fs::PermissionsExt;
-
-use super::Driven;
+use super::{Driven, executable};
 
 const QUICK: &str = "[drivers]\nsilence = \"2s\"\nprobe = \"500ms\"\nanswer = \"1s\"\n";
 
@@ -23,8 +21,7 @@ fn who_tells_of_turns_and_never_greets_is_unheard_and_has_no_turns() {
     let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"","uuid":"r"}"#;
     let state = r#"{"type":"system","subtype":"session_state_changed","state":"running"}"#;
     let script = format!("#!/bin/sh\nwhile :; do echo '{state}'; echo '{result}'; sleep 0.1; done\n");
-    std::fs::write(&program, script).expect("written");
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("ours");
+    executable(&program, &script);
     let driven = Driven::many(1, &format!("{QUICK}[agents.agent1]\nargv = [{program:?}]\n"));
     let doing = driven.stage.until("it is told by its name", |stage| {
         let doing = stage.agent("agent1")["driven"]["doing"].clone();
@@ -54,8 +51,7 @@ fn must_show_6_who_ignores_everything_talks_nonsense_or_floods_is_bounded_said_s
         let program = folder.path().join(agent);
         let said = folder.path().join(format!("{agent}.said"));
         let script = format!("#!/bin/sh\n{script}\n: >{said:?}\nexec cat >/dev/null\n");
-        std::fs::write(&program, script).expect("written");
-        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("ours");
+        executable(&program, &script);
         let runtime = if agent == "agent5" { "codex" } else { "claude" };
         format!("[agents.{agent}]\nruntime = \"{runtime}\"\nargv = [{program:?}]\n")
     });

@@ -1,7 +1,7 @@
 //! Slots whose programs are driven: mail with receipts, what is asked, deaths at bad moments.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use netsky_disk::process::{Signal, is_alive};
 use serde_json::Value;
@@ -21,6 +21,12 @@ mod wedges;
 
 const FAKE_CLAUDE: &str = include_str!("fake_claude.sh");
 const FAKE_CODEX: &str = include_str!("fake_codex.sh");
+
+/// Makes a program of a script.
+fn executable(program: &Path, script: &str) {
+    std::fs::write(program, script).expect("written");
+    std::fs::set_permissions(program, PermissionsExt::from_mode(0o755)).expect("ours");
+}
 
 /// A constellation whose agent0 is a Claude Code, or a Codex, without a model.
 pub(super) struct Driven {
@@ -46,8 +52,7 @@ impl Driven {
     pub(super) fn of(runtime: &str, script: &str, clones: u32, settings: &str) -> Driven {
         let stage = Stage::new();
         let program = stage.outside(runtime);
-        std::fs::write(&program, script).expect("written");
-        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("ours");
+        executable(&program, script);
         stage.ok(&["init"]);
         let argv = format!("[defaults]\nruntime = \"{runtime}\"\nargv = [{program:?}]\n{settings}");
         std::fs::write(stage.home().join("config.toml"), argv).expect("written");

@@ -1,12 +1,11 @@
 //! What keeps netsky-drivers from an agent: it is told of, it costs no message an attempt, and it is over when it is over.
 
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use netsky_disk::clock;
 use serde_json::json;
 
-use super::Driven;
+use super::{Driven, executable};
 use crate::stage::Stage;
 
 const QUICK: &str = "[drivers]\nsilence = \"20s\"\nprobe = \"500ms\"\nanswer = \"10s\"\n";
@@ -71,8 +70,7 @@ read -r line
 echo '{"id":"netsky-greet","error":{"message":"config.toml:1:7: extra ="}}'
 exec cat >/dev/null
 "#;
-    std::fs::write(&program, script).expect("written");
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("ours");
+    executable(&program, script);
     stage.ok(&["init"]);
     let program = program.display().to_string();
     let (code, line) = stage.refused(&["up", "0", "--tick", "10m", "--runtime", "codex", "--", &program]);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, Ask, Conversation, Doing, Driver, FINISHED, Learnt, Message, MessageKey, Out, Room, Wedge,
-    without_mentions,
+    keep_newest, without_mentions,
 };
 
 mod history;
@@ -98,19 +98,13 @@ impl Claude {
 
     fn set_tries(&mut self, key: MessageKey, times: u32) {
         self.tries.retain(|(tried, _)| *tried != key);
-        if self.tries.len() == IN_VAIN {
-            self.tries.pop_front();
-        }
-        self.tries.push_back((key, times));
+        keep_newest((key, times), &mut self.tries, IN_VAIN);
     }
 
     fn finish(&mut self, key: MessageKey) {
         self.held.retain(|_, held| *held != key);
         if !self.finished.contains(&key) {
-            if self.finished.len() == FINISHED {
-                self.finished.pop_front();
-            }
-            self.finished.push_back(key);
+            keep_newest(key, &mut self.finished, FINISHED);
         }
     }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, Ask, Conversation, Doing, Driver, FINISHED, Learnt, Message, MessageKey, Out, Room, Wedge,
-    without_mentions,
+    keep_newest, without_mentions,
 };
 
 mod ask;
@@ -125,10 +125,7 @@ impl Codex {
     fn finish(&mut self, key: &MessageKey) {
         self.held.remove(key);
         if !self.finished.contains(key) {
-            if self.finished.len() == FINISHED {
-                self.finished.pop_front();
-            }
-            self.finished.push_back(key.clone());
+            keep_newest(key.clone(), &mut self.finished, FINISHED);
         }
     }
 

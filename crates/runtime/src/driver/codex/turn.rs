@@ -4,7 +4,7 @@ use netsky_kernel::drain::Usage;
 use serde_json::Value;
 
 use super::super::{Doing, Entry, Learnt, MOST, MessageKey, Out, Outcome, Trouble, TurnEnd};
-use super::super::{is_id, short};
+use super::super::{is_id, keep_newest, short};
 use super::{Codex, Tool, Turn};
 
 /// So many turns that ended are known by their names: more than a list of turns has.
@@ -137,10 +137,7 @@ impl Codex {
             _ => self.unasked(),
         };
         self.set(doing, out);
-        if self.ended.len() == ENDED {
-            self.ended.pop_front();
-        }
-        self.ended.push_back(id.clone());
+        keep_newest(id.clone(), &mut self.ended, ENDED);
         out.learn(Learnt::TurnEnded(TurnEnd {
             outcome,
             messages: turn.messages,
