@@ -173,12 +173,6 @@ impl WorkerClient {
         answer
     }
 
-    /// How many frames came while an answer was waited for, and are still to be read: whoever follows output reads them before
-    /// it asks again, or they pile up.
-    pub fn left(&self) -> usize {
-        self.kept.len()
-    }
-
     /// End the program's input (pipes only).
     ///
     /// # Errors

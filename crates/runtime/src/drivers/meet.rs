@@ -95,6 +95,7 @@ impl Slot<'_> {
                 Chunk::Bytes { offset, bytes } => {
                     at = offset + bytes.len() as u64;
                     self.read(&mut lines, offset, &bytes)?;
+                    self.pending.clear();
                 }
                 Chunk::Gap { to, .. } => {
                     at = to;

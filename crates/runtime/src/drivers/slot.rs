@@ -13,7 +13,7 @@ use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, state};
 use netsky_kernel::frame::{FromWorker, MAX_PAYLOAD, RefusalKind};
-use netsky_kernel::session::{Meta, Phase};
+use netsky_kernel::session::{Meta, Phase, WorkerHello};
 use netsky_kernel::worker_client::{WorkerClient, WorkerError};
 use netsky_ledger::Telemetry;
 use netsky_model::id::{AgentId, Generation, LineageId};
@@ -332,12 +332,15 @@ impl<'a> Slot<'a> {
 
     /// Speaks to the program of this generation until it ends.
     fn drive(&mut self, meta: &Meta) -> Result<()> {
-        let mut worker = WorkerClient::connect(&meta.socket)?;
-        let hello = worker.hello();
-        if hello.generation != meta.generation || hello.lineage != meta.lineage {
+        // Two, lest what it says pile up before the answer that was waited for.
+        let (mut worker, mut mouth) =
+            (WorkerClient::connect(&meta.socket)?, WorkerClient::connect(&meta.socket)?);
+        let is_other =
+            |hello: &WorkerHello| hello.generation != meta.generation || hello.lineage != meta.lineage;
+        if is_other(worker.hello()) || is_other(mouth.hello()) {
             return Ok(());
         }
-        let epoch = hello.input_epoch + 1;
+        let epoch = mouth.hello().input_epoch + 1;
         worker.follow(self.book.offset)?;
         let mut lines = Lines::at(self.book.offset);
         let mut step = Out::default();
@@ -348,12 +351,12 @@ impl<'a> Slot<'a> {
             if self.shared.is_over() {
                 return Ok(());
             }
-            self.flush(&mut worker, epoch)?;
+            self.flush(&mut mouth, epoch)?;
             self.answers()?;
             self.interrupts()?;
             self.retries()?;
-            self.flush(&mut worker, epoch)?;
-            self.mail(&mut worker, epoch)?;
+            self.flush(&mut mouth, epoch)?;
+            self.mail(&mut mouth, epoch)?;
             self.look_after(meta)?;
             // What came while the worker was waited for is looked at before anybody rests.
             let has_heard = self.hear(&mut worker, &mut lines)?;
@@ -419,10 +422,6 @@ impl<'a> Slot<'a> {
     /// Gives the worker what waits for the program, each once; what it does not take now waits on.
     pub(super) fn flush(&mut self, worker: &mut WorkerClient, epoch: u64) -> Result<()> {
         while let Some(write) = self.pending.front() {
-            // What it said meanwhile is heard first, lest it pile up.
-            if worker.left() > FRAMES {
-                return Ok(());
-            }
             if write.bytes.len() > MOST {
                 let (once, bytes) = (write.once.clone(), write.bytes.len());
                 self.tell(format!(

@@ -1,6 +1,6 @@
 //! Programs that ignore everything, talk nonsense, or flood: their slot stays bounded and says so, and others are served.
 
-use super::{Driven, executable};
+use super::{Driven, FAKE_CODEX, executable};
 
 const QUICK: &str = "[drivers]\nsilence = \"2s\"\nprobe = \"500ms\"\nanswer = \"1s\"\n";
 
@@ -69,11 +69,17 @@ fn must_show_6_who_ignores_everything_talks_nonsense_or_floods_is_bounded_said_s
     }
     let id = driven.send("and you");
     assert_eq!(driven.until_state(&id, "acked"), 1);
-    let drivers = driven.stage.program("netsky-drivers");
-    let peak = peak_kib(drivers.pid);
-    assert!(peak < MOST_KIB, "{peak} KiB");
     for (agent, _) in programs {
         let out = std::fs::metadata(driven.stage.home().join(format!(".ostk/agents/{agent}.out")));
         assert!(out.expect("there").len() <= 64 << 20, "{agent}: what it printed is kept within bounds");
     }
+    // Whatever waits for a program that flooded, its successor is met.
+    executable(&folder.path().join("agent5"), FAKE_CODEX);
+    driven.stage.ok(&["agent", "stop", "5"]);
+    driven.stage.ok(&["agent", "5"]);
+    let id = driven.sent_to("agent5", &["and you, now"]);
+    driven.stage.until("it is read", |_| (driven.envelope_of("agent5", &id).0 == "acked").then_some(()));
+    let drivers = driven.stage.program("netsky-drivers");
+    let peak = peak_kib(drivers.pid);
+    assert!(peak < MOST_KIB, "{peak} KiB");
 }
