@@ -72,7 +72,7 @@ impl Slot<'_> {
                 true => self.finished(&[key])?,
                 false => self.cut(&[key])?,
             },
-            Learnt::Untaken(key) => self.untaken(&key)?,
+            Learnt::Untaken(key) => self.untaken(&key, "its program did not keep it")?,
             // A start that fails says why in no other way.
             Learnt::Said(Entry::Note { text }) if self.book.doing == Doing::Starting => {
                 (self.shared.said)(&format!("{}: {text}", self.agent));

@@ -42,8 +42,8 @@ const LONGEST: Duration = Duration::from_secs(30 * 60);
 pub(super) struct Hold {
     failures: u32,
     until: Option<Duration>,
-    /// When a message was not kept last.
-    untaken: Option<Duration>,
+    /// Messages that were not kept once.
+    untaken: Vec<MessageKey>,
 }
 
 impl Hold {
@@ -51,7 +51,11 @@ impl Hold {
     pub(super) fn of(waits: Option<&Waits>, wall: Timestamp, now: Duration) -> Hold {
         let Some(waits) = waits else { return Hold::default() };
         let left = waits.until.duration_since(wall).try_into().unwrap_or(Duration::ZERO).min(SOMEBODY * 6);
-        Hold { failures: waits.failures, until: Some(now + left).filter(|_| !left.is_zero()), untaken: None }
+        Hold {
+            failures: waits.failures,
+            until: Some(now + left).filter(|_| !left.is_zero()),
+            untaken: Vec::new(),
+        }
     }
 
     /// A turn failed; how long nothing is tried.
@@ -66,16 +70,13 @@ impl Hold {
         pause
     }
 
-    /// Messages were not kept: the first time by a death, or a race, that is over. Those of one moment are one.
-    fn untaken(&mut self, now: Duration) -> Option<Duration> {
-        let before = self.untaken.replace(now);
-        if before.is_some_and(|before| now.saturating_sub(before) < FIRST / 10) {
-            return None;
-        }
-        if self.failures > 0 {
+    /// A message was not kept: the first time by a death, or a race, that is over.
+    fn untaken(&mut self, key: &MessageKey, now: Duration) -> Option<Duration> {
+        if self.untaken.contains(key) || self.untaken.len() >= BATCH {
             return Some(self.failed(Trouble::Other, now));
         }
-        self.failures = 1;
+        self.untaken.push(key.clone());
+        self.failures = self.failures.max(1);
         None
     }
 
@@ -310,11 +311,10 @@ impl Slot<'_> {
 
     /// The turn that took them was cut, by nobody here: they come again.
     pub(super) fn cut(&mut self, keys: &[MessageKey]) -> Result<()> {
-        for key in keys {
+        keys.iter().try_for_each(|key| {
             self.driver.forget(key);
-            self.hand_back(key, "its turn was cut")?;
-        }
-        Ok(())
+            self.untaken(key, "its turn was cut")
+        })
     }
 
     /// What nobody but a person mends is a page: one for each generation that meets it. What the record does not take is told to it
@@ -350,10 +350,9 @@ impl Slot<'_> {
         self.book.waits = Some(Waits { until, why: why.to_owned(), failures: self.hold.failures, trouble });
     }
 
-    /// It comes again, but not at once: a program that refuses one may refuse the next as well.
-    pub(super) fn untaken(&mut self, key: &MessageKey) -> Result<()> {
-        let why = "its program did not keep a message";
-        if let Some(pause) = self.hold.untaken(clock::boot()) {
+    /// It comes again, at once the first time: a program that refuses one each time may refuse the next as well.
+    pub(super) fn untaken(&mut self, key: &MessageKey, why: &str) -> Result<()> {
+        if let Some(pause) = self.hold.untaken(key, clock::boot()) {
             self.waits(pause, why, None);
         }
         self.hand_back(key, why)
@@ -447,10 +446,16 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_were_not_kept_are_tried_again_at_once_the_first_time_and_those_of_one_moment_are_one() {
+    fn messages_that_were_not_kept_are_tried_again_at_once_the_first_time() {
+        let key = |n: usize| MessageKey::of(&format!("m{n}").parse().expect("an id"));
         let mut hold = Hold::default();
-        assert_eq!([0, 1, 2].map(|secs| hold.untaken(at(secs))), [None; 3]);
-        assert_eq!(hold.untaken(at(10)), Some(FIRST * 2), "the second time it is no chance");
-        assert_eq!(hold.untaken(at(11)), None);
+        assert_eq!([0, 1, 2].map(|n| hold.untaken(&key(n), at(0))), [None; 3], "those of one turn");
+        assert_eq!(hold.untaken(&key(1), at(0)), Some(FIRST * 2), "the second time it is no chance");
+        assert_eq!(hold.untaken(&key(0), at(60)), Some(FIRST * 4));
+        hold.ended_well();
+        for n in 0..BATCH {
+            assert_eq!(hold.untaken(&key(n), at(90)), None);
+        }
+        assert_eq!(hold.untaken(&key(BATCH), at(90)), Some(FIRST * 2), "nor are so many");
     }
 }

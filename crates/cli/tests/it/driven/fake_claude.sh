@@ -81,8 +81,8 @@ while IFS= read -r line; do
     continue
   fi
   case $message in
-  *'[[takes back]]'*)
-    if [ ! -e "$HOME/took" ]; then
+  *'[[takes back'*)
+    if [ ! -e "$HOME/took" ] || [ "${message#*always]]}" != "$message" ]; then
       : >"$HOME/took"
       life queued
       life cancelled

@@ -62,6 +62,17 @@ fn what_a_program_takes_back_and_nobody_here_did_comes_again() {
 }
 
 #[test]
+fn must_show_6_what_a_program_takes_back_each_time_is_tried_after_a_pause() {
+    let driven = Driven::up();
+    let id = driven.send("work [[takes back always]]");
+    driven
+        .stage
+        .until("it waits", |stage| stage.agent("agent0")["driven"]["waits"].is_object().then_some(()));
+    let (_, attempt) = driven.envelope(&id);
+    assert!(attempt <= 3, "{attempt}");
+}
+
+#[test]
 fn a_program_that_refuses_to_begin_is_said_so_at_once_with_its_words() {
     let stage = Stage::new();
     let program = stage.outside("codex");
