@@ -122,7 +122,7 @@ fn one(
     let verdict = judge(signals, known, &seen.now, terms);
     let mut now = watch(signals, known, &verdict, &seen.now, seen.interval);
     // Only evidence: what is done does not depend on it.
-    if let Err(error) = screen_marker(cx, agent, known, &now) {
+    if let Err(error) = screen_marker(cx, agent, (known, &verdict), &now) {
         ticked.problems.push(format!("the screen of {agent}: {error}"));
     }
     let (Verdict::Hangs { why, .. }, Some(hangs)) = (&verdict, &mut now.hangs) else {
@@ -200,23 +200,24 @@ fn look(
     })
 }
 
-/// `state/<agent>-pane-hash`: there while its screen stands still.
-fn screen_marker(cx: &Context<'_>, agent: &AgentId, before: Option<&Watch>, now: &Watch) -> Result<()> {
+/// `state/<agent>-pane-hash`: there while its screen stands still, and nothing excuses that.
+fn screen_marker(
+    cx: &Context<'_>,
+    agent: &AgentId,
+    (before, verdict): (Option<&Watch>, &Verdict),
+    now: &Watch,
+) -> Result<()> {
     let path = cx.layout.marker(agent, "pane-hash");
-    let stood = before.is_some_and(|before| before.progress == now.progress);
-    let stands_longer = before.is_some_and(|before| before.observed.watched_ms > 0);
-    match stood {
-        true if stands_longer => Ok(()),
-        true => {
-            let hash = blake3::hash(screen(cx, agent).as_bytes()).to_hex();
-            let note = json!({ "v": 1, "at": now.observed.last, "hash": hash.as_str(), "generation": now.generation });
-            Ok(state::write_json(path, &note)?)
-        }
-        false => {
-            state::remove(path)?;
-            Ok(())
-        }
+    let stands = before.is_some_and(|before| before.progress == now.progress);
+    if !stands || !matches!(verdict, Verdict::Silent | Verdict::Hangs { .. }) {
+        state::remove(path)?;
+    } else if !state::exists(&path)? {
+        let hash = blake3::hash(screen(cx, agent).as_bytes()).to_hex();
+        let note =
+            json!({ "v": 1, "at": now.observed.last, "hash": hash.as_str(), "generation": now.generation });
+        state::write_json(path, &note)?;
     }
+    Ok(())
 }
 
 /// A hang that is over: it moves, or something excuses it.

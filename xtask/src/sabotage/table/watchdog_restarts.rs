@@ -283,4 +283,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "restarts::a_crash_of_agent0_leaves_clones_alone_or_brings_them_back_with_it_as_the_owner_wants",
     },
+    Safeguard {
+        name: "nothing is written at a look at who is idle",
+        faults: "T25",
+        file: "crates/watchdog/src/hang/tend.rs",
+        find: " || !matches!(verdict, Verdict::Silent | Verdict::Hangs { .. })",
+        replace: "",
+        package: "netsky",
+        target: IT,
+        test: "hang::who_has_mail_and_stands_still_is_suspected_nudged_and_paged_for_once",
+    },
 ];
