@@ -8,6 +8,7 @@ use super::agents::{ADDED, TOLD};
 use super::pairs::Pair;
 use super::record::{FILES, LINES};
 use super::report::Figures;
+use super::restarts::{NOTICED, NOTICED_BY_TICKS, SPAWNED, TICK, VERIFIED, VERIFIED_BY_TICKS, WATCHED};
 use super::terminals::IDLE_SESSIONS;
 
 /// A row is known by what ours does and what it is held against; a floor is named only where ours has several.
@@ -37,6 +38,8 @@ pub(crate) enum Figure {
     Memory,
     /// Per cent of a core for all of these; a figure beside the rows.
     Core,
+    /// Milliseconds of a core for one; a figure beside the rows.
+    Tick,
 }
 
 impl Figure {
@@ -55,6 +58,7 @@ impl Figure {
             Rate(_) => "rows a second",
             Memory => "memory (PSS) for each",
             Core => "time of one core, of all",
+            Tick => "time of a core for one",
         }
     }
 }
@@ -66,13 +70,13 @@ enum Limit {
     AtLeast(f64),
 }
 
-use Figure::{Above, Core, Median, Memory, P99, Rate, Ratio, Speed};
+use Figure::{Above, Core, Median, Memory, P99, Rate, Ratio, Speed, Tick};
 use Limit::{AtLeast, AtMost};
 
 const BATCH: &str = "1,000 messages by one `channel send --batch`";
 const WATCH: &str = "an idle `netsky channel watch`, from a message's send to its element";
 
-const ASKED: [Asked; 19] = [
+const ASKED: [Asked; 27] = [
     asked("durable send inside a process", "", Ratio, AtMost(1.3)),
     asked("whole `netsky channel send`", "", Above, AtMost(6.0)),
     asked(BATCH, "1,000 durable sends inside a process, one by one", Speed, AtLeast(15.0)),
@@ -97,6 +101,14 @@ const ASKED: [Asked; 19] = [
     asked(IDLE_SESSIONS, "", Core, AtMost(0.5)),
     asked(TOLD, "", Above, AtMost(5.0)),
     asked(ADDED, "", Memory, AtMost(4.0)),
+    asked(NOTICED, "", Median, AtMost(50.0)),
+    asked(NOTICED, "", P99, AtMost(500.0)),
+    asked(SPAWNED, "", Above, AtMost(1000.0)),
+    asked(VERIFIED, "", Above, AtMost(1000.0)),
+    asked(NOTICED_BY_TICKS, "", P99, AtMost(1000.0)),
+    asked(VERIFIED_BY_TICKS, "", Ratio, AtMost(1.0)),
+    asked(TICK, "", Tick, AtMost(50.0)),
+    asked(WATCHED, "", Core, AtMost(1.0)),
 ];
 
 const fn asked(ours: &'static str, floor: &'static str, figure: Figure, limit: Limit) -> Asked {
@@ -110,7 +122,7 @@ impl Asked {
 
     /// What it came to; none where no row gives it.
     fn measured(&self, figures: &Figures) -> Option<f64> {
-        if matches!(self.figure, Memory | Core) {
+        if matches!(self.figure, Memory | Core | Tick) {
             return figures.beside(&self.figure.of(self.ours));
         }
         let pair = figures.pairs().find(|pair| self.is_of(pair))?;
@@ -122,7 +134,7 @@ impl Asked {
             Median => ours * 1e3,
             P99 => pair.ours.p99.as_secs_f64() * 1e3,
             Rate(rows) => rows as f64 / ours,
-            Memory | Core => return None,
+            Memory | Core | Tick => return None,
         })
     }
 
@@ -143,7 +155,7 @@ impl Asked {
     fn shown(&self, figure: f64) -> String {
         match self.figure {
             Ratio | Speed => format!("{figure:.2}"),
-            Above | Median | P99 => format!("{figure:.2} ms"),
+            Above | Median | P99 | Tick => format!("{figure:.2} ms"),
             Rate(_) => format!("{figure:.0}"),
             Memory => format!("{figure:.2} MiB"),
             Core => format!("{figure:.2} %"),
@@ -244,6 +256,7 @@ mod tests {
             include_str!("record.rs"),
             include_str!("terminals.rs"),
             include_str!("agents.rs"),
+            include_str!("restarts.rs"),
         ];
         for asked in &ASKED {
             for name in [asked.ours, asked.floor] {

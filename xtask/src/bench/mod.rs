@@ -8,6 +8,8 @@
 mod agents;
 mod asked;
 mod bus;
+mod constellation;
+mod cpu;
 mod floor;
 mod mail;
 mod pairs;
@@ -17,6 +19,7 @@ mod provider;
 mod record;
 mod redis;
 mod report;
+mod restarts;
 mod sessions;
 mod sizes;
 mod speaker;
@@ -77,13 +80,14 @@ struct Part {
 }
 
 /// In the order in which they are measured.
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     part("mail", |at, programs| mail::measure(at, programs).map(Measured::from)),
     part("bus", |at, programs| bus::measure(at, programs).map(Measured::from)),
     part("wake", |at, programs| wake::measure(at, programs).map(Measured::from)),
     part("redis", |at, _| redis::measure(at).map(Measured::from)),
     part("sessions", |at, programs| sessions::measure(at, programs).map(Measured::from)),
     Part { is_long: true, ..part("agents", agents::measure) },
+    Part { is_long: true, ..part("restarts", restarts::measure) },
     // A million envelopes need a gigabyte of memory.
     Part {
         in_memory: true,

@@ -60,6 +60,18 @@ pub(crate) fn alternate(
     mut floor: impl FnMut(usize) -> Result<Duration>,
     mut ours: impl FnMut(usize) -> Result<Duration>,
 ) -> Result<Pair> {
+    let names = [(name.into(), floor_name.into())];
+    let [pair] = alternate_all(names, rounds, |round| Ok([floor(round)?]), |round| Ok([ours(round)?]))?;
+    Ok(pair)
+}
+
+/// The same where a round has several parts that count.
+pub(crate) fn alternate_all<const N: usize>(
+    names: [(String, String); N],
+    rounds: usize,
+    mut floor: impl FnMut(usize) -> Result<[Duration; N]>,
+    mut ours: impl FnMut(usize) -> Result<[Duration; N]>,
+) -> Result<[Pair; N]> {
     let (mut floors, mut all_ours) = (Vec::new(), Vec::new());
     let warm_up = WARM_UP.min(rounds);
     for round in 0..rounds + warm_up {
@@ -76,8 +88,13 @@ pub(crate) fn alternate(
             all_ours.push(other);
         }
     }
-    let (name, floor_name) = (name.into(), floor_name.into());
-    Ok(Pair { name, floor_name, rounds, floor: spread(floors), ours: spread(all_ours) })
+    let part = |all: &[[Duration; N]], n: usize| spread(all.iter().map(|parts| parts[n]).collect());
+    let mut n = 0;
+    Ok(names.map(|(name, floor_name)| {
+        n += 1;
+        let (floor, ours) = (part(&floors, n - 1), part(&all_ours, n - 1));
+        Pair { name, floor_name, rounds, floor, ours }
+    }))
 }
 
 /// How long something takes.

@@ -115,8 +115,8 @@ impl Figures {
         let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
         let asked = asked::table(self);
         let ratios = self.of(&["mail", "bus", "wake", "redis", "sessions"]);
-        let (agents, terminals, record) =
-            (self.of(&["agents"]), self.of(&["terminals"]), self.of(&["record"]));
+        let (agents, restarts) = (self.of(&["agents"]), self.of(&["restarts"]));
+        let (terminals, record) = (self.of(&["terminals"]), self.of(&["record"]));
         format!(
             "# Benchmarks
 
@@ -144,6 +144,11 @@ the row beside its parts says what of it is ours. The real programs are started 
 reached.
 
 {agents}
+## Restarts
+
+agent0 is a program that proves that it is up and does nothing. Where agentinfinity is stopped, the ticker alone is left.
+
+{restarts}
 ## Terminals, beside tmux
 
 tmux takes the place of the floor: it holds all terminals in one process and writes nothing durably, where each of ours

@@ -20,7 +20,7 @@ use super::asked::Figure;
 use super::pairs::{Pair, alternate, timed};
 use super::report::Measured;
 use super::viewer::{COLS, ROWS, Viewer};
-use super::{Programs, record};
+use super::{Programs, cpu, record};
 
 /// Sessions that are started, and that idle.
 const SESSIONS: usize = 200;
@@ -32,8 +32,6 @@ const ATTACHES: usize = 60;
 const KEYS: usize = 300;
 /// How long idle sessions are watched.
 const IDLE: Duration = Duration::from_secs(60);
-/// Ticks of `/proc` in a second: part of what Linux promises to programs.
-const TICKS: f64 = 100.0;
 /// A viewer that shows nothing for so long has been painted whole.
 const QUIET: Duration = Duration::from_millis(30);
 /// Nothing here takes longer to end.
@@ -399,16 +397,16 @@ fn idle(tmux: &Tmux, ours: &Ours) -> Result<(String, BTreeMap<String, f64>)> {
     for holder in [tmux as &dyn Holder, ours] {
         (0..SESSIONS).try_for_each(|n| holder.begin(&format!("s{n}"), &sleeper()))?;
         let processes = holder.processes()?;
-        let before = ticks(&processes)?;
+        let before = cpu::of(&processes)?;
         std::thread::sleep(IDLE);
-        let after = ticks(&processes)?;
+        let after = cpu::of(&processes)?;
         let total: u64 = processes.iter().map(|pid| pss(*pid)).sum::<Result<u64>>()?;
         shares.push((processes.len(), total));
-        busy.push(after - before);
+        busy.push(after.saturating_sub(before));
         holder.end()?;
     }
     let mib = |n: usize| shares[n].1 as f64 / 1024.0 / SESSIONS as f64;
-    let percent = |n: usize| 100.0 * busy[n] as f64 / TICKS / IDLE.as_secs_f64();
+    let percent = |n: usize| 100.0 * busy[n].div_duration_f64(IDLE);
     let line = |text: &mut String, what: &str, of: &dyn Fn(usize) -> String| {
         writeln!(text, "| {what} | {} | {} |", of(0), of(1))
     };
@@ -417,19 +415,6 @@ fn idle(tmux: &Tmux, ours: &Ours) -> Result<(String, BTreeMap<String, f64>)> {
     line(&mut text, "time of one core, of 60 s", &|n| format!("{:.2} %", percent(n)))?;
     let figures = [(Figure::Memory, mib(1)), (Figure::Core, percent(1))];
     Ok((text, figures.map(|(figure, value)| (figure.of(IDLE_SESSIONS), value)).into()))
-}
-
-/// Ticks that these processes ran, theirs and the kernel's for them.
-fn ticks(processes: &[u32]) -> Result<u64> {
-    let of = |pid: &u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        // The name in brackets may hold anything.
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ran: u64 =
-            fields.get(11..13).context("a short stat")?.iter().map(|n| n.parse().unwrap_or(0)).sum();
-        Ok(ran)
-    };
-    processes.iter().map(of).sum()
 }
 
 /// The proportional share of memory of a process, KiB.
