@@ -1,4 +1,6 @@
-//! `netsky agent stop`: first one slot is not wanted any more, then it ends. No tick overrides that.
+//! `netsky agent stop`, and `ostk kernel kill` of a clone: first one slot is not wanted any more, then it ends. No tick overrides that.
+
+use std::time::Duration;
 
 use netsky_disk::env::Caller;
 use netsky_disk::{clock, state};
@@ -12,12 +14,12 @@ use crate::error::{Error, Result};
 use crate::tick::Held;
 use crate::{known, perform};
 
-/// Stop the agent of one slot; whether it ran. Its mail waits, also what it had taken. It can be repeated.
+/// Stop the agent of one slot, with a grace of its program's; whether it ran. Its mail waits, also what it had taken. It can be repeated.
 ///
 /// # Errors
 /// Called inside a session, it was never wanted or is agent0 (none of its clones would have anybody to report to), or it
 /// would not end: it is not wanted any more then, and the tick ends it.
-pub fn stop(cx: &Context<'_>, caller: &Caller, agent: &AgentId) -> Result<bool> {
+pub fn stop(cx: &Context<'_>, caller: &Caller, agent: &AgentId, grace: Option<Duration>) -> Result<bool> {
     if *caller != Caller::Outside {
         return Err(Error::OwnerOnly { verb: "agent stop" });
     }
@@ -47,7 +49,7 @@ pub fn stop(cx: &Context<'_>, caller: &Caller, agent: &AgentId) -> Result<bool> 
     };
     let lives = session.state.may_live();
     if lives {
-        client.kill(agent, None, &Guard::if_generation(session.generation))?;
+        client.kill(agent, grace, &Guard::if_generation(session.generation))?;
         cx.record.watchdog("stopped", Some(agent), "by the owner");
     }
     held.got_on()?;

@@ -21,6 +21,7 @@ mod rpc;
 mod serve;
 mod status;
 mod table;
+mod wishes;
 
 /// The session kernel: agents as processes that outlive their daemon and its clients
 #[derive(Parser)]

@@ -221,7 +221,7 @@ fn stop_one(cx: &Context, agent: &AgentId) -> Result<(), Error> {
         let what = "agent0 is stopped with all others, by `netsky down`";
         return Err(Error::new(Kind::Usage, what).hint("nothing was changed"));
     }
-    let ran = stop(&cx.constellation()?, &cx.caller(), agent)?;
+    let ran = stop(&cx.constellation()?, &cx.caller(), agent, None)?;
     if cx.json {
         return output::json(&serde_json::json!({ "agent": agent, "ended": ran }));
     }

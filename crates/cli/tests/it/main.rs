@@ -41,6 +41,7 @@ mod identity;
 mod journal;
 mod kernel_full_disk;
 mod kill_points;
+mod killed;
 mod large_inbox;
 mod lineages;
 mod markers;

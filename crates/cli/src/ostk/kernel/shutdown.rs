@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::{Error, Kind};
-use crate::ostk::reach;
+use crate::ostk::{reach, wishes};
 use crate::output;
 use crate::run::Run;
 
@@ -21,6 +21,9 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let root = cx.kernel_root()?;
+        if wishes::home_of(&root)?.is_some() {
+            wishes::owner_only(cx, &root, "kernel shutdown")?;
+        }
         let (answer, served) = match Client::connect(&root).and_then(|client| client.shutdown(self.all)) {
             // Sessions may live without an anchor, also because another shutdown was sooner: only one can find and end them.
             Err(ClientError::NotServing { .. }) if self.all && root.is_dir() => {

@@ -1,0 +1,48 @@
+//! `ostk kernel kill` and `shutdown` on the kernel of a constellation: what is ended stays down, and who may end it.
+
+use crate::stage::{QUIET, Stage};
+
+/// `ostk` on the kernel of a home.
+fn ostk(stage: &Stage, args: &[&str]) -> std::process::Output {
+    let mut ostk = std::process::Command::new(env!("CARGO_BIN_EXE_ostk"));
+    ostk.args(args).arg("--root").arg(stage.home().join(".ostk"));
+    crate::screen::refusal(ostk)
+}
+
+#[test]
+fn who_is_killed_by_the_kernels_own_verb_stays_down_and_who_cannot_be_spared_is_said_to_come_again() {
+    let stage = Stage::up(2, QUIET, "200ms");
+    let killed = ostk(&stage, &["kernel", "kill", "agent1"]);
+    assert_eq!(String::from_utf8_lossy(&killed.stdout), "agent1 is down: killed on request\n");
+    let other = ostk(&stage, &["kernel", "kill", "agent2", "--if-generation", "7"]);
+    assert_eq!(other.status.code(), Some(1), "{other:?}");
+    for _ in 0..3 {
+        stage.run(&["watchdog", "tick"]);
+    }
+    assert!(stage.agent("agent1")["pid"].is_null() && stage.agent("agent1")["want"] == "stopped");
+    assert_eq!(stage.agent("agent2")["want"], "up");
+    let killed = ostk(&stage, &["kernel", "kill", "agent0"]);
+    let told = String::from_utf8_lossy(&killed.stdout).into_owned();
+    assert!(told.ends_with("; netsky starts it again, and `netsky down` ends all\n"), "{told}");
+    stage.until_verified(2);
+}
+
+#[test]
+fn nobody_below_a_session_ends_another_or_its_watchdog_or_the_anchor() {
+    let stage = Stage::new();
+    let answers = stage.outside("answers");
+    let ostk = env!("CARGO_BIN_EXE_ostk");
+    let script = format!(
+        "netsky session up; root=$NETSKY_HOME/.ostk; unset NETSKY_HOME NETSKY_AGENT NETSKY_GENERATION OSTK_ROOT
+         for what in 'kill agent2' 'kill agentinfinity' 'kill netsky-ticker' shutdown 'shutdown --all'; do
+           {ostk:?} kernel $what --root $root; echo \"$what $?\" >>{answers:?}
+         done; exec sleep 100000"
+    );
+    stage.ok(&["init"]);
+    stage.ok(&["up", "2", "--tick", "10m", "--", "/bin/sh", "-c", &script]);
+    let all = stage.until("answers of three", |_| {
+        let all = std::fs::read_to_string(&answers).unwrap_or_default();
+        (all.lines().count() == 15).then_some(all)
+    });
+    assert!(all.lines().all(|line| line.ends_with(" 4")), "{all}");
+}
