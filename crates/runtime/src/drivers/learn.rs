@@ -37,6 +37,8 @@ impl Slot<'_> {
             }
             Learnt::Model(model) => self.book.model = Some(model),
             Learnt::TurnBegan => {
+                // What is taken back from here on is no part of an earlier turn.
+                self.book.stopped = self.book.stopped.filter(|stopped| *stopped == self.book.turns);
                 self.has_news = true;
                 self.passed_by = PassedBy::default();
                 self.report(Report::Begun, format!("begun.{at}"));

@@ -112,6 +112,8 @@ impl Slot<'_> {
         if !self.is_free() {
             return self.steer(worker, epoch);
         }
+        // It holds nothing any more that the owner could have wanted stopped.
+        self.book.stopped = None;
         if std::mem::take(&mut self.may_hold_claims) {
             // This process lives, so nobody else gives it back.
             self.bus.return_own_claims(self.agent)?;

@@ -52,7 +52,11 @@ until_there() {
 # A turn that somebody stops.
 until_interrupted() {
   while IFS= read -r line; do
-    case $line in *'"subtype":"interrupt"'*) break ;; esac
+    case $line in
+    *'"subtype":"interrupt"'*) break ;;
+    # It waits for its turn.
+    *'"type":"user"'*) next=$line ;;
+    esac
     control
   done
   rm -f "$HOME/stops"
@@ -67,7 +71,10 @@ ends() {
 }
 
 now=idle
-while IFS= read -r line; do
+next=''
+while [ -n "$next" ] || IFS= read -r line; do
+  line=${next:-$line}
+  next=''
   case $line in
   *'"type":"user"'*) ;;
   *) control; continue ;;
@@ -81,7 +88,7 @@ while IFS= read -r line; do
     continue
   fi
   case $message in
-  *'[[takes back'*)
+  *'[[takes back]]'* | *'[[takes back always]]'*)
     if [ ! -e "$HOME/took" ] || [ "${message#*always]]}" != "$message" ]; then
       : >"$HOME/took"
       life queued
@@ -169,6 +176,17 @@ while IFS= read -r line; do
     printf '%s\n' "$line" >>"$HOME/steers"
     ;;
   *'[[stoppable]]'*) until_interrupted; continue ;;
+  *'[[takes back what comes]]'*)
+    own=$uuid
+    while IFS= read -r line; do
+      case $line in *'"type":"user"'*) break ;; esac
+      control
+    done
+    uuid=$(field uuid)
+    life queued
+    life cancelled
+    uuid=$own
+    ;;
   *'[[cut]]'*)
     # A turn that nobody stopped, and that says so.
     if [ ! -e "$HOME/cut" ]; then

@@ -73,6 +73,42 @@ fn must_show_6_what_a_program_takes_back_each_time_is_tried_after_a_pause() {
 }
 
 #[test]
+fn i1_what_a_program_takes_back_after_a_turn_that_the_owner_stopped_comes_again_as_well() {
+    let driven = Driven::up();
+    let stopped = driven.send("work [[stoppable]]");
+    driven.until_doing("working");
+    driven.stage.ok(&["agent", "interrupt", "0"]);
+    driven.until_state(&stopped, "acked");
+    let id = driven.send("work [[takes back]]");
+    assert_eq!(driven.until_state(&id, "acked"), 2, "nobody wanted that one stopped");
+    assert_eq!(driven.turns_of(&id), 1);
+}
+
+#[test]
+fn i1_what_a_program_takes_back_in_the_turn_behind_a_stopped_one_comes_again() {
+    let driven = Driven::up();
+    let first = driven.send("work [[gate]]");
+    driven.until_doing("working");
+    // Given together: the second begins as soon as the first is stopped, and nobody is free in between.
+    let stopped = driven.send("work [[stoppable]]");
+    let behind = driven.send("work [[takes back what comes]]");
+    driven.touch("gate");
+    driven.until_state(&first, "acked");
+    driven.stage.until("the turn to stop", |stage| {
+        let shown = stage.ok(&["agent", "show", "0", "--json"]);
+        let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+        (shown["turns"] == 1 && shown["doing"]["is"] == "working").then_some(())
+    });
+    driven.until_state(&behind, "delivered");
+    driven.stage.ok(&["agent", "interrupt", "0"]);
+    driven.until_state(&stopped, "acked");
+    let urgent = driven.sent(&["and now", "--kind", "owner"]);
+    driven.until_state(&behind, "acked");
+    assert_eq!(driven.until_state(&urgent, "acked"), 2, "nobody wanted that one stopped");
+    assert_eq!(driven.turns_of(&urgent), 1);
+}
+
+#[test]
 fn a_program_that_refuses_to_begin_is_said_so_at_once_with_its_words() {
     let stage = Stage::new();
     let program = stage.outside("codex");
