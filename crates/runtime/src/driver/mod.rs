@@ -198,7 +198,7 @@ pub enum Learnt {
     },
     /// Something for people to read.
     Said(Entry),
-    /// It says something that this driver does not know; once for each name.
+    /// It says something that this driver does not know.
     Unknown(String),
     /// It cannot go on with the conversation that it was started for.
     NoConversation(String),
@@ -373,6 +373,46 @@ fn names(folder: &Path) -> netsky_disk::Result<Vec<String>> {
 /// Most keys of finished messages that a driver remembers: more than come back after any death.
 const FINISHED: usize = 512;
 
+/// Most messages of which is remembered that they were given in vain: more than wait in any inbox after so many failures.
+const IN_VAIN: usize = 512;
+
+/// How often a message was given in vain, also one that was dealt with: cut, it comes again. The newest of them last.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "KeptTries")]
+struct Tries(VecDeque<(MessageKey, u32)>);
+
+/// As they are kept: the first drivers of Codex had no order.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum KeptTries {
+    InOrder(VecDeque<(MessageKey, u32)>),
+    Named(BTreeMap<MessageKey, u32>),
+}
+
+impl From<KeptTries> for Tries {
+    fn from(kept: KeptTries) -> Tries {
+        match kept {
+            KeptTries::InOrder(tries) => Tries(tries),
+            KeptTries::Named(tries) => Tries(tries.into_iter().collect()),
+        }
+    }
+}
+
+impl Tries {
+    fn of(&self, key: &MessageKey) -> u32 {
+        self.0.iter().find(|(tried, _)| tried == key).map_or(0, |(_, times)| *times)
+    }
+
+    fn set(&mut self, key: MessageKey, times: u32) {
+        self.0.retain(|(tried, _)| *tried != key);
+        keep_newest((key, times), &mut self.0, IN_VAIN);
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &MessageKey> {
+        self.0.iter().map(|(key, _)| key)
+    }
+}
+
 /// Most tools that run, and questions that wait, of which a driver knows: no program that works has so many.
 const MOST: usize = 64;
 
@@ -507,18 +547,22 @@ pub trait Driver: Send {
     fn memory(&self) -> serde_json::Value;
 }
 
-/// Whether what a program calls a thing by is short enough to be remembered: theirs have a few dozen bytes.
+/// Whether what a program calls a thing by is short enough to be remembered, and as long in a book: theirs are a few dozen
+/// letters, digits and signs.
 fn is_id(id: &str) -> bool {
-    (1..=256).contains(&id.len())
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\".contains(&byte);
+    (1..=256).contains(&id.len()) && id.bytes().all(is_plain)
 }
 
-/// What of a program's text fits a line for people, without what could drive a terminal.
-fn short(text: &str) -> String {
+/// What of a program's text fits a line for people, without what could drive a terminal: so many characters, and as many bytes
+/// as those of any living script have.
+pub(crate) fn short(text: &str) -> String {
     const MOST: usize = 400;
     let line = render::line(text);
-    match line.char_indices().nth(MOST) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line,
+    let end = line.char_indices().nth(MOST).map_or(line.len(), |(at, _)| at);
+    match line.floor_char_boundary(end.min(3 * MOST)) {
+        end if end < line.len() => format!("{}…", &line[..end]),
+        _ => line,
     }
 }
 

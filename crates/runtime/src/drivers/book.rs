@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::context::{Asked, Left};
 use crate::driver::{Ask, Conversation, Doing, Trouble};
 
+#[cfg(test)]
+mod tests;
+
 /// Version of the file.
 pub(super) const VERSION: u64 = 1;
 

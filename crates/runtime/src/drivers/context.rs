@@ -73,7 +73,7 @@ impl Asked {
         if !self.text.is_empty() {
             self.text.push_str("\n\n");
         }
-        self.text.push_str(said);
+        self.text.push_str(&kept(said));
         // Who writes more than a handoff holds ends with what matters.
         let over = self.text.len().saturating_sub(LONGEST_HANDOFF);
         self.text.drain(..self.text.ceil_char_boundary(over));
@@ -107,7 +107,7 @@ impl Slot<'_> {
             known.or(Some(Left {
                 generation: handoff.generation,
                 key: key(handoff.generation),
-                text: handoff.text?,
+                text: kept(&handoff.text?),
                 used_up: handoff.lifecycle >= LifecycleState::Draining,
                 again: false,
                 failures: 0,
@@ -310,6 +310,24 @@ impl Slot<'_> {
         };
         self.book.context_pct.unwrap_or(bound).max(bound).min(100)
     }
+}
+
+/// What is kept of a handoff: what nobody is shown would take six times its room in a book.
+fn kept(text: &str) -> String {
+    render::plain(text)
+}
+
+/// Both of a text, as they are kept.
+#[cfg(test)]
+pub(super) fn full(said: &str) -> (Option<Asked>, Option<Left>) {
+    let key = MessageKey::derived(&["k"]);
+    let mut asked = Asked { key: key.clone(), text: String::new(), failures: u32::MAX, given: false };
+    asked.add(said);
+    // The kernel keeps no longer one.
+    let text = kept(&said[..said.floor_char_boundary(LONGEST_HANDOFF)]);
+    let generation = Generation(u64::MAX);
+    let left = Left { generation, key, text, used_up: false, again: false, failures: u32::MAX, read: false };
+    (Some(asked), Some(left))
 }
 
 /// How an agent is asked for its handoff.

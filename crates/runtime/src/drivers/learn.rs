@@ -12,7 +12,7 @@ use crate::driver::{Doing, Entry, Learnt, Outcome, TurnEnd};
 use crate::up_proof;
 
 /// Most names of things that a driver does not know that are kept.
-const UNKNOWN: usize = 64;
+pub(super) const UNKNOWN: usize = 32;
 
 impl Slot<'_> {
     /// `at`: behind the line that taught it.

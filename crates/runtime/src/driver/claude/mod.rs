@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Answer, Ask, Conversation, Doing, Driver, FINISHED, Learnt, Message, MessageKey, Out, Room, Wedge,
+    Answer, Ask, Conversation, Doing, Driver, FINISHED, Learnt, Message, MessageKey, Out, Room, Tries, Wedge,
     keep_newest, without_mentions,
 };
 
@@ -27,9 +27,6 @@ pub(super) use start::{INHERITED, has_conversation, start};
 
 /// What begins a mention of a file, an agent or a resource.
 const MENTIONS: [char; 3] = ['@', '＠', '﹫'];
-
-/// Most messages of which is remembered that they were given in vain: more than wait in any inbox after so many failures.
-const IN_VAIN: usize = 512;
 
 /// What is known of one Claude Code.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -49,8 +46,7 @@ pub(super) struct Claude {
     started: Vec<String>,
     /// Messages that were dealt with, newest last.
     finished: VecDeque<MessageKey>,
-    /// How often a message was given in vain, also of one that was dealt with: cut, it comes again. The newest of them last.
-    tries: VecDeque<(MessageKey, u32)>,
+    tries: Tries,
     /// What was in its hands when output was lost: its receipts may be in there.
     doubtful: Vec<String>,
     /// The program's name of the turn that ended last.
@@ -79,26 +75,17 @@ impl Claude {
 
     /// Under which UUID a message is given: its key, or what derives from that where it was given in vain.
     fn uuid(&self, key: &MessageKey) -> String {
-        match self.tries(key) {
+        match self.tries.of(key) {
             0 => key.to_string(),
             n => MessageKey::derived(&["again", key.as_str(), &n.to_string()]).to_string(),
         }
     }
 
-    fn tries(&self, key: &MessageKey) -> u32 {
-        self.tries.iter().find(|(tried, _)| tried == key).map_or(0, |(_, times)| *times)
-    }
-
     /// Which message goes under a UUID.
     fn key_of(&self, uuid: &str) -> Option<MessageKey> {
-        let again = self.tries.iter().find(|(key, _)| self.uuid(key) == uuid).map(|(key, _)| key.clone());
+        let again = self.tries.keys().find(|key| self.uuid(key) == uuid).cloned();
         // One that was given in vain goes under its own no more.
-        again.or_else(|| uuid.parse().ok().filter(|key| self.tries(key) == 0))
-    }
-
-    fn set_tries(&mut self, key: MessageKey, times: u32) {
-        self.tries.retain(|(tried, _)| *tried != key);
-        keep_newest((key, times), &mut self.tries, IN_VAIN);
+        again.or_else(|| uuid.parse().ok().filter(|key| self.tries.of(key) == 0))
     }
 
     fn finish(&mut self, key: MessageKey) {
@@ -224,9 +211,9 @@ impl Driver for Claude {
             if fate.answered {
                 self.finish(key);
             } else {
-                let (known, seen) = (self.tries(&key), fate.in_vain());
-                if seen > known {
-                    self.set_tries(key, seen);
+                let seen = fate.in_vain();
+                if seen > self.tries.of(&key) {
+                    self.tries.set(key, seen);
                 }
             }
         }
@@ -243,7 +230,7 @@ impl Driver for Claude {
     fn forget(&mut self, key: &MessageKey) {
         self.held.retain(|_, held| held != key);
         self.finished.retain(|finished| finished != key);
-        self.set_tries(key.clone(), self.tries(key).saturating_add(1));
+        self.tries.set(key.clone(), self.tries.of(key).saturating_add(1));
     }
 
     fn memory(&self) -> Value {

@@ -18,7 +18,7 @@ impl Codex {
         let Some((kind, tool, text)) = self.meaning(method, params) else {
             let error = json!({"code": -32601, "message": "netsky does not answer this"});
             out.write(format!("answer:{}", name_of(id)), &json!({"id": id, "error": error}));
-            return self.wonder(method, out);
+            return out.learn(Learnt::Unknown(short(method)));
         };
         let detail = json!({
             "id": id,
@@ -35,7 +35,7 @@ impl Codex {
             if !has_room_for(&self.asks, &ask) {
                 let no = Answer { ask: ask.id.clone(), allow: false, text: None };
                 Codex::reply(out, &ask, &no);
-                return self.wonder("more questions than are kept: refused", out);
+                return out.learn(Learnt::Unknown("more questions than are kept: refused".to_owned()));
             }
             self.asks.push(ask.clone());
             out.learn(Learnt::Asked(ask));

@@ -6,9 +6,6 @@ use super::super::{Conversation, Doing, Entry, Learnt, MOST, Out, Trouble};
 use super::super::{is_id, short};
 use super::{Codex, Held, Tool, start, turn};
 
-/// Most names of what nobody here knows that are remembered.
-const UNKNOWN: usize = 64;
-
 /// What it may say and nothing follows from.
 const KNOWN: [&str; 71] = [
     "account/gatewayOAuth/changed",
@@ -197,18 +194,9 @@ impl Codex {
                 }
             }
             _ if KNOWN.contains(&method) => {}
-            _ => self.wonder(method, out),
+            _ => out.learn(Learnt::Unknown(short(method))),
         }
         true
-    }
-
-    /// Something that this driver does not know.
-    pub(super) fn wonder(&mut self, name: &str, out: &mut Out) {
-        let name = short(name);
-        if self.unknown.len() < UNKNOWN && !self.unknown.contains(&name) {
-            self.unknown.push(name.clone());
-            out.learn(Learnt::Unknown(name));
-        }
     }
 
     /// The model was asked in vain. Whether that was progress: an answer of the provider is, a connection that breaks is

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Answer, Ask, Conversation, Doing, Driver, FINISHED, Learnt, Message, MessageKey, Out, Room, Wedge,
+    Answer, Ask, Conversation, Doing, Driver, FINISHED, Learnt, Message, MessageKey, Out, Room, Tries, Wedge,
     keep_newest, without_mentions,
 };
 
@@ -49,9 +49,8 @@ pub(super) struct Codex {
     held: BTreeMap<MessageKey, Held>,
     /// Messages that were dealt with, newest last.
     finished: VecDeque<MessageKey>,
-    /// How often a message was given in vain in this generation: each time under another name. Also of one that was dealt with:
-    /// cut, it comes again.
-    tries: BTreeMap<MessageKey, u32>,
+    /// Of this generation: each time under another name.
+    tries: Tries,
     asks: Vec<Ask>,
     /// Tools that run, by their item's id.
     tools: BTreeMap<String, Tool>,
@@ -61,8 +60,6 @@ pub(super) struct Codex {
     total: Option<Usage>,
     /// Lost output that was asked about.
     gaps: u64,
-    /// What was said that nobody here knows.
-    unknown: Vec<String>,
     #[serde(skip)]
     history: history::History,
 }
@@ -180,9 +177,9 @@ impl Driver for Codex {
 
     fn deliver(&mut self, message: &Message, steer: bool, out: &mut Out) {
         let key = &message.key;
-        let request = match self.tries.get(key) {
-            None => format!("netsky-m-{key}"),
-            Some(tries) => format!("netsky-m-{key}-{tries}"),
+        let request = match self.tries.of(key) {
+            0 => format!("netsky-m-{key}"),
+            tries => format!("netsky-m-{key}-{tries}"),
         };
         let text = without_mentions(&message.text, &MENTIONS, is_named);
         let mut params = json!({
@@ -265,10 +262,7 @@ impl Driver for Codex {
     fn forget(&mut self, key: &MessageKey) {
         self.held.remove(key);
         self.finished.retain(|finished| finished != key);
-        *self.tries.entry(key.clone()).or_default() += 1;
-        if self.tries.len() > FINISHED {
-            self.tries.pop_first();
-        }
+        self.tries.set(key.clone(), self.tries.of(key).saturating_add(1));
     }
 
     fn memory(&self) -> Value {

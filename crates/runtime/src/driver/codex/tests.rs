@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{AskKind, Entry, Outcome, Trouble, TurnEnd, Write};
+use super::super::{AskKind, Entry, IN_VAIN, Outcome, Trouble, TurnEnd, Write};
 use super::*;
 
 const PLAIN: &str = include_str!("../../../samples/codex-plain.jsonl");
@@ -382,7 +382,6 @@ fn questions_are_answered_in_their_own_form_and_what_nobody_knows_is_refused() {
     run.step(&json!({"method": "item/permissions/requestApproval", "id": "p", "params": params}).to_string());
     run.step(r#"{"method":"attestation/generate","id":9,"params":{}}"#);
     run.step(r#"{"method":"nobody/knows","params":{}}"#);
-    run.step(r#"{"method":"nobody/knows","params":{}}"#);
     assert_eq!(run.driver.asks()[0].text, "Which?");
     let mut out = Out::default();
     let asks: Vec<String> = run.driver.asks().iter().map(|ask| ask.id.clone()).collect();
@@ -488,4 +487,15 @@ fn a2_no_word_of_a_message_is_a_mention_and_every_other_stays_as_it_was() {
         let line: Value = serde_json::from_slice(&out.writes[0].bytes).expect("JSON");
         assert_eq!(line["params"]["input"][0]["text"], given);
     }
+}
+
+#[test]
+fn of_messages_that_were_given_in_vain_the_newest_go_under_another_name_whatever_they_are_called() {
+    let mut driver = Codex::default();
+    (0..IN_VAIN).for_each(|n| driver.forget(&MessageKey::derived(&[&n.to_string()])));
+    let first: MessageKey = "00000000-0000-8000-a000-000000000000".parse().expect("a key");
+    driver.forget(&first);
+    let mut out = Out::default();
+    driver.deliver(&Message { key: first.clone(), text: String::new() }, false, &mut out);
+    assert_eq!(out.writes[0].once, format!("netsky-m-{first}-1"));
 }
