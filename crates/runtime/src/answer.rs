@@ -11,6 +11,9 @@ use serde::Serialize;
 
 use crate::driver::Answer;
 
+/// Most files of an agent: more than any has questions that wait, and those that were answered last.
+const MOST: usize = 512;
+
 /// Where the answer to a question lies. The question's id is the program's word, and no part of a path.
 pub(crate) fn path(layout: &Layout, agent: &AgentId, generation: Generation, ask: &str) -> PathBuf {
     let name = EnvelopeId::derived(&[agent.as_str(), &generation.to_string(), ask]);
@@ -27,7 +30,23 @@ pub fn leave(
     generation: Generation,
     answer: &Answer,
 ) -> netsky_disk::Result<bool> {
-    state::create_json(path(layout, agent, generation, &answer.ask), answer)
+    let is_new = state::create_json(path(layout, agent, generation, &answer.ask), answer)?;
+    sweep(layout, agent, MOST)?;
+    Ok(is_new)
+}
+
+/// Removes what is older than so many of the newest: a generation may live for weeks, and ask each minute.
+fn sweep(layout: &Layout, agent: &AgentId, most: usize) -> netsky_disk::Result<()> {
+    let folder = netsky_disk::fs::Dir::open(layout.answers_folder())?;
+    let prefix = format!("{agent}.");
+    let names = folder.names()?.into_iter().filter(|name| name.starts_with(&prefix));
+    let mut aged = Vec::new();
+    for name in names {
+        aged.extend(folder.times(&name)?.map(|times| (times.written, name)));
+    }
+    aged.sort();
+    aged.truncate(aged.len().saturating_sub(most));
+    aged.into_iter().try_for_each(|(_, name)| folder.remove(name).map(drop))
 }
 
 /// Removes every answer to an agent.
@@ -84,4 +103,34 @@ pub fn retry(layout: &Layout, agent: &AgentId, until: Timestamp) -> netsky_disk:
 #[derive(Serialize)]
 struct Asked {
     v: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use netsky_disk::home::Home;
+
+    use super::*;
+
+    #[test]
+    fn a12_of_answers_the_newest_are_kept_and_those_of_others_are_not_counted() {
+        let temp = tempfile::tempdir().expect("made");
+        let layout = Layout::new(temp.path().join("home"));
+        Home::init(&layout).expect("made");
+        let (agent, other) = (AgentId::numbered(1), AgentId::numbered(10));
+        let answer = |ask: &str| Answer { ask: ask.to_owned(), allow: true, text: None };
+        leave(&layout, &other, Generation(1), &answer("q")).expect("left");
+        let folder = layout.answers_folder();
+        for n in 0..MOST as u64 + 3 {
+            let file = std::fs::File::create(folder.join(format!("agent1.{n}.json"))).expect("made");
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(n)).expect("ours");
+        }
+        assert!(leave(&layout, &agent, Generation(1), &answer("q")).expect("left"));
+        let kept = |name: String| folder.join(name).exists();
+        assert!(!kept("agent1.3.json".to_owned()) && kept("agent1.4.json".to_owned()));
+        for agent in [&agent, &other] {
+            assert!(!leave(&layout, agent, Generation(1), &answer("q")).expect("left"), "the first holds");
+        }
+    }
 }
