@@ -55,6 +55,8 @@ struct Seen {
     pause: Duration,
     /// Its program is stopped.
     is_stopped: bool,
+    /// Something waits that it does not read.
+    waits: bool,
 }
 
 /// What follows.
@@ -94,6 +96,9 @@ impl Health {
                 (self.heard, self.asked) = (self.heard + unseen, self.asked + unseen);
             }
         }
+        let number = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        // Whether it reads again is seen by what it takes: where nothing else waits for that, a question.
+        let tries = (self.is_deaf && !seen.waits).then_some(number);
         if !seen.is_busy {
             self.open = None;
             self.heard = now;
@@ -102,7 +107,7 @@ impl Health {
                 () if self.is_deaf => Some(Wedge::Deaf),
                 () => None,
             };
-            return Look { wedge, ask: None, is_lost: false, due: None };
+            return Look { wedge, ask: tries, is_lost: false, due: None };
         }
         if !seen.pause.is_zero() {
             self.resumes = now + seen.pause;
@@ -114,8 +119,7 @@ impl Health {
         let is_late = self.open.is_some() && now.saturating_sub(self.asked) >= bounds.answer;
         let has_rested =
             seen.can_ask && silent >= bounds.probe && now.saturating_sub(self.asked) >= bounds.probe;
-        let ask =
-            (self.open.is_none() && has_rested).then(|| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+        let ask = (self.open.is_none() && has_rested).then_some(number);
         if ask.is_some() {
             (self.open, self.asked) = (ask, now);
         }
@@ -132,13 +136,14 @@ impl Health {
         let moments =
             [since + bounds.silence, self.asked.max(self.heard) + bounds.probe, self.asked + bounds.answer];
         let due = moments.into_iter().filter(|at| *at > now).min();
-        Look { wedge, ask, is_lost, due }
+        Look { wedge, ask: ask.or(tries), is_lost, due }
     }
 }
 
 impl Slot<'_> {
     /// Looks whether it hangs.
     pub(super) fn look_after(&mut self, meta: &Meta) -> Result<()> {
+        self.pages();
         // What a program says that it does before it has greeted is no more than a start.
         let said = match self.driver.doing().clone() {
             doing @ Doing::Wedged { .. } => {
@@ -165,8 +170,8 @@ impl Slot<'_> {
             pause,
             heard: self.driver.heard(),
             is_stopped: meta.program.as_ref().is_some_and(process::is_stopped),
+            waits: !self.pending.is_empty(),
         };
-        self.pages();
         let Look { wedge, ask, is_lost, due } = self.health.look(clock::boot(), &self.bounds, &seen);
         self.look_due = due;
         if let Some(number) = ask {
@@ -206,6 +211,7 @@ mod tests {
         heard: 0,
         pause: Duration::ZERO,
         is_stopped: false,
+        waits: false,
     };
 
     fn at(secs: u64) -> Duration {
@@ -291,5 +297,21 @@ mod tests {
             health.look(at(secs), &BOUNDS, &Seen { heard: at(secs).as_millis() as u64, ..waits }).is_lost
         };
         assert_eq!([0, 14, 15, 16, 29, 30].map(&mut lost), [false, false, true, false, false, true]);
+    }
+
+    #[test]
+    fn who_did_not_read_is_asked_until_it_takes_a_question_and_not_while_something_waits_for_that() {
+        let mut health = Health { is_deaf: true, ..Health::default() };
+        let rests = Seen { is_busy: false, ..BUSY };
+        for seen in [rests, Seen { can_ask: false, ..BUSY }] {
+            let asked = health.look(at(0), &BOUNDS, &seen);
+            assert_eq!((asked.wedge, asked.ask), (Some(Wedge::Deaf), Some(at(0).as_millis() as u64)));
+            assert_eq!(health.look(at(1), &BOUNDS, &Seen { waits: true, ..seen }).ask, None);
+        }
+        health.is_deaf = false;
+        assert_eq!(
+            health.look(at(2), &BOUNDS, &rests),
+            Look { wedge: None, ask: None, is_lost: false, due: None }
+        );
     }
 }
