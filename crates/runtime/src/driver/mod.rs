@@ -501,6 +501,9 @@ pub trait Driver: Send {
     /// what another made it say.
     fn queues(&self) -> bool;
 
+    /// How many messages it has in its hands.
+    fn holds(&self) -> usize;
+
     /// Put a message before it; `steer` where it is at work and is not to wait for the end of that.
     fn deliver(&mut self, message: &Message, steer: bool, out: &mut Out);
 

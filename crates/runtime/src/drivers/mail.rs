@@ -29,6 +29,8 @@ const HANDOFF: &str = "handoff";
 const BATCH: usize = 16;
 /// Most of their text together.
 const BATCH_BYTES: usize = 256 << 10;
+/// Most messages that a program has in its hands: the end of a turn names no more of them than a driver heeds.
+const IN_HAND: usize = 32;
 /// First pause after a turn that failed; doubled for each further one in a row. The program has tried for minutes by then, and
 /// each of ours is an attempt of the message.
 const FIRST: Duration = Duration::from_secs(30);
@@ -191,6 +193,7 @@ impl Slot<'_> {
         let takes = self.pending.is_empty()
             && self.driver.room() == Room::Steers
             && self.driver.doing().is_busy()
+            && self.driver.holds() < IN_HAND
             && self.book.lifecycle < LifecycleState::Dying
             && !self.has_own_words();
         if !takes || !std::mem::take(&mut self.has_news) {
@@ -284,9 +287,6 @@ impl Slot<'_> {
         self.hold.ended_well();
         self.book.waits = None;
         for key in keys {
-            if self.is_own(key) {
-                continue;
-            }
             let Some(id) = self.envelope(key)? else { continue };
             match self.bus.ack(self.agent, id.as_str()) {
                 Ok(_) | Err(netsky_bus::Error::NoEnvelope { .. }) => {}
@@ -402,6 +402,8 @@ fn broken(failed: &mut Option<Stuck>, error: Stuck) -> Put {
 
 #[cfg(test)]
 mod tests {
+    use netsky_kernel::frame::RefusalKind;
+
     use super::*;
 
     fn at(secs: u64) -> Duration {
@@ -445,6 +447,16 @@ mod tests {
             assert_eq!(hold.failed(Trouble::Other, at(0)), FIRST * 4, "the failures before it count");
         }
         assert_eq!(Hold::of(None, wall, at(0)).due(), None);
+    }
+
+    #[test]
+    fn i2_what_another_keeps_from_a_program_and_what_its_worker_refuses_is_no_attempt() {
+        let refusal = netsky_kernel::frame::Refusal { kind: RefusalKind::Closed, text: String::new() };
+        for error in [Stuck::Replaced, Stuck::Worker(WorkerError::Refused(refusal))] {
+            let mut failed = None;
+            assert!(matches!(broken(&mut failed, error), Put::Unread(_)) && failed.is_some());
+        }
+        assert!(matches!(broken(&mut None, Stuck::Worker(WorkerError::Closed)), Put::Stopped), "who knows");
     }
 
     #[test]

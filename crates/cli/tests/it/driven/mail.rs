@@ -115,3 +115,19 @@ fn a_turn_that_nobody_stopped_is_told_again_though_its_program_says_that_it_was_
     assert_eq!(driven.until_state(&id, "acked"), 2, "it comes again, flagged");
     assert_eq!(driven.turns_of(&id), 1);
 }
+
+#[test]
+fn a12_a_turn_is_told_no_more_than_its_end_can_name() {
+    let driven = Driven::up();
+    let busy = driven.send("work [[gate]]");
+    driven.until_doing("working");
+    let urgent: Vec<String> =
+        (0..40).map(|n| driven.sent(&[&format!("now {n}"), "--kind", "owner"])).collect();
+    let given = || urgent.iter().filter(|id| driven.envelope(id).0 == "delivered").count();
+    driven.stage.until("what goes into the turn", |_| (given() >= 31).then_some(()));
+    assert_eq!(given(), 31, "and the one that began it");
+    driven.touch("gate");
+    for id in urgent.iter().chain([&busy]) {
+        assert_eq!(driven.until_state(id, "acked"), 1);
+    }
+}

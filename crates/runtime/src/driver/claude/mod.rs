@@ -139,6 +139,10 @@ impl Driver for Claude {
         true
     }
 
+    fn holds(&self) -> usize {
+        self.held.len()
+    }
+
     fn deliver(&mut self, message: &Message, steer: bool, out: &mut Out) {
         let uuid = self.uuid(&message.key);
         let mut line = json!({

@@ -175,6 +175,10 @@ impl Driver for Codex {
         false
     }
 
+    fn holds(&self) -> usize {
+        self.held.len() + self.turn.as_ref().map_or(0, |turn| turn.messages.len())
+    }
+
     fn deliver(&mut self, message: &Message, steer: bool, out: &mut Out) {
         let key = &message.key;
         let request = match self.tries.of(key) {
