@@ -75,7 +75,8 @@ impl Claude {
             return true;
         }
         if response["subtype"] == "error" {
-            if !self.is_up {
+            // To what is asked after lost output it may say that it was greeted before.
+            if !self.is_up && id == "netsky-greet" {
                 let why = short(response["error"].as_str().unwrap_or("it does not say why"));
                 out.learn(Learnt::Said(Entry::Note { text: why.clone() }));
                 self.set(Doing::Wedged { how: Wedge::Refused, why }, out);
@@ -87,6 +88,10 @@ impl Claude {
         if !self.is_up {
             self.is_up = true;
             out.learn(Learnt::Up { version });
+            if matches!(self.doing, Doing::Wedged { .. }) {
+                let doing = self.unasked();
+                self.set(doing, out);
+            }
         }
         // Whoever waits for an answer by now is told with it.
         let mut waiting = response["pending_permission_requests"].as_array().cloned().unwrap_or_default();

@@ -208,3 +208,19 @@ fn a2_no_word_of_a_message_is_a_mention_and_every_other_stays_as_it_was() {
         assert_eq!(line["message"]["content"][0]["text"], given);
     }
 }
+
+#[test]
+fn a_program_refuses_by_what_it_says_to_the_greeting_and_no_more_once_it_takes_messages() {
+    let mut talk = Talk::default();
+    let answer = |id: &str, subtype: &str| {
+        let response =
+            json!({"subtype": subtype, "request_id": id, "error": "greeted before", "response": {}});
+        json!({"type": "control_response", "response": response}).to_string()
+    };
+    talk.line(answer("netsky-gap-1", "error").as_bytes());
+    assert_eq!(talk.claude.doing().word(), "starting", "{:?}", talk.claude.doing());
+    talk.line(answer("netsky-greet", "error").as_bytes());
+    assert_eq!(talk.claude.doing().word(), "wedged");
+    talk.line(answer("netsky-greet", "success").as_bytes());
+    assert_eq!(talk.claude.doing().word(), "waiting-for-model", "{:?}", talk.claude.doing());
+}
