@@ -205,10 +205,13 @@ impl Slot<'_> {
         let (bus, generation) = (Rc::clone(&self.bus), self.book.generation);
         let claim = bus.claim_first(self.agent, generation, &mut self.passed_by, is_urgent)?;
         let Some(claim) = claim else { return Ok(()) };
-        // There may be another one.
+        // There may be another one: nobody wakes us for that.
         self.has_news = true;
         let text = claim.rendered();
-        self.put((claim, text), true, worker, epoch).map(drop)
+        match self.put((claim, text), true, worker, epoch)? {
+            true => self.steer(worker, epoch),
+            false => Ok(()),
+        }
     }
 
     /// Whether its program takes mail, but for what holds that.
