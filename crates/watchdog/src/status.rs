@@ -18,7 +18,7 @@ use netsky_model::process::{Life, ProcessId};
 use netsky_model::restart::{Kind, Phase};
 use netsky_model::stamp::Stamp;
 use netsky_owner::{Outlook, Unsent};
-use netsky_runtime::driver::{AskKind, Doing};
+use netsky_runtime::driver::{AskKind, Doing, Trouble};
 use netsky_runtime::drivers::{Book, Undriven, Waits};
 use netsky_runtime::{Config, UpProof, prompts};
 use serde::Serialize;
@@ -477,6 +477,10 @@ fn agent_status(
         book.as_ref().and_then(|book| book.waits.as_ref()).filter(|waits| waits.until > clock::wall());
     if let Some((waits, remedy)) = waits.and_then(|waits| Some((waits, waits.trouble?.remedy()?))) {
         problems.push(format!("{agent} is up and cannot work: {remedy}: {}", waits.why));
+    } else if let Some(Doing::FailedAuth { why }) = book.as_ref().map(|book| &book.doing) {
+        // Its program tries again for minutes before it says that its turn failed.
+        let remedy = Trouble::Auth.remedy().unwrap_or_default();
+        problems.push(format!("{agent} is up and cannot work: {remedy}: {why}"));
     }
     let driven = book.map(|book| Driven {
         doing: book.doing,

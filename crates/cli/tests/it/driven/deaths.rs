@@ -164,6 +164,20 @@ fn what_its_provider_refuses_waits_flagged_and_goes_under_another_name_once_that
 }
 
 #[test]
+fn keys_that_do_not_hold_are_told_with_their_remedy_while_the_program_tries_again() {
+    let driven = Driven::up();
+    driven.send("pay [[refused]] [[patient]]");
+    let remedy = "problem: agent0 is up and cannot work: its keys or its login do not hold (log in, or";
+    driven.stage.until("its remedy", |stage| stage.ok(&["status"]).contains(remedy).then_some(()));
+    assert_eq!(driven.doing()["is"], "failed-auth");
+    driven.touch("gate");
+    driven.stage.until("its end", |stage| {
+        let told = stage.ok(&["status"]);
+        (told.contains("mail waits until ") && told.matches(remedy).count() == 1).then_some(())
+    });
+}
+
+#[test]
 fn a_book_that_does_not_read_is_put_aside_and_its_agent_goes_on() {
     let (driven, id) = in_a_turn("work on [[gate]]");
     let book = driven.stage.home().join("state/drivers/agent0.json");
