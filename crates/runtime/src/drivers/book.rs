@@ -147,14 +147,7 @@ impl Book {
     /// # Errors
     /// The system refuses, what is there does not read, or it is a newer program's.
     pub fn read(layout: &Layout, agent: &AgentId) -> netsky_disk::Result<Option<Book>> {
-        let path = layout.driver_book(agent);
-        match state::read_json::<Book>(&path) {
-            Ok(Some(book)) if book.v > VERSION => {
-                let why = format!("it is of format {}, this program knows {VERSION}", book.v);
-                Err(netsky_disk::Error::because("read", path, why))
-            }
-            read => read,
-        }
+        state::read_json(layout.driver_book(agent))
     }
 
     /// The conversations that a wish may go on with, by what is known of its agent: the one that it names first, which is for its first

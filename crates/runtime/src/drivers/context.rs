@@ -283,9 +283,11 @@ impl Slot<'_> {
 
     /// What a netsky-drivers before this one may not have lived to tell, and what a generation goes on with.
     pub(super) fn tell_again(&self) {
-        if let Some(conversation) = &self.book.conversation {
+        if let Some(conversation) = self.book.conversation.as_ref().filter(|known| known.begun) {
             let (session_id, transcript) = (conversation.id.clone(), None);
-            self.report(Report::SessionId { session_id, transcript }, "conversation.again".to_owned());
+            // In one generation there may be several.
+            let name = MessageKey::derived(&["conversation", &session_id]);
+            self.report(Report::SessionId { session_id, transcript }, format!("conversation.again.{name}"));
         }
         if self.book.left.as_ref().is_some_and(|left| left.read) {
             self.report(Report::Acknowledge, "acknowledge".to_owned());

@@ -28,8 +28,18 @@ impl Slot<'_> {
                     self.book.generation,
                 )?;
             }
+            // What nobody began, in a program that has not greeted.
+            Learnt::Conversation(_)
+            | Learnt::TurnBegan
+            | Learnt::TurnEnded(_)
+            | Learnt::Context(_)
+            | Learnt::Compacted
+                if !self.is_met() =>
+            {
+                self.tell("it tells of its work and has not greeted: that counts for nothing".to_owned());
+            }
             Learnt::Conversation(conversation) => {
-                if self.book.conversation.as_ref().is_none_or(|known| known.id != conversation.id) {
+                if self.book.conversation.as_ref() != Some(&conversation) {
                     let (session_id, transcript) = (conversation.id.clone(), None);
                     self.report(Report::SessionId { session_id, transcript }, format!("conversation.{at}"));
                 }
@@ -42,10 +52,6 @@ impl Slot<'_> {
                 self.has_news = true;
                 self.passed_by = PassedBy::default();
                 self.report(Report::Begun, format!("begun.{at}"));
-            }
-            // Of a turn that nobody began.
-            Learnt::TurnEnded(_) if !self.is_met() => {
-                self.tell("it tells of a turn and has not greeted: that is no turn".to_owned());
             }
             Learnt::TurnEnded(end) => self.turn_ended(&end, at)?,
             Learnt::Context(pct) => self.uses(pct, at),

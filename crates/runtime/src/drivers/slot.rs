@@ -16,7 +16,7 @@ use netsky_kernel::frame::{FromWorker, MAX_PAYLOAD, RefusalKind};
 use netsky_kernel::session::{Meta, Phase, WorkerHello};
 use netsky_kernel::worker_client::{WorkerClient, WorkerError};
 use netsky_ledger::Telemetry;
-use netsky_model::id::{AgentId, Generation, LineageId};
+use netsky_model::id::{AgentId, LineageId};
 
 use super::book::Book;
 use super::health::Health;
@@ -25,7 +25,7 @@ use super::mail::Hold;
 use super::reporter::Reporter;
 use super::undriven;
 use crate::config::{Bounds, Config};
-use crate::driver::{Doing, Driver, Out, Room, Write, driver_of, is_driven};
+use crate::driver::{Ask, Doing, Driver, Out, Room, Write, driver_of, is_driven};
 
 /// Slow look for what gave no event.
 pub(super) const RESCAN: Duration = Duration::from_secs(30);
@@ -102,7 +102,7 @@ pub(super) struct Slot<'a> {
     /// For the program, not taken by its worker yet.
     pub(super) pending: VecDeque<Write>,
     /// What the book says that it does; none where that is not known.
-    told_doing: Option<Doing>,
+    told_doing: Option<(Doing, Vec<Ask>)>,
     /// Something changed that the book does not say.
     pub(super) is_unwritten: bool,
     bell: &'a Bell,
@@ -133,7 +133,10 @@ pub(super) fn run(shared: &Shared<'_>, agent: &AgentId, bell: &Bell) {
     while !shared.is_over() {
         let wait = match Slot::begin(shared, agent, bell, &telemetry) {
             Ok(Some(mut slot)) => return slot.run(),
-            Ok(None) => RESCAN,
+            Ok(None) => {
+                notes.is_well(shared.layout, agent);
+                RESCAN
+            }
             Err(error) => {
                 notes.is_kept_by(&error.to_string(), shared.layout, agent);
                 let why = Some(error.to_string());
@@ -215,9 +218,10 @@ impl<'a> Slot<'a> {
     /// Goes back to what the book says, as whoever comes after a death: a line that was read and could not be followed is
     /// read again by a driver that has not read it.
     fn restore(&mut self) -> Result<()> {
-        let kept = kept(self.shared, self.agent, &self.book.lineage)?;
+        let Some(meta) = described(self.shared, self.agent)? else { return Ok(()) };
+        let kept = kept(self.shared, self.agent, &meta.lineage)?;
         // Where nothing is kept it is met as a new one.
-        let book = kept.unwrap_or_else(|| Book { generation: Generation::NONE, ..self.book.clone() });
+        let book = kept.unwrap_or_else(|| Book::blank(self.agent, &meta));
         if let Some(driver) = driver_of(&book.runtime, &book.memory) {
             (self.book, self.driver) = (book, driver);
         }
@@ -365,7 +369,11 @@ impl<'a> Slot<'a> {
                 true => self.keep_doing(),
                 false => {}
             }
-            self.notes.is_well(self.shared.layout, self.agent);
+            // Not while its book cannot be written, nor before what it said was followed.
+            let has_failed = self.is_unwritten && self.pending.is_empty();
+            if !has_heard && !has_failed {
+                self.notes.is_well(self.shared.layout, self.agent);
+            }
             let wait = if has_heard { Duration::ZERO } else { self.rest() };
             let heard = Some(worker.as_fd()).filter(|_| self.pending.len() < PENDING);
             let woken = self.bell.wait(heard, wait)?;
@@ -476,18 +484,20 @@ impl<'a> Slot<'a> {
 
     /// What it does is told also while it does not read: what the book says of its output stays what was done.
     fn keep_doing(&mut self) {
-        let (layout, doing, since) = (self.shared.layout, &self.book.doing, &self.book.since);
-        if self.told_doing.as_ref() == Some(doing) {
+        let (layout, since) = (self.shared.layout, &self.book.since);
+        let now = (self.book.doing.clone(), self.driver.asks().to_vec());
+        if self.told_doing.as_ref() == Some(&now) {
             return;
         }
         let told = Book::read(layout, self.agent).and_then(|before| match before {
             Some(before) if before.generation == self.book.generation => {
-                Book { doing: doing.clone(), since: since.clone(), ..before }.write(layout)
+                let (doing, asks) = now.clone();
+                Book { doing, asks, since: since.clone(), ..before }.write(layout)
             }
             _ => Ok(()),
         });
         match told {
-            Ok(()) => self.told_doing = Some(doing.clone()),
+            Ok(()) => self.told_doing = Some(now),
             Err(error) => self.tell(error.to_string()),
         }
     }
@@ -496,6 +506,7 @@ impl<'a> Slot<'a> {
     pub(super) fn keep_book(&mut self) {
         if let Err(error) = self.write_book() {
             self.is_unwritten = true;
+            self.notes.is_kept_by(&error.to_string(), self.shared.layout, self.agent);
             self.tell(error.to_string());
         }
     }

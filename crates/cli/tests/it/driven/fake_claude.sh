@@ -109,6 +109,7 @@ while [ -n "$next" ] || IFS= read -r line; do
   *'[[refused]]'*)
     if [ ! -e "$HOME/key" ]; then
       say '{"type":"system","subtype":"api_retry","attempt":1,"retry_delay_ms":500,"error_status":401,"error":"authentication_failed"}'
+      case $message in *'[[patient]]'*) while [ ! -e "$HOME/gate" ]; do sleep 0.05; done ;; esac
       keep '{"type":"assistant","message":{"model":"<synthetic>","stop_reason":"stop_sequence"}}'
       ends '"is_error":true,"terminal_reason":"api_error","api_error_status":401,"result":"Invalid API key"'
       life cancelled
@@ -123,6 +124,11 @@ while [ -n "$next" ] || IFS= read -r line; do
   *'[[closes]]'*)
     exec </dev/null
     sleep 2
+    case $message in *'[[asks]]'*)
+      say '{"type":"control_request","request_id":"q2","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"}}}'
+      until [ -e "$HOME/opens" ]; do sleep 0.05; done
+      ;;
+    esac
     ends '"is_error":false,"terminal_reason":"completed","result":""'
     state idle
     until [ -e "$HOME/opens" ]; do sleep 0.05; done

@@ -18,9 +18,13 @@ fn peak_kib(pid: u32) -> u64 {
 fn who_tells_of_turns_and_never_greets_is_unheard_and_has_no_turns() {
     let folder = tempfile::tempdir().expect("made");
     let program = folder.path().join("half");
-    let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"","uuid":"r"}"#;
+    let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"","uuid":"r","modelUsage":{"m":{"inputTokens":1,"contextWindow":200}}}"#;
     let state = r#"{"type":"system","subtype":"session_state_changed","state":"running"}"#;
-    let script = format!("#!/bin/sh\nwhile :; do echo '{state}'; echo '{result}'; sleep 0.1; done\n");
+    let init = r#"{"type":"system","subtype":"init","session_id":"stolen","model":"m"}"#;
+    let compacted = r#"{"type":"system","subtype":"compact_boundary"}"#;
+    let said = r#"{"type":"assistant","message":{"model":"m","content":[],"usage":{"input_tokens":170}}}"#;
+    let lines = [init, state, compacted, said, result].map(|line| format!("echo '{line}'; ")).concat();
+    let script = format!("#!/bin/sh\nwhile :; do {lines}sleep 0.1; done\n");
     executable(&program, &script);
     let driven = Driven::many(1, &format!("{QUICK}[agents.agent1]\nargv = [{program:?}]\n"));
     let doing = driven.stage.until("it is told by its name", |stage| {
@@ -31,6 +35,8 @@ fn who_tells_of_turns_and_never_greets_is_unheard_and_has_no_turns() {
     let shown: serde_json::Value =
         serde_json::from_str(&driven.stage.ok(&["agent", "show", "1", "--json"])).expect("JSON");
     assert_eq!(shown["turns"], 0, "{shown}");
+    assert!(shown["conversation"]["id"] != "stolen" && shown["context_pct"].is_null(), "{shown}");
+    assert_eq!(shown["lifecycle"], "healthy", "{shown}");
 }
 
 #[test]

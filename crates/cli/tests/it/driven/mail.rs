@@ -24,6 +24,14 @@ fn each_envelope_is_one_turn_of_an_idle_agent_and_ends_with_it() {
         status.contains("\"n\":3").then_some(status)
     });
     assert!(kernel.contains("\"n\":3"));
+    let shown: serde_json::Value =
+        serde_json::from_str(&driven.stage.ok(&["agent", "show", "0", "--json"])).expect("JSON");
+    let conversation = shown["conversation"]["id"].as_str().expect("it has one");
+    driven.stage.until("its conversation", |stage| {
+        let names = stage.names(".ostk/drain").into_iter().filter(|name| name.ends_with(".json"));
+        let mut known = names.map(|name| stage.json(&format!(".ostk/drain/{name}")));
+        known.any(|known| known["runtime"]["session_id"] == conversation).then_some(())
+    });
 }
 
 #[test]
@@ -122,10 +130,10 @@ fn a12_a_turn_is_told_no_more_than_its_end_can_name() {
     let busy = driven.send("work [[gate]]");
     driven.until_doing("working");
     let urgent: Vec<String> =
-        (0..40).map(|n| driven.sent(&[&format!("now {n}"), "--kind", "owner"])).collect();
-    let given = || urgent.iter().filter(|id| driven.envelope(id).0 == "delivered").count();
-    driven.stage.until("what goes into the turn", |_| (given() >= 31).then_some(()));
-    assert_eq!(given(), 31, "and the one that began it");
+        (0..36).map(|n| driven.sent(&[&format!("now {n}"), "--kind", "owner"])).collect();
+    let given = || driven.stage.names("channels/agent/agent0/delivered").len();
+    driven.stage.until("what goes into the turn", |_| (given() >= 32).then_some(()));
+    assert_eq!(given(), 32, "with the one that began it");
     driven.touch("gate");
     for id in urgent.iter().chain([&busy]) {
         assert_eq!(driven.until_state(id, "acked"), 1);

@@ -34,7 +34,9 @@ fn who_cannot_be_driven_is_told_of_with_the_reason_and_is_spoken_to_again_when_t
     assert_eq!(driven.stage.json("state/agent0-hang-suspected")["word"], "undriven");
     driven.stage.edit("state/drivers/agent0.json", |book| book["v"] = 1.into());
     assert_eq!(driven.until_state(&id, "acked"), 1);
-    assert!(!driven.stage.ok(&["status"]).contains("is not driven"));
+    driven
+        .stage
+        .until("it is over", |stage| (!stage.ok(&["status"]).contains("is not driven")).then_some(()));
 }
 
 #[test]
@@ -51,6 +53,61 @@ fn a_program_that_has_closed_its_input_is_deaf_and_costs_no_message_an_attempt()
     driven.touch("opens");
     driven.until_state(&id, "acked");
     assert_eq!(driven.turns_of(&id), 1);
+}
+
+#[test]
+fn what_a_program_asks_that_reads_nothing_is_shown_with_what_it_does() {
+    let driven = Driven::with(QUICK);
+    driven.send("work [[closes]] [[asks]]");
+    driven.stage.until("what it asks", |stage| {
+        let shown = stage.ok(&["agent", "show", "0"]);
+        (shown.contains("deaf") && shown.contains("Bash: ls")).then_some(())
+    });
+    driven.touch("opens");
+}
+
+#[test]
+fn whose_lines_cannot_be_followed_is_told_of_until_they_are() {
+    let driven = Driven::up();
+    let id = driven.send("work [[gate]]");
+    driven.until_state(&id, "delivered");
+    driven.until_doing("working");
+    let acked = driven.stage.home().join("channels/agent/agent0/acked");
+    let aside = driven.file("acked");
+    std::fs::rename(&acked, &aside).expect("moved");
+    std::fs::write(&acked, "").expect("written");
+    driven.touch("gate");
+    let told = driven.stage.until("it is told", |stage| {
+        let status = stage.ok(&["status"]);
+        status.contains("problem: agent0 is not driven for ").then_some(status)
+    });
+    assert!(told.contains("acked"), "{told}");
+    std::fs::remove_file(&acked).expect("there");
+    std::fs::rename(&aside, &acked).expect("moved");
+    assert_eq!(driven.until_state(&id, "acked"), 1);
+    driven
+        .stage
+        .until("it is over", |stage| (!stage.ok(&["status"]).contains("is not driven")).then_some(()));
+}
+
+#[test]
+fn an_agent_whose_book_cannot_be_written_is_told_of_and_goes_on_meanwhile() {
+    let driven = Driven::up();
+    let first = driven.send("one");
+    driven.until_state(&first, "acked");
+    driven.until_doing("idle");
+    let book = driven.stage.home().join("state/drivers/agent0.json");
+    std::fs::remove_file(&book).expect("there");
+    std::fs::create_dir(&book).expect("made");
+    let id = driven.send("two");
+    assert_eq!(driven.until_state(&id, "acked"), 1);
+    driven.stage.until("it is told", |stage| {
+        stage.ok(&["status"]).contains("problem: agent0 is not driven for ").then_some(())
+    });
+    std::fs::remove_dir(&book).expect("there");
+    driven
+        .stage
+        .until("it is over", |stage| (!stage.ok(&["status"]).contains("is not driven")).then_some(()));
 }
 
 #[test]
