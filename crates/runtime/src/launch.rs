@@ -71,8 +71,8 @@ impl Launch<'_> {
     /// # Errors
     /// The token cannot be written.
     pub fn spec(&self) -> netsky_disk::Result<Spec> {
-        let Launch { layout, desired, generation, nonce, programs, anew: _ } = self;
-        let conversation = self.conversation()?;
+        let Launch { layout, desired, generation, nonce, programs, anew } = self;
+        let conversation = if *anew { None } else { conversation(layout, desired)? };
         let fresh = driver::MessageKey::derived(&["conversation", nonce.as_str()]);
         let prompt = self.prompt();
         let (conversing, fresh_id) = (conversation.as_ref(), fresh.as_str());
@@ -133,40 +133,6 @@ impl Launch<'_> {
         prompt
     }
 
-    /// The conversation that this start goes on with; none where it begins one.
-    fn conversation(&self) -> netsky_disk::Result<Option<Conversation>> {
-        if self.anew || !driver::is_driven(&self.desired.runtime) {
-            return Ok(None);
-        }
-        let book = match Book::read(self.layout, &self.desired.agent) {
-            // netsky-drivers puts it aside; a start does not wait for that.
-            Err(error) if error.is_damage() => return self.conversation_of_before(),
-            read => read?,
-        };
-        self.first_that_is_there(Book::conversations(book, self.desired))
-    }
-
-    /// The conversation that the last session was started for: what is known of it where the book is lost.
-    fn conversation_of_before(&self) -> netsky_disk::Result<Option<Conversation>> {
-        let meta = state::read(KernelLayout::new(self.layout.kernel_root()).meta(&self.desired.agent))?;
-        let meta = meta.and_then(|bytes| Meta::parse(&bytes).ok());
-        let meta = meta.filter(|meta| meta.spec.runtime == self.desired.runtime);
-        let before = meta.and_then(|meta| conversation_of(&meta.spec.tags)).map(|before| before.id);
-        self.first_that_is_there(before)
-    }
-
-    fn first_that_is_there(
-        &self,
-        ids: impl IntoIterator<Item = String>,
-    ) -> netsky_disk::Result<Option<Conversation>> {
-        for id in ids {
-            if driver::has_conversation(self.desired, &id)? {
-                return Ok(Some(Conversation { id, begun: true }));
-            }
-        }
-        Ok(None)
-    }
-
     /// Where the program of the slot is; none if a start would not find it.
     pub fn program(desired: &Desired, programs: &Path) -> Option<PathBuf> {
         let name = desired.argv.first()?;
@@ -176,6 +142,61 @@ impl Launch<'_> {
         }
         let path = path_of(desired, programs);
         path.split(':').map(|folder| Path::new(folder).join(name)).find(|path| is_program(path))
+    }
+}
+
+/// The conversation that a start for this wish goes on with, as it stands now; none where it begins one.
+///
+/// # Errors
+/// The system keeps a file from us.
+pub fn conversation(layout: &Layout, wish: &Desired) -> netsky_disk::Result<Option<Conversation>> {
+    if !driver::is_driven(&wish.runtime) {
+        return Ok(None);
+    }
+    let known = Known::read(layout, &wish.agent)?.filter(|known| known.runtime == wish.runtime);
+    // One that the wish names is for its first start; from then on what became of it is.
+    let is_for_this = known.as_ref().is_some_and(|known| known.wish == Some(wish.since.to_string()));
+    let named = wish.resume.clone().filter(|_| !is_for_this);
+    for id in named.into_iter().chain(known.and_then(|known| known.conversation)) {
+        if driver::has_conversation(wish, &id)? {
+            return Ok(Some(Conversation { id, begun: true }));
+        }
+    }
+    Ok(None)
+}
+
+/// What is known of the conversation of an agent.
+struct Known {
+    runtime: String,
+    /// The wish that its session was started for.
+    wish: Option<String>,
+    conversation: Option<String>,
+}
+
+impl Known {
+    /// As its driver keeps it, or as its newest session was started where its driver has not met that, or keeps nothing that
+    /// reads: netsky-drivers tells of that, and no start waits for it.
+    fn read(layout: &Layout, agent: &AgentId) -> netsky_disk::Result<Option<Known>> {
+        let book = match Book::read(layout, agent) {
+            Err(error) if error.source.raw_os_error().is_none() => None,
+            read => read?,
+        };
+        let meta = state::read(KernelLayout::new(layout.kernel_root()).meta(agent))?;
+        let meta = meta.and_then(|bytes| Meta::parse(&bytes).ok());
+        let is_met =
+            |meta: &Meta, book: &Book| meta.lineage == book.lineage && meta.generation <= book.generation;
+        Ok(match (book, meta) {
+            (Some(book), meta) if meta.as_ref().is_none_or(|meta| is_met(meta, &book)) => Some(Known {
+                runtime: book.runtime,
+                wish: book.wish,
+                conversation: book.conversation.map(|known| known.id),
+            }),
+            (_, meta) => meta.map(|meta| Known {
+                wish: meta.spec.tags.get(TAG_SINCE).cloned(),
+                conversation: conversation_of(&meta.spec.tags).map(|started| started.id),
+                runtime: meta.spec.runtime,
+            }),
+        })
     }
 }
 

@@ -18,7 +18,7 @@ use netsky_model::process::Life;
 use netsky_model::restart::Phase;
 use netsky_runtime::driver::{Doing, Wedge};
 use netsky_runtime::drivers::Book;
-use netsky_runtime::{Config, TAG_SINCE, UpProof, converses, driver, inherited, wished_argv};
+use netsky_runtime::{Config, TAG_SINCE, UpProof, conversation, converses, driver, inherited, wished_argv};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -393,18 +393,25 @@ fn unusable(desired: &Desired) -> Option<String> {
 /// Of two that go on with one conversation each would write over the other.
 fn refuse_second_writers(cx: &Context<'_>, plan: &Plan) -> Result<()> {
     let mut writers: BTreeMap<String, AgentId> = BTreeMap::new();
+    // What is wanted of one whose wish does not read the tick tells.
+    let wanted = |agent: &AgentId| {
+        let wish: Option<Desired> = state::read_json(cx.layout.desired(agent)).unwrap_or_default();
+        wish.filter(|wish| wish.want == Want::Up)
+    };
     let is_planned = |agent: &AgentId| plan.slots.iter().any(|slot| slot.agent == *agent);
     for agent in cx.layout.desired_agents()?.into_iter().filter(|agent| !is_planned(agent)) {
-        // What is wanted of one whose wish does not read the tick tells.
-        let wish: Option<Desired> = state::read_json(cx.layout.desired(&agent)).unwrap_or_default();
-        if let Some(wish) = wish.filter(|wish| wish.want == Want::Up)
-            && let Some(id) = conversation(cx.layout, &wish)?
-        {
-            writers.insert(id, agent);
-        }
+        let wish = wanted(&agent);
+        // What cannot be known of whom nobody asks for keeps nobody else down.
+        let goes_on = wish.and_then(|wish| conversation(cx.layout, &wish).ok().flatten());
+        writers.extend(goes_on.map(|conversation| (conversation.id, agent)));
     }
-    for slot in &plan.slots {
-        let Some(id) = conversation(cx.layout, slot)? else { continue };
+    let before = |slot: &Desired| wanted(&slot.agent).filter(|before| is_same(before, slot));
+    let mut slots: Vec<_> = plan.slots.iter().map(|slot| (slot, before(slot))).collect();
+    // Whoever is wanted already goes on as that wish says, and is the first.
+    slots.sort_by_key(|(_, before)| before.is_none());
+    for (slot, before) in slots {
+        let goes_on = conversation(cx.layout, before.as_ref().unwrap_or(slot))?;
+        let Some(id) = goes_on.map(|conversation| conversation.id) else { continue };
         if let Some(other) = writers.insert(id.clone(), slot.agent.clone()) {
             let agent = slot.agent.clone();
             let stop =
@@ -416,14 +423,6 @@ fn refuse_second_writers(cx: &Context<'_>, plan: &Plan) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Which conversation a slot goes on with, if any.
-fn conversation(layout: &Layout, wish: &Desired) -> Result<Option<String>> {
-    if !driver::is_driven(&wish.runtime) {
-        return Ok(None);
-    }
-    Ok(Book::conversations(Book::read(layout, &wish.agent)?, wish).next())
 }
 
 /// Which words of a wish are the settings', not said with `up`.
@@ -489,7 +488,9 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
         if is_same(&before, desired) {
             // Said again by hand: it is tried now, with what else the settings say.
             perform::forget_attempts(cx, &desired.agent)?;
-            return Ok(state::write_json(&path, &Desired { since: before.since, ..desired.clone() })?);
+            let resume = desired.resume.clone().or(before.resume);
+            let again = Desired { since: before.since, resume, ..desired.clone() };
+            return Ok(state::write_json(&path, &again)?);
         }
     }
     perform::forget_attempts(cx, &desired.agent)?;

@@ -8,7 +8,6 @@ use netsky_disk::layout::Layout;
 use netsky_disk::{clock, state};
 use netsky_kernel::drain::Usage;
 use netsky_kernel::session::Meta;
-use netsky_model::desired::Desired;
 use netsky_model::id::{AgentId, Generation, LineageId};
 use netsky_model::lifecycle::LifecycleState;
 use netsky_model::stamp::Stamp;
@@ -148,15 +147,6 @@ impl Book {
     /// The system refuses, what is there does not read, or it is a newer program's.
     pub fn read(layout: &Layout, agent: &AgentId) -> netsky_disk::Result<Option<Book>> {
         state::read_json(layout.driver_book(agent))
-    }
-
-    /// The conversations that a wish may go on with, by what is known of its agent: the one that it names first, which is for its first
-    /// start. From then on what became of it is.
-    pub fn conversations(known: Option<Book>, wish: &Desired) -> impl Iterator<Item = String> {
-        let known = known.filter(|book| book.runtime == wish.runtime);
-        let is_for_this = known.as_ref().is_some_and(|book| book.wish == Some(wish.since.to_string()));
-        let named = wish.resume.clone().filter(|_| !is_for_this);
-        named.into_iter().chain(known.and_then(|book| book.conversation).map(|known| known.id))
     }
 
     pub(super) fn write(&self, layout: &Layout) -> netsky_disk::Result<()> {

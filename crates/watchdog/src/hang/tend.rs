@@ -176,11 +176,13 @@ fn look(
 ) -> Result<Signals> {
     let agent = &desired.agent;
     let driven = is_driven(&desired.runtime);
-    // A book of another generation says nothing of this one: netsky-drivers has not come to it.
+    // A book of another generation says nothing of this one: netsky-drivers has not come to it. One that does not read it
+    // sees to.
     let doing = match Undriven::read(cx.layout, agent).filter(|_| driven) {
         Some(Undriven { why, .. }) => Some(Doing::Wedged { how: Wedge::Undriven, why }),
         None if driven => {
-            let book = Book::read(cx.layout, agent)?.filter(|book| book.generation == session.generation);
+            let book = Book::read(cx.layout, agent).ok().flatten();
+            let book = book.filter(|book| book.generation == session.generation);
             Some(book.map(|book| book.doing).unwrap_or_default())
         }
         None => None,

@@ -1,9 +1,11 @@
 //! What keeps netsky-drivers from an agent: it is told of, it costs no message an attempt, and it is over when it is over.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use netsky_disk::clock;
-use serde_json::json;
+use netsky_disk::process::Signal;
+use serde_json::{Value, json};
 
 use super::{Driven, executable};
 use crate::stage::Stage;
@@ -229,4 +231,89 @@ fn who_used_up_its_contexts_too_soon_is_told_of_with_its_wait_and_an_up_does_not
     assert!(told.contains(" yet; `netsky up` starts it at once"), "{told}");
     driven.stage.ok(&["up", "0"]);
     driven.until_generation(2);
+}
+
+/// The conversation that the newest session of an agent was started for.
+fn conversation(driven: &Driven, agent: &str) -> Value {
+    let meta = driven.stage.json(&format!(".ostk/agents/{agent}.meta"));
+    let tag = meta["tags"]["conversation"].as_str().expect("it is driven");
+    serde_json::from_str(tag).expect("JSON")
+}
+
+#[test]
+fn a_book_that_does_not_read_keeps_nobody_from_an_up_and_the_conversation_goes_on() {
+    let driven = Driven::many(1, "");
+    let id = driven.sent_to("agent1", &["one"]);
+    driven.stage.until("a turn", |_| (driven.envelope_of("agent1", &id).0 == "acked").then_some(()));
+    let begun = json!({ "id": conversation(&driven, "agent1")["id"], "begun": true });
+    let book = driven.stage.home().join("state/drivers/agent1.json");
+    let newer = json!({ "v": 99 }).to_string();
+    for rubbish in [Some("{".to_owned()), Some(newer.clone()), Some(" ".repeat(2 << 20)), None] {
+        driven.stage.ok(&["down"]);
+        match &rubbish {
+            Some(rubbish) => std::fs::write(&book, rubbish).expect("written"),
+            None => std::fs::remove_file(&book).expect("there"),
+        }
+        driven.stage.ok(&["up", "1"]);
+        assert_eq!(conversation(&driven, "agent1"), begun, "{rubbish:?}");
+        if rubbish.as_ref() == Some(&newer) {
+            // Nobody reads it, while others are brought up beside it.
+            driven.stage.ok(&["up", "0"]);
+            driven.stage.ok(&["agent", "2"]);
+        }
+    }
+}
+
+/// A conversation that agent1 began and has left to others.
+fn left_by_agent1(driven: &Driven) -> String {
+    let id = driven.sent_to("agent1", &["one"]);
+    driven.stage.until("a turn", |_| (driven.envelope_of("agent1", &id).0 == "acked").then_some(()));
+    driven.stage.ok(&["agent", "stop", "1"]);
+    conversation(driven, "agent1")["id"].as_str().expect("an id").to_owned()
+}
+
+#[test]
+fn who_has_taken_a_conversation_is_its_writer_before_its_driver_has_met_it() {
+    let driven = Driven::many(2, "");
+    let id = left_by_agent1(&driven);
+    driven.stage.ok(&["agent", "stop", "2"]);
+    let drivers = driven.stage.program("netsky-drivers");
+    driven.stage.signal(&drivers, Signal::STOP);
+    let starts = |args: &[&str]| {
+        let mut up = driven.stage.command(args);
+        let up = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        driven.stage.until("its start", |stage| (!stage.agent("agent2")["pid"].is_null()).then_some(()));
+        assert_eq!(conversation(&driven, "agent2"), json!({ "id": id, "begun": true }));
+        up
+    };
+    let mut first = starts(&["agent", "2", "--resume", &id]);
+    let (code, line) = driven.stage.refused(&["up", "2"]);
+    assert!(
+        code == 2 && line.contains(&format!("agent2 goes on with its conversation {id}")),
+        "{code} {line}"
+    );
+    driven.stage.ok(&["agent", "stop", "2"]);
+    assert!(!first.wait().expect("ours").success(), "it was stopped");
+    let mut second = starts(&["agent", "2"]);
+    driven.stage.signal(&drivers, Signal::CONT);
+    assert!(second.wait().expect("ours").success());
+}
+
+#[test]
+fn who_has_taken_a_conversation_and_could_not_start_is_its_writer_and_goes_on_with_it() {
+    let driven = Driven::many(1, "");
+    let id = left_by_agent1(&driven);
+    std::fs::rename(driven.file("claude"), driven.file("away")).expect("there");
+    for again in [&["agent", "2", "--resume", &id][..], &["agent", "2"]] {
+        let (code, line) = driven.stage.refused(again);
+        assert!(code == 1 && line.contains("is not there or not executable"), "{code} {line}");
+    }
+    std::fs::rename(driven.file("away"), driven.file("claude")).expect("there");
+    let (code, line) = driven.stage.refused(&["up", "2"]);
+    assert!(
+        code == 2 && line.contains(&format!("agent2 goes on with its conversation {id}")),
+        "{code} {line}"
+    );
+    driven.stage.ok(&["agent", "2"]);
+    assert_eq!(conversation(&driven, "agent2"), json!({ "id": id, "begun": true }));
 }
