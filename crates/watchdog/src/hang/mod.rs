@@ -13,7 +13,7 @@ use netsky_model::id::Generation;
 use netsky_model::restart::Observed;
 use netsky_model::stamp::Stamp;
 use netsky_runtime::Hang;
-use netsky_runtime::driver::Doing;
+use netsky_runtime::driver::{Doing, Wedge};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use tend::{tend, told};
@@ -180,7 +180,12 @@ fn hang(before: Option<&Watch>, word: &str, now: &Stamp, interval: Duration) -> 
 }
 
 /// What is due about a hang at this look.
-pub(crate) fn due(hangs: &Hangs, is_driven: bool, interval: Duration, terms: &Hang) -> Option<Act> {
+pub(crate) fn due(
+    (hangs, word): (&Hangs, &str),
+    is_driven: bool,
+    interval: Duration,
+    terms: &Hang,
+) -> Option<Act> {
     let watched = Duration::from_millis(hangs.for_ms);
     match hangs.did {
         None => Some(Act::Suspect),
@@ -190,9 +195,14 @@ pub(crate) fn due(hangs: &Hangs, is_driven: bool, interval: Duration, terms: &Ha
         Some(Act::Suspect) if is_driven => Some(Act::Page),
         Some(Act::Suspect) => Some(Act::Nudge),
         Some(Act::Nudge) => (watched >= terms.nudge).then_some(Act::Page),
-        Some(Act::Page) => terms.restart.then_some(Act::End),
+        Some(Act::Page) => (terms.restart && may_mend(word)).then_some(Act::End),
         Some(Act::End) => None,
     }
+}
+
+/// Whether another incarnation may fare better: it is spoken to as little, and what its program refused it refuses again.
+fn may_mend(word: &str) -> bool {
+    [Wedge::Undriven, Wedge::Refused].iter().all(|how| how.word() != word)
 }
 
 #[cfg(test)]

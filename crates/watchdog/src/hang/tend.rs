@@ -125,7 +125,7 @@ fn one(
     if let Err(error) = screen_marker(cx, agent, (known, &verdict), &now) {
         ticked.problems.push(format!("the screen of {agent}: {error}"));
     }
-    let (Verdict::Hangs { why, .. }, Some(hangs)) = (&verdict, &mut now.hangs) else {
+    let (Verdict::Hangs { word, why }, Some(hangs)) = (&verdict, &mut now.hangs) else {
         match over(cx, agent, known) {
             Ok(said) => ticked.done.extend(said),
             Err(error) => ticked.problems.push(format!("{agent} gets on: {error}")),
@@ -135,7 +135,7 @@ fn one(
     // What lasts longer than its marker may is suspected anew, and paged for again.
     let is_unmarked = || !state::exists(cx.layout.marker(agent, "hang-suspected")).unwrap_or(true);
     let anew = (hangs.did.is_some() && is_unmarked()).then_some(Act::Suspect);
-    let due = due(hangs, signals.doing.is_some(), seen.interval, terms);
+    let due = due((hangs, word), signals.doing.is_some(), seen.interval, terms);
     for (act, is_next) in anew.map(|act| (act, false)).into_iter().chain(due.map(|act| (act, true))) {
         match perform(cx, client, session, hangs, (act, why), ticked) {
             Ok(is_done) if is_next && is_done => hangs.did = Some(act),

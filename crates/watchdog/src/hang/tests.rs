@@ -1,7 +1,6 @@
 //! Silences that are none of our business, and those that are: each told by what its looks see.
 
 use jiff::Timestamp;
-use netsky_runtime::driver::Wedge;
 
 use super::*;
 
@@ -45,8 +44,8 @@ fn done(terms: &Hang, looks: impl IntoIterator<Item = (Stamp, Signals)>) -> Vec<
         let before = kept.take().filter(|watch| watch.generation == seen.generation);
         let verdict = judge(&seen, before.as_ref(), &now, terms);
         let mut watch = watch(&seen, before.as_ref(), &verdict, &now, MINUTE);
-        if let Some(hangs) = &mut watch.hangs
-            && let Some(act) = due(hangs, seen.doing.is_some(), MINUTE, terms)
+        if let (Verdict::Hangs { word, .. }, Some(hangs)) = (&verdict, &mut watch.hangs)
+            && let Some(act) = due((hangs, word), seen.doing.is_some(), MINUTE, terms)
         {
             hangs.did = Some(act);
             done.push((now.boot_ms / 60_000, act));
@@ -67,6 +66,18 @@ fn who_has_mail_and_does_nothing_is_suspected_nudged_and_paged_for_in_that_order
     assert_eq!(done(&TERMS, looks()), [(31, Act::Suspect), (32, Act::Nudge), (41, Act::Page)]);
     let ending = Hang { restart: true, ..TERMS };
     assert_eq!(done(&ending, looks()).last(), Some(&(42, Act::End)), "only where the owner wants it");
+}
+
+#[test]
+fn who_is_not_driven_or_refuses_is_paged_for_and_ended_by_nobody() {
+    let ending = Hang { restart: true, ..TERMS };
+    for how in [Wedge::Undriven, Wedge::Refused] {
+        let acts = done(&ending, each_minute(300, |_| wedged(how)));
+        assert_eq!(acts, [(0, Act::Suspect), (1, Act::Page)], "{how:?}");
+        // Then it does hang.
+        let acts = done(&ending, each_minute(300, |m| wedged(if m < 60 { how } else { Wedge::Stalled })));
+        assert_eq!(acts.last(), Some(&(60, Act::End)), "{how:?}");
+    }
 }
 
 type Named = Vec<(&'static str, Looks)>;
