@@ -4,10 +4,12 @@
 
 use std::time::Duration;
 
+use netsky_disk::env::Caller;
 use netsky_disk::home::Home;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, fault, process, state};
 use netsky_kernel::client::{Client, ClientError};
+use netsky_model::desired::{Desired, Want};
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 use netsky_runtime::Config;
@@ -150,16 +152,17 @@ impl Held {
 /// # Errors
 /// The lock is held, the home cannot be read, or no anchor answers; a single repair that fails is not
 /// an error but a problem in the result, and the others go on.
-pub fn tick(cx: &Context<'_>) -> Result<Ticked> {
+pub fn tick(cx: &Context<'_>, caller: &Caller) -> Result<Ticked> {
+    let by = if *caller == Caller::Outside { By::Hand } else { By::Keeper };
     let mut held = Held::take(cx)?;
-    let outcome = told(cx, &mut held);
+    let outcome = told(cx, &mut held, by);
     let noted = held.came_to(&outcome);
     outcome.and_then(|ticked| noted.map(|()| ticked))
 }
 
-fn told(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
+fn told(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
     let began = clock::boot();
-    let ran = run(cx, held);
+    let ran = run(cx, held, by);
     held.got_on()?;
     let (mut ticked, failed) = match ran {
         Ok(ticked) => (ticked, None),
@@ -226,8 +229,17 @@ impl Ticked {
     }
 }
 
+/// Who has a tick made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The ticker, agentinfinity, an agent.
+    Keeper,
+    /// Somebody who asks for it, and waits for no pause.
+    Hand,
+}
+
 /// The work of a tick; the caller holds the lock.
-pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
+pub(crate) fn run(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
     let mut ticked = Ticked {
         warnings: Config::trouble(cx.layout).iter().map(ToString::to_string).collect(),
         ..Ticked::default()
@@ -247,6 +259,10 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
         Ok(stopping) if kept && stopping.hello().stopping => cx.anchor()?,
         served => served?,
     };
+    if by == By::Hand {
+        ticked.done.extend(hurry(cx, &mut client)?);
+        held.got_on()?;
+    }
     let seen = observe(cx, &mut client, wishes.read, &mut ticked.problems)?;
     return_mail(cx, &seen, &mut ticked.problems);
     let mut effects = decide(&seen).into_iter();
@@ -286,6 +302,23 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held) -> Result<Ticked> {
         ticked.warnings.push(format!("pruning: {error}"));
     }
     Ok(ticked)
+}
+
+/// Whoever makes a pause before the anchor brings it back is started now. Whom the anchor was faster with needs nothing
+/// more, and what keeps another from starting it tells itself by its next try.
+fn hurry(cx: &Context<'_>, client: &mut Client) -> Result<Vec<String>> {
+    let mut started = Vec::new();
+    let sessions = client.list()?.into_iter();
+    for session in sessions.filter(|session| session.revives_in_ms.is_some_and(|left| left > 0)) {
+        // As it is wanted: what it is started for now is what it is brought back for later.
+        let wish: Option<Desired> = state::read_json(cx.layout.desired(&session.name)).unwrap_or_default();
+        if let Some(wish) = wish.filter(|wish| wish.want == Want::Up)
+            && let Ok(view) = perform::launch(cx, client, &wish, session.generation, (false, None))
+        {
+            started.push(format!("{} generation {} started", view.name, view.generation));
+        }
+    }
+    Ok(started)
 }
 
 /// What did not work, with whose start it was.
@@ -334,7 +367,7 @@ mod tests {
             });
             state::write_json(path, &wish).expect("a wish");
             std::fs::write(cx.layout.tick("awaiting"), "damaged").expect("written");
-            tick(cx).expect_err("nobody serves, and there is no program that could");
+            tick(cx, &Caller::Outside).expect_err("nobody serves, and there is no program that could");
             let last: LastTick =
                 state::read_json(cx.layout.tick("watchdog")).expect("reads").expect("written");
             assert!(last.problems.iter().any(|problem| problem.contains("awaiting.json")), "{last:?}");
@@ -351,13 +384,17 @@ mod tests {
                         false => std::fs::write(&path, "x").expect("made"),
                         true => std::os::unix::fs::symlink("/nowhere", &path).expect("made"),
                     }
-                    let ticked = tick(cx).expect("it goes on");
+                    let ticked = tick(cx, &Caller::Outside).expect("it goes on");
                     let told: Vec<_> = ticked.problems.iter().filter(|told| told.contains("/logs")).collect();
                     assert!(told.len() == 1 && told[0].contains("not a folder, move it away"), "{ticked:?}");
                     assert!(told[0].contains(&path.display().to_string()), "{told:?}");
                     std::fs::remove_file(&path).expect("ours");
                 }
-                assert_eq!(tick(cx).expect("it goes on").problems, [""; 0], "and it is made again");
+                assert_eq!(
+                    tick(cx, &Caller::Outside).expect("it goes on").problems,
+                    [""; 0],
+                    "and it is made again"
+                );
                 std::fs::remove_dir(cx.layout.handoff_archive()).expect("empty");
             }
         });
@@ -374,7 +411,7 @@ mod tests {
             for settings in ["", "[defaults\n", "[defaults\n", "", "[defaults\n"] {
                 std::fs::write(cx.layout.config(), settings).expect("written");
                 // What it started to send goes nowhere: there is no program here.
-                let _ = tick(cx).expect("it goes on");
+                let _ = tick(cx, &Caller::Outside).expect("it goes on");
                 told.push((pages(), standing::paged(cx.layout).len()));
             }
             assert_eq!(told, [(0, 0), (1, 1), (1, 1), (1, 0), (2, 1)]);

@@ -23,7 +23,7 @@ use netsky_runtime::{Config, TAG_SINCE, UpProof, conversation, converses, driver
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::session_up::wait_for_proof;
-use crate::tick::{self, Held, Ticked};
+use crate::tick::{self, By, Held, Ticked};
 use crate::{observe, perform, reserve};
 
 /// Most clones of one constellation: far above what one machine runs, far below what hurts it.
@@ -130,10 +130,7 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
         held.got_on()?;
         let (sessions, unmade) = say_wishes(cx, plan, &mut client)?;
         held.got_on()?;
-        let hurried = hurry(cx, plan, &mut client, &sessions);
-        held.got_on()?;
-        let mut ticked = tick::run(cx, &mut held)?;
-        ticked.done.splice(0..0, hurried);
+        let mut ticked = tick::run(cx, &mut held, By::Hand)?;
         ticked.problems.splice(0..0, unmade);
         let mut ticked = ticked.each_once();
         if plan.first == AgentId::root() {
@@ -168,23 +165,6 @@ fn say_wishes(cx: &Context<'_>, plan: &Plan, client: &mut Client) -> Result<(Vec
         want(cx, client, &sessions, desired)?;
     }
     Ok((sessions, unmade))
-}
-
-/// Whoever makes a pause before the anchor brings it back is started now: somebody asks for it. Whom the anchor was faster
-/// with needs nothing more, and what keeps another from starting it tells itself by its next try.
-fn hurry(cx: &Context<'_>, plan: &Plan, client: &mut Client, sessions: &[SessionView]) -> Vec<String> {
-    let mut started = Vec::new();
-    for session in sessions.iter().filter(|session| session.revives_in_ms.is_some_and(|left| left > 0)) {
-        let is_ours = ours(cx, plan).iter().any(|desired| desired.agent == session.name);
-        // As it is wanted: what it is started for now is what it is brought back for later.
-        let wish: Option<Desired> = state::read_json(cx.layout.desired(&session.name)).unwrap_or_default();
-        if let Some(wish) = wish.filter(|_| is_ours)
-            && let Ok(view) = perform::launch(cx, client, &wish, session.generation, (false, None))
-        {
-            started.push(format!("{} generation {} started", view.name, view.generation));
-        }
-    }
-    started
 }
 
 /// Who lives with another program or folder is not changed under its feet.

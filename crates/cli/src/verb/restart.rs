@@ -50,7 +50,7 @@ impl Run for Args {
             return Ok(());
         }
         // Whoever would have done it is gone, and comes back by the same tick.
-        tick(&constellation).map_err(|error| {
+        tick(&constellation, &cx.caller()).map_err(|error| {
             Error::from(error).hint("the restart stays queued and nobody serves: run `netsky watchdog tick`")
         })?;
         if cx.json {

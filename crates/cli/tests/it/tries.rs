@@ -74,6 +74,35 @@ fn who_makes_the_anchors_pause_is_said_so_with_its_time_and_an_up_does_not_wait_
 }
 
 #[test]
+fn where_both_triggers_make_the_anchors_pause_and_it_dies_a_tick_by_hand_brings_all_back() {
+    let stage = Stage::up(0, QUIET, "10m");
+    let ends = |agent: &str, generation: u64| {
+        stage.until("a start", |stage| {
+            let agent = stage.agent(agent);
+            (agent["generation"] == generation && agent["pid"].is_u64()).then_some(())
+        });
+        stage.signal(&stage.program(agent), Signal::KILL);
+    };
+    for (agent, generation) in
+        [("agentinfinity", 1), ("agentinfinity", 2), ("netsky-ticker", 1), ("netsky-ticker", 2)]
+    {
+        ends(agent, generation);
+    }
+    stage.until("both pauses", |stage| {
+        let told = told(stage);
+        ["agentinfinity", "netsky-ticker"]
+            .iter()
+            .all(|agent| told.contains(&format!("{agent}: it keeps ending; the anchor starts it in ")))
+            .then_some(())
+    });
+    stage.kill_anchor();
+    let said = stage.ok(&["watchdog", "tick"]);
+    for agent in ["agentinfinity", "netsky-ticker"] {
+        assert!(said.contains(&format!("{agent} generation 3 started")), "{said}");
+    }
+}
+
+#[test]
 fn status_says_why_who_is_wanted_is_down_and_whether_only_the_next_tick_tries_it() {
     let stage = Stage::new();
     let program = stage.home().with_file_name("agent.sh");

@@ -13,7 +13,7 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let ticked = tick(&cx.constellation()?)?;
+        let ticked = tick(&cx.constellation()?, &cx.caller())?;
         if cx.json {
             output::json(&ticked)?;
         } else {
