@@ -330,7 +330,10 @@ impl Slot<'_> {
         let lineage = &self.book.lineage;
         let key = format!("cannot-work.{lineage}.g{generation}.{}", trouble.word());
         let reason = format!("{agent} is up and cannot work: {what}: {why}");
-        let data = serde_json::json!({ "agent": agent, "generation": generation, "reason": reason });
+        let condition = format!("cannot-work.{agent}.{}", trouble.word());
+        let data = serde_json::json!({
+            "condition": condition, "agent": agent, "generation": generation, "reason": reason,
+        });
         self.unpaged = Some((clock::boot(), key, data));
         self.pages();
     }

@@ -433,4 +433,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "driven::attach::raw_shows_the_programs_lines_and_types_none_of_ours",
     },
+    Safeguard {
+        name: "an agent that cannot work is one condition, whichever generation meets it",
+        faults: "I10",
+        file: "crates/runtime/src/drivers/mail.rs",
+        find: "            \"condition\": condition, \"agent\"",
+        replace: "            \"was\": condition, \"agent\"",
+        package: "netsky",
+        target: IT,
+        test: "driven::deaths::what_its_provider_refuses_waits_flagged_and_goes_under_another_name_once_that_is_mended",
+    },
 ];

@@ -131,8 +131,9 @@ fn what_its_provider_refuses_waits_flagged_and_goes_under_another_name_once_that
         .stage
         .until("it waits again", |_| (driven.envelope(&id) == ("written".to_owned(), 2)).then_some(()));
     // Nobody but a person mends that: a page, and the agent is up without having answered.
-    let page =
-        "SELECT count(*) AS n FROM facts WHERE kind = 'page' AND key LIKE 'cannot-work.agent0-%.g1.auth'";
+    // Whichever generation meets it, it is one condition.
+    let page = "SELECT count(*) AS n FROM facts WHERE kind = 'page' AND key LIKE 'cannot-work.agent0-%.g1.auth' \
+        AND data LIKE '%\"condition\":\"cannot-work.agent0.auth\"%'";
     driven
         .stage
         .until("a page", |stage| stage.ok(&["query", page, "--json"]).contains("\"n\":1").then_some(()));
