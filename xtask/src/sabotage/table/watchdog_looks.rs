@@ -443,4 +443,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "hang::tests::who_is_not_driven_or_refuses_is_paged_for_and_ended_by_nobody",
     },
+    Safeguard {
+        name: "a hang is one condition, however often it is seen anew",
+        faults: "I10",
+        file: "crates/watchdog/src/hang/tend.rs",
+        find: "condition: format!(\"{HANG}{agent}\"),",
+        replace: "condition: format!(\"{HANG}{agent}.{}\", occurrence(session, hangs)),",
+        package: "netsky",
+        target: IT,
+        test: "driven::wedges::i10_one_hang_is_one_page_also_where_who_drives_and_agent0_die_over_it",
+    },
 ];

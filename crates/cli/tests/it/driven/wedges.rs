@@ -3,6 +3,7 @@
 use netsky_disk::process::Signal;
 
 use super::Driven;
+use crate::stage::Stage;
 
 const QUICK: &str = "[drivers]\nsilence = \"2s\"\nprobe = \"500ms\"\nanswer = \"1s\"\n";
 
@@ -31,4 +32,40 @@ fn a_frozen_program_is_said_so_and_goes_on_when_it_thaws() {
     driven.stage.signal(&program, Signal::CONT);
     driven.until_state(&id, "acked");
     driven.until_doing("idle");
+}
+
+/// Pages of a kind that were sent, where nobody is reached beyond this machine.
+fn sent(driven: &Driven, kind: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(driven.stage.home().join("logs/pages.jsonl")).unwrap_or_default();
+    text.lines().filter(|line| line.contains(&format!("\"key\":\"{kind}"))).map(str::to_owned).collect()
+}
+
+#[test]
+fn i10_one_hang_is_one_page_also_where_who_drives_and_agent0_die_over_it() {
+    let driven = Driven::many(1, QUICK);
+    driven.sent_to("agent1", &["[[stall]]"]);
+    driven.stage.until("a page", |_| (!sent(&driven, "hang.agent1").is_empty()).then_some(()));
+    let suspected = |stage: &Stage| {
+        stage
+            .names("state")
+            .contains(&"agent1-hang-suspected".to_owned())
+            .then(|| stage.json("state/agent1-hang-suspected")["at"].clone())
+    };
+    for dies in ["netsky-drivers", "agent0"] {
+        let before = suspected(&driven.stage);
+        driven.kill(dies);
+        if dies == "agent0" {
+            driven.stage.until_verified(2);
+        } else {
+            driven.stage.until("it is suspected anew", |stage| {
+                let now = suspected(stage);
+                (now.is_some() && now != before).then_some(())
+            });
+        }
+        // Two looks decide, and the third sends.
+        for _ in 0..5 {
+            driven.stage.ok(&["watchdog", "tick"]);
+        }
+        assert_eq!(sent(&driven, "hang.agent1").len(), 1, "{dies}: {:?}", sent(&driven, "hang.agent1"));
+    }
 }
