@@ -41,6 +41,7 @@ mod retention;
 mod room;
 mod serve;
 mod session_up;
+mod silent;
 mod standing;
 mod status;
 mod stop;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
-use netsky_disk::process::{identify, is_stopped, probe};
+use netsky_disk::process::probe;
 use netsky_disk::{clock, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::{SessionState, SessionView};
@@ -29,7 +29,7 @@ use crate::observe::{self, Underway, Wishes};
 use crate::quiet::{Quiet, quiet_windows};
 use crate::tick::{self, FailedTick, LastTick};
 use crate::up::is_used_up;
-use crate::{hang, known, reach};
+use crate::{hang, known, reach, silent};
 
 mod plight;
 
@@ -196,7 +196,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
             Some(plight(cx, desired, (trying.as_ref(), ended.as_deref()), &next, underway.as_ref()))
         }
     }));
-    problems.extend(stopped_drivers(&agents));
+    problems.extend(silent::drivers(cx).map(|(_, said)| said));
     let down: Vec<AgentId> = missing.into_iter().map(|missing| missing.desired.agent).collect();
     let runs_on = agents.iter().any(|agent| agent.id == AgentId::root() && agent.is_there());
     problems.extend(in_vain(cx, underway.as_ref(), restart_queued).filter(|_| runs_on));
@@ -434,13 +434,6 @@ fn undriven(cx: &Context<'_>, agent: &AgentId) -> Option<String> {
     let Undriven { why, since, .. } = Undriven::read(cx.layout, agent)?;
     let age = human(clock::stamp().since(&since));
     Some(format!("{agent} is not driven for {age}: {why}; its mail waits, and what stands here of it is old"))
-}
-
-/// Who speaks to driven programs and is stopped: nobody else tells of it.
-fn stopped_drivers(agents: &[AgentStatus]) -> Option<String> {
-    let pid = agents.iter().find(|agent| agent.id == AgentId::drivers())?.pid?;
-    let is_stopped = identify(pid).is_some_and(|id| is_stopped(&id));
-    is_stopped.then(|| format!("netsky-drivers is stopped: no driven agent is spoken to; `kill -CONT {pid}`, or `kill -9 {pid}` and its keeper starts it again"))
 }
 
 fn agent_status(

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::observe::{self, Observed, observe};
 use crate::quiet::quiet_windows;
 use crate::room::{self, DISK};
+use crate::silent::{self, SILENT};
 use crate::standing::{self, Found};
 use crate::{agentinit, crashloop, handoff, hang, mail, perform, prune, reach, reserve};
 
@@ -171,7 +172,7 @@ fn told(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
     // Mail is tended also where no session can be, and what came of it is told.
     mail::tend(cx, &mut ticked);
     // After it: what goes with the mail makes room.
-    of_the_home(cx, held, &mut ticked);
+    of_the_home(cx, failed.as_ref(), held, &mut ticked);
     if let Err(error) = reach::reach(cx, &mut ticked) {
         ticked.problems.push(format!("pages: {error}"));
     }
@@ -193,9 +194,9 @@ fn told(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
     }
 }
 
-/// What concerns the owner also where no session can be: the disk, and the settings.
-fn of_the_home(cx: &Context<'_>, held: &mut Held, ticked: &mut Ticked) {
-    let mut found = Vec::new();
+/// What concerns the owner also where no session can be: who is silent, the disk, and the settings.
+fn of_the_home(cx: &Context<'_>, failed: Option<&Error>, held: &mut Held, ticked: &mut Ticked) {
+    let mut found = silent::found(cx, failed);
     match room::found(cx) {
         Ok(disk) => found.extend(disk),
         Err(error) => ticked.problems.push(format!("the room on the disk: {error}")),
@@ -209,7 +210,7 @@ fn of_the_home(cx: &Context<'_>, held: &mut Held, ticked: &mut Ticked) {
         page: Some(Duration::ZERO),
     }));
     let looked = (&clock::stamp(), observe::interval(cx));
-    if let Err(error) = standing::tend(cx, looked, &[DISK, CONFIG], &found, held, ticked) {
+    if let Err(error) = standing::tend(cx, looked, &[SILENT, DISK, CONFIG], &found, held, ticked) {
         ticked.warnings.push(format!("what stands is not kept: {error}"));
     }
 }

@@ -335,6 +335,29 @@ fn status_shows_the_living_when_the_anchor_is_deaf_or_all_supervisors_are_dead()
 }
 
 #[test]
+fn i10_an_anchor_that_is_stopped_is_one_page_that_says_what_to_do() {
+    let stage = Stage::up(0, QUIET, "5s");
+    stage.hold_triggers();
+    let (anchor, root) = (stage.anchor(), stage.program("agent0"));
+    stage.signal(&anchor, Signal::STOP);
+    let pages = || std::fs::read_to_string(stage.home().join("logs/pages.jsonl")).unwrap_or_default();
+    let tick = || {
+        let (code, line) = stage.refused(&["watchdog", "tick"]);
+        assert!(code == 5 && line.contains("is stopped and did not answer"), "{code} {line}");
+    };
+    tick();
+    assert_eq!(pages(), "", "one look is none");
+    tick();
+    stage.until("a page", |_| (!pages().is_empty()).then_some(()));
+    tick();
+    let way = format!("`kill -CONT {}`", anchor.pid);
+    assert!(pages().lines().count() == 1 && pages().contains(&way), "{}", pages());
+    stage.signal(&anchor, Signal::CONT);
+    stage.ok(&["watchdog", "tick"]);
+    assert_eq!((stage.anchor(), stage.program("agent0")), (anchor, root));
+}
+
+#[test]
 fn a_tick_takes_pruning_trouble_for_a_warning() {
     let stage = Stage::up(0, QUIET, "10m");
     let folder = stage.home().join("state/up");

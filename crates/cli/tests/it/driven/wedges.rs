@@ -34,6 +34,27 @@ fn a_frozen_program_is_said_so_and_goes_on_when_it_thaws() {
     driven.until_doing("idle");
 }
 
+#[test]
+fn i10_a_netsky_drivers_that_is_stopped_is_one_page_and_ended_by_nobody() {
+    let driven = Driven::up();
+    driven.until_doing("idle");
+    let drivers = driven.stage.program("netsky-drivers");
+    driven.stage.signal(&drivers, Signal::STOP);
+    driven.stage.until("a page", |_| (!sent(&driven, "silent.netsky-drivers").is_empty()).then_some(()));
+    for _ in 0..5 {
+        driven.stage.ok(&["watchdog", "tick"]);
+    }
+    let pages = sent(&driven, "silent.netsky-drivers");
+    let way = format!("`kill -CONT {}`", drivers.pid);
+    assert!(pages.len() == 1 && pages[0].contains(&way), "{pages:?}");
+    assert_eq!(driven.stage.ok(&["status"]).matches(&way).count(), 1);
+    driven.stage.signal(&drivers, Signal::CONT);
+    assert_eq!(driven.stage.program("netsky-drivers"), drivers);
+    driven.stage.until("the end of it", |stage| (!stage.ok(&["status"]).contains(&way)).then_some(()));
+    let id = driven.send("next");
+    driven.until_state(&id, "acked");
+}
+
 /// Pages of a kind that were sent, where nobody is reached beyond this machine.
 fn sent(driven: &Driven, kind: &str) -> Vec<String> {
     let text = std::fs::read_to_string(driven.stage.home().join("logs/pages.jsonl")).unwrap_or_default();
