@@ -163,6 +163,10 @@ impl From<netsky_watchdog::Error> for Error {
                 .hint("give one behind --, or set argv under [defaults] in config.toml"),
             Watchdog::BadWish { ref why, .. } => Self::new(Kind::of(why), what),
             Watchdog::Unstartable { .. } => Self::new(Kind::Usage, what).hint("nothing was changed"),
+            Watchdog::SecondWriter { ref other, .. } => Self::new(Kind::Refused, what).hint(format!(
+                "two would write over one another: {} first, or name another with --resume; nothing was changed",
+                stops(other)
+            )),
             Watchdog::NoRuntime(_) | Watchdog::NoSlot(_) => Self::new(Kind::Usage, what),
             Watchdog::NotUp => Self::new(Kind::NotFound, what).hint("start with `netsky up`"),
             Watchdog::RestartPending(_) => Self::new(Kind::Busy, what).hint("see `netsky status`"),
@@ -196,9 +200,7 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::Superseded => Self::new(Kind::Busy, what),
             Watchdog::OtherProgram(ref others) => {
                 let way = match others.as_slice() {
-                    [one] if one.number().is_some_and(|number| number > 0) => {
-                        format!("`netsky agent stop {}`", one.number().unwrap_or_default())
-                    }
+                    [one] => stops(one),
                     _ => "`netsky down`".to_owned(),
                 };
                 Self::new(Kind::Refused, what)
@@ -207,6 +209,14 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::KeeperRuns { .. } => Self::new(Kind::Busy, what).hint("nothing was started"),
             Watchdog::Restart(_) => Self::new(Kind::Failed, what),
         }
+    }
+}
+
+/// The command that stops an agent for good.
+fn stops(agent: &netsky_model::id::AgentId) -> String {
+    match agent.number() {
+        Some(number) if number > 0 => format!("`netsky agent stop {number}`"),
+        _ => "`netsky down`".to_owned(),
     }
 }
 

@@ -63,6 +63,16 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// Of two that go on with one conversation each would write over the other.
+    #[error("{agent} cannot be started: {other} goes on with its conversation {id}")]
+    SecondWriter {
+        /// In which slot.
+        agent: AgentId,
+        /// Whose it is.
+        other: AgentId,
+        /// The conversation.
+        id: String,
+    },
     /// The runtime is not one of this program.
     #[error("runtime {0:?} is not known; this version has: {list}", list = RUNTIMES.join(", "))]
     NoRuntime(String),

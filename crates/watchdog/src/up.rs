@@ -1,5 +1,7 @@
 //! `netsky up`: write what should run, tick once, and wait for agent0's proof.
 
+mod clones;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -76,6 +78,8 @@ pub struct Upped {
     pub ticked: Ticked,
     /// The proof of agent0, or of the one that was meant.
     pub proof: UpProof,
+    /// The clones that ended at once, or run and will not take part, a sentence each.
+    pub unwell: Vec<String>,
 }
 
 /// What a wish comes to in this home.
@@ -137,14 +141,16 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
             ticked.done.extend(kept(cx, plan)?);
         }
         ticked.done.extend(unheeded(cx, plan)?);
-        let before = sessions.into_iter().find(|session| session.name == plan.first);
-        (before.map_or(Generation::NONE, |session| session.generation), ticked)
+        (sessions, ticked)
     };
     for line in &ticked.done {
         said(line);
     }
-    let proof = wait_for_first(cx, plan, &ticked, before)?;
-    Ok(Upped { ticked, proof })
+    let first = before.iter().find(|session| session.name == plan.first);
+    let first = first.map_or(Generation::NONE, |session| session.generation);
+    let proof = wait_for_first(cx, plan, &ticked, first)?;
+    let unwell = clones::unwell(cx, plan.slots.iter().filter(|slot| slot.agent != plan.first), &before);
+    Ok(Upped { ticked, proof, unwell })
 }
 
 /// Write what should run, if nobody lives for something else; the sessions it was decided by, and whose mailbox could not
@@ -393,13 +399,7 @@ fn refuse_second_writers(cx: &Context<'_>, plan: &Plan) -> Result<()> {
         let goes_on = conversation(cx.layout, before.as_ref().unwrap_or(slot))?;
         let Some(id) = goes_on.map(|conversation| conversation.id) else { continue };
         if let Some(other) = writers.insert(id.clone(), slot.agent.clone()) {
-            let agent = slot.agent.clone();
-            let stop =
-                other.number().map_or_else(String::new, |n| format!("`netsky agent stop {n}` first, "));
-            let why = format!(
-                "{other} goes on with its conversation {id}, and two would write over one another: {stop}or name another with --resume"
-            );
-            return Err(Error::Unstartable { agent, why });
+            return Err(Error::SecondWriter { agent: slot.agent.clone(), other, id });
         }
     }
     Ok(())

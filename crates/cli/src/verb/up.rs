@@ -76,8 +76,16 @@ pub(crate) fn bring_up(cx: &Context, wish: &Wish) -> Result<(), Error> {
             output::say(&upped.proof.line())?;
         }
     }
+    let unwell = || upped.unwell.join("; ");
     match upped.ticked.problems.as_slice() {
-        [] => Ok(()),
+        [] if upped.unwell.is_empty() => Ok(()),
+        // As of one that is brought up alone.
+        [] => Err(Error::new(Kind::Busy, unwell())
+            .hint("the others are up; `netsky status` says what becomes of it, `netsky logs AGENT` what it printed (`--stderr` where it is driven)")),
+        problems if !upped.unwell.is_empty() => {
+            Err(Error::new(Kind::Failed, format!("{}; {}", problems.join("; "), unwell()))
+                .hint("the others are up, nothing was lost; see `netsky status`"))
+        }
         problems => Err(Error::new(Kind::Failed, problems.join("; "))
             .hint("the others are up, nothing was lost, and the next tick tries again")),
     }

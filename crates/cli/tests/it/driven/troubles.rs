@@ -189,6 +189,30 @@ exec cat >/dev/null
 }
 
 #[test]
+fn a_clone_that_refuses_to_begin_or_ends_at_once_is_said_so_by_the_up_that_starts_it() {
+    let odd = r#"#!/bin/sh
+case $NETSKY_AGENT in
+agent1)
+  read -r line
+  sleep 1
+  echo '{"id":"netsky-greet","error":{"message":"config.toml:1:7: extra ="}}'
+  exec cat >/dev/null
+  ;;
+agent2) exit 3 ;;
+esac
+"#;
+    let script = super::FAKE_CODEX.replacen("#!/bin/sh\n", odd, 1);
+    let driven = Driven::of("codex", &script, 0, "");
+    let (code, line) = driven.stage.refused(&["up", "3"]);
+    assert!(
+        code == 5 && line.contains("agent1 runs and takes no messages: config.toml:1:7: extra ="),
+        "{code} {line}"
+    );
+    assert!(line.contains("agent2 ended before it proved that it is up: "), "{line}");
+    assert!(!line.contains("agent3") && driven.stage.agent("agent3")["up"] == true, "{line}");
+}
+
+#[test]
 fn a_conversation_has_one_writer_whoever_was_its_own_before_and_however_many_ask_at_once() {
     let driven = Driven::up();
     let projects = driven.file(".claude/projects/here");
@@ -201,13 +225,13 @@ fn a_conversation_has_one_writer_whoever_was_its_own_before_and_however_many_ask
         asked.map(|asked| asked.join().expect("no thread fails"))
     });
     assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1, "{codes:?}");
-    assert_eq!(codes.iter().filter(|code| **code == Some(2)).count(), 2, "{codes:?}");
+    assert_eq!(codes.iter().filter(|code| **code == Some(4)).count(), 2, "{codes:?}");
     let writer = ["20", "21", "22"][codes.iter().position(|code| *code == Some(0)).expect("one")];
     driven.stage.ok(&["agent", "stop", writer]);
     driven.stage.ok(&["agent", "7", "--resume", id]);
     let (code, line) = driven.stage.refused(&["agent", writer]);
     assert!(
-        code == 2 && line.contains(&format!("agent7 goes on with its conversation {id}")),
+        code == 4 && line.contains(&format!("agent7 goes on with its conversation {id}")),
         "{code} {line}"
     );
     assert!(line.contains("`netsky agent stop 7` first"), "{line}");
@@ -289,7 +313,7 @@ fn who_has_taken_a_conversation_is_its_writer_before_its_driver_has_met_it() {
     let mut first = starts(&["agent", "2", "--resume", &id]);
     let (code, line) = driven.stage.refused(&["up", "2"]);
     assert!(
-        code == 2 && line.contains(&format!("agent2 goes on with its conversation {id}")),
+        code == 4 && line.contains(&format!("agent2 goes on with its conversation {id}")),
         "{code} {line}"
     );
     driven.stage.ok(&["agent", "stop", "2"]);
@@ -311,7 +335,7 @@ fn who_has_taken_a_conversation_and_could_not_start_is_its_writer_and_goes_on_wi
     std::fs::rename(driven.file("away"), driven.file("claude")).expect("there");
     let (code, line) = driven.stage.refused(&["up", "2"]);
     assert!(
-        code == 2 && line.contains(&format!("agent2 goes on with its conversation {id}")),
+        code == 4 && line.contains(&format!("agent2 goes on with its conversation {id}")),
         "{code} {line}"
     );
     driven.stage.ok(&["agent", "2"]);
