@@ -18,7 +18,7 @@ use netsky_model::process::{Life, ProcessId};
 use netsky_model::restart::{Kind, Phase};
 use netsky_model::stamp::Stamp;
 use netsky_owner::{Outlook, Unsent};
-use netsky_runtime::driver::{AskKind, Doing, Trouble};
+use netsky_runtime::driver::{AskKind, Doing, Trouble, is_driven};
 use netsky_runtime::drivers::{Book, Undriven, Waits};
 use netsky_runtime::{Config, UpProof, prompts};
 use serde::Serialize;
@@ -459,7 +459,9 @@ fn agent_status(
         }
         _ => counts(cx, agent, states, problems),
     };
-    problems.extend(undriven(cx, agent).filter(|_| alive.is_some()));
+    // What netsky-drivers noted of it while it was of another kind is nobody's business.
+    let is_driven = alive.is_some_and(|session| is_driven(&session.runtime));
+    problems.extend(undriven(cx, agent).filter(|_| is_driven));
     // Of a generation that is over nothing is told.
     let book = Book::read(cx.layout, agent).unwrap_or_else(|error| {
         problems.push(format!("what {agent} does is not known: {error}"));

@@ -199,3 +199,24 @@ fn status_tells_of_the_mail_of_who_never_was_wanted() {
     let _ = stage.run(&["channel", "drain", "agent7"]);
     assert!(stage.ok(&["status"]).contains("\nagent7: 0 waiting, 1 dead letter\n"));
 }
+
+#[test]
+fn status_says_where_who_ended_at_its_start_may_have_said_why() {
+    let stage = Stage::up(0, QUIET, "10m");
+    let _ = stage.run(&["agent", "1", "--", "/bin/sh", "-c", "echo no such model; exit 3"]);
+    let why = "agent1: exited with code 3 (`netsky logs agent1` has its last words); ";
+    stage.until("the reason", |stage| told(stage).contains(why).then_some(()));
+    assert!(stage.ok(&["logs", "agent1"]).contains("no such model"));
+}
+
+#[test]
+fn who_is_of_another_kind_now_is_not_told_to_be_undriven() {
+    let stage = Stage::up(1, QUIET, "10m");
+    let wall = clock::wall() - jiff::SignedDuration::from_mins(1);
+    let since = Stamp { wall, boot_ms: 0, boot_id: "00000000".to_owned() };
+    let note = json!({ "v": 1, "why": "its book", "since": since });
+    std::fs::create_dir_all(stage.home().join("state/drivers")).expect("made");
+    std::fs::write(stage.home().join("state/drivers/agent1.undriven.json"), note.to_string())
+        .expect("written");
+    assert_eq!(told(&stage), "");
+}

@@ -11,6 +11,7 @@ use netsky_model::duration::human;
 use netsky_model::id::AgentId;
 use netsky_model::restart::Kind;
 use netsky_model::stamp::Stamp;
+use netsky_runtime::driver::is_driven;
 use serde::Serialize;
 
 use super::AgentStatus;
@@ -75,8 +76,15 @@ pub(super) fn plight(
 ) -> String {
     let next = trying.map_or_else(|| format!("it is down; next try {tick}"), |trying| trying.line(tick));
     let last_restart = || failed_restart(cx, underway).filter(|_| desired.agent == AgentId::root());
-    let why = perform::not_startable(cx, desired).or_else(last_restart).or_else(|| ended.map(str::to_owned));
+    let why =
+        perform::not_startable(cx, desired).or_else(last_restart).or_else(|| Some(ended_so(desired, ended?)));
     format!("{}: {}{next}", desired.agent, why.map_or_else(String::new, |why| format!("{why}; ")))
+}
+
+/// How the program ended, and where it may have said why.
+fn ended_so(desired: &Desired, how: &str) -> String {
+    let stderr = if is_driven(&desired.runtime) { " --stderr" } else { "" };
+    format!("{how} (`netsky logs {}{stderr}` has its last words)", desired.agent)
 }
 
 fn failed_restart(cx: &Context<'_>, underway: Option<&Underway>) -> Option<String> {

@@ -513,4 +513,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "driven::troubles::a_clone_that_refuses_to_begin_or_ends_at_once_is_said_so_by_the_up_that_starts_it",
     },
+    Safeguard {
+        name: "only who is driven now is told to be undriven",
+        faults: "",
+        file: "crates/watchdog/src/status.rs",
+        find: "undriven(cx, agent).filter(|_| is_driven)",
+        replace: "undriven(cx, agent)",
+        package: "netsky",
+        target: IT,
+        test: "tries::who_is_of_another_kind_now_is_not_told_to_be_undriven",
+    },
 ];
