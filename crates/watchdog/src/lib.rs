@@ -30,6 +30,7 @@ mod observe;
 mod overdue;
 mod page;
 mod pages;
+mod pass_on;
 mod perform;
 mod prune;
 mod quiet;

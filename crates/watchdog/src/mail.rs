@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::context::Context;
 use crate::error::Result;
 use crate::tick::Ticked;
-use crate::{overdue, pages, reserve, retention};
+use crate::{overdue, pages, pass_on, reserve, retention};
 
 /// Tends the mail. What fails is a problem of the tick, and the rest goes on.
 pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
@@ -20,6 +20,7 @@ pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
     for tended in [
         blocked(cx, ticked),
         carry(cx, ticked),
+        pass_on(cx, ticked),
         overdue::give_back(cx, &terms, ticked),
         pages::page(cx, &mut paged, ticked),
         retention::clean(cx, &terms, &paged, ticked),
@@ -38,6 +39,15 @@ fn blocked(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
             ticked.problems.push(format!("mail of {agent}: {}", crate::error::Error::from(error)));
         }
     }
+    Ok(())
+}
+
+/// What agentinfinity is asked and did not pass on itself.
+fn pass_on(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
+    let passed = pass_on::prompts(cx)?;
+    ticked
+        .done
+        .extend((passed > 0).then(|| format!("{passed} of agentinfinity's messages passed on to agent0")));
     Ok(())
 }
 

@@ -28,6 +28,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::keeper::only_one;
 use crate::observe;
+use crate::pass_on::{self, is_prompt};
 use crate::ticker::run_tick;
 
 /// Slow look for what gave no event.
@@ -75,7 +76,7 @@ pub fn serve(cx: &Context<'_>, caller: &Caller, said: impl Fn(&str)) -> Result<I
     })
 }
 
-/// agentinfinity answers nobody; what it is told stands in its output, and is done with.
+/// agentinfinity answers nobody; what it is told stands in its output, and is done with, or goes on to agent0.
 fn read_mail(cx: &Context<'_>, said: &impl Fn(&str)) {
     let me = AgentId::infinity();
     if let Err(error) = let_go(cx, &me) {
@@ -83,12 +84,16 @@ fn read_mail(cx: &Context<'_>, said: &impl Fn(&str)) {
     }
     let mut read = Vec::new();
     let drained = cx.bus.drain(&me, MAIL, Generation::NONE, |claim| {
-        read.push(claim.id().clone());
+        // What asks for something is done with once it was passed on.
+        read.extend((!is_prompt(claim.envelope())).then(|| claim.id().clone()));
         said(&claim.rendered());
         Ok(())
     });
     let acked = read.iter().map(|id| cx.bus.ack(&me, id.as_str()).map(drop));
     for error in drained.err().into_iter().chain(acked.filter_map(|acked| acked.err())) {
+        said(&format!("mail: {error}"));
+    }
+    if let Err(error) = pass_on::prompts(cx) {
         said(&format!("mail: {error}"));
     }
 }
@@ -273,6 +278,36 @@ mod tests {
     use super::*;
     use crate::context::in_a_home;
     use crate::decide::tests::underway;
+
+    #[test]
+    fn what_asks_for_something_is_passed_on_and_what_tells_something_is_done_with() {
+        in_a_home(|cx| {
+            let (me, root) = (AgentId::infinity(), AgentId::root());
+            cx.bus.create(&root).expect("made");
+            let counts = || {
+                let mine = [State::Written, State::Delivered, State::Acked, State::Forwarded];
+                let mine = mine.map(|state| cx.bus.count(&me, state).expect("counted"));
+                (mine, cx.bus.count(&root, State::Written).expect("counted"))
+            };
+            let send = |from: Sender, kind: Option<&str>| {
+                let draft = Draft {
+                    create: true,
+                    kind: kind.map(str::to_owned),
+                    ..Draft::new(from, me.clone(), "x")
+                };
+                cx.bus.send(draft).expect("sent");
+            };
+            send(Sender::owner(), None);
+            send(Sender::owner(), Some("prompt"));
+            // As far as one came that died before it passed anything on.
+            drop(cx.bus.drain(&me, 1, Generation::NONE, |_| Ok(())).expect("read"));
+            assert_eq!(counts(), ([1, 1, 0, 0], 0));
+            send(Sender::owner(), Some("report"));
+            send(root.clone().into(), None);
+            read_mail(cx, &|_| ());
+            assert_eq!(counts(), ([0, 0, 2, 2], 2), "agent0 is asked nothing by itself");
+        });
+    }
 
     #[test]
     fn mail_that_could_not_be_recorded_is_read_at_the_next_look() {

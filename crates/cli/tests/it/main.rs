@@ -48,6 +48,7 @@ mod markers;
 mod ostk;
 mod own_group;
 mod pages;
+mod passed_on;
 mod power_cuts;
 mod prompts;
 mod racers;

@@ -427,7 +427,7 @@ fn a_second_ticker_and_a_second_agentinfinity_are_refused_with_the_pid_of_the_fi
 #[test]
 fn agentinfinity_reads_its_mail_into_its_output() {
     let stage = Stage::up(0, QUIET, "10m");
-    stage.ok(&["channel", "send", "agentinfinity", "hear-hear", "--from", "owner"]);
+    stage.ok(&["channel", "send", "agentinfinity", "hear-hear", "--from", "owner", "--kind", "report"]);
     stage.until("the mail of agentinfinity", |stage| {
         let me = stage.agent("agentinfinity");
         (me["inbox"] == 0 && me["unfinished"] == 0).then_some(())
