@@ -302,7 +302,8 @@ fn decide_other(seen: &Observed, desired: &Desired) -> Option<Effect> {
 
 /// agentinfinity and the ticker are revived by the anchor; the tick steps in only when it does not.
 fn decide_kept(seen: &Observed, desired: &Desired, session: &SessionView) -> Effect {
-    let overdue = session.ended_at.as_ref().is_some_and(|ended| seen.now.since(ended) > ANCHORS_OWN);
+    let is_over = |ended| seen.now.age_of(ended).is_none_or(|age| age > ANCHORS_OWN);
+    let overdue = session.ended_at.as_ref().is_some_and(is_over);
     if overdue || !session.kept { start(desired, Some(session), true) } else { wait(&desired.agent, KEPT) }
 }
 

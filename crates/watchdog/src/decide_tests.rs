@@ -275,6 +275,11 @@ fn the_anchors_own_are_left_to_it_unless_it_is_overdue() {
     assert!(matches!(decide(&look)[..], [Effect::Wait { .. }]), "and it is told");
     look.now = stamp(100 + 121);
     assert!(matches!(decide(&look)[..], [Effect::Start { .. }]));
+    // After a boot whose wall clock is behind nobody knows how long that is, and nobody is left down for it.
+    let behind = stamp(100);
+    let behind =
+        Stamp { boot_id: "b9".to_owned(), wall: behind.wall - jiff::SignedDuration::from_hours(9), ..behind };
+    assert!(matches!(decide(&Observed { now: behind, ..look })[..], [Effect::Start { .. }]));
     let killed = seen(vec![wish(&ticker, "up")], vec![session(&ticker, 1, "stopped", SINCE)]);
     assert!(matches!(decide(&killed)[..], [Effect::Start { .. }]), "somebody killed it, and it is wanted");
 }

@@ -79,7 +79,7 @@ pub(crate) fn clean(cx: &Context<'_>, terms: &Terms, paged: &Paged, ticked: &mut
     };
     let shortest = [Some(terms.keep_acked), Some(terms.keep_forwarded), terms.keep_poison];
     let cadence = shortest.into_iter().flatten().min().map_or(CADENCE, |keep| keep.min(CADENCE));
-    if known.clean.as_ref().is_some_and(|clean| now.since(clean) < cadence) {
+    if known.clean.as_ref().and_then(|clean| now.age_of(clean)).is_some_and(|age| age < cadence) {
         return Ok(());
     }
     let keep = Config::last_good(cx.layout).record.keep_telemetry;
@@ -243,6 +243,21 @@ mod tests {
             std::fs::remove_file(cx.layout.restart_inflight()).expect("over");
             tick();
             assert_eq!(acked(cx, &root), 0, "its turn comes");
+        });
+    }
+
+    #[test]
+    fn t9_a_boot_whose_wall_clock_is_behind_puts_no_pass_off() {
+        in_a_home(|cx| {
+            let now = clock::stamp();
+            let ahead = now.wall + jiff::SignedDuration::from_hours(9);
+            let clean_at = Stamp { boot_id: "another".to_owned(), wall: ahead, ..now.clone() };
+            let (ids, left) = (BTreeMap::new(), VecDeque::new());
+            let known = Known { v: 1, steady: Steady::new(&now), clean: Some(clean_at), ids, left };
+            state::write_json(cx.layout.tick("retention"), &known).expect("written");
+            clean(cx, &Terms::default(), &Paged::default(), &mut Ticked::default()).expect("cleaned");
+            let known: Option<Known> = state::read_json(cx.layout.tick("retention")).expect("reads");
+            assert_eq!(known.and_then(|known| known.clean).expect("a pass").boot_id, now.boot_id);
         });
     }
 
