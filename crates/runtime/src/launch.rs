@@ -182,7 +182,9 @@ impl Known {
             read => read?,
         };
         let meta = state::read(KernelLayout::new(layout.kernel_root()).meta(agent))?;
+        // A program of its own mind knows of no conversation, and ends none.
         let meta = meta.and_then(|bytes| Meta::parse(&bytes).ok());
+        let meta = meta.filter(|meta| driver::is_driven(&meta.spec.runtime));
         let is_met =
             |meta: &Meta, book: &Book| meta.lineage == book.lineage && meta.generation <= book.generation;
         Ok(match (book, meta) {
