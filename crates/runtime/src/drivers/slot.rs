@@ -369,9 +369,9 @@ impl<'a> Slot<'a> {
                 true => self.keep_doing(),
                 false => {}
             }
-            // Not while its book cannot be written, nor before what it said was followed.
+            // Not while its book cannot be written.
             let has_failed = self.is_unwritten && self.pending.is_empty();
-            if !has_heard && !has_failed {
+            if !has_failed {
                 self.notes.is_well(self.shared.layout, self.agent);
             }
             let wait = if has_heard { Duration::ZERO } else { self.rest() };

@@ -301,7 +301,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "(1..=256).contains(&id.len()) && (true || id.bytes().all(is_plain))",
         package: "netsky-runtime",
         target: UNIT,
-        test: "drivers::book::tests::a12_a_book_that_is_full_of_what_takes_most_room_is_written_and_reads_again",
+        test: "driver::claude::tests::hostile::a12_names_without_end_are_not_remembered",
     },
     Safeguard {
         name: "a handoff is as long in a book",

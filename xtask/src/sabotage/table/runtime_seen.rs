@@ -224,16 +224,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "driven::floods::who_tells_of_turns_and_never_greets_is_unheard_and_has_no_turns",
     },
     Safeguard {
-        name: "whose lines cannot be followed is not driven",
-        faults: "I9",
-        file: "crates/runtime/src/drivers/slot.rs",
-        find: "if !has_heard && !has_failed {",
-        replace: "if !has_failed {",
-        package: "netsky",
-        target: IT,
-        test: "driven::troubles::whose_lines_cannot_be_followed_is_told_of_until_they_are",
-    },
-    Safeguard {
         name: "whose book cannot be written is told of",
         faults: "I9",
         file: "crates/runtime/src/drivers/slot.rs",

@@ -126,6 +126,9 @@ while [ -n "$next" ] || IFS= read -r line; do
     sleep 2
     case $message in *'[[asks]]'*)
       say '{"type":"control_request","request_id":"q2","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"}}}'
+      # By then it was asked something that it does not read.
+      sleep 2
+      say '{"type":"control_request","request_id":"q3","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"pwd"}}}'
       until [ -e "$HOME/opens" ]; do sleep 0.05; done
       ;;
     esac

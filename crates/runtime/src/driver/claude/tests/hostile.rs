@@ -162,6 +162,13 @@ fn a12_names_without_end_are_not_remembered() {
             claude.line(line.to_string().as_bytes(), super::now(), &mut Out::default());
         }
     }
+    // Short, and six times as long in a book.
+    for id in ["\u{1}".repeat(200), "\"".repeat(200)] {
+        let request = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}});
+        let asked = json!({"type": "control_request", "request_id": id, "request": request});
+        claude.line(asked.to_string().as_bytes(), super::now(), &mut Out::default());
+        assert!(claude.asks().iter().all(|ask| ask.id != id));
+    }
     let kept = claude.memory().to_string().len();
     assert!(kept < 256 << 10, "{kept}");
     assert!(claude.doing().to_string().len() < 2000);
