@@ -147,6 +147,13 @@ fn a12_half_lines_and_garbage_say_nothing() {
 #[test]
 fn a12_names_without_end_are_not_remembered() {
     let mut claude = Claude::default();
+    // Short, and six times as long in a book.
+    for id in ["\u{1}".repeat(200), "\"".repeat(200)] {
+        let request = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}});
+        let asked = json!({"type": "control_request", "request_id": id, "request": request});
+        claude.line(asked.to_string().as_bytes(), super::now(), &mut Out::default());
+        assert!(claude.asks().is_empty());
+    }
     let long = "x".repeat(1 << 20);
     for n in 0..100 {
         let (id, long_id) = (format!("t{n}"), format!("{long}{n}"));
@@ -161,13 +168,6 @@ fn a12_names_without_end_are_not_remembered() {
         for line in [said, asked(&id), asked(&long_id)] {
             claude.line(line.to_string().as_bytes(), super::now(), &mut Out::default());
         }
-    }
-    // Short, and six times as long in a book.
-    for id in ["\u{1}".repeat(200), "\"".repeat(200)] {
-        let request = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}});
-        let asked = json!({"type": "control_request", "request_id": id, "request": request});
-        claude.line(asked.to_string().as_bytes(), super::now(), &mut Out::default());
-        assert!(claude.asks().iter().all(|ask| ask.id != id));
     }
     let kept = claude.memory().to_string().len();
     assert!(kept < 256 << 10, "{kept}");
