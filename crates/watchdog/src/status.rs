@@ -436,6 +436,19 @@ fn undriven(cx: &Context<'_>, agent: &AgentId) -> Option<String> {
     Some(format!("{agent} is not driven for {age}: {why}; its mail waits, and what stands here of it is old"))
 }
 
+/// What keeps an agent that is up from its work, with the remedy.
+fn cannot_work(book: &Book) -> Option<String> {
+    let waits = book.waits.as_ref().filter(|waits| waits.until > clock::wall());
+    let (remedy, why) =
+        match (waits.and_then(|waits| Some((waits.trouble?.remedy()?, &waits.why))), &book.doing) {
+            (Some(failed), _) => failed,
+            // Its program tries again for minutes before it says that its turn failed.
+            (None, Doing::FailedAuth { why }) => (Trouble::Auth.remedy()?, why),
+            _ => return None,
+        };
+    Some(format!("{remedy}: {why}"))
+}
+
 fn agent_status(
     cx: &Context<'_>,
     agent: &AgentId,
@@ -468,15 +481,9 @@ fn agent_status(
         None
     });
     let book = book.filter(|book| alive.is_some_and(|session| session.generation == book.generation));
-    let waits =
-        book.as_ref().and_then(|book| book.waits.as_ref()).filter(|waits| waits.until > clock::wall());
-    if let Some((waits, remedy)) = waits.and_then(|waits| Some((waits, waits.trouble?.remedy()?))) {
-        problems.push(format!("{agent} is up and cannot work: {remedy}: {}", waits.why));
-    } else if let Some(Doing::FailedAuth { why }) = book.as_ref().map(|book| &book.doing) {
-        // Its program tries again for minutes before it says that its turn failed.
-        let remedy = Trouble::Auth.remedy().unwrap_or_default();
-        problems.push(format!("{agent} is up and cannot work: {remedy}: {why}"));
-    }
+    problems.extend(
+        book.as_ref().and_then(cannot_work).map(|why| format!("{agent} is up and cannot work: {why}")),
+    );
     let driven = book.map(|book| Driven {
         doing: book.doing,
         since: book.since,

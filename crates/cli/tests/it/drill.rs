@@ -78,6 +78,7 @@ impl Drill {
         if !how.planned || how.victim == Victim::NewRoot {
             let _ = std::fs::remove_file(stage.home().join("state/agent0-restart-attempts"));
         }
+        let _ = std::fs::remove_file(stage.home().join("state/agent1-restart-attempts"));
         let generation = stage.agent("agent0")["generation"].as_u64().expect("a number");
         // Whoever was killed beside the restart before is back with the anchor's next try.
         let keepers = ["agentinfinity", "netsky-ticker"].map(|name| {

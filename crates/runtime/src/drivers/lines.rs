@@ -49,6 +49,11 @@ impl Lines {
         self.done
     }
 
+    /// Offset of the next byte.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
     /// Takes bytes in; of what was seen before nothing is shown again, and of a line that is too long that there was one.
     pub(crate) fn push(&mut self, offset: u64, mut bytes: &[u8], mut show: impl FnMut(Option<&[u8]>, u64)) {
         if offset < self.next {

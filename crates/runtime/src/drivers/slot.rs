@@ -345,6 +345,7 @@ impl<'a> Slot<'a> {
             return Ok(());
         }
         let epoch = mouth.hello().input_epoch + 1;
+        let said = worker.hello().log.end;
         worker.follow(self.book.offset)?;
         let mut lines = Lines::at(self.book.offset);
         let mut step = Out::default();
@@ -369,9 +370,9 @@ impl<'a> Slot<'a> {
                 true => self.keep_doing(),
                 false => {}
             }
-            // Not while its book cannot be written.
+            // Not while its book cannot be written, nor before what it had said was followed.
             let has_failed = self.is_unwritten && self.pending.is_empty();
-            if !has_failed {
+            if !has_failed && lines.next() >= said {
                 self.notes.is_well(self.shared.layout, self.agent);
             }
             let wait = if has_heard { Duration::ZERO } else { self.rest() };
