@@ -34,12 +34,15 @@ pub(super) fn check(seen: &Seen) -> Verdict {
 fn in_flight(seen: &Seen, verdict: &mut Verdict) {
     let Some(inflight) = &seen.restart.inflight else { return };
     verdict.saw(1);
+    // Nobody is late while nobody looks: the machine slept.
+    let unseen = inflight.looked.as_ref().map_or(0, |looked| looked.unseen_ms);
+    let age = seen.now.since(&inflight.began).saturating_sub(Duration::from_millis(unseen));
     let lives = inflight.child.as_ref().is_some_and(|child| seen.life(child) == Life::Alive);
-    if lives && seen.now.since(&inflight.began) > BOUND + GRACE {
+    if lives && age > BOUND + GRACE {
         let what = format!("child {} of {} lives past the bound of a restart", inflight.epoch, inflight.id);
         verdict.broken(INFLIGHT, what);
     }
-    if !lives && seen.now.since(&inflight.began) > MOST {
+    if !lives && age > MOST {
         let minutes = MOST.as_secs() / 60;
         let what = format!("{} began more than {minutes} minutes ago and nobody works on it", inflight.id);
         verdict.broken(INFLIGHT, what);
