@@ -4,6 +4,7 @@ use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process};
 use netsky_model::id::AgentId;
+use netsky_model::life::State;
 use netsky_model::process::Life;
 use netsky_model::render::{line, plain};
 use netsky_runtime::driver::{Answer, Ask, AskKind, BETWEEN, Doing, SeveralFit};
@@ -209,10 +210,15 @@ fn interrupt(cx: &Context, agent: &AgentId) -> Result<(), Error> {
         let what = format!("netsky-drivers is down: what {agent} does now is not known, and nobody stops it");
         return Err(Error::new(Kind::Busy, what).hint("nothing was done, repeat; the anchor starts it again"));
     }
+    let messages = cx.constellation()?.bus.count(agent, State::Delivered)?;
     netsky_runtime::interrupt(cx.home()?, agent, book.generation, book.turns)?;
     match cx.json {
-        true => output::json(&serde_json::json!({ "agent": agent, "turn": book.turns + 1 })),
-        false => output::say(&format!("{agent} is told to stop its turn")),
+        true => {
+            output::json(&serde_json::json!({ "agent": agent, "turn": book.turns + 1, "messages": messages }))
+        }
+        false => output::say(&format!(
+            "{agent} is told to stop its turn; the messages that it has been given are over with it: {messages}"
+        )),
     }
 }
 

@@ -108,7 +108,12 @@ fn a_turn_that_the_owner_stops_is_over_and_the_next_one_is_not_stopped() {
     for _ in 0..20 {
         assert_eq!(driven.envelope(&id).0, "delivered");
     }
-    assert!(driven.stage.ok(&["agent", "interrupt", "0"]).contains("is told to stop its turn"));
+    assert!(
+        driven
+            .stage
+            .ok(&["agent", "interrupt", "0"])
+            .contains("the messages that it has been given are over with it: 1")
+    );
     driven.until_state(&id, "acked");
     assert_eq!(driven.turns_of(&id), 0, "it did not come to its end");
     let next = driven.send("next");
