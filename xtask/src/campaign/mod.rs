@@ -156,6 +156,17 @@ const LEVELS: &[Level] = &[
         seeded: true,
         real: true,
     },
+    Level {
+        name: "real-restarts",
+        unit: "restarts of Claude Code or Codex with the other as its clone, planned and not, with somebody killed at a random moment",
+        wanted: 50,
+        batch: 10,
+        target: KILLS,
+        test: "real::drill::campaign_a_share_of_the_real_restarts",
+        remembers: false,
+        seeded: true,
+        real: true,
+    },
 ];
 
 /// Runs a campaign to its end; true if nothing failed.

@@ -15,7 +15,7 @@ use crate::stage::{QUIET, Stage};
 
 /// Who dies beside the restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Victim {
+pub(crate) enum Victim {
     Nobody,
     Child,
     Watchdog,
@@ -42,21 +42,96 @@ const INTO_IT: u64 = 40;
 
 /// One restart of the drill.
 #[derive(Debug, Clone, Copy)]
-struct Restart {
-    planned: bool,
-    victim: Victim,
+pub(crate) struct Restart {
+    pub(crate) planned: bool,
+    pub(crate) victim: Victim,
     /// How long after its beginning.
     moment: Duration,
 }
 
 impl Restart {
-    fn of(number: u64) -> Restart {
+    /// One of a seed and its number.
+    pub(crate) fn of(seed: u64, number: u64) -> Restart {
+        Restart::drawn(mixed(mixed(seed).wrapping_add(number)))
+    }
+
+    fn drawn(number: u64) -> Restart {
         Restart {
             planned: number & 1 == 0,
             victim: VICTIMS[(number >> 1) as usize % VICTIMS.len()],
             moment: Duration::from_millis((number >> 33) % 900),
         }
     }
+
+    /// Has it begin, somebody die beside it, and come to its end.
+    pub(crate) fn run(self, stage: &Stage, words: &str) {
+        // As if half an hour of health had come before: what a crashloop does is another test's. One that is asked for waits
+        // for nothing that was counted.
+        let counted = |agent: &str| stage.home().join(format!("state/{agent}-restart-attempts"));
+        if !self.planned || self.victim == Victim::NewRoot {
+            let _ = std::fs::remove_file(counted("agent0"));
+        }
+        let _ = std::fs::remove_file(counted("agent1"));
+        let generation = stage.agent("agent0")["generation"].as_u64().expect("a number");
+        if self.planned {
+            let file = stage.outside("handoff");
+            std::fs::write(&file, words).expect("written");
+            stage.ok(&["restart", "--handoff", file.to_str().expect("text")]);
+        } else {
+            stage.signal(&stage.program("agent0"), Signal::KILL);
+        }
+        pause(self.moment);
+        self.kill(stage);
+        stage.until(&format!("the end of {self:?}"), |stage| {
+            let roots = stage.living_roots();
+            assert!(roots.len() <= 1, "{self:?}: two agent0: {roots:?}");
+            let status = stage.status();
+            let root = stage.agent("agent0");
+            let is_new = root["generation"].as_u64() > Some(generation) && root["up"] == true;
+            let is_over = status["restart"].is_null() && status["restart_queued"] == false;
+            (is_new && is_over && stage.agent("agent1")["up"] == true).then_some(())
+        });
+    }
+
+    /// Whoever it is dies, if there is one at this moment.
+    fn kill(self, stage: &Stage) {
+        let of = |name: &str| stage.agent(name)["pid"].as_u64().and_then(|pid| identify(pid as u32));
+        let process = match self.victim {
+            Victim::Nobody => None,
+            Victim::Watchdog => of("agentinfinity"),
+            Victim::Ticker => of("netsky-ticker"),
+            Victim::NewRoot => of("agent0"),
+            Victim::Anchor => Some(stage.anchor()),
+            Victim::Child => {
+                let text = std::fs::read(stage.home().join("state/restart-inflight")).unwrap_or_default();
+                let inflight: Value = serde_json::from_slice(&text).unwrap_or_default();
+                inflight["child"]["pid"].as_u64().and_then(|pid| identify(pid as u32))
+            }
+            Victim::Tick => {
+                let tick = next_tick(stage);
+                pause(Duration::from_millis(self.moment.as_millis() as u64 % INTO_IT));
+                tick
+            }
+        };
+        if let Some(process) = process {
+            // It may have ended by itself meanwhile.
+            let _ = signal(&process, Signal::KILL);
+        }
+    }
+}
+
+/// Whoever ticks next, or now.
+fn next_tick(stage: &Stage) -> Option<ProcessId> {
+    let lock = stage.home().join("state/tick/watchdog.lock");
+    let until = boot() + NEXT_TICK;
+    while boot() < until {
+        if Lock::is_held(&lock).expect("looked") {
+            let note: Value = Lock::noted(&lock).unwrap_or_default();
+            return serde_json::from_value(note["process"].clone()).ok();
+        }
+        pause(Duration::from_millis(1));
+    }
+    None
 }
 
 struct Drill {
@@ -73,13 +148,6 @@ impl Drill {
     /// One restart to its verified end.
     fn restart(&mut self, number: u64, how: Restart) {
         let stage = &self.stage;
-        // As if half an hour of health had come before: what a crashloop does is another test's. One that is asked for waits
-        // for nothing that was counted.
-        if !how.planned || how.victim == Victim::NewRoot {
-            let _ = std::fs::remove_file(stage.home().join("state/agent0-restart-attempts"));
-        }
-        let _ = std::fs::remove_file(stage.home().join("state/agent1-restart-attempts"));
-        let generation = stage.agent("agent0")["generation"].as_u64().expect("a number");
         // Whoever was killed beside the restart before is back with the anchor's next try.
         let keepers = ["agentinfinity", "netsky-ticker"].map(|name| {
             stage.until(name, |stage| {
@@ -87,25 +155,7 @@ impl Drill {
             })
         });
         let words = format!("handoff number {number} of the drill");
-        if how.planned {
-            let file = stage.outside("handoff");
-            std::fs::write(&file, &words).expect("written");
-            stage.ok(&["restart", "--handoff", file.to_str().expect("text")]);
-        } else {
-            stage.signal(&stage.program("agent0"), Signal::KILL);
-        }
-        pause(how.moment);
-        self.kill(how);
-        let stage = &self.stage;
-        stage.until(&format!("the end of {how:?}"), |stage| {
-            let roots = stage.living_roots();
-            assert!(roots.len() <= 1, "{how:?}: two agent0: {roots:?}");
-            let status = stage.status();
-            let root = stage.agent("agent0");
-            let is_new = root["generation"].as_u64() > Some(generation) && root["up"] == true;
-            let is_over = status["restart"].is_null() && status["restart_queued"] == false;
-            (is_new && is_over && stage.agent("agent1")["up"] == true).then_some(())
-        });
+        how.run(stage, &words);
         for (name, before) in ["agentinfinity", "netsky-ticker"].into_iter().zip(keepers) {
             let is_victim = matches!(
                 (how.victim, name),
@@ -118,47 +168,6 @@ impl Drill {
         assert!(new >= 1, "{how:?}: no handoff");
         assert!(!how.planned || with_words == 1, "{how:?}: its words came {with_words} times");
         assert!(new == 1 || how.victim == Victim::NewRoot, "{how:?}: {new} handoffs");
-    }
-
-    /// Whoever it is dies, if there is one at this moment.
-    fn kill(&self, how: Restart) {
-        let stage = &self.stage;
-        let of = |name: &str| stage.agent(name)["pid"].as_u64().and_then(|pid| identify(pid as u32));
-        let process = match how.victim {
-            Victim::Nobody => None,
-            Victim::Watchdog => of("agentinfinity"),
-            Victim::Ticker => of("netsky-ticker"),
-            Victim::NewRoot => of("agent0"),
-            Victim::Anchor => Some(stage.anchor()),
-            Victim::Child => {
-                let text = std::fs::read(stage.home().join("state/restart-inflight")).unwrap_or_default();
-                let inflight: Value = serde_json::from_slice(&text).unwrap_or_default();
-                inflight["child"]["pid"].as_u64().and_then(|pid| identify(pid as u32))
-            }
-            Victim::Tick => {
-                let tick = self.next_tick();
-                pause(Duration::from_millis(how.moment.as_millis() as u64 % INTO_IT));
-                tick
-            }
-        };
-        if let Some(process) = process {
-            // It may have ended by itself meanwhile.
-            let _ = signal(&process, Signal::KILL);
-        }
-    }
-
-    /// Whoever ticks next, or now.
-    fn next_tick(&self) -> Option<ProcessId> {
-        let lock = self.stage.home().join("state/tick/watchdog.lock");
-        let until = boot() + NEXT_TICK;
-        while boot() < until {
-            if Lock::is_held(&lock).expect("looked") {
-                let note: Value = Lock::noted(&lock).unwrap_or_default();
-                return serde_json::from_value(note["process"].clone()).ok();
-            }
-            pause(Duration::from_millis(1));
-        }
-        None
     }
 
     /// Takes the mail of agent0: how many handoffs are new, and how many have these words.
@@ -203,7 +212,7 @@ fn campaign_a_share_of_the_restarts() {
     share.run(|step| {
         let mut drill = Drill::begin();
         for number in step * EACH..(step + 1) * EACH {
-            drill.restart(number, Restart::of(mixed(mixed(share.seed).wrapping_add(number))));
+            drill.restart(number, Restart::of(share.seed, number));
         }
         drill.end();
         EACH

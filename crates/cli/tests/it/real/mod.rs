@@ -13,6 +13,7 @@ use crate::stage::Stage;
 mod attach;
 mod context;
 mod demo;
+mod drill;
 mod kills;
 mod model;
 mod restart;
