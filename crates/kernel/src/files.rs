@@ -33,7 +33,7 @@ pub(crate) fn enough(root: &Path) -> Result<()> {
 }
 
 /// Takes all that the system grants; what this process starts has it too.
-pub(crate) fn take_all() {
+pub fn take_all() {
     let limit = getrlimit(Resource::Nofile);
     if let Some(soft) = limit.current.filter(|_| limit.current != limit.maximum) {
         match setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {

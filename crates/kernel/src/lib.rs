@@ -14,7 +14,7 @@ pub mod settings;
 pub mod worker;
 pub mod worker_client;
 
-mod files;
+pub mod files;
 mod heads;
 mod journal;
 mod lines;

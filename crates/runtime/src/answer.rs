@@ -1,7 +1,7 @@
 //! What the owner tells an agent beside its mail: answers to what it asks, that it is to stop, that mail waits no longer. Files for netsky-drivers,
 //! one for each question of each generation.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use netsky_disk::layout::Layout;
@@ -30,22 +30,30 @@ pub fn leave(
     generation: Generation,
     answer: &Answer,
 ) -> netsky_disk::Result<bool> {
-    let is_new = state::create_json(path(layout, agent, generation, &answer.ask), answer)?;
-    sweep(layout, agent, MOST)?;
+    put(layout, agent, &path(layout, agent, generation, &answer.ask), answer)
+}
+
+/// Writes a file of an agent; false where it is there already.
+fn put(layout: &Layout, agent: &AgentId, path: &Path, what: &impl Serialize) -> netsky_disk::Result<bool> {
+    let is_new = state::create_json(path, what)?;
+    // It is there, whatever is not removed today.
+    let _ = sweep(layout, agent, path);
     Ok(is_new)
 }
 
-/// Removes what is older than so many of the newest: a generation may live for weeks, and ask each minute.
-fn sweep(layout: &Layout, agent: &AgentId, most: usize) -> netsky_disk::Result<()> {
+/// Removes what is older than so many of the newest, and not this one, whatever the clock says of it: a generation may live for
+/// weeks, and ask each minute.
+fn sweep(layout: &Layout, agent: &AgentId, newest: &Path) -> netsky_disk::Result<()> {
     let folder = netsky_disk::fs::Dir::open(layout.answers_folder())?;
     let prefix = format!("{agent}.");
-    let names = folder.names()?.into_iter().filter(|name| name.starts_with(&prefix));
+    let is_old = |name: &String| name.starts_with(&prefix) && newest.file_name() != Some(name.as_ref());
+    let names = folder.names()?.into_iter().filter(is_old);
     let mut aged = Vec::new();
     for name in names {
         aged.extend(folder.times(&name)?.map(|times| (times.written, name)));
     }
     aged.sort();
-    aged.truncate(aged.len().saturating_sub(most));
+    aged.truncate((aged.len() + 1).saturating_sub(MOST));
     aged.into_iter().try_for_each(|(_, name)| folder.remove(name).map(drop))
 }
 
@@ -83,7 +91,7 @@ pub fn interrupt(
     generation: Generation,
     turns: u64,
 ) -> netsky_disk::Result<()> {
-    state::create_json(interrupt_path(layout, agent, generation, turns), &Asked { v: 1 }).map(drop)
+    put(layout, agent, &interrupt_path(layout, agent, generation, turns), &Asked { v: 1 }).map(drop)
 }
 
 /// Where it lies that mail is to wait no longer, by until when it was to: no other wait is over.
@@ -96,7 +104,7 @@ pub(crate) fn retry_path(layout: &Layout, agent: &AgentId, until: Timestamp) -> 
 /// # Errors
 /// The system refuses.
 pub fn retry(layout: &Layout, agent: &AgentId, until: Timestamp) -> netsky_disk::Result<()> {
-    state::create_json(retry_path(layout, agent, until), &Asked { v: 1 }).map(drop)
+    put(layout, agent, &retry_path(layout, agent, until), &Asked { v: 1 }).map(drop)
 }
 
 /// What such a file says: all that it means is in its name.
@@ -124,7 +132,8 @@ mod tests {
         let folder = layout.answers_folder();
         for n in 0..MOST as u64 + 3 {
             let file = std::fs::File::create(folder.join(format!("agent1.{n}.json"))).expect("made");
-            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(n)).expect("ours");
+            // Of a clock that was ahead.
+            file.set_modified(SystemTime::now() + Duration::from_secs(9000 + n)).expect("ours");
         }
         assert!(leave(&layout, &agent, Generation(1), &answer("q")).expect("left"));
         let kept = |name: String| folder.join(name).exists();

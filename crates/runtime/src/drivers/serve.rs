@@ -17,6 +17,7 @@ use netsky_model::life::State;
 
 use super::reporter::Reporter;
 use super::slot::{self, Shared};
+use super::undriven;
 use crate::driver;
 
 /// Slow look for what gave no event.
@@ -38,6 +39,8 @@ pub enum Ended {
 
 /// Drive every agent of a home until this process is asked to end, or something in it ends by itself.
 pub fn serve(layout: &Layout, stop: &Stop, said: &(dyn Fn(&str) + Sync)) -> Ended {
+    // Each slot holds several.
+    netsky_kernel::files::take_all();
     let (reporter, reports) = Reporter::new();
     let shared = Shared::new(layout, reporter, said);
     let watch = Watch::default();
@@ -68,8 +71,14 @@ pub fn serve(layout: &Layout, stop: &Stop, said: &(dyn Fn(&str) + Sync)) -> Ende
                 if agents.contains_key(&agent) {
                     continue;
                 }
-                // Without a descriptor left it is met by a later round.
-                let Ok(bell) = Bell::new().map(Arc::new) else { continue };
+                let bell = match Bell::new() {
+                    Ok(bell) => Arc::new(bell),
+                    // Without a descriptor left it is met by a later round.
+                    Err(error) => {
+                        undriven::Notes::default().is_kept_by(&error.to_string(), layout, &agent);
+                        continue;
+                    }
+                };
                 let (name, heard) = (agent.clone(), Arc::clone(&bell));
                 let thread = scope.spawn(move || slot::run(shared, &name, &heard));
                 agents.insert(agent, (bell, thread));
