@@ -418,7 +418,7 @@ const MOST: usize = 64;
 
 /// Keeps what is newest, and so many of what came before.
 pub(crate) fn keep_newest<T>(newest: T, kept: &mut VecDeque<T>, most: usize) {
-    if kept.len() == most {
+    while kept.len() >= most {
         kept.pop_front();
     }
     kept.push_back(newest);

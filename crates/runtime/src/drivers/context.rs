@@ -22,9 +22,12 @@ use super::mail::point;
 use super::slot::{Result, Slot};
 use crate::driver::{Message, MessageKey, Out, Outcome, Trouble, TurnEnd};
 
-/// Turns about netsky's own words that may fail before the words are given up: no mail waits for ever for what a provider
-/// refuses each time.
-const MOST_FAILURES: u32 = 5;
+/// What may go wrong about netsky's own words before they are given up: no mail waits for ever for what goes wrong each time.
+const MOST_FAILURES: u32 = 40;
+/// So much is what may lie in the words: a turn that failed or was cut, words that the program gave back.
+const OF_WORDS: u32 = 8;
+/// So much is what lies in the provider, whose pauses grow to half an hour.
+const OF_PROVIDER: u32 = 1;
 
 /// A handoff that an agent was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -229,14 +232,23 @@ impl Slot<'_> {
         asked.into_iter().chain(self.book.left.as_ref().map(|left| &left.key)).any(|own| own == key)
     }
 
+    /// Its program gave words of netsky's own back, as a turn that was cut does.
+    pub(super) fn own_given_back(&mut self, key: MessageKey) {
+        self.driver.forget(&key);
+        let id = key.to_string();
+        let end = TurnEnd { outcome: Outcome::Interrupted, messages: vec![key], usage: Usage::default(), id };
+        self.own_ended(&end, true);
+    }
+
     /// A turn is over that was told words of netsky's own.
     pub(super) fn own_ended(&mut self, end: &TurnEnd, is_cut: bool) {
         let is_of = |key: &MessageKey| end.messages.contains(key);
         let failed = match end.outcome {
-            // Whether it passes is seen by the mail behind it as well.
-            Outcome::Failed { trouble: Trouble::Other, .. } => Some(1),
-            Outcome::Failed { .. } => Some(0),
-            Outcome::Interrupted if is_cut => Some(0),
+            // Somebody has to log in, or to choose another model: what waits behind it would wait as well.
+            Outcome::Failed { trouble: Trouble::Auth | Trouble::Model, .. } => Some(0),
+            Outcome::Failed { trouble: Trouble::Overloaded | Trouble::Silent, .. } => Some(OF_PROVIDER),
+            Outcome::Failed { trouble: Trouble::Other, .. } => Some(OF_WORDS),
+            Outcome::Interrupted if is_cut => Some(OF_WORDS),
             Outcome::Done | Outcome::Interrupted => None,
         };
         if let Some(left) = self.book.left.as_mut().filter(|left| is_of(&left.key)) {
@@ -255,7 +267,7 @@ impl Slot<'_> {
             self.driver.forget(&asked.key);
         }
         if failed.is_some() || is_mute {
-            asked.failures += failed.unwrap_or(1);
+            asked.failures += failed.unwrap_or(OF_WORDS);
             asked.text.clear();
             if asked.failures < MOST_FAILURES {
                 return;

@@ -17,7 +17,8 @@ pub(super) const UNKNOWN: usize = 32;
 impl Slot<'_> {
     /// `at`: behind the line that taught it.
     pub(super) fn learn(&mut self, learnt: Learnt, at: u64) -> Result<()> {
-        self.is_unwritten = true;
+        // What is new to a driver comes as often as words, and is kept once.
+        self.is_unwritten |= !matches!(learnt, Learnt::Unknown(_));
         match learnt {
             Learnt::Up { version } => {
                 self.book.version = version.or(self.book.version.take());
@@ -63,6 +64,7 @@ impl Slot<'_> {
                         self.agent
                     ));
                     self.book.unknown.push(name);
+                    self.is_unwritten = true;
                 }
             }
             Learnt::NoConversation(why) => {
@@ -73,14 +75,16 @@ impl Slot<'_> {
                 (self.shared.said)(&format!("{} asks: {}", self.agent, ask.text));
             }
             Learnt::Doing => {}
-            // Nobody but netsky takes its own words back, and it does not.
-            Learnt::Settled(key) if self.is_own(&key) => self.driver.forget(&key),
+            Learnt::Settled(key) | Learnt::Untaken(key) if self.is_own(&key) => {
+                self.untaken(std::slice::from_ref(&key), "words of netsky's own were not kept")?;
+                self.own_given_back(key);
+            }
             // Told to end, a program takes back what waits in it as well: nobody wanted that.
             Learnt::Settled(key) => match self.is_stopped_turn() {
                 true => self.finished(&[key])?,
                 false => self.cut(&[key])?,
             },
-            Learnt::Untaken(key) => self.untaken(&key, "its program did not keep it")?,
+            Learnt::Untaken(key) => self.untaken(&[key], "its program did not keep it")?,
             // A start that fails says why in no other way.
             Learnt::Said(Entry::Note { text }) if self.book.doing == Doing::Starting => {
                 (self.shared.said)(&format!("{}: {text}", self.agent));

@@ -72,12 +72,12 @@ impl Hold {
         pause
     }
 
-    /// A message was not kept: the first time by a death, or a race, that is over.
-    fn untaken(&mut self, key: &MessageKey, now: Duration) -> Option<Duration> {
-        if self.untaken.contains(key) || self.untaken.len() >= BATCH {
+    /// Messages of one moment were not kept: the first time by a death, or a race, that is over.
+    fn untaken(&mut self, keys: &[MessageKey], now: Duration) -> Option<Duration> {
+        if keys.iter().any(|key| self.untaken.contains(key)) || self.untaken.len() + keys.len() > IN_HAND {
             return Some(self.failed(Trouble::Other, now));
         }
-        self.untaken.push(key.clone());
+        self.untaken.extend_from_slice(keys);
         self.failures = self.failures.max(1);
         None
     }
@@ -316,10 +316,8 @@ impl Slot<'_> {
 
     /// The turn that took them was cut, by nobody here: they come again.
     pub(super) fn cut(&mut self, keys: &[MessageKey]) -> Result<()> {
-        keys.iter().try_for_each(|key| {
-            self.driver.forget(key);
-            self.untaken(key, "its turn was cut")
-        })
+        keys.iter().for_each(|key| self.driver.forget(key));
+        self.untaken(keys, "its turn was cut")
     }
 
     /// What nobody but a person mends is a page: one for each generation that meets it. What the record does not take is told to it
@@ -358,12 +356,12 @@ impl Slot<'_> {
         self.book.waits = Some(Waits { until, why: why.to_owned(), failures: self.hold.failures, trouble });
     }
 
-    /// It comes again, at once the first time: a program that refuses one each time may refuse the next as well.
-    pub(super) fn untaken(&mut self, key: &MessageKey, why: &str) -> Result<()> {
-        if let Some(pause) = self.hold.untaken(key, clock::boot()) {
+    /// They come again, at once the first time: a program that refuses one each time may refuse the next as well.
+    pub(super) fn untaken(&mut self, keys: &[MessageKey], why: &str) -> Result<()> {
+        if let Some(pause) = self.hold.untaken(keys, clock::boot()) {
             self.waits(pause, why, None);
         }
-        self.hand_back(key, why)
+        keys.iter().try_for_each(|key| self.hand_back(key, why))
     }
 
     fn hand_back(&mut self, key: &MessageKey, why: &str) -> Result<()> {
@@ -468,14 +466,18 @@ mod tests {
     #[test]
     fn messages_that_were_not_kept_are_tried_again_at_once_the_first_time() {
         let key = |n: usize| MessageKey::of(&format!("m{n}").parse().expect("an id"));
+        let keys = |from: usize, to: usize| (from..to).map(key).collect::<Vec<_>>();
         let mut hold = Hold::default();
-        assert_eq!([0, 1, 2].map(|n| hold.untaken(&key(n), at(0))), [None; 3], "those of one turn");
-        assert_eq!(hold.untaken(&key(1), at(0)), Some(FIRST * 2), "the second time it is no chance");
-        assert_eq!(hold.untaken(&key(0), at(60)), Some(FIRST * 4));
+        assert_eq!(hold.untaken(&keys(0, 3), at(0)), None, "those of one turn");
+        assert_eq!(hold.untaken(&keys(3, 4), at(0)), None, "and others");
+        assert_eq!(
+            hold.untaken(&keys(1, 5), at(0)),
+            Some(FIRST * 2),
+            "the second time it is no chance, and one pause"
+        );
+        assert_eq!(hold.untaken(&keys(0, 1), at(60)), Some(FIRST * 4));
         hold.ended_well();
-        for n in 0..BATCH {
-            assert_eq!(hold.untaken(&key(n), at(90)), None);
-        }
-        assert_eq!(hold.untaken(&key(BATCH), at(90)), Some(FIRST * 2), "nor are so many");
+        assert_eq!(hold.untaken(&keys(0, IN_HAND), at(90)), None, "all that it had");
+        assert_eq!(hold.untaken(&keys(IN_HAND, IN_HAND + 1), at(90)), Some(FIRST * 2), "nor are so many");
     }
 }

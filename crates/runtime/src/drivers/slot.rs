@@ -80,6 +80,8 @@ pub(super) enum Trouble {
     Log(#[from] netsky_kernel::output_log::LogError),
     #[error("another netsky-drivers speaks to it")]
     Replaced,
+    #[error("another generation is where it should be")]
+    Another,
     #[error("wait: {0}")]
     Wait(#[from] std::io::Error),
 }
@@ -342,7 +344,7 @@ impl<'a> Slot<'a> {
         let is_other =
             |hello: &WorkerHello| hello.generation != meta.generation || hello.lineage != meta.lineage;
         if is_other(worker.hello()) || is_other(mouth.hello()) {
-            return Ok(());
+            return Err(Trouble::Another);
         }
         let epoch = mouth.hello().input_epoch + 1;
         let said = worker.hello().log.end;

@@ -345,3 +345,26 @@ fn t18_after_a_planned_restart_the_handoff_is_the_first_word_to_the_new_agent0()
     assert_eq!(place("REMEMBER THE MILK"), 0, "{turns:?}");
     assert!(place("at work") < place("waits</channel>"), "{turns:?}");
 }
+
+#[test]
+fn must_show_6_words_of_netskys_own_that_are_given_back_each_time_wait_and_are_given_up() {
+    let driven = Driven::up();
+    driven.touch("takes-own");
+    driven.send("grow [[context 185000]]");
+    driven
+        .stage
+        .until("it waits", |stage| stage.agent("agent0")["driven"]["waits"].is_object().then_some(()));
+    let taken = driven.lines("taken").len();
+    assert!(taken <= 3, "{taken}");
+    // Sooner than it would be.
+    driven.stage.until("a successor", |stage| {
+        stage.run(&["agent", "retry", "0"]);
+        (stage.agent("agent0")["generation"] == 2).then_some(())
+    });
+    std::fs::remove_file(driven.file("takes-own")).expect("there");
+    let id = driven.send("and you");
+    driven.stage.until("it is read", |stage| {
+        stage.run(&["agent", "retry", "0"]);
+        (driven.envelope(&id).0 == "acked").then_some(())
+    });
+}

@@ -88,6 +88,14 @@ while [ -n "$next" ] || IFS= read -r line; do
     continue
   fi
   case $message in
+  *'"text":"[netsky]'*)
+    if [ -e "$HOME/takes-own" ]; then
+      echo taken >>"$HOME/taken"
+      life queued
+      life cancelled
+      continue
+    fi
+    ;;
   *'[[takes back]]'* | *'[[takes back always]]'*)
     if [ ! -e "$HOME/took" ] || [ "${message#*always]]}" != "$message" ]; then
       : >"$HOME/took"
