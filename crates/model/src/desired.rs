@@ -35,6 +35,9 @@ pub struct Desired {
     pub resume: Option<String>,
     /// Program and arguments.
     pub argv: Vec<String>,
+    /// Whether its kind, model or program was named by a command: the defaults of the settings say nothing of these then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_hand: bool,
     /// Working folder.
     pub cwd: PathBuf,
     /// Environment beyond what netsky sets.

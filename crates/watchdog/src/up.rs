@@ -1,6 +1,7 @@
 //! `netsky up`: write what should run, tick once, and wait for agent0's proof.
 
 mod clones;
+mod slot;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use netsky_disk::env::Caller;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
-use netsky_disk::{clock, process, spawn, state};
+use netsky_disk::{clock, process, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::{Guard, SessionView};
 use netsky_model::backoff::Attempts;
@@ -33,9 +34,6 @@ pub const MAX_CLONES: u32 = 256;
 
 /// Longest wait for agent0's proof.
 pub(crate) const UP_LIMIT: Duration = Duration::from_secs(60);
-
-/// Most bytes of a wish as JSON: the kernel takes a start of 256 KiB, and a start says more than a wish.
-const MOST: usize = 192 << 10;
 
 /// What should be up.
 #[derive(Debug, Clone, Default)]
@@ -91,6 +89,8 @@ pub struct Plan {
     first: AgentId,
     interval: Option<Duration>,
     config: Config,
+    /// Whether the command itself names a kind, a model or a program.
+    is_said: bool,
 }
 
 /// Look at everything before anything is wanted: nothing is written, and there need not be a home yet.
@@ -115,8 +115,8 @@ pub fn plan(layout: &Layout, caller: &Caller, wish: &Wish) -> Result<Plan> {
             (agent.clone(), vec![agent.clone()])
         }
     };
-    let slots = agents.iter().map(|agent| slot(layout, &config, wish, agent)).collect::<Result<_>>()?;
-    Ok(Plan { slots, first, interval: wish.interval, config })
+    let slots = agents.iter().map(|agent| slot::slot(layout, &config, wish, agent)).collect::<Result<_>>()?;
+    Ok(Plan { slots, first, interval: wish.interval, config, is_said: slot::is_said(wish) })
 }
 
 /// Bring a constellation up; agents that live and are meant to are left as they are. What was done is `said` before
@@ -141,6 +141,7 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
             ticked.done.extend(kept(cx, plan)?);
         }
         ticked.done.extend(unheeded(cx, plan)?);
+        ticked.done.extend(by_hand(plan));
         (sessions, ticked)
     };
     for line in &ticked.done {
@@ -248,6 +249,24 @@ fn unheeded(cx: &Context<'_>, plan: &Plan) -> Result<Option<String>> {
     Ok((!others.is_empty()).then(say))
 }
 
+/// Who runs what was said of it before and not what the settings say of all.
+fn by_hand(plan: &Plan) -> Option<String> {
+    if plan.is_said {
+        return None;
+    }
+    let differs = |slot: &&Desired| {
+        let settings = plan.config.slot(&slot.agent);
+        settings.runtime.is_some_and(|runtime| runtime != slot.runtime)
+            || settings.model.is_some_and(|model| Some(model) != slot.model)
+            || settings.argv.is_some_and(|argv| argv != slot.argv)
+    };
+    let slots = plan.slots.iter().filter(|slot| slot.by_hand).filter(differs);
+    let names: Vec<String> = slots.map(|slot| format!("{} ({})", slot.agent, slot.runtime)).collect();
+    let way = "[agents.<name>] there outweighs it";
+    let say = || format!("as said by hand, not as the defaults of config.toml: {} ({way})", names.join(", "));
+    (!names.is_empty()).then(say)
+}
+
 /// Those that keep the rest, and, where a slot is driven, the one that drives.
 fn ours(cx: &Context<'_>, plan: &Plan) -> Vec<Desired> {
     let netsky = cx.netsky.display().to_string();
@@ -292,6 +311,7 @@ fn blank(agent: AgentId) -> Desired {
         since: clock::wall(),
         runtime: String::new(),
         model: None,
+        by_hand: false,
         resume: None,
         argv: Vec::new(),
         cwd: PathBuf::new(),
@@ -300,80 +320,6 @@ fn blank(agent: AgentId) -> Desired {
         umask: netsky_disk::process::users_umask(),
         extra: serde_json::Map::new(),
     }
-}
-
-/// What a slot should run: as said, else as configured, else as it ran before.
-fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentId) -> Result<Desired> {
-    let slot = config.slot(agent);
-    let (before, damage) = match state::read_json::<Desired>(layout.desired(agent)) {
-        Ok(Some(other)) if other.agent != *agent => {
-            let why = format!("it is about {}; move it away", other.agent);
-            let why = netsky_disk::Error::because("trust", layout.desired(agent), why);
-            return Err(Error::BadWish { agent: agent.clone(), why });
-        }
-        Ok(before) => (before, None),
-        Err(error) if error.is_damage() => (None, Some(error)),
-        // What cannot be set aside keeps the new wish out: nothing is begun.
-        Err(why) => return Err(Error::BadWish { agent: agent.clone(), why }),
-    };
-    let is_said = !wish.argv.is_empty();
-    // A kind that is said now has nothing to do with the program that the settings have for another.
-    let runtime = wish.runtime.clone().or_else(|| slot.runtime.clone());
-    let configured_argv = slot.argv.filter(|_| runtime == slot.runtime && !is_said);
-    let configured = Configured { program: configured_argv.is_some(), folder: slot.cwd.is_some() };
-    let said = is_said.then(|| wish.argv.clone()).or(configured_argv);
-    let goes_on = before.as_ref().filter(|before| runtime.as_ref().is_none_or(|new| *new == before.runtime));
-    let mut desired = match (said, goes_on) {
-        (None, Some(before)) => {
-            Desired { want: Want::Up, by: "up".to_owned(), since: clock::wall(), ..before.clone() }
-        }
-        (said, _) => {
-            let runtime = runtime.unwrap_or_else(|| driver::COMMAND.to_owned());
-            if !driver::RUNTIMES.contains(&runtime.as_str()) {
-                return Err(Error::NoRuntime(runtime));
-            }
-            let Some(argv) = said.or_else(|| driver::default_argv(&runtime)) else {
-                return Err(match damage {
-                    Some(why) => Error::BadWish { agent: agent.clone(), why },
-                    None => Error::NoProgram { agent: agent.clone() },
-                });
-            };
-            let env = driver::inherited(&runtime);
-            Desired { runtime, argv, cwd: wish.cwd.clone(), env, ..blank(agent.clone()) }
-        }
-    };
-    desired.model = wish.model.clone().or(slot.model).or(desired.model);
-    desired.env.extend(slot.env);
-    // Kept for every later start, from whatever folder that is.
-    desired.cwd = slot.cwd.map_or(desired.cwd, |cwd| wish.cwd.join(cwd));
-    desired.receipts = slot.receipts.unwrap_or(desired.receipts);
-    desired.resume.clone_from(&wish.resume);
-    let unstartable = |why| Error::Unstartable { agent: agent.clone(), why };
-    if let Some(why) = unusable(&desired) {
-        return Err(unstartable(why));
-    }
-    let is_wanted = before.is_some_and(|before| before.want == Want::Up && is_same(&before, &desired));
-    // What was not said now but is wanted may live, and is the tick's to try again; so is a clone: agent0 runs without.
-    let is_ticks = (!is_said || configured.folder) && (is_wanted || *agent != AgentId::root());
-    let why = if is_ticks { None } else { no_start(&desired, &configured)? };
-    why.map_or(Ok(desired), |why| Err(unstartable(why)))
-}
-
-/// Why nothing could be started with a wish, wherever its program is.
-fn unusable(desired: &Desired) -> Option<String> {
-    if let Some(model) = &desired.model
-        && (model.is_empty() || model.contains(char::is_control))
-    {
-        return Some(format!("{model:?} is no name of a model"));
-    }
-    if let Some(id) = &desired.resume {
-        match driver::has_conversation(desired, id) {
-            Ok(true) => {}
-            Ok(false) => return Some(format!("{} has no conversation {id} here", desired.runtime)),
-            Err(error) => return Some(format!("whether {id} is there is not known: {error}")),
-        }
-    }
-    too_large(desired)
 }
 
 /// Of two that go on with one conversation each would write over the other.
@@ -403,35 +349,6 @@ fn refuse_second_writers(cx: &Context<'_>, plan: &Plan) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Which words of a wish are the settings', not said with `up`.
-struct Configured {
-    program: bool,
-    folder: bool,
-}
-
-/// Why no start has room for a wish.
-fn too_large(desired: &Desired) -> Option<String> {
-    match serde_json::to_vec(desired) {
-        Ok(bytes) if bytes.len() <= MOST => None,
-        Ok(bytes) => {
-            Some(format!("its program and environment take {} bytes of at most {MOST}", bytes.len()))
-        }
-        Err(error) => Some(error.to_string()),
-    }
-}
-
-/// Why a wish could never be started, after where that is said.
-fn no_start(desired: &Desired, configured: &Configured) -> Result<Option<String>> {
-    let said = |configured: bool, why| format!("{}{why}", if configured { "config.toml: " } else { "" });
-    // First: a program may be looked for in it.
-    if let Some(why) = perform::no_folder(desired) {
-        return Ok(Some(said(configured.folder, why)));
-    }
-    let netsky = spawn::sibling("netsky")?;
-    let why = perform::no_program(desired, perform::folder_of(&netsky));
-    Ok(why.map(|why| said(configured.program, why)))
 }
 
 /// Write a wish. An agent that lives for its wish keeps it, and a wish that says the same as before keeps its

@@ -123,7 +123,8 @@ fn status_says_when_what_keeps_ending_is_tried_again_and_what_ends_a_crashloop()
     let (trying, problems, table) = told(4, false);
     assert!(trying["recent"] == 4 && trying["crashloop"] == false, "{trying}");
     assert!(
-        problems.contains("agent0: ended by signal 9; next try in ")
+        problems
+            .contains("agent0: ended by signal 9 (`netsky logs agent0` has its last words); next try in ")
             && problems.contains("; next try in ")
             && problems.contains("attempt 5 of 5 in 30 min"),
         "{problems}"
@@ -134,7 +135,7 @@ fn status_says_when_what_keeps_ending_is_tried_again_and_what_ends_a_crashloop()
     let (trying, problems, _) = told(5, true);
     assert_eq!(trying["crashloop"], true);
     assert!(
-        problems.contains("agent0: ended by signal 9; crashloop: ")
+        problems.contains("agent0: ended by signal 9 (`netsky logs agent0` has its last words); crashloop: ")
             && problems.contains("`netsky up` tries at once"),
         "{problems}"
     );

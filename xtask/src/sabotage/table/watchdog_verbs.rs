@@ -136,7 +136,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "up refuses a configuration that can never be started",
         faults: "",
-        file: "crates/watchdog/src/up.rs",
+        file: "crates/watchdog/src/up/slot.rs",
         find: "(!is_said || configured.folder) && (is_wanted || *agent != AgentId::root())",
         replace: "(!is_said || configured.folder)",
         package: "netsky",
@@ -376,7 +376,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "up begins nothing beside what it cannot set aside",
         faults: "",
-        file: "crates/watchdog/src/up.rs",
+        file: "crates/watchdog/src/up/slot.rs",
         find: "        Err(why) => return Err(Error::BadWish { agent: agent.clone(), why }),\n    };\n    let is_said",
         replace: "        Err(_) => (None, None),\n    };\n    let is_said",
         package: "netsky",
@@ -416,7 +416,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a wish is about its agent",
         faults: "",
-        file: "crates/watchdog/src/up.rs",
+        file: "crates/watchdog/src/up/slot.rs",
         find: "Ok(Some(other)) if other.agent != *agent => {",
         replace: "Ok(Some(other)) if other.argv.is_empty() => {",
         package: "netsky",
@@ -522,5 +522,15 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky",
         target: IT,
         test: "tries::who_is_of_another_kind_now_is_not_told_to_be_undriven",
+    },
+    Safeguard {
+        name: "who was started by hand stays what it is",
+        faults: "I2",
+        file: "crates/watchdog/src/up/slot.rs",
+        find: "    let stays = is_by_hand && ",
+        replace: "    let stays = false && is_by_hand && ",
+        package: "netsky",
+        target: IT,
+        test: "driven::codex::who_was_started_by_hand_stays_what_it_is_over_down_and_up_and_a_death_whatever_the_defaults_say",
     },
 ];

@@ -103,3 +103,40 @@ fn what_it_asks_is_answered_once_and_its_owner_steers_and_stops_it() {
     }
     assert!(driven.lines("steers")[0].contains(&urgent));
 }
+
+#[test]
+fn who_was_started_by_hand_stays_what_it_is_over_down_and_up_and_a_death_whatever_the_defaults_say() {
+    let driven = Driven::of("claude", super::FAKE_CLAUDE, 1, "");
+    let program = driven.file("codex");
+    super::executable(&program, FAKE_CODEX);
+    driven.stage.ok(&["agent", "stop", "1"]);
+    driven.stage.ok(&["agent", "1", "--runtime", "codex", "--", program.to_str().expect("text")]);
+    let turn = |text: &str| {
+        let id = driven.sent_to("agent1", &[text]);
+        driven.stage.until("its turn", |_| (driven.envelope_of("agent1", &id).0 == "acked").then_some(()));
+    };
+    let thread = || driven.stage.json("state/drivers/agent1.json")["conversation"]["id"].clone();
+    turn("one");
+    let first = thread();
+    driven.stage.ok(&["down"]);
+    let told = driven.stage.ok(&["up", "1"]);
+    assert!(told.contains("as said by hand, not as the defaults of config.toml: agent1 (codex)"), "{told}");
+    turn("two");
+    driven.kill("agent1");
+    driven.stage.ok(&["up", "1"]);
+    turn("three");
+    assert_eq!(
+        (thread(), driven.stage.json("state/drivers/agent1.json")["runtime"].clone()),
+        (first, "codex".into())
+    );
+    // What the settings say of this very slot is what it runs.
+    let settings = driven.stage.home().join("config.toml");
+    let text = std::fs::read_to_string(&settings).expect("there");
+    let claude = driven.file("claude");
+    let own = format!("{text}[agents.agent1]\nruntime = \"claude\"\nargv = [{claude:?}]\n");
+    std::fs::write(&settings, own).expect("written");
+    driven.stage.ok(&["down"]);
+    driven.stage.ok(&["up", "1"]);
+    turn("four");
+    assert_eq!(driven.stage.json("state/drivers/agent1.json")["runtime"], "claude");
+}
