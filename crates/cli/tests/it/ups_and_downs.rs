@@ -129,7 +129,12 @@ fn status_says_when_what_keeps_ending_is_tried_again_and_what_ends_a_crashloop()
             && problems.contains("attempt 5 of 5 in 30 min"),
         "{problems}"
     );
-    assert!(table.contains("\nproblem: agent0: ended by signal 9; next try in "), "{table}");
+    assert!(
+        table.contains(
+            "\nproblem: agent0: ended by signal 9 (`netsky logs agent0` has its last words); next try in "
+        ),
+        "{table}"
+    );
     let (_, problems, _) = told(5, false);
     assert!(problems.contains(", attempt 6 in 30 min"), "{problems}");
     let (trying, problems, _) = told(5, true);
