@@ -219,6 +219,14 @@ pub fn converses(session: &SessionView, id: &str) -> bool {
     conversation_of(&session.tags).is_some_and(|conversation| conversation.id == id)
 }
 
+/// The conversations that a session may write to: the one it was started for, and the one that its driver knows of it.
+pub fn writes_to(layout: &Layout, session: &SessionView) -> impl Iterator<Item = String> {
+    let book = Book::read(layout, &session.name).ok().flatten();
+    let book = book.filter(|book| book.lineage == session.lineage && book.generation == session.generation);
+    let known = book.and_then(|book| book.conversation);
+    conversation_of(&session.tags).into_iter().chain(known).map(|conversation| conversation.id)
+}
+
 /// The conversation that a session was started for.
 pub(crate) fn conversation_of(tags: &BTreeMap<String, String>) -> Option<Conversation> {
     serde_json::from_str(tags.get(TAG_CONVERSATION)?).ok()

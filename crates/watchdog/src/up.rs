@@ -21,7 +21,9 @@ use netsky_model::process::Life;
 use netsky_model::restart::Phase;
 use netsky_runtime::driver::{Doing, Wedge};
 use netsky_runtime::drivers::Book;
-use netsky_runtime::{Config, TAG_SINCE, UpProof, conversation, converses, driver, inherited, wished_argv};
+use netsky_runtime::{
+    Config, TAG_SINCE, UpProof, conversation, converses, driver, inherited, wished_argv, writes_to,
+};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -160,7 +162,7 @@ fn say_wishes(cx: &Context<'_>, plan: &Plan, client: &mut Client) -> Result<(Vec
     let _wishes = perform::hold_wishes(cx)?;
     let sessions = client.list()?;
     refuse_others(cx, plan, client, &sessions)?;
-    refuse_second_writers(cx, plan)?;
+    refuse_second_writers(cx, plan, &sessions)?;
     // Without its mailbox it is not started; then nothing is changed.
     cx.bus.create(&plan.first)?;
     let mut unmade = Vec::new();
@@ -323,7 +325,7 @@ fn blank(agent: AgentId) -> Desired {
 }
 
 /// Of two that go on with one conversation each would write over the other.
-fn refuse_second_writers(cx: &Context<'_>, plan: &Plan) -> Result<()> {
+fn refuse_second_writers(cx: &Context<'_>, plan: &Plan, sessions: &[SessionView]) -> Result<()> {
     let mut writers: BTreeMap<String, AgentId> = BTreeMap::new();
     // What is wanted of one whose wish does not read the tick tells.
     let wanted = |agent: &AgentId| {
@@ -336,6 +338,10 @@ fn refuse_second_writers(cx: &Context<'_>, plan: &Plan) -> Result<()> {
         // What cannot be known of whom nobody asks for keeps nobody else down.
         let goes_on = wish.and_then(|wish| conversation(cx.layout, &wish).ok().flatten());
         writers.extend(goes_on.map(|conversation| (conversation.id, agent)));
+    }
+    // Who lives writes, whatever its wish says by now, and whether that reads or not.
+    for lives in sessions.iter().filter(|session| session.state.may_live() && !is_planned(&session.name)) {
+        writers.extend(writes_to(cx.layout, lives).map(|id| (id, lives.name.clone())));
     }
     let before = |slot: &Desired| wanted(&slot.agent).filter(|before| is_same(before, slot));
     let mut slots: Vec<_> = plan.slots.iter().map(|slot| (slot, before(slot))).collect();

@@ -343,3 +343,33 @@ fn who_has_taken_a_conversation_and_could_not_start_is_its_writer_and_goes_on_wi
     driven.stage.ok(&["agent", "2"]);
     assert_eq!(conversation(&driven, "agent2"), json!({ "id": id, "begun": true }));
 }
+
+#[test]
+fn t3_who_lives_on_a_conversation_is_its_writer_whatever_its_wish_says_or_its_book() {
+    let driven = Driven::many(1, "");
+    let mail = driven.sent_to("agent1", &["one"]);
+    driven.stage.until("a turn", |_| (driven.envelope_of("agent1", &mail).0 == "acked").then_some(()));
+    driven.stage.hold_triggers();
+    driven.stage.signal(&driven.stage.program("netsky-drivers"), Signal::STOP);
+    let id = conversation(&driven, "agent1")["id"].as_str().expect("an id").to_owned();
+    let refuses = |what: &str| {
+        let (code, line) = driven.stage.refused(&["agent", "2", "--resume", &id]);
+        let told = line.contains(&format!("agent1 goes on with its conversation {id}"));
+        assert!(code == 4 && told, "{what}: {code} {line}");
+    };
+    let (home, away) = (driven.stage.home(), driven.file("away"));
+    let book = home.join("state/drivers/agent1.json");
+    std::fs::rename(&book, &away).expect("there");
+    std::os::unix::fs::symlink(&book, &book).expect("a link in its place");
+    refuses("the system keeps its book from us");
+    std::fs::rename(&away, &book).expect("moved back");
+    let wish = home.join("state/desired/agent1.json");
+    let up = driven.stage.json("state/desired/agent1.json");
+    let mut stopped = up.clone();
+    stopped["want"] = json!("stopped");
+    for (what, text) in [("a stop that died", stopped.to_string()), ("a damaged wish", "{".to_owned())] {
+        std::fs::write(&wish, text).expect("written");
+        refuses(what);
+    }
+    std::fs::write(&wish, up.to_string()).expect("written");
+}
