@@ -14,12 +14,19 @@ use crate::error::{Error, Result};
 use crate::tick::Held;
 use crate::{known, perform};
 
-/// Stop the agent of one slot, with a grace of its program's; whether it ran. Its mail waits, also what it had taken. It can be repeated.
+/// Stop the agent of one slot, with a grace of its program's; whether it ran. Its mail waits, also what it had taken. It can be
+/// repeated. Where the guard means another incarnation than the newest, nothing is done.
 ///
 /// # Errors
 /// Called inside a session, it was never wanted or is agent0 (none of its clones would have anybody to report to), or it
 /// would not end: it is not wanted any more then, and the tick ends it.
-pub fn stop(cx: &Context<'_>, caller: &Caller, agent: &AgentId, grace: Option<Duration>) -> Result<bool> {
+pub fn stop(
+    cx: &Context<'_>,
+    caller: &Caller,
+    agent: &AgentId,
+    grace: Option<Duration>,
+    guard: &Guard,
+) -> Result<bool> {
     if *caller != Caller::Outside {
         return Err(Error::OwnerOnly { verb: "agent stop" });
     }
@@ -31,6 +38,9 @@ pub fn stop(cx: &Context<'_>, caller: &Caller, agent: &AgentId, grace: Option<Du
     let _wishes = perform::hold_wishes(cx)?;
     let wish: Option<Desired> = state::read_json(cx.layout.desired(agent))?;
     let wish = wish.ok_or_else(|| Error::NoProgram { agent: agent.clone() })?;
+    if !is_meant(cx, agent, grace, guard)? {
+        return Ok(false);
+    }
     if wish.want == Want::Up {
         let by = "agent stop".to_owned();
         let stopped = Desired { want: Want::Stopped, by, since: clock::wall(), ..wish.clone() };
@@ -55,4 +65,19 @@ pub fn stop(cx: &Context<'_>, caller: &Caller, agent: &AgentId, grace: Option<Du
     held.got_on()?;
     perform::return_mail(cx, &wish, Some(session.generation), |generation| generation <= session.generation)?;
     Ok(lives)
+}
+
+/// Whether a guard means the newest incarnation: the one that it names, or the one that was ended under its request id.
+fn is_meant(cx: &Context<'_>, agent: &AgentId, grace: Option<Duration>, guard: &Guard) -> Result<bool> {
+    if *guard == Guard::none() {
+        return Ok(true);
+    }
+    let mut client = Client::connect(&cx.layout.kernel_root())?;
+    let meant = match &guard.request_id {
+        // Ended first: its anchor remembers the id, and answers a repeat with whom it ended then.
+        Some(_) => Some(client.kill(agent, grace, guard)?.generation),
+        None => guard.if_generation,
+    };
+    let newest = client.show(agent)?.generation;
+    Ok(meant.is_none_or(|meant| meant == newest))
 }

@@ -7,6 +7,7 @@ use netsky_disk::env::Caller;
 use netsky_disk::layout::Layout;
 use netsky_disk::state;
 use netsky_kernel::client::Client;
+use netsky_kernel::rpc::Guard;
 use netsky_ledger::Telemetry;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::AgentId;
@@ -24,7 +25,7 @@ pub(super) fn home_of(root: &Path) -> Result<Option<Layout>, Error> {
 }
 
 /// Whether that home wants it to run.
-pub(super) fn is_wanted(layout: &Layout, agent: &AgentId) -> Result<bool, Error> {
+pub(super) fn is_wanted(layout: &Layout, agent: &AgentId) -> netsky_disk::Result<bool> {
     let wish: Option<Desired> = state::read_json(layout.desired(agent))?;
     Ok(wish.is_some_and(|wish| wish.want == Want::Up))
 }
@@ -39,8 +40,13 @@ pub(super) fn owner_only(cx: &Context, root: &Path, what: &str) -> Result<(), Er
 }
 
 /// Has a slot be wanted no more, and ends who is in it.
-pub(super) fn stop(layout: &Layout, agent: &AgentId, grace: Option<Duration>) -> Result<(), Error> {
+pub(super) fn stop(
+    layout: &Layout,
+    agent: &AgentId,
+    grace: Option<Duration>,
+    guard: &Guard,
+) -> Result<(), Error> {
     let telemetry = Telemetry::new(layout);
-    netsky_watchdog::stop(&Constellation::new(layout, &telemetry)?, &Caller::Outside, agent, grace)?;
+    netsky_watchdog::stop(&Constellation::new(layout, &telemetry)?, &Caller::Outside, agent, grace, guard)?;
     Ok(())
 }

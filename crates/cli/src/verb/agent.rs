@@ -3,6 +3,7 @@
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process};
+use netsky_kernel::rpc::Guard;
 use netsky_model::id::AgentId;
 use netsky_model::life::State;
 use netsky_model::process::Life;
@@ -227,7 +228,7 @@ fn stop_one(cx: &Context, agent: &AgentId) -> Result<(), Error> {
         let what = "agent0 is stopped with all others, by `netsky down`";
         return Err(Error::new(Kind::Usage, what).hint("nothing was changed"));
     }
-    let ran = stop(&cx.constellation()?, &cx.caller(), agent, None)?;
+    let ran = stop(&cx.constellation()?, &cx.caller(), agent, None, &Guard::none())?;
     if cx.json {
         return output::json(&serde_json::json!({ "agent": agent, "ended": ran }));
     }

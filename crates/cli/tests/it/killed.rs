@@ -28,6 +28,22 @@ fn who_is_killed_by_the_kernels_own_verb_stays_down_and_who_cannot_be_spared_is_
 }
 
 #[test]
+fn i7_a_kill_that_is_repeated_does_nothing_again_and_a_wish_that_does_not_read_refuses_none() {
+    let stage = Stage::up(2, QUIET, "10m");
+    let kill = || ostk(&stage, &["kernel", "kill", "agent1", "--request-id", "r1"]);
+    assert!(kill().status.success());
+    assert!(stage.agent("agent1")["pid"].is_null() && stage.agent("agent1")["want"] == "stopped");
+    stage.ok(&["agent", "1"]);
+    let again = kill();
+    assert_eq!(String::from_utf8_lossy(&again.stdout), "agent1 is down: killed on request\n");
+    assert!(!stage.agent("agent1")["pid"].is_null() && stage.agent("agent1")["want"] == "up");
+    std::fs::write(stage.home().join("state/desired/agent2.json"), "{").expect("written");
+    let killed = ostk(&stage, &["kernel", "kill", "agent2"]);
+    let told = String::from_utf8_lossy(&killed.stdout).into_owned();
+    assert!(killed.status.success() && told.contains("; whether it is wanted is not known: "), "{killed:?}");
+}
+
+#[test]
 fn nobody_below_a_session_ends_another_or_its_watchdog_or_the_anchor() {
     let stage = Stage::new();
     let answers = stage.outside("answers");

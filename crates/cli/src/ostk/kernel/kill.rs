@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use netsky_kernel::client::Client;
 use netsky_kernel::rpc::Guard;
 use netsky_kernel::rpc::kill::MAX_GRACE_MS;
 use netsky_model::duration;
@@ -39,34 +38,35 @@ fn parse(text: &str) -> Result<Duration, String> {
 }
 
 impl Args {
-    /// Whether a constellation brings it back. Of a clone that is taken back first: it stays down.
-    fn is_wanted_still(&self, cx: &Context, client: &mut Client) -> Result<bool, Error> {
+    /// What a constellation does about its end, to be said. The wish for a clone is taken back: it stays down.
+    fn unwish(&self, cx: &Context, guard: &Guard) -> Result<String, Error> {
         let root = cx.kernel_root()?;
-        let Some(home) = wishes::home_of(&root)? else { return Ok(false) };
-        if !wishes::is_wanted(&home, &self.name)? {
-            return Ok(false);
+        let Some(home) = wishes::home_of(&root)? else { return Ok(String::new()) };
+        let wanted = wishes::is_wanted(&home, &self.name);
+        if matches!(wanted, Ok(false)) {
+            return Ok(String::new());
         }
         wishes::owner_only(cx, &root, &format!("the end of {}", self.name))?;
-        let is_clone = self.name.number().is_some_and(|number| number > 0);
-        let is_meant = match self.if_generation {
-            Some(wanted) => client.show(&self.name)?.generation == Generation(wanted),
-            None => true,
-        };
-        if is_clone && is_meant {
-            wishes::stop(&home, &self.name, self.grace)?;
+        if let Err(error) = wanted {
+            return Ok(format!("; whether it is wanted is not known: {error}"));
         }
-        Ok(!is_clone)
+        let is_clone = self.name.number().is_some_and(|number| number > 0);
+        if is_clone {
+            wishes::stop(&home, &self.name, self.grace, guard)?;
+            return Ok(String::new());
+        }
+        Ok("; netsky starts it again, and `netsky down` ends all".to_owned())
     }
 }
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let mut client = reach::anchor(cx)?;
-        let comes_again = self.is_wanted_still(cx, &mut client)?;
-        let guard = Guard { if_generation: self.if_generation.map(Generation), request_id: self.request_id };
+        let request_id = self.request_id.clone();
+        let guard = Guard { if_generation: self.if_generation.map(Generation), request_id };
+        let then = self.unwish(cx, &guard)?;
         let session = client.kill(&self.name, self.grace, &guard)?;
         let how = session.end.as_ref().map_or_else(|| session.state.to_string(), ToString::to_string);
-        let then = if comes_again { "; netsky starts it again, and `netsky down` ends all" } else { "" };
         table::session(cx, &session, &format!("{} is down: {how}{then}", session.name))?;
         if session.unwritten {
             let what = format!("that {} is to stay down is written nowhere: the disk is full", session.name);
