@@ -67,6 +67,14 @@ impl Bus<'_> {
         Ok(())
     }
 
+    /// Whether the inbox of `agent` would take so many bytes from this sender himself now; it takes none.
+    ///
+    /// # Errors
+    /// It would not, or what the file system refuses.
+    pub fn would_take(&self, agent: &AgentId, from: &Sender, bytes: usize) -> Result<()> {
+        self.has_room(&self.channel(agent)?, from, bytes)
+    }
+
     /// Whether [`Bus::charge`] would take room now; it takes none.
     pub(crate) fn has_room(&self, channel: &Channel, from: &Sender, bytes: usize) -> Result<()> {
         let mut open = self.usage.borrow_mut();

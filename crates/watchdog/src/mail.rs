@@ -44,7 +44,8 @@ fn blocked(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
 
 /// What agentinfinity is asked and did not pass on itself.
 fn pass_on(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
-    let passed = pass_on::prompts(cx)?;
+    let pass_on::Passed { count: passed, troubles } = pass_on::prompts(cx)?;
+    ticked.problems.extend(troubles.into_iter().map(|trouble| format!("mail: {trouble}")));
     ticked
         .done
         .extend((passed > 0).then(|| format!("{passed} of agentinfinity's messages passed on to agent0")));

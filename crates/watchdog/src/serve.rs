@@ -93,8 +93,9 @@ fn read_mail(cx: &Context<'_>, said: &impl Fn(&str)) {
     for error in drained.err().into_iter().chain(acked.filter_map(|acked| acked.err())) {
         said(&format!("mail: {error}"));
     }
-    if let Err(error) = pass_on::prompts(cx) {
-        said(&format!("mail: {error}"));
+    let passed = pass_on::prompts(cx).map(|passed| passed.troubles);
+    for trouble in passed.unwrap_or_else(|error| vec![error.to_string()]) {
+        said(&format!("mail: {trouble}"));
     }
 }
 
@@ -273,6 +274,8 @@ mod tests {
     use netsky_bus::Draft;
     use netsky_model::backoff::Attempts;
     use netsky_model::id::Sender;
+    use netsky_model::provenance::MAX_HOPS;
+    use netsky_model::quota::Limits;
     use netsky_model::restart::{Kind, Observed};
 
     use super::*;
@@ -306,6 +309,75 @@ mod tests {
             send(root.clone().into(), None);
             read_mail(cx, &|_| ());
             assert_eq!(counts(), ([0, 0, 2, 2], 2), "agent0 is asked nothing by itself");
+        });
+    }
+
+    #[test]
+    fn fm_deliver_what_can_never_be_passed_on_holds_nobody_up_and_is_told() {
+        in_a_home(|cx| {
+            let (me, root) = (AgentId::infinity(), AgentId::root());
+            cx.bus.create(&root).expect("made");
+            let hand = AgentId::numbered;
+            let draft = Draft { create: true, ..Draft::new(Sender::owner(), hand(1), "far") };
+            let mut id = cx.bus.send(draft).expect("sent").id;
+            for n in 1..=MAX_HOPS {
+                let to = if n == MAX_HOPS { me.clone() } else { hand(n + 1) };
+                cx.bus.create(&to).expect("made");
+                let gone = cx.bus.forward(&hand(n), id.as_str(), &to, &Sender::owner());
+                id = gone.expect("forwarded").copy;
+            }
+            cx.bus.send(Draft::new(Sender::owner(), me.clone(), "behind it")).expect("sent");
+            let told = RefCell::new(String::new());
+            read_mail(cx, &|line| told.borrow_mut().push_str(line));
+            assert_eq!(cx.bus.count(&root, State::Written).expect("counted"), 1);
+            assert_eq!(cx.bus.count(&me, State::Acked).expect("counted"), 1);
+            assert!(told.borrow().contains("cannot be passed on"), "{told:?}");
+        });
+    }
+
+    #[test]
+    fn a24_a_clone_fills_through_agentinfinity_nothing_that_is_kept_for_the_components() {
+        in_a_home(|cx| {
+            let limits = Limits { inbox_envelopes: 100, share_percent: 60, ..Limits::default() };
+            let bus = netsky_bus::Bus::open(cx.layout, cx.record).with_limits(limits);
+            let cx = &Context { bus, netsky: cx.netsky.clone(), ostk: cx.ostk.clone(), ..*cx };
+            let (me, root) = (AgentId::infinity(), AgentId::root());
+            cx.bus.create(&root).expect("made");
+            cx.bus.create(&me).expect("made");
+            for n in 0..85 {
+                let from = AgentId::numbered(n % 4 + 1).into();
+                cx.bus.send(Draft::new(from, root.clone(), "x")).expect("sent");
+            }
+            for _ in 0..50 {
+                let from = AgentId::numbered(9).into();
+                cx.bus.send(Draft::new(from, me.clone(), "flood")).expect("sent");
+            }
+            cx.bus.send(Draft::new(Sender::owner(), me.clone(), "the owner's")).expect("sent");
+            for _ in 0..5 {
+                read_mail(cx, &|_| ());
+            }
+            assert_eq!(cx.bus.count(&root, State::Written).expect("counted"), 91, "five, and the owner's");
+            for _ in 0..9 {
+                cx.bus.send(Draft::new(me.clone().into(), root.clone(), "a handoff")).expect("it fits");
+            }
+        });
+    }
+
+    #[test]
+    fn fm_deliver_nothing_that_waits_overtakes_what_is_being_read() {
+        in_a_home(|cx| {
+            let (me, root) = (AgentId::infinity(), AgentId::root());
+            cx.bus.create(&root).expect("made");
+            for text in ["one", "two"] {
+                let draft = Draft { create: true, ..Draft::new(Sender::owner(), me.clone(), text) };
+                cx.bus.send(draft).expect("sent");
+            }
+            let batch = cx.bus.claim(&me, 1, Generation::NONE).expect("claimed");
+            assert_eq!(pass_on::prompts(cx).expect("looked").count, 0);
+            for claim in batch.claims {
+                cx.bus.put_back(claim).expect("back");
+            }
+            assert_eq!(pass_on::prompts(cx).expect("looked").count, 2);
         });
     }
 
