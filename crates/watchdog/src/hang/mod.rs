@@ -115,6 +115,15 @@ pub(crate) fn judge(seen: &Signals, before: Option<&Watch>, now: &Stamp, terms: 
         return Verdict::Hangs { word: "unresponsive", why: "its worker gives no sign of life".to_owned() };
     }
     if let Some(doing) = &seen.doing {
+        // The one thing that no driver bounds: that it comes to an agent at all.
+        let watched =
+            before.map_or(Duration::ZERO, |before| Duration::from_millis(before.observed.watched_ms));
+        if *doing == Doing::Starting && watched >= terms.after {
+            return Verdict::Hangs {
+                word: Wedge::Unheard.word(),
+                why: "it starts for longer than any program takes".to_owned(),
+            };
+        }
         return of_driven(doing);
     }
     let stands = before.filter(|before| before.progress == seen.progress);
@@ -161,7 +170,9 @@ pub(crate) fn watch(
     // Of one that is driven its driver says what gets on: what it is asked meanwhile, and answers, moves its bytes.
     let stands_still = |before: &Watch| seen.doing.is_some() || before.progress == seen.progress;
     let same = before.filter(|before| stands_still(before) && before.generation == seen.generation);
-    let stands = !matches!(verdict, Verdict::Excused(_));
+    // And counts its time, but for the one in which it has not come to it.
+    let is_counted = seen.doing.as_ref().is_none_or(|doing| *doing == Doing::Starting);
+    let stands = is_counted && !matches!(verdict, Verdict::Excused(_));
     let observed = Observed::look(same.filter(|_| stands).map(|before| &before.observed), now, interval);
     let hangs = match verdict {
         Verdict::Hangs { word, .. } => Some(hang(same, word, now, interval)),
@@ -171,7 +182,10 @@ pub(crate) fn watch(
 }
 
 fn hang(before: Option<&Watch>, word: &str, now: &Stamp, interval: Duration) -> Hangs {
-    let Some((watch, hangs)) = before.and_then(|watch| Some((watch, watch.hangs.as_ref()?))) else {
+    // What may be ended is another hang than what never may: what was done about the one is no step towards the end of the other.
+    let goes_on = |hangs: &&Hangs| may_mend(&hangs.word) == may_mend(word);
+    let Some((watch, hangs)) = before.and_then(|watch| Some((watch, watch.hangs.as_ref().filter(goes_on)?)))
+    else {
         return Hangs { word: word.to_owned(), since: now.clone(), for_ms: 0, did: None };
     };
     // Of a time in which nobody looked nothing is known.

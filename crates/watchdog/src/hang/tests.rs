@@ -74,9 +74,9 @@ fn who_is_not_driven_or_refuses_is_paged_for_and_ended_by_nobody() {
     for how in [Wedge::Undriven, Wedge::Refused] {
         let acts = done(&ending, each_minute(300, |_| wedged(how)));
         assert_eq!(acts, [(0, Act::Suspect), (1, Act::Page)], "{how:?}");
-        // Then it does hang.
+        // Then it does hang: another hang, of which the owner hears before anything is ended.
         let acts = done(&ending, each_minute(300, |m| wedged(if m < 60 { how } else { Wedge::Stalled })));
-        assert_eq!(acts.last(), Some(&(60, Act::End)), "{how:?}");
+        assert_eq!(acts[2..], [(60, Act::Suspect), (61, Act::Page), (62, Act::End)], "{how:?}");
     }
 }
 
@@ -161,6 +161,13 @@ fn driven_ones() -> Named {
         ("driven: one bad look among good ones", each_minute(LONG, odd)),
         ("driven: a bad moment at which many ticks come at once", (0..LONG).flat_map(burst).collect()),
     ];
+    let met = |m: u64, from: u64, until: u64| match m {
+        m if m < from => driven(Doing::Working),
+        m if m < until => driven(Doing::Starting),
+        _ => driven(Doing::Idle),
+    };
+    all.push(("driven: it starts", each_minute(LONG, |m| met(m, 0, 29))));
+    all.push(("driven: it works for hours, and is met anew", each_minute(LONG, |m| met(m, 200, 229))));
     for (name, doing) in [
         ("driven: idle", Doing::Idle),
         ("driven: the model thinks for long", Doing::WaitingForModel),
@@ -173,7 +180,6 @@ fn driven_ones() -> Named {
             "driven: keys that do not hold have a page of their own",
             Doing::FailedAuth { why: "401".to_owned() },
         ),
-        ("driven: it starts", Doing::Starting),
         ("driven: it is down, and the tick starts it", Doing::Down),
     ] {
         all.push((name, each_minute(LONG, |_| driven(doing.clone()))));
@@ -250,6 +256,15 @@ fn hangs() -> Vec<(&'static str, Looks, u64)> {
             "the machine slept, and it stands still for all that",
             (0..200).map(|n| (at(n * 60 + if n > 20 { 30_000 } else { 0 }), still())).collect(),
             500 + 20 + 43,
+        ),
+        ("no driver ever comes to it", each_minute(long, |_| driven(Doing::Starting)), 32),
+        (
+            "no driver ever comes to it, and it prints",
+            each_minute(long, |m| Signals {
+                progress: Progress { bytes: m, turns: 0 },
+                ..driven(Doing::Starting)
+            }),
+            32,
         ),
         ("looks come late, and it stands still", (0..200).map(|n| (at(n * 100), still())).collect(), 45),
     ];
