@@ -259,11 +259,8 @@ fn hangs() -> Vec<(&'static str, Looks, u64)> {
         ),
         ("no driver ever comes to it", each_minute(long, |_| driven(Doing::Starting)), 32),
         (
-            "no driver ever comes to it, and it prints",
-            each_minute(long, |m| Signals {
-                progress: Progress { bytes: m, turns: 0 },
-                ..driven(Doing::Starting)
-            }),
+            "nor to one that prints",
+            each_minute(long, |m| Signals { doing: Some(Doing::Starting), ..moves(m) }),
             32,
         ),
         ("looks come late, and it stands still", (0..200).map(|n| (at(n * 100), still())).collect(), 45),
