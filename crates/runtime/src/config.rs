@@ -243,9 +243,9 @@ impl Config {
     /// The slot of an agent whose program was named by a command: the defaults say nothing of that.
     pub fn slot_by_hand(&self, agent: &AgentId) -> Slot {
         let own = self.agents.get(agent).cloned().unwrap_or_default();
-        match own.runtime.is_some() || own.model.is_some() || own.argv.is_some() {
+        match own.runtime.is_some() || own.argv.is_some() {
             true => self.slot(agent),
-            false => Slot { runtime: None, model: None, argv: None, ..self.slot(agent) },
+            false => Slot { runtime: None, argv: None, model: own.model, ..self.slot(agent) },
         }
     }
 

@@ -386,6 +386,10 @@ fn want(cx: &Context<'_>, client: &mut Client, sessions: &[SessionView], desired
             if is_used_up(cx.layout, session) {
                 perform::forget_attempts(cx, &desired.agent)?;
             }
+            // That it was said outlives who lives now.
+            if desired.by_hand && !before.by_hand {
+                state::write_json(&path, &Desired { by_hand: true, ..before })?;
+            }
             return Ok(());
         }
         if is_same(&before, desired) {

@@ -111,6 +111,11 @@ fn who_was_started_by_hand_stays_what_it_is_over_down_and_up_and_a_death_whateve
     super::executable(&program, FAKE_CODEX);
     driven.stage.ok(&["agent", "stop", "1"]);
     driven.stage.ok(&["agent", "1", "--runtime", "codex", "--", program.to_str().expect("text")]);
+    // As a wish of an earlier version says it, said again of who lives.
+    let wish = driven.stage.home().join("state/desired/agent1.json");
+    let text = std::fs::read_to_string(&wish).expect("there");
+    std::fs::write(&wish, text.replace("\"by_hand\": true,", "")).expect("written");
+    driven.stage.ok(&["agent", "1", "--runtime", "codex"]);
     let turn = |text: &str| {
         let id = driven.sent_to("agent1", &[text]);
         driven.stage.until("its turn", |_| (driven.envelope_of("agent1", &id).0 == "acked").then_some(()));
@@ -129,9 +134,13 @@ fn who_was_started_by_hand_stays_what_it_is_over_down_and_up_and_a_death_whateve
         (thread(), driven.stage.json("state/drivers/agent1.json")["runtime"].clone()),
         (first, "codex".into())
     );
-    // What the settings say of this very slot is what it runs.
+    // What the settings say of this very slot is what it runs; of its model alone they say nothing of that.
     let settings = driven.stage.home().join("config.toml");
     let text = std::fs::read_to_string(&settings).expect("there");
+    std::fs::write(&settings, format!("{text}[agents.agent1]\nmodel = \"m\"\n")).expect("written");
+    driven.stage.ok(&["down"]);
+    driven.stage.ok(&["up", "1"]);
+    assert_eq!(driven.stage.json("state/drivers/agent1.json")["runtime"], "codex");
     let claude = driven.file("claude");
     let own = format!("{text}[agents.agent1]\nruntime = \"claude\"\nargv = [{claude:?}]\n");
     std::fs::write(&settings, own).expect("written");
