@@ -80,7 +80,11 @@ pub(crate) fn prompts(cx: &Context<'_>) -> Result<Passed> {
                     wait.push(prompt.from);
                 }
                 // It concerns everybody: what stands behind it waits with it.
-                Err(error @ (Bus::Disk(_) | Bus::Full { .. } | Bus::UnknownTarget(_) | Bus::NoHome(_))) => {
+                Err(error @ (Bus::Full { .. } | Bus::UnknownTarget(_) | Bus::NoHome(_))) => {
+                    passed.troubles.push(error.to_string());
+                    return Ok(passed);
+                }
+                Err(Bus::Disk(error)) if !error.is_of_one_file() => {
                     passed.troubles.push(error.to_string());
                     return Ok(passed);
                 }

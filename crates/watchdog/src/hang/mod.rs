@@ -120,8 +120,8 @@ pub(crate) fn judge(seen: &Signals, before: Option<&Watch>, now: &Stamp, terms: 
             before.map_or(Duration::ZERO, |before| Duration::from_millis(before.observed.watched_ms));
         if *doing == Doing::Starting && watched >= terms.after {
             return Verdict::Hangs {
-                word: Wedge::Unheard.word(),
-                why: "it starts for longer than any program takes".to_owned(),
+                word: Wedge::Undriven.word(),
+                why: "no driver has come to it".to_owned(),
             };
         }
         return of_driven(doing);

@@ -78,6 +78,8 @@ fn who_is_not_driven_or_refuses_is_paged_for_and_ended_by_nobody() {
         let acts = done(&ending, each_minute(300, |m| wedged(if m < 60 { how } else { Wedge::Stalled })));
         assert_eq!(acts[2..], [(60, Act::Suspect), (61, Act::Page), (62, Act::End)], "{how:?}");
     }
+    let acts = done(&ending, each_minute(300, |_| driven(Doing::Starting)));
+    assert!(acts.len() == 2 && acts[1].1 == Act::Page, "whom no driver comes to: {acts:?}");
 }
 
 type Named = Vec<(&'static str, Looks)>;
