@@ -26,8 +26,8 @@ use crate::driver::{Message, MessageKey, Out, Outcome, Trouble, TurnEnd};
 const MOST_FAILURES: u32 = 40;
 /// So much is what may lie in the words: a turn that failed or was cut, words that the program gave back.
 const OF_WORDS: u32 = 8;
-/// So much is what lies in the provider, whose pauses grow to half an hour.
-const OF_PROVIDER: u32 = 1;
+/// So much is silence: it may lie in the words, or in the provider, and its pauses grow to half an hour.
+const SILENCE: u32 = 1;
 
 /// A handoff that an agent was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -244,9 +244,9 @@ impl Slot<'_> {
     pub(super) fn own_ended(&mut self, end: &TurnEnd, is_cut: bool) {
         let is_of = |key: &MessageKey| end.messages.contains(key);
         let failed = match end.outcome {
-            // Somebody has to log in, or to choose another model: what waits behind it would wait as well.
-            Outcome::Failed { trouble: Trouble::Auth | Trouble::Model, .. } => Some(0),
-            Outcome::Failed { trouble: Trouble::Overloaded | Trouble::Silent, .. } => Some(OF_PROVIDER),
+            // A limit is over some day, or somebody has to log in: what waits behind them would wait as well.
+            Outcome::Failed { trouble: Trouble::Auth | Trouble::Model | Trouble::Overloaded, .. } => Some(0),
+            Outcome::Failed { trouble: Trouble::Silent, .. } => Some(SILENCE),
             Outcome::Failed { trouble: Trouble::Other, .. } => Some(OF_WORDS),
             Outcome::Interrupted if is_cut => Some(OF_WORDS),
             Outcome::Done | Outcome::Interrupted => None,
