@@ -303,4 +303,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "driven::deaths::keys_that_do_not_hold_are_told_with_their_remedy_while_the_program_tries_again",
     },
+    Safeguard {
+        name: "no hand takes the mail of who is driven",
+        faults: "T1",
+        file: "crates/cli/src/verb/channel/drain.rs",
+        find: "cx.caller() == Caller::Outside && is_driven(layout, &self.agent)",
+        replace: "cx.caller() == Caller::Outside && cx.json && is_driven(layout, &self.agent)",
+        package: "netsky",
+        target: IT,
+        test: "driven::mail::t1_no_hand_takes_the_mail_of_who_is_driven",
+    },
 ];

@@ -3,7 +3,12 @@
 //! A message counts as surfaced when its text was written to standard output and flushed.
 
 use netsky_bus::{Bus, Claim, Put};
+use netsky_disk::env::Caller;
+use netsky_disk::layout::Layout;
+use netsky_disk::state;
+use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation};
+use netsky_runtime::driver;
 use serde_json::Value;
 
 use crate::context::Context;
@@ -35,6 +40,11 @@ impl Run for Args {
             return Err(Error::new(Kind::Usage, what).hint("nothing was taken"));
         }
         let layout = cx.home()?;
+        if cx.caller() == Caller::Outside && is_driven(layout, &self.agent) {
+            let what = format!("{} is driven: netsky-drivers gives it its mail, and nobody else", self.agent);
+            let hint = format!("nothing was taken; `netsky channel list {}` shows it", self.agent);
+            return Err(Error::new(Kind::Refused, what).hint(hint));
+        }
         let telemetry = cx.telemetry()?;
         let bus = Bus::open(layout, telemetry);
         let generation = cx.generation_of(&self.agent);
@@ -45,6 +55,12 @@ impl Run for Args {
         let drained = bus.drain(&self.agent, max, generation, |claim| output::element(&claim.rendered()))?;
         super::damage(&self.agent, &drained.aside)
     }
+}
+
+/// What a hand took of it no death would give back: of a hand nobody knows whether it lives.
+fn is_driven(layout: &Layout, agent: &AgentId) -> bool {
+    let wish: Option<Desired> = state::read_json(layout.desired(agent)).unwrap_or_default();
+    wish.is_some_and(|wish| wish.want == Want::Up && driver::is_driven(&wish.runtime))
 }
 
 impl Args {

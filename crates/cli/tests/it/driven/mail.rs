@@ -144,3 +144,17 @@ fn a12_a_turn_is_told_no_more_than_its_end_can_name() {
         assert_eq!(driven.until_state(id, "acked"), 1);
     }
 }
+
+#[test]
+fn t1_no_hand_takes_the_mail_of_who_is_driven() {
+    let driven = Driven::up();
+    let first = driven.send("work [[gate]]");
+    driven.until_doing("working");
+    let second = driven.send("waits");
+    let (code, line) = driven.stage.refused(&["channel", "drain", "agent0"]);
+    assert!(code == 4 && line.contains("netsky-drivers gives it its mail"), "{code} {line}");
+    driven.touch("gate");
+    for id in [&first, &second] {
+        assert_eq!(driven.until_state(id, "acked"), 1);
+    }
+}
