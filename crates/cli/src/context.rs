@@ -157,10 +157,7 @@ impl Context {
     pub(crate) fn owner_only(&self, what: &str) -> Result<(), Error> {
         match self.caller() {
             Caller::Outside => Ok(()),
-            Caller::Inside { .. } => {
-                let what = format!("{what} is for the owner, outside every session");
-                Err(Error::new(Kind::Refused, what).hint("nothing was changed"))
-            }
+            Caller::Inside { .. } => Err(for_the_owner(what)),
         }
     }
 
@@ -182,6 +179,12 @@ impl Context {
             _ => Generation::NONE,
         }
     }
+}
+
+/// What whatever runs below a session is answered that asks for what is the owner's alone.
+pub(crate) fn for_the_owner(what: &str) -> Error {
+    let what = format!("{what} is for the owner, outside every session");
+    Error::new(Kind::Refused, what).hint("nothing was changed")
 }
 
 /// Whether the token that this process was given is the one of that incarnation.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use netsky_disk::layout::KernelLayout;
+use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::lock::Lock;
+use netsky_disk::state;
 use netsky_kernel::anchor;
 use netsky_kernel::rpc::SessionView;
+use netsky_model::desired::{Desired, Want};
 use netsky_model::id::AgentId;
 
 use crate::context::Context;
@@ -24,6 +26,15 @@ pub(crate) fn agents(cx: &Context<'_>) -> Result<Vec<AgentId>> {
     agents.sort_by(|one, other| one.place().cmp(&other.place()));
     agents.dedup();
     Ok(agents)
+}
+
+/// The wish of an agent that is wanted; none of one that is not.
+///
+/// # Errors
+/// It does not read.
+pub fn wanted(layout: &Layout, agent: &AgentId) -> netsky_disk::Result<Option<Desired>> {
+    let wish: Option<Desired> = state::read_json(layout.desired(agent))?;
+    Ok(wish.filter(|wish| wish.want == Want::Up))
 }
 
 /// Whether the worker of an agent lives, by its lock; what cannot be looked at may be.

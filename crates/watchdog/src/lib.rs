@@ -57,6 +57,7 @@ pub use doctor::{Examined, Health, doctor};
 pub use down::{Downed, down};
 pub use drivers::drivers;
 pub use error::Error;
+pub use known::wanted;
 pub use markers::{Marker, markers};
 pub use quiet::{LONGEST_QUIET, Quiet, begin_quiet, end_quiet};
 pub use reach::send_pages;

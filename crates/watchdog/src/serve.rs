@@ -16,7 +16,6 @@ use netsky_disk::{clock, process, state};
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::EventKind;
 use netsky_ledger::Telemetry;
-use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation, RestartId};
 use netsky_model::life::State;
 use netsky_model::name::Stage;
@@ -27,6 +26,7 @@ use netsky_runtime::{Config, carry_all};
 use crate::context::Context;
 use crate::error::Result;
 use crate::keeper::only_one;
+use crate::known::wanted;
 use crate::observe;
 use crate::pass_on::{self, is_prompt};
 use crate::ticker::run_tick;
@@ -248,10 +248,7 @@ fn next_verdict(layout: &Layout, now: &Stamp) -> Option<Duration> {
 
 /// How long yet until the next try of anybody wanted; none where nobody waits for one.
 fn next_try(layout: &Layout, now: &Stamp) -> Option<Duration> {
-    let is_wanted = |agent: &AgentId| {
-        let wish: Option<Desired> = state::read_json(layout.desired(agent)).unwrap_or_default();
-        wish.is_some_and(|wish| wish.want == Want::Up)
-    };
+    let is_wanted = |agent: &AgentId| wanted(layout, agent).unwrap_or_default().is_some();
     let waits = layout.desired_agents().unwrap_or_default().into_iter().filter_map(|agent| {
         let left = observe::attempts(layout, &agent)?.wait(now);
         (!left.is_zero() && is_wanted(&agent)).then_some(left)

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use netsky_disk::lock::Lock;
-use netsky_disk::{process, state};
+use netsky_disk::process;
 use netsky_kernel::client::{ClientError, Holder};
-use netsky_model::desired::{Desired, Want};
 use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
 
 use crate::context::Context;
 use crate::error::Error;
+use crate::known::wanted;
 use crate::observe;
 use crate::standing::Found;
 
@@ -47,8 +47,7 @@ fn anchor(failed: &Error) -> Option<(u32, String)> {
 /// Who speaks to driven programs, where it is wanted: its process, and what to do.
 pub(crate) fn drivers(cx: &Context<'_>) -> Option<(u32, String)> {
     let drivers = AgentId::drivers();
-    let wish: Option<Desired> = state::read_json(cx.layout.desired(&drivers)).unwrap_or_default();
-    wish.filter(|wish| wish.want == Want::Up)?;
+    wanted(cx.layout, &drivers).unwrap_or_default()?;
     let holder: ProcessId = Lock::noted(cx.layout.keeper_lock(&drivers))?;
     let pid = holder.pid;
     let said = format!(

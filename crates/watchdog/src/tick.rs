@@ -9,7 +9,6 @@ use netsky_disk::home::Home;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, fault, process, state};
 use netsky_kernel::client::{Client, ClientError};
-use netsky_model::desired::{Desired, Want};
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 use netsky_runtime::Config;
@@ -20,6 +19,7 @@ use crate::between::{self, BETWEEN};
 use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
+use crate::known::wanted;
 use crate::observe::{self, Observed, observe};
 use crate::quiet::quiet_windows;
 use crate::room::{self, DISK};
@@ -312,8 +312,7 @@ fn hurry(cx: &Context<'_>, client: &mut Client) -> Result<Vec<String>> {
     let sessions = client.list()?.into_iter();
     for session in sessions.filter(|session| session.revives_in_ms.is_some_and(|left| left > 0)) {
         // As it is wanted: what it is started for now is what it is brought back for later.
-        let wish: Option<Desired> = state::read_json(cx.layout.desired(&session.name)).unwrap_or_default();
-        if let Some(wish) = wish.filter(|wish| wish.want == Want::Up)
+        if let Some(wish) = wanted(cx.layout, &session.name).unwrap_or_default()
             && let Ok(view) = perform::launch(cx, client, &wish, session.generation, (false, None))
         {
             started.push(format!("{} generation {} started", view.name, view.generation));

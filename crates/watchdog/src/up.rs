@@ -29,7 +29,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::session_up::wait_for_proof;
 use crate::tick::{self, By, Held, Ticked};
-use crate::{observe, perform, reserve};
+use crate::{known, observe, perform, reserve};
 
 /// Most clones of one constellation: far above what one machine runs, far below what hurts it.
 pub const MAX_CLONES: u32 = 256;
@@ -328,10 +328,7 @@ fn blank(agent: AgentId) -> Desired {
 fn refuse_second_writers(cx: &Context<'_>, plan: &Plan, sessions: &[SessionView]) -> Result<()> {
     let mut writers: BTreeMap<String, AgentId> = BTreeMap::new();
     // What is wanted of one whose wish does not read the tick tells.
-    let wanted = |agent: &AgentId| {
-        let wish: Option<Desired> = state::read_json(cx.layout.desired(agent)).unwrap_or_default();
-        wish.filter(|wish| wish.want == Want::Up)
-    };
+    let wanted = |agent: &AgentId| known::wanted(cx.layout, agent).unwrap_or_default();
     let is_planned = |agent: &AgentId| plan.slots.iter().any(|slot| slot.agent == *agent);
     for agent in cx.layout.desired_agents()?.into_iter().filter(|agent| !is_planned(agent)) {
         let wish = wanted(&agent);

@@ -9,12 +9,11 @@ use netsky_disk::state;
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::Guard;
 use netsky_ledger::Telemetry;
-use netsky_model::desired::{Desired, Want};
 use netsky_model::id::AgentId;
 use netsky_watchdog::Context as Constellation;
 
-use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::context::{Context, for_the_owner};
+use crate::error::Error;
 
 /// The home whose kernel this is, if it is one's.
 pub(super) fn home_of(root: &Path) -> Result<Option<Layout>, Error> {
@@ -24,17 +23,10 @@ pub(super) fn home_of(root: &Path) -> Result<Option<Layout>, Error> {
     Ok(is_one.then_some(layout))
 }
 
-/// Whether that home wants it to run.
-pub(super) fn is_wanted(layout: &Layout, agent: &AgentId) -> netsky_disk::Result<bool> {
-    let wish: Option<Desired> = state::read_json(layout.desired(agent))?;
-    Ok(wish.is_some_and(|wish| wish.want == Want::Up))
-}
-
 /// Refuses to whatever runs below a session of it: nobody ends whom the owner wants, or who watches over him.
 pub(super) fn owner_only(cx: &Context, root: &Path, what: &str) -> Result<(), Error> {
     if Client::whoami(root).ok().flatten().is_some() {
-        let what = format!("{what} is for the owner, outside every session");
-        return Err(Error::new(Kind::Refused, what).hint("nothing was changed"));
+        return Err(for_the_owner(what));
     }
     cx.owner_only(what)
 }

@@ -42,8 +42,8 @@ impl Args {
     fn unwish(&self, cx: &Context, guard: &Guard) -> Result<String, Error> {
         let root = cx.kernel_root()?;
         let Some(home) = wishes::home_of(&root)? else { return Ok(String::new()) };
-        let wanted = wishes::is_wanted(&home, &self.name);
-        if matches!(wanted, Ok(false)) {
+        let wanted = netsky_watchdog::wanted(&home, &self.name);
+        if matches!(wanted, Ok(None)) {
             return Ok(String::new());
         }
         wishes::owner_only(cx, &root, &format!("the end of {}", self.name))?;

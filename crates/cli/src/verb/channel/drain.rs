@@ -5,10 +5,9 @@
 use netsky_bus::{Bus, Claim, Put};
 use netsky_disk::env::Caller;
 use netsky_disk::layout::Layout;
-use netsky_disk::state;
-use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation};
 use netsky_runtime::driver;
+use netsky_watchdog::wanted;
 use serde_json::Value;
 
 use crate::context::Context;
@@ -59,8 +58,8 @@ impl Run for Args {
 
 /// What a hand took of it no death would give back: of a hand nobody knows whether it lives.
 fn is_driven(layout: &Layout, agent: &AgentId) -> bool {
-    let wish: Option<Desired> = state::read_json(layout.desired(agent)).unwrap_or_default();
-    wish.is_some_and(|wish| wish.want == Want::Up && driver::is_driven(&wish.runtime))
+    let wish = wanted(layout, agent).unwrap_or_default();
+    wish.is_some_and(|wish| driver::is_driven(&wish.runtime))
 }
 
 impl Args {
