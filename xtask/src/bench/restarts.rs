@@ -1,11 +1,10 @@
 //! Deaths of agent0: how soon one is noticed, and its successor runs and is verified; and what watching 200 agents costs.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use netsky_disk::process::{PidFd, Signal, identify, signal};
+use netsky_disk::process::{Signal, signal};
 use netsky_kernel::client::{Client, Events};
 use netsky_kernel::rpc::{Event, EventKind, SessionView};
 use netsky_model::id::AgentId;
@@ -14,7 +13,7 @@ use super::asked::Figure;
 use super::constellation::{PATIENCE, Up};
 use super::pairs::{Pair, alternate_all};
 use super::report::Measured;
-use super::{Programs, cpu};
+use super::{Programs, cpu, sessions};
 
 /// From the death until somebody acts on it.
 pub(super) const NOTICED: &str =
@@ -115,10 +114,7 @@ fn alive(place: &Path, programs: &Programs) -> Result<[Pair; 3]> {
     alternate_all(
         names.map(|(ours, floor)| (ours.to_owned(), floor.to_owned())),
         ROUNDS,
-        |_| {
-            let [died, started] = by_hand()?;
-            Ok([died, started, INTERVAL])
-        },
+        |_| Ok([sessions::die_bare(|| Ok(()))?, sessions::start_bare(|| Ok(()))?, INTERVAL]),
         |_| roots.die(),
     )
 }
@@ -143,21 +139,6 @@ fn by_ticks(place: &Path, programs: &Programs) -> Result<[Pair; 2]> {
     );
     signal(&keeper, Signal::CONT)?;
     measured
-}
-
-/// A child of our own: how long its death takes to be seen, and its start.
-fn by_hand() -> Result<[Duration; 2]> {
-    let began = Instant::now();
-    let mut child = Command::new("/bin/sleep").arg("1000").env_clear().spawn().context("start a sleeper")?;
-    let started = began.elapsed();
-    let held = identify(child.id()).map(|child| PidFd::open(&child)).transpose()?.flatten();
-    let held = held.context("the sleeper ended by itself")?;
-    let began = Instant::now();
-    held.signal(Signal::KILL)?;
-    ensure!(held.wait(PATIENCE)?, "a killed child lives");
-    let died = began.elapsed();
-    child.wait()?;
-    Ok([died, started])
 }
 
 /// Milliseconds of a core for one tick, and per cent of a core for all that watches.

@@ -70,7 +70,7 @@ fn starts(client: &mut Client, floor: &floor::Folders) -> Result<[Pair; 2]> {
 }
 
 /// How long a start takes together with what else belongs to it.
-fn start_bare(beside: impl FnOnce() -> Result<()>) -> Result<Duration> {
+pub(super) fn start_bare(beside: impl FnOnce() -> Result<()>) -> Result<Duration> {
     let mut child = None;
     let took = timed(|| {
         child = Some(sleeper()?);
@@ -115,7 +115,7 @@ fn deaths(root: &Path, client: &mut Client, floor: &floor::Folders) -> Result<[P
 }
 
 /// How long a death takes to be seen by the parent, together with what else belongs to it.
-fn die_bare(beside: impl FnOnce() -> Result<()>) -> Result<Duration> {
+pub(super) fn die_bare(beside: impl FnOnce() -> Result<()>) -> Result<Duration> {
     let child = sleeper()?;
     let held = hold(identify(child.id()))?;
     let took = timed(|| {
