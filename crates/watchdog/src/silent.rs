@@ -1,4 +1,4 @@
-//! Those that everybody else needs and that live and say nothing: an anchor that answers nobody, a netsky-drivers that is stopped.
+//! Those that everybody else needs and that live and say nothing: an anchor that answers nobody, a keeper that is stopped.
 //! Nobody ends them, for whoever stopped them may be looking at them, and the owner hears of it.
 
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub(crate) fn found(cx: &Context<'_>, failed: Option<&Error>) -> Vec<Found> {
         page: Some(observe::interval(cx) / 2),
     };
     let anchor = failed.and_then(anchor).map(|silent| one("anchor", silent));
-    let drivers = drivers(cx).map(|silent| one(AgentId::drivers().as_str(), silent));
-    anchor.into_iter().chain(drivers).collect()
+    let stopped = stopped(cx).into_iter().map(|(agent, pid, said)| one(agent.as_str(), (pid, said)));
+    anchor.into_iter().chain(stopped).collect()
 }
 
 /// The anchor, as a call met it: its process, and what to do.
@@ -44,14 +44,21 @@ fn anchor(failed: &Error) -> Option<(u32, String)> {
     Some((*pid, format!("{error}: no agent is started, ended or brought back; {way}")))
 }
 
-/// Who speaks to driven programs, where it is wanted: its process, and what to do.
-pub(crate) fn drivers(cx: &Context<'_>) -> Option<(u32, String)> {
-    let drivers = AgentId::drivers();
-    wanted(cx.layout, &drivers).unwrap_or_default()?;
-    let holder: ProcessId = Lock::noted(cx.layout.keeper_lock(&drivers))?;
-    let pid = holder.pid;
-    let said = format!(
-        "netsky-drivers is stopped: no driven agent is spoken to; `kill -CONT {pid}`, or `kill -9 {pid}` and its keeper starts it again"
-    );
-    process::is_stopped(&holder).then_some((pid, said))
+/// Those of the constellation that are wanted and stopped: each with its process, and what to do.
+pub(crate) fn stopped(cx: &Context<'_>) -> Vec<(AgentId, u32, String)> {
+    let all = [
+        (AgentId::drivers(), "no driven agent is spoken to"),
+        (AgentId::infinity(), "an end is seen at the next tick only"),
+        (AgentId::ticker(), "no tick comes by itself"),
+    ];
+    let one = |(agent, lacks): (AgentId, &str)| {
+        wanted(cx.layout, &agent).unwrap_or_default()?;
+        let holder: ProcessId = Lock::noted(cx.layout.keeper_lock(&agent))?;
+        let pid = holder.pid;
+        let said = format!(
+            "{agent}: it is stopped, {lacks}; `kill -CONT {pid}`, or `kill -9 {pid}` and its keeper starts it again"
+        );
+        process::is_stopped(&holder).then_some((agent, pid, said))
+    };
+    all.into_iter().filter_map(one).collect()
 }

@@ -196,7 +196,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
             Some(plight(cx, desired, (trying.as_ref(), ended.as_deref()), &next, underway.as_ref()))
         }
     }));
-    problems.extend(silent::drivers(cx).map(|(_, said)| said));
+    problems.extend(silent::stopped(cx).into_iter().map(|(_, _, said)| said));
     let down: Vec<AgentId> = missing.into_iter().map(|missing| missing.desired.agent).collect();
     let runs_on = agents.iter().any(|agent| agent.id == AgentId::root() && agent.is_there());
     problems.extend(in_vain(cx, underway.as_ref(), restart_queued).filter(|_| runs_on));

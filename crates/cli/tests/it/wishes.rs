@@ -94,7 +94,8 @@ fn an_agent0_that_died_without_a_wish_is_told_of_and_an_up_brings_it_back() {
     stage.signal(&stage.program("agent0"), Signal::KILL);
     stage.until_dead();
     let told = "agent0: is down, and no wish of it is there; `netsky up -- PROGRAM` brings it back";
-    assert_eq!(stage.ok(&["watchdog", "tick"]).trim_end(), told);
+    let ticked = stage.ok(&["watchdog", "tick"]);
+    assert_eq!(ticked.lines().find(|line| !line.contains("it is stopped")), Some(told), "{ticked}");
     assert!(problems(&stage).contains(told));
     stage.ok(&["down"]);
     assert!(!problems(&stage).contains("agent0"), "of a home that is down nobody is missed");
@@ -161,7 +162,7 @@ fn a_wish_that_does_not_read_is_told_with_the_way_out() {
         assert!(problems(&stage).contains(&format!("the wish for {agent} is left as it is, {way_out}")));
     }
     stage.ok(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
-    assert_eq!(problems(&stage), "[]");
+    assert!(!problems(&stage).contains("wish"), "{}", problems(&stage));
 }
 
 #[test]

@@ -464,14 +464,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "ups_and_downs::i10_an_anchor_that_is_stopped_is_one_page_that_says_what_to_do",
     },
     Safeguard {
-        name: "a netsky-drivers that is stopped is paged for",
+        name: "a keeper that is stopped is paged for",
         faults: "I10",
         file: "crates/watchdog/src/silent.rs",
-        find: "process::is_stopped(&holder).then_some((pid, said))",
-        replace: "(process::is_stopped(&holder) && false).then_some((pid, said))",
+        find: "process::is_stopped(&holder).then_some((agent, pid, said))",
+        replace: "(process::is_stopped(&holder) && false).then_some((agent, pid, said))",
         package: "netsky",
         target: IT,
-        test: "driven::wedges::i10_a_netsky_drivers_that_is_stopped_is_one_page_and_ended_by_nobody",
+        test: "driven::wedges::i10_a_keeper_that_is_stopped_is_one_page_and_ended_by_nobody",
     },
     Safeguard {
         name: "a tick passes on what agentinfinity is asked",

@@ -35,22 +35,28 @@ fn a_frozen_program_is_said_so_and_goes_on_when_it_thaws() {
 }
 
 #[test]
-fn i10_a_netsky_drivers_that_is_stopped_is_one_page_and_ended_by_nobody() {
+fn i10_a_keeper_that_is_stopped_is_one_page_and_ended_by_nobody() {
     let driven = Driven::up();
     driven.until_doing("idle");
-    let drivers = driven.stage.program("netsky-drivers");
-    driven.stage.signal(&drivers, Signal::STOP);
-    driven.stage.until("a page", |_| (!sent(&driven, "silent.netsky-drivers").is_empty()).then_some(()));
-    for _ in 0..5 {
-        driven.stage.ok(&["watchdog", "tick"]);
+    for keeper in ["netsky-drivers", "agentinfinity", "netsky-ticker"] {
+        let process = driven.stage.program(keeper);
+        driven.stage.signal(&process, Signal::STOP);
+        let kind = format!("silent.{keeper}");
+        driven.stage.until("a page", |stage| {
+            stage.ok(&["watchdog", "tick"]);
+            (!sent(&driven, &kind).is_empty()).then_some(())
+        });
+        for _ in 0..5 {
+            driven.stage.ok(&["watchdog", "tick"]);
+        }
+        let pages = sent(&driven, &kind);
+        let way = format!("`kill -CONT {}`", process.pid);
+        assert!(pages.len() == 1 && pages[0].contains(&way), "{pages:?}");
+        assert_eq!(driven.stage.ok(&["status"]).matches(&way).count(), 1);
+        driven.stage.signal(&process, Signal::CONT);
+        assert_eq!(driven.stage.program(keeper), process);
+        driven.stage.until("the end of it", |stage| (!stage.ok(&["status"]).contains(&way)).then_some(()));
     }
-    let pages = sent(&driven, "silent.netsky-drivers");
-    let way = format!("`kill -CONT {}`", drivers.pid);
-    assert!(pages.len() == 1 && pages[0].contains(&way), "{pages:?}");
-    assert_eq!(driven.stage.ok(&["status"]).matches(&way).count(), 1);
-    driven.stage.signal(&drivers, Signal::CONT);
-    assert_eq!(driven.stage.program("netsky-drivers"), drivers);
-    driven.stage.until("the end of it", |stage| (!stage.ok(&["status"]).contains(&way)).then_some(()));
     let id = driven.send("next");
     driven.until_state(&id, "acked");
 }
