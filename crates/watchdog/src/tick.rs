@@ -91,6 +91,7 @@ pub(crate) fn failed(cx: &Context<'_>) -> Option<FailedTick> {
 /// The lock of the one actor, and a note of when its holder last got anywhere.
 pub(crate) struct Held {
     lock: Lock,
+    process: ProcessId,
     failed: Option<FailedTick>,
     /// A folder of the home that could not be made: whoever needs it fails by itself.
     unmade: Option<netsky_disk::Error>,
@@ -101,11 +102,11 @@ impl Held {
     pub(crate) fn take(cx: &Context<'_>) -> Result<Held> {
         // Whoever tidied the home took folders whose contents nobody misses, and this lock's own.
         let unmade = Home::complete(cx.layout).err();
-        let path = cx.layout.watchdog_lock();
+        let (path, process) = (cx.layout.watchdog_lock(), process::identity()?);
         let until = clock::boot() + PATIENCE;
         loop {
             if let Some(lock) = Lock::take_within(&path, Duration::from_secs(1))? {
-                let mut held = Held { lock, failed: failed(cx), unmade };
+                let mut held = Held { lock, process, failed: failed(cx), unmade };
                 held.got_on()?;
                 return Ok(held);
             }
@@ -127,8 +128,9 @@ impl Held {
             let why = "it was removed under this actor, which ends; repeat";
             return Err(netsky_disk::Error::because("hold", self.lock.path(), why).into());
         }
-        let failed = self.failed.clone();
-        match self.lock.note(&Holder { process: process::identity()?, since: clock::stamp(), failed }) {
+        let Held { process, failed, .. } = self;
+        let holder = Holder { process: process.clone(), since: clock::stamp(), failed: failed.clone() };
+        match self.lock.note(&holder) {
             // Held all the same, only that nobody can break it. A later note needs no room, for most file systems.
             Err(error) if error.is_full() => Ok(()),
             noted => Ok(noted?),
