@@ -255,10 +255,13 @@ impl Config {
         let base = self.defaults.clone();
         let mut env = base.env;
         env.extend(own.env);
+        // A model and a program are of one kind.
+        let other_kind = own.runtime.as_ref().zip(base.runtime.as_ref()).is_some_and(|(own, all)| own != all);
+        let (model, argv) = if other_kind { (None, None) } else { (base.model, base.argv) };
         Slot {
             runtime: own.runtime.or(base.runtime),
-            model: own.model.or(base.model),
-            argv: own.argv.or(base.argv),
+            model: own.model.or(model),
+            argv: own.argv.or(argv),
             cwd: own.cwd.or(base.cwd),
             env,
             receipts: own.receipts.or(base.receipts),
@@ -311,6 +314,20 @@ mod tests {
         assert_eq!(slot.argv, Some(vec!["b".to_owned()]));
         assert_eq!((slot.env["X"].as_str(), slot.env["Y"].as_str()), ("2", "1"));
         assert_eq!(config.slot(&AgentId::root()).argv, Some(vec!["a".to_owned()]));
+    }
+
+    #[test]
+    fn a_model_and_a_program_are_the_defaults_of_one_kind() {
+        let slot = |text: &str| parse(text.as_bytes()).expect("valid").slot(&AgentId::numbered(1));
+        let claude = "[defaults]\nruntime = \"claude\"\nmodel = \"big\"\nargv = [\"c\"]\n[agents.agent1]\n";
+        let other = slot(&format!("{claude}runtime = \"codex\"\n"));
+        assert_eq!((other.model, other.argv), (None, None));
+        for same in ["runtime = \"claude\"\n", ""] {
+            let slot = slot(&format!("{claude}{same}"));
+            assert_eq!((slot.model.as_deref(), slot.argv), (Some("big"), Some(vec!["c".to_owned()])));
+        }
+        let of_any = slot("[defaults]\nmodel = \"big\"\n[agents.agent1]\nruntime = \"codex\"\n");
+        assert_eq!(of_any.model.as_deref(), Some("big"));
     }
 
     #[test]

@@ -12,8 +12,8 @@ use netsky_kernel::rpc::SessionState;
 use netsky_model::id::Generation;
 use netsky_model::restart::Observed;
 use netsky_model::stamp::Stamp;
-use netsky_runtime::Hang;
 use netsky_runtime::driver::{Doing, Wedge};
+use netsky_runtime::{Bounds, Hang};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use tend::{tend, told};
@@ -106,7 +106,12 @@ pub(crate) enum Act {
 }
 
 /// Judges one look.
-pub(crate) fn judge(seen: &Signals, before: Option<&Watch>, now: &Stamp, terms: &Hang) -> Verdict {
+pub(crate) fn judge(
+    seen: &Signals,
+    before: Option<&Watch>,
+    now: &Stamp,
+    (terms, bounds): (&Hang, &Bounds),
+) -> Verdict {
     if let Some(why) = &seen.quiet {
         return Verdict::Excused(format!("quiet: {why}"));
     }
@@ -118,7 +123,9 @@ pub(crate) fn judge(seen: &Signals, before: Option<&Watch>, now: &Stamp, terms: 
         // The one thing that no driver bounds: that it comes to an agent at all.
         let watched =
             before.map_or(Duration::ZERO, |before| Duration::from_millis(before.observed.watched_ms));
-        if *doing == Doing::Starting && watched >= terms.after {
+        // And it says itself of whom it came to that there was no greeting within its own bound.
+        let bound = terms.after.max(bounds.silence * 2);
+        if *doing == Doing::Starting && watched >= bound {
             return Verdict::Hangs {
                 word: Wedge::Undriven.word(),
                 why: "no driver has come to it".to_owned(),

@@ -17,7 +17,7 @@ use netsky_model::render::plain;
 use netsky_model::stamp::Stamp;
 use netsky_runtime::driver::{Doing, Wedge, is_driven};
 use netsky_runtime::drivers::{Book, Undriven};
-use netsky_runtime::{Config, Hang};
+use netsky_runtime::{Bounds, Config, Hang};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -77,7 +77,8 @@ pub(crate) fn tend(
 ) -> Result<()> {
     let path = cx.layout.tick("hang");
     let before: Kept = read_or_aside(&path, ticked)?.unwrap_or_default();
-    let terms = Config::last_good(cx.layout).hang;
+    let config = Config::last_good(cx.layout);
+    let terms = (&config.hang, &config.drivers);
     let mut kept = Kept { v: 1, agents: carried(seen, &before) };
     for (desired, session) in looked_at(seen) {
         let agent = &desired.agent;
@@ -86,7 +87,7 @@ pub(crate) fn tend(
         // Whoever lost the lock writes nothing more: what is kept is the next actor's.
         held.got_on()?;
         let now = match look(cx, desired, session, quiet) {
-            Ok(signals) => Some(one(cx, client, seen, (session, &signals, known), &terms, ticked)),
+            Ok(signals) => Some(one(cx, client, seen, (session, &signals, known), terms, ticked)),
             Err(error) => {
                 ticked.problems.push(format!("whether {agent} gets on is not known: {error}"));
                 known.cloned()
@@ -114,7 +115,7 @@ fn one(
     client: &mut Client,
     seen: &Observed,
     (session, signals, known): (&SessionView, &Signals, Option<&Watch>),
-    terms: &Hang,
+    terms: (&Hang, &Bounds),
     ticked: &mut Ticked,
 ) -> Watch {
     let agent = &session.name;
@@ -135,7 +136,7 @@ fn one(
     // What lasts longer than its marker may is suspected anew, and paged for again.
     let is_unmarked = || !state::exists(cx.layout.marker(agent, "hang-suspected")).unwrap_or(true);
     let anew = (hangs.did.is_some() && is_unmarked()).then_some(Act::Suspect);
-    let due = due((hangs, word), signals.doing.is_some(), seen.interval, terms);
+    let due = due((hangs, word), signals.doing.is_some(), seen.interval, terms.0);
     for (act, is_next) in anew.map(|act| (act, false)).into_iter().chain(due.map(|act| (act, true))) {
         match perform(cx, client, session, hangs, (act, why), ticked) {
             Ok(is_done) if is_next && is_done => hangs.did = Some(act),

@@ -42,7 +42,7 @@ fn done(terms: &Hang, looks: impl IntoIterator<Item = (Stamp, Signals)>) -> Vec<
     let (mut kept, mut done): (Option<Watch>, Vec<(u64, Act)>) = (None, Vec::new());
     for (now, seen) in looks {
         let before = kept.take().filter(|watch| watch.generation == seen.generation);
-        let verdict = judge(&seen, before.as_ref(), &now, terms);
+        let verdict = judge(&seen, before.as_ref(), &now, (terms, &Bounds::default()));
         let mut watch = watch(&seen, before.as_ref(), &verdict, &now, MINUTE);
         if let (Verdict::Hangs { word, .. }, Some(hangs)) = (&verdict, &mut watch.hangs)
             && let Some(act) = due((hangs, word), seen.doing.is_some(), MINUTE, terms)
@@ -198,6 +198,13 @@ fn lengths() -> Named {
         ("looks come late, and it moves", (0..200).map(|n| (at(n * late), moves(n / 10))).collect())
     });
     short.into_iter().chain(late).collect()
+}
+
+#[test]
+fn must_show_5_whom_its_driver_waits_for_is_not_undriven_however_short_the_bound_of_others() {
+    let short = Hang { after: MINUTE, ..TERMS };
+    let acts = done(&short, each_minute(10, |_| driven(Doing::Starting)));
+    assert_eq!(acts, [(7, Act::Suspect), (8, Act::Page)], "two times three minutes of silence");
 }
 
 #[test]

@@ -36,9 +36,11 @@ pub(super) fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentI
     let is_by_hand = before.as_ref().is_some_and(|before| before.by_hand);
     let stays = is_by_hand && !is_said && wish.runtime.is_none();
     let slot = if stays { config.slot_by_hand(agent) } else { config.slot(agent) };
-    // A kind that is said now has nothing to do with the program that the settings have for another.
+    // A kind that is said now has nothing to do with the program and the model that the settings have for another.
     let runtime = wish.runtime.clone().or_else(|| slot.runtime.clone());
-    let configured_argv = slot.argv.filter(|_| runtime == slot.runtime && !is_said);
+    let is_configured = runtime == slot.runtime;
+    let configured_argv = slot.argv.filter(|_| is_configured && !is_said);
+    let configured_model = slot.model.filter(|_| is_configured || slot.runtime.is_none());
     let configured = Configured { program: configured_argv.is_some(), folder: slot.cwd.is_some() };
     let said = is_said.then(|| wish.argv.clone()).or(configured_argv);
     let goes_on = before.as_ref().filter(|before| runtime.as_ref().is_none_or(|new| *new == before.runtime));
@@ -61,7 +63,7 @@ pub(super) fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentI
             Desired { runtime, argv, cwd: wish.cwd.clone(), env, ..blank(agent.clone()) }
         }
     };
-    desired.model = wish.model.clone().or(slot.model).or(desired.model);
+    desired.model = wish.model.clone().or(configured_model).or(desired.model);
     desired.by_hand = stays || self::is_said(wish);
     desired.env.extend(slot.env);
     // Kept for every later start, from whatever folder that is.

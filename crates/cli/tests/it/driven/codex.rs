@@ -110,7 +110,15 @@ fn who_was_started_by_hand_stays_what_it_is_over_down_and_up_and_a_death_whateve
     let program = driven.file("codex");
     super::executable(&program, FAKE_CODEX);
     driven.stage.ok(&["agent", "stop", "1"]);
+    // The model of a Claude Code is none of a Codex.
+    let settings = driven.stage.home().join("config.toml");
+    let text = std::fs::read_to_string(&settings).expect("there");
+    let modelled = text.replacen("[defaults]\n", "[defaults]\nmodel = \"of-claude\"\n", 1);
+    assert_ne!(modelled, text);
+    std::fs::write(&settings, modelled).expect("written");
     driven.stage.ok(&["agent", "1", "--runtime", "codex", "--", program.to_str().expect("text")]);
+    assert_eq!(driven.stage.json("state/desired/agent1.json")["model"], serde_json::Value::Null);
+    std::fs::write(&settings, text).expect("written");
     // As a wish of an earlier version says it, said again of who lives.
     let wish = driven.stage.home().join("state/desired/agent1.json");
     let text = std::fs::read_to_string(&wish).expect("there");
@@ -135,7 +143,6 @@ fn who_was_started_by_hand_stays_what_it_is_over_down_and_up_and_a_death_whateve
         (first, "codex".into())
     );
     // What the settings say of this very slot is what it runs; of its model alone they say nothing of that.
-    let settings = driven.stage.home().join("config.toml");
     let text = std::fs::read_to_string(&settings).expect("there");
     std::fs::write(&settings, format!("{text}[agents.agent1]\nmodel = \"m\"\n")).expect("written");
     driven.stage.ok(&["down"]);
