@@ -2,7 +2,7 @@
 //!
 //! Each surfacing of one message has an attempt of its own, in the order of time, and a repeat is explained by the death of
 //! the process that had surfaced it before it recorded that, by the end of the generation that took it, by a kill that the
-//! harness tells of, or by a way back that no death caused (released, no ack in time, retried). So there are never more
+//! harness tells of, or by a way back that no death caused (released, no ack in time, retried, a turn that failed or was stopped). So there are never more
 //! repeats than these; the line about one may be missing, so that without a harness the rest is a note. What waits does so
 //! under a number not used yet.
 
@@ -39,7 +39,9 @@ pub(super) fn check(seen: &Seen, facts: &Facts) -> Verdict {
         .moves
         .iter()
         .filter(|told| matches!(told.what, What::Moved(State::Written) | What::Returning))
-        .filter(|told| matches!(told.cause, Some(Cause::Released | Cause::Overdue | Cause::Retried)))
+        .filter(|told| {
+            matches!(told.cause, Some(Cause::Released | Cause::Overdue | Cause::Retried | Cause::Stopped))
+        })
         .map(|told| (&told.agent, &told.key, told.attempt.saturating_sub(1)))
         .collect();
     for ((agent, key), shown) in &mut surfacings {

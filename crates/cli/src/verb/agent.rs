@@ -219,7 +219,7 @@ fn interrupt(cx: &Context, agent: &AgentId) -> Result<(), Error> {
             output::json(&serde_json::json!({ "agent": agent, "turn": book.turns + 1, "messages": messages }))
         }
         false => output::say(&format!(
-            "{agent} is told to stop its turn; the messages that it has been given are over with it: {messages}"
+            "{agent} is told to stop its turn; of the {messages} messages in its hands those that it has read are over with it, the others come again"
         )),
     }
 }

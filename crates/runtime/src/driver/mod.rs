@@ -129,7 +129,7 @@ impl Trouble {
     pub fn remedy(self) -> Option<&'static str> {
         match self {
             Trouble::Auth => Some(
-                "its keys or its login do not hold (log in, or give the slot its key under [agents.<agent>.env]; then `netsky agent retry`)",
+                "its keys or its login do not hold (log in and `netsky agent retry` it, or give the slot its key under [agents.<agent>.env], then `netsky agent stop` and `netsky agent` it)",
             ),
             Trouble::Model => Some(
                 "its model is not there, or not for this account (choose another by `--model`, after a `netsky agent stop` or `down`)",
@@ -355,9 +355,18 @@ pub(crate) fn start(from: &StartFrom<'_>) -> Start {
 /// # Errors
 /// Where it would be cannot be looked into: that says nothing of it.
 pub fn has_conversation(desired: &Desired, id: &str) -> netsky_disk::Result<bool> {
-    match desired.runtime.as_str() {
-        "claude" => claude::has_conversation(&desired.env, id),
-        "codex" => codex::has_conversation(&desired.env, id),
+    keeps_conversation(&desired.runtime, &desired.env, id)
+}
+
+/// As [`has_conversation`], of a session as it was started.
+pub(crate) fn keeps_conversation(
+    runtime: &str,
+    env: &BTreeMap<String, String>,
+    id: &str,
+) -> netsky_disk::Result<bool> {
+    match runtime {
+        "claude" => claude::has_conversation(env, id),
+        "codex" => codex::has_conversation(env, id),
         _ => Ok(false),
     }
 }

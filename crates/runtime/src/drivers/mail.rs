@@ -337,6 +337,21 @@ impl Slot<'_> {
         self.pages();
     }
 
+    /// It does not come back as it was, and that is the owner's to know.
+    pub(super) fn conversation_lost(&mut self, id: &str) {
+        let (agent, generation, lineage) = (self.agent, self.book.generation, &self.book.lineage);
+        let key = format!("conversation-lost.{lineage}.g{generation}");
+        let reason = format!(
+            "{agent} knows nothing of before: its conversation {id} is gone from where its program keeps them, and it began another"
+        );
+        let data = serde_json::json!({
+            "condition": format!("conversation-lost.{agent}"), "agent": agent, "generation": generation,
+            "conversation": id, "reason": reason,
+        });
+        self.unpaged = Some((clock::boot(), key, data));
+        self.pages();
+    }
+
     /// Tells what was to be a page and is none yet.
     pub(super) fn pages(&mut self) {
         // A record that is kept by somebody takes seconds each time.

@@ -14,7 +14,7 @@ use super::health::Health;
 use super::lines::{LONGEST, Lines};
 use super::mail::point;
 use super::slot::{Result, Slot};
-use crate::driver::{Doing, Driver, driver_of};
+use crate::driver::{Doing, Driver, driver_of, keeps_conversation};
 use crate::launch;
 
 /// Bytes of a dead generation's output that are read at once.
@@ -45,6 +45,7 @@ impl Slot<'_> {
         }
         let both = conversation.as_ref().zip(before.conversation.as_ref());
         let is_same = both.is_some_and(|(now, before)| now.id == before.id);
+        let lost = lost(meta, &before, is_same)?;
         let Met { context_pct, lifecycle, asked, left } = self.met(meta, &before, is_same)?;
         let book = Book {
             runtime: meta.spec.runtime.clone(),
@@ -72,6 +73,9 @@ impl Slot<'_> {
         self.is_unwritten = false;
         self.health = Health::default();
         self.hold.end();
+        if let Some(id) = lost {
+            self.conversation_lost(&id);
+        }
         Ok(())
     }
 
@@ -108,6 +112,14 @@ impl Slot<'_> {
         self.book.offset = lines.done();
         Ok(())
     }
+}
+
+/// The conversation that was there and that nobody could go on with, for it is gone.
+fn lost(meta: &Meta, before: &Book, is_same: bool) -> Result<Option<String>> {
+    let known = before.conversation.as_ref().filter(|known| known.begun && !is_same);
+    let Some(known) = known.filter(|_| before.runtime == meta.spec.runtime) else { return Ok(None) };
+    let is_there = keeps_conversation(&meta.spec.runtime, &meta.spec.env, &known.id)?;
+    Ok((!is_there).then(|| known.id.clone()))
 }
 
 /// Looks up what had become of messages that an earlier generation took: what it wrote down outlives what it said.

@@ -138,7 +138,7 @@ fn what_its_provider_refuses_waits_flagged_and_goes_under_another_name_once_that
         .stage
         .until("a page", |stage| stage.ok(&["query", page, "--json"]).contains("\"n\":1").then_some(()));
     let status = driven.stage.ok(&["status"]);
-    let remedy = "problem: agent0 is up and cannot work: its keys or its login do not hold (log in, or";
+    let remedy = "problem: agent0 is up and cannot work: its keys or its login do not hold (log in and `netsky agent retry` it, or";
     assert!(status.contains(remedy) && status.contains(", no turn yet, mail waits until "), "{status}");
     let answered = || driven.stage.agent("agent0")["driven"]["answered"].clone();
     assert_eq!(answered(), false);
@@ -155,6 +155,10 @@ fn what_its_provider_refuses_waits_flagged_and_goes_under_another_name_once_that
     driven
         .stage
         .until("the next refusal", |_| (driven.envelope(&id) == ("written".to_owned(), 3)).then_some(()));
+    // No death is behind its repeats, and what is behind them is told: also to who knows of all deaths.
+    std::fs::write(driven.file("facts"), "").expect("written");
+    let facts = driven.file("facts").display().to_string();
+    driven.stage.ok(&["check", "--facts", &facts]);
     driven.touch("key");
     // A new program is tried at once.
     driven.kill("agent0");
@@ -168,7 +172,7 @@ fn what_its_provider_refuses_waits_flagged_and_goes_under_another_name_once_that
 fn keys_that_do_not_hold_are_told_with_their_remedy_while_the_program_tries_again() {
     let driven = Driven::up();
     driven.send("pay [[refused]] [[patient]]");
-    let remedy = "problem: agent0 is up and cannot work: its keys or its login do not hold (log in, or";
+    let remedy = "problem: agent0 is up and cannot work: its keys or its login do not hold (log in and `netsky agent retry` it, or";
     driven.stage.until("its remedy", |stage| stage.ok(&["status"]).contains(remedy).then_some(()));
     assert_eq!(driven.doing()["is"], "failed-auth");
     driven.touch("gate");

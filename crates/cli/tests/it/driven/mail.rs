@@ -112,7 +112,7 @@ fn a_turn_that_the_owner_stops_is_over_and_the_next_one_is_not_stopped() {
         driven
             .stage
             .ok(&["agent", "interrupt", "0"])
-            .contains("the messages that it has been given are over with it: 1")
+            .contains("of the 1 messages in its hands those that it has read are over with it")
     );
     driven.until_state(&id, "acked");
     assert_eq!(driven.turns_of(&id), 0, "it did not come to its end");

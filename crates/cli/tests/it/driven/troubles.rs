@@ -373,3 +373,30 @@ fn t3_who_lives_on_a_conversation_is_its_writer_whatever_its_wish_says_or_its_bo
     }
     std::fs::write(&wish, up.to_string()).expect("written");
 }
+
+#[test]
+fn whose_conversation_is_gone_begins_another_and_that_is_paged_for() {
+    let driven = Driven::many(1, "");
+    let id = driven.sent_to("agent1", &["one"]);
+    driven.stage.until("its turn", |_| (driven.envelope_of("agent1", &id).0 == "acked").then_some(()));
+    let known = driven.stage.json("state/drivers/agent1.json")["conversation"]["id"].clone();
+    let known = known.as_str().expect("begun").to_owned();
+    let pages = || {
+        let text = std::fs::read_to_string(driven.stage.home().join("logs/pages.jsonl")).unwrap_or_default();
+        let lost = text.lines().filter(|line| line.contains("conversation-lost.agent1"));
+        lost.map(str::to_owned).collect::<Vec<_>>()
+    };
+    // Whoever comes back as it was is no news.
+    for (is_there, paged) in [(true, 0), (false, 1)] {
+        driven.stage.ok(&["agent", "stop", "1"]);
+        if !is_there {
+            std::fs::remove_file(driven.file(&format!(".claude/projects/here/{known}.jsonl")))
+                .expect("there");
+        }
+        driven.stage.ok(&["agent", "1"]);
+        let id = driven.sent_to("agent1", &["more"]);
+        driven.stage.until("its turn", |_| (driven.envelope_of("agent1", &id).0 == "acked").then_some(()));
+        driven.stage.until("its page", |_| (pages().len() == paged).then_some(()));
+    }
+    assert!(pages()[0].contains(&known), "{:?}", pages());
+}
