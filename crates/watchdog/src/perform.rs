@@ -54,6 +54,7 @@ pub(crate) fn perform(
             start_child(cx, Inflight { epoch: inflight.epoch + 1, ..inflight.clone() })
         }
         Effect::KillChild(inflight) => {
+            state::write_json(cx.layout.restart_inflight(), inflight)?;
             if let Some(child) = &inflight.child {
                 process::signal(child, process::Signal::KILL)?;
             }
@@ -169,21 +170,21 @@ pub(crate) fn launch(
     }
     // Looked at before anything is done in the name of this start: the kernel refuses a late one by itself, but
     // by then mail would be back and strangers would be gone.
-    let (seen, newest, stopped) = match client.show(&desired.agent) {
+    let (seen, stopped) = match client.show(&desired.agent) {
         Ok(session) if session.state.may_live() => {
             return Err(Error::Restart(format!(
                 "{} lives as generation {}",
                 desired.agent, session.generation
             )));
         }
-        Ok(session) => (session.generation, session.generation, stopped(&session)),
-        Err(error) if error.kind() == Some(RefusalKind::NotFound) => {
-            // Of one whose description was lost the number is known all the same.
-            let lineage = client.lineages()?.into_iter().find(|lineage| lineage.session == desired.agent);
-            (Generation::NONE, lineage.map_or(Generation::NONE, |lineage| lineage.generation), None)
-        }
+        Ok(session) => (session.generation, stopped(&session)),
+        Err(error) if error.kind() == Some(RefusalKind::NotFound) => (Generation::NONE, None),
         Err(error) => return Err(error.into()),
     };
+    // A generation is taken before it is described: of one whose anchor died in between, or whose description was lost, the
+    // number is known all the same.
+    let lineage = client.lineages()?.into_iter().find(|lineage| lineage.session == desired.agent);
+    let newest = lineage.map_or(seen, |lineage| lineage.generation.max(seen));
     if seen != after {
         return Err(Error::Restart(format!("{} is at generation {seen}, not {after}", desired.agent)));
     }

@@ -16,9 +16,11 @@ pub(in crate::anchor) fn list(anchor: &Anchor, params: &Params) -> Answer {
     let mut names = BTreeSet::from_iter(anchor.names());
     anchor.recall(|recall| names.extend(recall.sessions().map(|(name, _)| name.clone())));
     let (mut lineages, next) = list::part(params.page.as_ref(), names, |name| {
-        let session = anchor.view(name).ok().map(view);
-        let known = || anchor.recall(|recall| recall.session(name).cloned());
-        session.or_else(|| known().map(|known| lost(anchor, name, &known)))
+        let known = anchor.recall(|recall| recall.session(name).cloned());
+        match anchor.view(name) {
+            Ok(session) => Some(view(session, known.as_ref())),
+            Err(_) => known.map(|known| lost(anchor, name, &known)),
+        }
     });
     if params.page.is_none() {
         lineages.sort_by(|one, other| one.session.place().cmp(&other.session.place()));
@@ -26,12 +28,13 @@ pub(in crate::anchor) fn list(anchor: &Anchor, params: &Params) -> Answer {
     Answer { lineages, next }
 }
 
-/// A session as the lineage it carries.
-fn view(session: SessionView) -> LineageView {
+/// A session as the lineage it carries. A generation is taken before it is described: its anchor may have died in between.
+fn view(session: SessionView, known: Option<&Remembered>) -> LineageView {
+    let taken = known.filter(|known| known.lineage == session.lineage).map(|known| known.generation);
     LineageView {
         id: session.lineage,
         session: session.name,
-        generation: session.generation,
+        generation: session.generation.max(taken.unwrap_or_default()),
         state: session.state,
         turn: session.progress.turn,
     }
