@@ -54,3 +54,21 @@ pub fn archive_resume(layout: &Layout) -> Result<Option<PathBuf>> {
     let to = layout.restart_archive().join(name);
     Ok(state::claim(layout.loop_resume(), &to)?.then_some(to))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::in_a_home;
+
+    #[test]
+    fn t25_what_is_stale_is_told_nobody_before_a_tick_has_pruned_it() {
+        in_a_home(|cx| {
+            leave_resume(cx.layout, "stale").expect("left");
+            assert!(resume(cx.layout).expect("it reads").is_some());
+            let file = std::fs::File::options().write(true).open(cx.layout.loop_resume()).expect("opens");
+            let old = std::time::SystemTime::now() - FRESH - Duration::from_secs(60);
+            file.set_modified(old).expect("aged");
+            assert_eq!(resume(cx.layout).expect("it reads"), None);
+        });
+    }
+}

@@ -51,7 +51,7 @@ fn nobody_below_a_session_ends_another_or_its_watchdog_or_the_anchor() {
     let script = format!(
         "netsky session up; root=$NETSKY_HOME/.ostk; unset NETSKY_HOME NETSKY_AGENT NETSKY_GENERATION OSTK_ROOT
          for what in 'kill agent2' 'kill agentinfinity' 'kill netsky-ticker' shutdown 'shutdown --all'; do
-           {ostk:?} kernel $what --root $root; echo \"$what $?\" >>{answers:?}
+           env -i PATH=\"$PATH\" {ostk:?} kernel $what --root $root; echo \"$what $?\" >>{answers:?}
          done; exec sleep 100000"
     );
     stage.ok(&["init"]);

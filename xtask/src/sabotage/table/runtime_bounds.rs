@@ -311,7 +311,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "for key in std::mem::take(&mut self.history).finished().into_iter().take(0) {",
         package: "netsky",
         target: IT,
-        test: "driven::codex::a_turn_that_ended_while_nobody_listened_is_found_in_the_rollout",
+        test: "driven::codex::a_turn_that_ended_unheard_is_found_in_the_rollout_and_not_told_again",
     },
     Safeguard {
         name: "a thread goes on",

@@ -52,7 +52,18 @@ fn netsky_drivers_may_die_in_a_turn_and_nothing_is_told_twice() {
 }
 
 #[test]
-fn a_turn_that_ended_while_nobody_listened_is_found_in_the_rollout() {
+fn a_turn_that_ended_unheard_is_found_in_the_rollout_and_not_told_again() {
+    let (driven, id) = in_a_turn("say nothing [[mute]]");
+    driven.stage.until("the end of its turn", |_| driven.file("muted").exists().then_some(()));
+    // With its worker dies what it was about to say.
+    let worker = driven.stage.worker("agent0");
+    driven.stage.signal(&worker, netsky_disk::process::Signal::KILL);
+    driven.until_state(&id, "acked");
+    assert_eq!(driven.turns_of(&id), 1);
+}
+
+#[test]
+fn a_turn_that_ended_while_nobody_listened_is_not_told_again() {
     let (driven, id) = in_a_turn("work [[slow]]");
     let drivers = driven.stage.program("netsky-drivers");
     driven.stage.signal(&drivers, netsky_disk::process::Signal::STOP);

@@ -76,6 +76,14 @@ while IFS= read -r line; do
     printf '%s\n' "$line" >>"$HOME/answers"
     tells serverRequest/resolved '"requestId":0'
     ;;
+  *'[[mute]]'*)
+    # Its end is written down and not said.
+    tells item/agentMessage/delta '"delta":"x"'
+    keep '"type":"task_complete","error":null'
+    printf '%s\n' "$message" >>"$HOME/turns"
+    : >"$HOME/muted"
+    while [ ! -e "$HOME/heard" ]; do sleep 0.05; done
+    ;;
   *'[[slow]]'*)
     tells item/agentMessage/delta '"delta":"x"'
     while [ ! -e "$HOME/gate" ]; do sleep 0.05; done
