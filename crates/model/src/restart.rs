@@ -31,6 +31,11 @@ impl Kind {
             Kind::Crash => "crash",
         }
     }
+
+    /// Whether the child of such a restart ends every numbered session and brings it back, not agent0 alone.
+    pub fn takes_all(self, clones: Clones) -> bool {
+        self == Kind::Planned || clones == Clones::Restart
+    }
 }
 
 /// What becomes of clones that work when agent0 comes back from a crash.
@@ -188,9 +193,9 @@ pub struct Inflight {
 }
 
 impl Inflight {
-    /// Whether its child ends every numbered session and brings it back, not agent0 alone.
+    /// As [`Kind::takes_all`].
     pub fn takes_all(&self) -> bool {
-        self.kind == Kind::Planned || self.clones == Clones::Restart
+        self.kind.takes_all(self.clones)
     }
 }
 

@@ -6,7 +6,10 @@ use std::time::Duration;
 use netsky_kernel::rpc::{SessionState, SessionView};
 use netsky_model::desired::Want;
 use netsky_model::duration::human;
+use netsky_model::id::AgentId;
+use netsky_runtime::driver::is_driven;
 
+use crate::decide::{runs, unread};
 use crate::observe::Observed;
 use crate::standing::Found;
 
@@ -15,10 +18,38 @@ pub(crate) const BETWEEN: &str = "between";
 /// Longest that anything of it takes: twice what a new session has until it proves that it is up.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
 
-/// Everybody who is wanted and is neither.
-pub(crate) fn found(seen: &Observed) -> Vec<Found> {
+/// Everybody who is wanted and is neither, or of whom `is_proved` has nothing.
+pub(crate) fn found(seen: &Observed, is_proved: impl Fn(&SessionView) -> bool) -> Vec<Found> {
     let wanted = seen.desired.iter().filter(|wish| wish.want == Want::Up);
-    wanted.filter_map(|wish| judge(seen.sessions.get(&wish.agent)?)).collect()
+    let sessions = wanted.filter_map(|wish| Some((wish, seen.sessions.get(&wish.agent)?)));
+    let between = sessions.filter_map(|(wish, session)| {
+        // Of one that is driven its driver says why it does not begin.
+        let is_asked = wish.agent == AgentId::root() && !is_driven(&wish.runtime) && seen.restart.is_none();
+        let unproved = || (is_asked && runs(session) && !is_proved(session)).then(|| unproved(session));
+        judge(session).or_else(unproved)
+    });
+    let unread = seen.restart_unread.as_ref().map(|why| Found {
+        condition: format!("{BETWEEN}.{}", AgentId::root()),
+        of: "restart".to_owned(),
+        reason: format!("{}: {}", AgentId::root(), unread(why)),
+        tell: None,
+        page: Some(seen.interval / 2),
+    });
+    // Of two the one that keeps it from everything.
+    unread.into_iter().chain(between).collect()
+}
+
+fn unproved(session: &SessionView) -> Found {
+    let (agent, longest) = (&session.name, human(LONGEST));
+    Found {
+        condition: format!("{BETWEEN}.{agent}"),
+        of: format!("g{} unproved", session.generation),
+        reason: format!(
+            "{agent} runs for more than {longest} and never called `netsky session up`: no start of it counts; `netsky restart` replaces it"
+        ),
+        tell: None,
+        page: Some(LONGEST),
+    }
 }
 
 fn judge(session: &SessionView) -> Option<Found> {
@@ -38,8 +69,6 @@ fn judge(session: &SessionView) -> Option<Found> {
 
 #[cfg(test)]
 mod tests {
-    use netsky_model::id::AgentId;
-
     use super::*;
     use crate::context::observed;
 
@@ -47,7 +76,7 @@ mod tests {
     fn who_starts_ends_or_cannot_be_judged_for_long_is_told_of_with_its_word() {
         let agent = AgentId::numbered(1);
         for state in ["starting", "ending", "unknown"] {
-            let all = found(&observed(&agent, state));
+            let all = found(&observed(&agent, state), |_| false);
             let [one] = &all[..] else { panic!("{state}: {all:?}") };
             assert_eq!((one.condition.as_str(), one.page), ("between.agent1", Some(LONGEST)));
             assert!(
@@ -56,10 +85,23 @@ mod tests {
             );
         }
         for state in ["active", "idle", "hung", "exited", "stopped", "inactive"] {
-            assert_eq!(found(&observed(&agent, state)), [], "{state}");
+            assert_eq!(found(&observed(&agent, state), |_| false), [], "{state}");
         }
         let mut stopped = observed(&agent, "ending");
         stopped.desired[0].want = Want::Stopped;
-        assert_eq!(found(&stopped), [], "a wish that is over");
+        assert_eq!(found(&stopped, |_| false), [], "a wish that is over");
+    }
+
+    #[test]
+    fn an_agent0_that_never_says_that_it_is_up_is_paged_for_and_a_clone_owes_no_proof() {
+        let mut look = observed(&AgentId::root(), "active");
+        let told = |look: &Observed, is_proved| found(look, move |_| is_proved);
+        assert_eq!(told(&look, true), []);
+        let [one] = &told(&look, false)[..] else { panic!("{:?}", told(&look, false)) };
+        assert_eq!((one.condition.as_str(), one.page), ("between.agent0", Some(LONGEST)));
+        assert!(one.reason.contains("`netsky restart` replaces it"), "{one:?}");
+        look.desired[0].runtime = "claude".to_owned();
+        assert_eq!(told(&look, false), []);
+        assert_eq!(told(&observed(&AgentId::numbered(1), "active"), false), []);
     }
 }

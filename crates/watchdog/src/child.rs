@@ -29,6 +29,8 @@ const OTHER_CHILD: Duration = Duration::from_secs(15);
 /// Starts that there must be room for beside those of the restart itself: the handoff, its archive, and what others write
 /// meanwhile.
 const MARGIN: u64 = 16;
+/// Sessions that are ended at once.
+const AT_ONCE: usize = 32;
 
 struct Child<'a> {
     cx: &'a Context<'a>,
@@ -160,10 +162,15 @@ impl Child<'_> {
             self.enter(Phase::Preflight)?;
         }
         // Who lives is not ended for a start that the disk would not take; who is dead has nothing to lose.
-        if self.inflight.kind == Kind::Planned
-            && let Some(why) = perform::no_room_for(self.cx, ROOM * (MARGIN + self.to_start()?.len() as u64))
-        {
-            return Err(Error::Restart(why));
+        if let Some(why) = perform::no_room_for(self.cx, ROOM * (MARGIN + self.to_start()?.len() as u64)) {
+            if self.inflight.kind == Kind::Planned {
+                return Err(Error::Restart(why));
+            }
+            let clones = self.to_start()?.into_iter().map(|wish| wish.agent);
+            for clone in clones.filter(|agent| *agent != AgentId::root()) {
+                said(&format!("{clone} is left as it is: {why}"));
+                self.spared.insert(clone);
+            }
         }
         for desired in self.to_start()? {
             match self.startable(&desired) {
@@ -212,11 +219,28 @@ impl Child<'_> {
     /// end is left to the tick; it must not keep agent0 from coming back.
     fn teardown(&self, sessions: &[SessionView], said: &impl Fn(&str)) -> Result<()> {
         let wanted = self.to_start()?;
-        let alive =
-            sessions.iter().filter(|s| s.state.may_live() && wanted.iter().any(|d| d.agent == s.name));
+        let alive: Vec<&SessionView> = sessions
+            .iter()
+            .filter(|s| s.state.may_live() && wanted.iter().any(|d| d.agent == s.name))
+            .collect();
+        // An anchor serves so many at once and others beside them.
+        let ends = alive.chunks(AT_ONCE).flat_map(|alive| self.end(alive));
+        for (name, end) in ends {
+            match end {
+                Err(error) if *name == AgentId::root() => return Err(error),
+                Err(error) => said(&format!("{name} was not ended: {error}")),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends these, all at once.
+    fn end<'s>(&self, alive: &[&'s SessionView]) -> Vec<(&'s AgentId, Result<()>)> {
         let kernel_root = self.cx.layout.kernel_root();
-        let ends: Vec<(&AgentId, Result<()>)> = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let kills: Vec<_> = alive
+                .iter()
                 .map(|session| {
                     let kernel_root = &kernel_root;
                     let kill = scope.spawn(move || -> Result<()> {
@@ -229,15 +253,7 @@ impl Child<'_> {
                 .collect();
             let gone = || Err(Error::Restart("a kill did not end".to_owned()));
             kills.into_iter().map(|(name, kill)| (name, kill.join().unwrap_or_else(|_| gone()))).collect()
-        });
-        for (name, end) in ends {
-            match end {
-                Err(error) if *name == AgentId::root() => return Err(error),
-                Err(error) => said(&format!("{name} was not ended: {error}")),
-                Ok(()) => {}
-            }
-        }
-        Ok(())
+        })
     }
 
     /// Start the new sessions, agent0 first and noted at once. A clone that does not start is left to the tick.

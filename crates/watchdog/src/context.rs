@@ -84,6 +84,8 @@ pub(crate) fn observed(agent: &netsky_model::id::AgentId, state: &str) -> crate:
         sessions: [(agent.clone(), serde_json::from_value(session).expect("a whole session"))].into(),
         request: crate::observe::Request::None,
         restart: None,
+        restart_unread: None,
+        clones: Default::default(),
         unproved: None,
         attempts: Default::default(),
         used_up: Default::default(),

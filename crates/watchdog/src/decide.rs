@@ -101,7 +101,9 @@ pub(crate) fn decide(seen: &Observed) -> Vec<Effect> {
     // Where agent0's wish does not read nobody judges its restart; the kernel refuses whoever comes second all the same.
     let underway = seen.restart.as_ref().filter(|_| wish.is_some());
     let takes_all = underway.is_some_and(|under| under.inflight.takes_all())
-        || effects.iter().any(|effect| matches!(effect, Effect::BeginRestart { kind: Kind::Planned, .. }));
+        || effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::BeginRestart { kind, .. } if kind.takes_all(seen.clones)));
     // All numbered sessions are in the hands of such a restart's child, but for who was never started: whichever of the two
     // comes second is refused by the kernel, and neither has to be waited for.
     let is_new = |desired: &Desired| {
@@ -111,10 +113,15 @@ pub(crate) fn decide(seen: &Observed) -> Vec<Effect> {
     let others = numbered.into_iter().filter(|desired| desired.agent != root || wish.is_none());
     let others = others.filter(|desired| !takes_all || is_new(desired));
     effects.extend(others.filter_map(|desired| decide_other(seen, desired)));
+    // Whoever would not end takes long to be ended, each time.
+    effects.sort_by_key(|effect| matches!(effect, Effect::Stop { .. }));
     effects
 }
 
 fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
+    if let Some(why) = &seen.restart_unread {
+        return vec![wait(&desired.agent, &unread(why))];
+    }
     if let Some(underway) = &seen.restart {
         let judged = judge(seen, underway);
         // Whoever is proved may be at its end by then, and no later look is due for that.
@@ -147,6 +154,13 @@ fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
     }
     let claim = queued.then_some(Effect::ClaimRequest);
     claim.into_iter().chain([begin]).collect()
+}
+
+/// What keeps agent0 from being seen to, with the way out.
+pub(crate) fn unread(why: &str) -> String {
+    format!(
+        "whether a restart of it is under way is not known, and it is left alone; mend or move away what is there: {why}"
+    )
 }
 
 /// Whether agent0 is the one that a restart started and gave up on: it lives, and nobody knows what it does.

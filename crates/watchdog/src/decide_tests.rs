@@ -43,6 +43,8 @@ pub(crate) fn seen(desired: Vec<Desired>, sessions: Vec<SessionView>) -> Observe
         sessions: sessions.into_iter().map(|view| (view.name.clone(), view)).collect(),
         request: Request::None,
         restart: None,
+        restart_unread: None,
+        clones: Default::default(),
         unproved: None,
         attempts: BTreeMap::new(),
         used_up: BTreeMap::new(),
@@ -224,6 +226,41 @@ fn clones_come_back_by_themselves_but_not_beside_a_planned_restart() {
     assert_eq!(decide(&look)[1], again, "a crash restart leaves clones to the tick");
     look.restart.as_mut().expect("under way").inflight.clones = Clones::Restart;
     assert!(matches!(decide(&look)[..], [Effect::Look(_)]), "unless the owner wants it otherwise");
+}
+
+#[test]
+fn clones_are_the_childs_from_the_tick_on_that_begins_a_crash_restart_which_takes_them() {
+    let (root, one) = (AgentId::root(), AgentId::numbered(1));
+    let sessions = vec![session(&root, 1, "died", SINCE), session(&one, 3, "died", SINCE)];
+    let mut look = seen(vec![wish(&root, "up"), wish(&one, "up")], sessions);
+    assert!(matches!(decide(&look)[..], [Effect::BeginRestart { .. }, Effect::Start { .. }]));
+    look.clones = Clones::Restart;
+    assert!(matches!(decide(&look)[..], [Effect::BeginRestart { .. }]));
+}
+
+#[test]
+fn a5_where_a_restart_is_not_known_to_be_under_way_agent0_alone_is_left_alone() {
+    let (root, one) = (AgentId::root(), AgentId::numbered(1));
+    let sessions = vec![session(&root, 1, "died", SINCE), session(&one, 3, "died", SINCE)];
+    let mut look = seen(vec![wish(&root, "up"), wish(&one, "up")], sessions);
+    look.restart_unread = Some("it has a second name".to_owned());
+    let effects = decide(&look);
+    let [Effect::Wait { agent, why }, Effect::Start { agent: other, .. }] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert!(*agent == root && why.contains("it has a second name") && *other == one, "{effects:?}");
+}
+
+#[test]
+fn who_would_not_end_keeps_nobody_from_being_started() {
+    let (root, [one, two]) = (AgentId::root(), [1, 2].map(AgentId::numbered));
+    let wishes = vec![wish(&root, "up"), wish(&one, "stopped"), wish(&two, "up")];
+    let sessions = vec![
+        session(&root, 1, "active", SINCE),
+        session(&one, 1, "ending", SINCE),
+        session(&two, 1, "died", SINCE),
+    ];
+    assert!(matches!(decide(&seen(wishes, sessions))[..], [Effect::Start { .. }, Effect::Stop { .. }]));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use netsky_disk::fs::Dir;
 use netsky_disk::home::Home;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
@@ -20,7 +21,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::markers;
 use crate::prune::prune_markers;
-use crate::tick::LastTick;
+use crate::tick::{self, HOLDER_DEADLINE, LastTick};
 
 /// How far the wall clock may stray from the boot clock between two looks: a clock that is kept right moves less.
 const STEP: Duration = Duration::from_secs(5);
@@ -76,14 +77,18 @@ fn ill(id: &'static str, state: Health, what: impl Into<String>, remedy: impl In
 pub fn doctor(cx: &Context<'_>, fix: bool) -> Vec<Examined> {
     vec![
         folders(cx, fix),
+        permissions(cx),
         config(cx),
         disk(cx),
         anchor(cx),
         sockets(cx),
+        locks(cx),
         stray_markers(cx, fix),
         clocks(cx),
         transports(cx),
         groups(cx),
+        service(),
+        linger(),
         program("git", "git", "work of agents is landed by it"),
         cli("claude", "claude", ".claude/.credentials.json", "ANTHROPIC_API_KEY"),
         cli("codex", "codex", ".codex/auth.json", "OPENAI_API_KEY"),
@@ -101,6 +106,20 @@ fn folders(cx: &Context<'_>, fix: bool) -> Examined {
         Some(Ok(())) => Examined { id: "home", state: Health::Fixed, what, remedy: None },
         Some(Err(error)) => ill("home", Health::Bad, what, format!("making them failed: {error}")),
         None => ill("home", Health::Bad, what, "`netsky doctor --fix` makes them"),
+    }
+}
+
+/// Whether what is in the home is its owner's alone. That is mended by nobody but him: who let others in knows why.
+fn permissions(cx: &Context<'_>) -> Examined {
+    let there = cx.layout.folders().into_iter().filter(|folder| state::exists(folder).unwrap_or(true));
+    match there.map(Dir::open).find_map(std::result::Result::err) {
+        None => good("permissions", "each folder is yours alone"),
+        Some(error) => ill(
+            "permissions",
+            Health::Bad,
+            error.to_string(),
+            "look at what is in it, then `chmod 700` or `chown` it",
+        ),
     }
 }
 
@@ -206,6 +225,31 @@ fn left_past(cx: &Context<'_>) -> Option<String> {
     Some(found.into_iter().find(|marker| marker.is_past)?.id)
 }
 
+/// A lock goes with its holder; only one that is kept is in the way.
+fn locks(cx: &Context<'_>) -> Examined {
+    let path = cx.layout.watchdog_lock();
+    let held = match Lock::is_held(&path) {
+        Ok(held) => held,
+        Err(error) => return ill("locks", Health::Bad, error.to_string(), "move what is there away"),
+    };
+    let holder = if held { tick::holder(cx) } else { None };
+    match holder {
+        None => good("locks", "no actor keeps the others waiting"),
+        Some((pid, age)) if age < HOLDER_DEADLINE => {
+            good("locks", format!("an actor is at work (pid {pid}), and got on {} ago", human(age)))
+        }
+        Some((pid, age)) => {
+            let what = format!("an actor (pid {pid}) has not got on for {}", human(age));
+            ill(
+                "locks",
+                Health::Bad,
+                what,
+                format!("the next tick ends it; `netsky watchdog tick`, or `kill -9 {pid}`"),
+            )
+        }
+    }
+}
+
 /// Whether the wall clock was set since the last tick.
 fn clocks(cx: &Context<'_>) -> Examined {
     let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
@@ -262,6 +306,43 @@ fn groups(cx: &Context<'_>) -> Examined {
                 "processes are found by their mark; see docs/kernel.md for a delegated group",
             )
         }
+    }
+}
+
+/// Whether anything starts netsky when the machine does.
+fn service() -> Examined {
+    let config =
+        env::path("XDG_CONFIG_HOME").or_else(|| Some(env::path("HOME")?.join(".config"))).unwrap_or_default();
+    let folders = [config.join("systemd/user"), PathBuf::from("/etc/systemd/user")];
+    let entries = folders.iter().flat_map(std::fs::read_dir).flatten().flatten();
+    let unit = entries
+        .map(|entry| entry.path())
+        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("netsky")));
+    match unit {
+        Some(unit) => good("service", unit.display().to_string()),
+        None => ill(
+            "service",
+            Health::Note,
+            "no unit of the user's systemd starts netsky with the machine",
+            "`netsky up` after each boot, or a timer of yours that runs `netsky watchdog tick`",
+        ),
+    }
+}
+
+/// Whether the processes of a user outlive his last login.
+fn linger() -> Examined {
+    if !Path::new("/run/systemd/system").exists() {
+        return good("linger", "no systemd ends the processes of who logs out");
+    }
+    let user = env::text("USER").or_else(|| env::text("LOGNAME")).unwrap_or_default();
+    match !user.is_empty() && Path::new("/var/lib/systemd/linger").join(&user).exists() {
+        true => good("linger", format!("the processes of {user} outlive his logins")),
+        false => ill(
+            "linger",
+            Health::Note,
+            "systemd may end everything that you run once you log out",
+            "`loginctl enable-linger`",
+        ),
     }
 }
 

@@ -202,6 +202,7 @@ fn stop_restart(cx: &Context<'_>) -> Result<Option<Inflight>> {
         }
     }
     if let Some(child) = inflight.as_ref().and_then(|inflight| inflight.child.as_ref())
+        && observe::is_child_alive(cx, child)?
         && let Some(held) = process::PidFd::open(child)?
     {
         held.signal(process::Signal::KILL)?;

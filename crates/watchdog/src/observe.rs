@@ -14,11 +14,11 @@ use netsky_model::backoff::Attempts;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::lifecycle::LifecycleState;
-use netsky_model::process::Life;
-use netsky_model::restart::{Inflight, Started, Status};
+use netsky_model::process::{Life, ProcessId};
+use netsky_model::restart::{Clones, Inflight, Started, Status};
 use netsky_model::stamp::Stamp;
 use netsky_runtime::drivers::Book;
-use netsky_runtime::{TAG_SINCE, UpProof};
+use netsky_runtime::{Config, TAG_SINCE, UpProof};
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
@@ -44,6 +44,10 @@ pub(crate) struct Observed {
     pub(crate) request: Request,
     /// The restart that is under way.
     pub(crate) restart: Option<Underway>,
+    /// Why it is not known whether one is.
+    pub(crate) restart_unread: Option<String>,
+    /// What becomes of clones in a crash restart that begins now.
+    pub(crate) clones: Clones,
     /// The agent0 that the last restart started and gave up on, as long as it does not say that it is up.
     pub(crate) unproved: Option<Started>,
     /// Starts of what had died.
@@ -121,13 +125,15 @@ pub(crate) fn observe(
         };
         attempts.insert(wish.agent.clone(), known);
     }
-    let restart = match underway(cx) {
+    let (restart, restart_unread) = match underway(cx) {
+        Ok(restart) => (restart, None),
         Err(Error::Disk(error)) if error.is_damage() => {
             problems.push(error.to_string());
             set_aside(&cx.layout.restart_inflight(), &error, problems);
-            None
+            (None, None)
         }
-        seen => seen?,
+        // Its child may be at work: agent0 is left to it, and everybody else is seen to.
+        Err(error) => (None, Some(error.to_string())),
     };
     if let Some(Underway { inflight, handoff_there: Err(error), .. }) = &restart {
         problems.push(format!("{}: whether its handoff was delivered is not known: {error}", inflight.id));
@@ -144,6 +150,8 @@ pub(crate) fn observe(
         sessions,
         request: request(cx)?,
         restart,
+        restart_unread,
+        clones: Config::last_good(cx.layout).restart.clones,
         unproved: unproved(cx, problems),
         attempts,
         used_up,
@@ -290,6 +298,9 @@ fn unproved(cx: &Context<'_>, problems: &mut Vec<String>) -> Option<Started> {
     };
     look().unwrap_or_else(|error| {
         problems.push(error.to_string());
+        if let Error::Disk(error) = &error {
+            set_aside(&cx.layout.marker(&AgentId::root(), "revive-failed"), error, problems);
+        }
         None
     })
 }
@@ -299,10 +310,22 @@ pub(crate) fn underway(cx: &Context<'_>) -> Result<Option<Underway>> {
     let Some(inflight) = inflight(cx)? else { return Ok(None) };
     // A status that does not read is a phase that is not known: the child starts over.
     let status: Option<Status> = state::read_json(cx.layout.restart_status(&inflight.id)).unwrap_or_default();
-    // One of another pid namespace cannot be judged from here, so it is not dead.
-    let child_alive = inflight.child.as_ref().is_some_and(|child| process::probe(child) != Life::Dead);
+    let child_alive = match &inflight.child {
+        Some(child) => is_child_alive(cx, child)?,
+        None => false,
+    };
     let handoff_there = cx.bus.has(&AgentId::root(), &handoff::id(&inflight.id)).map_err(Error::from);
     Ok(Some(Underway { inflight, status, child_alive, handoff_there }))
+}
+
+/// Whether the child of a restart lives. One of another pid namespace cannot be judged by its pid: a machine in a machine that
+/// was started anew has its home and none of its processes. Whoever works holds the lock.
+pub(crate) fn is_child_alive(cx: &Context<'_>, child: &ProcessId) -> Result<bool> {
+    Ok(match process::probe(child) {
+        Life::Alive => true,
+        Life::Dead => false,
+        Life::Unknown => Lock::is_held(cx.layout.restart_child_lock())?,
+    })
 }
 
 /// What is noted of the restart under way, and whom its child lock names.
@@ -316,4 +339,28 @@ pub(crate) fn inflight(cx: &Context<'_>) -> Result<Option<Inflight>> {
         inflight.child = Lock::noted(cx.layout.restart_child_lock());
     }
     Ok(inflight)
+}
+
+#[cfg(test)]
+mod tests {
+    use netsky_model::restart::Kind;
+
+    use super::*;
+    use crate::context::in_a_home;
+
+    #[test]
+    fn t3_a_child_of_another_machine_in_this_one_lives_as_long_as_its_lock_is_held() {
+        in_a_home(|cx| {
+            let mut child = process::identity().expect("of this process");
+            child.ns += 1;
+            let mut under = crate::decide::tests::underway(Kind::Crash, None, 2).inflight;
+            under.child = Some(child);
+            state::write_json(cx.layout.restart_inflight(), &under).expect("written");
+            let lives = || underway(cx).expect("it reads").expect("under way").child_alive;
+            assert!(!lives(), "whoever started this machine anew ended it");
+            let lock = Lock::try_take(cx.layout.restart_child_lock()).expect("ours").expect("free");
+            assert!(lives());
+            drop(lock);
+        });
+    }
 }

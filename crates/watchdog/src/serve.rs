@@ -1,5 +1,5 @@
 //! agentinfinity: triggers a tick when the kernel reports an end, when a restart is asked for, has failed, or was handed off and
-//! when it can be verified, when a try is due, and when the anchor itself goes away. It repairs nothing itself, so it may die at any point. What programs drop into
+//! when it can be verified, when a try is due, when the anchor itself goes away, and when the ticker has missed its time. It repairs nothing itself, so it may die at any point. What programs drop into
 //! their outboxes it carries at once; the tick would too, later.
 
 use std::convert::Infallible;
@@ -29,6 +29,7 @@ use crate::keeper::only_one;
 use crate::known::wanted;
 use crate::observe;
 use crate::pass_on::{self, is_prompt};
+use crate::tick::LastTick;
 use crate::ticker::run_tick;
 
 /// Slow look for what gave no event.
@@ -60,8 +61,10 @@ pub fn serve(cx: &Context<'_>, caller: &Caller, said: impl Fn(&str)) -> Result<I
         scope.spawn(move || follow_files(layout, &tell_too));
         loop {
             read_mail(cx, &said);
-            let why = match told.recv_timeout(RESCAN) {
+            let why = match told.recv_timeout(RESCAN.min(observe::interval(cx))) {
                 Ok(why) => why,
+                // Whoever stops the ticker stops no time.
+                Err(RecvTimeoutError::Timeout) if is_overdue(cx) => "a tick is overdue".to_owned(),
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => unreachable!("both followers run for ever"),
             };
@@ -74,6 +77,14 @@ pub fn serve(cx: &Context<'_>, caller: &Caller, said: impl Fn(&str)) -> Result<I
             said(&format!("{} {why}: tick {outcome}", clock::wall_seconds()));
         }
     })
+}
+
+/// Whether the ticker has missed its time. Looks may be no further apart than two intervals, or none proves anything of the time
+/// in between.
+fn is_overdue(cx: &Context<'_>) -> bool {
+    let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
+    let bound = observe::interval(cx) * 3 / 2;
+    last.is_none_or(|last| clock::stamp().since(&last.at) > bound)
 }
 
 /// agentinfinity answers nobody; what it is told stands in its output, and is done with, or goes on to agent0.

@@ -17,19 +17,22 @@ use crate::standing::Found;
 
 /// The kind of the condition; behind it stands who.
 pub(crate) const SILENT: &str = "silent";
+/// The whole condition of an anchor.
+pub(crate) const ANCHOR: &str = "silent.anchor";
 
 /// Who is so at this look, of which the work `failed`, if it did.
 pub(crate) fn found(cx: &Context<'_>, failed: Option<&Error>) -> Vec<Found> {
-    let one = |who: &str, (pid, reason): (u32, String)| Found {
-        condition: format!("{SILENT}.{who}"),
+    let one = |condition: String, (pid, reason): (u32, String)| Found {
+        condition,
         of: pid.to_string(),
         reason,
         tell: Some(Duration::ZERO),
         // Two looks, and ticks that something woke one after the other are one.
         page: Some(observe::interval(cx) / 2),
     };
-    let anchor = failed.and_then(anchor).map(|silent| one("anchor", silent));
-    let stopped = stopped(cx).into_iter().map(|(agent, pid, said)| one(agent.as_str(), (pid, said)));
+    let anchor = failed.and_then(anchor).map(|silent| one(ANCHOR.to_owned(), silent));
+    let stopped = stopped(cx).into_iter();
+    let stopped = stopped.map(|(agent, pid, said)| one(format!("{SILENT}.{agent}"), (pid, said)));
     anchor.into_iter().chain(stopped).collect()
 }
 

@@ -11,7 +11,7 @@ use netsky_disk::{clock, fault, process, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
-use netsky_runtime::Config;
+use netsky_runtime::{Config, UpProof};
 use serde::{Deserialize, Serialize};
 
 use crate::backlog::{self, BACKLOG};
@@ -29,11 +29,16 @@ use crate::{agentinit, crashloop, handoff, hang, mail, perform, prune, reach, re
 
 /// Longest that a tick may hold the lock without getting on: its slowest steps are the start and the kill of
 /// one session.
-const HOLDER_DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const HOLDER_DEADLINE: Duration = Duration::from_secs(60);
+/// Longest that a tick begins to start and end somebody: its keeper ends a tick that takes a minute, and what comes behind that
+/// must come at all.
+const EFFECTS: Duration = Duration::from_secs(30);
 /// Longest that a tick waits for another one: triggers come in bursts and must not be lost.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The condition that the settings do not read.
 const CONFIG: &str = "config";
+/// The condition that ticks come to nothing.
+const TICK: &str = "tick";
 /// Longest reason of a failed tick, in characters: the note of a lock is one small block.
 const LONGEST_WHY: usize = 500;
 
@@ -86,6 +91,12 @@ pub struct FailedTick {
 /// The last tick, if it failed.
 pub(crate) fn failed(cx: &Context<'_>) -> Option<FailedTick> {
     Lock::noted::<Holder>(cx.layout.watchdog_lock())?.failed
+}
+
+/// Who holds the lock, and how long ago it last got anywhere.
+pub(crate) fn holder(cx: &Context<'_>) -> Option<(u32, Duration)> {
+    let holder = Lock::noted::<Holder>(cx.layout.watchdog_lock())?;
+    Some((holder.process.pid, clock::stamp().since(&holder.since)))
 }
 
 /// The lock of the one actor, and a note of when its holder last got anywhere.
@@ -196,7 +207,7 @@ fn told(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
     }
 }
 
-/// What concerns the owner also where no session can be: who is silent, the disk, and the settings.
+/// What concerns the owner also where no session can be: who is silent, the disk, the settings, and that ticks fail.
 fn of_the_home(cx: &Context<'_>, failed: Option<&Error>, held: &mut Held, ticked: &mut Ticked) {
     let mut found = silent::found(cx, failed);
     match room::found(cx) {
@@ -211,8 +222,18 @@ fn of_the_home(cx: &Context<'_>, failed: Option<&Error>, held: &mut Held, ticked
         tell: None,
         page: Some(Duration::ZERO),
     }));
-    let looked = (&clock::stamp(), observe::interval(cx));
-    if let Err(error) = standing::tend(cx, looked, &[SILENT, DISK, CONFIG], &found, held, ticked) {
+    let interval = observe::interval(cx);
+    let is_told = found.iter().any(|found| found.condition == silent::ANCHOR);
+    found.extend(failed.filter(|_| !is_told).map(|error| Found {
+        condition: TICK.to_owned(),
+        of: String::new(),
+        reason: format!("ticks fail, so nobody is started, ended or looked at: {error}"),
+        tell: None,
+        // Two looks, and ticks that something woke one after the other are one.
+        page: Some(interval / 2),
+    }));
+    let looked = (&clock::stamp(), interval);
+    if let Err(error) = standing::tend(cx, looked, &[SILENT, DISK, CONFIG, TICK], &found, held, ticked) {
         ticked.warnings.push(format!("what stands is not kept: {error}"));
     }
 }
@@ -268,28 +289,13 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
     }
     let seen = observe(cx, &mut client, wishes.read, &mut ticked.problems)?;
     return_mail(cx, &seen, &mut ticked.problems);
-    let mut effects = decide(&seen).into_iter();
-    fault::point("watchdog.tick.decided")
-        .map_err(|e| netsky_disk::Error::new("act in", cx.layout.home(), e))?;
-    while let Some(effect) = effects.next() {
-        held.got_on()?;
-        match perform::perform(cx, &mut client, &seen, &effect) {
-            Ok(said) => ticked.done.push(said),
-            Err(error) => {
-                ticked.problems.push(about(&effect, &error));
-                if effect == Effect::ClaimRequest {
-                    // What stands behind a claim that failed is meant for a claim that held.
-                    effects.next();
-                }
-            }
-        }
-    }
+    act(cx, &mut client, &seen, held, &mut ticked)?;
     crashloop::tend(cx, &seen, held, &mut ticked)?;
     let quiet = quiet_windows(cx.layout, &seen.now);
     if let Err(error) = hang::tend(cx, &mut client, (&seen, &quiet), held, &mut ticked) {
         ticked.problems.push(format!("who hangs is not known: {error}"));
     }
-    let mut found = between::found(&seen);
+    let mut found = between::found(&seen, |session| UpProof::of_session(cx.layout, session).is_some());
     found.extend(backlog::found(cx, (&seen, &quiet), &mut ticked));
     let looked = (&seen.now, seen.interval);
     if let Err(error) = standing::tend(cx, looked, &[BETWEEN, BACKLOG], &found, held, &mut ticked) {
@@ -305,6 +311,41 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
         ticked.warnings.push(format!("pruning: {error}"));
     }
     Ok(ticked)
+}
+
+/// Does what is decided, each thing by itself.
+fn act(
+    cx: &Context<'_>,
+    client: &mut Client,
+    seen: &Observed,
+    held: &mut Held,
+    ticked: &mut Ticked,
+) -> Result<()> {
+    let mut effects = decide(seen).into_iter();
+    fault::point("watchdog.tick.decided")
+        .map_err(|e| netsky_disk::Error::new("act in", cx.layout.home(), e))?;
+    let until = clock::boot() + EFFECTS;
+    while let Some(effect) = effects.next() {
+        held.got_on()?;
+        if clock::boot() > until {
+            let left = effects.len() + 1;
+            ticked
+                .problems
+                .push(format!("{left} things are left to the next tick: what was done took too long"));
+            break;
+        }
+        match perform::perform(cx, client, seen, &effect) {
+            Ok(said) => ticked.done.push(said),
+            Err(error) => {
+                ticked.problems.push(about(&effect, &error));
+                if effect == Effect::ClaimRequest {
+                    // What stands behind a claim that failed is meant for a claim that held.
+                    effects.next();
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whoever makes a pause before the anchor brings it back is started now. Whom the anchor was faster with needs nothing
@@ -417,6 +458,33 @@ mod tests {
                 told.push((pages(), standing::paged(cx.layout).len()));
             }
             assert_eq!(told, [(0, 0), (1, 1), (1, 1), (1, 0), (2, 1)]);
+        });
+    }
+
+    #[test]
+    fn i10_ticks_that_fail_are_one_page_until_one_does_not() {
+        in_a_home(|cx| {
+            let beat = serde_json::json!({
+                "v": 1, "at": clock::stamp(), "interval_ms": 4, "outcome": "", "duration_ms": 0
+            });
+            state::write_json(cx.layout.tick("ticker"), &beat).expect("written");
+            // There is no program here that could be an anchor.
+            let wish = crate::decide::tests::wish(&AgentId::root(), "up");
+            state::write_json(cx.layout.desired(&wish.agent), &wish).expect("written");
+            let pages = || {
+                let facts = netsky_ledger::facts(cx.layout).expect("they read");
+                facts.iter().filter(|fact| fact.data["condition"] == TICK).count()
+            };
+            tick(cx, &Caller::Outside).expect_err("no anchor");
+            assert_eq!(pages(), 0, "one look is none");
+            for _ in 0..3 {
+                clock::pause(Duration::from_millis(5));
+                tick(cx, &Caller::Outside).expect_err("no anchor");
+            }
+            assert_eq!((pages(), standing::paged(cx.layout)), (1, vec![TICK.to_owned()]));
+            state::remove(cx.layout.desired(&wish.agent)).expect("there");
+            tick(cx, &Caller::Outside).expect("nobody is wanted");
+            assert_eq!((pages(), standing::paged(cx.layout)), (1, vec![]));
         });
     }
 

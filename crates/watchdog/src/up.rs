@@ -137,6 +137,14 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
         let (sessions, unmade) = say_wishes(cx, plan, &mut client)?;
         held.got_on()?;
         let mut ticked = tick::run(cx, &mut held, By::Hand)?;
+        if is_given_up(cx)? {
+            // Judged by this very look; who asks by hand waits for no later one.
+            perform::forget_attempts(cx, &AgentId::root())?;
+            held.got_on()?;
+            let again = tick::run(cx, &mut held, By::Hand)?;
+            ticked.done.extend(again.done);
+            ticked.problems.extend(again.problems);
+        }
         ticked.problems.splice(0..0, unmade);
         let mut ticked = ticked.each_once();
         if plan.first == AgentId::root() {
@@ -154,6 +162,18 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
     let proof = wait_for_first(cx, plan, &ticked, first)?;
     let unwell = clones::unwell(cx, plan.slots.iter().filter(|slot| slot.agent != plan.first), &before);
     Ok(Upped { ticked, proof, unwell })
+}
+
+/// Whether the restart that was under way is given up, and nobody is bringing back an agent0 that is gone.
+fn is_given_up(cx: &Context<'_>) -> Result<bool> {
+    let root = AgentId::root();
+    if !state::exists(cx.layout.marker(&root, "revive-failed"))?
+        || state::exists(cx.layout.restart_inflight())?
+    {
+        return Ok(false);
+    }
+    let session = Client::connect(&cx.layout.kernel_root())?.show(&root)?;
+    Ok(!session.state.may_live())
 }
 
 /// Write what should run, if nobody lives for something else; the sessions it was decided by, and whose mailbox could not

@@ -23,9 +23,16 @@ fn a_fresh_home_is_well_and_what_is_not_needed_is_a_note() {
     let stage = Stage::new();
     stage.ok(&["init"]);
     let found = examined(&stage, &[]);
-    for (id, is) in
-        [("home", "good"), ("config", "good"), ("markers", "good"), ("pages", "note"), ("claude", "note")]
-    {
+    for (id, is) in [
+        ("home", "good"),
+        ("permissions", "good"),
+        ("config", "good"),
+        ("locks", "good"),
+        ("markers", "good"),
+        ("pages", "note"),
+        ("service", "note"),
+        ("claude", "note"),
+    ] {
         assert_eq!(state(&found, id), is, "{found:?}");
     }
     let table = stage.ok(&["doctor"]);
@@ -94,4 +101,40 @@ fn t25_what_mending_could_not_remove_is_not_said_to_be_mended() {
     let found = examined(&stage, &["--fix"]);
     assert!(state(&found, "markers") == "bad" && old.exists(), "{found:?}");
     assert!(found.iter().any(|one| one["remedy"].to_string().contains("crash-handoffs/old.md")), "{found:?}");
+}
+
+#[test]
+fn a4_a_folder_that_lets_others_in_is_told_and_left_as_it_is() {
+    use std::os::unix::fs::PermissionsExt;
+    let stage = Stage::new();
+    stage.ok(&["init"]);
+    let folder = stage.home().join("workspaces");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let (code, said) = stage.refused(&["doctor", "--fix"]);
+    assert!(code == 1 && said.contains("permissions needs somebody"), "{code} {said}");
+    assert_eq!(std::fs::metadata(&folder).expect("there").permissions().mode() & 0o777, 0o755);
+}
+
+#[test]
+fn t24_an_actor_that_does_not_get_on_is_told_with_the_way_out() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    assert_eq!(state(&examined(&stage, &[]), "locks"), "good");
+    let lock = netsky_disk::lock::Lock::take_within(
+        stage.home().join("state/tick/watchdog.lock"),
+        Duration::from_secs(10),
+    );
+    let mut lock = lock.expect("ours").expect("free");
+    let mut since = netsky_disk::clock::stamp();
+    since.boot_ms -= 90_000;
+    // Nobody whom a tick could end for it.
+    let mut holder = netsky_disk::process::identity().expect("of this process");
+    holder.start_time += 1;
+    lock.note(&serde_json::json!({ "process": holder, "since": since })).expect("noted");
+    let found = examined(&stage, &[]);
+    let one = found.iter().find(|one| one["id"] == "locks").expect("looked at");
+    assert!(
+        one["state"] == "bad" && one["remedy"].as_str().is_some_and(|way| way.contains("kill -9")),
+        "{one}"
+    );
 }

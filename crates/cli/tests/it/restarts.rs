@@ -135,6 +135,77 @@ fn fm_detached_restart_enospc_nobody_is_ended_for_a_start_that_the_disk_may_not_
     assert!(why.contains(" is full (") && lives == "lives", "{out}{err}");
 }
 
+/// agent0 dies where clones come back with it, and there is hardly any room: theirs may be too little.
+const HARDLY_ROOM_FOR_CLONES: &str = r#"
+mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" up 1 --tick 300ms -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
+printf '[restart]\nclones = "restart"\n' > "$NETSKY_HOME/config.toml"
+"$NETSKY" watchdog tick >/dev/null || exit 97
+pid_of() { "$NETSKY" status | awk -v id="$1" '$1 == id {print $6}'; }
+pid=$(pid_of agent0); one=$(pid_of agent1)
+cat /dev/zero > "$PLACE/fill" 2>/dev/null
+truncate -s -400K "$PLACE/fill"
+kill -9 "$pid"
+for _ in $(seq 300); do
+  now=$(pid_of agent0)
+  test "$now" != "$pid" && kill -0 "$now" 2>/dev/null && echo back && break
+  sleep 0.1
+done
+kill -0 "$one" && echo lives
+rm "$PLACE/fill"
+"$NETSKY" down >/dev/null
+"#;
+
+#[test]
+fn fm_detached_restart_enospc_a_crash_ends_no_clone_for_a_start_that_the_disk_may_not_take() {
+    let Some(Said { out, err, .. }) = apart(HARDLY_ROOM_FOR_CLONES) else { return };
+    assert_eq!(out.lines().collect::<Vec<_>>(), ["back", "lives"], "{out}{err}");
+}
+
+#[test]
+fn a5_a_marker_of_a_restart_with_a_second_name_keeps_agent0_alone_down_and_is_paged_for() {
+    let stage = Stage::up(1, QUIET, "200ms");
+    stage.hold_triggers();
+    let marker = stage.home().join("state/restart-inflight");
+    std::fs::write(stage.outside("copy"), "{}").expect("written");
+    std::fs::hard_link(stage.outside("copy"), &marker).expect("one file system");
+    for agent in ["agent0", "agent1"] {
+        stage.signal(&stage.program(agent), Signal::KILL);
+    }
+    let pages = || std::fs::read_to_string(stage.home().join("logs/pages.jsonl")).unwrap_or_default();
+    stage.until("a page, and the other", |stage| {
+        drop(stage.run(&["watchdog", "tick"]));
+        let is_back = stage.agent("agent1")["generation"] == 2;
+        (is_back && pages().contains("between.agent0")).then_some(())
+    });
+    assert!(stage.agent("agent0")["pid"].is_null());
+    std::fs::remove_file(&marker).expect("there");
+    stage.until("agent0", |stage| {
+        drop(stage.run(&["watchdog", "tick"]));
+        (stage.agent("agent0")["generation"] == 2).then_some(())
+    });
+}
+
+#[test]
+fn i7_whose_start_took_a_generation_and_no_more_when_its_anchor_died_is_started_all_the_same() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.hold_triggers();
+    stage.kill_anchor();
+    let mut serve = std::process::Command::new(env!("CARGO_BIN_EXE_ostk"));
+    serve.args(["serve", "--root"]).arg(stage.home().join(".ostk"));
+    serve.env("NETSKY_FAULT", "anchor.spawn.journalled=kill").stderr(std::process::Stdio::null());
+    let mut doomed = serve.spawn().expect("it starts");
+    stage.until("it serves", |stage| stage.status()["anchor_epoch"].as_u64());
+    stage.signal(&stage.program("agent1"), Signal::KILL);
+    stage.until("its end", |stage| stage.agent("agent1")["pid"].is_null().then_some(()));
+    stage.refused(&["watchdog", "tick"]);
+    assert!(!doomed.wait().expect("ours").success());
+    let _ = std::fs::remove_file(stage.home().join("state/agent1-restart-attempts"));
+    stage.ok(&["watchdog", "tick"]);
+    assert_eq!(stage.agent("agent1")["generation"], 3, "the second one was taken by nobody");
+}
+
 #[test]
 fn must_show_7_agentinfinity_alone_sees_a_restart_verified_an_interval_after_its_handoff() {
     let stage = Stage::up(0, QUIET, "2s");

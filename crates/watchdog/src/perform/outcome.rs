@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use netsky_disk::{clock, fault, state};
-use netsky_ledger::{Facts, PAGE};
 use netsky_model::id::{AgentId, RestartId};
 use netsky_model::restart::{self, Inflight, Kind, Looked, Status};
 
@@ -13,6 +12,8 @@ use crate::decide::pace;
 use crate::error::{Error, Result};
 use crate::handoff;
 use crate::observe::{Observed, ReviveFailed, Underway};
+use crate::page::{self, Raised};
+use crate::tick::Ticked;
 
 /// Longest that a restart which failed waits until its handoff can be delivered: an inbox that is full is emptied by who
 /// lives, and the next try must not wait for ever.
@@ -49,7 +50,7 @@ pub(super) fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &st
         return Err(Error::Restart(format!("{id} failed, and its handoff waits: {error}")));
     }
     let kept = undelivered.map(|error| keep(cx, seen, id, &error));
-    page(cx, id, why);
+    tell(cx, id, why);
     let status = under.status.as_ref();
     let marker = ReviveFailed {
         v: 1,
@@ -69,13 +70,20 @@ pub(super) fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &st
 }
 
 /// One condition, however many fail: the owner is told of the first, and after the cool-down of how many there were since.
-fn page(cx: &Context<'_>, id: &RestartId, why: &str) {
+fn tell(cx: &Context<'_>, id: &RestartId, why: &str) {
     let agent0 = AgentId::root();
     let reason = format!("the restart of {agent0} failed: {why}");
-    let data = serde_json::json!({ "agent": agent0, "reason": reason, "restart": id });
-    // Who cannot be told of by the record is tried again all the same.
-    if let Err(error) = Facts::new(cx.layout).append(PAGE, &format!("{FAILED}{agent0}"), data) {
-        cx.record.watchdog("unrecorded", Some(&agent0), &error.to_string());
+    let raised = Raised {
+        condition: format!("{FAILED}{agent0}"),
+        occurrence: id.to_string(),
+        reason,
+        data: serde_json::json!({ "agent": agent0, "restart": id }),
+    };
+    // Who cannot be told of is tried again all the same.
+    let mut told = Ticked::default();
+    page::page(cx, &raised, &mut told);
+    for problem in told.problems {
+        cx.record.watchdog("unrecorded", Some(&agent0), &problem);
     }
 }
 
@@ -210,6 +218,11 @@ mod tests {
                 );
                 let told = crate::observe::revive_failed(cx.layout).expect("told");
                 assert_eq!(told.left, touched, "the next restart knows that it is not the first");
+                // As far as one came that died before the marker was gone.
+                let _ = failed(cx, &look, &id, "a program is gone");
+                let facts = netsky_ledger::facts(cx.layout).expect("they read");
+                let page = |fact: &&netsky_ledger::Fact| fact.data["condition"] == "restart-failed.agent0";
+                assert_eq!(facts.iter().filter(page).count(), 1, "told twice it is one fact");
             });
         }
     }

@@ -9,7 +9,6 @@ use netsky_model::backoff::CRASHLOOP;
 use netsky_model::desired::{Desired, Want};
 use netsky_model::duration::human;
 use netsky_model::id::AgentId;
-use netsky_model::restart::Kind;
 use netsky_model::stamp::Stamp;
 use netsky_runtime::driver::is_driven;
 use serde::Serialize;
@@ -132,7 +131,7 @@ impl Care {
     /// `session` is what an anchor that serves says of it.
     pub(super) fn of(agent: &AgentId, session: Option<SessionView>, underway: Option<&Underway>) -> Care {
         let in_hands = underway.is_some_and(|under| {
-            let all = under.inflight.kind == Kind::Planned && agent.number().is_some();
+            let all = under.inflight.takes_all() && agent.number().is_some();
             under.child_alive && (all || *agent == AgentId::root())
         });
         match session {

@@ -30,6 +30,7 @@ mod runtime;
 mod runtime_bounds;
 mod runtime_seen;
 mod watchdog;
+mod watchdog_left;
 mod watchdog_looks;
 mod watchdog_restarts;
 mod watchdog_verbs;
@@ -105,6 +106,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             runtime_seen::ROWS,
             attach::ROWS,
             watchdog::ROWS,
+            watchdog_left::ROWS,
             watchdog_looks::ROWS,
             watchdog_restarts::ROWS,
             watchdog_verbs::ROWS,
