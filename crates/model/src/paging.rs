@@ -15,6 +15,8 @@ use crate::render;
 use crate::stamp::Stamp;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
+/// How long a page waits that the owner may have; twice that each time that it was sent again.
+const DOUBT: Duration = Duration::from_secs(60);
 
 /// Longest text of a page, in characters: what a telephone shows, and what the smallest service takes.
 pub const LONGEST: usize = 1_000;
@@ -164,6 +166,9 @@ pub struct Condition {
     pub occurrence: Option<String>,
     /// Whether a transport may have got the page since, and nothing of that was written down.
     pub begun: bool,
+    /// How long it has to wait then; none the first time after a death.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<Doubt>,
     /// When a transport took its page last.
     pub sent: Option<Stamp>,
     /// Whether it was raised after that.
@@ -172,6 +177,15 @@ pub struct Condition {
     pub failures: u32,
     /// The last attempts.
     pub tries: Vec<Try>,
+}
+
+/// A page that the owner may have: sent at every tick it could ring all night.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doubt {
+    /// How often it was sent again.
+    pub times: u32,
+    /// When it was sent last.
+    pub since: Stamp,
 }
 
 /// One attempt.
@@ -195,6 +209,8 @@ pub enum Verdict {
     },
     /// It was raised again within its cool-down: later.
     Held,
+    /// The owner may have it: later.
+    Doubted,
     /// The owner knows.
     Done,
 }
@@ -208,6 +224,7 @@ impl Condition {
             times: 1,
             occurrence: None,
             begun: false,
+            doubt: None,
             sent: None,
             anew: false,
             failures: 0,
@@ -225,7 +242,13 @@ impl Condition {
 
     /// Whether its page is due; `lasts` says that the condition is there still.
     pub fn verdict(&self, terms: &Paging, now: &Stamp, lasts: bool) -> Verdict {
-        let send = Verdict::Send { repeated: self.begun };
+        let send = Verdict::Send { repeated: self.begun || self.doubt.is_some() };
+        if self.begun
+            && let Some(doubt) = &self.doubt
+        {
+            let wait = DOUBT.saturating_mul(2_u32.saturating_pow(doubt.times)).min(terms.cool_down);
+            return if is_over(wait, &doubt.since, now) { send } else { Verdict::Doubted };
+        }
         let Some(sent) = &self.sent else { return send };
         // It was begun, so it was due.
         if self.begun {
@@ -235,6 +258,19 @@ impl Condition {
             return if is_over(terms.cool_down, sent, now) { send } else { Verdict::Held };
         }
         if lasts && is_over(terms.again, sent, now) { send } else { Verdict::Done }
+    }
+
+    /// An attempt begins. Whoever finds it so after our death sends it again: at once the first time, then ever later.
+    pub fn begin(&mut self, now: Stamp) {
+        if self.begun {
+            self.doubted(now).times += 1;
+        }
+        self.begun = true;
+    }
+
+    fn doubted(&mut self, now: Stamp) -> &mut Doubt {
+        let times = self.doubt.as_ref().map_or(0, |doubt| doubt.times);
+        self.doubt.insert(Doubt { times, since: now })
     }
 
     /// An attempt ended.
@@ -247,7 +283,7 @@ impl Condition {
     /// A transport took it.
     pub fn took(&mut self, now: Stamp) {
         self.sent = Some(now);
-        (self.begun, self.anew, self.failures) = (false, false, 0);
+        (self.begun, self.doubt, self.anew, self.failures) = (false, None, false, 0);
     }
 
     /// A transport took it, as was noted beside; what was raised after that is to be told.
@@ -259,7 +295,10 @@ impl Condition {
     }
 
     /// None did; `doubtful` where one may have all the same.
-    pub fn in_vain(&mut self, doubtful: bool) {
+    pub fn in_vain(&mut self, doubtful: bool, now: Stamp) {
+        if doubtful {
+            self.doubted(now);
+        }
         self.begun = doubtful;
         self.failures += 1;
     }

@@ -36,6 +36,8 @@ pub(crate) struct Book {
 pub struct Unsent {
     /// How many.
     pub count: usize,
+    /// How many of them are to be sent now; the others the owner may have, and they wait.
+    pub due: usize,
     /// When the oldest was raised.
     pub oldest: Timestamp,
     /// Why the last attempt was in vain; none if there was none yet.
@@ -148,13 +150,17 @@ impl Book {
 pub fn outlook(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) -> Result<Outlook> {
     let (book, now) = (Book::read(layout)?, clock::stamp());
     let waiting: Vec<_> = crate::send::waiting(layout).into_iter().filter(|one| one.is_unsent()).collect();
-    let due = book.due(terms, &now, lasts);
-    let unsent: Vec<&Condition> = due.iter().filter_map(|(key, _)| book.conditions.get(key)).collect();
+    let due = book.due(terms, &now, lasts).len() + waiting.len();
+    let is_unsent = |verdict| matches!(verdict, Verdict::Send { .. } | Verdict::Doubted);
+    let told = |(key, condition): &(&String, &Condition)| condition.verdict(terms, &now, lasts(key));
+    let unsent = book.conditions.iter().filter(|one| is_unsent(told(one)));
+    let unsent: Vec<&Condition> = unsent.map(|(_, condition)| condition).collect();
     let raised = unsent.iter().map(|condition| condition.raised).chain(waiting.iter().map(|one| one.at));
     let last = unsent.iter().max_by_key(|condition| condition.failures);
     let why = last.and_then(|last| last.why());
+    let count = unsent.len() + waiting.len();
     Ok(Outlook {
-        unsent: raised.min().map(|oldest| Unsent { count: unsent.len() + waiting.len(), oldest, why }),
+        unsent: raised.min().map(|oldest| Unsent { count, due, oldest, why }),
         reaches: !terms.transports.is_empty(),
         failed_test: book.failed_test.clone(),
         test_due: terms.is_test_due(&book.tested, &now),

@@ -271,9 +271,10 @@ fn deliver(
     };
     let page = Page::of(key, condition, repeated, layout.home().display().to_string());
     // Whoever finds this after our death knows that the owner may have it.
-    condition.begun = true;
+    condition.begin(clock::stamp());
+    let doubt = condition.doubt.clone();
     if book.write(layout).is_err() {
-        sending.remember(key, None);
+        sending.remember(key, None, doubt);
     }
     point("owner.page.begun", layout)?;
     let (mut by, mut failed, mut doubtful) = (None, Vec::new(), false);
@@ -297,19 +298,20 @@ fn deliver(
         }
     }
     point("owner.page.taken", layout)?;
-    let now = clock::stamp();
+    let (now, mut doubt) = (clock::stamp(), None);
     if let Some(condition) = book.conditions.get_mut(key) {
         match by {
             Some(_) => condition.took(now.clone()),
-            None => condition.in_vain(doubtful),
+            None => condition.in_vain(doubtful, now.clone()),
         }
+        doubt.clone_from(&condition.doubt);
     }
     if page.test {
         book.failed_test.clone_from(&failed);
     }
     let untold = book.write(layout).err();
     match untold {
-        Some(_) => sending.remember(key, by.is_some().then_some(now)),
+        Some(_) => sending.remember(key, by.is_some().then_some(now), doubt),
         None => sending.forget(),
     }
     let untold = untold.map(|error| unwritten(&error));

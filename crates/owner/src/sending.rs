@@ -8,6 +8,7 @@ use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process};
+use netsky_model::paging::Doubt;
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,8 @@ struct Beside {
     condition: u64,
     /// When a transport took it; none while nobody knows.
     sent: Option<Stamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    doubt: Option<Doubt>,
 }
 
 /// The lock, held.
@@ -71,10 +74,10 @@ impl Sending {
     }
 
     /// Remembers of a page what the book cannot be told.
-    pub(crate) fn remember(&mut self, key: &str, sent: Option<Stamp>) {
+    pub(crate) fn remember(&mut self, key: &str, sent: Option<Stamp>, doubt: Option<Doubt>) {
         let condition = sum(key);
         self.beside.retain(|one| one.condition != condition);
-        self.beside.push(Beside { condition, sent });
+        self.beside.push(Beside { condition, sent, doubt });
         let over = self.beside.len().saturating_sub(REMEMBERED);
         self.beside.drain(..over);
         self.got_on();
@@ -84,10 +87,10 @@ impl Sending {
     pub(crate) fn recall(&self, book: &mut Book) {
         for (key, condition) in &mut book.conditions {
             let known = self.beside.iter().find(|one| one.condition == sum(key));
-            match known.map(|one| &one.sent) {
+            match known {
                 None => {}
-                Some(None) => condition.begun = true,
-                Some(Some(sent)) => condition.took_beside(sent),
+                Some(Beside { sent: Some(sent), .. }) => condition.took_beside(sent),
+                Some(Beside { doubt, .. }) => (condition.begun, condition.doubt) = (true, doubt.clone()),
             }
         }
     }

@@ -36,7 +36,7 @@ pub(crate) enum Act {
 
 /// Whether somebody has to be started.
 pub(crate) fn decide(seen: &Outlook, is_sending: bool) -> Act {
-    match seen.unsent.is_some() || seen.test_due {
+    match seen.unsent.as_ref().is_some_and(|unsent| unsent.due > 0) || seen.test_due {
         false => Act::Nothing,
         true if is_sending => Act::Wait,
         true => Act::Send,
@@ -55,7 +55,7 @@ pub(crate) fn reach(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
             ..Program::default()
         };
         program.detach()?;
-        let count = seen.unsent.map_or(0, |unsent| unsent.count);
+        let count = seen.unsent.map_or(0, |unsent| unsent.due);
         ticked.done.push(match count {
             0 => "started the test of the page transports".to_owned(),
             count => format!("started to send {count} page{}", if count == 1 { "" } else { "s" }),
@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn t27_what_is_due_is_sent_by_one_process_at_a_time() {
-        let unsent = Unsent { count: 1, oldest: netsky_disk::clock::wall(), why: None };
+        let unsent = Unsent { count: 1, due: 1, oldest: netsky_disk::clock::wall(), why: None };
+        let doubted = Unsent { due: 0, ..unsent.clone() };
         let nothing = Outlook { unsent: None, reaches: true, failed_test: Vec::new(), test_due: false };
         let due = Outlook { unsent: Some(unsent), ..nothing.clone() };
         let test = Outlook { test_due: true, ..nothing.clone() };
@@ -113,6 +114,8 @@ mod tests {
         assert_eq!(decide(&due, false), Act::Send);
         assert_eq!(decide(&test, false), Act::Send);
         assert_eq!(decide(&due, true), Act::Wait);
+        let doubted = Outlook { unsent: Some(doubted), ..nothing };
+        assert_eq!(decide(&doubted, false), Act::Nothing, "the owner may have it");
     }
 
     #[test]

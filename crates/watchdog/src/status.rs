@@ -247,14 +247,15 @@ fn pages(cx: &Context<'_>, problems: &mut Vec<String>) -> Option<Outlook> {
             return None;
         }
     };
-    if let Some(Unsent { count, oldest, why }) = &seen.unsent {
+    if let Some(Unsent { count, due, oldest, why }) = &seen.unsent {
         let age = Duration::try_from(clock::wall().duration_since(*oldest)).unwrap_or_default();
         let (pages, why) =
             (if *count == 1 { "page" } else { "pages" }, why.as_deref().unwrap_or("not tried yet"));
-        problems.push(format!(
-            "{count} {pages} unsent, the oldest for {}: {why}; every tick tries again",
-            human(age)
-        ));
+        let then = match due {
+            0 => "you may have it, so it is tried again ever later",
+            _ => "every tick tries again",
+        };
+        problems.push(format!("{count} {pages} unsent, the oldest for {}: {why}; {then}", human(age)));
     }
     problems.extend(seen.failed_test.iter().map(|failed| format!("the last test page: {failed}")));
     Some(seen)

@@ -20,7 +20,7 @@ fn t27_a_page_is_due_until_a_transport_took_it() {
     let (terms, mut page) = (Paging::default(), raised());
     for minute in [0, 1, 60, 60 * 24 * 365] {
         assert_eq!(page.verdict(&terms, &at(minute), false), Verdict::Send { repeated: false });
-        page.in_vain(false);
+        page.in_vain(false, at(minute));
     }
     page.took(at(10));
     assert_eq!(page.verdict(&terms, &at(60 * 24 * 365), false), Verdict::Done);
@@ -74,15 +74,49 @@ fn t9_a_wall_clock_that_is_behind_after_a_boot_holds_no_page_back() {
 #[test]
 fn fm_owner_page_kill_what_was_begun_is_sent_again_and_flagged() {
     let (terms, mut page) = (Paging::default(), raised());
-    page.begun = true;
+    page.begin(at(1));
     assert_eq!(page.verdict(&terms, &at(1), false), Verdict::Send { repeated: true });
     page.took(at(1));
-    page.begun = true;
+    page.begin(at(2));
     assert_eq!(
         page.verdict(&terms, &at(2), false),
         Verdict::Send { repeated: true },
         "within the cool-down too"
     );
+}
+
+#[test]
+fn i10_fm_owner_page_kill_what_the_owner_may_have_is_sent_ever_later_and_once_a_cool_down() {
+    for dies in [false, true] {
+        let (terms, mut page) = (Paging::default(), raised());
+        let mut sent = Vec::new();
+        for minute in 0..=300 {
+            if let Verdict::Send { repeated } = page.verdict(&terms, &at(minute), false) {
+                assert_eq!(repeated, !sent.is_empty());
+                sent.push(minute);
+                page.begin(at(minute));
+                if !dies {
+                    page.in_vain(true, at(minute));
+                }
+            }
+        }
+        assert_eq!(sent, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243], "dies: {dies}");
+    }
+}
+
+#[test]
+fn i10_what_is_surely_refused_waits_for_nothing_and_is_flagged_where_the_owner_may_have_it() {
+    let (terms, mut page) = (Paging::default(), raised());
+    page.begin(at(0));
+    page.in_vain(true, at(0));
+    assert_eq!(page.verdict(&terms, &at(0), false), Verdict::Doubted);
+    page.begin(at(1));
+    page.in_vain(false, at(1));
+    assert_eq!(page.verdict(&terms, &at(1), false), Verdict::Send { repeated: true });
+    page.begin(at(1));
+    page.in_vain(true, at(1));
+    assert_eq!(page.verdict(&terms, &at(2), false), Verdict::Doubted, "it was sent again before");
+    assert_eq!(page.verdict(&terms, &at(3), false), Verdict::Send { repeated: true });
 }
 
 #[test]

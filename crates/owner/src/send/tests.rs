@@ -45,6 +45,14 @@ impl Stage {
         text.lines().map(|line| serde_json::from_str(line).expect("a page is one line of JSON")).collect()
     }
 
+    /// What the book is written in first cannot be made; with what is in its way.
+    fn block_the_book(&self) -> PathBuf {
+        let in_its_way = self.layout.pages_folder().join("tmp");
+        std::fs::remove_dir_all(&in_its_way).expect("there");
+        std::fs::write(&in_its_way, "").expect("written");
+        in_its_way
+    }
+
     fn send(&self, terms: &Paging) -> Sent {
         // A program that another test starts has every lock of this process until it is executed.
         let tries = (0..500).map(|_| {
@@ -154,10 +162,7 @@ fn fm_owner_page_enospc_a_book_that_cannot_be_written_holds_no_page_back_and_non
     stage.bring_up("one");
     Book::read(&stage.layout).expect("read").write(&stage.layout).expect("begun");
     Facts::new(&stage.layout).append(PAGE, "k", json!({ "text": "text" })).expect("recorded");
-    // What it is written in first cannot be made.
-    let in_its_way = stage.layout.pages_folder().join("tmp");
-    std::fs::remove_dir_all(&in_its_way).expect("there");
-    std::fs::write(&in_its_way, "").expect("written");
+    let in_its_way = stage.block_the_book();
     let sent = stage.send(&terms);
     assert_eq!(sent.done, ["paged for k by 1 command"]);
     assert!(sent.problems[0].contains("so it may be sent again"), "{sent:?}");
@@ -201,6 +206,32 @@ fn fm_owner_page_kill_between_send_and_receipt_it_is_sent_again_and_flagged() {
     book.write(&stage.layout).expect("written");
     assert_eq!(stage.send(&terms).done.len(), 1, "no loss");
     assert_eq!(stage.taken("one")[0]["repeated"], true);
+}
+
+#[test]
+fn i10_fm_owner_page_stop_what_the_owner_may_have_is_not_sent_at_every_tick() {
+    let stage = Stage::new();
+    // It gives each page on, and nobody hears of that.
+    let place = stage.place("one").display().to_string();
+    let mute = ["/bin/sh", "-c", "cat >> \"$0\"; kill -9 $$", &place].map(str::to_owned);
+    let terms = by(vec![Transport::Command { argv: mute.into() }]);
+    Facts::new(&stage.layout).append(PAGE, "k", json!({ "text": "text" })).expect("recorded");
+    assert_eq!(stage.send(&terms).problems.len(), 1);
+    assert_eq!(stage.send(&terms), Sent::default(), "a minute is not over");
+    assert_eq!(stage.taken("one").len(), 1, "a telephone that rang once");
+    let seen = outlook(&stage.layout, &terms, &|_| false).expect("read").unsent.expect("red");
+    assert_eq!((seen.count, seen.due), (1, 0));
+    // The same where the book cannot be told.
+    let blocked = stage.block_the_book();
+    Facts::new(&stage.layout).append(PAGE, "l", json!({ "text": "text" })).expect("recorded");
+    assert!(stage.send(&terms).problems[0].contains("page of l"));
+    assert_eq!(stage.taken("one").len(), 2);
+    assert!(!stage.send(&terms).problems[0].contains("page of l"), "the note of the lock has it");
+    std::fs::remove_file(blocked).expect("there");
+    assert_eq!(stage.send(&terms), Sent::default(), "and the book has it from there");
+    let eager = Paging { cool_down: Duration::ZERO, ..terms };
+    assert_eq!(stage.send(&eager).problems.len(), 2, "they wait for no longer than a cool-down");
+    assert_eq!(stage.taken("one")[2]["repeated"], true);
 }
 
 #[test]
