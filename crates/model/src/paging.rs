@@ -311,7 +311,7 @@ impl Condition {
 }
 
 /// Whether so much time is over since an instant. A page too many is better than none: what lies ahead is over.
-fn is_over(time: Duration, since: &Stamp, now: &Stamp) -> bool {
+pub fn is_over(time: Duration, since: &Stamp, now: &Stamp) -> bool {
     now.age_of(since).is_none_or(|age| age >= time)
 }
 

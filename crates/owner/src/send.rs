@@ -141,8 +141,15 @@ pub fn send_due(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) -
         Err(error) => sent.problems.push(format!("the test page: {error}")),
     }
     let mut vain = 0;
-    for (key, repeated) in book.due(terms, &clock::stamp(), lasts).into_iter().take(MOST) {
-        match deliver((layout, terms), &mut sending, &mut book, &key, repeated)?.0 {
+    let due = book.due(terms, &clock::stamp(), lasts);
+    for (at, (key, repeated)) in due.iter().take(MOST).enumerate() {
+        // What is remembered nowhere would be sent at every tick.
+        if !sending.has_room(key, terms.cool_down) && book.write(layout).map(|()| sending.forget()).is_err() {
+            let wait = due.len() - at;
+            sent.problems.push(format!("{wait} more wait for a book that can be written, or a cool-down"));
+            break;
+        }
+        match deliver((layout, terms), &mut sending, &mut book, key, *repeated)?.0 {
             Outcome::Unsent { why, .. } => {
                 sent.problems.push(format!("no transport took the page of {key}: {}", why.join("; ")));
                 vain += 1;

@@ -8,7 +8,7 @@ use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process};
-use netsky_model::paging::Doubt;
+use netsky_model::paging::{Doubt, is_over};
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use crate::book::Book;
 
 /// Longest that a sender may take for one attempt, its secret and its end included: several times its deadline.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Most pages that the note remembers: it is one small block. Those before them are sent again.
+/// Most pages that the note remembers: it is one small block. Those beyond them wait.
 const REMEMBERED: usize = 20;
 
 /// What the lock's file says.
@@ -73,13 +73,25 @@ impl Sending {
         }
     }
 
-    /// Remembers of a page what the book cannot be told.
+    /// Whether there is room for one more page that the book cannot be told of. What was sent a cool-down ago gives its
+    /// room away, and may be sent again.
+    pub(crate) fn has_room(&mut self, key: &str, cool_down: Duration) -> bool {
+        let (condition, now) = (sum(key), clock::stamp());
+        if self.beside.len() < REMEMBERED || self.beside.iter().any(|one| one.condition == condition) {
+            return true;
+        }
+        let is_old = |one: &Beside| one.sent.as_ref().is_some_and(|sent| is_over(cool_down, sent, &now));
+        let oldest = self.beside.iter().position(is_old);
+        oldest.map(|oldest| self.beside.remove(oldest)).is_some()
+    }
+
+    /// Remembers of a page what the book cannot be told, where there is room: an escalation goes out without.
     pub(crate) fn remember(&mut self, key: &str, sent: Option<Stamp>, doubt: Option<Doubt>) {
         let condition = sum(key);
         self.beside.retain(|one| one.condition != condition);
-        self.beside.push(Beside { condition, sent, doubt });
-        let over = self.beside.len().saturating_sub(REMEMBERED);
-        self.beside.drain(..over);
+        if self.beside.len() < REMEMBERED {
+            self.beside.push(Beside { condition, sent, doubt });
+        }
         self.got_on();
     }
 
@@ -132,6 +144,24 @@ mod tests {
     use netsky_disk::home::Home;
 
     use super::*;
+
+    #[test]
+    fn fm_owner_page_enospc_a_full_note_reads() {
+        let temp = tempfile::tempdir().expect("a throwaway folder");
+        let layout = Layout::new(temp.path().join("home"));
+        Home::init(&layout).expect("a fresh folder becomes a home");
+        let since = Stamp { boot_ms: u64::from(u32::MAX) * 1_000, ..clock::stamp() };
+        let mut sending = Sending::take(&layout, Duration::ZERO).expect("ours").expect("free");
+        for key in 0..=REMEMBERED {
+            let doubt = Doubt { times: u32::MAX, since: since.clone() };
+            sending.remember(&format!("hang.agent{key}"), None, Some(doubt));
+        }
+        let note = Lock::noted::<Note>(layout.pages_lock()).expect("it reads");
+        assert_eq!(note.beside.len(), REMEMBERED);
+        assert!(
+            !sending.has_room("another", Duration::ZERO) && sending.has_room("hang.agent0", Duration::ZERO)
+        );
+    }
 
     #[test]
     fn fm_owner_page_stop_a_sender_that_is_stuck_past_its_deadline_is_ended_and_no_other() {

@@ -177,6 +177,40 @@ fn fm_owner_page_enospc_a_book_that_cannot_be_written_holds_no_page_back_and_non
 }
 
 #[test]
+fn i10_fm_owner_page_enospc_more_pages_than_the_note_has_room_for_wait_and_none_is_sent_at_every_tick() {
+    let stage = Stage::new();
+    let terms = Paging::default();
+    Book::read(&stage.layout).expect("read").write(&stage.layout).expect("begun");
+    for at in 0..25 {
+        let key = format!("k{at:02}");
+        Facts::new(&stage.layout).append(PAGE, &key, json!({ "text": "text" })).expect("recorded");
+    }
+    let in_its_way = stage.block_the_book();
+    let sent = stage.send(&terms);
+    assert_eq!(sent.done.len(), 20, "{sent:?}");
+    for _ in 0..2 {
+        let sent = stage.send(&terms);
+        assert_eq!(sent.done, [""; 0]);
+        assert!(sent.problems[0].starts_with("5 more wait"), "{sent:?}");
+    }
+    // A cool-down after what was told makes room, and is told again by and by.
+    let over = Paging { cool_down: Duration::ZERO, ..terms.clone() };
+    let sent = stage.send(&over);
+    assert_eq!(sent.done.first().map(String::as_str), Some("paged for k20 by default file"));
+    assert_eq!(sent.done.len(), 5, "those that waited");
+    let again = stage.send(&over).done;
+    assert_eq!(again.first().map(String::as_str), Some("paged for k00 by default file"), "{again:?}");
+    assert_eq!(again.len(), 5);
+    // Whoever escalates is heard, and nothing goes out of the note for it.
+    let escalated = escalate(&stage.layout, &terms, "now", "text");
+    assert!(matches!(escalated.outcome, Outcome::Sent { .. }), "{escalated:?}");
+    assert_eq!(stage.send(&terms).done, [""; 0]);
+    std::fs::remove_file(in_its_way).expect("there");
+    stage.send(&terms);
+    assert_eq!(stage.send(&terms), Sent::default(), "the book has them all");
+}
+
+#[test]
 fn fm_owner_page_locked_what_went_out_beside_the_book_is_known_to_it_later() {
     let stage = Stage::new();
     let terms = by(vec![stage.command("one")]);
