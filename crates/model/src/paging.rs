@@ -18,6 +18,9 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// How long a page waits that the owner may have; twice that each time that it was sent again.
 const DOUBT: Duration = Duration::from_secs(60);
 
+/// Milliseconds by which the two clocks part without a step: they are read one after the other, and a sleep rounds.
+const STEP: u64 = 5_000;
+
 /// Longest text of a page, in characters: what a telephone shows, and what the smallest service takes.
 pub const LONGEST: usize = 1_000;
 /// Most attempts that are kept of one page; the failures before them are counted.
@@ -286,11 +289,11 @@ impl Condition {
         (self.begun, self.doubt, self.anew, self.failures) = (false, None, false, 0);
     }
 
-    /// A transport took it, as was noted beside; what was raised after that is to be told.
-    pub fn took_beside(&mut self, at: &Stamp) {
+    /// A transport took it, as was noted beside; what was raised after that is to be told, and what may have been.
+    pub fn took_beside(&mut self, at: &Stamp, now: &Stamp) {
         if self.sent.as_ref().is_none_or(|sent| at.since(sent) > Duration::ZERO) {
             self.took(at.clone());
-            self.anew = self.raised > at.wall;
+            self.anew = self.raised > at.wall || may_have_stepped(at, now);
         }
     }
 
@@ -308,6 +311,12 @@ impl Condition {
         let last = self.tries.last()?;
         Some(format!("{}: {}", last.transport, last.error.as_ref()?))
     }
+}
+
+/// Whether the wall clock parted from the boot clock between two instants: then it does not say what was before what.
+fn may_have_stepped(from: &Stamp, to: &Stamp) -> bool {
+    let apart = |stamp: &Stamp| stamp.wall.as_millisecond().saturating_sub_unsigned(stamp.boot_ms);
+    from.boot_id != to.boot_id || apart(from).abs_diff(apart(to)) > STEP
 }
 
 /// Whether so much time is over since an instant. A page too many is better than none: what lies ahead is over.

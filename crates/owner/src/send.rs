@@ -392,7 +392,7 @@ fn take_waiting(layout: &Layout, book: &mut Book) -> Result<()> {
                     match &waiting.beside {
                         Beside::No => {}
                         Beside::Begun => condition.begun = true,
-                        Beside::Sent(at) => condition.took_beside(at),
+                        Beside::Sent(at) => condition.took_beside(at, &clock::stamp()),
                     }
                 }
                 taken.push(path);

@@ -97,11 +97,12 @@ impl Sending {
 
     /// Tells the book.
     pub(crate) fn recall(&self, book: &mut Book) {
+        let now = clock::stamp();
         for (key, condition) in &mut book.conditions {
             let known = self.beside.iter().find(|one| one.condition == sum(key));
             match known {
                 None => {}
-                Some(Beside { sent: Some(sent), .. }) => condition.took_beside(sent),
+                Some(Beside { sent: Some(sent), .. }) => condition.took_beside(sent, &now),
                 Some(Beside { doubt, .. }) => (condition.begun, condition.doubt) = (true, doubt.clone()),
             }
         }

@@ -72,6 +72,24 @@ fn t9_a_wall_clock_that_is_behind_after_a_boot_holds_no_page_back() {
 }
 
 #[test]
+fn t9_fm_owner_page_what_was_raised_after_it_was_sent_beside_the_book_is_told_also_where_the_clock_steps() {
+    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+    let noon = at(0).later(minutes(12 * 60));
+    let is_anew = |raised: Timestamp, now: &Stamp| {
+        let mut page = Condition::raised("it is so", at(0).wall);
+        page.raise("again", raised);
+        page.took_beside(&noon, now);
+        page.anew
+    };
+    let one = noon.later(minutes(60));
+    assert!(is_anew(noon.later(minutes(30)).wall, &one));
+    assert!(!is_anew(at(0).wall, &one), "the clocks say that it was before");
+    let back = Stamp { wall: noon.wall, ..one.clone() };
+    assert!(is_anew(at(0).later(minutes(11 * 60 + 30)).wall, &back), "the clock went back an hour");
+    assert!(is_anew(at(0).wall, &Stamp { boot_id: "11111111".to_owned(), ..one }), "or may have, at a boot");
+}
+
+#[test]
 fn fm_owner_page_kill_what_was_begun_is_sent_again_and_flagged() {
     let (terms, mut page) = (Paging::default(), raised());
     page.begin(at(1));

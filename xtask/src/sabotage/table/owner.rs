@@ -94,6 +94,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "paging::tests::t9_a_wall_clock_that_is_behind_after_a_boot_holds_no_page_back",
     },
     Safeguard {
+        name: "a wall clock that steps loses no page that was raised after one beside the book",
+        faults: "T9, FM-owner page",
+        file: "crates/model/src/paging.rs",
+        find: "            self.anew = self.raised > at.wall || may_have_stepped(at, now);",
+        replace: "            self.anew = self.raised > at.wall || may_have_stepped(at, at);",
+        package: "netsky-model",
+        target: UNIT,
+        test: "paging::tests::t9_fm_owner_page_what_was_raised_after_it_was_sent_beside_the_book_is_told_also_where_the_clock_steps",
+    },
+    Safeguard {
         name: "the text of a page is harmless",
         faults: "A7",
         file: "crates/model/src/paging.rs",
