@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ring::hmac;
-use ureq::{Agent, Error};
+use ureq::{Agent, Error, Timeout};
 
 use crate::transport::Refused;
 
@@ -28,6 +28,9 @@ pub(crate) fn signature(secret: &[u8], body: &[u8]) -> (&'static str, String) {
 pub(crate) fn post(post: &Post<'_>, limit: Duration) -> Result<(), Refused> {
     let agent: Agent = Agent::config_builder()
         .timeout_global(Some(limit))
+        // Before that is over: until there is a connection nobody has the page.
+        .timeout_resolve(Some(limit * 9 / 10))
+        .timeout_connect(Some(limit * 9 / 10))
         // A redirected POST would give the page to whom the owner did not name.
         .max_redirects(0)
         .user_agent("netsky")
@@ -51,6 +54,7 @@ fn refused(error: &Error) -> Refused {
         Error::ConnectionFailed => Refused::surely("no connection"),
         Error::BadUri(_) | Error::Http(_) => Refused::surely("its url or a header is none"),
         Error::Tls(_) | Error::Rustls(_) => Refused::surely("TLS failed"),
+        Error::Timeout(Timeout::Resolve | Timeout::Connect) => Refused::surely("no connection in time"),
         Error::Timeout(_) => Refused::perhaps("no answer in time"),
         Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             Refused::surely("connection refused")
@@ -63,6 +67,20 @@ fn refused(error: &Error) -> Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn t27_a_host_that_makes_no_connection_in_time_surely_has_no_page() {
+        // It accepts, and never greets.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port of loopback");
+        let address = listener.local_addr().expect("bound");
+        let doubtful = |scheme: &str| {
+            let url = &format!("{scheme}://{address}/topic");
+            let page = Post { url, headers: Vec::new(), body: b"text" };
+            post(&page, Duration::from_secs(1)).expect_err("nobody answers").doubtful
+        };
+        assert!(!doubtful("https"), "nothing of it was sent");
+        assert!(doubtful("http"), "it was sent, and may have been read");
+    }
 
     #[test]
     fn a17_a_body_is_signed_as_rfc_4231_says() {
