@@ -168,6 +168,7 @@ impl From<netsky_watchdog::Error> for Error {
                 stops(other)
             )),
             Watchdog::NoRuntime(_) | Watchdog::NoSlot(_) => Self::new(Kind::Usage, what),
+            Watchdog::NeverWanted(_) => Self::new(Kind::NotFound, what).hint("`netsky status` has who is there"),
             Watchdog::NotUp => Self::new(Kind::NotFound, what).hint("start with `netsky up`"),
             Watchdog::RestartPending(_) => Self::new(Kind::Busy, what).hint("see `netsky status`"),
             Watchdog::BadHandoff(_) => Self::new(Kind::Usage, what).hint("nothing was queued"),

@@ -77,8 +77,11 @@ pub enum Error {
     #[error("runtime {0:?} is not known; this version has: {list}", list = RUNTIMES.join(", "))]
     NoRuntime(String),
     /// No slot has that name.
-    #[error("{0} is no slot: slots are agent0, agent1 and so on")]
+    #[error("{0} is no slot: slots are agent0, agent1 and so on, up to agent{max}", max = crate::up::MAX_CLONES)]
     NoSlot(AgentId),
+    /// Nothing was ever wanted in that slot.
+    #[error("{0} was never started here")]
+    NeverWanted(AgentId),
     /// A constellation that is not up.
     #[error("agent0 is not meant to be up")]
     NotUp,

@@ -37,7 +37,7 @@ pub fn stop(
     let mut held = Held::take(cx)?;
     let _wishes = perform::hold_wishes(cx)?;
     let wish: Option<Desired> = state::read_json(cx.layout.desired(agent))?;
-    let wish = wish.ok_or_else(|| Error::NoProgram { agent: agent.clone() })?;
+    let wish = wish.ok_or_else(|| Error::NeverWanted(agent.clone()))?;
     if !is_meant(cx, agent, grace, guard)? {
         return Ok(false);
     }

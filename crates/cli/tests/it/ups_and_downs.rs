@@ -528,7 +528,7 @@ fn a_slot_that_is_stopped_stays_down_over_ticks_and_deaths_and_comes_back_when_i
     stage.ok(&["restart"]);
     stage.until_verified(2);
     assert!(agent(&stage, "agent1")["pid"].is_null() && agent(&stage, "agent2")["pid"].is_null());
-    for (args, code) in [(&["agent", "stop", "0"][..], 2), (&["agent", "stop", "7"], 2)] {
+    for (args, code) in [(&["agent", "stop", "0"][..], 2), (&["agent", "stop", "7"], 3)] {
         assert_eq!(stage.refused(args).0, code, "{args:?}");
     }
     let mut inside = stage.command(&["agent", "stop", "2"]);
