@@ -69,7 +69,9 @@ impl Slot<'_> {
             }
             Learnt::NoConversation(why) => {
                 (self.shared.said)(&format!("{}: {why}; the next start begins another", self.agent));
-                self.book.conversation = None;
+                if let Some(known) = self.book.conversation.take().filter(|known| known.begun) {
+                    self.conversation_lost(&known.id, self.book.generation);
+                }
             }
             Learnt::Asked(ask) => {
                 (self.shared.said)(&format!("{} asks: {}", self.agent, ask.text));

@@ -12,7 +12,7 @@ use netsky_disk::{clock, fault, state};
 use netsky_kernel::worker_client::{WorkerClient, WorkerError};
 use netsky_ledger::PAGE;
 use netsky_model::envelope::Envelope;
-use netsky_model::id::{AgentId, EnvelopeId, Sender};
+use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender};
 use netsky_model::life::State;
 use netsky_model::lifecycle::LifecycleState;
 use netsky_model::restart::{Inflight, handoff_id};
@@ -333,34 +333,36 @@ impl Slot<'_> {
         let data = serde_json::json!({
             "condition": condition, "agent": agent, "generation": generation, "reason": reason,
         });
-        self.unpaged = Some((clock::boot(), key, data));
+        self.unpaged.push((clock::boot(), key, data));
         self.pages();
     }
 
     /// It does not come back as it was, and that is the owner's to know.
-    pub(super) fn conversation_lost(&mut self, id: &str) {
-        let (agent, generation, lineage) = (self.agent, self.book.generation, &self.book.lineage);
+    pub(super) fn conversation_lost(&mut self, id: &str, generation: Generation) {
+        let (agent, lineage) = (self.agent, &self.book.lineage);
         let key = format!("conversation-lost.{lineage}.g{generation}");
         let reason = format!(
-            "{agent} knows nothing of before: its conversation {id} is gone from where its program keeps them, and it began another"
+            "{agent} knows nothing of before: its conversation {id} is gone or does not read where its program keeps them, and another begins"
         );
         let data = serde_json::json!({
             "condition": format!("conversation-lost.{agent}"), "agent": agent, "generation": generation,
             "conversation": id, "reason": reason,
         });
-        self.unpaged = Some((clock::boot(), key, data));
+        self.unpaged.push((clock::boot(), key, data));
         self.pages();
     }
 
     /// Tells what was to be a page and is none yet.
     pub(super) fn pages(&mut self) {
         // A record that is kept by somebody takes seconds each time.
-        let due = self.unpaged.take_if(|(due, ..)| *due <= clock::boot());
-        if let Some((_, key, data)) = due
-            && !self.record(PAGE, &key, data.clone())
-        {
-            self.unpaged = Some((clock::boot() + RESCAN, key, data));
+        let (due, mut left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.unpaged).into_iter().partition(|(due, ..)| *due <= clock::boot());
+        for (_, key, data) in due {
+            if !self.record(PAGE, &key, data.clone()) {
+                left.push((clock::boot() + RESCAN, key, data));
+            }
         }
+        self.unpaged = left;
     }
 
     /// Says until when mail waits, and why.

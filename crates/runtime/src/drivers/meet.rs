@@ -45,7 +45,12 @@ impl Slot<'_> {
         }
         let both = conversation.as_ref().zip(before.conversation.as_ref());
         let is_same = both.is_some_and(|(now, before)| now.id == before.id);
-        let lost = lost(meta, &before, is_same)?;
+        // Before the book says another: told twice it is one page.
+        match lost(meta, &before, is_same) {
+            Ok(Some(id)) => self.conversation_lost(&id, meta.generation),
+            Ok(None) => {}
+            Err(error) => self.tell(format!("whether its conversation is there: {error}")),
+        }
         let Met { context_pct, lifecycle, asked, left } = self.met(meta, &before, is_same)?;
         let book = Book {
             runtime: meta.spec.runtime.clone(),
@@ -73,9 +78,6 @@ impl Slot<'_> {
         self.is_unwritten = false;
         self.health = Health::default();
         self.hold.end();
-        if let Some(id) = lost {
-            self.conversation_lost(&id);
-        }
         Ok(())
     }
 
@@ -114,9 +116,10 @@ impl Slot<'_> {
     }
 }
 
-/// The conversation that was there and that nobody could go on with, for it is gone.
+/// The conversation that was there and that nobody could go on with, for it is gone. One in which nothing was answered may never
+/// have been kept.
 fn lost(meta: &Meta, before: &Book, is_same: bool) -> Result<Option<String>> {
-    let known = before.conversation.as_ref().filter(|known| known.begun && !is_same);
+    let known = before.conversation.as_ref().filter(|known| known.begun && before.answered && !is_same);
     let Some(known) = known.filter(|_| before.runtime == meta.spec.runtime) else { return Ok(None) };
     let is_there = keeps_conversation(&meta.spec.runtime, &meta.spec.env, &known.id)?;
     Ok((!is_there).then(|| known.id.clone()))

@@ -120,7 +120,7 @@ pub(super) struct Slot<'a> {
     /// A round failed: the driver may know more than was done.
     is_astray: bool,
     /// What is to be a page and that the record has not taken: when it is tried next, and its key.
-    pub(super) unpaged: Option<(Duration, String, serde_json::Value)>,
+    pub(super) unpaged: Vec<(Duration, String, serde_json::Value)>,
     /// What was said last of what is wrong: said once.
     trouble: Option<String>,
     /// The same for whoever looks.
@@ -189,7 +189,7 @@ impl<'a> Slot<'a> {
             has_news: true,
             passed_by: PassedBy::default(),
             is_astray: false,
-            unpaged: None,
+            unpaged: Vec::new(),
             trouble: None,
             notes: undriven::Notes::default(),
         }))

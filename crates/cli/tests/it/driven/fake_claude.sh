@@ -7,7 +7,7 @@ for word; do
   before=$word
 done
 case " $* " in
-*' --resume '*) [ -f "$HOME/.claude/projects/here/$id.jsonl" ] || { echo 'No conversation found' >&2; exit 1; } ;;
+*' --resume '*) [ -s "$HOME/.claude/projects/here/$id.jsonl" ] || { printf '{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["No conversation found with session ID: %s"]}\n' "$id"; exit 1; } ;;
 esac
 mkdir -p "$HOME/.claude/projects/here"
 log=$HOME/.claude/projects/here/$id.jsonl

@@ -375,28 +375,37 @@ fn t3_who_lives_on_a_conversation_is_its_writer_whatever_its_wish_says_or_its_bo
 }
 
 #[test]
-fn whose_conversation_is_gone_begins_another_and_that_is_paged_for() {
-    let driven = Driven::many(1, "");
-    let id = driven.sent_to("agent1", &["one"]);
-    driven.stage.until("its turn", |_| (driven.envelope_of("agent1", &id).0 == "acked").then_some(()));
-    let known = driven.stage.json("state/drivers/agent1.json")["conversation"]["id"].clone();
-    let known = known.as_str().expect("begun").to_owned();
-    let pages = || {
-        let text = std::fs::read_to_string(driven.stage.home().join("logs/pages.jsonl")).unwrap_or_default();
-        let lost = text.lines().filter(|line| line.contains("conversation-lost.agent1"));
-        lost.map(str::to_owned).collect::<Vec<_>>()
-    };
-    // Whoever comes back as it was is no news.
-    for (is_there, paged) in [(true, 0), (false, 1)] {
-        driven.stage.ok(&["agent", "stop", "1"]);
-        if !is_there {
-            std::fs::remove_file(driven.file(&format!(".claude/projects/here/{known}.jsonl")))
-                .expect("there");
-        }
-        driven.stage.ok(&["agent", "1"]);
-        let id = driven.sent_to("agent1", &["more"]);
+fn whose_conversation_is_gone_or_damaged_begins_another_and_that_is_paged_for() {
+    for is_gone in [true, false] {
+        let driven = Driven::many(1, "");
+        let id = driven.sent_to("agent1", &["one"]);
         driven.stage.until("its turn", |_| (driven.envelope_of("agent1", &id).0 == "acked").then_some(()));
-        driven.stage.until("its page", |_| (pages().len() == paged).then_some(()));
+        let known = driven.stage.json("state/drivers/agent1.json")["conversation"]["id"].clone();
+        let known = known.as_str().expect("begun").to_owned();
+        let kept = driven.file(&format!(".claude/projects/here/{known}.jsonl"));
+        let pages = || {
+            let text =
+                std::fs::read_to_string(driven.stage.home().join("logs/pages.jsonl")).unwrap_or_default();
+            let lost = text.lines().filter(|line| line.contains("conversation-lost.agent1"));
+            lost.map(str::to_owned).collect::<Vec<_>>()
+        };
+        // Whoever comes back as it was is no news.
+        for (is_there, paged) in [(true, 0), (false, 1)] {
+            driven.stage.ok(&["agent", "stop", "1"]);
+            match (is_there, is_gone) {
+                (true, _) => {}
+                (false, true) => std::fs::remove_file(&kept).expect("there"),
+                // As a power cut may leave it.
+                (false, false) => std::fs::write(&kept, "").expect("emptied"),
+            }
+            // One that does not read ends the first start.
+            drop(driven.stage.run(&["agent", "1"]));
+            let id = driven.sent_to("agent1", &["more"]);
+            driven
+                .stage
+                .until("its turn", |_| (driven.envelope_of("agent1", &id).0 == "acked").then_some(()));
+            driven.stage.until("its page", |_| (pages().len() == paged).then_some(()));
+        }
+        assert!(pages()[0].contains(&known), "{:?}", pages());
     }
-    assert!(pages()[0].contains(&known), "{:?}", pages());
 }

@@ -39,7 +39,14 @@ impl Fate {
 
 impl History {
     /// The messages that stand there last, oldest first.
-    pub(super) fn newest(self, most: usize) -> impl Iterator<Item = (MessageKey, Fate)> {
+    pub(super) fn newest(mut self, most: usize) -> impl Iterator<Item = (MessageKey, Fate)> {
+        // A prompt of several stands under the UUID of its last. Once its first is told anew, that one is used up: something
+        // follows it.
+        for key in self.current.iter().skip(1) {
+            if let Some(fate) = self.fates.get_mut(key) {
+                fate.begun = true;
+            }
+        }
         let mut fates: Vec<(MessageKey, Fate)> = self.fates.into_iter().collect();
         fates.sort_by_key(|(_, fate)| fate.place);
         let skipped = fates.len().saturating_sub(most);
@@ -165,5 +172,16 @@ mod tests {
             history.line(line.as_bytes());
         }
         assert_eq!(history.newest(9).filter(|(_, fate)| fate.answered).count(), 2);
+    }
+
+    #[test]
+    fn i2_what_was_cut_in_one_prompt_of_several_is_told_again_under_other_uuids_but_for_the_first() {
+        let ids = ["a", "b", "c"].map(|n| format!("0192f0c1-2345-7abc-8def-0123456789a{n}"));
+        let text =
+            ids.each_ref().map(|id| format!("<channel source=\"agent\" id=\"{id}\">x</channel>")).join("\n");
+        let mut history = History::default();
+        history
+            .line(serde_json::json!({"type": "user", "message": {"content": text}}).to_string().as_bytes());
+        assert_eq!(history.newest(9).map(|(_, fate)| fate.in_vain()).collect::<Vec<_>>(), [0, 1, 1]);
     }
 }
