@@ -19,7 +19,7 @@ mod transport;
 pub use book::{Outlook, Unsent, outlook};
 pub use page::Page;
 pub use send::{Escalated, Outcome, Sent, escalate, keep, send_due};
-pub use sending::is_sending;
+pub use sending::{is_sending, prepare};
 
 /// Why pages were not looked at or not sent at all.
 #[derive(Debug, thiserror::Error)]

@@ -140,14 +140,13 @@ pub fn send_due(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) -
         Ok(false) => {}
         Err(error) => sent.problems.push(format!("the test page: {error}")),
     }
-    let mut vain = 0;
+    let (mut vain, mut wait) = (0, 0);
     let due = book.due(terms, &clock::stamp(), lasts);
-    for (at, (key, repeated)) in due.iter().take(MOST).enumerate() {
+    for (key, repeated) in due.iter().take(MOST) {
         // What is remembered nowhere would be sent at every tick.
         if !sending.has_room(key, terms.cool_down) && book.write(layout).map(|()| sending.forget()).is_err() {
-            let wait = due.len() - at;
-            sent.problems.push(format!("{wait} more wait for a book that can be written, or a cool-down"));
-            break;
+            wait += 1;
+            continue;
         }
         match deliver((layout, terms), &mut sending, &mut book, key, *repeated)?.0 {
             Outcome::Unsent { why, .. } => {
@@ -160,6 +159,9 @@ pub fn send_due(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) -
         if vain == VAIN {
             break;
         }
+    }
+    if wait > 0 {
+        sent.problems.push(format!("{wait} more wait for a book that can be written, or a cool-down"));
     }
     book.forget(terms, &clock::stamp(), lasts);
     match book.write(layout) {
@@ -318,6 +320,8 @@ fn deliver(
     }
     let untold = book.write(layout).err();
     match untold {
+        // He surely has it not: nothing is to be known of it.
+        Some(_) if by.is_none() && doubt.is_none() => sending.settle(key),
         Some(_) => sending.remember(key, by.is_some().then_some(now), doubt),
         None => sending.forget(),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
-use netsky_disk::{clock, process};
+use netsky_disk::{clock, process, state};
 use netsky_model::paging::{Doubt, is_over};
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
@@ -95,6 +95,13 @@ impl Sending {
         self.got_on();
     }
 
+    /// Of a page nothing is to be remembered.
+    pub(crate) fn settle(&mut self, key: &str) {
+        let condition = sum(key);
+        self.beside.retain(|one| one.condition != condition);
+        self.got_on();
+    }
+
     /// Tells the book.
     pub(crate) fn recall(&self, book: &mut Book) {
         let now = clock::stamp();
@@ -114,6 +121,17 @@ impl Sending {
             self.got_on();
         }
     }
+}
+
+/// Has the note before there is anything to send: a disk that is full has no room for the first one, and each tick would send anew.
+///
+/// # Errors
+/// The system refuses.
+pub fn prepare(layout: &Layout) -> Result<()> {
+    if !state::exists(layout.pages_lock())? {
+        Sending::take(layout, Duration::ZERO)?;
+    }
+    Ok(())
 }
 
 fn sum(key: &str) -> u64 {
@@ -145,6 +163,16 @@ mod tests {
     use netsky_disk::home::Home;
 
     use super::*;
+
+    #[test]
+    fn fm_owner_page_enospc_the_note_has_its_room_before_there_is_anything_to_send() {
+        let temp = tempfile::tempdir().expect("a throwaway folder");
+        let layout = Layout::new(temp.path().join("home"));
+        Home::init(&layout).expect("a fresh home");
+        prepare(&layout).expect("there is room");
+        assert!(Lock::noted::<Note>(layout.pages_lock()).is_some());
+        prepare(&layout).expect("it is there");
+    }
 
     #[test]
     fn fm_owner_page_enospc_a_full_note_reads() {

@@ -25,6 +25,7 @@ pub(crate) fn tend(cx: &Context<'_>, ticked: &mut Ticked) {
         pages::page(cx, &mut paged, ticked),
         retention::clean(cx, &terms, &paged, ticked),
         reserve::keep_for_retention(cx),
+        netsky_owner::prepare(cx.layout).map_err(Into::into),
     ] {
         if let Err(error) = tended {
             ticked.problems.push(format!("mail: {error}"));
