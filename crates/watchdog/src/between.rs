@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use netsky_kernel::rpc::{SessionState, SessionView};
-use netsky_model::desired::Want;
+use netsky_model::desired::{Desired, Want};
 use netsky_model::duration::human;
 use netsky_model::id::AgentId;
 use netsky_runtime::driver::is_driven;
@@ -20,7 +20,9 @@ const LONGEST: Duration = Duration::from_secs(10 * 60);
 
 /// Everybody who is wanted and is neither, or of whom `is_proved` has nothing.
 pub(crate) fn found(seen: &Observed, is_proved: impl Fn(&SessionView) -> bool) -> Vec<Found> {
-    let wanted = seen.desired.iter().filter(|wish| wish.want == Want::Up);
+    // Of an agent0 that nothing can be done about this is what is told.
+    let is_told = |wish: &&Desired| wish.agent == AgentId::root() && seen.restart_unread.is_some();
+    let wanted = seen.desired.iter().filter(|wish| wish.want == Want::Up && !is_told(wish));
     let sessions = wanted.filter_map(|wish| Some((wish, seen.sessions.get(&wish.agent)?)));
     let between = sessions.filter_map(|(wish, session)| {
         // Of one that is driven its driver says why it does not begin.
@@ -35,7 +37,6 @@ pub(crate) fn found(seen: &Observed, is_proved: impl Fn(&SessionView) -> bool) -
         tell: None,
         page: Some(seen.interval / 2),
     });
-    // Of two the one that keeps it from everything.
     unread.into_iter().chain(between).collect()
 }
 

@@ -217,20 +217,23 @@ impl Child<'_> {
 
     /// End what is left of the old sessions, all at once: each may take its whole grace. A clone that does not
     /// end is left to the tick; it must not keep agent0 from coming back.
-    fn teardown(&self, sessions: &[SessionView], said: &impl Fn(&str)) -> Result<()> {
+    fn teardown(&mut self, sessions: &[SessionView], said: &impl Fn(&str)) -> Result<()> {
         let wanted = self.to_start()?;
         let alive: Vec<&SessionView> = sessions
             .iter()
             .filter(|s| s.state.may_live() && wanted.iter().any(|d| d.agent == s.name))
             .collect();
         // An anchor serves so many at once and others beside them.
-        let ends = alive.chunks(AT_ONCE).flat_map(|alive| self.end(alive));
-        for (name, end) in ends {
-            match end {
-                Err(error) if *name == AgentId::root() => return Err(error),
-                Err(error) => said(&format!("{name} was not ended: {error}")),
-                Ok(()) => {}
+        for alive in alive.chunks(AT_ONCE) {
+            for (name, end) in self.end(alive) {
+                match end {
+                    Err(error) if *name == AgentId::root() => return Err(error),
+                    Err(error) => said(&format!("{name} was not ended: {error}")),
+                    Ok(()) => {}
+                }
             }
+            // A word after each: the tick judges a child by the time since its last one.
+            self.enter(self.status.phase)?;
         }
         Ok(())
     }

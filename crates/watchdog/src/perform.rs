@@ -54,10 +54,10 @@ pub(crate) fn perform(
             start_child(cx, Inflight { epoch: inflight.epoch + 1, ..inflight.clone() })
         }
         Effect::KillChild(inflight) => {
-            state::write_json(cx.layout.restart_inflight(), inflight)?;
             if let Some(child) = &inflight.child {
                 process::signal(child, process::Signal::KILL)?;
             }
+            state::write_json(cx.layout.restart_inflight(), inflight)?;
             Ok(format!("{}: child past its deadline killed", inflight.id))
         }
         Effect::Watch(inflight) => {
@@ -170,6 +170,9 @@ pub(crate) fn launch(
     }
     // Looked at before anything is done in the name of this start: the kernel refuses a late one by itself, but
     // by then mail would be back and strangers would be gone.
+    // A generation is taken before it is described: of one whose anchor died in between, or whose description was lost, the
+    // number is known all the same. Asked first: whoever is started after that is not the one that this start follows.
+    let lineage = client.lineages()?.into_iter().find(|lineage| lineage.session == desired.agent);
     let (seen, stopped) = match client.show(&desired.agent) {
         Ok(session) if session.state.may_live() => {
             return Err(Error::Restart(format!(
@@ -181,9 +184,6 @@ pub(crate) fn launch(
         Err(error) if error.kind() == Some(RefusalKind::NotFound) => (Generation::NONE, None),
         Err(error) => return Err(error.into()),
     };
-    // A generation is taken before it is described: of one whose anchor died in between, or whose description was lost, the
-    // number is known all the same.
-    let lineage = client.lineages()?.into_iter().find(|lineage| lineage.session == desired.agent);
     let newest = lineage.map_or(seen, |lineage| lineage.generation.max(seen));
     if seen != after {
         return Err(Error::Restart(format!("{} is at generation {seen}, not {after}", desired.agent)));

@@ -29,7 +29,7 @@ use crate::keeper::only_one;
 use crate::known::wanted;
 use crate::observe;
 use crate::pass_on::{self, is_prompt};
-use crate::tick::LastTick;
+use crate::tick::{self, LastTick};
 use crate::ticker::run_tick;
 
 /// Slow look for what gave no event.
@@ -83,8 +83,11 @@ pub fn serve(cx: &Context<'_>, caller: &Caller, said: impl Fn(&str)) -> Result<I
 /// in between.
 fn is_overdue(cx: &Context<'_>) -> bool {
     let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
+    let ended = last.map(|last| clock::stamp().since(&last.at));
+    // A full disk has no room for that; the note of the lock is written in place.
+    let got_on = tick::holder(cx).map(|(_, age)| age);
     let bound = observe::interval(cx) * 3 / 2;
-    last.is_none_or(|last| clock::stamp().since(&last.at) > bound)
+    ended.into_iter().chain(got_on).min().is_none_or(|age| age > bound)
 }
 
 /// agentinfinity answers nobody; what it is told stands in its output, and is done with, or goes on to agent0.

@@ -12,7 +12,7 @@ use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process, state};
 use netsky_kernel::client::Client;
-use netsky_kernel::rpc::{Guard, SessionView};
+use netsky_kernel::rpc::{Guard, RefusalKind, SessionView};
 use netsky_model::backoff::Attempts;
 use netsky_model::desired::{Desired, VERSION, Want};
 use netsky_model::id::{AgentId, Generation};
@@ -137,13 +137,15 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
         let (sessions, unmade) = say_wishes(cx, plan, &mut client)?;
         held.got_on()?;
         let mut ticked = tick::run(cx, &mut held, By::Hand)?;
-        if is_given_up(cx)? {
-            // Judged by this very look; who asks by hand waits for no later one.
+        if plan.first == AgentId::root() && is_given_up(cx)? {
+            // What was counted before is forgotten with the wish: it was given up by this very look. Who asks by hand waits for no
+            // later one.
             perform::forget_attempts(cx, &AgentId::root())?;
             held.got_on()?;
             let again = tick::run(cx, &mut held, By::Hand)?;
             ticked.done.extend(again.done);
             ticked.problems.extend(again.problems);
+            ticked.warnings.extend(again.warnings);
         }
         ticked.problems.splice(0..0, unmade);
         let mut ticked = ticked.each_once();
@@ -172,8 +174,10 @@ fn is_given_up(cx: &Context<'_>) -> Result<bool> {
     {
         return Ok(false);
     }
-    let session = Client::connect(&cx.layout.kernel_root())?.show(&root)?;
-    Ok(!session.state.may_live())
+    match Client::connect(&cx.layout.kernel_root())?.show(&root) {
+        Err(error) if error.kind() == Some(RefusalKind::NotFound) => Ok(false),
+        session => Ok(!session?.state.may_live()),
+    }
 }
 
 /// Write what should run, if nobody lives for something else; the sessions it was decided by, and whose mailbox could not

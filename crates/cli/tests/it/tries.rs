@@ -1,7 +1,7 @@
 //! When what ended is tried again, and what `status` and `down` say of it.
 
 use netsky_disk::clock;
-use netsky_disk::process::Signal;
+use netsky_disk::process::{Signal, is_alive};
 use netsky_model::stamp::Stamp;
 use serde_json::json;
 
@@ -219,4 +219,40 @@ fn who_is_of_another_kind_now_is_not_told_to_be_undriven() {
     std::fs::write(stage.home().join("state/drivers/agent1.undriven.json"), note.to_string())
         .expect("written");
     assert_eq!(told(&stage), "");
+}
+
+#[test]
+fn i7_an_up_after_everybody_died_while_a_restart_was_watched_waits_for_no_later_tick() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until("its successor", |stage| {
+        let root = stage.agent("agent0");
+        (root["generation"] == 2 && root["up"] == true).then_some(())
+    });
+    assert!(!stage.status()["restart"].is_null(), "it is watched for an interval");
+    let mut all = vec![stage.anchor()];
+    for agent in ["agentinfinity", "netsky-ticker", "agent0"] {
+        all.extend([stage.worker(agent), stage.program(agent)]);
+    }
+    all.iter().for_each(|process| stage.signal(process, Signal::KILL));
+    stage.until("the end of all", |_| all.iter().all(|process| !is_alive(process)).then_some(()));
+    let said = stage.ok(&["up", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+    assert!(said.contains("agent0 session 3 starting at "), "{said}");
+}
+
+#[test]
+fn i7_a_start_of_a_clone_leaves_what_is_counted_of_agent0() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.hold_triggers();
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until_dead();
+    let now = netsky_disk::clock::stamp();
+    let attempts = serde_json::json!({ "v": 1, "at": vec![&now; 5], "crashloop": true, "paged": true });
+    let counted = stage.home().join("state/agent0-restart-attempts");
+    std::fs::write(&counted, attempts.to_string()).expect("written");
+    let failed = serde_json::json!({ "v": 1, "at": now, "why": "restart-1: why", "started": null });
+    std::fs::write(stage.home().join("state/agent0-revive-failed"), failed.to_string()).expect("written");
+    stage.ok(&["agent", "1"]);
+    assert_eq!(stage.json("state/agent0-restart-attempts")["at"].as_array().map(Vec::len), Some(5));
+    assert!(stage.agent("agent0")["pid"].is_null());
 }

@@ -569,22 +569,3 @@ fn t24_a_down_that_takes_long_to_end_somebody_is_no_stuck_holder_of_the_lock() {
         "it got on when that was done: {since:?}, {began:?}"
     );
 }
-
-#[test]
-fn i7_an_up_after_everybody_died_while_a_restart_was_watched_waits_for_no_later_tick() {
-    let stage = Stage::up(0, QUIET, "10m");
-    stage.signal(&stage.program("agent0"), Signal::KILL);
-    stage.until("its successor", |stage| {
-        let root = stage.agent("agent0");
-        (root["generation"] == 2 && root["up"] == true).then_some(())
-    });
-    assert!(!stage.status()["restart"].is_null(), "it is watched for an interval");
-    let mut all = vec![stage.anchor()];
-    for agent in ["agentinfinity", "netsky-ticker", "agent0"] {
-        all.extend([stage.worker(agent), stage.program(agent)]);
-    }
-    all.iter().for_each(|process| stage.signal(process, Signal::KILL));
-    stage.until("the end of all", |_| all.iter().all(|process| !is_alive(process)).then_some(()));
-    let said = stage.ok(&["up", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
-    assert!(said.contains("agent0 session 3 starting at "), "{said}");
-}
