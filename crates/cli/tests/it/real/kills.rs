@@ -114,6 +114,38 @@ fn must_show_1_codex_goes_on_with_its_conversation_whoever_dies_in_a_turn() {
     survives(Kind::Codex);
 }
 
+/// Messages that wait become one turn, which is cut; others wait behind it.
+fn keeps_order(kind: Kind) {
+    let Some((real, _)) = begun(kind) else { return };
+    real.send("first [[slow 2]]");
+    real.until_doing("working");
+    let cut = ["one", "two", "three"].map(|text| real.send(&format!("{text} [[slow 5]]")));
+    let is_told = || real.provider.asked().iter().any(|asked| asked.is_user && asked.last.contains(&cut[0]));
+    real.stage.until("their turn", |_| is_told().then_some(()));
+    let behind = ["four", "five"].map(|text| real.send(text));
+    real.stage.signal(&real.stage.program("agent0"), Signal::KILL);
+    let all: Vec<&String> = cut.iter().chain(&behind).collect();
+    for id in &all {
+        real.until_acked(id);
+    }
+    let asked = real.provider.asked();
+    let answer = |id: &&String| {
+        asked.iter().position(|asked| asked.is_user && asked.is_answered && asked.last.contains(*id))
+    };
+    let answers: Vec<Option<usize>> = all.iter().map(answer).collect();
+    assert!(answers.is_sorted() && answers[0].is_some(), "{kind:?}: {answers:?}");
+}
+
+#[test]
+fn i2_claude_that_dies_in_a_turn_of_several_messages_is_told_the_rest_in_their_order() {
+    keeps_order(Kind::Claude);
+}
+
+#[test]
+fn i2_codex_that_dies_in_a_turn_of_several_messages_is_told_the_rest_in_their_order() {
+    keeps_order(Kind::Codex);
+}
+
 /// A batch of `cargo xtask campaign real-kills`: in each step everybody dies once beside each of the two programs, which
 /// have a constellation each and meet nothing of each other but the machine.
 #[test]
