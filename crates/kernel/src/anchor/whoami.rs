@@ -26,14 +26,16 @@ pub(super) fn whoami(anchor: &Anchor, caller: Option<&ProcessId>) -> Answer {
         .collect();
     // The nearest one: a session may be started from another. And none above this anchor, which a session may have started
     // too: a program that asks before its worker has told of it would be taken for that one.
-    let by_descent = lineage.into_iter().take_while(|above| *above != anchor.me).find_map(|above| {
-        living
-            .iter()
-            .find(|meta| meta.program.as_ref() == Some(&above) || meta.worker.as_ref() == Some(&above))
+    let above: Vec<ProcessId> = lineage.into_iter().take_while(|above| *above != anchor.me).collect();
+    let by_descent = above.iter().find_map(|above| {
+        living.iter().find(|meta| meta.program.as_ref() == Some(above) || meta.worker.as_ref() == Some(above))
     });
+    // Of whoever is above it too: a session that its worker has not told of yet may ask with an environment of its own making.
     let by_mark = || {
-        let mark = sweep::environment_of(caller.pid, ENV_MARK)?;
-        living.iter().find(|meta| meta.mark() == mark)
+        above.iter().find_map(|above| {
+            let mark = sweep::environment_of(above.pid, ENV_MARK)?;
+            living.iter().find(|meta| meta.mark() == mark)
+        })
     };
     let session = by_descent.or_else(by_mark).map(|meta| Who {
         name: meta.spec.name.clone(),
@@ -91,6 +93,24 @@ mod tests {
             assert_eq!(whoami(&anchor, Some(&before)).session, None);
             drop(child.stdin.take());
             child.wait().expect("it ends");
+        });
+    }
+
+    #[test]
+    fn a1_who_asks_without_its_environment_before_its_worker_has_told_of_it_is_known_by_who_is_above() {
+        on_stage(async |anchor| {
+            let meta = session("agent0", Keeper::Anchor);
+            let mut above = Command::new("sh");
+            above.args(["-c", "env -i sleep 1000 & echo $!; wait"]).env(ENV_MARK, meta.mark());
+            let mut above = above.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("sh is there");
+            let mut pid = String::new();
+            let said = above.stdout.take().expect("piped");
+            std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut pid).expect("told");
+            let caller = process::identify(pid.trim().parse().expect("a pid")).expect("it waits");
+            anchor.put(meta, Life::Starting);
+            assert!(whoami(&anchor, Some(&caller)).session.is_some());
+            process::signal(&caller, process::Signal::KILL).expect("ours");
+            above.wait().expect("ours");
         });
     }
 }
