@@ -163,6 +163,31 @@ fn fm_detached_restart_enospc_a_crash_ends_no_clone_for_a_start_that_the_disk_ma
     assert_eq!(out.lines().collect::<Vec<_>>(), ["back", "lives"], "{out}{err}");
 }
 
+/// agent0 dies while nothing can be written, and then everything can.
+const READ_ONLY_FOR_A_WHILE: &str = r#"
+mount -t tmpfs -o size=32m,mode=0700 none "$PLACE" || exit 99
+export NETSKY_HOME="$PLACE/home"
+"$NETSKY" up 0 --tick 300ms -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
+pid_of() { "$NETSKY" status | awk -v id="$1" '$1 == id {print $6}'; }
+pid=$(pid_of agent0)
+mount --bind "$PLACE" "$PLACE" && mount -o remount,bind,ro "$PLACE" || exit 97
+kill -9 "$pid"
+sleep 2
+mount -o remount,bind,rw "$PLACE" || exit 96
+for _ in $(seq 300); do
+  now=$(pid_of agent0)
+  test "$now" != "$pid" && kill -0 "$now" 2>/dev/null && echo back && break
+  sleep 0.1
+done
+"$NETSKY" down >/dev/null
+"#;
+
+#[test]
+fn i7_who_died_while_the_home_was_read_only_comes_back_once_it_is_not() {
+    let Some(Said { out, err, .. }) = apart(READ_ONLY_FOR_A_WHILE) else { return };
+    assert_eq!(out.trim(), "back", "{out}{err}");
+}
+
 #[test]
 fn a5_a_marker_of_a_restart_with_a_second_name_keeps_agent0_alone_down_and_is_paged_for() {
     let stage = Stage::up(1, QUIET, "200ms");

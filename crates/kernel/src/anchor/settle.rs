@@ -39,6 +39,9 @@ pub(super) const LOOKERS: Duration = Duration::from_millis(200);
 /// Pause between two looks at a description that the disk does not hand out.
 pub(super) const READ_AGAIN: Duration = Duration::from_secs(5);
 
+/// Pause between two looks at a lock that nobody could take.
+const LOCK_AGAIN: Duration = Duration::from_secs(5);
+
 /// How often a lock that is held although its worker is gone is waited for.
 const TRIES: u32 = 2;
 
@@ -52,7 +55,7 @@ pub(super) enum Found {
 }
 
 /// Settles a session whose worker is gone. One whose lock stays held, by nobody that can be named and ended, is
-/// nothing to judge from here: its name is closed until a later anchor finds the lock free.
+/// nothing to judge from here: its name is closed until the lock is found free.
 pub(super) async fn session(anchor: &Rc<Anchor>, about: &About, mut found: Found) {
     if !anchor.has_root() {
         // The end of its root; the locks and descriptions at its path are another's.
@@ -73,7 +76,27 @@ pub(super) async fn session(anchor: &Rc<Anchor>, about: &About, mut found: Found
         found = Found::AtStart;
     }
     if anchor.set_life(about, Life::Foreign) {
-        anchor.damaged(format!("agents/{}.lock", about.session), "it stays held, and not by whom it names");
+        let why = "it stays held, and not by whom it names, or cannot be taken";
+        anchor.damaged(format!("agents/{}.lock", about.session), why);
+        let (anchor, about) = (Rc::clone(anchor), about.clone());
+        tokio::task::spawn_local(async move { look_again(&anchor, &about, found).await });
+    }
+}
+
+/// Settles it once its lock can be taken: whoever has it may end, and what the disk refused may pass.
+async fn look_again(anchor: &Rc<Anchor>, about: &About, found: Found) {
+    let is_closed = || anchor.entry(&about.session, |entry| entry.life) == Some(Life::Foreign);
+    while anchor.has_root() && is_closed() {
+        tokio::time::sleep(LOCK_AGAIN).await;
+        // Asked first: a take waits for who has it, and keeps everybody else waiting.
+        let is_free = || !Lock::is_held(anchor.layout.worker_lock(&about.session)).unwrap_or(true);
+        if is_closed()
+            && is_free()
+            && let Some(held) = hold(anchor, &about.session)
+            && anchor.set_life(about, Life::Ending)
+        {
+            return held_session(anchor, about, found, held).await;
+        }
     }
 }
 
@@ -470,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_stays_held_with_a_stale_note_closes_its_name_and_is_not_waited_for_without_end() {
+    fn i9_a_lock_that_stays_held_with_a_stale_note_closes_its_name_until_it_is_free() {
         on_stage(async |anchor| {
             tokio::time::pause();
             let meta = described("agent0", Keeper::Anchor);
@@ -485,6 +508,14 @@ mod tests {
             tokio::time::timeout(Duration::from_secs(60), settling).await.expect("it ends");
             assert_eq!(anchor.entry(&meta.spec.name, |entry| entry.life), Some(Life::Foreign));
             assert_eq!(rows(&anchor), [EventKind::Damaged]);
+            drop(lock);
+            let mut changes = anchor.changes();
+            let settled = async {
+                while anchor.entry(&meta.spec.name, |entry| entry.life) == Some(Life::Foreign) {
+                    changes.changed().await.expect("it lives");
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(60), settled).await.expect("it is looked at again");
         });
     }
 }

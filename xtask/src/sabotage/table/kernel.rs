@@ -201,7 +201,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "const TRIES: u32 = u32::MAX;",
         package: "netsky-kernel",
         target: UNIT,
-        test: "anchor::settle::tests::a_lock_that_stays_held_with_a_stale_note_closes_its_name_and_is_not_waited_for_without_end",
+        test: "anchor::settle::tests::i9_a_lock_that_stays_held_with_a_stale_note_closes_its_name_until_it_is_free",
     },
     Safeguard {
         name: "a description fits its file to its end",
