@@ -1,6 +1,6 @@
 //! `netsky escalate`: the floor. Reaches the owner without bus, database, anchor or agents.
 
-use netsky_disk::clock;
+use netsky_disk::{clock, state};
 use netsky_model::duration::human;
 use netsky_model::id::EnvelopeId;
 use netsky_owner::{Escalated, Outcome, escalate};
@@ -30,8 +30,15 @@ impl Run for Args {
             return Err(Error::new(Kind::Usage, "the text is empty").hint("nothing was sent"));
         }
         let layout = Context::layout()?;
-        // A home that no other verb may use is one more reason to tell the owner.
-        let home = cx.home().err().map(|error| error.to_string());
+        let home = cx.home().err();
+        let pieces = [layout.home_json(), layout.config(), layout.state()];
+        let was_one = pieces.iter().any(|piece| state::exists(piece).unwrap_or(true));
+        let home = match home {
+            // What never was a home has no transports, and gets no files of ours.
+            Some(error) if !was_one => return Err(error),
+            // One that no other verb may use is one more reason to tell the owner.
+            other => other.map(|error| error.to_string()),
+        };
         let terms = Config::last_good(&layout).page;
         let condition = self.key.unwrap_or_else(|| {
             EnvelopeId::derived(&["escalate", &self.text]).as_str().chars().take(16).collect()

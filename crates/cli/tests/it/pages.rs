@@ -79,3 +79,13 @@ fn fm_owner_page_kill_at_each_point_loses_none_and_flags_what_it_repeats() {
         assert_eq!(taken(&stage), all, "{point}");
     }
 }
+
+#[test]
+fn a_folder_that_never_was_a_home_gets_nothing_of_ours() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.home()).expect("made");
+    std::fs::write(stage.home().join("theirs"), "x").expect("written");
+    let (code, line) = stage.refused(&["escalate", "help"]);
+    assert!(code != 0 && line.contains("home"), "{code} {line}");
+    assert_eq!(stage.names(""), ["theirs"]);
+}
