@@ -19,8 +19,8 @@ use netsky_model::id::{AgentId, Generation, RestartId};
 use netsky_model::process::ProcessId;
 use netsky_model::restart::{Inflight, Kind, VERSION};
 use netsky_model::stamp::Stamp;
+use netsky_runtime::Launch;
 use netsky_runtime::driver::{has_receipts, is_driven};
-use netsky_runtime::{Config, Launch};
 
 use crate::context::Context;
 use crate::decide::Effect;
@@ -276,7 +276,7 @@ fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<Str
             v: VERSION,
             id,
             kind,
-            clones: Config::last_good(cx.layout).restart.clones,
+            clones: seen.clones,
             epoch: 1,
             began: now.clone(),
             child_since: now,
