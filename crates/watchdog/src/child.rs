@@ -162,11 +162,12 @@ impl Child<'_> {
             self.enter(Phase::Preflight)?;
         }
         // Who lives is not ended for a start that the disk would not take; who is dead has nothing to lose.
-        if let Some(why) = perform::no_room_for(self.cx, ROOM * (MARGIN + self.to_start()?.len() as u64)) {
+        let wanted = self.to_start()?;
+        if let Some(why) = perform::no_room_for(self.cx, ROOM * (MARGIN + wanted.len() as u64)) {
             if self.inflight.kind == Kind::Planned {
                 return Err(Error::Restart(why));
             }
-            let clones = self.to_start()?.into_iter().map(|wish| wish.agent);
+            let clones = wanted.into_iter().map(|wish| wish.agent);
             for clone in clones.filter(|agent| *agent != AgentId::root()) {
                 said(&format!("{clone} is left as it is: {why}"));
                 self.spared.insert(clone);

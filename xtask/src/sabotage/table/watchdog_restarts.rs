@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "the disk is looked at before anybody is ended",
         faults: "FM-detached restart",
         file: "crates/watchdog/src/child.rs",
-        find: "ROOM * (MARGIN + self.to_start()?.len() as u64)",
+        find: "ROOM * (MARGIN + wanted.len() as u64)",
         replace: "ROOM",
         package: "netsky",
         target: IT,
