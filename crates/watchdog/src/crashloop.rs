@@ -9,10 +9,11 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::held::Held;
 use crate::observe::Observed;
 use crate::page::{Raised, page, since};
 use crate::reach::CRASHLOOP;
-use crate::tick::{Held, Ticked};
+use crate::tick::Ticked;
 
 /// What the marker says.
 const WHY: &str = "it keeps dying; one try an hour until it stays up";

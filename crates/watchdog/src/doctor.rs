@@ -19,9 +19,10 @@ use netsky_runtime::Config;
 use serde::Serialize;
 
 use crate::context::Context;
+use crate::held::{self, HOLDER_DEADLINE};
 use crate::markers;
 use crate::prune::prune_markers;
-use crate::tick::{self, HOLDER_DEADLINE, LastTick};
+use crate::tick::LastTick;
 
 /// How far the wall clock may stray from the boot clock between two looks: a clock that is kept right moves less.
 const STEP: Duration = Duration::from_secs(5);
@@ -232,7 +233,7 @@ fn locks(cx: &Context<'_>) -> Examined {
         Ok(held) => held,
         Err(error) => return ill("locks", Health::Bad, error.to_string(), "move what is there away"),
     };
-    let holder = if held { tick::holder(cx) } else { None };
+    let holder = if held { held::holder(cx) } else { None };
     match holder {
         None => good("locks", "no actor keeps the others waiting"),
         Some((pid, age)) if age < HOLDER_DEADLINE => {

@@ -12,7 +12,7 @@ use netsky_model::restart::Inflight;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::tick::Held;
+use crate::held::Held;
 use crate::{handoff, known, observe, perform, reserve};
 
 /// Longest wait for a killed restart child.

@@ -25,11 +25,12 @@ use netsky_runtime::{Config, carry_all};
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::held;
 use crate::keeper::only_one;
 use crate::known::wanted;
 use crate::observe;
 use crate::pass_on::{self, is_prompt};
-use crate::tick::{self, LastTick};
+use crate::tick::LastTick;
 use crate::ticker::run_tick;
 
 /// Slow look for what gave no event.
@@ -85,7 +86,7 @@ fn is_overdue(cx: &Context<'_>) -> bool {
     let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
     let ended = last.map(|last| clock::stamp().since(&last.at));
     // A full disk has no room for that; the note of the lock is written in place.
-    let got_on = tick::holder(cx).map(|(_, age)| age);
+    let got_on = held::holder(cx).map(|(_, age)| age);
     let bound = observe::interval(cx) * 3 / 2;
     ended.into_iter().chain(got_on).min().is_none_or(|age| age > bound)
 }

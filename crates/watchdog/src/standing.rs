@@ -16,10 +16,11 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::held::Held;
 use crate::mail::read_or_aside;
 use crate::page::{Raised, page, since};
 use crate::reserve;
-use crate::tick::{Held, Ticked};
+use crate::tick::Ticked;
 
 /// What a look found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,9 +25,10 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::held::{self, FailedTick};
 use crate::observe::{self, Underway, Wishes};
 use crate::quiet::{Quiet, quiet_windows};
-use crate::tick::{self, FailedTick, LastTick};
+use crate::tick::LastTick;
 use crate::up::is_used_up;
 use crate::{hang, known, reach, silent};
 
@@ -232,7 +233,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         restart_queued,
         interval_ms: interval.as_millis() as u64,
         last_tick,
-        failed_tick: tick::failed(cx),
+        failed_tick: held::failed(cx),
         pages,
         problems,
     })

@@ -11,7 +11,7 @@ use netsky_model::id::AgentId;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::tick::Held;
+use crate::held::Held;
 use crate::{known, perform};
 
 /// Stop the agent of one slot, with a grace of its program's; whether it ran. Its mail waits, also what it had taken. It can be

@@ -1,15 +1,10 @@
 //! The tick: the one actor. Under one lock it looks, decides, and performs.
-//!
-//! A holder of the lock that is past its deadline is killed: one hung call must not stop time.
 
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
-use netsky_disk::home::Home;
-use netsky_disk::lock::Lock;
-use netsky_disk::{clock, fault, process, state};
+use netsky_disk::{clock, fault, state};
 use netsky_kernel::client::{Client, ClientError};
-use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
 use netsky_runtime::{Config, UpProof};
 use serde::{Deserialize, Serialize};
@@ -19,6 +14,7 @@ use crate::between::{self, BETWEEN};
 use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
+use crate::held::Held;
 use crate::known::wanted;
 use crate::observe::{self, Observed, observe};
 use crate::quiet::quiet_windows;
@@ -27,20 +23,13 @@ use crate::silent::{self, SILENT};
 use crate::standing::{self, Found};
 use crate::{agentinit, crashloop, handoff, hang, mail, perform, prune, reach, reserve};
 
-/// Longest that a tick may hold the lock without getting on: its slowest steps are the start and the kill of
-/// one session.
-pub(crate) const HOLDER_DEADLINE: Duration = Duration::from_secs(60);
 /// Longest that a tick begins to start and end somebody: its keeper ends a tick that takes a minute, and what comes behind that
 /// must come at all.
 const EFFECTS: Duration = Duration::from_secs(30);
-/// Longest that a tick waits for another one: triggers come in bursts and must not be lost.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// The condition that the settings do not read.
 const CONFIG: &str = "config";
 /// The condition that ticks come to nothing.
 const TICK: &str = "tick";
-/// Longest reason of a failed tick, in characters: the note of a lock is one small block.
-const LONGEST_WHY: usize = 500;
 
 /// What a tick did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -66,99 +55,6 @@ pub struct LastTick {
     pub done: Vec<String>,
     /// What did not work.
     pub problems: Vec<String>,
-}
-
-/// Who holds the lock, and since when.
-#[derive(Debug, Serialize, Deserialize)]
-struct Holder {
-    process: ProcessId,
-    since: Stamp,
-    /// Since the last tick that came to its end.
-    #[serde(default)]
-    failed: Option<FailedTick>,
-}
-
-/// A tick that came to nothing. It stands in the lock's own note, which is rewritten in place: a full disk has room
-/// for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailedTick {
-    /// When.
-    pub at: Stamp,
-    /// Why.
-    pub why: String,
-}
-
-/// The last tick, if it failed.
-pub(crate) fn failed(cx: &Context<'_>) -> Option<FailedTick> {
-    Lock::noted::<Holder>(cx.layout.watchdog_lock())?.failed
-}
-
-/// Who holds the lock, and how long ago it last got anywhere.
-pub(crate) fn holder(cx: &Context<'_>) -> Option<(u32, Duration)> {
-    let holder = Lock::noted::<Holder>(cx.layout.watchdog_lock())?;
-    Some((holder.process.pid, clock::stamp().since(&holder.since)))
-}
-
-/// The lock of the one actor, and a note of when its holder last got anywhere.
-pub(crate) struct Held {
-    lock: Lock,
-    process: ProcessId,
-    failed: Option<FailedTick>,
-    /// A folder of the home that could not be made: whoever needs it fails by itself.
-    unmade: Option<netsky_disk::Error>,
-}
-
-impl Held {
-    /// Take the lock.
-    pub(crate) fn take(cx: &Context<'_>) -> Result<Held> {
-        // Whoever tidied the home took folders whose contents nobody misses, and this lock's own.
-        let unmade = Home::complete(cx.layout).err();
-        let (path, process) = (cx.layout.watchdog_lock(), process::identity()?);
-        let until = clock::boot() + PATIENCE;
-        loop {
-            if let Some(lock) = Lock::take_within(&path, Duration::from_secs(1))? {
-                let mut held = Held { lock, process, failed: failed(cx), unmade };
-                held.got_on()?;
-                return Ok(held);
-            }
-            if let Some(holder) = Lock::noted::<Holder>(&path)
-                && clock::stamp().since(&holder.since) > HOLDER_DEADLINE
-            {
-                process::signal(&holder.process, process::Signal::KILL)?;
-            }
-            if clock::boot() > until {
-                return Err(Error::Locked { waited: PATIENCE, failed: failed(cx).map(|failed| failed.why) });
-            }
-        }
-    }
-
-    /// One step is done: the deadline counts from here.
-    pub(crate) fn got_on(&mut self) -> Result<()> {
-        // Whoever takes its name now is another actor.
-        if !self.lock.has_its_name()? {
-            let why = "it was removed under this actor, which ends; repeat";
-            return Err(netsky_disk::Error::because("hold", self.lock.path(), why).into());
-        }
-        let Held { process, failed, .. } = self;
-        let holder = Holder { process: process.clone(), since: clock::stamp(), failed: failed.clone() };
-        match self.lock.note(&holder) {
-            // Held all the same, only that nobody can break it. A later note needs no room, for most file systems.
-            Err(error) if error.is_full() => Ok(()),
-            noted => Ok(noted?),
-        }
-    }
-
-    /// How a tick ended, for whoever asks later.
-    fn came_to(&mut self, outcome: &Result<Ticked>) -> Result<()> {
-        let why = |error: &Error| error.to_string().chars().take(LONGEST_WHY).collect();
-        let failed = |error| FailedTick { at: clock::stamp(), why: why(error) };
-        let now = outcome.as_ref().err().map(failed);
-        if now.is_none() && self.failed.is_none() {
-            return Ok(());
-        }
-        self.failed = now;
-        self.got_on()
-    }
 }
 
 /// One tick.

@@ -27,8 +27,9 @@ use netsky_runtime::{
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::held::Held;
 use crate::session_up::wait_for_proof;
-use crate::tick::{self, By, Held, Ticked};
+use crate::tick::{self, By, Ticked};
 use crate::{known, observe, perform, reserve};
 
 /// Most clones of one constellation: far above what one machine runs, far below what hurts it.

@@ -25,12 +25,13 @@ use super::{Act, Hangs, Progress, Signals, Verdict, Watch, due, judge, watch};
 use crate::context::Context;
 use crate::decide::runs;
 use crate::error::Result;
+use crate::held::Held;
 use crate::mail::read_or_aside;
 use crate::observe::Observed;
 use crate::page::{Raised, page};
 use crate::quiet::Quiet;
 use crate::reach::HANG;
-use crate::tick::{Held, Ticked};
+use crate::tick::Ticked;
 
 /// The kind of what tells an agent that it does not get on.
 const NUDGE: &str = "nudge";

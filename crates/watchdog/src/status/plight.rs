@@ -16,9 +16,10 @@ use serde::Serialize;
 use super::AgentStatus;
 use crate::context::Context;
 use crate::decide::KEPT;
+use crate::held;
 use crate::observe::{self, Underway};
 use crate::perform;
-use crate::tick::{self, LastTick};
+use crate::tick::LastTick;
 use crate::up::UP_LIMIT;
 
 /// So many ticks in a row may be late, and so long each may take that does not note its failure, before somebody is told.
@@ -205,7 +206,7 @@ pub(super) fn late(cx: &Context<'_>, agents: &[AgentStatus], interval: Duration)
     let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
     // One that has just come back is not to blame for the time before.
     let ticks =
-        [last.map(|last| last.at), tick::failed(cx).map(|failed| failed.at), ticker.started_at.clone()];
+        [last.map(|last| last.at), held::failed(cx).map(|failed| failed.at), ticker.started_at.clone()];
     let now = clock::stamp();
     let none_for = ticks.into_iter().flatten().map(|at| now.since(&at)).min()?;
     if none_for <= interval * MISSED + SLOW {

@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a stuck holder of the lock is ended",
         faults: "T24",
-        file: "crates/watchdog/src/tick.rs",
+        file: "crates/watchdog/src/held.rs",
         find: "                process::signal(&holder.process, process::Signal::KILL)?;\n",
         replace: "",
         package: "netsky",
@@ -376,7 +376,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a first note needs no room",
         faults: "FM-down",
-        file: "crates/watchdog/src/tick.rs",
+        file: "crates/watchdog/src/held.rs",
         find: "            Err(error) if error.is_full() => Ok(()),\n",
         replace: "",
         package: "netsky",
@@ -456,7 +456,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "whoever takes the lock makes its folder",
         faults: "FM-down",
-        file: "crates/watchdog/src/tick.rs",
+        file: "crates/watchdog/src/held.rs",
         find: "Home::complete(cx.layout).err();",
         replace: "None::<netsky_disk::Error>;",
         package: "netsky",
@@ -476,7 +476,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "an actor whose lock was removed ends",
         faults: "I7",
-        file: "crates/watchdog/src/tick.rs",
+        file: "crates/watchdog/src/held.rs",
         find: "        if !self.lock.has_its_name()? {",
         replace: "        if self.lock.path().as_os_str().is_empty() {",
         package: "netsky",
@@ -486,7 +486,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "a tick ends for no folder that cannot be made",
         faults: "",
-        file: "crates/watchdog/src/tick.rs",
+        file: "crates/watchdog/src/held.rs",
         find: "        let unmade = Home::complete(cx.layout).err();\n",
         replace: "        Home::complete(cx.layout)?;\n        let unmade = None;\n",
         package: "netsky-watchdog",
