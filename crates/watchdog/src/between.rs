@@ -7,9 +7,10 @@ use netsky_kernel::rpc::{SessionState, SessionView};
 use netsky_model::desired::{Desired, Want};
 use netsky_model::duration::human;
 use netsky_model::id::AgentId;
+use netsky_model::restart::Inflight;
 use netsky_runtime::driver::is_driven;
 
-use crate::decide::{runs, unread};
+use crate::decide::{self, Effect, runs, unread};
 use crate::observe::Observed;
 use crate::standing::Found;
 
@@ -37,7 +38,27 @@ pub(crate) fn found(seen: &Observed, is_proved: impl Fn(&SessionView) -> bool) -
         tell: None,
         page: Some(seen.interval / 2),
     });
-    unread.into_iter().chain(between).collect()
+    unread.into_iter().chain(endless(seen)).chain(between).collect()
+}
+
+/// The child of a restart that its kill did not end: agent0 waits for it.
+fn endless(seen: &Observed) -> Option<Found> {
+    let under = seen.restart.as_ref()?;
+    let Effect::KillChild(Inflight { id, epoch, child, .. }) = decide::judge(seen, under) else {
+        return None;
+    };
+    let pid = child.map_or_else(String::new, |child| format!(", pid {}", child.pid));
+    Some(Found {
+        condition: format!("{BETWEEN}.restart"),
+        of: format!("{id} {epoch}"),
+        reason: format!(
+            "child {epoch} of {id}{pid} is killed at each look and does not end, and {} waits for that: see what it waits for",
+            AgentId::root()
+        ),
+        tell: None,
+        // The look before this one killed it.
+        page: Some(seen.interval / 2),
+    })
 }
 
 fn unproved(session: &SessionView) -> Found {
@@ -70,8 +91,11 @@ fn judge(session: &SessionView) -> Option<Found> {
 
 #[cfg(test)]
 mod tests {
+    use netsky_model::restart::{Kind, Phase};
+
     use super::*;
     use crate::context::observed;
+    use crate::decide::tests::{SINCE, seen, session, stamp, underway, wish};
 
     #[test]
     fn who_starts_ends_or_cannot_be_judged_for_long_is_told_of_with_its_word() {
@@ -91,6 +115,30 @@ mod tests {
         let mut stopped = observed(&agent, "ending");
         stopped.desired[0].want = Want::Stopped;
         assert_eq!(found(&stopped, |_| false), [], "a wish that is over");
+    }
+
+    #[test]
+    fn i7_the_child_of_a_restart_that_its_kill_does_not_end_is_told_of() {
+        let root = AgentId::root();
+        let mut look = seen(vec![wish(&root, "up")], vec![session(&root, 1, "exited", SINCE)]);
+        let mut under = underway(Kind::Crash, Some(Phase::Teardown), 2);
+        under.child_alive = true;
+        look.restart = Some(under);
+        // No look is late: all of this time was watched.
+        let looks = (200..).step_by(60).map(|secs| {
+            look.now = stamp(secs);
+            let under = look.restart.as_ref().expect("under way");
+            let Effect::Look(inflight) = decide::judge(&look, under) else { return true };
+            look.restart.as_mut().expect("under way").inflight = inflight;
+            assert_eq!(found(&look, |_| true), [], "it works");
+            false
+        });
+        assert!((1..20).contains(&looks.take_while(|is_over| !is_over).count()));
+        let [one] = &found(&look, |_| true)[..] else { panic!("{look:?}") };
+        assert_eq!((one.condition.as_str(), one.page), ("between.restart", Some(look.interval / 2)));
+        assert!(one.reason.contains("does not end"), "{one:?}");
+        look.restart.as_mut().expect("under way").child_alive = false;
+        assert_eq!(found(&look, |_| true), [], "it has ended");
     }
 
     #[test]

@@ -113,8 +113,14 @@ pub(crate) fn decide(seen: &Observed) -> Vec<Effect> {
     let others = numbered.into_iter().filter(|desired| desired.agent != root || wish.is_none());
     let others = others.filter(|desired| !takes_all || is_new(desired));
     effects.extend(others.filter_map(|desired| decide_other(seen, desired)));
-    // Whoever would not end takes long to be ended, each time.
+    // Whoever would not end takes long to be ended, each time, and what a tick has no time for waits: each look begins with
+    // another.
     effects.sort_by_key(|effect| matches!(effect, Effect::Stop { .. }));
+    let stops = effects.partition_point(|effect| !matches!(effect, Effect::Stop { .. }));
+    let stops = &mut effects[stops..];
+    if !stops.is_empty() {
+        stops.rotate_left(seen.now.boot_ms as usize % stops.len());
+    }
     effects
 }
 
@@ -227,7 +233,7 @@ fn start(desired: &Desired, session: Option<&SessionView>, again: bool) -> Effec
 }
 
 /// Judge the restart under way.
-fn judge(seen: &Observed, underway: &Underway) -> Effect {
+pub(crate) fn judge(seen: &Observed, underway: &Underway) -> Effect {
     let Underway { inflight, status, child_alive, handoff_there } = underway;
     let phase = status.as_ref().map(|status| status.phase);
     // The watch begins when a tick first sees the end of the child's work.

@@ -264,6 +264,21 @@ fn who_would_not_end_keeps_nobody_from_being_started() {
 }
 
 #[test]
+fn who_would_not_end_keeps_nobody_for_ever_from_being_ended() {
+    let agents = [1, 2, 3].map(AgentId::numbered);
+    let wishes: Vec<Desired> = agents.iter().map(|agent| wish(agent, "stopped")).collect();
+    let sessions: Vec<SessionView> = agents.iter().map(|agent| session(agent, 1, "active", SINCE)).collect();
+    let firsts = (0..3).map(|ms| {
+        let mut look = seen(wishes.clone(), sessions.clone());
+        look.now.boot_ms += ms;
+        let effects = decide(&look);
+        let [Effect::Stop { agent, .. }, _, _] = &effects[..] else { panic!("{effects:?}") };
+        agent.clone()
+    });
+    assert_eq!(firsts.collect::<std::collections::BTreeSet<_>>().len(), 3, "each is the first of some look");
+}
+
+#[test]
 fn clones_are_seen_to_where_nobody_judges_the_planned_restart_under_way() {
     let one = AgentId::numbered(1);
     // The wish of agent0 does not read.

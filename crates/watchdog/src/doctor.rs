@@ -4,6 +4,7 @@
 //! done: folders that are missing, markers that are past their time.
 //! Left to others: whether what is on disk is consistent (`netsky check`), and who runs (`netsky status`).
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -113,15 +114,22 @@ fn folders(cx: &Context<'_>, fix: bool) -> Examined {
 /// Whether what is in the home is its owner's alone. That is mended by nobody but him: who let others in knows why.
 fn permissions(cx: &Context<'_>) -> Examined {
     let there = cx.layout.folders().into_iter().filter(|folder| state::exists(folder).unwrap_or(true));
-    match there.map(Dir::open).find_map(std::result::Result::err) {
+    match there.filter_map(not_ours).next() {
         None => good("permissions", "each folder is yours alone"),
-        Some(error) => ill(
-            "permissions",
-            Health::Bad,
-            error.to_string(),
-            "look at what is in it, then `chmod 700` or `chown` it",
-        ),
+        Some(why) => {
+            ill("permissions", Health::Bad, why, "look at what is in it, then `chmod 700` or `chown` it")
+        }
     }
+}
+
+/// Why a folder cannot be worked in, or not by its owner alone.
+fn not_ours(folder: PathBuf) -> Option<String> {
+    if let Err(error) = Dir::open(&folder) {
+        return Some(error.to_string());
+    }
+    let mode = folder.metadata().ok()?.mode() & 0o777;
+    (mode & 0o700 != 0o700)
+        .then(|| format!("{}: its mode {mode:04o} keeps its owner out; make it 0700", folder.display()))
 }
 
 fn config(cx: &Context<'_>) -> Examined {

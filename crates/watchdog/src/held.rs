@@ -21,6 +21,8 @@ use crate::tick::Ticked;
 pub(crate) const HOLDER_DEADLINE: Duration = Duration::from_secs(60);
 /// Longest that a tick waits for another one: triggers come in bursts and must not be lost.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Why one did that could not say it.
+pub(crate) const CUT: &str = "it was ended before its end, by its keeper after a minute or by somebody";
 /// Longest reason of a failed tick, in characters: the note of a lock is one small block.
 const LONGEST_WHY: usize = 500;
 
@@ -32,6 +34,17 @@ struct Holder {
     /// Since the last tick that came to its end.
     #[serde(default)]
     failed: Option<FailedTick>,
+    /// Whether it is in a tick, and not at its end.
+    #[serde(default)]
+    ticks: bool,
+}
+
+impl Holder {
+    /// How the last tick came to nothing, for who holds the lock after it.
+    fn failed(self) -> Option<FailedTick> {
+        let cut = FailedTick { at: self.since, why: CUT.to_owned() };
+        if self.ticks { Some(cut) } else { self.failed }
+    }
 }
 
 /// A tick that came to nothing. It stands in the lock's own note, which is rewritten in place: a full disk has room
@@ -59,7 +72,8 @@ pub(crate) fn holder(cx: &Context<'_>) -> Option<(u32, Duration)> {
 pub(crate) struct Held {
     lock: Lock,
     process: ProcessId,
-    failed: Option<FailedTick>,
+    pub(crate) failed: Option<FailedTick>,
+    pub(crate) ticks: bool,
     /// A folder of the home that could not be made: whoever needs it fails by itself.
     pub(crate) unmade: Option<netsky_disk::Error>,
 }
@@ -73,7 +87,8 @@ impl Held {
         let until = clock::boot() + PATIENCE;
         loop {
             if let Some(lock) = Lock::take_within(&path, Duration::from_secs(1))? {
-                let mut held = Held { lock, process, failed: failed(cx), unmade };
+                let failed = Lock::noted(&path).and_then(Holder::failed);
+                let mut held = Held { lock, process, failed, ticks: false, unmade };
                 held.got_on()?;
                 return Ok(held);
             }
@@ -95,8 +110,9 @@ impl Held {
             let why = "it was removed under this actor, which ends; repeat";
             return Err(netsky_disk::Error::because("hold", self.lock.path(), why).into());
         }
-        let Held { process, failed, .. } = self;
-        let holder = Holder { process: process.clone(), since: clock::stamp(), failed: failed.clone() };
+        let Held { process, failed, ticks, .. } = self;
+        let (process, failed) = (process.clone(), failed.clone());
+        let holder = Holder { process, since: clock::stamp(), failed, ticks: *ticks };
         match self.lock.note(&holder) {
             // Held all the same, only that nobody can break it. A later note needs no room, for most file systems.
             Err(error) if error.is_full() => Ok(()),
@@ -108,11 +124,7 @@ impl Held {
     pub(crate) fn came_to(&mut self, outcome: &Result<Ticked>) -> Result<()> {
         let why = |error: &Error| error.to_string().chars().take(LONGEST_WHY).collect();
         let failed = |error| FailedTick { at: clock::stamp(), why: why(error) };
-        let now = outcome.as_ref().err().map(failed);
-        if now.is_none() && self.failed.is_none() {
-            return Ok(());
-        }
-        self.failed = now;
+        (self.failed, self.ticks) = (outcome.as_ref().err().map(failed), false);
         self.got_on()
     }
 }

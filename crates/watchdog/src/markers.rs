@@ -1,4 +1,4 @@
-//! The markers of `state/`: what each means, who writes and clears it, and how old it may become.
+//! The markers of `state/`: what each means, who writes, reads and clears it, and how old it may become.
 //!
 //! Promise: every file that lies in `state/` has a row here, or is told of as nobody's. The tick prunes by this table, so that
 //! no marker is forgotten.
@@ -49,6 +49,7 @@ pub(crate) struct Kind {
     /// What it says while it stands.
     meaning: &'static str,
     writer: &'static str,
+    reader: &'static str,
     clearer: &'static str,
     pub(crate) most: Most,
 }
@@ -58,9 +59,10 @@ const fn kind(
     most: Most,
     meaning: &'static str,
     writer: &'static str,
+    reader: &'static str,
     clearer: &'static str,
 ) -> Kind {
-    Kind { place, meaning, writer, clearer, most }
+    Kind { place, meaning, writer, reader, clearer, most }
 }
 
 use Most::{Age, Itself, Stands};
@@ -76,12 +78,14 @@ const ALPHABET: &[Kind] = &[
         Stands,
         "the watchdog session has started",
         "agentinfinity",
+        "watchdog",
         "its next start",
     ),
     kind(
         Alone("agentinit-failures"),
         Age(DAY),
         "looks that found agentinfinity not ready",
+        "watchdog",
         "watchdog",
         "a look that finds it ready",
     ),
@@ -90,6 +94,7 @@ const ALPHABET: &[Kind] = &[
         Age(DAY),
         "agentinfinity cannot be started, and the owner is told",
         "watchdog",
+        "netsky session up, watchdog (pages)",
         "a look that finds it ready",
     ),
     kind(
@@ -98,11 +103,13 @@ const ALPHABET: &[Kind] = &[
         "what the last agent0 was doing, and what comes next",
         "netsky session down",
         "netsky session up",
+        "netsky session up",
     ),
     kind(
         OfAgent("pane-hash"),
         Stands,
         "the last screen, and since when it is the same",
+        "watchdog",
         "watchdog",
         "the next tick",
     ),
@@ -111,6 +118,7 @@ const ALPHABET: &[Kind] = &[
         Age(DAY),
         "no progress, and nothing excuses that",
         "watchdog",
+        "watchdog (pages)",
         "progress",
     ),
     kind(
@@ -118,14 +126,23 @@ const ALPHABET: &[Kind] = &[
         Itself,
         "no alarm of its silence until then",
         "netsky quiet",
+        "watchdog, netsky status",
         "its time",
     ),
-    kind(OfAgent("restart-attempts"), Stands, "starts of what had died", "watchdog", "a life of 30 minutes"),
+    kind(
+        OfAgent("restart-attempts"),
+        Stands,
+        "starts of what had died",
+        "watchdog",
+        "watchdog",
+        "a life of 30 minutes",
+    ),
     kind(
         OfAgent("crashloop-suspected"),
         Age(DAY),
         "it keeps dying: one try an hour",
         "watchdog",
+        "watchdog (pages)",
         "a life of 30 minutes",
     ),
     kind(
@@ -133,6 +150,7 @@ const ALPHABET: &[Kind] = &[
         Age(DAY),
         "its last restart was not verified",
         "watchdog",
+        "watchdog, netsky status",
         "a verified restart",
     ),
     kind(
@@ -140,6 +158,7 @@ const ALPHABET: &[Kind] = &[
         Stands,
         "a planned restart is asked for",
         "netsky restart",
+        "watchdog",
         "the tick that claims it",
     ),
     kind(
@@ -147,6 +166,7 @@ const ALPHABET: &[Kind] = &[
         Stands,
         "that restart is under way",
         "watchdog",
+        "restart child",
         "its verification",
     ),
     kind(
@@ -154,6 +174,7 @@ const ALPHABET: &[Kind] = &[
         Stands,
         "a restart is under way",
         "watchdog",
+        "watchdog, restart child",
         "its verification or failure",
     ),
     kind(
@@ -162,18 +183,41 @@ const ALPHABET: &[Kind] = &[
         "how far a restart came; the newest 20",
         "restart child",
         "watchdog",
+        "watchdog",
     ),
-    kind(Within(HANDOFFS), Age(ARCHIVE), "what was known when agent0 died", "watchdog", "its age"),
-    kind(Within("restart-archive"), Age(ARCHIVE), "logs and requests of restarts", "watchdog", "its age"),
+    kind(
+        Within(HANDOFFS),
+        Age(ARCHIVE),
+        "what was known when agent0 died",
+        "watchdog",
+        "restart child",
+        "its age",
+    ),
+    kind(
+        Within("restart-archive"),
+        Age(ARCHIVE),
+        "logs and requests of restarts",
+        "watchdog",
+        "people",
+        "its age",
+    ),
     kind(
         Within("up"),
         Stands,
         "proof that a session is up",
         "netsky session up",
+        "restart child, watchdog",
         "a tick, once its session is over",
     ),
-    kind(Within("desired"), Stands, "what should run", "up, down", "up, down"),
-    kind(Within("tick"), Stands, "the last tick of each kind", "ticker", "the next one"),
+    kind(Within("desired"), Stands, "what should run", "up, down", "watchdog", "up, down"),
+    kind(
+        Within("tick"),
+        Stands,
+        "the last tick of each kind",
+        "ticker",
+        "watchdog, netsky status",
+        "the next one",
+    ),
 ];
 
 /// How long logs, used requests and drafts are kept.
@@ -205,6 +249,8 @@ pub struct Marker {
     pub meaning: Option<&'static str>,
     /// Who writes it.
     pub writer: Option<&'static str>,
+    /// Who acts on it.
+    pub reader: Option<&'static str>,
     /// Who or what clears it.
     pub clearer: Option<&'static str>,
     /// Seconds since it was written last, by the wall clock.
@@ -288,6 +334,7 @@ fn marker(
         agent,
         meaning: kind.map(|kind| kind.meaning),
         writer: kind.map(|kind| kind.writer),
+        reader: kind.map(|kind| kind.reader),
         clearer: kind.map(|kind| kind.clearer),
         age_s: age.as_secs(),
         most_age_s: most,

@@ -11,7 +11,7 @@ use netsky_model::id::{AgentId, Sender};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::handoff;
+use crate::{handoff, observe};
 
 /// Most bytes of a handoff; past 40 KiB its envelope points to the archived whole.
 const MAX_HANDOFF: u64 = 256 * 1024;
@@ -23,6 +23,8 @@ pub struct Queued {
     pub bytes: Option<usize>,
     /// Whether an anchor serves, which keeps those who notice a request; without one nobody may.
     pub served: bool,
+    /// Seconds until it is tried, where agent0 is gone and keeps ending.
+    pub waits_s: Option<u64>,
 }
 
 /// Queue a planned restart with the text of `handoff`, or with a short one of our own.
@@ -60,13 +62,21 @@ pub fn request(cx: &Context<'_>, caller: &Caller, handoff: Option<&Path>) -> Res
     match write_durable(&tmp, &folder, "restart-request", text.as_bytes(), Place::New) {
         Err(e) if e.is_exists() => Err(Error::RestartPending("queued")),
         Err(e) => Err(e.into()),
-        Ok(()) => Ok(Queued { bytes: handoff.map(|_| text.len()), served: is_served(cx) }),
+        Ok(()) => {
+            let client = Client::connect(&cx.layout.kernel_root());
+            // Only a plain "nobody" is one: a slow anchor comes back to its work.
+            let served = !matches!(client, Err(ClientError::NotServing { .. }));
+            let waits_s = client.ok().and_then(|mut client| waits(cx, &mut client));
+            Ok(Queued { bytes: handoff.map(|_| text.len()), served, waits_s })
+        }
     }
 }
 
-/// Only a plain "nobody" is one: a slow anchor comes back to its work.
-fn is_served(cx: &Context<'_>) -> bool {
-    !matches!(Client::connect(&cx.layout.kernel_root()), Err(ClientError::NotServing { .. }))
+/// Whoever lives is restarted at once, whatever is counted against it.
+fn waits(cx: &Context<'_>, client: &mut Client) -> Option<u64> {
+    let agent0 = client.show(&AgentId::root()).ok().filter(|session| !session.state.may_live())?;
+    let left = observe::attempts(cx.layout, &agent0.name)?.wait(&clock::stamp());
+    (!left.is_zero()).then(|| left.as_secs() + 1)
 }
 
 fn read_file(file: &Path) -> Result<String> {

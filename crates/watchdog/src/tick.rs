@@ -14,7 +14,7 @@ use crate::between::{self, BETWEEN};
 use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
-use crate::held::Held;
+use crate::held::{CUT, Held};
 use crate::known::wanted;
 use crate::observe::{self, Observed, observe};
 use crate::quiet::quiet_windows;
@@ -65,6 +65,8 @@ pub struct LastTick {
 pub fn tick(cx: &Context<'_>, caller: &Caller) -> Result<Ticked> {
     let by = if *caller == Caller::Outside { By::Hand } else { By::Keeper };
     let mut held = Held::take(cx)?;
+    held.ticks = true;
+    held.got_on()?;
     let outcome = told(cx, &mut held, by);
     let noted = held.came_to(&outcome);
     outcome.and_then(|ticked| noted.map(|()| ticked))
@@ -72,11 +74,16 @@ pub fn tick(cx: &Context<'_>, caller: &Caller) -> Result<Ticked> {
 
 fn told(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
     let began = clock::boot();
+    // Before what the next one is ended in, too.
+    let mut ticked = were_cut(cx, held);
     let ran = run(cx, held, by);
     held.got_on()?;
-    let (mut ticked, failed) = match ran {
-        Ok(ticked) => (ticked, None),
-        Err(error) => (Ticked::default(), Some(error)),
+    let failed = match ran {
+        Ok(ran) => {
+            ticked.and(ran);
+            None
+        }
+        Err(error) => Some(error),
     };
     // Mail is tended also where no session can be, and what came of it is told.
     mail::tend(cx, &mut ticked);
@@ -103,6 +110,31 @@ fn told(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
     }
 }
 
+/// Where the last tick was ended before its end: whatever it was ended in, this one may be, too.
+fn were_cut(cx: &Context<'_>, held: &mut Held) -> Ticked {
+    let mut ticked = Ticked::default();
+    if held.failed.as_ref().is_some_and(|failed| failed.why == CUT) {
+        let interval = observe::interval(cx);
+        // Whoever is killed once, or twice, is none.
+        let cut = [ticks_fail(CUT, 2 * interval)];
+        if let Err(error) = standing::tend(cx, (&clock::stamp(), interval), &[TICK], &cut, held, &mut ticked)
+        {
+            ticked.warnings.push(format!("what stands is not kept: {error}"));
+        }
+    }
+    ticked
+}
+
+fn ticks_fail(why: &str, page: Duration) -> Found {
+    Found {
+        condition: TICK.to_owned(),
+        of: String::new(),
+        reason: format!("ticks fail, so nobody is started, ended or looked at: {why}"),
+        tell: None,
+        page: Some(page),
+    }
+}
+
 /// What concerns the owner also where no session can be: who is silent, the disk, the settings, and that ticks fail.
 fn of_the_home(cx: &Context<'_>, failed: Option<&Error>, held: &mut Held, ticked: &mut Ticked) {
     let mut found = silent::found(cx, failed);
@@ -120,14 +152,9 @@ fn of_the_home(cx: &Context<'_>, failed: Option<&Error>, held: &mut Held, ticked
     }));
     let interval = observe::interval(cx);
     let is_told = found.iter().any(|found| found.condition == silent::ANCHOR);
-    found.extend(failed.filter(|_| !is_told).map(|error| Found {
-        condition: TICK.to_owned(),
-        of: String::new(),
-        reason: format!("ticks fail, so nobody is started, ended or looked at: {error}"),
-        tell: None,
-        // Two looks, and ticks that something woke one after the other are one.
-        page: Some(interval / 2),
-    }));
+    // Two looks, and ticks that something woke one after the other are one.
+    let failed = failed.filter(|_| !is_told);
+    found.extend(failed.map(|error| ticks_fail(&error.to_string(), interval / 2)));
     let looked = (&clock::stamp(), interval);
     if let Err(error) = standing::tend(cx, looked, &[SILENT, DISK, CONFIG, TICK], &found, held, ticked) {
         ticked.warnings.push(format!("what stands is not kept: {error}"));
@@ -135,6 +162,13 @@ fn of_the_home(cx: &Context<'_>, failed: Option<&Error>, held: &mut Held, ticked
 }
 
 impl Ticked {
+    /// What came of another step, behind this.
+    pub(crate) fn and(&mut self, then: Ticked) {
+        self.done.extend(then.done);
+        self.problems.extend(then.problems);
+        self.warnings.extend(then.warnings);
+    }
+
     /// Each problem once: several steps may meet the same one.
     pub(crate) fn each_once(mut self) -> Ticked {
         let mut told: Vec<String> = Vec::new();
@@ -217,20 +251,31 @@ fn act(
     held: &mut Held,
     ticked: &mut Ticked,
 ) -> Result<()> {
-    let mut effects = decide(seen).into_iter();
+    let effects = decide(seen);
     fault::point("watchdog.tick.decided")
         .map_err(|e| netsky_disk::Error::new("act in", cx.layout.home(), e))?;
-    let until = clock::boot() + EFFECTS;
-    while let Some(effect) = effects.next() {
+    each(effects, clock::boot, ticked, |effect| {
         held.got_on()?;
-        if clock::boot() > until {
+        Ok(perform::perform(cx, client, seen, effect))
+    })
+}
+
+/// One after the other, as long as there is time. What fails stops none behind it; only an error of `perform` itself does.
+fn each(
+    effects: Vec<Effect>,
+    now: impl Fn() -> Duration,
+    ticked: &mut Ticked,
+    mut perform: impl FnMut(&Effect) -> Result<Result<String>>,
+) -> Result<()> {
+    let (mut effects, until) = (effects.into_iter(), now() + EFFECTS);
+    while let Some(effect) = effects.next() {
+        if now() > until {
             let left = effects.len() + 1;
-            ticked
-                .problems
-                .push(format!("{left} things are left to the next tick: what was done took too long"));
+            let why = format!("{left} things are left to the next tick: what was done took too long");
+            ticked.problems.push(why);
             break;
         }
-        match perform::perform(cx, client, seen, &effect) {
+        match perform(&effect)? {
             Ok(said) => ticked.done.push(said),
             Err(error) => {
                 ticked.problems.push(about(&effect, &error));
@@ -291,10 +336,11 @@ fn return_mail(cx: &Context<'_>, seen: &Observed, problems: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use netsky_model::id::AgentId;
+    use netsky_model::id::{AgentId, Generation};
 
     use super::*;
     use crate::context::in_a_home;
+    use crate::held::failed;
 
     #[test]
     fn what_came_of_the_mail_is_told_where_no_anchor_answers() {
@@ -382,6 +428,68 @@ mod tests {
             tick(cx, &Caller::Outside).expect("nobody is wanted");
             assert_eq!((pages(), standing::paged(cx.layout)), (1, vec![]));
         });
+    }
+
+    #[test]
+    fn i10_ticks_that_are_ended_before_their_end_are_a_page_and_one_that_was_killed_is_none() {
+        in_a_home(|cx| {
+            let beat = serde_json::json!({
+                "v": 1, "at": clock::stamp(), "interval_ms": 4, "outcome": "", "duration_ms": 0
+            });
+            state::write_json(cx.layout.tick("ticker"), &beat).expect("written");
+            let pages = || {
+                let facts = netsky_ledger::facts(cx.layout).expect("they read");
+                facts.iter().filter(|fact| fact.data["condition"] == TICK).count()
+            };
+            // As far as one comes that is killed in the middle.
+            let cut = || {
+                let mut held = Held::take(cx).expect("free");
+                held.ticks = true;
+                held.got_on().expect("noted");
+                were_cut(cx, &mut held);
+            };
+            for cuts in [1, 2] {
+                (0..cuts).for_each(|_| cut());
+                tick(cx, &Caller::Outside).expect("nobody is wanted");
+                assert_eq!((pages(), failed(cx)), (0, None), "{cuts}");
+            }
+            cut();
+            for _ in 0..4 {
+                clock::pause(Duration::from_millis(5));
+                cut();
+            }
+            assert_eq!((pages(), standing::paged(cx.layout)), (1, vec![TICK.to_owned()]));
+            assert!(failed(cx).is_some_and(|failed| failed.why == CUT));
+            tick(cx, &Caller::Outside).expect("nobody is wanted");
+            assert_eq!((pages(), standing::paged(cx.layout), failed(cx)), (1, vec![], None));
+        });
+    }
+
+    #[test]
+    fn t24_what_a_tick_has_no_time_for_is_left_to_the_next_and_counted() {
+        let stop = |n| Effect::Stop { agent: AgentId::numbered(n), generation: Generation(1) };
+        let (at, mut tried) = (std::cell::Cell::new(Duration::ZERO), Vec::new());
+        let mut ticked = Ticked::default();
+        let all = [Effect::ClaimRequest, stop(1), stop(2), stop(3), stop(4), stop(5)];
+        each(
+            all.to_vec(),
+            || at.get(),
+            &mut ticked,
+            |effect| {
+                at.set(at.get() + Duration::from_secs(11));
+                tried.push(effect.clone());
+                Ok(Err(Error::Restart("it does not end".to_owned())))
+            },
+        )
+        .expect("it goes on");
+        assert_eq!(
+            tried,
+            [Effect::ClaimRequest, stop(2), stop(3)],
+            "what stands behind a claim goes with it"
+        );
+        let left = "2 things are left to the next tick: what was done took too long";
+        assert_eq!(ticked.problems.last().map(String::as_str), Some(left));
+        assert_eq!(ticked.problems.len(), 4, "{ticked:?}");
     }
 
     #[test]

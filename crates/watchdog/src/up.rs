@@ -143,10 +143,7 @@ pub fn up(cx: &Context<'_>, plan: &Plan, mut said: impl FnMut(&str)) -> Result<U
             // later one.
             perform::forget_attempts(cx, &AgentId::root())?;
             held.got_on()?;
-            let again = tick::run(cx, &mut held, By::Hand)?;
-            ticked.done.extend(again.done);
-            ticked.problems.extend(again.problems);
-            ticked.warnings.extend(again.warnings);
+            ticked.and(tick::run(cx, &mut held, By::Hand)?);
         }
         ticked.problems.splice(0..0, unmade);
         let mut ticked = ticked.each_once();

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::output;
 use crate::run::Run;
 
-/// List the markers of the restart protocol with age and meaning; looking clears nothing
+/// List the markers of the restart protocol: age, meaning, who writes, reads and clears each; looking clears nothing
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
@@ -30,9 +30,15 @@ impl Run for Args {
                 human(Duration::from_secs(marker.age_s)),
                 most,
                 format!("{meaning}{past}"),
+                marker.writer.unwrap_or("-").to_owned(),
+                marker.reader.unwrap_or("-").to_owned(),
                 marker.clearer.unwrap_or("-").to_owned(),
             ]
         });
-        output::table(&["marker", "age", "most", "meaning", "cleared by"], rows.collect(), "no marker stands")
+        output::table(
+            &["marker", "age", "most", "meaning", "written by", "read by", "cleared by"],
+            rows.collect(),
+            "no marker stands",
+        )
     }
 }

@@ -47,6 +47,10 @@ impl Run for Args {
             let what = format!("why {agent} is to be silent takes 1 to {LONGEST} bytes");
             return Err(Error::new(Kind::Usage, what).hint("nothing was changed"));
         }
+        if agent != AgentId::root() && !cx.constellation()?.bus.knows(&agent) {
+            let what = format!("{agent} was never started here");
+            return Err(Error::new(Kind::NotFound, what).hint("nothing was changed"));
+        }
         let quiet = begin_quiet(cx.home()?, &agent, time, &why)?;
         match cx.json {
             true => output::json(&quiet),

@@ -1,7 +1,9 @@
 //! `netsky restart`: queue a planned restart of agent0. Its hidden form is the child that performs one.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use netsky_model::duration::human;
 use netsky_model::id::RestartId;
 use netsky_watchdog::{request, restart_child, tick};
 
@@ -44,7 +46,11 @@ impl Run for Args {
             let with = queued
                 .bytes
                 .map_or_else(|| "without a handoff".to_owned(), |n| format!("with a handoff of {n} bytes"));
-            output::say(&format!("restart queued {with}; see `netsky status`"))?;
+            let when = queued.waits_s.map_or_else(String::new, |left| {
+                let left = human(Duration::from_secs(left));
+                format!("; agent0 keeps ending and is tried again in {left} (`netsky up` tries at once)")
+            });
+            output::say(&format!("restart queued {with}{when}; see `netsky status`"))?;
         }
         if queued.served {
             return Ok(());

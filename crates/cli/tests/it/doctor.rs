@@ -113,6 +113,13 @@ fn a4_a_folder_that_lets_others_in_is_told_and_left_as_it_is() {
     let (code, said) = stage.refused(&["doctor", "--fix"]);
     assert!(code == 1 && said.contains("permissions needs somebody"), "{code} {said}");
     assert_eq!(std::fs::metadata(&folder).expect("there").permissions().mode() & 0o777, 0o755);
+    // What keeps its owner out lets nobody in.
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o500)).expect("ours");
+    let found = examined(&stage, &["--fix"]);
+    assert_eq!(state(&found, "permissions"), "bad");
+    assert!(found.iter().any(|one| one["what"].to_string().contains("its mode 0500 keeps its owner out")));
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).expect("ours");
+    assert_eq!(state(&examined(&stage, &[]), "permissions"), "good");
 }
 
 #[test]

@@ -43,6 +43,8 @@ fn t25_every_marker_is_told_with_its_meaning_and_what_is_nobodys_too() {
     plant(&stage, "agent0-hang-suspected", "{}", DAY * 2);
     let table = stage.ok(&["markers"]);
     let row = |name: &str| table.lines().find(|line| line.starts_with(name)).expect(name).to_owned();
+    let head: Vec<&str> = table.lines().next().expect("a head").split_whitespace().collect();
+    assert_eq!(head.join(" "), "MARKER AGE MOST MEANING WRITTEN BY READ BY CLEARED BY");
     assert!(row("left-behind").contains("no marker of netsky's"), "{table}");
     assert!(
         row("agent0-hang-suspected")
@@ -126,6 +128,8 @@ fn a_quiet_window_is_the_owners_and_bounded() {
         let (code, said) = stage.refused(args);
         assert!(code == 2 && said.contains(words), "{args:?}: {code} {said}");
     }
+    let (code, said) = stage.refused(&["quiet", "1h", "x", "--agent", "9"]);
+    assert!(code == 3 && said.contains("agent9 was never started here"), "{code} {said}");
     let mut inside = stage.command(&["quiet", "1h", "let me be"]);
     let inside = inside.env("NETSKY_AGENT", "agent0").env("NETSKY_GENERATION", "1").output().expect("starts");
     assert_eq!(inside.status.code(), Some(4), "an agent does not silence its own watchdog");

@@ -241,6 +241,21 @@ fn i7_an_up_after_everybody_died_while_a_restart_was_watched_waits_for_no_later_
 }
 
 #[test]
+fn a_restart_of_who_keeps_ending_says_when_it_is_tried() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until_dead();
+    let now = netsky_disk::clock::stamp();
+    let attempts = serde_json::json!({ "v": 1, "at": vec![&now; 5], "crashloop": true, "paged": true });
+    std::fs::write(stage.home().join("state/agent0-restart-attempts"), attempts.to_string())
+        .expect("written");
+    let queued = stage.ok(&["restart"]);
+    assert!(queued.contains("; agent0 keeps ending and is tried again in "), "{queued}");
+    assert!(queued.contains("(`netsky up` tries at once); see `netsky status`"), "{queued}");
+}
+
+#[test]
 fn i7_a_start_of_a_clone_leaves_what_is_counted_of_agent0() {
     let stage = Stage::up(1, QUIET, "10m");
     stage.hold_triggers();
