@@ -167,7 +167,9 @@ impl From<netsky_watchdog::Error> for Error {
                 "two would write over one another: {} first, or name another with --resume; nothing was changed",
                 stops(other)
             )),
-            Watchdog::NoRuntime(_) | Watchdog::NoSlot(_) => Self::new(Kind::Usage, what),
+            Watchdog::NoRuntime(_) | Watchdog::NoSlot(_) | Watchdog::LongGrace(_) => {
+                Self::new(Kind::Usage, what).hint("nothing was changed")
+            }
             Watchdog::NeverWanted(_) => Self::new(Kind::NotFound, what).hint("`netsky status` has who is there"),
             Watchdog::NotUp => Self::new(Kind::NotFound, what).hint("start with `netsky up`"),
             Watchdog::RestartPending(_) => Self::new(Kind::Busy, what).hint("see `netsky status`"),

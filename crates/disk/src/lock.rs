@@ -100,10 +100,12 @@ impl Lock {
     /// It cannot be written.
     pub fn note<T: Serialize>(&mut self, holder: &T) -> Result<()> {
         let failed = |e: std::io::Error| Error::new("write lock note", &self.path, e);
-        let text = serde_json::to_vec(holder).map_err(|e| failed(e.into()))?;
-        // Over what is there, and cut behind it: that needs no room on a disk that has none.
-        self.file.write_all_at(&text, 0).map_err(failed)?;
-        self.file.set_len(text.len() as u64).map_err(|e| failed(e.into()))
+        let mut text = serde_json::to_vec(holder).map_err(|e| failed(e.into()))?;
+        // Over what is there, which needs no room on a disk that has none; and all of it at once: whoever dies in between leaves
+        // no note that does not read.
+        let size = self.file.stat().map_err(|e| failed(e.into()))?.size.min(NOTE_CAP) as usize;
+        text.resize(text.len().max(size), b' ');
+        self.file.write_all_at(&text, 0).map_err(failed)
     }
 
     /// What the file says; for locks whose file holds a decision of the holder before.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
-use netsky_disk::{clock, process, state};
+use netsky_disk::{clock, process};
 use netsky_model::paging::{Doubt, is_over};
 use netsky_model::process::ProcessId;
 use netsky_model::stamp::Stamp;
@@ -128,7 +128,7 @@ impl Sending {
 /// # Errors
 /// The system refuses.
 pub fn prepare(layout: &Layout) -> Result<()> {
-    if !state::exists(layout.pages_lock())? {
+    if Lock::noted::<Note>(layout.pages_lock()).is_none() {
         Sending::take(layout, Duration::ZERO)?;
     }
     Ok(())

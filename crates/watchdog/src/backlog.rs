@@ -92,7 +92,8 @@ fn judge(seen: &Seen, now: Timestamp) -> Option<Found> {
             "mail of {agent}: {count} wait and are not read, the oldest since {oldest:.0}; it runs"
         ),
         tell: Some(WATCHED),
-        page: (age >= TOO_OLD).then_some(WATCHED),
+        // Watched for the rest: mail of before a clock was set right is no older for that.
+        page: Some(TOO_OLD - OLD),
     })
 }
 
@@ -141,9 +142,9 @@ mod tests {
         let second = Duration::from_secs(1);
         for (age, is) in [
             (OLD - second, None),
-            (OLD, Some((Some(WATCHED), None))),
-            (TOO_OLD - second, Some((Some(WATCHED), None))),
-            (TOO_OLD, Some((Some(WATCHED), Some(WATCHED)))),
+            (OLD, Some((Some(WATCHED), Some(TOO_OLD - OLD)))),
+            // A clock that was set right: watched it was not.
+            (9 * TOO_OLD, Some((Some(WATCHED), Some(TOO_OLD - OLD)))),
         ] {
             assert_eq!(judged(age, &seen), is, "{age:?}");
             assert_eq!(judged(age, &Seen { is_excused: true, ..seen.clone() }), None);

@@ -1,5 +1,5 @@
-//! Who is neither up nor down: a session that starts, ends or cannot be judged is none of the hang's and none of the restart's
-//! business. Past a bound somebody has to look.
+//! Who is neither up nor down: a session that starts, ends or cannot be judged, and the child of a restart that does not end,
+//! are none of the hang's and none of the restart's business. Past a bound somebody has to look.
 
 use std::time::Duration;
 
@@ -14,20 +14,21 @@ use crate::decide::{self, Effect, runs, unread};
 use crate::observe::Observed;
 use crate::standing::Found;
 
-/// The kind of the condition; behind it stands the agent.
+/// The kind of the condition; behind it stands the agent, or `restart`.
 pub(crate) const BETWEEN: &str = "between";
 /// Longest that anything of it takes: twice what a new session has until it proves that it is up.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
 
-/// Everybody who is wanted and is neither, or of whom `is_proved` has nothing.
+/// Everybody who is neither, or of whom `is_proved` has nothing though he is wanted.
 pub(crate) fn found(seen: &Observed, is_proved: impl Fn(&SessionView) -> bool) -> Vec<Found> {
     // Of an agent0 that nothing can be done about this is what is told.
     let is_told = |wish: &&Desired| wish.agent == AgentId::root() && seen.restart_unread.is_some();
-    let wanted = seen.desired.iter().filter(|wish| wish.want == Want::Up && !is_told(wish));
-    let sessions = wanted.filter_map(|wish| Some((wish, seen.sessions.get(&wish.agent)?)));
+    let untold = seen.desired.iter().filter(|wish| !is_told(wish));
+    let sessions = untold.filter_map(|wish| Some((wish, seen.sessions.get(&wish.agent)?)));
     let between = sessions.filter_map(|(wish, session)| {
         // Of one that is driven its driver says why it does not begin.
-        let is_asked = wish.agent == AgentId::root() && !is_driven(&wish.runtime) && seen.restart.is_none();
+        let is_free = seen.restart.is_none() && wish.want == Want::Up;
+        let is_asked = wish.agent == AgentId::root() && !is_driven(&wish.runtime) && is_free;
         let unproved = || (is_asked && runs(session) && !is_proved(session)).then(|| unproved(session));
         judge(session).or_else(unproved)
     });
@@ -114,7 +115,10 @@ mod tests {
         }
         let mut stopped = observed(&agent, "ending");
         stopped.desired[0].want = Want::Stopped;
-        assert_eq!(found(&stopped, |_| false), [], "a wish that is over");
+        assert_eq!(found(&stopped, |_| false).len(), 1, "whoever does not end");
+        let mut over = observed(&AgentId::root(), "active");
+        over.desired[0].want = Want::Stopped;
+        assert_eq!(found(&over, |_| false), [], "and owes no proof");
     }
 
     #[test]

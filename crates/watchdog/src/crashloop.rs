@@ -50,7 +50,9 @@ fn tell(cx: &Context<'_>, agent: &AgentId, ticked: &mut Ticked) -> Result<()> {
     }
     // One of an earlier version does not say since when.
     let first = attempts.since.clone().or_else(|| attempts.at.first().cloned()).unwrap_or_else(clock::stamp);
-    let reason = format!("{agent} keeps dying since {:.0}: from now on one try an hour", first.wall);
+    // Whom the anchor keeps it starts by its own pauses.
+    let then = if agent.number().is_some() { "from now on one try an hour" } else { "its anchor tries on" };
+    let reason = format!("{agent} keeps dying since {:.0}: {then}", first.wall);
     let raised = Raised {
         condition: format!("{CRASHLOOP}{agent}"),
         occurrence: since(&first),

@@ -113,15 +113,24 @@ pub(crate) fn decide(seen: &Observed) -> Vec<Effect> {
     let others = numbered.into_iter().filter(|desired| desired.agent != root || wish.is_none());
     let others = others.filter(|desired| !takes_all || is_new(desired));
     effects.extend(others.filter_map(|desired| decide_other(seen, desired)));
-    // Whoever would not end takes long to be ended, each time, and what a tick has no time for waits: each look begins with
-    // another.
-    effects.sort_by_key(|effect| matches!(effect, Effect::Stop { .. }));
-    let stops = effects.partition_point(|effect| !matches!(effect, Effect::Stop { .. }));
-    let stops = &mut effects[stops..];
-    if !stops.is_empty() {
-        stops.rotate_left(seen.now.boot_ms as usize % stops.len());
-    }
+    // Whoever would not end takes long to be ended.
+    effects.sort_by_key(stop_order);
+    // Who keeps the others ends behind the last of them: the ticker takes the tick with it that ends it.
+    let slots =
+        seen.desired.iter().filter(|wish| wish.want == Want::Stopped && wish.agent.number().is_some());
+    let is_slot_left = slots.filter_map(|wish| seen.sessions.get(&wish.agent)).any(|s| s.state.may_live());
+    effects.retain(|effect| !is_slot_left || stop_order(effect) < 2);
     effects
+}
+
+/// Which come behind everything else, and in what order.
+fn stop_order(effect: &Effect) -> u8 {
+    match effect {
+        Effect::Stop { agent, .. } if agent.number().is_some() => 1,
+        Effect::Stop { agent, .. } if *agent == AgentId::ticker() => 3,
+        Effect::Stop { .. } => 2,
+        _ => 0,
+    }
 }
 
 fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
@@ -308,8 +317,9 @@ fn decide_other(seen: &Observed, desired: &Desired) -> Option<Effect> {
     let session = seen.sessions.get(&desired.agent);
     let lives = session.is_some_and(|session| session.state.may_live());
     match desired.want {
+        // Whoever is being ended is ended once, with the grace that it was given then.
         Want::Stopped => session
-            .filter(|_| lives)
+            .filter(|session| lives && session.state != SessionState::Ending)
             .map(|session| Effect::Stop { agent: desired.agent.clone(), generation: session.generation }),
         Want::Up if lives => session.and_then(|session| lives_on(seen, desired, session)),
         Want::Up => match session.filter(|session| is_for(session, desired)) {

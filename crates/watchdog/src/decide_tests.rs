@@ -257,25 +257,31 @@ fn who_would_not_end_keeps_nobody_from_being_started() {
     let wishes = vec![wish(&root, "up"), wish(&one, "stopped"), wish(&two, "up")];
     let sessions = vec![
         session(&root, 1, "active", SINCE),
-        session(&one, 1, "ending", SINCE),
+        session(&one, 1, "active", SINCE),
         session(&two, 1, "died", SINCE),
     ];
     assert!(matches!(decide(&seen(wishes, sessions))[..], [Effect::Start { .. }, Effect::Stop { .. }]));
 }
 
 #[test]
-fn who_would_not_end_keeps_nobody_for_ever_from_being_ended() {
-    let agents = [1, 2, 3].map(AgentId::numbered);
+fn who_keeps_the_others_is_ended_behind_the_last_of_them_and_who_is_being_ended_is_left_alone() {
+    let names = ["agent0", "agent1", "agentinfinity", "netsky-drivers", "netsky-ticker"];
+    let agents = names.map(|name| name.parse::<AgentId>().expect("valid"));
     let wishes: Vec<Desired> = agents.iter().map(|agent| wish(agent, "stopped")).collect();
-    let sessions: Vec<SessionView> = agents.iter().map(|agent| session(agent, 1, "active", SINCE)).collect();
-    let firsts = (0..3).map(|ms| {
-        let mut look = seen(wishes.clone(), sessions.clone());
-        look.now.boot_ms += ms;
-        let effects = decide(&look);
-        let [Effect::Stop { agent, .. }, _, _] = &effects[..] else { panic!("{effects:?}") };
-        agent.clone()
-    });
-    assert_eq!(firsts.collect::<std::collections::BTreeSet<_>>().len(), 3, "each is the first of some look");
+    let stopped = |states: [&str; 5]| {
+        let sessions = agents.iter().zip(states).map(|(agent, state)| session(agent, 1, state, SINCE));
+        let effects = decide(&seen(wishes.clone(), sessions.collect()));
+        let agent = |effect: Effect| match effect {
+            Effect::Stop { agent, .. } => agent.to_string(),
+            other => panic!("{other:?}"),
+        };
+        effects.into_iter().map(agent).collect::<Vec<_>>()
+    };
+    assert_eq!(stopped(["active"; 5]), names[..2]);
+    assert_eq!(stopped(["ending", "active", "active", "active", "active"]), ["agent1"]);
+    assert_eq!(stopped(["exited", "ending", "active", "active", "active"]), [""; 0]);
+    assert_eq!(stopped(["exited", "exited", "active", "active", "active"]), names[2..]);
+    assert_eq!(stopped(["exited", "exited", "exited", "ending", "active"]), ["netsky-ticker"]);
 }
 
 #[test]

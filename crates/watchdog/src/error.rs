@@ -79,6 +79,9 @@ pub enum Error {
     /// No slot has that name.
     #[error("{0} is no slot: slots are agent0, agent1 and so on, up to agent{max}", max = crate::up::MAX_CLONES)]
     NoSlot(AgentId),
+    /// So long a grace would hold up all others.
+    #[error("a grace of a slot is at most {} s: nobody else is seen to until it is over", .0.as_secs())]
+    LongGrace(Duration),
     /// Nothing was ever wanted in that slot.
     #[error("{0} was never started here")]
     NeverWanted(AgentId),

@@ -22,7 +22,7 @@ pub(crate) const HOLDER_DEADLINE: Duration = Duration::from_secs(60);
 /// Longest that a tick waits for another one: triggers come in bursts and must not be lost.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Why one did that could not say it.
-pub(crate) const CUT: &str = "it was ended before its end, by its keeper after a minute or by somebody";
+const CUT: &str = "it was ended before its end, by its keeper after a minute or by somebody";
 /// Longest reason of a failed tick, in characters: the note of a lock is one small block.
 const LONGEST_WHY: usize = 500;
 
@@ -40,9 +40,9 @@ struct Holder {
 }
 
 impl Holder {
-    /// How the last tick came to nothing, for who holds the lock after it.
+    /// How the last tick came to nothing, for who knows that it is over.
     fn failed(self) -> Option<FailedTick> {
-        let cut = FailedTick { at: self.since, why: CUT.to_owned() };
+        let cut = FailedTick { at: self.since, why: CUT.to_owned(), cut: true };
         if self.ticks { Some(cut) } else { self.failed }
     }
 }
@@ -55,17 +55,22 @@ pub struct FailedTick {
     pub at: Stamp,
     /// Why.
     pub why: String,
+    /// It was ended before it could say anything.
+    #[serde(default)]
+    pub cut: bool,
 }
 
 /// The last tick, if it failed.
 pub(crate) fn failed(cx: &Context<'_>) -> Option<FailedTick> {
-    Lock::noted::<Holder>(cx.layout.watchdog_lock())?.failed
+    let holder: Holder = Lock::noted(cx.layout.watchdog_lock())?;
+    let is_over = Lock::is_held(cx.layout.watchdog_lock()).is_ok_and(|held| !held);
+    if is_over { holder.failed() } else { holder.failed }
 }
 
 /// Who holds the lock, and how long ago it last got anywhere.
 pub(crate) fn holder(cx: &Context<'_>) -> Option<(u32, Duration)> {
     let holder = Lock::noted::<Holder>(cx.layout.watchdog_lock())?;
-    Some((holder.process.pid, clock::stamp().since(&holder.since)))
+    Some((holder.process.pid, clock::stamp().age_of(&holder.since)?))
 }
 
 /// The lock of the one actor, and a note of when its holder last got anywhere.
@@ -74,6 +79,8 @@ pub(crate) struct Held {
     process: ProcessId,
     pub(crate) failed: Option<FailedTick>,
     pub(crate) ticks: bool,
+    /// Since when it was wanted, by the boot clock.
+    pub(crate) wanted: Duration,
     /// A folder of the home that could not be made: whoever needs it fails by itself.
     pub(crate) unmade: Option<netsky_disk::Error>,
 }
@@ -84,11 +91,11 @@ impl Held {
         // Whoever tidied the home took folders whose contents nobody misses, and this lock's own.
         let unmade = Home::complete(cx.layout).err();
         let (path, process) = (cx.layout.watchdog_lock(), process::identity()?);
-        let until = clock::boot() + PATIENCE;
+        let wanted = clock::boot();
         loop {
             if let Some(lock) = Lock::take_within(&path, Duration::from_secs(1))? {
                 let failed = Lock::noted(&path).and_then(Holder::failed);
-                let mut held = Held { lock, process, failed, ticks: false, unmade };
+                let mut held = Held { lock, process, failed, ticks: false, wanted, unmade };
                 held.got_on()?;
                 return Ok(held);
             }
@@ -97,7 +104,7 @@ impl Held {
             {
                 process::signal(&holder.process, process::Signal::KILL)?;
             }
-            if clock::boot() > until {
+            if clock::boot() > wanted + PATIENCE {
                 return Err(Error::Locked { waited: PATIENCE, failed: failed(cx).map(|failed| failed.why) });
             }
         }
@@ -123,7 +130,7 @@ impl Held {
     /// How a tick ended, for whoever asks later.
     pub(crate) fn came_to(&mut self, outcome: &Result<Ticked>) -> Result<()> {
         let why = |error: &Error| error.to_string().chars().take(LONGEST_WHY).collect();
-        let failed = |error| FailedTick { at: clock::stamp(), why: why(error) };
+        let failed = |error| FailedTick { at: clock::stamp(), why: why(error), cut: false };
         (self.failed, self.ticks) = (outcome.as_ref().err().map(failed), false);
         self.got_on()
     }

@@ -110,7 +110,7 @@ const ALPHABET: &[Kind] = &[
         Stands,
         "the last screen, and since when it is the same",
         "watchdog",
-        "watchdog",
+        "people",
         "the next tick",
     ),
     kind(
@@ -118,7 +118,7 @@ const ALPHABET: &[Kind] = &[
         Age(DAY),
         "no progress, and nothing excuses that",
         "watchdog",
-        "watchdog (pages)",
+        "watchdog (pages), netsky status",
         "progress",
     ),
     kind(
@@ -134,7 +134,7 @@ const ALPHABET: &[Kind] = &[
         Stands,
         "starts of what had died",
         "watchdog",
-        "watchdog",
+        "watchdog, netsky status, netsky restart",
         "a life of 30 minutes",
     ),
     kind(
@@ -166,7 +166,7 @@ const ALPHABET: &[Kind] = &[
         Stands,
         "that restart is under way",
         "watchdog",
-        "restart child",
+        "watchdog, restart child, netsky down",
         "its verification",
     ),
     kind(
@@ -174,7 +174,7 @@ const ALPHABET: &[Kind] = &[
         Stands,
         "a restart is under way",
         "watchdog",
-        "watchdog, restart child",
+        "watchdog, restart child, netsky status, netsky down",
         "its verification or failure",
     ),
     kind(

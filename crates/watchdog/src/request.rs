@@ -23,7 +23,7 @@ pub struct Queued {
     pub bytes: Option<usize>,
     /// Whether an anchor serves, which keeps those who notice a request; without one nobody may.
     pub served: bool,
-    /// Seconds until it is tried, where agent0 is gone and keeps ending.
+    /// Seconds until it is tried, where agent0 is gone and was tried before.
     pub waits_s: Option<u64>,
 }
 

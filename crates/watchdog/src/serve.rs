@@ -84,7 +84,8 @@ pub fn serve(cx: &Context<'_>, caller: &Caller, said: impl Fn(&str)) -> Result<I
 /// in between.
 fn is_overdue(cx: &Context<'_>) -> bool {
     let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
-    let ended = last.map(|last| clock::stamp().since(&last.at));
+    // One of another boot that a clock without a battery puts ahead says nothing.
+    let ended = last.and_then(|last| clock::stamp().age_of(&last.at));
     // A full disk has no room for that; the note of the lock is written in place.
     let got_on = held::holder(cx).map(|(_, age)| age);
     let bound = observe::interval(cx) * 3 / 2;

@@ -21,6 +21,7 @@ use crate::mail::read_or_aside;
 use crate::page::{Raised, page, since};
 use crate::reserve;
 use crate::tick::Ticked;
+use crate::ticker::DEADLINE;
 
 /// What a look found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl Stands {
         Stands {
             of: found.of.clone(),
             since: same.map_or_else(|| now.clone(), |same| same.since.clone()),
-            observed: Observed::look(same.map(|same| &same.observed), now, interval),
+            observed: Observed::look(same.map(|same| &same.observed), now, pace(interval)),
             paged: same.is_some_and(|same| same.paged),
         }
     }
@@ -67,6 +68,11 @@ impl Stands {
     fn is_over(&self, time: Option<Duration>) -> bool {
         time.is_some_and(|time| Duration::from_millis(self.observed.watched_ms) >= time)
     }
+}
+
+/// How far apart looks may be: a tick that takes its whole time looks no less.
+pub(crate) fn pace(interval: Duration) -> Duration {
+    interval.max(DEADLINE)
 }
 
 /// What this look `found` of these kinds; others are another look's.
@@ -178,6 +184,21 @@ mod tests {
             assert_eq!((look(609, &[]), paged(cx.layout).len()), ((0, 0), 0));
             assert!(!state::exists(cx.layout.tick("standing")).expect("looked"));
             assert_eq!(facts(cx.layout).expect("they read").len(), 2);
+        });
+    }
+
+    #[test]
+    fn i10_slow_ticks_of_a_short_interval_watch_all_the_same() {
+        in_a_home(|cx| {
+            let start = clock::stamp();
+            let paged = |minute: u64| {
+                let now = Stamp { boot_ms: start.boot_ms + minute * 61_000, ..start.clone() };
+                let (mut held, mut ticked) = (Held::take(cx).expect("nobody else acts"), Ticked::default());
+                let looked = (&now, Duration::from_secs(10));
+                tend(cx, looked, &["between"], &[found("ending")], &mut held, &mut ticked).expect("kept");
+                ticked.done.len()
+            };
+            assert_eq!((0..5).map(paged).collect::<Vec<_>>(), [0, 0, 0, 1, 0]);
         });
     }
 }

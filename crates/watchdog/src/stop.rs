@@ -8,11 +8,15 @@ use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::{Guard, RefusalKind};
 use netsky_model::desired::{Desired, Want};
 use netsky_model::id::AgentId;
+use netsky_runtime::TAG_SINCE;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::held::Held;
 use crate::{known, perform};
+
+/// Longest grace of a slot: nobody else is seen to until it is over.
+const LONGEST_GRACE: Duration = Duration::from_secs(30);
 
 /// Stop the agent of one slot, with a grace of its program's; whether it ran. Its mail waits, also what it had taken. It can be
 /// repeated. Where the guard means another incarnation than the newest, nothing is done.
@@ -33,12 +37,15 @@ pub fn stop(
     if agent.number().is_none() || *agent == AgentId::root() {
         return Err(Error::NoSlot(agent.clone()));
     }
+    if grace.is_some_and(|grace| grace > LONGEST_GRACE) {
+        return Err(Error::LongGrace(LONGEST_GRACE));
+    }
     // No tick and no child of a restart starts it meanwhile.
     let mut held = Held::take(cx)?;
     let _wishes = perform::hold_wishes(cx)?;
     let wish: Option<Desired> = state::read_json(cx.layout.desired(agent))?;
     let wish = wish.ok_or_else(|| Error::NeverWanted(agent.clone()))?;
-    if !is_meant(cx, agent, grace, guard)? {
+    if !is_meant(cx, &wish, grace, guard)? {
         return Ok(false);
     }
     if wish.want == Want::Up {
@@ -67,17 +74,21 @@ pub fn stop(
     Ok(lives)
 }
 
-/// Whether a guard means the newest incarnation: the one that it names, or the one that was ended under its request id.
-fn is_meant(cx: &Context<'_>, agent: &AgentId, grace: Option<Duration>, guard: &Guard) -> Result<bool> {
+/// Whether a guard means the newest incarnation: the one that it names, or the one that was ended under its request id. Who came
+/// after that one for the same wish is meant too: whoever asked died, or had no room, before it took the wish back.
+fn is_meant(cx: &Context<'_>, wish: &Desired, grace: Option<Duration>, guard: &Guard) -> Result<bool> {
     if *guard == Guard::none() {
         return Ok(true);
     }
-    let mut client = Client::connect(&cx.layout.kernel_root())?;
-    let meant = match &guard.request_id {
+    let (agent, mut client) = (&wish.agent, Client::connect(&cx.layout.kernel_root())?);
+    let (meant, is_of_wish) = match &guard.request_id {
         // Ended first: its anchor remembers the id, and answers a repeat with whom it ended then.
-        Some(_) => Some(client.kill(agent, grace, guard)?.generation),
-        None => guard.if_generation,
+        Some(_) => {
+            let ended = client.kill(agent, grace, guard)?;
+            (Some(ended.generation), ended.tags.get(TAG_SINCE) == Some(&wish.since.to_string()))
+        }
+        None => (guard.if_generation, false),
     };
     let newest = client.show(agent)?.generation;
-    Ok(meant.is_none_or(|meant| meant == newest))
+    Ok(is_of_wish || meant.is_none_or(|meant| meant == newest))
 }

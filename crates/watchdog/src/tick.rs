@@ -14,7 +14,7 @@ use crate::between::{self, BETWEEN};
 use crate::context::Context;
 use crate::decide::{Effect, decide};
 use crate::error::{Error, Result};
-use crate::held::{CUT, Held};
+use crate::held::Held;
 use crate::known::wanted;
 use crate::observe::{self, Observed, observe};
 use crate::quiet::quiet_windows;
@@ -23,9 +23,9 @@ use crate::silent::{self, SILENT};
 use crate::standing::{self, Found};
 use crate::{agentinit, crashloop, handoff, hang, mail, perform, prune, reach, reserve};
 
-/// Longest that a tick begins to start and end somebody: its keeper ends a tick that takes a minute, and what comes behind that
-/// must come at all.
-const EFFECTS: Duration = Duration::from_secs(30);
+/// Longest that a tick begins to start and end somebody, from when it wanted the lock: its keeper ends a tick that takes a
+/// minute, and what comes behind the last of them must come at all.
+const EFFECTS: Duration = Duration::from_secs(20);
 /// The condition that the settings do not read.
 const CONFIG: &str = "config";
 /// The condition that ticks come to nothing.
@@ -113,14 +113,16 @@ fn told(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
 /// Where the last tick was ended before its end: whatever it was ended in, this one may be, too.
 fn were_cut(cx: &Context<'_>, held: &mut Held) -> Ticked {
     let mut ticked = Ticked::default();
-    if held.failed.as_ref().is_some_and(|failed| failed.why == CUT) {
-        let interval = observe::interval(cx);
-        // Whoever is killed once, or twice, is none.
-        let cut = [ticks_fail(CUT, 2 * interval)];
-        if let Err(error) = standing::tend(cx, (&clock::stamp(), interval), &[TICK], &cut, held, &mut ticked)
-        {
-            ticked.warnings.push(format!("what stands is not kept: {error}"));
-        }
+    let Some(failed) = held.failed.clone().filter(|failed| failed.cut) else { return ticked };
+    let interval = observe::interval(cx);
+    // Whoever is killed once, or twice, is none.
+    let cut = [ticks_fail(&failed.why, 2 * interval)];
+    if let Err(error) = standing::tend(cx, (&clock::stamp(), interval), &[TICK], &cut, held, &mut ticked) {
+        ticked.warnings.push(format!("what stands is not kept: {error}"));
+    }
+    // This and whatever else ticks before it raised: none came as far as that.
+    if let Err(error) = reach::reach(cx, &mut ticked) {
+        ticked.problems.push(format!("pages: {error}"));
     }
     ticked
 }
@@ -254,23 +256,26 @@ fn act(
     let effects = decide(seen);
     fault::point("watchdog.tick.decided")
         .map_err(|e| netsky_disk::Error::new("act in", cx.layout.home(), e))?;
-    each(effects, clock::boot, ticked, |effect| {
+    let until = held.wanted + EFFECTS;
+    each(effects, until, clock::boot, ticked, |effect| {
         held.got_on()?;
         Ok(perform::perform(cx, client, seen, effect))
     })
 }
 
-/// One after the other, as long as there is time. What fails stops none behind it; only an error of `perform` itself does.
+/// One after the other, as long as there is time, and the first in any case. What fails stops none behind it; only an error of
+/// `perform` itself does.
 fn each(
     effects: Vec<Effect>,
+    until: Duration,
     now: impl Fn() -> Duration,
     ticked: &mut Ticked,
     mut perform: impl FnMut(&Effect) -> Result<Result<String>>,
 ) -> Result<()> {
-    let (mut effects, until) = (effects.into_iter(), now() + EFFECTS);
+    let (all, mut effects) = (effects.len(), effects.into_iter());
     while let Some(effect) = effects.next() {
-        if now() > until {
-            let left = effects.len() + 1;
+        let left = effects.len() + 1;
+        if left < all && now() > until {
             let why = format!("{left} things are left to the next tick: what was done took too long");
             ticked.problems.push(why);
             break;
@@ -459,7 +464,7 @@ mod tests {
                 cut();
             }
             assert_eq!((pages(), standing::paged(cx.layout)), (1, vec![TICK.to_owned()]));
-            assert!(failed(cx).is_some_and(|failed| failed.why == CUT));
+            assert!(failed(cx).is_some_and(|failed| failed.cut), "also before the next one");
             tick(cx, &Caller::Outside).expect("nobody is wanted");
             assert_eq!((pages(), standing::paged(cx.layout), failed(cx)), (1, vec![], None));
         });
@@ -473,6 +478,7 @@ mod tests {
         let all = [Effect::ClaimRequest, stop(1), stop(2), stop(3), stop(4), stop(5)];
         each(
             all.to_vec(),
+            Duration::from_secs(20),
             || at.get(),
             &mut ticked,
             |effect| {
@@ -482,14 +488,24 @@ mod tests {
             },
         )
         .expect("it goes on");
-        assert_eq!(
-            tried,
-            [Effect::ClaimRequest, stop(2), stop(3)],
-            "what stands behind a claim goes with it"
-        );
-        let left = "2 things are left to the next tick: what was done took too long";
+        assert_eq!(tried, [Effect::ClaimRequest, stop(2)], "what stands behind a claim goes with it");
+        let left = "3 things are left to the next tick: what was done took too long";
         assert_eq!(ticked.problems.last().map(String::as_str), Some(left));
-        assert_eq!(ticked.problems.len(), 4, "{ticked:?}");
+        assert_eq!(ticked.problems.len(), 3, "{ticked:?}");
+        // Whoever waited for the lock until then does one thing all the same.
+        tried.clear();
+        each(
+            vec![stop(1), stop(2)],
+            Duration::ZERO,
+            || at.get(),
+            &mut Ticked::default(),
+            |effect| {
+                tried.push(effect.clone());
+                Ok(Ok(String::new()))
+            },
+        )
+        .expect("it goes on");
+        assert_eq!(tried, [stop(1)]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::keeper::only_one;
 
 /// Longest that one tick may take before it is killed.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How long an ingest works before it ends by itself, between two batches: the disk is not its alone, and a `query` that
 /// meets it waits somewhat longer.

@@ -48,7 +48,7 @@ impl Run for Args {
                 .map_or_else(|| "without a handoff".to_owned(), |n| format!("with a handoff of {n} bytes"));
             let when = queued.waits_s.map_or_else(String::new, |left| {
                 let left = human(Duration::from_secs(left));
-                format!("; agent0 keeps ending and is tried again in {left} (`netsky up` tries at once)")
+                format!("; agent0 is gone and is tried again in {left} (`netsky up` tries at once)")
             });
             output::say(&format!("restart queued {with}{when}; see `netsky status`"))?;
         }

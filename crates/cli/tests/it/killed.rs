@@ -1,10 +1,12 @@
 //! `ostk kernel kill` and `shutdown` on the kernel of a constellation: what is ended stays down, and who may end it.
 
+use std::process::Command;
+
 use crate::stage::{QUIET, Stage};
 
 /// `ostk` on the kernel of a home.
 fn ostk(stage: &Stage, args: &[&str]) -> std::process::Output {
-    let mut ostk = std::process::Command::new(env!("CARGO_BIN_EXE_ostk"));
+    let mut ostk = Command::new(env!("CARGO_BIN_EXE_ostk"));
     ostk.args(args).arg("--root").arg(stage.home().join(".ostk"));
     crate::screen::refusal(ostk)
 }
@@ -41,6 +43,33 @@ fn i7_a_kill_that_is_repeated_does_nothing_again_and_a_wish_that_does_not_read_r
     let killed = ostk(&stage, &["kernel", "kill", "agent2"]);
     let told = String::from_utf8_lossy(&killed.stdout).into_owned();
     assert!(killed.status.success() && told.contains("; whether it is wanted is not known: "), "{killed:?}");
+}
+
+#[test]
+fn i7_a_kill_that_died_before_it_took_the_wish_back_takes_it_back_when_it_is_repeated() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.hold_triggers();
+    let kill = || ostk(&stage, &["kernel", "kill", "agent1", "--request-id", "r1"]);
+    // As far as one comes that dies between the two: the session is ended under its id, and its wish stands.
+    let wish = stage.home().join("state/desired/agent1.json");
+    let before = std::fs::read(&wish).expect("there");
+    assert!(kill().status.success());
+    std::fs::write(&wish, before).expect("written");
+    stage.ok(&["watchdog", "tick"]);
+    assert!(!stage.agent("agent1")["pid"].is_null(), "a tick starts who is wanted");
+    let again = kill();
+    assert_eq!(String::from_utf8_lossy(&again.stdout), "agent1 is down: killed on request\n");
+    assert!(stage.agent("agent1")["pid"].is_null() && stage.agent("agent1")["want"] == "stopped");
+}
+
+#[test]
+fn i7_a_grace_of_one_slot_that_would_hold_up_all_others_is_refused() {
+    let stage = Stage::up(1, QUIET, "10m");
+    let refused = ostk(&stage, &["kernel", "kill", "agent1", "--grace", "5m"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("at most 30 s"), "{refused:?}");
+    assert!(!stage.agent("agent1")["pid"].is_null() && stage.agent("agent1")["want"] == "up");
+    assert!(ostk(&stage, &["kernel", "kill", "agent1", "--grace", "30s"]).status.success());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Output;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 
-use crate::stage::Stage;
+use crate::stage::{QUIET, Stage};
 
 /// A home whose only transport appends to `taken`, while `up` is there.
 fn floor() -> Stage {
@@ -50,6 +50,29 @@ fn t27_must_show_6_with_every_transport_down_it_is_red_and_each_condition_is_pag
     let mut all = taken(&stage);
     all.sort();
     assert_eq!(all, ["escalate/one false", "escalate/two false"]);
+}
+
+#[test]
+fn i10_ticks_that_are_ended_in_the_middle_still_reach_the_owner() {
+    let stage = floor();
+    std::fs::write(stage.outside("up"), "").expect("written");
+    stage.ok(&["up", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+    stage.hold_triggers();
+    // How often is the ticker's word, and it holds still.
+    stage.edit("state/tick/ticker.json", |beat| beat["interval_ms"] = 20.into());
+    stage.until("a page for ticks of which none ends", |stage| {
+        let mut tick = stage.command(&["watchdog", "tick"]);
+        let tick = tick.env("NETSKY_FAULT", "watchdog.tick.decided=kill").output().expect("starts");
+        assert_eq!(code(&tick), None, "it is killed: {tick:?}");
+        taken(stage).iter().any(|page| page.starts_with("tick ")).then_some(())
+    });
+    stage.ok(&["watchdog", "tick"]);
+    assert_eq!(
+        taken(&stage).iter().filter(|page| page.starts_with("tick ")).count(),
+        1,
+        "{:?}",
+        taken(&stage)
+    );
 }
 
 #[test]

@@ -251,7 +251,7 @@ fn a_restart_of_who_keeps_ending_says_when_it_is_tried() {
     std::fs::write(stage.home().join("state/agent0-restart-attempts"), attempts.to_string())
         .expect("written");
     let queued = stage.ok(&["restart"]);
-    assert!(queued.contains("; agent0 keeps ending and is tried again in "), "{queued}");
+    assert!(queued.contains("; agent0 is gone and is tried again in "), "{queued}");
     assert!(queued.contains("(`netsky up` tries at once); see `netsky status`"), "{queued}");
 }
 

@@ -549,6 +549,22 @@ fn a_slot_that_is_stopped_where_nobody_serves_is_ended() {
 }
 
 #[test]
+fn i7_a_down_ends_agents_then_agentinfinity_then_the_ticker() {
+    let script = "trap 'echo asked; touch $NETSKY_HOME/../asked-$NETSKY_AGENT' TERM; netsky session up; while :; do sleep 1; done";
+    let stage = Stage::up(1, script, "10m");
+    let agents = ["agent0", "agent1"].map(|id| stage.program(id));
+    let keepers = ["agentinfinity", "netsky-ticker"].map(|id| stage.program(id));
+    let mut down = stage.command(&["down"]).stdout(Stdio::null()).spawn().expect("the program starts");
+    stage.until("their end to begin", |stage| {
+        ["agent0", "agent1"].iter().all(|id| stage.outside(&format!("asked-{id}")).exists()).then_some(())
+    });
+    assert!(agents.iter().chain(&keepers).all(is_alive), "who keeps them waits for the last of them");
+    agents.iter().for_each(|agent| stage.signal(agent, Signal::KILL));
+    assert!(down.wait().expect("ends").success());
+    assert!(!keepers.iter().any(is_alive));
+}
+
+#[test]
 fn t24_a_down_that_takes_long_to_end_somebody_is_no_stuck_holder_of_the_lock() {
     // It takes its whole grace.
     let stage = Stage::up(0, "trap '' TERM; netsky session up; while :; do sleep 1; done", "10m");

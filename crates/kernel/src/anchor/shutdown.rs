@@ -6,6 +6,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use netsky_model::id::AgentId;
+
 use super::state::{Anchor, about};
 use super::table::Life;
 use super::{kill, revive};
@@ -68,26 +70,13 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Result<Answ
         Answer { ended: Vec::new(), left: live.collect(), unwritten: Vec::new(), waiting: 0, others: 0 };
     if params.all {
         stay_down(anchor);
-        let kills: Vec<_> = std::mem::take(&mut answer.left)
-            .into_iter()
-            .map(|session| {
-                let anchor = Rc::clone(anchor);
-                tokio::task::spawn_local(async move {
-                    let params =
-                        crate::rpc::kill::Params { session: session.clone(), grace_ms, guard: Guard::none() };
-                    (session, kill::kill(&anchor, params).await)
-                })
-            })
-            .collect();
-        for kill in kills {
-            match kill.await {
-                Ok((session, Ok(_))) => answer.ended.push(session),
-                Ok((session, Err(refusal))) => {
-                    say!("{refusal}");
-                    answer.left.push(session);
-                }
-                Err(error) => say!("{error}"),
-            }
+        let is_kept = |name: &AgentId| anchor.entry(name, |entry| entry.meta.spec.keeper == Keeper::Anchor);
+        let (keepers, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut answer.left).into_iter().partition(|name| is_kept(name).unwrap_or(false));
+        end(anchor, others, grace_ms, &mut answer).await;
+        // Who keeps the others stays until they are down, and each of them until the one before it is, in the order of their names.
+        for keeper in keepers {
+            end(anchor, vec![keeper], grace_ms, &mut answer).await;
         }
     }
     let Answer { ended, left, .. } = answer.clone();
@@ -99,6 +88,31 @@ pub(super) async fn shutdown(anchor: &Rc<Anchor>, params: Params) -> Result<Answ
     answer.waiting = anchor.journal(|journal| journal.waits());
     answer.others = anchor.shutdowns.beside();
     Ok(answer)
+}
+
+/// Ends all of these at once.
+async fn end(anchor: &Rc<Anchor>, sessions: Vec<AgentId>, grace_ms: u32, answer: &mut Answer) {
+    let kills: Vec<_> = sessions
+        .into_iter()
+        .map(|session| {
+            let anchor = Rc::clone(anchor);
+            tokio::task::spawn_local(async move {
+                let params =
+                    crate::rpc::kill::Params { session: session.clone(), grace_ms, guard: Guard::none() };
+                (session, kill::kill(&anchor, params).await)
+            })
+        })
+        .collect();
+    for kill in kills {
+        match kill.await {
+            Ok((session, Ok(_))) => answer.ended.push(session),
+            Ok((session, Err(refusal))) => {
+                say!("{refusal}");
+                answer.left.push(session);
+            }
+            Err(error) => say!("{error}"),
+        }
+    }
 }
 
 /// What this anchor brings back is part of everything, also what dies just now or waits for its revival: the next anchor

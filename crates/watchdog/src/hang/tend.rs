@@ -31,6 +31,7 @@ use crate::observe::Observed;
 use crate::page::{Raised, page};
 use crate::quiet::Quiet;
 use crate::reach::HANG;
+use crate::standing::pace;
 use crate::tick::Ticked;
 
 /// The kind of what tells an agent that it does not get on.
@@ -122,7 +123,7 @@ fn one(
     let agent = &session.name;
     let known = known.filter(|watch| watch.generation == session.generation);
     let verdict = judge(signals, known, &seen.now, terms);
-    let mut now = watch(signals, known, &verdict, &seen.now, seen.interval);
+    let mut now = watch(signals, known, &verdict, &seen.now, pace(seen.interval));
     // Only evidence: what is done does not depend on it.
     if let Err(error) = screen_marker(cx, agent, (known, &verdict), &now) {
         ticked.problems.push(format!("the screen of {agent}: {error}"));
