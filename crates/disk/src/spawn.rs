@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use netsky_model::process::ProcessId;
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, Result};
+use crate::fs::UNTRUSTED;
 use crate::{clock, env, process, random, sweep};
 
 /// Marks what an errand starts, so that all of it is found and ended with it.
@@ -56,8 +57,17 @@ pub struct Program {
     pub set: BTreeMap<String, String>,
     /// Variables to take away.
     pub unset: Vec<String>,
-    /// Where its output goes; nowhere if none. Appended to.
+    /// Where its output goes, appended to; nowhere if none, or where that cannot be opened: what it does matters more.
     pub log: Option<PathBuf>,
+}
+
+/// A log, for both outputs; none of what cannot be appended to.
+fn opened(path: &Path) -> Option<(File, File)> {
+    // No pipe is waited for.
+    let flags = OFlags::CREATE | OFlags::APPEND | OFlags::WRONLY | UNTRUSTED;
+    let log = File::from(rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)).ok()?);
+    let copy = log.try_clone().ok()?;
+    Some((log, copy))
 }
 
 impl Program {
@@ -71,17 +81,9 @@ impl Program {
         if let Some(name) = &self.name {
             command.arg0(name);
         }
-        match &self.log {
+        match self.log.as_deref().and_then(opened) {
             None => command.stdout(Stdio::null()).stderr(Stdio::null()),
-            Some(path) => {
-                let flags =
-                    OFlags::CREATE | OFlags::APPEND | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-                let log = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))
-                    .map(File::from)
-                    .map_err(|e| Error::new("open log", path, e))?;
-                let copy = log.try_clone().map_err(|e| Error::new("open log", path, e))?;
-                command.stdout(log).stderr(copy)
-            }
+            Some((log, copy)) => command.stdout(log).stderr(copy),
         };
         // SAFETY: between fork and exec only setsid is called, which is async-signal-safe and
         // allocates nothing. It fails only for a process group leader, which a fork is not.
@@ -97,7 +99,7 @@ impl Program {
     /// Start it detached: its end is nobody's business here, and it is no part of the caller's tree.
     ///
     /// # Errors
-    /// The log cannot be opened, the program not started, or its identity not be learned; it does not run then.
+    /// The program cannot be started, or its identity not be learned; it does not run then.
     pub fn detach(&self) -> Result<ProcessId> {
         let mut command = self.command()?;
         for key in env::TREE {
@@ -205,4 +207,31 @@ pub enum Ended {
     Exited(Option<i32>),
     /// It was killed at its limit.
     TooLate,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_runs_where_its_log_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [plain, link, pipe] = ["plain", "link", "pipe"].map(|name| folder.path().join(name));
+        std::os::unix::fs::symlink("/dev/null", &link).expect("made");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .expect("made");
+        for log in [plain.clone(), link, pipe, folder.path().to_owned()] {
+            let args = vec!["-c".to_owned(), "echo said; exit 7".to_owned()];
+            let program = Program { path: "/bin/sh".into(), args, log: Some(log), ..Program::default() };
+            assert_eq!(program.run(Duration::from_secs(60)).expect("runs"), Ended::Exited(Some(7)));
+        }
+        assert_eq!(std::fs::read_to_string(plain).expect("made"), "said\n");
+        assert!(opened(&folder.path().join("pipe")).is_none(), "what nobody reads is no log");
+    }
 }

@@ -23,6 +23,7 @@ use crate::context::Context;
 use crate::held::{self, HOLDER_DEADLINE};
 use crate::markers;
 use crate::prune::prune_markers;
+use crate::reach;
 use crate::tick::LastTick;
 
 /// How far the wall clock may stray from the boot clock between two looks: a clock that is kept right moves less.
@@ -293,7 +294,16 @@ fn transports(cx: &Context<'_>) -> Examined {
                 "set [[page.transports]] in config.toml (docs/pages.md), then `netsky escalate \"test\"`",
             )
         }
-        count => good("pages", format!("{count} transports are set")),
+        count => match reach::look(cx.layout).map(|seen| seen.unsent) {
+            Ok(None) => good("pages", format!("{count} transports are set")),
+            Ok(Some(unsent)) => {
+                let why = unsent.why.unwrap_or_default();
+                let what =
+                    format!("{count} transports are set, and {} pages are unsent: {why}", unsent.count);
+                ill("pages", Health::Bad, what, "mend a transport, then `netsky watchdog pages`")
+            }
+            Err(error) => ill("pages", Health::Bad, error.to_string(), "see `netsky status`"),
+        },
     }
 }
 

@@ -62,8 +62,9 @@ pub(crate) fn draft_without(
     let now = clock::wall_seconds();
     let (waiting, again) = cx.bus.count_waiting(&AgentId::root())?;
     let generation = generation.map_or_else(String::new, |generation| format!(" generation {generation}"));
+    let how = if matches!(claimed(cx), Ok(Some(_))) { "by itself" } else { "without a handoff" };
     let text = format!(
-        "agent0{generation} ended without a handoff ({why}), seen at {now}.\n\
+        "agent0{generation} ended {how} ({why}), seen at {now}.\n\
          What it did last is not known. In its inbox: {waiting} envelopes, {again} of them surfaced before \
          and not finished; those come again with redelivered=\"true\".\n\
          Tools that it started may have run: look before you repeat anything.\n\n{}",
@@ -72,14 +73,20 @@ pub(crate) fn draft_without(
     Ok(state::write(cx.layout.crash_handoff(restart), text.as_bytes())?)
 }
 
-/// What a restart hands over: the claimed request where one reads, else the draft. A request that does not read is
+/// What a restart hands over: the claimed request where one reads, and the draft where there is one. A request that does not read is
 /// refused here: it must not keep agent0 from coming back.
 ///
 /// # Errors
 /// There is no source, or nothing can be read now.
 pub(crate) fn source(cx: &Context<'_>, restart: &RestartId) -> Result<Source> {
     match claimed(cx) {
-        Ok(Some(request)) => return Ok(request),
+        // Of an agent0 that died before it could be ended what is known of that stands behind.
+        Ok(Some(mut request)) => {
+            if let Some(draft) = state::read(cx.layout.crash_handoff(restart))? {
+                request.text = format!("{}\n\n{}", request.text.trim_end(), Source::read(&draft).text);
+            }
+            return Ok(request);
+        }
         Ok(None) => {}
         Err(error) => {
             let draft = cx.layout.crash_handoff(restart);
@@ -237,6 +244,16 @@ mod tests {
         cx.bus.list(&AgentId::root(), Some(State::Written)).expect("a channel").len()
     }
 
+    #[test]
+    fn what_was_asked_for_and_what_is_known_of_the_end_are_both_handed_over() {
+        with_draft(|cx, restart| {
+            state::write(cx.layout.restart_processing(), b"look at the queue\n").expect("claimed");
+            assert_eq!(source(cx, restart).expect("one").text, "look at the queue\n\nwhat is known");
+            state::remove(cx.layout.crash_handoff(restart)).expect("there");
+            assert_eq!(source(cx, restart).expect("one").text, "look at the queue\n");
+        });
+    }
+
     /// What the file says that the last line of the delivered handoff names.
     fn spilled(cx: &Context<'_>, restart: &RestartId) -> String {
         let sent = cx.bus.show(&AgentId::root(), id(restart).as_str()).expect("sent").envelope;
@@ -324,7 +341,9 @@ mod tests {
             let request = cx.layout.restart_processing();
             std::fs::write(&request, "y".repeat(2 * 1024 * 1024)).expect("written");
             let long = source(cx, restart).expect("used");
-            assert!(long.damaged && long.text.ends_with("yyy") && long.text.len() < 65 * 1024);
+            assert!(
+                long.damaged && long.text.contains("yyy\n\nwhat is known") && long.text.len() < 65 * 1024
+            );
             std::fs::remove_file(&request).expect("ours");
             std::fs::create_dir(&request).expect("a folder");
             assert!(source(cx, restart).expect("used").text.starts_with("A restart was asked for"));

@@ -47,6 +47,7 @@ mod silent;
 mod standing;
 mod status;
 mod stop;
+mod stuck;
 mod tick;
 mod ticker;
 mod up;

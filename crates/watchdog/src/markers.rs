@@ -135,7 +135,7 @@ const ALPHABET: &[Kind] = &[
         "starts of what had died",
         "watchdog",
         "watchdog, netsky status, netsky restart",
-        "a life of 30 minutes",
+        "a life of 30 minutes, netsky up",
     ),
     kind(
         OfAgent("crashloop-suspected"),
@@ -143,7 +143,7 @@ const ALPHABET: &[Kind] = &[
         "it keeps dying: one try an hour",
         "watchdog",
         "watchdog (pages)",
-        "a life of 30 minutes",
+        "a life of 30 minutes, netsky up",
     ),
     kind(
         OfAgent("revive-failed"),

@@ -273,7 +273,11 @@ fn request(cx: &Context<'_>) -> Result<Request> {
         let left = revive_failed(cx.layout).is_some_and(|failed| failed.left);
         return Ok(if left { Request::Left } else { Request::Claimed });
     }
-    Ok(if state::exists(cx.layout.restart_request())? { Request::Queued } else { Request::None })
+    // Whoever asks says something: an empty file is no request, and `markers` has it until somebody takes it away.
+    let is_there = state::exists(cx.layout.restart_request())?;
+    let is_empty =
+        is_there && state::read(cx.layout.restart_request()).is_ok_and(|text| text == Some(Vec::new()));
+    Ok(if is_there && !is_empty { Request::Queued } else { Request::None })
 }
 
 /// What is counted against an agent, for whoever only tells of it; nothing where that does not read.

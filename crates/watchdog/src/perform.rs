@@ -255,9 +255,9 @@ fn begin(cx: &Context<'_>, seen: &Observed, kind: Kind, why: &str) -> Result<Str
     let agent0 = AgentId::root();
     let generation = seen.sessions.get(&agent0).map_or(Generation::NONE, |session| session.generation);
     match handoff::claimed(cx) {
-        // One that outlived its agent0 is a better handoff than anything that can be made up.
-        Ok(Some(_)) => {}
-        Ok(None) => handoff::draft_without(cx, &id, why, Some(generation))?,
+        Ok(Some(_)) if kind == Kind::Planned => {}
+        // One that outlived its agent0 says nothing of its end.
+        Ok(_) => handoff::draft_without(cx, &id, why, Some(generation))?,
         Err(error) => {
             let why = format!("{why}; {}", handoff::unread(&error));
             handoff::draft_without(cx, &id, &why, Some(generation))?;

@@ -88,8 +88,7 @@ fn clear(layout: &Layout, agent: &AgentId, keep: Option<&str>) -> Result<usize> 
 pub(crate) fn quiet_windows(layout: &Layout, now: &Stamp) -> BTreeMap<AgentId, Quiet> {
     let names = Dir::open(layout.state()).and_then(|folder| folder.names()).unwrap_or_default();
     let windows = names.into_iter().filter(|name| name.contains(UNTIL));
-    let windows =
-        windows.filter_map(|name| state::read_json::<Quiet>(layout.state().join(name)).ok().flatten());
+    let windows = windows.filter_map(|name| read(&layout.state().join(name), now));
     let mut longest = BTreeMap::<AgentId, Quiet>::new();
     for quiet in windows.filter(|quiet| quiet.left(now).is_some()) {
         if longest.get(&quiet.agent).is_none_or(|known| known.left(now) < quiet.left(now)) {
@@ -101,13 +100,55 @@ pub(crate) fn quiet_windows(layout: &Layout, now: &Stamp) -> BTreeMap<AgentId, Q
 
 /// Whether what stands in a file of a window is over, or says nothing.
 pub(crate) fn is_over(path: &Path) -> bool {
-    let quiet: Option<Quiet> = state::read_json(path).unwrap_or_default();
-    quiet.is_none_or(|quiet| quiet.left(&clock::stamp()).is_none())
+    let now = clock::stamp();
+    read(path, &now).is_none_or(|quiet| quiet.left(&now).is_none())
+}
+
+/// A window: as it was begun, or as a hand wrote it, which says why and has its end in its name alone.
+fn read(path: &Path, now: &Stamp) -> Option<Quiet> {
+    let why = match state::read_json::<Quiet>(path) {
+        Ok(quiet) => return quiet,
+        Err(error) if !error.is_damage() => return None,
+        Err(_) => String::from_utf8(state::read(path).ok()??).ok()?,
+    };
+    let (agent, until) = path.file_name()?.to_str()?.split_once(UNTIL)?;
+    let left = until.parse::<i64>().ok()?.saturating_sub(now.wall.as_second());
+    // A text that begins so is one that was torn or edited.
+    let is_text = !why.trim_start().starts_with('{');
+    Some(Quiet {
+        v: 1,
+        agent: agent.strip_suffix('-')?.parse().ok()?,
+        at: now.clone(),
+        for_ms: u64::try_from(left).ok().filter(|left| is_text && *left <= LONGEST_QUIET.as_secs())? * 1000,
+        why: netsky_model::render::line(&why),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::in_a_home;
+
+    #[test]
+    fn a_window_that_a_hand_wrote_says_why_and_ends_by_its_name() {
+        in_a_home(|cx| {
+            let now = clock::stamp();
+            for (in_secs, text, holds) in [
+                (3600, "I look at it\n", true),
+                (-1, "I look at it", false),
+                (25 * 3600, "for ever", false),
+                (3600, "{\"v\":1", false),
+            ] {
+                let name = format!("agent1-{UNTIL}{}", now.wall.as_second() + in_secs);
+                state::write(cx.layout.state().join(&name), text.as_bytes()).expect("written");
+                let windows = quiet_windows(cx.layout, &now);
+                let why = windows.get(&AgentId::numbered(1)).map(|quiet| quiet.why.as_str());
+                assert_eq!(why, holds.then_some("I look at it"), "{in_secs} {text}");
+                assert_eq!(is_over(&cx.layout.state().join(&name)), !holds, "{in_secs} {text}");
+                state::remove(cx.layout.state().join(&name)).expect("there");
+            }
+        });
+    }
 
     #[test]
     fn t9_a_window_ends_with_a_boot_whose_wall_clock_is_behind_it() {

@@ -17,10 +17,12 @@ use crate::error::{Error, Result};
 use crate::held::Held;
 use crate::known::wanted;
 use crate::observe::{self, Observed, observe};
+use crate::page::{Raised, page};
 use crate::quiet::quiet_windows;
 use crate::room::{self, DISK};
 use crate::silent::{self, SILENT};
 use crate::standing::{self, Found};
+use crate::stuck::{self, Failures, STUCK};
 use crate::{agentinit, crashloop, handoff, hang, mail, perform, prune, reach, reserve};
 
 /// Longest that a tick begins to start and end somebody, from when it wanted the lock: its keeper ends a tick that takes a
@@ -159,6 +161,14 @@ fn of_the_home(cx: &Context<'_>, failed: Option<&Error>, held: &mut Held, ticked
     found.extend(failed.map(|error| ticks_fail(&error.to_string(), interval / 2)));
     let looked = (&clock::stamp(), interval);
     if let Err(error) = standing::tend(cx, looked, &[SILENT, DISK, CONFIG, TICK], &found, held, ticked) {
+        // Nothing that lasts can be seen to last: one page a boot.
+        let raised = Raised {
+            condition: TICK.to_owned(),
+            occurrence: clock::stamp().boot_id,
+            reason: format!("ticks cannot keep what they see, so nothing that lasts is told: {error}"),
+            data: serde_json::json!({}),
+        };
+        page(cx, &raised, ticked);
         ticked.warnings.push(format!("what stands is not kept: {error}"));
     }
 }
@@ -221,7 +231,7 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
     }
     let seen = observe(cx, &mut client, wishes.read, &mut ticked.problems)?;
     return_mail(cx, &seen, &mut ticked.problems);
-    act(cx, &mut client, &seen, held, &mut ticked)?;
+    let failures = act(cx, &mut client, &seen, held, &mut ticked)?;
     crashloop::tend(cx, &seen, held, &mut ticked)?;
     let quiet = quiet_windows(cx.layout, &seen.now);
     if let Err(error) = hang::tend(cx, &mut client, (&seen, &quiet), held, &mut ticked) {
@@ -229,8 +239,9 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
     }
     let mut found = between::found(&seen, |session| UpProof::of_session(cx.layout, session).is_some());
     found.extend(backlog::found(cx, (&seen, &quiet), &mut ticked));
+    found.extend(stuck::found(&failures));
     let looked = (&seen.now, seen.interval);
-    if let Err(error) = standing::tend(cx, looked, &[BETWEEN, BACKLOG], &found, held, &mut ticked) {
+    if let Err(error) = standing::tend(cx, looked, &[BETWEEN, BACKLOG, STUCK], &found, held, &mut ticked) {
         ticked.warnings.push(format!("since when that is so is not kept: {error}"));
     }
     if let Err(error) = agentinit::tend(cx, &seen, &mut ticked) {
@@ -252,7 +263,7 @@ fn act(
     seen: &Observed,
     held: &mut Held,
     ticked: &mut Ticked,
-) -> Result<()> {
+) -> Result<Failures> {
     let effects = decide(seen);
     fault::point("watchdog.tick.decided")
         .map_err(|e| netsky_disk::Error::new("act in", cx.layout.home(), e))?;
@@ -271,7 +282,8 @@ fn each(
     now: impl Fn() -> Duration,
     ticked: &mut Ticked,
     mut perform: impl FnMut(&Effect) -> Result<Result<String>>,
-) -> Result<()> {
+) -> Result<Failures> {
+    let mut failures = Failures::new();
     let (all, mut effects) = (effects.len(), effects.into_iter());
     while let Some(effect) = effects.next() {
         let left = effects.len() + 1;
@@ -284,6 +296,7 @@ fn each(
             Ok(said) => ticked.done.push(said),
             Err(error) => {
                 ticked.problems.push(about(&effect, &error));
+                failures.push((stuck::about(&effect), error.to_string()));
                 if effect == Effect::ClaimRequest {
                     // What stands behind a claim that failed is meant for a claim that held.
                     effects.next();
@@ -291,7 +304,7 @@ fn each(
             }
         }
     }
-    Ok(())
+    Ok(failures)
 }
 
 /// Whoever makes a pause before the anchor brings it back is started now. Whom the anchor was faster with needs nothing
@@ -438,10 +451,13 @@ mod tests {
     #[test]
     fn i10_ticks_that_are_ended_before_their_end_are_a_page_and_one_that_was_killed_is_none() {
         in_a_home(|cx| {
-            let beat = serde_json::json!({
-                "v": 1, "at": clock::stamp(), "interval_ms": 4, "outcome": "", "duration_ms": 0
-            });
-            state::write_json(cx.layout.tick("ticker"), &beat).expect("written");
+            let beat = |interval_ms: u64| {
+                let beat = serde_json::json!({
+                    "v": 1, "at": clock::stamp(), "interval_ms": interval_ms, "outcome": "", "duration_ms": 0
+                });
+                state::write_json(cx.layout.tick("ticker"), &beat).expect("written");
+            };
+            beat(60_000);
             let pages = || {
                 let facts = netsky_ledger::facts(cx.layout).expect("they read");
                 facts.iter().filter(|fact| fact.data["condition"] == TICK).count()
@@ -458,6 +474,7 @@ mod tests {
                 tick(cx, &Caller::Outside).expect("nobody is wanted");
                 assert_eq!((pages(), failed(cx)), (0, None), "{cuts}");
             }
+            beat(4);
             cut();
             for _ in 0..4 {
                 clock::pause(Duration::from_millis(5));
@@ -476,7 +493,7 @@ mod tests {
         let (at, mut tried) = (std::cell::Cell::new(Duration::ZERO), Vec::new());
         let mut ticked = Ticked::default();
         let all = [Effect::ClaimRequest, stop(1), stop(2), stop(3), stop(4), stop(5)];
-        each(
+        let failures = each(
             all.to_vec(),
             Duration::from_secs(20),
             || at.get(),
@@ -489,6 +506,8 @@ mod tests {
         )
         .expect("it goes on");
         assert_eq!(tried, [Effect::ClaimRequest, stop(2)], "what stands behind a claim goes with it");
+        let whom: Vec<_> = failures.iter().map(|(agent, _)| agent.clone()).collect();
+        assert_eq!(whom, [AgentId::root(), AgentId::numbered(2)]);
         let left = "3 things are left to the next tick: what was done took too long";
         assert_eq!(ticked.problems.last().map(String::as_str), Some(left));
         assert_eq!(ticked.problems.len(), 3, "{ticked:?}");

@@ -16,10 +16,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::held;
 use crate::keeper::only_one;
+use crate::tick::LastTick;
 
 /// Longest that one tick may take before it is killed.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long ticks may come to nothing until the ticker itself tells the owner: they page for what they can.
+const FAILING: Duration = Duration::from_secs(5 * 60);
+
+/// Longest that telling him may take.
+const ESCALATE: Duration = Duration::from_secs(60);
 
 /// How long an ingest works before it ends by itself, between two batches: the disk is not its alone, and a `query` that
 /// meets it waits somewhat longer.
@@ -79,6 +87,44 @@ fn outcome(ended: Result<Ended>, deadline: Duration) -> String {
     }
 }
 
+/// Ticks of which none comes to its end: whatever keeps them from it keeps them from telling it.
+#[derive(Default)]
+struct Failing {
+    /// Since when, by the boot clock.
+    since: Option<Duration>,
+    told: bool,
+}
+
+impl Failing {
+    /// Looks at one more; whether the owner has to be told now.
+    fn look(&mut self, came: bool, now: Duration) -> bool {
+        if came {
+            *self = Failing::default();
+            return false;
+        }
+        let since = *self.since.get_or_insert(now);
+        !self.told && now.saturating_sub(since) >= FAILING
+    }
+}
+
+/// Whether the tick that began then came to its end, whatever it found.
+fn came(cx: &Context<'_>, began: Duration) -> bool {
+    let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
+    let is_new = |last: &LastTick| Duration::from_millis(last.at.boot_ms + 1) > began;
+    last.is_some_and(|last| is_new(&last)) && held::failed(cx).is_none()
+}
+
+/// Tells the owner by the way that needs nothing of what ticks need; whether he was.
+fn escalate(cx: &Context<'_>, outcome: &str) -> bool {
+    let text = format!(
+        "no tick comes to its end for {} min, so nobody is seen to: {outcome}",
+        FAILING.as_secs() / 60
+    );
+    let told = program(cx, &["escalate", &text, "--key", "ticks"]).run(ESCALATE);
+    // 6: he was told, and the record was not.
+    matches!(told, Ok(Ended::Exited(Some(0 | 6))))
+}
+
 /// The ingests of the record, one at a time.
 #[derive(Default)]
 struct Ingests {
@@ -126,7 +172,7 @@ pub fn ticker(
     said: impl Fn(&str),
 ) -> Result<Infallible> {
     let _one = only_one(cx, &AgentId::ticker(), caller)?;
-    let (mut next, mut ingests) = (clock::boot(), Ingests::default());
+    let (mut next, mut ingests, mut failing) = (clock::boot(), Ingests::default(), Failing::default());
     let mut beat = LastBeat {
         v: 1,
         at: clock::stamp(),
@@ -144,6 +190,9 @@ pub fn ticker(
         cx.record.tick("watchdog", &beat.outcome, Duration::from_millis(beat.duration_ms));
         said(&format!("{} watchdog tick: {} in {} ms", beat.at.wall, beat.outcome, beat.duration_ms));
         tell(cx, &beat, &said);
+        if failing.look(came(cx, began), clock::boot()) {
+            failing.told = escalate(cx, &beat.outcome);
+        }
         // After the tick that keeps the constellation alive.
         ingests.look(cx, &said);
         // After a suspend or a slow tick: the next slot of the cadence, not one for each that passed.
@@ -152,5 +201,39 @@ pub fn ticker(
             next += interval;
         }
         clock::pause(next - now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::in_a_home;
+
+    #[test]
+    fn i10_ticks_that_come_to_nothing_for_minutes_are_told_by_who_runs_them_and_once() {
+        let mut failing = Failing::default();
+        let minute = |n: u64| Duration::from_secs(60 * n);
+        let mut told = Vec::new();
+        for (n, came) in
+            [(0, false), (4, false), (5, false), (6, false), (7, true), (8, false), (12, false), (13, false)]
+        {
+            let due = failing.look(came, minute(n));
+            failing.told |= due;
+            told.extend(due.then_some(n));
+        }
+        assert_eq!(told, [5, 13]);
+    }
+
+    #[test]
+    fn a_tick_came_if_it_said_so_and_did_not_fail() {
+        in_a_home(|cx| {
+            let began = clock::boot();
+            assert!(!came(cx, began), "it left nothing");
+            let last = LastTick { v: 1, at: clock::stamp(), duration_ms: 1, done: vec![], problems: vec![] };
+            state::write_json(cx.layout.tick("watchdog"), &last).expect("written");
+            assert!(came(cx, began));
+            clock::pause(Duration::from_millis(5));
+            assert!(!came(cx, clock::boot()), "the one before");
+        });
     }
 }

@@ -118,12 +118,13 @@ fn a_draft_says_what_is_known_and_a_crash_handoff_says_it_too() {
 }
 
 /// As [`TELLS`], with its mail.
-const DRAINS: &str =
-    "netsky session up --drain > $HOME/up.$NETSKY_AGENT.$NETSKY_GENERATION; exec sleep 100000";
+const DRAINS: &str = "up=$HOME/up.$NETSKY_AGENT.$NETSKY_GENERATION; netsky session up --drain > $up.part; mv $up.part $up; exec sleep 100000";
 
 #[test]
 fn what_was_left_and_does_not_read_keeps_no_session_from_its_mail() {
     let stage = Stage::up(0, DRAINS, "200ms");
+    // It is up before it has looked at what was left.
+    stage.until("the end of its start", |stage| (!told(stage, "agent0.1").is_empty()).then_some(()));
     stage.ok(&["session", "down", "who knows whose words"]);
     let left = stage.home().join("state/netsky-loop-resume.txt");
     std::fs::hard_link(&left, stage.outside("linked")).expect("linked");

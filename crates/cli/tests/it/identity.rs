@@ -20,6 +20,7 @@ if [ "$NETSKY_AGENT" = agent1 ]; then
   $bare channel send agent0 forged --from agent0; echo "agent0 $?" >> "$HOME/said"
   $bare channel drain agent0; echo "drain $?" >> "$HOME/said"
   $bare down; echo "down $?" >> "$HOME/said"
+  NETSKY_AGENT=agent0 netsky session up; echo "up $?" >> "$HOME/said"
   mv "$HOME/said" "$HOME/done"
 fi
 exec sleep 100000"#;
@@ -30,7 +31,7 @@ fn a1_the_kernel_sees_who_calls_whatever_the_environment_says() {
     let done = stage.home().join("../done");
     stage.until("agent1 has tried everything", |_| done.exists().then_some(()));
     let said = fs::read_to_string(&done).expect("readable");
-    assert_eq!(said, "proved 0\ntokenless 0\nowner 4\nagent0 4\ndrain 4\ndown 4\n");
+    assert_eq!(said, "proved 0\ntokenless 0\nowner 4\nagent0 4\ndrain 4\ndown 4\nup 4\n");
     let drained: Value =
         serde_json::from_str(&stage.ok(&["channel", "drain", "agent0", "--json"])).expect("JSON");
     let seen: Vec<(&str, bool, bool)> = drained["envelopes"]

@@ -53,6 +53,21 @@ fn t27_must_show_6_with_every_transport_down_it_is_red_and_each_condition_is_pag
 }
 
 #[test]
+fn doctor_says_that_pages_reach_nobody() {
+    let stage = floor();
+    let pages = |stage: &Stage| {
+        let told: serde_json::Value =
+            serde_json::from_slice(&stage.run(&["doctor", "--json"]).stdout).expect("one object");
+        let all = told["checks"].as_array().expect("a list").clone();
+        all.into_iter().find(|one| one["id"] == "pages").expect("it is looked at")
+    };
+    assert_eq!(pages(&stage)["state"], "good");
+    assert_eq!(code(&stage.run(&["escalate", "text"])), Some(5));
+    let told = pages(&stage);
+    assert!(told["state"] == "bad" && told["what"].to_string().contains("1 pages are unsent: "), "{told}");
+}
+
+#[test]
 fn i10_ticks_that_are_ended_in_the_middle_still_reach_the_owner() {
     let stage = floor();
     std::fs::write(stage.outside("up"), "").expect("written");

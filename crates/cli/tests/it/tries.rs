@@ -181,7 +181,10 @@ fn a_down_after_one_that_was_killed_midway_says_that_it_stopped_the_anchor() {
     for wish in stage.names("state/desired").iter().filter(|name| name.ends_with(".json")) {
         stage.edit(&format!("state/desired/{wish}"), |wish| wish["want"] = "stopped".into());
     }
-    stage.ok(&["watchdog", "tick"]);
+    // Who keeps the others ends behind them.
+    for _ in 0..2 {
+        stage.ok(&["watchdog", "tick"]);
+    }
     assert!(stage.status()["anchor_epoch"].is_u64());
     assert_eq!(stage.ok(&["down"]), "no agent was running; the anchor was stopped\n");
     assert_eq!(stage.ok(&["down"]), "nothing was running\n");
@@ -253,6 +256,50 @@ fn a_restart_of_who_keeps_ending_says_when_it_is_tried() {
     let queued = stage.ok(&["restart"]);
     assert!(queued.contains("; agent0 is gone and is tried again in "), "{queued}");
     assert!(queued.contains("(`netsky up` tries at once); see `netsky status`"), "{queued}");
+}
+
+#[test]
+fn i7_a_restart_that_was_asked_for_when_agent0_was_gone_says_how_it_ended() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.hold_triggers();
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until_dead();
+    stage.ok(&["restart"]);
+    stage.until("its successor", |stage| {
+        stage.run(&["watchdog", "tick"]);
+        let root = stage.agent("agent0");
+        (root["generation"] == 2 && root["up"] == true && root["inbox"] == 1).then_some(())
+    });
+    let said = stage.ok(&["channel", "drain", "agent0"]);
+    assert!(said.contains("Planned restart asked for by owner"), "{said}");
+    assert!(said.contains("generation 1 ended by itself (ended by signal 9)"), "{said}");
+}
+
+#[test]
+fn i7_an_empty_file_asks_for_no_restart() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.hold_triggers();
+    std::fs::write(stage.home().join("state/restart-request"), "").expect("written");
+    let all = ["agent0", "agent1"].map(|id| stage.program(id));
+    stage.ok(&["watchdog", "tick"]);
+    assert_eq!(["agent0", "agent1"].map(|id| stage.program(id)), all);
+    assert!(
+        stage.names("state").contains(&"restart-request".to_owned()) && stage.status()["restart"].is_null()
+    );
+}
+
+#[test]
+fn i10_a_log_that_cannot_be_written_keeps_nobody_from_coming_back() {
+    let stage = Stage::up(0, QUIET, "200ms");
+    let log = stage.home().join("logs/watchdog.log");
+    stage.hold_triggers();
+    std::fs::remove_file(&log).expect("the ticks had one");
+    std::fs::create_dir(&log).expect("made");
+    for id in ["netsky-ticker", "agentinfinity"] {
+        stage.signal(&stage.program(id), Signal::CONT);
+    }
+    stage.signal(&stage.program("agent0"), Signal::KILL);
+    stage.until_verified(2);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use netsky_model::desired::{Desired, Receipts, Want};
 use netsky_model::duration::human;
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::State;
-use netsky_model::render::plain;
+use netsky_model::render::{line, plain};
 use netsky_model::stamp::Stamp;
 use netsky_runtime::driver::{Doing, Wedge, is_driven};
 use netsky_runtime::drivers::{Book, Undriven};
@@ -38,6 +38,8 @@ use crate::tick::Ticked;
 const NUDGE: &str = "nudge";
 /// How much of what a program printed last goes into a page.
 const SCREEN: u64 = 2 << 10;
+/// How much of that goes into its words, in bytes.
+const SHOWN: usize = 300;
 
 /// `state/tick/hang.json`: who stands where, for the next look.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -273,17 +275,18 @@ fn perform(
             format!("{agent} was told that it hangs")
         }
         Act::Page => {
+            let shown = screen(cx, agent);
             let data = json!({
                 "agent": agent, "generation": session.generation,
                 "evidence": {
                     "phase": session.progress.phase, "turns": session.progress.turn,
-                    "since": hangs.since, "for_ms": hangs.for_ms, "screen": screen(cx, agent),
+                    "since": hangs.since, "for_ms": hangs.for_ms, "screen": shown,
                 },
             });
             let raised = Raised {
                 condition: format!("{HANG}{agent}"),
                 occurrence: occurrence(session, hangs),
-                reason: format!("{agent} hangs ({word}): {why}"),
+                reason: format!("{agent} hangs ({word}): {why}{}", evidence(session, &shown)),
                 data,
             };
             return Ok(page(cx, &raised, ticked));
@@ -302,6 +305,16 @@ fn perform(
 fn occurrence(session: &SessionView, hangs: &Hangs) -> String {
     let (lineage, generation) = (&session.lineage, session.generation);
     format!("{lineage}.g{generation}.{}.{}", hangs.since.boot_id, hangs.since.boot_ms)
+}
+
+/// What a page says of it beside why: where it is, and the end of what it showed.
+fn evidence(session: &SessionView, shown: &str) -> String {
+    let phase = session.progress.phase.as_ref().map_or_else(String::new, |phase| format!(", phase {phase}"));
+    let shown = line(shown);
+    let from = shown.len().saturating_sub(SHOWN);
+    let shown = &shown[shown.ceil_char_boundary(from)..];
+    let shown = if shown.is_empty() { "nothing" } else { shown };
+    format!("; turn {}{phase}; it showed last: {shown}", session.progress.turn)
 }
 
 /// What it printed last, as text; nothing where that cannot be read.

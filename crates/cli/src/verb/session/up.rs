@@ -1,5 +1,6 @@
 //! `netsky session up`: the up proof of this session, and what it finds at its start.
 
+use netsky_disk::env::Caller;
 use netsky_disk::state;
 use netsky_ledger::Facts;
 use netsky_model::duration::human;
@@ -8,7 +9,7 @@ use netsky_watchdog::{archive_resume, resume, session_up};
 use serde_json::json;
 
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 use crate::verb::channel::drain;
@@ -30,6 +31,13 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         // By what it was given at its start, as the nonce is: the kernel may not know it yet.
+        if let Caller::Inside { agent: Some(asks), .. } = netsky_disk::env::caller()
+            && let Caller::Inside { agent: Some(me), .. } = cx.caller()
+            && asks != me
+        {
+            let what = format!("that {asks} is up is refused: this session is {me}");
+            return Err(Error::new(Kind::Refused, what).hint("unset what was set in its environment"));
+        }
         let proof = session_up(&cx.constellation()?, &netsky_disk::env::caller())?;
         let layout = cx.home()?;
         if cx.json {
