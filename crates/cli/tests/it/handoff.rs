@@ -124,7 +124,7 @@ const DRAINS: &str = "up=$HOME/up.$NETSKY_AGENT.$NETSKY_GENERATION; netsky sessi
 fn what_was_left_and_does_not_read_keeps_no_session_from_its_mail() {
     let stage = Stage::up(0, DRAINS, "200ms");
     // It is up before it has looked at what was left.
-    stage.until("the end of its start", |stage| (!told(stage, "agent0.1").is_empty()).then_some(()));
+    stage.until("the end of its start", |stage| stage.outside("up.agent0.1").exists().then_some(()));
     stage.ok(&["session", "down", "who knows whose words"]);
     let left = stage.home().join("state/netsky-loop-resume.txt");
     std::fs::hard_link(&left, stage.outside("linked")).expect("linked");
