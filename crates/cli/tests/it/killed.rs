@@ -91,3 +91,65 @@ fn nobody_below_a_session_ends_another_or_its_watchdog_or_the_anchor() {
     });
     assert!(all.lines().all(|line| line.ends_with(" 4")), "{all}");
 }
+
+#[test]
+fn nobody_below_a_session_ends_or_stops_another_by_a_call_of_its_own_either() {
+    let stage = Stage::new();
+    let (answers, ostk) = (stage.outside("answers"), env!("CARGO_BIN_EXE_ostk"));
+    let script = format!(
+        r#"netsky session up; test "$NETSKY_AGENT" = agent1 || exec sleep 100000
+         call() {{ {ostk:?} --root "$NETSKY_HOME/.ostk" rpc call "$@"; echo "$1 $2 $?"; }}
+         all() {{
+           for one in agent0 agentinfinity netsky-ticker; do
+             call session/kill "{{\"session\":\"$one\",\"request_id\":\"$one\"}}"
+             call session/signal "{{\"session\":\"$one\",\"signal\":19}}"
+           done
+           call kernel/shutdown '{{"all":true}}'; call kernel/shutdown
+         }}
+         all >{answers:?} 2>&1
+         call session/signal '{{"session":"agent1","signal":18}}' >>{answers:?} 2>&1
+         exec sleep 100000"#
+    );
+    stage.ok(&["init"]);
+    stage.ok(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", &script]);
+    let anchor = stage.anchor();
+    let all = stage.until("answers", |_| {
+        let all = std::fs::read_to_string(&answers).unwrap_or_default();
+        all.contains("\"signal\":18} 0").then_some(all)
+    });
+    let refused = all.lines().filter(|line| line.ends_with(" 4")).count();
+    assert_eq!(refused, 8, "{all}");
+    let told = "ostk: the end of agentinfinity is for the owner, outside every session";
+    assert!(all.lines().any(|line| line.starts_with(told)), "{all}");
+    assert_eq!(stage.anchor(), anchor);
+    for lives in ["agent0", "agentinfinity", "netsky-ticker"] {
+        assert!(!netsky_disk::process::is_stopped(&stage.program(lives)), "{lives}");
+    }
+    // Nor is the owner answered what was refused to it under that name.
+    let by_owner = r#"{"session":"agentinfinity","request_id":"agentinfinity"}"#;
+    let killed = ostk_call(&stage, "session/kill", by_owner);
+    assert!(killed.status.success() && stage.agent("agentinfinity")["pid"].is_null(), "{killed:?}");
+}
+
+/// A call by the owner.
+fn ostk_call(stage: &Stage, method: &str, params: &str) -> std::process::Output {
+    ostk(stage, &["rpc", "call", method, params])
+}
+
+#[test]
+fn the_child_of_a_restart_that_agent0_began_itself_ends_whom_it_brings_back() {
+    let stage = Stage::new();
+    let go = stage.outside("go");
+    let script = format!(
+        r#"netsky session up; test "$NETSKY_AGENT$NETSKY_GENERATION" = agent01 || exec sleep 100000
+         until test -e {go:?}; do sleep 0.05; done; netsky restart; exec sleep 100000"#
+    );
+    stage.ok(&["init"]);
+    stage.ok(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", &script]);
+    stage.until_verified(1);
+    stage.hold_triggers();
+    stage.kill_anchor();
+    std::fs::write(&go, "").expect("written");
+    let anew = |id: &str| stage.agent(id)["generation"] == 2 && stage.agent(id)["up"] == true;
+    stage.until("both anew", |_| (anew("agent0") && anew("agent1")).then_some(()));
+}

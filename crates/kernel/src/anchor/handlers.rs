@@ -2,7 +2,7 @@
 
 use super::dispatch::{Call, Handle};
 use super::{
-    act, attach, hello, kill, lineage, list, ps, reap, rename, report, show, shutdown, spawn, whoami,
+    act, attach, hello, kill, lineage, list, owners, ps, reap, rename, report, show, shutdown, spawn, whoami,
 };
 use crate::rpc::{self, Method, Refusal};
 
@@ -38,7 +38,10 @@ handle!(rpc::hello::Hello: |call, _| Ok(hello::hello(&call.anchor)));
 handle!(rpc::whoami::Whoami: |call, _| Ok(whoami::whoami(&call.anchor, call.caller.as_ref())));
 handle!(rpc::ps::Ps: |call, params| Ok(ps::ps(&call.anchor, &params)));
 handle!(rpc::reap::Reap: |call, _| reap::reap(&call.anchor));
-handle!(rpc::shutdown::Shutdown: |call, params| shutdown::shutdown(&call.anchor, params).await);
+handle!(rpc::shutdown::Shutdown: |call, params| {
+    owners::may_stop(call)?;
+    shutdown::shutdown(&call.anchor, params).await
+});
 handle!(rpc::list::List: |call, params| Ok(list::list(&call.anchor, &params)));
 handle!(rpc::show::Show: |call, params| show::show(&call.anchor, &params));
 // A report keeps its `request_id` where the report is kept.
@@ -52,7 +55,10 @@ handle!(rpc::lineage::show::Show: |call, params| lineage::show(&call.anchor, &pa
 handle!(rpc::spawn::Spawn: of |_anchor, asked| asked.spec.name.clone(),
     |call, params| spawn::spawn(&call.anchor, params).await);
 handle!(rpc::kill::Kill: of |_anchor, asked| asked.session.clone(),
-    |call, params| kill::kill(&call.anchor, params).await);
+|call, params| {
+    owners::may(call, "the end of", &params.session)?;
+    kill::kill(&call.anchor, params).await
+});
 handle!(rpc::rename::Rename: of |_anchor, asked| asked.session.clone(),
     |call, params| rename::rename(&call.anchor, params));
 handle!(rpc::input::Input: of |_anchor, asked| asked.session.clone(),
@@ -62,6 +68,9 @@ handle!(rpc::prompt::Prompt: of |_anchor, asked| asked.session.clone(),
 handle!(rpc::resize::Resize: of |_anchor, asked| asked.session.clone(),
     |call, params| act::resize(&call.anchor, params).await);
 handle!(rpc::signal::SendSignal: of |_anchor, asked| asked.session.clone(),
-    |call, params| act::signal(&call.anchor, params).await);
+|call, params| {
+    owners::may(call, "a signal for", &params.session)?;
+    act::signal(&call.anchor, params).await
+});
 handle!(rpc::lineage::resolve::Resolve: of |anchor, asked| lineage::carrier(anchor, &asked.id)?,
     |call, params| lineage::resolve(&call.anchor, params).await);

@@ -25,6 +25,7 @@ mod kill;
 mod lineage;
 mod list;
 mod owed; // room for kills on a full disk
+mod owners; // what no agent may do to those who are kept
 mod pauses; // as long by the boot clock
 mod ps;
 mod pulse; // heartbeats, seen from here

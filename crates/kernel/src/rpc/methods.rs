@@ -34,7 +34,8 @@ macro_rules! with_methods {
             rpc::ps::Ps, "kernel/ps", Looks, rpc::ps::Params => rpc::ps::Answer;
             /// Puts ended sessions aside, at most 8,192 and for at most 5 s at once, and removes what they left.
             rpc::reap::Reap, "kernel/reap", ActsOnRoot, rpc::reap::Params => rpc::reap::Answer;
-            /// Stops the anchor once this is answered; workers live on unless `all`.
+            /// Stops the anchor once this is answered; workers live on unless `all`. No agent may while a session lives that
+            /// its anchor or a watchdog keeps.
             rpc::shutdown::Shutdown, "kernel/shutdown", ActsOnRoot, rpc::shutdown::Params => rpc::shutdown::Answer;
             /// Starts the next generation of a session; answered once its program runs.
             rpc::spawn::Spawn, "session/spawn", Acts, rpc::spawn::Params => rpc::SessionView;
@@ -48,9 +49,10 @@ macro_rules! with_methods {
             rpc::prompt::Prompt, "session/prompt", Acts, rpc::prompt::Params => rpc::SessionView;
             /// Gives a terminal another size.
             rpc::resize::Resize, "session/resize", Acts, rpc::resize::Params => rpc::SessionView;
-            /// Sends a signal to the process group of a program.
+            /// Sends a signal to the process group of a program. Whom its anchor or a watchdog keeps no other agent signals.
             rpc::signal::SendSignal, "session/signal", Acts, rpc::signal::Params => rpc::SessionView;
             /// Ends a session's whole tree; answered once it is gone. One that its anchor keeps stays down.
+            /// Whom its anchor or a watchdog keeps no other agent ends.
             rpc::kill::Kill, "session/kill", Acts, rpc::kill::Params => rpc::SessionView;
             /// Gives a session that has ended another name; its lineage stays, with all that belongs to it.
             rpc::rename::Rename, "session/rename", Acts, rpc::rename::Params => rpc::SessionView;
