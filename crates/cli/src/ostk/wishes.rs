@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use netsky_disk::env::Caller;
+use netsky_disk::env::{self, Caller};
 use netsky_disk::layout::Layout;
+use netsky_disk::spawn::{Program, sibling};
 use netsky_disk::state;
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::Guard;
@@ -59,5 +60,18 @@ pub(super) fn stop(
 ) -> Result<(), Error> {
     let telemetry = Telemetry::new(layout);
     netsky_watchdog::stop(&Constellation::new(layout, &telemetry)?, &Caller::Outside, agent, grace, guard)?;
+    Ok(())
+}
+
+/// Has who is wanted started again, also where whoever would do it is what was ended: by a tick of its own, which nobody
+/// waits for.
+pub(super) fn again(layout: &Layout) -> Result<(), Error> {
+    let program = Program {
+        path: sibling("netsky")?,
+        args: vec!["watchdog".to_owned(), "tick".to_owned()],
+        set: [(env::HOME.to_owned(), layout.home().display().to_string())].into(),
+        ..Program::default()
+    };
+    program.detach()?;
     Ok(())
 }

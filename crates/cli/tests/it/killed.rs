@@ -153,3 +153,38 @@ fn the_child_of_a_restart_that_agent0_began_itself_ends_whom_it_brings_back() {
     let anew = |id: &str| stage.agent(id)["generation"] == 2 && stage.agent(id)["up"] == true;
     stage.until("both anew", |_| (anew("agent0") && anew("agent1")).then_some(()));
 }
+
+#[test]
+fn whom_a_kill_says_to_be_started_again_is_also_where_nobody_is_left_who_would() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.until_verified(1);
+    let pids = || ["agentinfinity", "netsky-ticker", "agent0"].map(|id| stage.agent(id)["pid"].clone());
+    let before = pids();
+    for killed in ["agentinfinity", "netsky-ticker", "agent0"] {
+        let killed = ostk(&stage, &["kernel", "kill", killed]);
+        let told = String::from_utf8_lossy(&killed.stdout).into_owned();
+        assert!(told.ends_with("; netsky starts it again, and `netsky down` ends all\n"), "{killed:?}");
+    }
+    stage.until("all three again", |_| {
+        let now = pids();
+        now.iter().zip(&before).all(|(now, before)| !now.is_null() && now != before).then_some(())
+    });
+}
+
+#[test]
+fn a_shutdown_of_everything_says_what_brings_a_constellation_back() {
+    let stage = Stage::up(1, QUIET, "1s");
+    stage.until_verified(1);
+    let stopped = ostk(&stage, &["kernel", "shutdown", "--all"]);
+    let told = String::from_utf8_lossy(&stopped.stdout).into_owned();
+    assert!(
+        told.ends_with(" sessions ended, 0 live on; `netsky up` brings back who is wanted\n"),
+        "{stopped:?}"
+    );
+    stage.ok(&["up"]);
+    stage.until_verified(2);
+    stage.until("agent1 again", |stage| (!stage.agent("agent1")["pid"].is_null()).then_some(()));
+    stage.ok(&["down"]);
+    let stopped = ostk(&stage, &["kernel", "shutdown", "--all"]);
+    assert!(!String::from_utf8_lossy(&stopped.stdout).contains("netsky up"), "nobody is wanted: {stopped:?}");
+}

@@ -152,7 +152,9 @@ fn status_says_that_one_who_keeps_the_rest_is_down_and_comes_again() {
     stage.hold_triggers();
     assert!(!problems(&stage).contains("netsky-ticker: it is down"));
     let mut kill = std::process::Command::new(env!("CARGO_BIN_EXE_ostk"));
-    kill.args(["kernel", "kill", "netsky-ticker", "--root"]).arg(stage.home().join(".ostk"));
+    // The bare call: the verb has it started again.
+    kill.args(["rpc", "call", "session/kill", r#"{"session":"netsky-ticker"}"#, "--root"]);
+    kill.arg(stage.home().join(".ostk"));
     let killed = crate::screen::refusal(kill);
     assert!(killed.status.success(), "{killed:?}");
     // Who would come within the interval is the one that is down.

@@ -327,7 +327,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a wish that does not read refuses no kill",
         faults: "I7",
         file: "crates/cli/src/ostk/kernel/kill.rs",
-        find: "            return Ok(format!(\"; whether it is wanted is not known: {error}\"));",
+        find: "            return Ok(Then::Unknown(format!(\"; whether it is wanted is not known: {error}\")));",
         replace: "            return Err(error.into());",
         package: "netsky",
         target: IT,

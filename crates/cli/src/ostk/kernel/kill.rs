@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use netsky_disk::layout::Layout;
 use netsky_kernel::rpc::Guard;
 use netsky_kernel::rpc::kill::MAX_GRACE_MS;
 use netsky_model::duration;
@@ -37,25 +38,50 @@ fn parse(text: &str) -> Result<Duration, String> {
     Ok(grace)
 }
 
+/// What a constellation does about an end.
+enum Then {
+    /// Nothing: it stays down.
+    Nothing,
+    /// Nobody knows.
+    Unknown(String),
+    /// It starts it again.
+    Again(Layout),
+}
+
+impl Then {
+    /// Sees to it, and says so.
+    fn done(self) -> String {
+        let home = match self {
+            Then::Nothing => return String::new(),
+            Then::Unknown(why) => return why,
+            Then::Again(home) => home,
+        };
+        match wishes::again(&home) {
+            Ok(()) => "; netsky starts it again, and `netsky down` ends all".to_owned(),
+            Err(error) => format!("; `netsky watchdog tick` starts it again, which did not begin: {error}"),
+        }
+    }
+}
+
 impl Args {
-    /// What a constellation does about its end, to be said. The wish for a clone is taken back: it stays down.
-    fn unwish(&self, cx: &Context, guard: &Guard) -> Result<String, Error> {
+    /// What a constellation does about its end. The wish for a clone is taken back: it stays down.
+    fn unwish(&self, cx: &Context, guard: &Guard) -> Result<Then, Error> {
         let root = cx.kernel_root()?;
-        let Some(home) = wishes::home_of(&root)? else { return Ok(String::new()) };
+        let Some(home) = wishes::home_of(&root)? else { return Ok(Then::Nothing) };
         let wanted = netsky_watchdog::wanted(&home, &self.name);
         if matches!(wanted, Ok(None)) {
-            return Ok(String::new());
+            return Ok(Then::Nothing);
         }
         wishes::owner_only(cx, &root, &format!("the end of {}", self.name))?;
         if let Err(error) = wanted {
-            return Ok(format!("; whether it is wanted is not known: {error}"));
+            return Ok(Then::Unknown(format!("; whether it is wanted is not known: {error}")));
         }
         let is_clone = self.name.number().is_some_and(|number| number > 0);
         if is_clone {
             wishes::stop(&home, &self.name, self.grace, guard)?;
-            return Ok(String::new());
+            return Ok(Then::Nothing);
         }
-        Ok("; netsky starts it again, and `netsky down` ends all".to_owned())
+        Ok(Then::Again(home))
     }
 }
 
@@ -66,6 +92,7 @@ impl Run for Args {
         let guard = Guard { if_generation: self.if_generation.map(Generation), request_id };
         let then = self.unwish(cx, &guard)?;
         let session = client.kill(&self.name, self.grace, &guard)?;
+        let then = then.done();
         let how = session.end.as_ref().map_or_else(|| session.state.to_string(), ToString::to_string);
         table::session(cx, &session, &format!("{} is down: {how}{then}", session.name))?;
         if session.unwritten {

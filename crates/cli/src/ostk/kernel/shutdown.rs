@@ -1,7 +1,9 @@
 //! `ostk kernel shutdown`: stop the anchor, or everything.
 
+use netsky_disk::layout::Layout;
 use netsky_kernel::client::{Client, ClientError};
 use netsky_kernel::rpc::shutdown::Answer;
+use netsky_model::id::AgentId;
 use serde_json::json;
 
 use crate::context::Context;
@@ -21,7 +23,8 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let root = cx.kernel_root()?;
-        if wishes::home_of(&root)?.is_some() {
+        let home = wishes::home_of(&root)?;
+        if home.is_some() {
             wishes::owner_only(cx, &root, "kernel shutdown")?;
         }
         let (answer, served) = match Client::connect(&root).and_then(|client| client.shutdown(self.all)) {
@@ -47,7 +50,8 @@ impl Run for Args {
                 0 => "stopped",
                 _ => "stops once another shutdown, which is at work, is done",
             };
-            output::say(&format!("the anchor {stopped}; {ended} sessions ended, {left} live on"))?;
+            let then = if self.all { brought_back(home.as_ref()) } else { "" };
+            output::say(&format!("the anchor {stopped}; {ended} sessions ended, {left} live on{then}"))?;
         }
         let noted =
             if answer.unwritten.is_empty() { "; what is to stay down is noted beside it" } else { "" };
@@ -63,6 +67,13 @@ impl Run for Args {
             }
         }
     }
+}
+
+/// How those come again who are wanted: who would see to it has ended with them.
+fn brought_back(home: Option<&Layout>) -> &'static str {
+    let wanted =
+        home.is_some_and(|home| !matches!(netsky_watchdog::wanted(home, &AgentId::root()), Ok(None)));
+    if wanted { "; `netsky up` brings back who is wanted" } else { "" }
 }
 
 impl Args {
