@@ -14,6 +14,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("netsky-kernel", &["netsky-model", "netsky-disk"]),
     ("netsky-ledger", &["netsky-model", "netsky-disk"]),
     ("netsky-owner", &["netsky-model", "netsky-disk", "netsky-ledger"]),
+    ("netsky-schedule", &["netsky-model", "netsky-disk"]),
     ("netsky-runtime", &["netsky-model", "netsky-disk", "netsky-bus", "netsky-kernel", "netsky-ledger"]),
     (
         "netsky-watchdog",
@@ -24,6 +25,7 @@ const HOUSE: &[(&str, &[&str])] = &[
             "netsky-kernel",
             "netsky-ledger",
             "netsky-owner",
+            "netsky-schedule",
             "netsky-runtime",
         ],
     ),
@@ -36,6 +38,7 @@ const HOUSE: &[(&str, &[&str])] = &[
             "netsky-kernel",
             "netsky-ledger",
             "netsky-owner",
+            "netsky-schedule",
             "netsky-runtime",
             "netsky-watchdog",
         ],
