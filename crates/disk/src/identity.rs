@@ -52,6 +52,26 @@ impl Dir {
         Ok(version.map(|(inode, written, _)| format!("{inode}:{written}")))
     }
 
+    /// As [`Dir::version`], also of what was touched just now: for whoever changes it under a lock that others heed.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn version_now(&self) -> Result<Option<String>> {
+        let version = self.handle.version().map_err(|e| Error::new("look at folder", self.path(), e))?;
+        Ok(version.map(|(inode, written, changed)| format!("{inode}:{written}:{changed}")))
+    }
+
+    /// What changes whenever the bytes of a name do, or something else takes it, also of what was touched just now; it is
+    /// not opened, whatever it is. None where the file system does not say.
+    ///
+    /// # Errors
+    /// It is not there, or the folder cannot be searched.
+    pub fn name_version_now(&self, name: impl AsRef<std::ffi::OsStr>) -> Result<Option<String>> {
+        let failed = |e| Error::new("look at", self.path().join(name.as_ref()), e);
+        let version = self.handle.version_of(name.as_ref()).map_err(failed)?;
+        Ok(version.map(|(inode, size, written, changed)| format!("{inode}:{size}:{written}:{changed}")))
+    }
+
     /// As [`Dir::file_version`], also of what was touched just now: for the file's one writer, who expects no other within
     /// the same tick of its clock. None where the file system does not say.
     ///

@@ -42,6 +42,7 @@ impl Layout {
             self.tick_folder(),
             self.drivers_folder(),
             self.answers_folder(),
+            self.loops(),
             self.tokens(),
             self.usage(),
             self.restart_status_folder(),
@@ -255,6 +256,16 @@ impl Layout {
     /// What the owner tells netsky-drivers about what an agent asks.
     pub fn answers_folder(&self) -> PathBuf {
         self.state().join("answers")
+    }
+
+    /// Loops, one file each.
+    pub fn loops(&self) -> PathBuf {
+        self.state().join("loops")
+    }
+
+    /// Held while loops are looked at together or changed.
+    pub fn loops_lock(&self) -> PathBuf {
+        self.tick_folder().join("loops.lock")
     }
 
     /// Where up proofs appear.

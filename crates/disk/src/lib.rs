@@ -32,6 +32,7 @@ pub mod names;
 pub mod peer;
 pub mod process;
 pub mod random;
+pub mod rows;
 pub mod spawn;
 pub mod state;
 pub mod sweep;

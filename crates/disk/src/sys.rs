@@ -185,6 +185,16 @@ impl Handle {
         Ok(Some((stat.st_ino, written, changed)))
     }
 
+    /// As [`Handle::version`], of what has a name in this folder, with its size, whatever it is; nothing of it is opened.
+    pub(crate) fn version_of(&self, name: &OsStr) -> Result<Option<(u64, u64, i128, i128)>> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let stat = ask!(self, dir => rustix::fs::statat(dir, name, flags)?, _node => return Ok(None));
+        let nanos = |seconds, nanos| i128::from(seconds) * 1_000_000_000 + nanos as i128;
+        let (written, changed) =
+            (nanos(stat.st_mtime, stat.st_mtime_nsec), nanos(stat.st_ctime, stat.st_ctime_nsec));
+        Ok(Some((stat.st_ino, stat.st_size.unsigned_abs(), written, changed)))
+    }
+
     /// Each name in a folder, as they come.
     pub(crate) fn each_name(&self, mut take: impl FnMut(&OsStr)) -> Result<()> {
         let dir = ask!(self, dir => rustix::fs::Dir::read_from(dir)?, node => {

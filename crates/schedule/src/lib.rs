@@ -4,3 +4,6 @@
 //! due again, whatever the clocks do. An entry that does not read keeps no other from being due.
 //! Left to others: sending what is due (`watchdog`, through `bus`), printing (`cli`).
 #![forbid(unsafe_code)]
+
+pub mod interval;
+pub mod loops;

@@ -229,6 +229,7 @@ const STATE: &[&str] = &[
     "clock",
     "drivers",
     "key",
+    "loops",
     "pages",
     "prompts",
     "reserve",

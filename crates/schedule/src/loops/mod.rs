@@ -1,0 +1,10 @@
+//! Loops: one file each in `state/loops/`, fixed ("every N seconds") or dynamic ("once, then wait to be rescheduled").
+
+mod entry;
+mod index;
+mod step;
+mod store;
+
+pub use entry::{BROKEN, DYNAMIC_DELAY, Loop, LoopId, MAX_PROMPT, Mode};
+pub use step::{Fire, Look, Standing};
+pub use store::{Broken, Error, Kept, MAX_FILE, Store, missed, read_all};

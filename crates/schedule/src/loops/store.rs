@@ -1,0 +1,357 @@
+//! The folder of loops: read, changed under one lock, and the index kept in step.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use netsky_disk::fs::{Dir, Place, write_durable};
+use netsky_disk::layout::Layout;
+use netsky_disk::lock::Lock;
+use netsky_disk::{ReadError, clock, random};
+use netsky_model::envelope::Envelope;
+use netsky_model::stamp::Stamp;
+
+use super::entry::{BROKEN, Loop, LoopId, VERSION};
+use super::index::{Index, Row, hash, tag};
+
+/// Largest file of a loop.
+pub const MAX_FILE: u64 = 64 * 1024;
+/// Longest wait for whoever changes loops now: a tick lets go after each few of them.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// After so long each file is looked at again: one that was edited in place changes no folder.
+const RESCAN: Duration = Duration::from_secs(10 * 60);
+/// How a file of a loop ends.
+const TOML: &str = ".toml";
+
+/// Why a loop could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The disk refuses.
+    #[error(transparent)]
+    Disk(#[from] netsky_disk::Error),
+    /// Somebody else changes loops.
+    #[error("somebody else changes loops since {} s", PATIENCE.as_secs())]
+    Busy,
+    /// There is no such loop.
+    #[error("there is no {0}")]
+    Unknown(LoopId),
+    /// Its file is none.
+    #[error("{0}")]
+    Broken(Broken),
+}
+
+/// Result of the store.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A file that is no loop.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {why}")]
+pub struct Broken {
+    /// Its name in `state/loops/`.
+    pub name: String,
+    /// Line, column and reason, on one line.
+    pub why: String,
+    /// A program that is newer than this one wrote it, or it cannot be read now: it stays where it is.
+    pub stays: bool,
+}
+
+/// The loops of a home, for whoever changes them.
+pub struct Store {
+    folder: Dir,
+    tmp: Dir,
+    index: Index,
+    /// Whether the index is of the folder, but for what is changed here.
+    is_in_step: bool,
+    now: Stamp,
+    boot: u32,
+    _lock: Lock,
+}
+
+/// What became of what a store was opened for.
+pub type Kept = netsky_disk::Result<()>;
+
+impl Store {
+    /// Opens it, alone.
+    ///
+    /// # Errors
+    /// Somebody else has it for long, or the system refuses.
+    pub fn open(layout: &Layout) -> Result<Store> {
+        let lock = Lock::take_within(layout.loops_lock(), PATIENCE)?.ok_or(Error::Busy)?;
+        let folder = Dir::make(layout.loops())?;
+        let tmp = Dir::make(layout.loops().join("tmp"))?;
+        let now = clock::stamp();
+        let index = Index::open(&Dir::make(layout.tick_folder())?, "loops.index", &now)?;
+        let is_in_step = index.is_of(version(&folder)?);
+        let boot = tag(&now.boot_id);
+        Ok(Store { folder, tmp, index, is_in_step, now, boot, _lock: lock })
+    }
+
+    /// When it was opened: everything that is done with it is done then.
+    pub fn now(&self) -> &Stamp {
+        &self.now
+    }
+
+    /// A loop.
+    ///
+    /// # Errors
+    /// There is none of that name, or its file is none.
+    pub fn get(&self, id: LoopId) -> Result<Loop> {
+        match read(&self.folder, &id.file()) {
+            Ok(None) => Err(Error::Unknown(id)),
+            Ok(Some(entry)) => Ok(entry),
+            Err(broken) => Err(Error::Broken(broken)),
+        }
+    }
+
+    /// Makes a loop; false if there is one of its name.
+    ///
+    /// # Errors
+    /// What the system refuses; there is none then.
+    pub fn create(&mut self, entry: &Loop) -> Result<bool> {
+        match self.write(entry, Place::New) {
+            Err(error) if error.is_exists() => Ok(false),
+            written => Ok(written.map(|()| true)?),
+        }
+    }
+
+    /// Saves a loop, durably.
+    ///
+    /// # Errors
+    /// What the system refuses; the one before stays.
+    pub fn save(&mut self, entry: &Loop) -> Result<()> {
+        Ok(self.write(entry, Place::Over)?)
+    }
+
+    fn write(&mut self, entry: &Loop, place: Place) -> Kept {
+        self.step_out()?;
+        let name = entry.id.file();
+        let text = toml::to_string(entry).map_err(|e| {
+            netsky_disk::Error::because("write", self.folder.path().join(&name), e.to_string())
+        })?;
+        write_durable(&self.tmp, &self.folder, &name, text.as_bytes(), place)?;
+        let file = version_of(&self.folder, name.as_ref())?;
+        self.put(Row::of(entry, file));
+        Ok(())
+    }
+
+    /// Removes a loop.
+    ///
+    /// # Errors
+    /// There is none of that name, or the system refuses.
+    pub fn remove(&mut self, id: LoopId) -> Result<()> {
+        self.step_out()?;
+        if !self.folder.remove(id.file())? {
+            return Err(Error::Unknown(id));
+        }
+        self.folder.sync()?;
+        self.put(Row::asleep(id, 0));
+        Ok(())
+    }
+
+    /// What was edited by hand is read anew.
+    ///
+    /// # Errors
+    /// There is no such loop, or its file is none.
+    pub fn touched(&mut self, id: LoopId) -> Result<Loop> {
+        let entry = self.get(id)?;
+        self.step_out()?;
+        let file = version_of(&self.folder, id.file().as_ref())?;
+        self.put(Row::of(&entry, file));
+        Ok(entry)
+    }
+
+    /// What is due, the earliest first, and the files that were found to be none since the last time.
+    ///
+    /// # Errors
+    /// The folder cannot be listed.
+    pub fn due(&mut self) -> Result<(Vec<LoopId>, Vec<Broken>)> {
+        let broken = self.look()?;
+        let due = self.index.rows.iter().filter(|row| row.is_due(&self.now, self.boot));
+        let mut due: Vec<(Option<u64>, LoopId)> =
+            due.map(|row| (row.left_ms(&self.now, self.boot), row.id)).collect();
+        due.sort();
+        Ok((due.into_iter().map(|(_, id)| id).collect(), broken))
+    }
+
+    /// How long until the next loop is due; none if none will be.
+    ///
+    /// # Errors
+    /// The folder cannot be listed.
+    pub fn next(&mut self) -> Result<Option<Duration>> {
+        self.look()?;
+        let left = self.index.rows.iter().filter_map(|row| row.left_ms(&self.now, self.boot)).min();
+        Ok(left.map(Duration::from_millis))
+    }
+
+    /// Puts a file that is no loop out of the way, where it stays for people.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn put_aside(&mut self, broken: &Broken) -> Kept {
+        self.step_out()?;
+        let aside = Dir::make(self.folder.path().join(BROKEN))?;
+        match self.folder.rename(&broken.name, &aside, &broken.name) {
+            Err(error) if error.is_exists() => {
+                self.folder.rename(&broken.name, &aside, format!("{}.{}", broken.name, random::short()))?;
+            }
+            moved => moved?,
+        }
+        aside.sync()?;
+        self.folder.sync()
+    }
+
+    /// Says that the index is of the folder as it was left. Without that the next one who opens it looks at each file.
+    ///
+    /// # Errors
+    /// The system refuses; nothing is lost.
+    pub fn close(mut self) -> Kept {
+        if !self.is_in_step || self.index.is_of(version(&self.folder)?) {
+            return Ok(());
+        }
+        let folder = version(&self.folder)?;
+        self.index.seal(folder)
+    }
+
+    /// Before a change: who dies behind it leaves an index of no folder.
+    fn step_out(&mut self) -> Kept {
+        if self.is_in_step { self.index.open_up() } else { Ok(()) }
+    }
+
+    fn put(&mut self, row: Row) {
+        if self.is_in_step {
+            let place = self.index.rows.iter().position(|old| old.id == row.id);
+            // What cannot be noted is found by the next look at all.
+            self.is_in_step = self.index.put(place, row).is_ok();
+        }
+    }
+
+    /// Reads what changed since the index was written.
+    fn look(&mut self) -> Result<Vec<Broken>> {
+        let age = self.now.boot_ms.saturating_sub(self.index.scanned_ms);
+        if self.is_in_step && u128::from(age) < RESCAN.as_millis() {
+            return Ok(Vec::new());
+        }
+        let known: HashMap<LoopId, Row> = self.index.rows.iter().map(|row| (row.id, *row)).collect();
+        let (mut rows, mut broken) = (Vec::new(), Vec::new());
+        let folder = version(&self.folder)?;
+        for name in self.folder.raw_names()? {
+            let Some(text) = named(&name) else { continue };
+            let Ok(id) = text.trim_end_matches(TOML).parse::<LoopId>() else {
+                broken.extend(no_loop(&name));
+                continue;
+            };
+            // One that is gone meanwhile was none.
+            let Ok(file) = version_of(&self.folder, &name) else { continue };
+            if let Some(row) = known.get(&id).filter(|row| row.file == file && file != 0) {
+                rows.push(*row);
+                continue;
+            }
+            match read(&self.folder, text) {
+                Ok(None) => {}
+                Ok(Some(entry)) => rows.push(Row::of(&entry, file)),
+                Err(flaw) => {
+                    rows.push(Row::asleep(id, file));
+                    broken.push(flaw);
+                }
+            }
+        }
+        let written = self.index.replace(rows, self.now.boot_ms).and_then(|()| self.index.seal(folder));
+        // What is in memory is right, whatever became of the file.
+        self.is_in_step = written.is_ok();
+        Ok(broken)
+    }
+}
+
+/// The name of a file that should be a loop.
+fn named(name: &OsStr) -> Option<&str> {
+    let text = name.to_str()?;
+    // What an editor or a writer leaves beside it is none of ours.
+    (text.ends_with(TOML) && !text.starts_with('.')).then_some(text)
+}
+
+fn no_loop(name: &OsStr) -> Option<Broken> {
+    let name = name.to_str()?.to_owned();
+    let why = "its name is not loop-<8 hex digits>.toml".to_owned();
+    Some(Broken { name, why, stays: false })
+}
+
+fn version(folder: &Dir) -> netsky_disk::Result<Option<u64>> {
+    Ok(folder.version_now()?.map(|version| hash(&version)))
+}
+
+/// 0 where the file system does not say: it is read each time.
+fn version_of(folder: &Dir, name: &OsStr) -> netsky_disk::Result<u64> {
+    Ok(folder.name_version_now(name)?.map_or(0, |version| hash(&version)))
+}
+
+/// Reads a file; none if it is not there.
+fn read(folder: &Dir, name: &str) -> std::result::Result<Option<Loop>, Broken> {
+    let broken = |why: String, stays| Broken { name: name.to_owned(), why, stays };
+    let bytes = match folder.read(name, MAX_FILE) {
+        Ok(bytes) => bytes,
+        Err(ReadError::Io(error)) if error.is_not_found() => return Ok(None),
+        // Too large is what it is; another's, or one that cannot be read now, may be well.
+        Err(error) => return Err(broken(error.to_string(), !matches!(error, ReadError::TooLarge { .. }))),
+    };
+    let text = String::from_utf8(bytes).map_err(|_| broken("it is not UTF-8 text".to_owned(), false))?;
+    let newer = toml::from_str::<Version>(&text).ok().filter(|version| version.v > VERSION);
+    if let Some(Version { v }) = newer {
+        return Err(broken(format!("it is of version {v}, newer than this program"), true));
+    }
+    let entry: Loop = toml::from_str(&text).map_err(|error| broken(located(&text, &error), false))?;
+    if entry.id.file() != name {
+        return Err(broken(format!("its id is {}, and its name another", entry.id), false));
+    }
+    match entry.flaw() {
+        Some(flaw) => Err(broken(flaw, false)),
+        None => Ok(Some(entry)),
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Version {
+    v: u64,
+}
+
+/// Where a text is wrong, and why, on one line.
+fn located(text: &str, error: &toml::de::Error) -> String {
+    let at = error.span().map_or(0, |span| text.floor_char_boundary(span.start));
+    let before = &text[..at];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+    format!("line {line}, column {column}: {}", error.message().replace('\n', ", "))
+}
+
+/// Every loop, those that come first first, and what is none. Nothing is changed, and nobody is waited for.
+///
+/// # Errors
+/// The folder cannot be listed; one that is not there has none.
+pub fn read_all(layout: &Layout) -> netsky_disk::Result<(Vec<Loop>, Vec<Broken>)> {
+    let folder = match Dir::open(layout.loops()) {
+        Err(error) if error.is_not_found() => return Ok(Default::default()),
+        opened => opened?,
+    };
+    let (mut loops, mut broken) = (Vec::new(), Vec::new());
+    for name in folder.raw_names()? {
+        let Some(text) = named(&name) else { continue };
+        match read(&folder, text) {
+            Ok(entry) => loops.extend(entry),
+            Err(flaw) => broken.push(flaw),
+        }
+    }
+    loops.sort_by_key(|entry: &Loop| (entry.next_fire_utc, entry.id));
+    Ok((loops, broken))
+}
+
+/// How many instants of a loop passed while this envelope of it was not read; none of any other envelope.
+pub fn missed(layout: &Layout, envelope: &Envelope) -> Option<u64> {
+    let id: LoopId =
+        envelope.thread.as_deref().filter(|_| envelope.kind.as_deref() == Some("loop-tick"))?.parse().ok()?;
+    let folder = Dir::open(layout.loops()).ok()?;
+    let entry = read(&folder, &id.file()).ok()??;
+    (entry.last_id == envelope.id && entry.missed > 0).then_some(entry.missed)
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;
