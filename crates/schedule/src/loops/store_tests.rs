@@ -1,1 +1,167 @@
+use std::fs;
 
+use netsky_disk::home::Home;
+use netsky_model::id::AgentId;
+
+use super::*;
+use crate::loops::Look;
+
+fn in_a_home(test: impl FnOnce(&Layout)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let layout = Layout::new(folder.path().join("home"));
+    Home::init(&layout).expect("made");
+    test(&layout);
+}
+
+fn id(number: u32) -> LoopId {
+    LoopId::from_random(number)
+}
+
+fn made(number: u32, interval: Option<u64>) -> Loop {
+    let interval = interval.map(Duration::from_secs);
+    Loop::new(id(number), AgentId::root(), "look".to_owned(), interval, &clock::stamp())
+}
+
+/// What is due, by a store of its own.
+fn due(layout: &Layout) -> (Vec<LoopId>, Vec<Broken>) {
+    let mut store = Store::open(layout).expect("opened");
+    let due = store.due().expect("listed");
+    store.close().expect("closed");
+    due
+}
+
+fn create(layout: &Layout, entry: &Loop) {
+    let mut store = Store::open(layout).expect("opened");
+    assert!(store.create(entry).expect("written"));
+    store.close().expect("closed");
+}
+
+#[test]
+fn must_show_1_the_file_of_the_seed_reads_and_one_of_ours_has_its_keys() {
+    in_a_home(|layout| {
+        for (mode, interval) in [("dynamic", ""), ("fixed", "interval_secs = 900\n")] {
+            let text = format!(
+                "id = \"loop-7f3c2a10\"\nagent = \"agent0\"\ncreated_utc = \"2026-04-19T19:00:00Z\"\nmode = \"{mode}\" # or \"fixed\"\n\
+                 prompt = \"check the merge queue\"\nnext_fire_utc = \"2026-04-19T19:25:00Z\"\n\
+                 last_fire_utc = \"2026-04-19T18:35:00Z\" # optional\n{interval}"
+            );
+            fs::write(layout.loops().join("loop-7f3c2a10.toml"), &text).expect("written");
+            let (loops, broken) = read_all(layout).expect("listed");
+            assert_eq!((loops.len(), broken), (1, Vec::new()));
+            let written = toml::to_string(&loops[0]).expect("text");
+            let keys = |text: &str| -> Vec<String> {
+                text.lines().filter_map(|line| Some(line.split_once(" =")?.0.to_owned())).collect()
+            };
+            assert_eq!(keys(&written), keys(&text), "the same keys in the same order");
+            assert!(matches!(loops[0].look(&clock::stamp()), Look::Due(_)));
+        }
+    });
+}
+
+#[test]
+fn keys_of_a_newer_program_stay_and_a_newer_version_is_left_alone() {
+    in_a_home(|layout| {
+        let mut text = toml::to_string(&made(1, Some(60))).expect("text");
+        text.insert_str(0, "colour = \"red\"\n");
+        let path = layout.loops().join(id(1).file());
+        fs::write(&path, &text).expect("written");
+        let mut store = Store::open(layout).expect("opened");
+        let entry = store.get(id(1)).expect("it reads");
+        store.save(&entry).expect("saved");
+        assert!(fs::read_to_string(&path).expect("there").contains("colour = \"red\""));
+        fs::write(&path, format!("v = 2\n{text}")).expect("written");
+        let Err(Error::Broken(broken)) = store.get(id(1)) else { panic!("newer") };
+        assert!(broken.stays && broken.why.contains("version 2"), "{broken}");
+    });
+}
+
+#[test]
+fn the_index_says_what_the_files_say_whoever_changed_them() {
+    in_a_home(|layout| {
+        assert_eq!(due(layout), (Vec::new(), Vec::new()), "a home without loops");
+        let at_once = |number| {
+            let mut entry = made(number, None);
+            entry.arm(&clock::stamp(), Duration::ZERO);
+            entry
+        };
+        create(layout, &at_once(1));
+        create(layout, &made(2, Some(900)));
+        assert_eq!(due(layout).0, [id(1)]);
+        // By a hand: another name, another text, and none.
+        let path = |number| layout.loops().join(id(number).file());
+        fs::write(path(3), toml::to_string(&at_once(3)).expect("text")).expect("written");
+        assert_eq!(due(layout).0.len(), 2);
+        fs::remove_file(path(1)).expect("there");
+        assert_eq!(due(layout).0, [id(3)]);
+        let mut store = Store::open(layout).expect("opened");
+        store.remove(id(3)).expect("there");
+        assert!(matches!(store.remove(id(3)), Err(Error::Unknown(_))));
+        store.close().expect("closed");
+        assert_eq!(due(layout).0, []);
+        // In place, which no folder shows: at once by who says so.
+        fs::write(path(2), toml::to_string(&at_once(2)).expect("text")).expect("written");
+        let mut store = Store::open(layout).expect("opened");
+        store.touched(id(2)).expect("it reads");
+        store.close().expect("closed");
+        assert_eq!(due(layout).0, [id(2)]);
+        // What is no index, or one of another boot, is made anew.
+        let index = layout.tick_folder().join("loops.index");
+        for torn in [&b"nsloops1"[..], b"", &[0xff; 4000]] {
+            fs::write(&index, torn).expect("written");
+            assert_eq!(due(layout).0, [id(2)]);
+        }
+        let mut bytes = fs::read(&index).expect("there");
+        bytes[32] ^= 1;
+        fs::write(&index, bytes).expect("written");
+        assert_eq!(due(layout).0, [id(2)]);
+    });
+}
+
+#[test]
+fn who_dies_between_a_file_and_its_row_leaves_an_index_that_is_made_anew() {
+    in_a_home(|layout| {
+        create(layout, &made(1, Some(900)));
+        let mut store = Store::open(layout).expect("opened");
+        assert!(store.due().expect("listed").0.is_empty());
+        let mut entry = store.get(id(1)).expect("it reads");
+        entry.arm(&clock::stamp(), Duration::ZERO);
+        store.save(&entry).expect("saved");
+        // As who is killed leaves it: open, and of no folder.
+        drop(store);
+        assert_eq!(due(layout).0, [id(1)]);
+    });
+}
+
+#[test]
+fn must_show_7_what_is_no_loop_is_named_with_its_place_and_put_aside_and_the_others_are_due() {
+    in_a_home(|layout| {
+        let mut entry = made(1, None);
+        entry.arm(&clock::stamp(), Duration::ZERO);
+        create(layout, &entry);
+        let good = toml::to_string(&entry).expect("text");
+        let long = format!("{good}x = \"{}\"\n", "y".repeat(MAX_FILE as usize));
+        for (name, text, why) in [
+            ("loop-0000000a.toml", good.replace("agent = \"agent0\"", "agent = agent0"), "line 2, column"),
+            ("loop-0000000b.toml", good.clone(), "its id is loop-00000001"),
+            ("loop-0000000c.toml", good.replace("prompt", "promt"), "missing field"),
+            ("loop-0000000d.toml", long, "over the limit"),
+            ("mine.toml", good.clone(), "its name is not loop-<8 hex digits>.toml"),
+        ] {
+            fs::write(layout.loops().join(name), text).expect("written");
+            let mut store = Store::open(layout).expect("opened");
+            let (due, broken) = store.due().expect("listed");
+            assert_eq!(due, [id(1)], "{name}");
+            let [broken] = &broken[..] else { panic!("{name}: {broken:?}") };
+            assert!(
+                broken.name == name && broken.why.contains(why) && !broken.why.contains('\n'),
+                "{broken}"
+            );
+            store.put_aside(broken).expect("moved");
+            store.close().expect("closed");
+            assert!(layout.loops().join(BROKEN).join(name).exists());
+        }
+        fs::write(layout.loops().join("notes.txt"), "mine").expect("written");
+        fs::write(layout.loops().join(".loop-0000000e.toml.swp"), "an editor's").expect("written");
+        assert_eq!(due(layout), (vec![id(1)], Vec::new()));
+    });
+}
