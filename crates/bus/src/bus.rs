@@ -22,6 +22,10 @@ use crate::channel::Channel;
 use crate::error::{Error, Result};
 use crate::quota::Usage;
 
+/// What a schedule says of an envelope of its own: how many instants passed beside the one that it is for. The schedule is
+/// another crate's.
+pub type Missed = fn(&Layout, &Envelope) -> Option<u64>;
+
 /// The messages of one home.
 pub struct Bus<'w> {
     pub(crate) layout: Layout,
@@ -31,6 +35,7 @@ pub struct Bus<'w> {
     key: OnceCell<Key>,
     pub(crate) limits: Limits,
     pub(crate) usage: RefCell<BTreeMap<AgentId, Usage>>,
+    missed: Missed,
     witness: &'w dyn Witness,
 }
 
@@ -44,6 +49,7 @@ impl<'w> Bus<'w> {
             key: OnceCell::new(),
             limits: Limits::default(),
             usage: RefCell::default(),
+            missed: |_, _| None,
             witness,
         }
     }
@@ -52,6 +58,17 @@ impl<'w> Bus<'w> {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Bus<'w> {
         Bus { limits, ..self }
+    }
+
+    /// The same where a schedule says what passed while an envelope of it waited.
+    #[must_use]
+    pub fn with_missed(self, missed: Missed) -> Bus<'w> {
+        Bus { missed, ..self }
+    }
+
+    /// How many instants an envelope that is about to be shown stands for, beside its own.
+    pub(crate) fn missed(&self, envelope: &Envelope) -> Option<u64> {
+        (self.missed)(&self.layout, envelope).or(envelope.missed)
     }
 
     /// Whether the home vouches for who sent an envelope that lies in this mailbox; not where its key does not read.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::lock::Lock;
-use netsky_model::id::EnvelopeId;
-use netsky_model::life::{STATES, State};
+use netsky_model::id::{AgentId, EnvelopeId};
+use netsky_model::life::{MAX_ATTEMPTS, STATES, State};
 use netsky_model::name::{Key, Name, Stage};
 
 use crate::bus::{Bus, point};
@@ -19,6 +19,9 @@ use crate::error::{Error, Result};
 
 /// How long a sender waits for another one of the same id: a placement is two syncs, so this is a stuck disk.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Most bytes of an id's entry: a name.
+const ENTRY: u64 = 256;
 
 /// What an id's entry says.
 pub(crate) enum Reserved {
@@ -107,6 +110,32 @@ fn name_in(bytes: &[u8], id: &EnvelopeId) -> Option<Name> {
 }
 
 impl Bus<'_> {
+    /// Whether an envelope of a derived id was placed and nobody has been shown it since: it lies in the inbox, or somebody has
+    /// just claimed it.
+    ///
+    /// # Errors
+    /// The mailbox cannot be looked at.
+    pub fn waits(&self, agent: &AgentId, id: &EnvelopeId) -> Result<bool> {
+        let channel = match self.channel(agent) {
+            Err(Error::NoChannel(_)) => return Ok(false),
+            opened => opened?,
+        };
+        let read = channel.ids()?.read(id.as_str(), ENTRY);
+        let Some(mut name) = read.ok().and_then(|bytes| name_in(&bytes, id)) else { return Ok(false) };
+        let inbox = channel.dir(State::Written)?;
+        for _ in 0..=MAX_ATTEMPTS {
+            if inbox.exists(name.to_string())? {
+                return Ok(true);
+            }
+            name = name.given_back();
+        }
+        let mut there = false;
+        channel.dir(State::Claimed)?.each_name(|file| {
+            there |= file.to_str().and_then(Name::parse).is_some_and(|held| held.key.id == *id);
+        })?;
+        Ok(there)
+    }
+
     /// In which folder an envelope of that id is, if one was ever placed and is not forgotten.
     ///
     /// Looks twice: between two folders of one look it may have moved back to one that was looked into already.

@@ -36,7 +36,7 @@ mod wait;
 pub use ack::Acked;
 pub use back::Returned;
 pub use batch::MAX_GROUP;
-pub use bus::Bus;
+pub use bus::{Bus, Missed};
 pub use claim::{Batch, Claim, Drained, PassedBy, Put};
 pub use consume::{News, Terms};
 pub use error::{Error, Result};

@@ -289,7 +289,7 @@ pub(crate) fn hold(
     channel: &Channel,
     folders: &Rc<Folders>,
     waiting: &Name,
-    envelope: Envelope,
+    mut envelope: Envelope,
 ) -> Result<Taken> {
     transition(State::Written, Event::Claim)?;
     let mine = waiting.to(Stage::Claimed(process::identity()?));
@@ -304,6 +304,8 @@ pub(crate) fn hold(
     }
     point("bus.claim.renamed");
     let vouched = bus.vouches(&envelope, &channel.agent);
+    // What passed while it waited; whoever sent it has vouched for what was then.
+    envelope.missed = bus.missed(&envelope);
     Ok(Taken::Claim(Claim::new(&channel.agent, mine, envelope, vouched, folders)))
 }
 

@@ -67,6 +67,9 @@ pub struct Envelope {
     /// How many hands passed the words on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hops: Option<u32>,
+    /// Instants of a schedule that passed beside the one that it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
     /// The sender was checked when it was sent; counts only with a `mac` that is right.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
@@ -130,6 +133,7 @@ impl Envelope {
             trust: None,
             origin: None,
             hops: None,
+            missed: None,
             verified: None,
             mac: None,
             digest: None,

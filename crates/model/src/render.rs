@@ -35,6 +35,9 @@ pub fn channel(envelope: &Envelope, attempt: u32, verified: bool) -> String {
     if envelope.requires_ack == Some(true) {
         put("requires_ack", "true");
     }
+    if let Some(missed) = envelope.missed.filter(|missed| *missed > 0) {
+        put("missed", &missed.to_string());
+    }
     if attempt > 1 {
         put("redelivered", "true");
         put("attempt", &attempt.to_string());

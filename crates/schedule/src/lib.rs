@@ -7,3 +7,15 @@
 
 pub mod interval;
 pub mod loops;
+
+use netsky_disk::layout::Layout;
+use netsky_model::envelope::Envelope;
+
+/// How many instants passed while an envelope of a schedule was not read; none of any other.
+pub fn missed(layout: &Layout, envelope: &Envelope) -> Option<u64> {
+    let thread = envelope.thread.as_deref()?;
+    match envelope.kind.as_deref()? {
+        "loop-tick" => loops::missed(layout, thread, envelope.id.as_ref()?),
+        _ => None,
+    }
+}

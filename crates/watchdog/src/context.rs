@@ -34,7 +34,9 @@ impl<'a> Context<'a> {
         let (netsky, ostk) = (spawn::sibling("netsky")?, spawn::ostk()?);
         Ok(Context {
             layout,
-            bus: Bus::open(layout, record).with_limits(Config::last_good(layout).bus),
+            bus: Bus::open(layout, record)
+                .with_limits(Config::last_good(layout).bus)
+                .with_missed(netsky_schedule::missed),
             record,
             netsky,
             ostk,

@@ -7,4 +7,5 @@ mod store;
 
 pub use entry::{BROKEN, DYNAMIC_DELAY, Loop, LoopId, MAX_PROMPT, Mode};
 pub use step::{Fire, Look, Standing};
-pub use store::{Broken, Error, Kept, MAX_FILE, Store, missed, read_all};
+pub(crate) use store::missed;
+pub use store::{Broken, Error, Kept, MAX_FILE, Store, read_all};

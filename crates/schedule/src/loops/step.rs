@@ -138,6 +138,12 @@ impl Loop {
         self.set_next(now.wall.as_second().saturating_add(secs), delay.as_secs(), now);
     }
 
+    /// It fires by another interval, in the phase of its making.
+    pub fn set_interval(&mut self, interval: Duration, now: &Stamp) {
+        self.interval_secs = Some(interval.as_secs());
+        self.next_after(now.wall, now);
+    }
+
     /// It is paused no more: nothing comes of the time between.
     pub fn resume(&mut self, now: &Stamp) {
         self.paused = false;

@@ -8,7 +8,7 @@ use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{ReadError, clock, random};
-use netsky_model::envelope::Envelope;
+use netsky_model::id::EnvelopeId;
 use netsky_model::stamp::Stamp;
 
 use super::entry::{BROKEN, Loop, LoopId, VERSION};
@@ -343,13 +343,12 @@ pub fn read_all(layout: &Layout) -> netsky_disk::Result<(Vec<Loop>, Vec<Broken>)
     Ok((loops, broken))
 }
 
-/// How many instants of a loop passed while this envelope of it was not read; none of any other envelope.
-pub fn missed(layout: &Layout, envelope: &Envelope) -> Option<u64> {
-    let id: LoopId =
-        envelope.thread.as_deref().filter(|_| envelope.kind.as_deref() == Some("loop-tick"))?.parse().ok()?;
+/// How many instants of a loop passed while this envelope of it was not read; none of another one.
+pub(crate) fn missed(layout: &Layout, id: &str, envelope: &EnvelopeId) -> Option<u64> {
+    let id: LoopId = id.parse().ok()?;
     let folder = Dir::open(layout.loops()).ok()?;
     let entry = read(&folder, &id.file()).ok()??;
-    (entry.last_id == envelope.id && entry.missed > 0).then_some(entry.missed)
+    (entry.last_id.as_ref() == Some(envelope) && entry.missed > 0).then_some(entry.missed)
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl Run for Args {
             return Err(Error::new(Kind::Refused, what).hint(hint));
         }
         let telemetry = cx.telemetry()?;
-        let bus = Bus::open(layout, telemetry);
+        let bus = Bus::open(layout, telemetry).with_missed(netsky_schedule::missed);
         let generation = cx.generation_of(&self.agent);
         if cx.json {
             return self.as_json(generation, &bus);

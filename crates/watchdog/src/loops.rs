@@ -1,0 +1,165 @@
+//! The tick of loops: what is due goes to the bus, once, and each loop goes on by itself.
+//!
+//! Promise: the message first, the loop second: whoever dies in between sends the same envelope again, which the bus knows.
+//! One that cannot be sent keeps its time and says why; the others go on.
+
+use netsky_disk::{clock, fault, key};
+use netsky_model::envelope::Envelope;
+use netsky_model::id::{AgentId, EnvelopeId, Sender};
+use netsky_schedule::loops::{Broken, Fire, Look, Loop, LoopId, Store};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::page::{Raised, page};
+use crate::tick::Ticked;
+
+/// Who sends them.
+const SENDER: &str = "agentloop";
+/// Loops that are seen to before whoever else changes one has a turn.
+const TURN: usize = 64;
+/// The kind of the condition that a file is no loop; behind it stands its name.
+const BROKEN: &str = "loop-broken";
+
+/// One tick of the loops.
+///
+/// # Errors
+/// They cannot be looked at. What became of single ones is in the result.
+pub fn loop_tick(cx: &Context<'_>) -> Result<Ticked> {
+    let mut ticked = Ticked::default();
+    let mut store = Store::open(cx.layout)?;
+    let (due, broken) = store.due()?;
+    for broken in &broken {
+        put_aside(cx, &mut store, broken, &mut ticked);
+    }
+    let mut turns = due.chunks(TURN).peekable();
+    while let Some(turn) = turns.next() {
+        for id in turn {
+            if let Err(error) = fire(cx, &mut store, *id, &mut ticked) {
+                ticked.problems.push(format!("{id}: {error}"));
+            }
+        }
+        if turns.peek().is_some() {
+            close(store, &mut ticked);
+            store = Store::open(cx.layout)?;
+        }
+    }
+    close(store, &mut ticked);
+    Ok(ticked)
+}
+
+fn close(store: Store, ticked: &mut Ticked) {
+    // The next look at them is slower, that is all.
+    if let Err(error) = store.close() {
+        ticked.warnings.push(error.to_string());
+    }
+}
+
+fn fire(cx: &Context<'_>, store: &mut Store, id: LoopId, ticked: &mut Ticked) -> Result<()> {
+    use netsky_schedule::loops::Error as Unread;
+    let mut entry = match store.get(id) {
+        Ok(entry) => entry,
+        // Somebody deleted it meanwhile.
+        Err(Unread::Unknown(_)) => return Ok(()),
+        Err(Unread::Broken(broken)) => {
+            put_aside(cx, store, &broken, ticked);
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let now = store.now().clone();
+    let before = entry.clone();
+    match entry.look(&now) {
+        // The index knew an older one.
+        Look::Waits | Look::Sleeps => return Ok(store.touched(id).map(drop)?),
+        Look::Stepped => {
+            entry.recompute(&now);
+            let why = format!("{id}: the wall clock went back by hours; it fires next for {}", entry.next_fire_utc);
+            cx.record.watchdog("clock-step", Some(&entry.agent), &why);
+            ticked.done.push(why);
+        }
+        Look::Due(due) => tell(cx, &mut entry, due, &now, ticked),
+    }
+    if entry != before {
+        store.save(&entry)?;
+    }
+    Ok(())
+}
+
+fn tell(cx: &Context<'_>, entry: &mut Loop, due: Fire, now: &netsky_model::stamp::Stamp, ticked: &mut Ticked) {
+    let (id, agent) = (entry.id, entry.agent.clone());
+    match told(cx, entry, due) {
+        Ok(Told::Waits) => {
+            entry.coalesced(&due, now);
+            ticked.done.push(format!("{id}: {agent} has not read the one before; {} missed", entry.missed));
+        }
+        Ok(told) => {
+            entry.fired(&due, now);
+            let missed = if entry.missed > 0 { format!(", {} missed", entry.missed) } else { String::new() };
+            let how = if told == Told::Now { "told" } else { "had told" };
+            ticked.done.push(format!("{id}: {how} {agent} for {}{missed}", due.slot));
+        }
+        Err(error) => {
+            let why = netsky_model::render::line(&error.to_string());
+            ticked.problems.push(format!("{id}: {why}"));
+            entry.last_error = Some(why);
+        }
+    }
+}
+
+/// What became of one that is due.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Its envelope is placed.
+    Now,
+    /// It was placed before.
+    Before,
+    /// The one before it waits.
+    Waits,
+}
+
+fn told(cx: &Context<'_>, entry: &Loop, due: Fire) -> Result<Told> {
+    if let Some(last) = &entry.last_id
+        && cx.bus.waits(&entry.agent, last)?
+    {
+        return Ok(Told::Waits);
+    }
+    // The two that every home has are there before their first start.
+    if [AgentId::root(), AgentId::infinity()].contains(&entry.agent) {
+        cx.bus.create(&entry.agent)?;
+    }
+    let id = entry.envelope(due.slot);
+    let sent = cx.bus.send_once(&envelope(cx, entry, due, id.clone())?, id, &entry.agent)?;
+    fault::point("watchdog.loop.sent").map_err(|e| netsky_disk::Error::new("save", cx.layout.loops(), e))?;
+    Ok(if sent.duplicate { Told::Before } else { Told::Now })
+}
+
+fn envelope(cx: &Context<'_>, entry: &Loop, due: Fire, id: EnvelopeId) -> Result<Envelope> {
+    let from: Sender = SENDER.parse().expect("a sender");
+    let mut envelope =
+        Envelope::new(id, from, entry.agent.clone(), entry.prompt.clone(), clock::wall_seconds());
+    envelope.kind = Some("loop-tick".to_owned());
+    envelope.thread = Some(entry.id.to_string());
+    envelope.missed = (due.further > 0).then_some(due.further);
+    // Our own words: the home vouches for who says them. Without a key they are said all the same.
+    if let Some(key) = key::load(cx.layout).ok().flatten() {
+        envelope.sign(&key).map_err(netsky_bus::Error::from)?;
+    }
+    Ok(envelope)
+}
+
+/// Pages for a file that is no loop, and puts it out of the way. In that order: whoever dies in between pages for the same one.
+fn put_aside(cx: &Context<'_>, store: &mut Store, broken: &Broken, ticked: &mut Ticked) {
+    let aside = if broken.stays { "it is left alone" } else { "it lies in state/loops/broken now" };
+    let raised = Raised {
+        condition: format!("{BROKEN}.{}", broken.name),
+        occurrence: EnvelopeId::derived(&[&broken.name, &broken.why]).to_string(),
+        reason: format!("state/loops/{broken}; {aside}, and the other loops go on"),
+        data: json!({ "file": broken.name, "why": broken.why }),
+    };
+    page(cx, &raised, ticked);
+    ticked.problems.push(raised.reason);
+    if !broken.stays && let Err(error) = store.put_aside(broken) {
+        ticked.problems.push(Error::from(error).to_string());
+    }
+}
