@@ -151,6 +151,7 @@ impl From<netsky_watchdog::Error> for Error {
         match error {
             Watchdog::Disk(error) => error.into(),
             Watchdog::Bus(error) => error.into(),
+            Watchdog::Loops(error) => error.into(),
             Watchdog::Record(error) => error.into(),
             Watchdog::Owner(netsky_owner::Error::Disk(error)) => error.into(),
             Watchdog::Owner(netsky_owner::Error::Record(error)) => error.into(),
@@ -220,6 +221,21 @@ fn stops(agent: &netsky_model::id::AgentId) -> String {
     match agent.number() {
         Some(number) if number > 0 => format!("`netsky agent stop {number}`"),
         _ => "`netsky down`".to_owned(),
+    }
+}
+
+impl From<netsky_schedule::loops::Error> for Error {
+    fn from(error: netsky_schedule::loops::Error) -> Self {
+        use netsky_schedule::loops::Error as Loops;
+        let what = error.to_string();
+        match error {
+            Loops::Disk(error) => error.into(),
+            Loops::Busy => Self::new(Kind::Busy, what).hint("repeat"),
+            Loops::Unknown(_) => {
+                Self::new(Kind::NotFound, what).hint("`netsky loop list` has those that are there")
+            }
+            Loops::Broken(_) => Self::new(Kind::Damaged, what).hint("mend its file in state/loops"),
+        }
     }
 }
 

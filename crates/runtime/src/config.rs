@@ -51,6 +51,18 @@ pub struct Config {
     /// What a restart of agent0 does beside it.
     #[serde(default)]
     pub restart: restart::Terms,
+    /// What loops have unless they say otherwise.
+    #[serde(default)]
+    pub loops: Loops,
+}
+
+/// What loops have unless they say otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Loops {
+    /// After how long they fire no more: `"30d"`; never if none.
+    #[serde(deserialize_with = "some_duration")]
+    pub expires: Option<Duration>,
 }
 
 /// What agents are told of themselves.
@@ -127,6 +139,10 @@ impl Default for Record {
 fn duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     netsky_model::duration::parse(&text).map_err(serde::de::Error::custom)
+}
+
+fn some_duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    duration(from).map(Some)
 }
 
 /// What runs in a slot; a key that is left out is taken from the defaults.

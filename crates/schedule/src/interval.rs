@@ -44,7 +44,7 @@ pub fn parse(text: &str) -> Result<Duration, BadInterval> {
 pub fn written(interval: Duration) -> String {
     let secs = interval.as_secs();
     let units = [(86_400, "d"), (3_600, "h"), (60, "m")];
-    let whole = units.into_iter().find(|(unit, _)| secs >= *unit && secs % unit == 0);
+    let whole = units.into_iter().find(|(unit, _)| secs >= *unit && secs.is_multiple_of(*unit));
     whole.map_or_else(|| format!("{secs}s"), |(unit, word)| format!("{}{word}", secs / unit))
 }
 

@@ -82,6 +82,9 @@ pub enum Error {
     /// So long a grace would hold up all others.
     #[error("a grace of a slot is at most {} s: nobody else is seen to until it is over", .0.as_secs())]
     LongGrace(Duration),
+    /// Loops cannot be looked at or changed.
+    #[error(transparent)]
+    Loops(#[from] netsky_schedule::loops::Error),
     /// Nothing was ever wanted in that slot.
     #[error("{0} was never started here")]
     NeverWanted(AgentId),

@@ -74,7 +74,8 @@ fn fire(cx: &Context<'_>, store: &mut Store, id: LoopId, ticked: &mut Ticked) ->
         Look::Waits | Look::Sleeps => return Ok(store.touched(id).map(drop)?),
         Look::Stepped => {
             entry.recompute(&now);
-            let why = format!("{id}: the wall clock went back by hours; it fires next for {}", entry.next_fire_utc);
+            let why =
+                format!("{id}: the wall clock went back by hours; it fires next for {}", entry.next_fire_utc);
             cx.record.watchdog("clock-step", Some(&entry.agent), &why);
             ticked.done.push(why);
         }
@@ -86,7 +87,13 @@ fn fire(cx: &Context<'_>, store: &mut Store, id: LoopId, ticked: &mut Ticked) ->
     Ok(())
 }
 
-fn tell(cx: &Context<'_>, entry: &mut Loop, due: Fire, now: &netsky_model::stamp::Stamp, ticked: &mut Ticked) {
+fn tell(
+    cx: &Context<'_>,
+    entry: &mut Loop,
+    due: Fire,
+    now: &netsky_model::stamp::Stamp,
+    ticked: &mut Ticked,
+) {
     let (id, agent) = (entry.id, entry.agent.clone());
     match told(cx, entry, due) {
         Ok(Told::Waits) => {
@@ -159,7 +166,9 @@ fn put_aside(cx: &Context<'_>, store: &mut Store, broken: &Broken, ticked: &mut 
     };
     page(cx, &raised, ticked);
     ticked.problems.push(raised.reason);
-    if !broken.stays && let Err(error) = store.put_aside(broken) {
+    if !broken.stays
+        && let Err(error) = store.put_aside(broken)
+    {
         ticked.problems.push(Error::from(error).to_string());
     }
 }

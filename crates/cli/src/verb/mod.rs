@@ -22,6 +22,7 @@ mod home;
 mod init;
 mod ledger;
 mod logs;
+mod loops;
 mod markers;
 mod prompts;
 mod query;
@@ -63,6 +64,8 @@ verbs! {
         Markers(markers::Args),
         Quiet(quiet::Args),
         Escalate(escalate::Args),
+        #[command(subcommand)]
+        Loop(loops::Verb),
         #[command(subcommand)]
         Handoff(handoff::Verb),
         #[command(subcommand)]

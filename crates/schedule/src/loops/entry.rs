@@ -221,8 +221,16 @@ impl Loop {
         self.interval_secs.map(Duration::from_secs)
     }
 
+    /// Its file.
+    ///
+    /// # Errors
+    /// A key of a newer program that no file can have.
+    pub fn text(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
+
     /// Why it is none, whatever it was read from.
-    pub(crate) fn flaw(&self) -> Option<String> {
+    pub fn flaw(&self) -> Option<String> {
         match (self.mode, self.interval_secs) {
             (Mode::Fixed, None) => return Some("mode \"fixed\" needs interval_secs".to_owned()),
             (Mode::Fixed, Some(0)) => return Some("interval_secs is 0".to_owned()),

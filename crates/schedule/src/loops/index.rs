@@ -3,8 +3,6 @@
 //! Promise: it only ever says what the files said when the folder was last as it is now; in doubt it is made anew. It is
 //! derived, and never synced: after a reboot it is of no use.
 
-use std::collections::HashMap;
-
 use netsky_disk::fs::Dir;
 use netsky_disk::rows::Rows;
 use netsky_model::stamp::Stamp;
@@ -160,11 +158,6 @@ impl Index {
     /// Whether it is of the folder as it is now.
     pub(crate) fn is_of(&self, folder: Option<u64>) -> bool {
         !self.is_torn && self.folder != NONE && folder == Some(self.folder)
-    }
-
-    /// Which row each loop has.
-    pub(crate) fn places(&self) -> HashMap<LoopId, usize> {
-        self.rows.iter().enumerate().map(|(place, row)| (row.id, place)).collect()
     }
 
     /// Everything anew.

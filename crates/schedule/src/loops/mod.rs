@@ -5,7 +5,7 @@ mod index;
 mod step;
 mod store;
 
-pub use entry::{BROKEN, DYNAMIC_DELAY, Loop, LoopId, MAX_PROMPT, Mode};
+pub use entry::{BROKEN, BadLoopId, DYNAMIC_DELAY, Loop, LoopId, MAX_PROMPT, Mode};
 pub use step::{Fire, Look, Standing};
 pub(crate) use store::missed;
 pub use store::{Broken, Error, Kept, MAX_FILE, Store, read_all};

@@ -41,7 +41,7 @@ pub enum Error {
 }
 
 /// Result of the store.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A file that is no loop.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -125,7 +125,7 @@ impl Store {
     fn write(&mut self, entry: &Loop, place: Place) -> Kept {
         self.step_out()?;
         let name = entry.id.file();
-        let text = toml::to_string(entry).map_err(|e| {
+        let text = entry.text().map_err(|e| {
             netsky_disk::Error::because("write", self.folder.path().join(&name), e.to_string())
         })?;
         write_durable(&self.tmp, &self.folder, &name, text.as_bytes(), place)?;
@@ -171,16 +171,6 @@ impl Store {
             due.map(|row| (row.left_ms(&self.now, self.boot), row.id)).collect();
         due.sort();
         Ok((due.into_iter().map(|(_, id)| id).collect(), broken))
-    }
-
-    /// How long until the next loop is due; none if none will be.
-    ///
-    /// # Errors
-    /// The folder cannot be listed.
-    pub fn next(&mut self) -> Result<Option<Duration>> {
-        self.look()?;
-        let left = self.index.rows.iter().filter_map(|row| row.left_ms(&self.now, self.boot)).min();
-        Ok(left.map(Duration::from_millis))
     }
 
     /// Puts a file that is no loop out of the way, where it stays for people.

@@ -71,7 +71,13 @@ impl Run for Args {
             true => print(cx, claim),
             false => self.give(cx, claim, &stop, &broken),
         };
-        let done = Bus::open(layout, telemetry).with_missed(netsky_schedule::missed).consume(&self.agent, &terms, &stop, tell, put);
+        let done = Bus::open(layout, telemetry).with_missed(netsky_schedule::missed).consume(
+            &self.agent,
+            &terms,
+            &stop,
+            tell,
+            put,
+        );
         if let Some(error) = broken.take() {
             return Err(error.into());
         }
