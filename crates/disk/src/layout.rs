@@ -1,6 +1,8 @@
 //! Every path of a home and of a kernel root. Other code joins only what stands beside or below one of these: the `tmp/`
 //! and `lock` of the folder a file is in, names that were listed, and the files of a workspace.
 
+mod cron;
+
 use std::path::{Path, PathBuf};
 
 use netsky_model::id::{AgentId, Generation, Nonce, RestartId};

@@ -5,6 +5,7 @@
 //! Left to others: sending what is due (`watchdog`, through `bus`), printing (`cli`).
 #![forbid(unsafe_code)]
 
+pub mod cron;
 pub mod interval;
 pub mod loops;
 
