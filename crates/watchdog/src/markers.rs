@@ -227,6 +227,7 @@ pub(crate) const ARCHIVE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const STATE: &[&str] = &[
     "answers",
     "clock",
+    "cron-state.toml",
     "drivers",
     "key",
     "loops",

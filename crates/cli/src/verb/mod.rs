@@ -10,6 +10,7 @@ pub(crate) mod agent;
 mod attach;
 pub(crate) mod channel;
 mod check;
+mod cron;
 mod demo;
 mod demo_agent;
 mod demo_janitor;
@@ -70,6 +71,8 @@ verbs! {
         Handoff(handoff::Verb),
         #[command(subcommand)]
         Channel(channel::Verb),
+        #[command(subcommand)]
+        Cron(cron::Verb),
         #[command(subcommand)]
         Session(session::Verb),
         #[command(subcommand)]

@@ -1,0 +1,267 @@
+//! The tick of cron entries: hands what is due to the bus.
+//!
+//! Promise: one envelope for each entry and instant, whoever dies or races: first the envelope, under an id that derives from
+//! the instant which the state said was due, then the state. What fails for one entry is told of it, tried again by the next
+//! tick, and keeps no other from being told.
+//! Left to others: what is due (`schedule`), who calls this (the ticker, a hand).
+
+use jiff::Timestamp;
+use netsky_bus::Error as Refused;
+use netsky_disk::lock::Lock;
+use netsky_disk::{clock, fault, key, state};
+use netsky_model::envelope::Envelope;
+use netsky_model::id::{AgentId, EnvelopeId, Sender};
+use netsky_model::life::State;
+use netsky_model::stamp::Stamp;
+use netsky_schedule::cron::{self, Due, Entry, EntryId, Kept, Known, Loaded, Unread, Unusable};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::page::{Raised, page, since};
+use crate::tick::Ticked;
+
+/// The condition that the owner's file does not read.
+const UNREAD: &str = "cron-file";
+/// Who says it.
+const SENDER: &str = "agentcron";
+
+/// One tick of the entries of `cron.toml`.
+///
+/// # Errors
+/// The lock is held, or what is kept cannot be read or written; what fails for one entry is a problem in the result.
+pub fn cron_tick(cx: &Context<'_>) -> Result<Ticked> {
+    let _lock = Lock::take(cx.layout.cron_lock())?;
+    let mut ticked = Ticked::default();
+    let loaded = cron::load(cx.layout);
+    let before = read(cx, &mut ticked)?;
+    if loaded.is_nothing() && before.entries.is_empty() && before.unread.is_none() {
+        return Ok(ticked);
+    }
+    let now = clock::stamp();
+    let mut kept = Kept { entries: Default::default(), ..before.clone() };
+    let stepped = look_at_clocks(cx, &mut kept, &now, &mut ticked);
+    let mut due = look(&loaded, &before, &mut kept, (now.wall, stepped));
+    ticked.warnings.extend(loaded.entries.broken.iter().map(ToString::to_string));
+    look_at_file(&loaded, &mut kept, &now);
+    let on_disk = keep_due(cx, &before, &kept, &mut due, &mut ticked);
+    for (entry, what) in due {
+        let Some(mut known) = kept.entries.remove(entry.id.as_str()) else { continue };
+        tell(cx, entry, &mut known, what, now.wall, &mut ticked);
+        kept.entries.insert(entry.id.as_str().to_owned(), known);
+    }
+    if let Err(error) = loaded.keep(cx.layout) {
+        ticked.problems.push(format!("the good copy of cron.toml: {error}"));
+    }
+    tell_owner(cx, &loaded, &mut kept, on_disk.unread.is_some(), &mut ticked);
+    if kept != on_disk {
+        kept.write(cx.layout)?;
+    }
+    Ok(ticked)
+}
+
+/// What is kept. Of a file that says nothing all begins anew, from now on.
+fn read(cx: &Context<'_>, ticked: &mut Ticked) -> Result<Kept> {
+    match Kept::read(cx.layout) {
+        Ok(kept) => Ok(kept),
+        Err(Unusable::Disk(error)) => Err(error.into()),
+        Err(newer @ Unusable::Newer(_)) => {
+            Err(netsky_disk::Error::because("use", cx.layout.cron_state(), newer.to_string()).into())
+        }
+        Err(damaged @ Unusable::Damaged(_)) => {
+            ticked.problems.push(format!("{damaged}; it is set aside, and every entry begins anew"));
+            state::set_aside(cx.layout.cron_state())?;
+            Ok(Kept { v: 1, ..Kept::default() })
+        }
+    }
+}
+
+fn look_at_clocks(cx: &Context<'_>, kept: &mut Kept, now: &Stamp, ticked: &mut Ticked) -> bool {
+    let clocks = cron::clocks(kept.looked.as_ref(), now);
+    if let Some(by) = clocks.stepped {
+        let why = format!(
+            "the calendar was set by {by:#}: every cron entry begins anew from {}",
+            seconds(now.wall)
+        );
+        cx.record.watchdog("clock-step", None, &why);
+        ticked.done.push(why);
+    }
+    if clocks.keep {
+        kept.looked = Some(now.clone());
+    }
+    clocks.stepped.is_some()
+}
+
+/// Looks at every entry, and answers those that are due. What is kept of one that is gone goes; of one that does not read now it stays.
+fn look<'a>(
+    loaded: &'a Loaded,
+    before: &Kept,
+    kept: &mut Kept,
+    (now, stepped): (Timestamp, bool),
+) -> Vec<(&'a Entry, Due)> {
+    let mut found = Vec::new();
+    for entry in &loaded.entries.good {
+        let (known, due) = Known::look(before.of(&entry.id), entry, now, stepped);
+        kept.entries.insert(entry.id.as_str().to_owned(), known);
+        found.extend(due.map(|due| (entry, due)));
+    }
+    let broken = |id: &String| loaded.entries.broken.iter().any(|broken| broken.id.as_ref() == Some(id));
+    for (id, known) in before.entries.iter().filter(|(id, _)| loaded.trouble.is_some() || broken(id)) {
+        kept.entries.entry(id.clone()).or_insert_with(|| known.clone());
+    }
+    found
+}
+
+/// The owner's file, as far as it concerns him: since when it does not read.
+fn look_at_file(loaded: &Loaded, kept: &mut Kept, now: &Stamp) {
+    let anew = || Unread { since: now.clone(), paged: false };
+    kept.unread = loaded.trouble.as_ref().map(|_| kept.unread.take().unwrap_or_else(anew));
+}
+
+/// Has the state say which instants are due before anybody is told of them: who dies then leaves their ids to who repeats
+/// it. Answers what the state says; of an instant that it does not say nobody is told.
+fn keep_due(
+    cx: &Context<'_>,
+    before: &Kept,
+    kept: &Kept,
+    due: &mut Vec<(&Entry, Due)>,
+    ticked: &mut Ticked,
+) -> Kept {
+    let is_said = |entry: &Entry, due: &Due| {
+        before.of(&entry.id).is_some_and(|known| {
+            known.next_fire_utc == Some(due.slot) && known.schedule == entry.fingerprint()
+        })
+    };
+    let is_needed = due.iter().any(|(entry, due)| !is_said(entry, due)) || kept.unread != before.unread;
+    if !is_needed {
+        return before.clone();
+    }
+    match kept.write(cx.layout) {
+        Ok(()) => kept.clone(),
+        Err(error) => {
+            ticked.problems.push(format!("what is due is not kept: {error}"));
+            due.retain(|(entry, due)| is_said(entry, due));
+            before.clone()
+        }
+    }
+}
+
+/// Tells what is due of one entry. Where a tick died before it could keep that it had told it, what came since is due after it.
+fn tell(
+    cx: &Context<'_>,
+    entry: &Entry,
+    known: &mut Known,
+    mut due: Due,
+    now: Timestamp,
+    ticked: &mut Ticked,
+) {
+    loop {
+        let slot = seconds(due.slot);
+        match told(cx, entry, known, due) {
+            Ok(Told::Waits) => {
+                known.coalesced(entry, due, now);
+                let (id, agent, missed) = (&entry.id, &entry.agent, known.missed);
+                ticked.done.push(format!("{id}: {agent} has not read the one before; {missed} missed"));
+            }
+            Ok(Told::Before) if due.further > 0 => {
+                known.had_fired(entry, due, now);
+                let (later, next) = Known::look(Some(known), entry, now, false);
+                *known = later;
+                if let Some(next) = next {
+                    due = next;
+                    continue;
+                }
+            }
+            Ok(Told::Before) => {
+                known.fired(entry, due, now);
+                ticked.done.push(format!("{}: {slot} was told before", entry.id));
+            }
+            Ok(Told::Now) => {
+                known.fired(entry, due, now);
+                let more = if due.missed > 0 { format!(", {} missed", due.missed) } else { String::new() };
+                ticked.done.push(format!("{}: told {} for {slot}{more}", entry.id, entry.agent));
+            }
+            Err(error) => {
+                let why = error.to_string();
+                known.failed(&why);
+                ticked.problems.push(format!("{}: {why}", entry.id));
+            }
+        }
+        return;
+    }
+}
+
+/// What became of one that is due.
+enum Told {
+    /// Its envelope is placed.
+    Now,
+    /// It was placed before.
+    Before,
+    /// The one before it waits.
+    Waits,
+}
+
+fn told(cx: &Context<'_>, entry: &Entry, known: &Known, due: Due) -> Result<Told> {
+    if let Some(last) = known.last_slot_utc
+        && waits(cx, &entry.agent, &id(&entry.id, last))?
+    {
+        return Ok(Told::Waits);
+    }
+    let id = id(&entry.id, due.slot);
+    let sent = cx.bus.send_once(&envelope(cx, entry, due, id.clone())?, id, &entry.agent)?;
+    fault::point("watchdog.cron.sent")
+        .map_err(|e| netsky_disk::Error::new("keep", cx.layout.cron_state(), e))?;
+    Ok(if sent.duplicate { Told::Before } else { Told::Now })
+}
+
+/// The id of what is said for an instant, the same from whoever says it.
+fn id(entry: &EntryId, slot: Timestamp) -> EnvelopeId {
+    EnvelopeId::derived(&["cron", entry.as_str(), &seconds(slot)])
+}
+
+fn seconds(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Whether an envelope is there that nobody has been shown.
+fn waits(cx: &Context<'_>, agent: &AgentId, id: &EnvelopeId) -> Result<bool> {
+    match cx.bus.show(agent, id.as_str()) {
+        Ok(entry) => Ok(matches!(entry.state, State::Written | State::Claimed)),
+        Err(Refused::NoEnvelope { .. } | Refused::NoChannel(_) | Refused::Ambiguous { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn envelope(cx: &Context<'_>, entry: &Entry, due: Due, id: EnvelopeId) -> Result<Envelope> {
+    let from: Sender = SENDER.parse().expect("a sender");
+    let mut envelope =
+        Envelope::new(id, from, entry.agent.clone(), entry.prompt.clone(), clock::wall_seconds());
+    envelope.kind = Some("cron-tick".to_owned());
+    envelope.thread = Some(entry.id.as_str().to_owned());
+    if due.missed > 0 {
+        envelope.extra.insert("missed".to_owned(), due.missed.into());
+    }
+    // Our own words: the home vouches for who says them. Without a key they are said all the same.
+    if let Some(key) = key::load(cx.layout).ok().flatten() {
+        envelope.sign(&key).map_err(Refused::from)?;
+    }
+    Ok(envelope)
+}
+
+/// The owner's file does not read: he is told once, until it does again.
+fn tell_owner(cx: &Context<'_>, loaded: &Loaded, kept: &mut Kept, is_kept: bool, ticked: &mut Ticked) {
+    let Some((why, unread)) = loaded.trouble.as_ref().zip(kept.unread.as_mut()) else { return };
+    ticked.warnings.push(why.clone());
+    if unread.paged {
+        return;
+    }
+    // Of what cannot be kept nobody knows since when it is so: that is one page a boot.
+    let occurrence = if is_kept { since(&unread.since) } else { unread.since.boot_id.clone() };
+    let raised = Raised {
+        condition: UNREAD.to_owned(),
+        occurrence,
+        reason: why.clone(),
+        data: json!({ "since": unread.since }),
+    };
+    unread.paged = page(cx, &raised, ticked);
+}
