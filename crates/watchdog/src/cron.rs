@@ -5,13 +5,17 @@
 //! tick, and keeps no other from being told.
 //! Left to others: what is due (`schedule`), who calls this (the ticker, a hand).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::Timestamp;
 use netsky_bus::Error as Refused;
+use netsky_disk::fs::Dir;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, fault, key, state};
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, EnvelopeId, Sender};
 use netsky_model::life::State;
+use netsky_model::name::Name;
 use netsky_model::stamp::Stamp;
 use netsky_schedule::cron::{self, Due, Entry, EntryId, Kept, Known, Loaded, Unread, Unusable};
 use serde_json::json;
@@ -45,15 +49,17 @@ pub fn cron_tick(cx: &Context<'_>) -> Result<Ticked> {
     ticked.warnings.extend(loaded.entries.broken.iter().map(ToString::to_string));
     look_at_file(&loaded, &mut kept, &now);
     let on_disk = keep_due(cx, &before, &kept, &mut due, &mut ticked);
+    let mut waiting = Waiting::default();
     for (entry, what) in due {
         let Some(mut known) = kept.entries.remove(entry.id.as_str()) else { continue };
-        tell(cx, entry, &mut known, what, now.wall, &mut ticked);
+        tell(cx, entry, &mut known, (what, now.wall), &mut waiting, &mut ticked);
         kept.entries.insert(entry.id.as_str().to_owned(), known);
     }
     if let Err(error) = loaded.keep(cx.layout) {
         ticked.problems.push(format!("the good copy of cron.toml: {error}"));
     }
-    tell_owner(cx, &loaded, &mut kept, on_disk.unread.is_some(), &mut ticked);
+    let is_kept = on_disk.unread.is_some();
+    tell_owner(cx, &loaded, &mut kept, is_kept, &mut ticked);
     if kept != on_disk {
         kept.write(cx.layout)?;
     }
@@ -115,7 +121,9 @@ fn look<'a>(
 /// The owner's file, as far as it concerns him: since when it does not read.
 fn look_at_file(loaded: &Loaded, kept: &mut Kept, now: &Stamp) {
     let anew = || Unread { since: now.clone(), paged: false };
-    kept.unread = loaded.trouble.as_ref().map(|_| kept.unread.take().unwrap_or_else(anew));
+    if !loaded.passes {
+        kept.unread = loaded.trouble.as_ref().map(|_| kept.unread.take().unwrap_or_else(anew));
+    }
 }
 
 /// Has the state say which instants are due before anybody is told of them: who dies then leaves their ids to who repeats
@@ -151,13 +159,13 @@ fn tell(
     cx: &Context<'_>,
     entry: &Entry,
     known: &mut Known,
-    mut due: Due,
-    now: Timestamp,
+    (mut due, now): (Due, Timestamp),
+    waiting: &mut Waiting,
     ticked: &mut Ticked,
 ) {
     loop {
         let slot = seconds(due.slot);
-        match told(cx, entry, known, due) {
+        match told(cx, entry, known, due, waiting) {
             Ok(Told::Waits) => {
                 known.coalesced(entry, due, now);
                 let (id, agent, missed) = (&entry.id, &entry.agent, known.missed);
@@ -201,9 +209,9 @@ enum Told {
     Waits,
 }
 
-fn told(cx: &Context<'_>, entry: &Entry, known: &Known, due: Due) -> Result<Told> {
+fn told(cx: &Context<'_>, entry: &Entry, known: &Known, due: Due, waiting: &mut Waiting) -> Result<Told> {
     if let Some(last) = known.last_slot_utc
-        && waits(cx, &entry.agent, &id(&entry.id, last))?
+        && waiting.has(cx, &entry.agent, &id(&entry.id, last))?
     {
         return Ok(Told::Waits);
     }
@@ -223,12 +231,26 @@ fn seconds(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Whether an envelope is there that nobody has been shown.
-fn waits(cx: &Context<'_>, agent: &AgentId, id: &EnvelopeId) -> Result<bool> {
-    match cx.bus.show(agent, id.as_str()) {
-        Ok(entry) => Ok(matches!(entry.state, State::Written | State::Claimed)),
-        Err(Refused::NoEnvelope { .. } | Refused::NoChannel(_) | Refused::Ambiguous { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
+/// What nobody has been shown, of each agent that was asked for: its folders are read once, and by their names alone.
+#[derive(Default)]
+struct Waiting(BTreeMap<AgentId, BTreeSet<EnvelopeId>>);
+
+impl Waiting {
+    fn has(&mut self, cx: &Context<'_>, agent: &AgentId, id: &EnvelopeId) -> Result<bool> {
+        if !self.0.contains_key(agent) {
+            let mut ids = BTreeSet::new();
+            // What goes back while this looks is found the second time.
+            for state in [State::Written, State::Claimed, State::Written] {
+                match Dir::open(cx.layout.folder(agent, state)) {
+                    Err(error) if error.is_not_found() => {}
+                    opened => opened?.each_name(|file| {
+                        ids.extend(file.to_str().and_then(Name::parse).map(|name| name.key.id));
+                    })?,
+                }
+            }
+            self.0.insert(agent.clone(), ids);
+        }
+        Ok(self.0.get(agent).is_some_and(|ids| ids.contains(id)))
     }
 }
 
@@ -250,9 +272,9 @@ fn envelope(cx: &Context<'_>, entry: &Entry, due: Due, id: EnvelopeId) -> Result
 
 /// The owner's file does not read: he is told once, until it does again.
 fn tell_owner(cx: &Context<'_>, loaded: &Loaded, kept: &mut Kept, is_kept: bool, ticked: &mut Ticked) {
+    ticked.warnings.extend(loaded.trouble.clone());
     let Some((why, unread)) = loaded.trouble.as_ref().zip(kept.unread.as_mut()) else { return };
-    ticked.warnings.push(why.clone());
-    if unread.paged {
+    if unread.paged || loaded.passes {
         return;
     }
     // Of what cannot be kept nobody knows since when it is so: that is one page a boot.

@@ -18,6 +18,8 @@ mod channel;
 mod check;
 mod constellation;
 mod cost;
+mod cron;
+mod cron_points;
 mod demo;
 mod demo_run;
 mod doctor;

@@ -161,24 +161,27 @@ pub struct Loaded {
     pub entries: Entries,
     /// Why the file as it is now does not, and what stands in for it.
     pub trouble: Option<String>,
+    /// Whether that is the machine's and passes: nobody need hear of it.
+    pub passes: bool,
     /// The file as it was read, where it did.
     bytes: Option<Vec<u8>>,
 }
 
 /// Read the entries; a home without a file has none.
 pub fn load(layout: &Layout) -> Loaded {
-    let why = match read(layout) {
+    let (why, passes) = match read(layout) {
         Ok(None) => return Loaded::default(),
         Ok(Some(bytes)) => match parse(&bytes) {
-            Ok(entries) => return Loaded { entries, trouble: None, bytes: Some(bytes) },
-            Err(why) => why,
+            Ok(entries) => return Loaded { entries, bytes: Some(bytes), ..Loaded::default() },
+            Err(why) => (why, false),
         },
-        Err(error) => error.to_string(),
+        Err(error) => (error.to_string(), error.is_busy()),
     };
-    let good = state::read(layout.good_cron()).ok().flatten().and_then(|bytes| parse(&bytes).ok());
+    let good = state::read(layout.good_cron()).ok().flatten();
+    let good = good.and_then(|bytes| parse(&bytes).ok());
     let instead = if good.is_some() { "the last good one is used" } else { "no entry is" };
     let trouble = Some(format!("cron.toml: {why}; {instead}"));
-    Loaded { entries: good.unwrap_or_default(), trouble, bytes: None }
+    Loaded { entries: good.unwrap_or_default(), trouble, passes, bytes: None }
 }
 
 impl Loaded {

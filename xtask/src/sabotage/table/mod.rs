@@ -7,6 +7,7 @@ mod bus_kept;
 mod bus_taken;
 mod cli;
 mod crash;
+mod cron;
 mod disk;
 mod kernel;
 mod kernel_clients;
@@ -111,6 +112,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             watchdog_restarts::ROWS,
             watchdog_verbs::ROWS,
             cli::ROWS,
+            cron::ROWS,
         ])
         .flatten()
 }
