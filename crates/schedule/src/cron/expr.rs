@@ -108,10 +108,15 @@ impl std::str::FromStr for Expr {
                 "it has {count} fields and takes 5 (minute, hour, day of month, month, day of week), or 6 with seconds first"
             )));
         }
-        for (at, field) in fields.iter().enumerate() {
-            check(FIELDS[at + 6 - fields.len()], at + 1, field).map_err(bad)?;
-        }
-        let cron = parser(&fields).parse(&whole).map_err(|error| bad(error.to_string()))?;
+        let named =
+            || fields.iter().enumerate().map(|(at, text)| (FIELDS[at + 6 - fields.len()], at + 1, *text));
+        named().try_for_each(|(field, at, text)| check(field, at, text)).map_err(bad)?;
+        let parsed = parser(&fields).parse(&whole);
+        let cron = parsed.map_err(|error| {
+            // Which field that was it does not say.
+            let alone = named().find_map(|(field, at, text)| check_alone(field, at, text).err());
+            bad(alone.unwrap_or_else(|| error.to_string()))
+        })?;
         let expr = Expr::new(text.clone(), cron, &fields);
         // No year but one in four has a 29 February, and none a 30.
         match expr.next_civil(DateTime::constant(2000, 1, 1, 0, 0, 0, 0)) {
@@ -140,9 +145,16 @@ fn parser(fields: &[&str]) -> CronParser {
     CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).dom_and_dow(both).build()
 }
 
-/// Whether one field reads. croner puts numbers in the place of names wherever they stand and passes by what is empty.
+impl Field {
+    fn is_wrong(self, at: usize, text: &str, why: &str) -> String {
+        format!("field {at} ({}) is {text:?}: {why}; it takes {}", self.name, self.takes)
+    }
+}
+
+/// Whether one field has only what may stand there. croner puts numbers in the place of names wherever they stand, and passes
+/// by what is empty.
 fn check(field: Field, at: usize, text: &str) -> Result<(), String> {
-    let bad = |why: &str| format!("field {at} ({}) is {text:?}: {why}; it takes {}", field.name, field.takes);
+    let bad = |why: &str| field.is_wrong(at, text, why);
     let upper = text.to_ascii_uppercase();
     for item in upper.split(',') {
         if item.is_empty() {
@@ -151,13 +163,19 @@ fn check(field: Field, at: usize, text: &str) -> Result<(), String> {
         if let Some(odd) = item.chars().find(|c| !c.is_ascii_alphanumeric() && !"*-/#".contains(*c)) {
             return Err(bad(&format!("{odd:?} means nothing here")));
         }
-        for word in item.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty()) {
-            let is_mark = word.chars().all(|c| field.marks.contains(c));
-            if !is_mark && !field.words.contains(&word) {
-                return Err(bad(&format!("{word:?} means nothing here")));
+        for part in item.split(['-', '/', '#']) {
+            let plain = part.trim_end_matches(|c| field.marks.contains(c));
+            let is_number = plain.bytes().all(|byte| byte.is_ascii_digit());
+            if !is_number && plain != "*" && !field.words.contains(&plain) {
+                return Err(bad(&format!("{part:?} means nothing here")));
             }
         }
     }
+    Ok(())
+}
+
+/// Whether one field reads by itself.
+fn check_alone(field: Field, at: usize, text: &str) -> Result<(), String> {
     let position = FIELDS.iter().position(|known| *known == field).unwrap_or_default();
     let mut alone = ["*"; 6];
     alone[position] = text;
@@ -169,7 +187,7 @@ fn check(field: Field, at: usize, text: &str) -> Result<(), String> {
     parsed.map(drop).map_err(|error| {
         let said = error.to_string();
         let said = said.split_once(": ").map_or(said.as_str(), |(_, said)| said);
-        bad(said.trim_end_matches('.'))
+        field.is_wrong(at, text, said.trim_end_matches('.'))
     })
 }
 

@@ -197,6 +197,8 @@ fn days_are_either_of_two_fields_unless_one_begins_with_a_star() {
     assert_eq!(days("0 0 1-20 * */2"), [1, 3, 5, 7, 8, 10, 12, 14, 15, 17, 19]);
     assert_eq!(days("0 0 L * *"), [28]);
     assert_eq!(days("0 0 * FEB 5#2"), [13]);
+    assert_eq!(days("0 0 * * fril"), [27]);
+    assert_eq!(days("0 0 LW,14W * *"), [13, 27]);
     assert_eq!(days("@weekly"), [1, 8, 15, 22]);
 }
 
@@ -213,6 +215,10 @@ fn what_is_no_expression_says_which_field() {
         ("0 0 * * 8", "field 5 (day of week) is \"8\""),
         ("0 0 0 0 0 0", "field 4 (day of month) is \"0\""),
         ("MON * * * *", "field 1 (minute) is \"MON\": \"MON\" means nothing here"),
+        ("0 0 * JAN1 *", "\"JAN1\" means nothing here"),
+        ("0 0 L5 * *", "\"L5\" means nothing here"),
+        ("0 0 * * 5-", "field 5 (day of week) is \"5-\""),
+        ("** * * * *", "\"**\" means nothing here"),
         ("0 0 * * MONDAY", "\"MONDAY\" means nothing here"),
         ("0 0 * SUN *", "field 4 (month)"),
         ("0 , * * *", "nothing stands on one side of a comma"),
