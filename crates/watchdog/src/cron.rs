@@ -35,6 +35,10 @@ const SENDER: &str = "agentcron";
 /// # Errors
 /// The lock is held, or what is kept cannot be read or written; what fails for one entry is a problem in the result.
 pub fn cron_tick(cx: &Context<'_>) -> Result<Ticked> {
+    // Whoever has no entries has nothing made for them either.
+    if !state::exists(cx.layout.cron())? && !state::exists(cx.layout.cron_state())? {
+        return Ok(Ticked::default());
+    }
     let _lock = Lock::take(cx.layout.cron_lock())?;
     let mut ticked = Ticked::default();
     let loaded = cron::load(cx.layout);

@@ -391,9 +391,9 @@ fn fm_cron_fire_corrupt_a_state_that_says_nothing_is_set_aside_and_begins_anew()
 fn without_entries_a_tick_makes_nothing() {
     let home = Home::init();
     let all = |home: &Home| {
-        let mut files: Vec<_> = fs::read_dir(home.path().join("state")).expect("there").flatten().collect();
-        files.extend(fs::read_dir(home.path()).expect("there").flatten());
-        files.iter().map(|file| file.file_name()).collect::<Vec<_>>().len()
+        let folders =
+            ["", "state", "state/tick"].map(|folder| fs::read_dir(home.path().join(folder)).expect("there"));
+        folders.into_iter().flat_map(|folder| folder.flatten().map(|file| file.path())).collect::<Vec<_>>()
     };
     let before = all(&home);
     assert_eq!(netsky(&home, &["cron", "tick"]).out, "nothing is due\n");
