@@ -264,9 +264,7 @@ fn envelope(cx: &Context<'_>, entry: &Entry, due: Due, id: EnvelopeId) -> Result
         Envelope::new(id, from, entry.agent.clone(), entry.prompt.clone(), clock::wall_seconds());
     envelope.kind = Some("cron-tick".to_owned());
     envelope.thread = Some(entry.id.as_str().to_owned());
-    if due.missed > 0 {
-        envelope.extra.insert("missed".to_owned(), due.missed.into());
-    }
+    envelope.missed = (due.missed > 0).then_some(due.missed);
     // Our own words: the home vouches for who says them. Without a key they are said all the same.
     if let Some(key) = key::load(cx.layout).ok().flatten() {
         envelope.sign(&key).map_err(Refused::from)?;

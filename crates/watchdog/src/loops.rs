@@ -6,7 +6,7 @@
 use netsky_disk::{clock, fault, key};
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, EnvelopeId, Sender};
-use netsky_schedule::loops::{Broken, Fire, Look, Loop, LoopId, Store};
+use netsky_schedule::loops::{Broken, Fate, Fire, Look, Loop, LoopId, Store};
 use serde_json::json;
 
 use crate::context::Context;
@@ -157,7 +157,11 @@ fn envelope(cx: &Context<'_>, entry: &Loop, due: Fire, id: EnvelopeId) -> Result
 
 /// Pages for a file that is no loop, and puts it out of the way. In that order: whoever dies in between pages for the same one.
 fn put_aside(cx: &Context<'_>, store: &mut Store, broken: &Broken, ticked: &mut Ticked) {
-    let aside = if broken.stays { "it is left alone" } else { "it lies in state/loops/broken now" };
+    let aside = match broken.fate {
+        Fate::Aside => "it lies in state/loops/broken now",
+        Fate::Stays => "it is left alone",
+        Fate::Unread => return ticked.problems.push(format!("state/loops/{broken}")),
+    };
     let raised = Raised {
         condition: format!("{BROKEN}.{}", broken.name),
         occurrence: EnvelopeId::derived(&[&broken.name, &broken.why]).to_string(),
@@ -166,7 +170,7 @@ fn put_aside(cx: &Context<'_>, store: &mut Store, broken: &Broken, ticked: &mut 
     };
     page(cx, &raised, ticked);
     ticked.problems.push(raised.reason);
-    if !broken.stays
+    if broken.fate == Fate::Aside
         && let Err(error) = store.put_aside(broken)
     {
         ticked.problems.push(Error::from(error).to_string());

@@ -1,4 +1,4 @@
-//! The ticker: runs the ticks each interval, each as a process of its own with a deadline, so that one
+//! The ticker: runs the ticks of watchdog, cron and loops each interval, each as a process of its own with a deadline, so that one
 //! hung call cannot stop time. It keeps its cadence on the boot clock, without drift; the ingests of the
 //! record run beside it, and no tick waits for one.
 
@@ -193,7 +193,18 @@ pub fn ticker(
         if failing.look(came(cx, began), clock::boot()) {
             failing.told = escalate(cx, &beat.outcome);
         }
-        // After the tick that keeps the constellation alive.
+        // After the tick that keeps the constellation alive; and where nothing was ever asked for none is started.
+        let has_cron = state::exists(cx.layout.cron()).unwrap_or(true);
+        let other = [("cron", has_cron), ("loop", netsky_schedule::loops::is_any(cx.layout))];
+        for (what, _) in other.into_iter().filter(|(_, is_any)| *is_any) {
+            let began = clock::boot();
+            let outcome = outcome(program(cx, &[what, "tick"]).run(DEADLINE).map_err(Error::from), DEADLINE);
+            let took = clock::boot().saturating_sub(began);
+            cx.record.tick(what, &outcome, took);
+            if outcome != "done" {
+                said(&format!("{} {what} tick: {outcome} in {} ms", clock::wall(), took.as_millis()));
+            }
+        }
         ingests.look(cx, &said);
         // After a suspend or a slow tick: the next slot of the cadence, not one for each that passed.
         let now = clock::boot();

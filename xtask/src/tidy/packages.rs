@@ -10,8 +10,9 @@ use super::Offence;
 /// library, its C code, and five small ones of theirs); schemars and five that it is made of brought it to 112: the
 /// reference of the anchor's protocol is generated from its types, and tools for agents will need the same. The rest is room
 /// for one small library, so that the next one is a decision and not an accident. ureq with rustls and ring brought it to 137:
-/// pages go to webhooks and ntfy, which speak TLS; a third of these are for systems that we do not build for.
-const MOST_PACKAGES: usize = 138;
+/// pages go to webhooks and ntfy, which speak TLS; a third of these are for systems that we do not build for. croner and the derives that it is made of, toml_edit and our own
+/// crate for schedules made it 150: fields of cron are read by Vixie's rules, and a person's comments in `cron.toml` survive.
+const MOST_PACKAGES: usize = 151;
 
 /// Licences that fit `MIT OR Apache-2.0`.
 const LICENCES: &[&str] = &[

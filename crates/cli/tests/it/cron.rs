@@ -21,7 +21,7 @@ pub(crate) struct Clocked {
 
 impl Clocked {
     /// A home with these entries, which have begun.
-    fn with(entries: &str) -> Clocked {
+    pub(crate) fn with(entries: &str) -> Clocked {
         let clocked = Clocked { home: Home::init(), boot: "0a1b2c3d" };
         fs::write(clocked.home.path().join("cron.toml"), entries).expect("written");
         for file in ["wall", "slept"] {
@@ -31,32 +31,32 @@ impl Clocked {
         clocked
     }
 
-    fn beside(&self, file: &str) -> PathBuf {
+    pub(crate) fn beside(&self, file: &str) -> PathBuf {
         self.home.path().with_file_name(file)
     }
 
     /// Has the wall clock be so far from the real one.
-    fn wall(&self, millis: i64) {
+    pub(crate) fn wall(&self, millis: i64) {
         fs::write(self.beside("wall"), millis.to_string()).expect("written");
     }
 
     /// Has the machine have slept for so long in all.
-    fn slept(&self, millis: i64) {
+    pub(crate) fn slept(&self, millis: i64) {
         fs::write(self.beside("slept"), millis.to_string()).expect("written");
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = program(&self.home, args);
         command.env("NETSKY_WALL_OFFSET", self.beside("wall")).env("NETSKY_SLEPT", self.beside("slept"));
         command.env("NETSKY_BOOT_ID", self.boot);
         command
     }
 
-    fn run(&self, args: &[&str]) -> Said {
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
         said(&self.home, self.command(args).output().expect("the program starts"))
     }
 
-    fn ok(&self, args: &[&str]) -> String {
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
         let said = self.run(args);
         assert_eq!((said.code, said.err.as_str()), (0, ""), "netsky {args:?}: {}", said.out);
         said.out
@@ -76,12 +76,12 @@ impl Clocked {
     }
 
     /// All that ever was sent to agent0, in its order.
-    fn told(&self) -> Vec<Envelope> {
+    pub(crate) fn told(&self) -> Vec<Envelope> {
         told(&self.home, "agent0")
     }
 
     /// agent0 has read all that waits.
-    fn read(&self) {
+    pub(crate) fn read(&self) {
         self.ok(&["channel", "drain", "agent0"]);
     }
 }
@@ -107,7 +107,7 @@ pub(crate) fn entry(id: &str, schedule: &str, more: &str) -> String {
 }
 
 fn missed(envelope: &Envelope) -> u64 {
-    envelope.extra.get("missed").map_or(0, |missed| missed.as_u64().expect("a number"))
+    envelope.missed.unwrap_or(0)
 }
 
 /// The one envelope that was told for `slot`.

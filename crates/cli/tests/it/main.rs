@@ -46,6 +46,8 @@ mod kill_points;
 mod killed;
 mod large_inbox;
 mod lineages;
+mod loop_points;
+mod loops;
 mod markers;
 mod ostk;
 mod own_group;

@@ -207,5 +207,5 @@ impl Loop {
 }
 
 #[cfg(test)]
-#[path = "step_tests.rs"]
+#[path = "tests/step.rs"]
 mod tests;

@@ -51,8 +51,19 @@ pub struct Broken {
     pub name: String,
     /// Line, column and reason, on one line.
     pub why: String,
-    /// A program that is newer than this one wrote it, or it cannot be read now: it stays where it is.
-    pub stays: bool,
+    /// What becomes of it.
+    pub fate: Fate,
+}
+
+/// What becomes of a file that is no loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is put out of the way.
+    Aside,
+    /// A newer program wrote it: it stays.
+    Stays,
+    /// It cannot be read now: the next look may fare better.
+    Unread,
 }
 
 /// The loops of a home, for whoever changes them.
@@ -240,14 +251,16 @@ impl Store {
                 Ok(None) => {}
                 Ok(Some(entry)) => rows.push(Row::of(&entry, file)),
                 Err(flaw) => {
-                    rows.push(Row::asleep(id, file));
+                    rows.push(Row::asleep(id, if flaw.fate == Fate::Unread { 0 } else { file }));
                     broken.push(flaw);
                 }
             }
         }
+        let is_all = broken.iter().all(|one| one.fate != Fate::Unread);
+        let folder = folder.filter(|_| is_all);
         let written = self.index.replace(rows, self.now.boot_ms).and_then(|()| self.index.seal(folder));
         // What is in memory is right, whatever became of the file.
-        self.is_in_step = written.is_ok();
+        self.is_in_step = written.is_ok() && is_all;
         Ok(broken)
     }
 }
@@ -262,7 +275,7 @@ fn named(name: &OsStr) -> Option<&str> {
 fn no_loop(name: &OsStr) -> Option<Broken> {
     let name = name.to_str()?.to_owned();
     let why = "its name is not loop-<8 hex digits>.toml".to_owned();
-    Some(Broken { name, why, stays: false })
+    Some(Broken { name, why, fate: Fate::Aside })
 }
 
 fn version(folder: &Dir) -> netsky_disk::Result<Option<u64>> {
@@ -276,24 +289,26 @@ fn version_of(folder: &Dir, name: &OsStr) -> netsky_disk::Result<u64> {
 
 /// Reads a file; none if it is not there.
 fn read(folder: &Dir, name: &str) -> std::result::Result<Option<Loop>, Broken> {
-    let broken = |why: String, stays| Broken { name: name.to_owned(), why, stays };
+    let broken = |why: String, fate| Broken { name: name.to_owned(), why, fate };
     let bytes = match folder.read(name, MAX_FILE) {
         Ok(bytes) => bytes,
         Err(ReadError::Io(error)) if error.is_not_found() => return Ok(None),
-        // Too large is what it is; another's, or one that cannot be read now, may be well.
-        Err(error) => return Err(broken(error.to_string(), !matches!(error, ReadError::TooLarge { .. }))),
+        Err(ReadError::Io(error)) => return Err(broken(error.to_string(), Fate::Unread)),
+        // Another's, a link, a bomb.
+        Err(error) => return Err(broken(error.to_string(), Fate::Aside)),
     };
-    let text = String::from_utf8(bytes).map_err(|_| broken("it is not UTF-8 text".to_owned(), false))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| broken("it is not UTF-8 text".to_owned(), Fate::Aside))?;
     let newer = toml::from_str::<Version>(&text).ok().filter(|version| version.v > VERSION);
     if let Some(Version { v }) = newer {
-        return Err(broken(format!("it is of version {v}, newer than this program"), true));
+        return Err(broken(format!("it is of version {v}, newer than this program"), Fate::Stays));
     }
-    let entry: Loop = toml::from_str(&text).map_err(|error| broken(located(&text, &error), false))?;
+    let entry: Loop = toml::from_str(&text).map_err(|error| broken(located(&text, &error), Fate::Aside))?;
     if entry.id.file() != name {
-        return Err(broken(format!("its id is {}, and its name another", entry.id), false));
+        return Err(broken(format!("its id is {}, and its name another", entry.id), Fate::Aside));
     }
     match entry.flaw() {
-        Some(flaw) => Err(broken(flaw, false)),
+        Some(flaw) => Err(broken(flaw, Fate::Aside)),
         None => Ok(Some(entry)),
     }
 }
@@ -310,6 +325,15 @@ fn located(text: &str, error: &toml::de::Error) -> String {
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
     format!("line {line}, column {column}: {}", error.message().replace('\n', ", "))
+}
+
+/// Whether there is any file of a loop: without one nobody has to look for what is due.
+pub fn is_any(layout: &Layout) -> bool {
+    let mut any = false;
+    // A folder that does not read is looked at, which says why.
+    let listed =
+        Dir::open(layout.loops()).map(|folder| folder.each_name(|name| any |= named(name).is_some()));
+    any || listed.is_ok_and(|listed| listed.is_err())
 }
 
 /// Every loop, those that come first first, and what is none. Nothing is changed, and nobody is waited for.
@@ -342,5 +366,5 @@ pub(crate) fn missed(layout: &Layout, id: &str, envelope: &EnvelopeId) -> Option
 }
 
 #[cfg(test)]
-#[path = "store_tests.rs"]
+#[path = "tests/store.rs"]
 mod tests;

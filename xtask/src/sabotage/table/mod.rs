@@ -25,6 +25,7 @@ mod kernel_unseen;
 mod ledger;
 mod ledger_facts;
 mod ledger_mail;
+mod loops;
 mod model;
 mod owner;
 mod runtime;
@@ -113,6 +114,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             watchdog_verbs::ROWS,
             cli::ROWS,
             cron::ROWS,
+            loops::ROWS,
         ])
         .flatten()
 }

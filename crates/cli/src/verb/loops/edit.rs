@@ -103,11 +103,10 @@ fn edit(file: &std::path::Path) -> Result<(), Error> {
         Error::new(Kind::Usage, "neither $VISUAL nor $EDITOR is set")
             .hint("set one of them, or name an option")
     })?;
-    // With its own words, as a shell takes them.
-    let command = format!("{editor} \"$1\"");
+    let mut words = editor.split_whitespace();
+    let program = words.next().unwrap_or_default();
     #[expect(clippy::disallowed_methods, reason = "an editor needs the user's terminal, whole")]
-    let mut shell = std::process::Command::new("/bin/sh");
-    let ended = shell.arg("-c").arg(command).arg("sh").arg(file).status();
+    let ended = std::process::Command::new(program).args(words).arg(file).status();
     match ended {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Error::new(Kind::Failed, format!("the editor ended with {status}"))

@@ -1,3 +1,5 @@
+//! Loops under clocks that step, sleep and boot, and beside a walk by the second.
+
 use std::collections::BTreeSet;
 
 use netsky_model::id::AgentId;

@@ -1,3 +1,5 @@
+//! The folder of loops, its index, and what is no loop.
+
 use std::fs;
 
 use netsky_disk::home::Home;
@@ -71,7 +73,7 @@ fn keys_of_a_newer_program_stay_and_a_newer_version_is_left_alone() {
         assert!(fs::read_to_string(&path).expect("there").contains("colour = \"red\""));
         fs::write(&path, format!("v = 2\n{text}")).expect("written");
         let Err(Error::Broken(broken)) = store.get(id(1)) else { panic!("newer") };
-        assert!(broken.stays && broken.why.contains("version 2"), "{broken}");
+        assert!(broken.fate == Fate::Stays && broken.why.contains("version 2"), "{broken}");
     });
 }
 
