@@ -72,7 +72,7 @@ pub use request::{Queued, request};
 pub use resume::{MAX_RESUME, Resume, archive_resume, leave_resume, resume};
 pub use serve::serve;
 pub use session_up::session_up;
-pub use status::{AgentStatus, Asked, Driven, Mailbox, RestartView, StatusReport, Trying, status};
+pub use status::{AgentStatus, Asked, Declared, Driven, Mailbox, RestartView, StatusReport, Trying, status};
 pub use stop::stop;
 pub use tick::{LastTick, Ticked, tick};
 pub use ticker::ticker;

@@ -93,12 +93,25 @@ pub struct AgentStatus {
     pub trying: Option<Trying>,
     /// The window in which its silence is no hang.
     pub quiet: Option<Quiet>,
+    /// What it said last that it does, and until when that explains its silence.
+    pub phase: Option<Declared>,
+    /// Seconds that it was watched standing still with mail before it, where nothing explains that.
+    pub still_s: Option<u64>,
     /// Envelopes that wait in its inbox.
     pub inbox: usize,
     /// Envelopes it was shown and has not finished.
     pub unfinished: usize,
     /// Its dead letters.
     pub poison: usize,
+}
+
+/// What an agent said that it does.
+#[derive(Debug, Clone, Serialize)]
+pub struct Declared {
+    /// Its own word.
+    pub word: String,
+    /// Until when; none where it did not say.
+    pub until: Option<Stamp>,
 }
 
 /// What an agent asks.
@@ -308,6 +321,13 @@ fn everybody(
     }
     let mut quiet = quiet_windows(cx.layout, &clock::stamp());
     agents.iter_mut().for_each(|agent| agent.quiet = quiet.remove(&agent.id));
+    let still = hang::still(cx.layout);
+    // Who has nothing to do stands still as it should, and of one that is driven its driver says what it does.
+    let has_work = |agent: &&mut AgentStatus| agent.driven.is_none() && agent.inbox + agent.unfinished > 0;
+    for agent in agents.iter_mut().filter(has_work).filter(|agent| agent.pid.is_some()) {
+        let watched = still.get(&agent.id).filter(|(generation, _)| agent.generation == Some(*generation));
+        agent.still_s = watched.map(|(_, watched)| watched.as_secs());
+    }
     agents.sort_by(|one, other| one.id.place().cmp(&other.id.place()));
     (agents, missing)
 }
@@ -510,6 +530,11 @@ fn agent_status(
         up,
         trying: None,
         quiet: None,
+        phase: alive.and_then(|session| {
+            let progress = &session.progress;
+            Some(Declared { word: progress.phase.clone()?, until: progress.phase_until.clone() })
+        }),
+        still_s: None,
         started_at: alive.and_then(|session| session.started_at.clone()),
         inbox,
         unfinished,

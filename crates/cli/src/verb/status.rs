@@ -59,8 +59,34 @@ impl Run for Args {
                 output::say(&format!("{}: quiet for {} yet: {}", agent.id, human(left), quiet.why))?;
             }
         }
+        for agent in &report.agents {
+            for line in silence(agent) {
+                output::say(&line)?;
+            }
+        }
         output::say(&footer(&report))
     }
+}
+
+/// What explains the silence of an agent, and how long it lasts where nothing does.
+fn silence(agent: &AgentStatus) -> Vec<String> {
+    let now = clock::stamp();
+    let phase = agent.phase.as_ref().map(|phase| {
+        let word = line(&phase.word);
+        let until = phase.until.as_ref().map(|until| match until.is_over(&now) {
+            true => ", whose time is over".to_owned(),
+            false => format!(" for {} yet", human(until.since(&now))),
+        });
+        format!("{}: {word}{}, as it said", agent.id, until.unwrap_or_default())
+    });
+    let still = agent.still_s.filter(|still| *still >= 60).map(|still| {
+        format!(
+            "{}: no progress for {} with mail before it, and nothing explains that",
+            agent.id,
+            human(Duration::from_secs(still))
+        )
+    });
+    phase.into_iter().chain(still).collect()
 }
 
 fn row(agent: &AgentStatus, served: bool) -> Vec<String> {

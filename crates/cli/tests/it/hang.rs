@@ -88,6 +88,11 @@ fn a_quiet_window_and_a_phase_with_a_time_excuse_it() {
     }
     ticks(&stage, 15);
     assert!(!is_suspected(&stage, "agent0") && !is_suspected(&stage, "agent1"));
+    let status = stage.ok(&["status"]);
+    assert!(
+        status.contains("agent1: building for 59m ") && status.contains("s yet, as it said\n"),
+        "{status}"
+    );
     stage.ok(&["quiet", "--end"]);
     stage.until("a page", |stage| (!pages(stage).is_empty()).then_some(()));
     assert!(is_suspected(&stage, "agent0") && !is_suspected(&stage, "agent1"));

@@ -16,7 +16,7 @@ use netsky_runtime::driver::{Doing, Wedge};
 use netsky_runtime::{Bounds, Hang};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use tend::{tend, told};
+pub(crate) use tend::{still, tend, told};
 
 /// What one look sees of an agent that is wanted and runs.
 #[derive(Debug, Clone)]

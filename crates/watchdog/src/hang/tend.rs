@@ -2,6 +2,7 @@
 //! is followed by one that sees the same.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use netsky_bus::Draft;
 use netsky_disk::layout::{KernelLayout, Layout};
@@ -60,6 +61,13 @@ struct Suspected {
     why: String,
     /// What it said last that it does.
     phase: Option<String>,
+}
+
+/// How long each was watched standing still, as which generation, for whoever only tells of it.
+pub(crate) fn still(layout: &Layout) -> BTreeMap<AgentId, (Generation, Duration)> {
+    let kept: Kept = state::read_json(layout.tick("hang")).ok().flatten().unwrap_or_default();
+    let watched = |watch: Watch| (watch.generation, Duration::from_millis(watch.observed.watched_ms));
+    kept.agents.into_iter().map(|(agent, watch)| (agent, watched(watch))).collect()
 }
 
 /// Who hangs, for whoever only tells of it.

@@ -267,6 +267,8 @@ mod tests {
             started_at: Some(started_at.clone()),
             trying: None,
             quiet: None,
+            phase: None,
+            still_s: None,
             inbox: 0,
             unfinished: 0,
             poison: 0,
