@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use super::agents::{ADDED, TOLD};
+use super::loops;
 use super::pairs::Pair;
 use super::record::{FILES, LINES};
 use super::report::Figures;
@@ -76,7 +77,7 @@ use Limit::{AtLeast, AtMost};
 const BATCH: &str = "1,000 messages by one `channel send --batch`";
 const WATCH: &str = "an idle `netsky channel watch`, from a message's send to its element";
 
-const ASKED: [Asked; 27] = [
+const ASKED: [Asked; 29] = [
     asked("durable send inside a process", "", Ratio, AtMost(1.3)),
     asked("whole `netsky channel send`", "", Above, AtMost(6.0)),
     asked(BATCH, "1,000 durable sends inside a process, one by one", Speed, AtLeast(15.0)),
@@ -99,6 +100,8 @@ const ASKED: [Asked; 27] = [
     asked("100 MB with a client attached, until it has shown the last word", "", Ratio, AtMost(1.0)),
     asked(IDLE_SESSIONS, "", Memory, AtMost(1.0)),
     asked(IDLE_SESSIONS, "", Core, AtMost(0.5)),
+    asked(loops::IDLE, "", Median, AtMost(30.0)),
+    asked(loops::BUSY, "", Ratio, AtMost(2.2)),
     asked(TOLD, "", Above, AtMost(5.0)),
     asked(ADDED, "", Memory, AtMost(4.0)),
     asked(NOTICED, "", Median, AtMost(50.0)),

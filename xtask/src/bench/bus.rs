@@ -109,7 +109,7 @@ fn old(scratch: &Path, programs: &Programs) -> Result<Pair> {
     )
 }
 
-fn home(place: &Path) -> Result<Layout> {
+pub(super) fn home(place: &Path) -> Result<Layout> {
     let layout = Layout::new(place);
     Home::init(&layout).map_err(|refused| anyhow::anyhow!("make a home: {refused}"))?;
     Bus::open(&layout, &Nobody).create(&AgentId::numbered(7))?;

@@ -11,6 +11,7 @@ mod bus;
 mod constellation;
 mod cpu;
 mod floor;
+mod loops;
 mod mail;
 mod pairs;
 #[path = "../../../crates/cli/tests/it/real/model.rs"]
@@ -80,12 +81,13 @@ struct Part {
 }
 
 /// In the order in which they are measured.
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     part("mail", |at, programs| mail::measure(at, programs).map(Measured::from)),
     part("bus", |at, programs| bus::measure(at, programs).map(Measured::from)),
     part("wake", |at, programs| wake::measure(at, programs).map(Measured::from)),
     part("redis", |at, _| redis::measure(at).map(Measured::from)),
     part("sessions", |at, programs| sessions::measure(at, programs).map(Measured::from)),
+    Part { is_long: true, ..part("loops", |at, programs| loops::measure(at, programs).map(Measured::from)) },
     Part { is_long: true, ..part("agents", agents::measure) },
     Part { is_long: true, ..part("restarts", restarts::measure) },
     // A million envelopes need a gigabyte of memory.

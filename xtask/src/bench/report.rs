@@ -116,6 +116,7 @@ impl Figures {
         let asked = asked::table(self);
         let ratios = self.of(&["mail", "bus", "wake", "redis", "sessions"]);
         let (agents, restarts) = (self.of(&["agents"]), self.of(&["restarts"]));
+        let loops = self.of(&["loops"]);
         let (terminals, record) = (self.of(&["terminals"]), self.of(&["record"]));
         format!(
             "# Benchmarks
@@ -149,6 +150,11 @@ reached.
 agent0 is a program that proves that it is up and does nothing. Where agentinfinity is stopped, the ticker alone is left.
 
 {restarts}
+## Loops
+
+A home of 100,000 loops. A tick is a process of its own; what is due is sent durably under an id of its own, and its loop saved.
+
+{loops}
 ## Terminals, beside tmux
 
 tmux takes the place of the floor: it holds all terminals in one process and writes nothing durably, where each of ours
