@@ -355,7 +355,7 @@ impl Client {
     /// [`ClientError::NotServing`] where it stopped before it took this: what it left is the next one's to end.
     pub fn shutdown(mut self, all: bool) -> Result<rpc::shutdown::Answer, ClientError> {
         let params = rpc::shutdown::Params { all, grace_ms: None };
-        match self.connection.call_within::<rpc::shutdown::Shutdown>(&params, PATIENCE * 3) {
+        match self.connection.call_within::<rpc::shutdown::Shutdown>(&params, PATIENCE * 5) {
             Err(ClientError::Lost { root, source, .. }) if is_closed(&source) => {
                 Err(ClientError::NotServing { root })
             }

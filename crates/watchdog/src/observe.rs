@@ -265,7 +265,7 @@ pub(crate) fn interval_of(layout: &Layout) -> Duration {
 ///
 /// In the order of its way: whoever looks at the request first cannot miss a restart that moves on meanwhile.
 pub(crate) fn is_asked(layout: &Layout) -> Result<bool> {
-    Ok(state::exists(layout.restart_request())? || state::exists(layout.restart_processing())?)
+    Ok(is_queued(layout)? || state::exists(layout.restart_processing())?)
 }
 
 fn request(cx: &Context<'_>) -> Result<Request> {
@@ -273,11 +273,13 @@ fn request(cx: &Context<'_>) -> Result<Request> {
         let left = revive_failed(cx.layout).is_some_and(|failed| failed.left);
         return Ok(if left { Request::Left } else { Request::Claimed });
     }
-    // Whoever asks says something: an empty file is no request, and `markers` has it until somebody takes it away.
-    let is_there = state::exists(cx.layout.restart_request())?;
-    let is_empty =
-        is_there && state::read(cx.layout.restart_request()).is_ok_and(|text| text == Some(Vec::new()));
-    Ok(if is_there && !is_empty { Request::Queued } else { Request::None })
+    Ok(if is_queued(cx.layout)? { Request::Queued } else { Request::None })
+}
+
+/// Whoever asks says something: an empty file is no request, and `markers` has it until somebody asks.
+pub(crate) fn is_queued(layout: &Layout) -> Result<bool> {
+    let path = layout.restart_request();
+    Ok(state::exists(&path)? && !state::read(&path).is_ok_and(|text| text == Some(Vec::new())))
 }
 
 /// What is counted against an agent, for whoever only tells of it; nothing where that does not read.

@@ -87,10 +87,10 @@ pub(crate) fn perform(
         }
         Effect::Succeed { agent, generation, soon } => {
             let desired = wish(seen, agent)?;
+            client.kill(agent, None, &Guard::if_generation(*generation))?;
             if *soon {
                 add_attempt(cx, seen, agent, &seen.now)?;
             }
-            client.kill(agent, None, &Guard::if_generation(*generation))?;
             fault::point("watchdog.succeed.killed")
                 .map_err(|e| netsky_disk::Error::new("succeed", agent.as_str(), e))?;
             let view = launch(cx, client, desired, *generation, (true, None))?;

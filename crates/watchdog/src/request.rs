@@ -57,6 +57,10 @@ pub fn request(cx: &Context<'_>, caller: &Caller, handoff: Option<&Path>) -> Res
             format!("Planned restart asked for by {from} at {}, without a handoff.\n", clock::wall_seconds())
         }
     };
+    if !observe::is_queued(cx.layout)? {
+        // An empty file is in nobody's way.
+        state::remove(cx.layout.restart_request())?;
+    }
     let folder = Dir::make(cx.layout.state())?;
     let tmp = Dir::make(cx.layout.state_tmp())?;
     match write_durable(&tmp, &folder, "restart-request", text.as_bytes(), Place::New) {

@@ -260,6 +260,7 @@ mod tests {
             include_str!("terminals.rs"),
             include_str!("agents.rs"),
             include_str!("restarts.rs"),
+            include_str!("loops.rs"),
         ];
         for asked in &ASKED {
             for name in [asked.ours, asked.floor] {

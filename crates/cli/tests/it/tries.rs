@@ -1,7 +1,7 @@
 //! When what ended is tried again, and what `status` and `down` say of it.
 
 use netsky_disk::clock;
-use netsky_disk::process::{Signal, is_alive};
+use netsky_disk::process::{Signal, is_alive, signal};
 use netsky_model::stamp::Stamp;
 use serde_json::json;
 
@@ -237,7 +237,10 @@ fn i7_an_up_after_everybody_died_while_a_restart_was_watched_waits_for_no_later_
     for agent in ["agentinfinity", "netsky-ticker", "agent0"] {
         all.extend([stage.worker(agent), stage.program(agent)]);
     }
-    all.iter().for_each(|process| stage.signal(process, Signal::KILL));
+    // A program goes with its worker, perhaps before its own turn.
+    for process in &all {
+        let _ = signal(process, Signal::KILL).expect("ours to signal");
+    }
     stage.until("the end of all", |_| all.iter().all(|process| !is_alive(process)).then_some(()));
     let said = stage.ok(&["up", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
     assert!(said.contains("agent0 session 3 starting at "), "{said}");
@@ -283,6 +286,9 @@ fn i7_an_empty_file_asks_for_no_restart() {
     let all = ["agent0", "agent1"].map(|id| stage.program(id));
     stage.ok(&["watchdog", "tick"]);
     assert_eq!(["agent0", "agent1"].map(|id| stage.program(id)), all);
+    assert_eq!(stage.status()["restart_queued"], false);
+    stage.ok(&["restart"]);
+    assert_eq!(stage.status()["restart_queued"], true);
     assert!(
         stage.names("state").contains(&"restart-request".to_owned()) && stage.status()["restart"].is_null()
     );

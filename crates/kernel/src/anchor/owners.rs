@@ -15,7 +15,10 @@ use crate::session::Keeper;
 
 /// Refuses `what` of a session to an agent that is not it.
 pub(super) fn may(call: &Call, what: &str, session: &AgentId) -> Result<(), Refusal> {
-    match is_kept(&call.anchor, session) && agent_above(call).is_some_and(|agent| agent != *session) {
+    // The child of a restart, which a tick below agent0 began, ends agents and outlives them. Who keeps them it leaves alone.
+    let is_child = || keeper(&call.anchor, session) == Some(Keeper::Watchdog) && is_apart(call);
+    let is_other = || agent_above(call).is_some_and(|agent| agent != *session);
+    match is_kept(&call.anchor, session) && is_other() && !is_child() {
         true => Err(for_the_owner(&format!("{what} {session}"))),
         false => Ok(()),
     }
@@ -42,13 +45,13 @@ fn keeper(anchor: &Anchor, session: &AgentId) -> Option<Keeper> {
 
 /// Below which session the caller runs, unless that is one that keeps others.
 fn agent_above(call: &Call) -> Option<AgentId> {
-    let caller = call.caller.as_ref()?;
-    // The child of a restart, which a tick below agent0 began, ends agent0 and outlives it.
-    if sweep::environment_of(caller.pid, env::APART).is_some() {
-        return None;
-    }
-    let who = whoami(&call.anchor, Some(caller)).session?;
+    let who = whoami(&call.anchor, Some(call.caller.as_ref()?)).session?;
     (keeper(&call.anchor, &who.name) != Some(Keeper::Anchor)).then_some(who.name)
+}
+
+/// Whether the caller was started as no part of the tree it came from; its own word.
+fn is_apart(call: &Call) -> bool {
+    call.caller.as_ref().is_some_and(|caller| sweep::environment_of(caller.pid, env::APART).is_some())
 }
 
 fn for_the_owner(what: &str) -> Refusal {
@@ -113,7 +116,11 @@ mod tests {
             [false, false, false, true, true, false],
             "what an agent starts of its own is no way round"
         );
-        assert_eq!(let_do(CONSTELLATION, Some("agent1"), true), all, "the child of a restart");
+        assert_eq!(
+            let_do(CONSTELLATION, Some("agent1"), true),
+            [true, true, false, true, true, false],
+            "the child of a restart"
+        );
         let bare = CONSTELLATION.map(|(name, _)| (name, Keeper::Policy));
         assert_eq!(let_do(bare, Some("agent1"), false), all, "a bare kernel");
     }

@@ -330,10 +330,10 @@ fn located(text: &str, error: &toml::de::Error) -> String {
 /// Whether there is any file of a loop: without one nobody has to look for what is due.
 pub fn is_any(layout: &Layout) -> bool {
     let mut any = false;
-    // A folder that does not read is looked at, which says why.
     let listed =
-        Dir::open(layout.loops()).map(|folder| folder.each_name(|name| any |= named(name).is_some()));
-    any || listed.is_ok_and(|listed| listed.is_err())
+        Dir::open(layout.loops()).and_then(|folder| folder.each_name(|name| any |= named(name).is_some()));
+    // A folder that does not read is looked at, which says why.
+    any || listed.is_err_and(|error| !error.is_not_found())
 }
 
 /// Every loop, those that come first first, and what is none. Nothing is changed, and nobody is waited for.
