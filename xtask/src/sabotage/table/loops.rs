@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "        if self.is_in_step { self.index.seal(version(&self.folder)?) } else { Ok(()) }",
         package: "netsky-schedule",
         target: UNIT,
-        test: "loops::store::tests::the_index_says_what_the_files_say_whoever_changed_them",
+        test: "loops::store::tests::who_dies_between_a_file_and_its_row_leaves_an_index_that_is_made_anew",
     },
     Safeguard {
         name: "an index of another boot is of no use",
