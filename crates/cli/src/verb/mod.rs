@@ -1,9 +1,11 @@
 //! The command tree of `netsky`, one line a verb.
 
 use clap::{ArgMatches, Parser};
+use netsky_watchdog::Ticked;
 
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Kind};
+use crate::output;
 use crate::run::{Ended, Program, Run, verbs};
 
 pub(crate) mod agent;
@@ -105,6 +107,27 @@ impl Program for Cli {
 impl Run for Cli {
     fn run(self, cx: &Context) -> Result<(), Error> {
         self.verb.run(cx)
+    }
+}
+
+/// Says what a tick did, or that there was `nothing` to do; what did not work is its error.
+fn ticked(cx: &Context, ticked: &Ticked, nothing: &str) -> Result<(), Error> {
+    if cx.json {
+        output::json(ticked)?;
+    } else {
+        for line in &ticked.done {
+            output::say(line)?;
+        }
+        for line in &ticked.warnings {
+            output::say(&format!("warning: {line}"))?;
+        }
+        if *ticked == Ticked::default() {
+            output::say(nothing)?;
+        }
+    }
+    match ticked.problems.as_slice() {
+        [] => Ok(()),
+        problems => Err(Error::new(Kind::Failed, problems.join("; ")).hint("the next tick tries again")),
     }
 }
 

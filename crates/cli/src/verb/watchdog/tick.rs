@@ -1,10 +1,9 @@
 //! `netsky watchdog tick`: one pass of the one actor.
 
-use netsky_watchdog::{Ticked, tick};
+use netsky_watchdog::tick;
 
 use crate::context::Context;
-use crate::error::{Error, Kind};
-use crate::output;
+use crate::error::Error;
 use crate::run::Run;
 
 /// Look once, and repair what is not as it should be
@@ -13,23 +12,6 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let ticked = tick(&cx.constellation()?, &cx.caller())?;
-        if cx.json {
-            output::json(&ticked)?;
-        } else {
-            for line in &ticked.done {
-                output::say(line)?;
-            }
-            for line in &ticked.warnings {
-                output::say(&format!("warning: {line}"))?;
-            }
-            if ticked == Ticked::default() {
-                output::say("all is as it should be")?;
-            }
-        }
-        match ticked.problems.as_slice() {
-            [] => Ok(()),
-            problems => Err(Error::new(Kind::Failed, problems.join("; ")).hint("the next tick tries again")),
-        }
+        super::super::ticked(cx, &tick(&cx.constellation()?, &cx.caller())?, "all is as it should be")
     }
 }
