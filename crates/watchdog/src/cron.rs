@@ -8,12 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use netsky_bus::Error as Refused;
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::Lock;
-use netsky_disk::{clock, fault, key, state};
+use netsky_disk::{clock, fault, state};
 use netsky_model::envelope::Envelope;
-use netsky_model::id::{AgentId, EnvelopeId, Sender};
+use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::State;
 use netsky_model::name::Name;
 use netsky_model::stamp::Stamp;
@@ -23,6 +22,7 @@ use serde_json::json;
 use crate::context::Context;
 use crate::error::Result;
 use crate::page::{Raised, page, since};
+use crate::scheduled::{Scheduled, Told};
 use crate::tick::Ticked;
 
 /// The condition that the owner's file does not read.
@@ -203,16 +203,6 @@ fn tell(
     }
 }
 
-/// What became of one that is due.
-enum Told {
-    /// Its envelope is placed.
-    Now,
-    /// It was placed before.
-    Before,
-    /// The one before it waits.
-    Waits,
-}
-
 fn told(cx: &Context<'_>, entry: &Entry, known: &Known, due: Due, waiting: &mut Waiting) -> Result<Told> {
     if let Some(last) = known.last_slot_utc
         && waiting.has(cx, &entry.agent, &id(&entry.id, last))?
@@ -259,17 +249,15 @@ impl Waiting {
 }
 
 fn envelope(cx: &Context<'_>, entry: &Entry, due: Due, id: EnvelopeId) -> Result<Envelope> {
-    let from: Sender = SENDER.parse().expect("a sender");
-    let mut envelope =
-        Envelope::new(id, from, entry.agent.clone(), entry.prompt.clone(), clock::wall_seconds());
-    envelope.kind = Some("cron-tick".to_owned());
-    envelope.thread = Some(entry.id.as_str().to_owned());
-    envelope.missed = (due.missed > 0).then_some(due.missed);
-    // Our own words: the home vouches for who says them. Without a key they are said all the same.
-    if let Some(key) = key::load(cx.layout).ok().flatten() {
-        envelope.sign(&key).map_err(Refused::from)?;
-    }
-    Ok(envelope)
+    let scheduled = Scheduled {
+        from: SENDER,
+        kind: "cron-tick",
+        thread: entry.id.as_str().to_owned(),
+        to: &entry.agent,
+        prompt: &entry.prompt,
+        missed: due.missed,
+    };
+    scheduled.envelope(cx, id)
 }
 
 /// The owner's file does not read: he is told once, until it does again.

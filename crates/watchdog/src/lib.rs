@@ -43,6 +43,7 @@ mod reserve;
 mod resume;
 mod retention;
 mod room;
+mod scheduled;
 mod serve;
 mod session_up;
 mod silent;

@@ -3,15 +3,16 @@
 //! Promise: the message first, the loop second: whoever dies in between sends the same envelope again, which the bus knows.
 //! One that cannot be sent keeps its time and says why; the others go on.
 
-use netsky_disk::{clock, fault, key};
+use netsky_disk::fault;
 use netsky_model::envelope::Envelope;
-use netsky_model::id::{AgentId, EnvelopeId, Sender};
+use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_schedule::loops::{Broken, Fate, Fire, Look, Loop, LoopId, Store};
 use serde_json::json;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::page::{Raised, page};
+use crate::scheduled::{Scheduled, Told};
 use crate::tick::Ticked;
 
 /// Who sends them.
@@ -114,17 +115,6 @@ fn tell(
     }
 }
 
-/// What became of one that is due.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
-    /// Its envelope is placed.
-    Now,
-    /// It was placed before.
-    Before,
-    /// The one before it waits.
-    Waits,
-}
-
 fn told(cx: &Context<'_>, entry: &Loop, due: Fire) -> Result<Told> {
     if let Some(last) = &entry.last_id
         && cx.bus.waits(&entry.agent, last)?
@@ -142,17 +132,15 @@ fn told(cx: &Context<'_>, entry: &Loop, due: Fire) -> Result<Told> {
 }
 
 fn envelope(cx: &Context<'_>, entry: &Loop, due: Fire, id: EnvelopeId) -> Result<Envelope> {
-    let from: Sender = SENDER.parse().expect("a sender");
-    let mut envelope =
-        Envelope::new(id, from, entry.agent.clone(), entry.prompt.clone(), clock::wall_seconds());
-    envelope.kind = Some("loop-tick".to_owned());
-    envelope.thread = Some(entry.id.to_string());
-    envelope.missed = (due.further > 0).then_some(due.further);
-    // Our own words: the home vouches for who says them. Without a key they are said all the same.
-    if let Some(key) = key::load(cx.layout).ok().flatten() {
-        envelope.sign(&key).map_err(netsky_bus::Error::from)?;
-    }
-    Ok(envelope)
+    let scheduled = Scheduled {
+        from: SENDER,
+        kind: "loop-tick",
+        thread: entry.id.to_string(),
+        to: &entry.agent,
+        prompt: &entry.prompt,
+        missed: due.further,
+    };
+    scheduled.envelope(cx, id)
 }
 
 /// Pages for a file that is no loop, and puts it out of the way. In that order: whoever dies in between pages for the same one.

@@ -1,0 +1,52 @@
+//! What a schedule sends, whichever it is: the envelope of one instant, and what became of it.
+
+use netsky_disk::{clock, key};
+use netsky_model::envelope::Envelope;
+use netsky_model::id::{AgentId, EnvelopeId, Sender};
+
+use crate::context::Context;
+use crate::error::Result;
+
+/// One prompt for one instant.
+pub(crate) struct Scheduled<'a> {
+    /// Which scheduler: a reserved name.
+    pub(crate) from: &'static str,
+    pub(crate) kind: &'static str,
+    /// Of which entry or loop.
+    pub(crate) thread: String,
+    pub(crate) to: &'a AgentId,
+    pub(crate) prompt: &'a str,
+    /// Instants that passed beside it.
+    pub(crate) missed: u64,
+}
+
+/// What became of one that is due.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Its envelope is placed.
+    Now,
+    /// It was placed before.
+    Before,
+    /// The one before it waits.
+    Waits,
+}
+
+impl Scheduled<'_> {
+    /// Its envelope, under the id of the instant.
+    ///
+    /// # Errors
+    /// A content that is no envelope's.
+    pub(crate) fn envelope(self, cx: &Context<'_>, id: EnvelopeId) -> Result<Envelope> {
+        let from: Sender = self.from.parse().expect("a sender");
+        let mut envelope =
+            Envelope::new(id, from, self.to.clone(), self.prompt.to_owned(), clock::wall_seconds());
+        envelope.kind = Some(self.kind.to_owned());
+        envelope.thread = Some(self.thread);
+        envelope.missed = (self.missed > 0).then_some(self.missed);
+        // Our own words: the home vouches for who says them. Without a key they are said all the same.
+        if let Some(key) = key::load(cx.layout).ok().flatten() {
+            envelope.sign(&key).map_err(netsky_bus::Error::from)?;
+        }
+        Ok(envelope)
+    }
+}
