@@ -46,7 +46,13 @@ handle!(rpc::list::List: |call, params| Ok(list::list(&call.anchor, &params)));
 handle!(rpc::show::Show: |call, params| show::show(&call.anchor, &params));
 // A report keeps its `request_id` where the report is kept.
 handle!(rpc::report::SessionReport: |call, params| report::report(&call.anchor, &params));
-handle!(rpc::attach::Attach: |call, params| attach::attach(call, params));
+handle!(rpc::attach::Attach: |call, params| {
+    // Who has a terminal types into it.
+    if params.mode == rpc::attach::Mode::Terminal {
+        owners::may(call, "the terminal of", &params.session)?;
+    }
+    attach::attach(call, params)
+});
 handle!(rpc::detach::Detach: |call, _| Ok(attach::detach(call)));
 handle!(rpc::subscribe::Subscribe: |call, params| attach::subscribe(call, params));
 handle!(rpc::lineage::list::List: |call, params| Ok(lineage::list(&call.anchor, &params)));
@@ -62,9 +68,15 @@ handle!(rpc::kill::Kill: of |_anchor, asked| asked.session.clone(),
 handle!(rpc::rename::Rename: of |_anchor, asked| asked.session.clone(),
     |call, params| rename::rename(&call.anchor, params));
 handle!(rpc::input::Input: of |_anchor, asked| asked.session.clone(),
-    |call, params| act::input(&call.anchor, params).await);
+|call, params| {
+    owners::may(call, "typing into", &params.session)?;
+    act::input(&call.anchor, params).await
+});
 handle!(rpc::prompt::Prompt: of |_anchor, asked| asked.session.clone(),
-    |call, params| act::prompt(&call.anchor, params).await);
+|call, params| {
+    owners::may(call, "a prompt for", &params.session)?;
+    act::prompt(&call.anchor, params).await
+});
 handle!(rpc::resize::Resize: of |_anchor, asked| asked.session.clone(),
     |call, params| act::resize(&call.anchor, params).await);
 handle!(rpc::signal::SendSignal: of |_anchor, asked| asked.session.clone(),

@@ -3,7 +3,7 @@
 //!
 //! Only who asks for such a thing of a kept session pays for the look at who is above it.
 
-use netsky_disk::{env, sweep};
+use netsky_disk::{env, process, sweep};
 use netsky_model::id::AgentId;
 
 use super::dispatch::Call;
@@ -17,7 +17,11 @@ use crate::session::Keeper;
 pub(super) fn may(call: &Call, what: &str, session: &AgentId) -> Result<(), Refusal> {
     // The child of a restart, which a tick below agent0 began, ends agents and outlives them. Who keeps them it leaves alone.
     let is_child = || keeper(&call.anchor, session) == Some(Keeper::Watchdog) && is_apart(call);
-    let is_other = || agent_above(call).is_some_and(|agent| agent != *session);
+    let is_other = || match above(call) {
+        Above::NoAgent => false,
+        Above::Agent(agent) => agent != *session,
+        Above::Unknown => true,
+    };
     match is_kept(&call.anchor, session) && is_other() && !is_child() {
         true => Err(for_the_owner(&format!("{what} {session}"))),
         false => Ok(()),
@@ -28,7 +32,7 @@ pub(super) fn may(call: &Call, what: &str, session: &AgentId) -> Result<(), Refu
 pub(super) fn may_stop(call: &Call) -> Result<(), Refusal> {
     let lives = |name: &AgentId| call.anchor.entry(name, |entry| entry.life != Life::Gone);
     let serves = |name: &AgentId| is_kept(&call.anchor, name) && lives(name).unwrap_or(false);
-    match call.anchor.names().iter().any(serves) && agent_above(call).is_some() {
+    match call.anchor.names().iter().any(serves) && above(call) != Above::NoAgent {
         true => Err(for_the_owner("kernel/shutdown")),
         false => Ok(()),
     }
@@ -43,10 +47,29 @@ fn keeper(anchor: &Anchor, session: &AgentId) -> Option<Keeper> {
     anchor.entry(session, |entry| entry.meta.spec.keeper)
 }
 
-/// Below which session the caller runs, unless that is one that keeps others.
-fn agent_above(call: &Call) -> Option<AgentId> {
-    let who = whoami(&call.anchor, Some(call.caller.as_ref()?)).session?;
-    (keeper(&call.anchor, &who.name) != Some(Keeper::Anchor)).then_some(who.name)
+/// What a caller is of.
+#[derive(PartialEq)]
+enum Above {
+    /// The session of an agent.
+    Agent(AgentId),
+    /// None, or one that keeps others.
+    NoAgent,
+    /// Nobody can know: it is gone.
+    Unknown,
+}
+
+/// Below which session the caller runs.
+fn above(call: &Call) -> Above {
+    let Some(caller) = &call.caller else { return Above::Unknown };
+    let session = whoami(&call.anchor, Some(caller)).session;
+    // Asked after the look: that was of a living caller.
+    if !process::is_alive(caller) {
+        return Above::Unknown;
+    }
+    match session.filter(|who| keeper(&call.anchor, &who.name) != Some(Keeper::Anchor)) {
+        Some(who) => Above::Agent(who.name),
+        None => Above::NoAgent,
+    }
 }
 
 /// Whether the caller was started as no part of the tree it came from; its own word.
@@ -63,7 +86,6 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::rc::Rc;
 
-    use netsky_disk::process;
     use netsky_model::process::ProcessId;
 
     use super::*;
@@ -97,6 +119,9 @@ mod tests {
             may_all.push(may_stop(&call).is_ok());
             drop(child.stdin.take());
             child.wait().expect("it ends");
+            let kept = may(&call, "the end of", &"agent0".parse().expect("a name")).is_ok();
+            let is_bare = !all.iter().any(|(_, keeper)| *keeper != Keeper::Policy);
+            assert_eq!([kept, may_stop(&call).is_ok()], [is_bare; 2], "who is gone when it is looked at");
         });
         may_all
     }

@@ -43,9 +43,11 @@ macro_rules! with_methods {
             rpc::list::List, "session/list", Looks, rpc::list::Params => rpc::list::Answer;
             /// One session, with its arguments and its folder.
             rpc::show::Show, "session/show", Looks, rpc::show::Params => rpc::SessionView;
-            /// Types into a session: the text as it is, controls and all.
+            /// Types into a session: the text as it is, controls and all. Into whom its anchor or a watchdog keeps no other
+            /// agent types.
             rpc::input::Input, "session/input", Acts, rpc::input::Params => rpc::SessionView;
-            /// Puts a text before a program, as one paste and Enter; answered once its worker has taken it whole.
+            /// Puts a text before a program, as one paste and Enter; answered once its worker has taken it whole. Before whom
+            /// its anchor or a watchdog keeps no other agent does.
             rpc::prompt::Prompt, "session/prompt", Acts, rpc::prompt::Params => rpc::SessionView;
             /// Gives a terminal another size.
             rpc::resize::Resize, "session/resize", Acts, rpc::resize::Params => rpc::SessionView;
@@ -59,7 +61,8 @@ macro_rules! with_methods {
             /// Takes what a session says about itself. A turn, an intent and a finalization are on the disk once answered.
             rpc::report::SessionReport, "session/report", Acts, rpc::report::Params => rpc::report::Answer;
             /// Follows one session on this connection: its events, or its terminal through the worker's own socket.
-            /// A connection follows one thing: what it followed before is let go.
+            /// A connection follows one thing: what it followed before is let go. No agent has the terminal of another one that
+            /// its anchor or a watchdog keeps.
             rpc::attach::Attach, "client/attach", Looks, rpc::attach::Params => rpc::attach::Answer;
             /// Ends what `client/attach` or `client/subscribe` began; the connection stays.
             rpc::detach::Detach, "client/detach", Looks, rpc::detach::Params => rpc::detach::Answer;
