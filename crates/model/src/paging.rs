@@ -43,11 +43,15 @@ pub struct Paging {
     /// How often every transport is given a test page.
     #[serde(deserialize_with = "time")]
     pub test: Duration,
+    /// Whether these stand in for settings that are there and do not read: what takes a page by them is not what was asked for.
+    #[serde(skip)]
+    pub stand_in: bool,
 }
 
 impl Default for Paging {
     fn default() -> Paging {
-        Paging { transports: Vec::new(), cool_down: HOUR, again: HOUR * 24, test: HOUR * 24 * 7 }
+        let (again, test) = (HOUR * 24, HOUR * 24 * 7);
+        Paging { transports: Vec::new(), cool_down: HOUR, again, test, stand_in: false }
     }
 }
 
@@ -174,6 +178,9 @@ pub struct Condition {
     pub doubt: Option<Doubt>,
     /// When a transport took its page last.
     pub sent: Option<Stamp>,
+    /// Whether that stood in for the transports that were asked for: they get it once their settings read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stood_in: bool,
     /// Whether it was raised after that.
     pub anew: bool,
     /// Attempts in vain since a transport took it.
@@ -229,6 +236,7 @@ impl Condition {
             begun: false,
             doubt: None,
             sent: None,
+            stood_in: false,
             anew: false,
             failures: 0,
             tries: Vec::new(),
@@ -253,6 +261,9 @@ impl Condition {
             return if is_over(wait, &doubt.since, now) { send } else { Verdict::Doubted };
         }
         let Some(sent) = &self.sent else { return send };
+        if self.stood_in && !terms.stand_in {
+            return Verdict::Send { repeated: true };
+        }
         // It was begun, so it was due.
         if self.begun {
             return send;
@@ -283,16 +294,16 @@ impl Condition {
         self.tries.drain(..over);
     }
 
-    /// A transport took it.
-    pub fn took(&mut self, now: Stamp) {
-        self.sent = Some(now);
+    /// A transport took it; `stood_in` for those that were asked for.
+    pub fn took(&mut self, now: Stamp, stood_in: bool) {
+        (self.sent, self.stood_in) = (Some(now), stood_in);
         (self.begun, self.doubt, self.anew, self.failures) = (false, None, false, 0);
     }
 
     /// A transport took it, as was noted beside; what was raised after that is to be told, and what may have been.
     pub fn took_beside(&mut self, at: &Stamp, now: &Stamp) {
         if self.sent.as_ref().is_none_or(|sent| at.since(sent) > Duration::ZERO) {
-            self.took(at.clone());
+            self.took(at.clone(), false);
             self.anew = self.raised > at.wall || may_have_stepped(at, now);
         }
     }

@@ -180,6 +180,9 @@ fn unwritten(why: &dyn std::fmt::Display) -> String {
 pub fn escalate(layout: &Layout, terms: &Paging, key: &str, text: &str) -> Escalated {
     let text = harmless(text);
     let mut missing = Vec::new();
+    if terms.stand_in {
+        missing.push("the transports of config.toml get it once that reads".to_owned());
+    }
     let recorded = Facts::new(layout).append(PAGE, key, json!({ "text": text, "by": "escalate" }));
     let is_recorded = recorded.is_ok();
     missing.extend(recorded.err().map(|error| format!("the page is no fact: {error}")));
@@ -251,6 +254,8 @@ fn directly(layout: &Layout, terms: &Paging, key: &str, text: &str, is_recorded:
         }
     }
     waiting.beside = match (&by, doubtful) {
+        // By what stood in for the transports: they get it once a book can be had.
+        (Some(_), _) if terms.stand_in => Beside::Begun,
         (Some(_), _) => Beside::Sent(clock::stamp()),
         (None, true) => Beside::Begun,
         (None, false) => Beside::No,
@@ -310,7 +315,7 @@ fn deliver(
     let (now, mut doubt) = (clock::stamp(), None);
     if let Some(condition) = book.conditions.get_mut(key) {
         match by {
-            Some(_) => condition.took(now.clone()),
+            Some(_) => condition.took(now.clone(), terms.stand_in),
             None => condition.in_vain(doubtful, now.clone()),
         }
         doubt.clone_from(&condition.doubt);

@@ -227,7 +227,8 @@ impl Config {
             Ok(false) => Config::default(),
             _ => read(layout.config()).or_else(|| read(layout.good_config())).unwrap_or_else(|| {
                 Config::trouble(layout).map(tell);
-                Config::default()
+                let page = Paging { stand_in: true, ..Paging::default() };
+                Config { page, ..Config::default() }
             }),
         }
     }

@@ -127,3 +127,23 @@ fn a_folder_that_never_was_a_home_gets_nothing_of_ours() {
     assert!(code != 0 && line.contains("home"), "{code} {line}");
     assert_eq!(stage.names(""), ["theirs"]);
 }
+
+#[test]
+fn i10_a_page_of_a_home_that_lets_others_in_reaches_the_transports_once_it_does_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let stage = floor();
+    std::fs::write(stage.outside("up"), "").expect("written");
+    let mode = |mode| {
+        std::fs::set_permissions(stage.home(), std::fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    mode(0o755);
+    let told = stage.run(&["escalate", "text", "--key", "one"]);
+    let said = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(code(&told) == Some(6) && said.contains("get it once that reads"), "{told:?}");
+    assert_eq!(taken(&stage), [""; 0], "a program that others may have named is not run");
+    mode(0o700);
+    stage.ok(&["watchdog", "tick"]);
+    stage.until("the transport has it", |stage| (taken(stage) == ["escalate/one true"]).then_some(()));
+    stage.ok(&["watchdog", "tick"]);
+    assert_eq!(taken(&stage).len(), 1);
+}

@@ -22,25 +22,36 @@ fn t27_a_page_is_due_until_a_transport_took_it() {
         assert_eq!(page.verdict(&terms, &at(minute), false), Verdict::Send { repeated: false });
         page.in_vain(false, at(minute));
     }
-    page.took(at(10));
+    page.took(at(10), false);
     assert_eq!(page.verdict(&terms, &at(60 * 24 * 365), false), Verdict::Done);
 }
 
 #[test]
 fn i10_a_condition_that_is_raised_again_is_paged_once_a_cool_down() {
     let (terms, mut page) = (Paging::default(), raised());
-    page.took(at(0));
+    page.took(at(0), false);
     page.raise("again", at(1).wall);
     assert_eq!(page.verdict(&terms, &at(59), true), Verdict::Held);
     assert!(is_sent(page.verdict(&terms, &at(60), false)), "the cool-down is over");
-    page.took(at(60));
+    page.took(at(60), false);
     assert_eq!(page.verdict(&terms, &at(61), false), Verdict::Done, "one for all that was raised meanwhile");
+}
+
+#[test]
+fn i10_what_took_a_page_in_place_of_the_transports_that_were_asked_for_leaves_it_to_them() {
+    let (terms, mut page) = (Paging::default(), raised());
+    let stand_in = Paging { stand_in: true, ..Paging::default() };
+    page.took(at(0), true);
+    assert_eq!(page.verdict(&stand_in, &at(1), false), Verdict::Done, "they do not read yet");
+    assert_eq!(page.verdict(&terms, &at(2), false), Verdict::Send { repeated: true });
+    page.took(at(2), false);
+    assert_eq!(page.verdict(&terms, &at(3), false), Verdict::Done);
 }
 
 #[test]
 fn i10_a_condition_that_lasts_is_paged_again_and_one_that_is_over_is_not() {
     let (terms, mut page) = (Paging::default(), raised());
-    page.took(at(0));
+    page.took(at(0), false);
     let day = 24 * 60;
     assert_eq!(page.verdict(&terms, &at(day - 1), true), Verdict::Done);
     assert_eq!(page.verdict(&terms, &at(day), false), Verdict::Done);
@@ -50,7 +61,7 @@ fn i10_a_condition_that_lasts_is_paged_again_and_one_that_is_over_is_not() {
 #[test]
 fn a_wall_clock_that_steps_changes_no_cool_down() {
     let (terms, mut page) = (Paging::default(), raised());
-    page.took(at(0));
+    page.took(at(0), false);
     page.raise("again", at(1).wall);
     let mut stepped = at(30);
     stepped.wall = Timestamp::from_second(1_900_000_000).expect("in range");
@@ -61,7 +72,7 @@ fn a_wall_clock_that_steps_changes_no_cool_down() {
 fn t9_a_wall_clock_that_is_behind_after_a_boot_holds_no_page_back() {
     let (terms, mut page) =
         (Paging { transports: vec![Transport::File { path: None }], ..Paging::default() }, raised());
-    page.took(at(0));
+    page.took(at(0), false);
     let day = jiff::SignedDuration::from_hours(24);
     let booted = Stamp { wall: at(0).wall - day, boot_id: "11111111".to_owned(), ..at(1) };
     assert!(is_sent(page.verdict(&terms, &booted, true)), "one that lasts");
@@ -94,7 +105,7 @@ fn fm_owner_page_kill_what_was_begun_is_sent_again_and_flagged() {
     let (terms, mut page) = (Paging::default(), raised());
     page.begin(at(1));
     assert_eq!(page.verdict(&terms, &at(1), false), Verdict::Send { repeated: true });
-    page.took(at(1));
+    page.took(at(1), false);
     page.begin(at(2));
     assert_eq!(
         page.verdict(&terms, &at(2), false),
