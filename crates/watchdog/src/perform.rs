@@ -324,7 +324,9 @@ fn add_attempt(cx: &Context<'_>, seen: &Observed, agent: &AgentId, at: &Stamp) -
 /// Forget what was counted against an agent.
 pub(crate) fn forget_attempts(cx: &Context<'_>, agent: &AgentId) -> Result<()> {
     for what in ["restart-attempts", "revive-failed", "crashloop-suspected"] {
-        state::remove(cx.layout.marker(agent, what))?;
+        let marker = cx.layout.marker(agent, what);
+        // What stands in its place and is no file goes out of the way.
+        state::remove(&marker).map(drop).or_else(|_| state::set_aside(&marker))?;
     }
     Ok(())
 }

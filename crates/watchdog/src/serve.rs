@@ -52,7 +52,10 @@ pub fn serve(cx: &Context<'_>, caller: &Caller, said: impl Fn(&str)) -> Result<I
     let _one = only_one(cx, &AgentId::infinity(), caller)?;
     // Before the threads: a failure here must end the process, which the anchor then starts again.
     let ready = serde_json::json!({ "v": 1, "process": process::identity()?, "at": clock::stamp() });
-    state::write_json(cx.layout.infinity_ready(), &ready)?;
+    let say_ready = || state::write_json(cx.layout.infinity_ready(), &ready);
+    let is_said =
+        || state::read_json(cx.layout.infinity_ready()).is_ok_and(|said| said.as_ref() == Some(&ready));
+    say_ready()?;
     said("agentinfinity is ready");
     let layout = cx.layout;
     let (tell, told) = sync_channel(WAITING);
@@ -61,6 +64,12 @@ pub fn serve(cx: &Context<'_>, caller: &Caller, said: impl Fn(&str)) -> Result<I
         scope.spawn(move || follow_kernel(layout, &tell));
         scope.spawn(move || follow_files(layout, &tell_too));
         loop {
+            // Whoever changed it has it say nothing of this process.
+            if !is_said()
+                && let Err(error) = say_ready()
+            {
+                said(&error.to_string());
+            }
             read_mail(cx, &said);
             let why = match told.recv_timeout(RESCAN.min(observe::interval(cx))) {
                 Ok(why) => why,

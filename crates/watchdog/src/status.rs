@@ -199,10 +199,12 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let kept = wishes.is_any_kept(cx);
     let (agents, missing) = everybody(cx, wishes, &served, underway.as_ref(), &mut problems);
     let Served { anchor_epoch, silent_anchor, .. } = served;
-    let late = late(cx, &agents, interval).filter(|_| !worked_on);
+    let late = late(cx, &agents, interval);
     let anchors = missing.iter().any(|missing| matches!(missing.care, Care::Anchor { .. }));
-    let next = NextTick::of(&agents, anchors, interval, late.is_some());
-    problems.extend(late);
+    // What no tick came to its end for a while, or failed the last time, is not promised of the next.
+    let is_in_vain = late.is_some() || held::failed(cx).is_some();
+    let next = NextTick::of(&agents, anchors, interval, is_in_vain);
+    problems.extend(late.filter(|_| !worked_on));
     problems.extend(missing.iter().filter_map(|Missing { desired, trying, ended, care }| match care {
         Care::Anchor { next_in } => Some(kept_down(&desired.agent, *next_in)),
         Care::Child => None,

@@ -72,7 +72,13 @@ pub(super) fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &st
 /// One condition, however many fail: the owner is told of the first, and after the cool-down of how many there were since.
 fn tell(cx: &Context<'_>, id: &RestartId, why: &str) {
     let agent0 = AgentId::root();
-    let reason = format!("the restart of {agent0} failed: {why}");
+    let log = cx.layout.restart_log(id);
+    let said = if state::exists(&log).unwrap_or(false) {
+        format!("; what it said: {}", log.display())
+    } else {
+        String::new()
+    };
+    let reason = format!("the restart of {agent0} failed: {why}{said}");
     let raised = Raised {
         condition: format!("{FAILED}{agent0}"),
         occurrence: id.to_string(),
@@ -207,15 +213,14 @@ mod tests {
                 let status = look.restart.as_mut().and_then(|under| under.status.as_mut()).expect("a status");
                 status.torn_down = touched;
                 status.agents.clear();
+                state::write(cx.layout.restart_log(&id), b"its last words").expect("a log");
                 failed(cx, &look, &id, "a program is gone").expect("over");
                 let counted = cx.layout.marker(&AgentId::root(), "restart-attempts").exists();
                 assert_eq!(counted, touched);
                 assert_eq!(cx.layout.restart_processing().exists(), touched, "what touched nothing is over");
                 let pages = read_all(cx.layout.record());
-                assert!(
-                    pages.contains("restart-failed.agent0") && pages.contains("a program is gone"),
-                    "{pages}"
-                );
+                let told = ["restart-failed.agent0", "a program is gone; what it said: ", "restart-1.log"];
+                assert!(told.iter().all(|told| pages.contains(told)), "{pages}");
                 let told = crate::observe::revive_failed(cx.layout).expect("told");
                 assert_eq!(told.left, touched, "the next restart knows that it is not the first");
                 // As far as one came that died before the marker was gone.

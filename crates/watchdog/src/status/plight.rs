@@ -169,19 +169,19 @@ pub(super) fn never_proved(agent: &AgentStatus, now: &Stamp) -> Option<String> {
 #[derive(PartialEq)]
 pub(super) enum NextTick {
     Within(Duration),
-    /// There was none for too long, though the ticker lives.
-    Overdue,
+    /// There was none for too long, though the ticker lives, or the last one failed.
+    InVain,
     /// When something happens, or once the ticker is back.
     Later,
     Never,
 }
 
 impl NextTick {
-    /// `kept` says whether the anchor brings anybody back who would wake one, `is_late` whether there was none for too long.
-    pub(super) fn of(agents: &[AgentStatus], kept: bool, interval: Duration, is_late: bool) -> NextTick {
+    /// `kept` says whether the anchor brings anybody back who would wake one, `is_in_vain` that none came to its end of late.
+    pub(super) fn of(agents: &[AgentStatus], kept: bool, interval: Duration, is_in_vain: bool) -> NextTick {
         let lives = |id: AgentId| agents.iter().any(|agent| agent.id == id && agent.is_there());
         match lives(AgentId::ticker()) {
-            true if is_late => NextTick::Overdue,
+            true if is_in_vain => NextTick::InVain,
             true => NextTick::Within(interval),
             false if kept || lives(AgentId::infinity()) => NextTick::Later,
             false => NextTick::Never,
@@ -193,7 +193,7 @@ impl std::fmt::Display for NextTick {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             NextTick::Within(limit) => write!(f, "with the next tick, at most {} from now", human(*limit)),
-            NextTick::Overdue => f.write_str("with the next tick, which is overdue"),
+            NextTick::InVain => f.write_str("with the next tick that comes to its end"),
             NextTick::Later => f.write_str("with the next tick"),
             NextTick::Never => f.write_str("with the next tick, which nobody wakes: repeat your `netsky up`"),
         }

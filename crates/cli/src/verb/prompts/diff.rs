@@ -1,5 +1,6 @@
 //! `netsky prompts diff`: how files of the owner differ from the shipped ones for which they stand.
 
+use netsky_model::render;
 use netsky_runtime::Config;
 use netsky_runtime::prompts::{Origin, layers, shipped};
 
@@ -25,7 +26,9 @@ impl Run for Args {
             } else if lines.is_empty() {
                 output::say(&format!("{}: the same as the shipped one", layer.id))?;
             } else {
-                output::say(&format!("--- {} as shipped\n+++ yours\n{}", layer.id, lines.join("\n")))?;
+                // As they are: what is shown as another text would be no difference.
+                let lines = render::plain(&lines.join("\n"));
+                output::painted(&format!("--- {} as shipped\n+++ yours\n{lines}", layer.id))?;
             }
         }
         match cx.json {

@@ -2,6 +2,7 @@
 
 use netsky_disk::state;
 use netsky_model::id::AgentId;
+use netsky_model::render;
 use netsky_runtime::prompts::marked_base;
 
 use super::layers_here;
@@ -42,7 +43,8 @@ impl Run for Args {
         };
         match cx.json {
             true => output::json(&serde_json::json!({ "id": self.what, "text": text })),
-            false => output::say(text.trim_end()),
+            // As it is, but for what drives a terminal: it is the owner's own, and may become a layer.
+            false => output::painted(&render::plain(text.trim_end())),
         }
     }
 }
