@@ -21,5 +21,5 @@ pub fn drivers(
 ) -> Result<Ended> {
     let _one = only_one(cx, &AgentId::drivers(), caller)?;
     said("netsky-drivers is ready");
-    Ok(serve(cx.layout, stop, said))
+    Ok(serve(cx.layout, stop, netsky_schedule::missed, said))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
+use netsky_bus::Missed;
 use netsky_disk::bell::Bell;
 use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::state;
@@ -37,12 +38,13 @@ pub enum Ended {
     Failed,
 }
 
-/// Drive every agent of a home until this process is asked to end, or something in it ends by itself.
-pub fn serve(layout: &Layout, stop: &Stop, said: &(dyn Fn(&str) + Sync)) -> Ended {
+/// Drive every agent of a home until this process is asked to end, or something in it ends by itself. `missed` says what
+/// passed while an envelope waited.
+pub fn serve(layout: &Layout, stop: &Stop, missed: Missed, said: &(dyn Fn(&str) + Sync)) -> Ended {
     // Each slot holds several.
     netsky_kernel::files::take_all();
     let (reporter, reports) = Reporter::new();
-    let shared = Shared::new(layout, reporter, said);
+    let shared = Shared::new(layout, reporter, missed, said);
     let watch = Watch::default();
     std::thread::scope(|scope| {
         let shared = &shared;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use netsky_bus::{Bus, PassedBy};
+use netsky_bus::{Bus, Missed, PassedBy};
 use netsky_disk::bell::Bell;
 use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::lock::Lock;
@@ -46,13 +46,20 @@ pub(super) struct Shared<'a> {
     pub(super) kernel: KernelLayout,
     pub(super) reporter: Reporter,
     pub(super) said: &'a (dyn Fn(&str) + Sync),
+    /// What a schedule says of an envelope that waited.
+    missed: Missed,
     over: AtomicBool,
 }
 
 impl<'a> Shared<'a> {
-    pub(super) fn new(layout: &'a Layout, reporter: Reporter, said: &'a (dyn Fn(&str) + Sync)) -> Shared<'a> {
+    pub(super) fn new(
+        layout: &'a Layout,
+        reporter: Reporter,
+        missed: Missed,
+        said: &'a (dyn Fn(&str) + Sync),
+    ) -> Shared<'a> {
         let kernel = KernelLayout::new(layout.kernel_root());
-        Shared { layout, kernel, reporter, said, over: AtomicBool::new(false) }
+        Shared { layout, kernel, reporter, said, missed, over: AtomicBool::new(false) }
     }
 
     /// Have every slot end between two steps.
@@ -171,7 +178,9 @@ impl<'a> Slot<'a> {
         Ok(Some(Slot {
             shared,
             agent,
-            bus: Rc::new(Bus::open(shared.layout, telemetry).with_limits(config.bus)),
+            bus: Rc::new(
+                Bus::open(shared.layout, telemetry).with_limits(config.bus).with_missed(shared.missed),
+            ),
             telemetry,
             hold: Hold::of(book.waits.as_ref(), clock::wall(), clock::boot()),
             book,
