@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use netsky_disk::fs::{Dir, Place, write_durable};
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
-use netsky_disk::{Error, fault, random};
+use netsky_disk::{Error, fault, random, state};
 use netsky_model::id::AgentId;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value, value};
 
@@ -244,6 +244,8 @@ fn edit<T>(layout: &Layout, change: impl Fn(&str) -> Result<(String, T), EditErr
         }
         // What does not read any more takes the place of nothing that does.
         file::parse(after.as_bytes()).map_err(EditError::Unreadable)?;
+        // First: a file that is empty because its last entry was removed is none that a power cut left.
+        state::write(layout.good_cron(), after.as_bytes())?;
         if replace(layout, before.as_deref(), after.as_bytes())? {
             return Ok(done);
         }
@@ -257,6 +259,10 @@ fn replace(layout: &Layout, before: Option<&[u8]>, after: &[u8]) -> Result<bool,
     let path = layout.cron();
     let home = Dir::open(layout.home())?;
     let tmp = Dir::make(layout.home().join("tmp"))?;
+    // What was left by who was killed here: nobody else edits now.
+    for left in tmp.raw_names()?.iter().filter(|name| name.to_string_lossy().starts_with("cron.toml.")) {
+        tmp.remove(left)?;
+    }
     let name = format!("cron.toml.{}", random::short());
     write_durable(&tmp, &tmp, &name, after, Place::New)?;
     let moved =

@@ -172,16 +172,28 @@ pub fn load(layout: &Layout) -> Loaded {
     let (why, passes) = match read(layout) {
         Ok(None) => return Loaded::default(),
         Ok(Some(bytes)) => match parse(&bytes) {
+            // As a power cut leaves what an editor did not sync; who wants no entry has no such file.
+            Ok(_)
+                if bytes.trim_ascii().is_empty()
+                    && good(layout).is_some_and(|good| !good.good.is_empty()) =>
+            {
+                ("it is empty; remove it where no entry is wanted".to_owned(), false)
+            }
             Ok(entries) => return Loaded { entries, bytes: Some(bytes), ..Loaded::default() },
             Err(why) => (why, false),
         },
         Err(error) => (error.to_string(), error.is_busy()),
     };
-    let good = state::read(layout.good_cron()).ok().flatten();
-    let good = good.and_then(|bytes| parse(&bytes).ok());
+    let good = good(layout);
     let instead = if good.is_some() { "the last good one is used" } else { "no entry is" };
     let trouble = Some(format!("cron.toml: {why}; {instead}"));
     Loaded { entries: good.unwrap_or_default(), trouble, passes, bytes: None }
+}
+
+/// What the last file said that read.
+fn good(layout: &Layout) -> Option<Entries> {
+    let good = state::read(layout.good_cron()).ok().flatten()?;
+    parse(&good).ok()
 }
 
 impl Loaded {
@@ -331,7 +343,7 @@ fn created(table: &dyn TableLike) -> Result<Option<Timestamp>, Wrong> {
 /// It is empty or too long.
 pub fn check_prompt(prompt: &str) -> Result<(), String> {
     match prompt.len() {
-        0 => Err("prompt is empty".to_owned()),
+        _ if prompt.trim().is_empty() => Err("prompt is empty".to_owned()),
         len if len > LONGEST_PROMPT => {
             Err(format!("prompt has {len} bytes, over the limit of {LONGEST_PROMPT}"))
         }
