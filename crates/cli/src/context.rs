@@ -161,6 +161,45 @@ impl Context {
         }
     }
 
+    /// The agent that asks; agent0 for whoever is none.
+    pub(crate) fn asker(&self) -> AgentId {
+        match self.caller() {
+            Caller::Inside { agent: Some(me), .. } => me,
+            _ => AgentId::root(),
+        }
+    }
+
+    /// The agent that asks for a change of `what` is scheduled, where one does that may change its own alone (faults A16): who
+    /// keeps the others may change all.
+    pub(crate) fn bound(&self, what: &str) -> Result<Option<AgentId>, Error> {
+        match self.caller() {
+            Caller::Outside => Ok(None),
+            Caller::Inside { agent: Some(me), .. } => {
+                Ok(Some(me).filter(|me| ![AgentId::root(), AgentId::infinity()].contains(me)))
+            }
+            Caller::Inside { agent: None, .. } => Err(for_the_owner(what)),
+        }
+    }
+
+    /// Refuses an agent that has no mailbox: what is scheduled for nobody would fail at each of its times.
+    pub(crate) fn known(&self, agent: &AgentId) -> Result<(), Error> {
+        match self.constellation()?.bus.knows(agent) {
+            true => Ok(()),
+            false => Err(netsky_bus::Error::UnknownTarget(agent.clone()).into()),
+        }
+    }
+
+    /// Refuses a change of what is scheduled for an agent to another one that is bound to its own.
+    pub(crate) fn may_schedule(&self, what: &str, agent: &AgentId) -> Result<(), Error> {
+        match self.bound(what)? {
+            Some(me) if me != *agent => {
+                let what = format!("{what} for {agent} is refused: this session is {me}");
+                Err(Error::new(Kind::Refused, what).hint("nothing was changed"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses to take the mail of another agent: what one session takes, the other never sees.
     pub(crate) fn may_take_for(&self, agent: &AgentId) -> Result<(), Error> {
         match self.caller() {

@@ -6,6 +6,7 @@
 use netsky_disk::fault;
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, EnvelopeId};
+use netsky_model::render::line;
 use netsky_schedule::loops::{Broken, Fate, Fire, Look, Loop, LoopId, Store};
 use serde_json::json;
 
@@ -19,6 +20,8 @@ use crate::tick::Ticked;
 const SENDER: &str = "agentloop";
 /// Loops that are seen to before whoever else changes one has a turn.
 const TURN: usize = 64;
+/// Instants of a loop that were told of before and are passed over in one tick: a death leaves one, a file from a backup many.
+const PASSED_OVER: usize = 100;
 /// The kind of the condition that a file is no loop; behind it stands its name.
 const BROKEN: &str = "loop-broken";
 
@@ -80,7 +83,14 @@ fn fire(cx: &Context<'_>, store: &mut Store, id: LoopId, ticked: &mut Ticked) ->
             cx.record.watchdog("clock-step", Some(&entry.agent), &why);
             ticked.done.push(why);
         }
-        Look::Due(due) => tell(cx, &mut entry, due, &now, ticked),
+        Look::Due(_) => {
+            for _ in 0..PASSED_OVER {
+                let Look::Due(due) = entry.look(&now) else { break };
+                if tell(cx, &mut entry, due, &now, ticked) != Some(Told::Before) {
+                    break;
+                }
+            }
+        }
     }
     if entry != before {
         store.save(&entry)?;
@@ -94,25 +104,36 @@ fn tell(
     due: Fire,
     now: &netsky_model::stamp::Stamp,
     ticked: &mut Ticked,
-) {
+) -> Option<Told> {
     let (id, agent) = (entry.id, entry.agent.clone());
-    match told(cx, entry, due) {
+    let missed = |entry: &Loop| match entry.missed {
+        0 => String::new(),
+        missed => format!(", {missed} missed"),
+    };
+    let told = told(cx, entry, due).map_err(|error| line(&error.to_string()));
+    match &told {
         Ok(Told::Waits) => {
             entry.coalesced(&due, now);
             ticked.done.push(format!("{id}: {agent} has not read the one before; {} missed", entry.missed));
         }
-        Ok(told) => {
+        Ok(Told::Now) => {
             entry.fired(&due, now);
-            let missed = if entry.missed > 0 { format!(", {} missed", entry.missed) } else { String::new() };
-            let how = if told == Told::Now { "told" } else { "had told" };
-            ticked.done.push(format!("{id}: {how} {agent} for {}{missed}", due.slot));
+            ticked.done.push(format!("{id}: told {agent} for {}{}", due.slot, missed(entry)));
         }
-        Err(error) => {
-            let why = netsky_model::render::line(&error.to_string());
+        Ok(Told::Before) => {
+            // One that is not there any more told of all, as far as anybody knows.
+            let placed = cx.bus.show(&agent, entry.envelope(due.slot).as_str()).ok();
+            let placed = placed.and_then(|placed| placed.envelope);
+            let further = placed.map_or(due.further, |placed| placed.missed.unwrap_or(0));
+            entry.had_fired(&due, further, now);
+            ticked.done.push(format!("{id}: had told {agent} for {}{}", due.slot, missed(entry)));
+        }
+        Err(why) => {
             ticked.problems.push(format!("{id}: {why}"));
-            entry.last_error = Some(why);
+            entry.last_error = Some(why.clone());
         }
     }
+    told.ok()
 }
 
 fn told(cx: &Context<'_>, entry: &Loop, due: Fire) -> Result<Told> {
@@ -148,12 +169,12 @@ fn put_aside(cx: &Context<'_>, store: &mut Store, broken: &Broken, ticked: &mut 
     let aside = match broken.fate {
         Fate::Aside => "it lies in state/loops/broken now",
         Fate::Stays => "it is left alone",
-        Fate::Unread => return ticked.problems.push(format!("state/loops/{broken}")),
+        Fate::Unread => return ticked.problems.push(line(&format!("state/loops/{broken}"))),
     };
     let raised = Raised {
         condition: format!("{BROKEN}.{}", broken.name),
         occurrence: EnvelopeId::derived(&[&broken.name, &broken.why]).to_string(),
-        reason: format!("state/loops/{broken}; {aside}, and the other loops go on"),
+        reason: line(&format!("state/loops/{broken}; {aside}, and the other loops go on")),
         data: json!({ "file": broken.name, "why": broken.why }),
     };
     page(cx, &raised, ticked);

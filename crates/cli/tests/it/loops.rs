@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::bus_home::Home;
 use crate::cron::Clocked;
-use crate::screen::{inside, netsky, said};
+use crate::screen::{Said, inside, netsky, said};
 
 const QUARTER: i64 = 15 * 60 * 1000;
 
@@ -104,7 +104,7 @@ fn what_is_no_loop_is_refused_in_a_line_and_creates_nothing() {
         (&["loop", "create", "0m", "x"], 2, "s, m, h or d"),
         (&["loop", "create", " "], 2, "prompt is empty"),
         (&["loop", "create", "1m", "x", "--keep-alive"], 2, "--keep-alive"),
-        (&["loop", "create", "1m", "x", "--agent", "agent7"], 3, "agent7 has no mailbox"),
+        (&["loop", "create", "1m", "x", "--agent", "agent7"], 4, "no agent agent7 is known"),
         (&["loop", "create", "1m", "x", "y"], 2, "no more were expected"),
         (&["loop", "show", "loop-1"], 2, "loop-<8 hex digits>"),
         (&["loop", "show", "../../etc/passwd"], 2, "loop-<8 hex digits>"),
@@ -170,7 +170,99 @@ fn a_loop_is_for_who_makes_it_and_edited_paused_and_let_expire() {
     let mut edit = clocked.command(&["loop", "edit", &id]);
     let broken = edit.env_remove("VISUAL").env("EDITOR", "sed -i s/.fixed./fixed/").output();
     let said = said(&clocked.home, broken.expect("starts"));
-    assert!(said.code == 7 && said.err.contains("line 4, column"), "{said:?}");
+    assert!(said.code == 2 && said.err.contains("line 4, column"), "{said:?}");
+}
+
+#[test]
+fn a16_a_session_changes_its_own_loops_and_agent0_those_of_all() {
+    let clocked = clocked();
+    for agent in ["agent3", "agent4"] {
+        clocked.ok(&["channel", "send", agent, "x", "--from", "owner", "--create"]);
+    }
+    let as_agent = |agent: &str, args: &[&str]| inside(&clocked.home, agent, args);
+    let made = |said: Said| {
+        assert_eq!(said.code, 0, "{said:?}");
+        said.out.split(' ').next().expect("its id").to_owned()
+    };
+    let own = made(as_agent("agent3", &["loop", "create", "15m", "mine"]));
+    let once = made(as_agent("agent3", &["loop", "create", "mine, once"]));
+    let root = create(&clocked, &["the root's"]);
+    let before = [&own, &once, &root].map(|id| fs::read(file(&clocked.home, id)).expect("there"));
+    let refused = |said: Said, me: &str| {
+        assert!(
+            said.code == 4 && said.err.contains(&format!("is refused: this session is {me}")),
+            "{said:?}"
+        );
+    };
+    refused(as_agent("agent3", &["loop", "create", "x", "--agent", "agent0"]), "agent3");
+    refused(as_agent("agent3", &["loop", "edit", &own, "--agent", "agent0"]), "agent3");
+    for (me, id) in [("agent3", &root), ("agent4", &once)] {
+        for words in [&["pause"][..], &["resume"], &["delete"], &["edit"]] {
+            let words = [&["loop", words[0], id], &words[1..]].concat();
+            refused(as_agent(me, &words), me);
+        }
+        refused(as_agent(me, &["loop", "reschedule", id, "1"]), me);
+        refused(as_agent(me, &["loop", "edit", id, "--prompt", "another"]), me);
+    }
+    let after = [&own, &once, &root].map(|id| fs::read(file(&clocked.home, id)).expect("there"));
+    assert!(before == after, "nothing was changed");
+    assert_eq!(as_agent("agent3", &["loop", "pause", &own]).code, 0);
+    assert_eq!(as_agent("agent0", &["loop", "resume", &own]).code, 0);
+    assert_eq!(as_agent("agentinfinity", &["loop", "delete", &own]).code, 0);
+    assert_eq!(clocked.run(&["loop", "delete", &once]).code, 0);
+}
+
+#[test]
+fn an_editor_that_is_open_for_long_takes_back_nothing_that_others_did() {
+    let clocked = clocked();
+    let edited = |id: &str, meanwhile: &str, change: &str| {
+        let script = clocked.home.path().with_extension("editor");
+        fs::write(&script, format!("#!/bin/sh\n{meanwhile}\n{change}\n")).expect("written");
+        fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("ours");
+        let mut edit = clocked.command(&["loop", "edit", id]);
+        said(&clocked.home, edit.env_remove("VISUAL").env("EDITOR", &script).output().expect("starts"))
+    };
+    let netsky = env!("CARGO_BIN_EXE_netsky");
+    let id = create(&clocked, &["15m", "check CI"]);
+    let reworded = "sed -i 's/check CI/check all/' \"$1\"";
+    let paused = edited(&id, &format!("{netsky} loop pause {id}"), reworded);
+    assert_eq!(paused.code, 0, "{paused:?}");
+    let now = shown(&clocked, &id);
+    assert_eq!((&now["paused"], &now["prompt"]), (&true.into(), &"check all".into()), "{now}");
+    // What is no loop is kept for who wrote it, and changes nothing.
+    let garbage = edited(&id, ":", "echo 'agent = 7' > \"$1\"");
+    assert!(garbage.code == 2 && garbage.err.contains("what you wrote is in"), "{garbage:?}");
+    let kept = garbage.err.rsplit(' ').next().expect("a path").trim();
+    let kept = kept.replace("$HOME", clocked.home.path().to_str().expect("text"));
+    assert_eq!(
+        (shown(&clocked, &id), fs::read_to_string(kept).expect("kept")),
+        (now, "agent = 7\n".to_owned())
+    );
+    let deleted = edited(&id, &format!("{netsky} loop delete {id}"), "sed -i 's/check/look at/' \"$1\"");
+    assert!(deleted.code == 3 && deleted.err.contains("what you wrote is in"), "{deleted:?}");
+    assert!(!file(&clocked.home, &id).exists(), "it never fires again");
+}
+
+#[test]
+fn what_nobody_would_be_told_of_is_refused() {
+    let clocked = clocked();
+    for words in [
+        &["create", "2s", "x", "--expires", "2s"][..],
+        &["create", "x", "--expires", "10m"],
+        &["create", "15m", &"\u{1}".repeat(12_000)],
+    ] {
+        let said = clocked.run(&[&["loop"], words].concat());
+        assert!(said.code == 2 && said.err.ends_with("nothing was changed\n"), "{said:?}");
+    }
+    let id = create(&clocked, &["once", "--expires", "1h"]);
+    assert_eq!(clocked.run(&["loop", "reschedule", &id, "7200"]).code, 2);
+    let long = "\u{1b}".repeat(12_000);
+    assert_eq!(clocked.run(&["loop", "edit", &id, "--prompt", &long]).code, 2);
+    // What comes behind its end is not missed.
+    let id = create(&clocked, &["15m", "for two hours", "--expires", "2h"]);
+    clocked.slept(40 * QUARTER);
+    clocked.ok(&["loop", "tick"]);
+    assert_eq!((&shown(&clocked, &id)["missed"], clocked.told().len()), (&6.into(), 2));
 }
 
 #[test]
@@ -233,11 +325,29 @@ fn t3_who_dies_between_the_envelope_and_the_loop_sends_the_same_again() {
     assert_eq!(killed.expect("starts").status.code(), None);
     assert_eq!(clocked.told().len(), 1);
     clocked.read();
-    // Much later, and it is the same instant still.
+    // Much later: what was read told of its own instant alone, and those since are told of too.
     clocked.slept(4 * QUARTER);
     let ticked = clocked.ok(&["loop", "tick"]);
-    assert!(ticked.contains("had told agent0"), "{ticked}");
+    assert!(ticked.contains("had told agent0") && ticked.contains("told agent0 for"), "{ticked}");
+    let told = clocked.told();
+    assert_eq!((told.len(), told[1].missed, &shown(&clocked, &id)["missed"]), (2, Some(2), &2.into()));
+}
+
+#[test]
+fn t3_a_catch_up_that_was_sent_by_who_died_is_the_only_one() {
+    let clocked = clocked();
+    let id = create(&clocked, &["15m", "check CI"]);
+    clocked.slept(4 * QUARTER);
+    let killed = clocked.command(&["loop", "tick"]).env("NETSKY_FAULT", "watchdog.loop.sent=kill").output();
+    assert_eq!(killed.expect("starts").status.code(), None);
+    clocked.read();
+    clocked.slept(4 * QUARTER + 60_000);
+    let ticked = clocked.ok(&["loop", "tick"]);
+    assert!(ticked.contains("had told agent0") && !ticked.contains(": told"), "{ticked}");
     assert_eq!((clocked.told().len(), &shown(&clocked, &id)["missed"]), (1, &3.into()));
+    clocked.slept(5 * QUARTER);
+    clocked.ok(&["loop", "tick"]);
+    assert_eq!(clocked.told().len(), 2, "it goes on in its phase");
 }
 
 #[test]

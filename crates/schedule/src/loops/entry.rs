@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ pub const DYNAMIC_DELAY: Duration = Duration::from_secs(1500);
 
 /// Longest prompt, in bytes: it fits into an envelope, and its file into what is read of one.
 pub const MAX_PROMPT: usize = 32 * 1024;
+
+/// Longest file that a verb makes: each control character of a prompt takes six bytes in it.
+const LONGEST: usize = 64 * 1024;
 
 /// Where files lie that are no loops, below `state/loops/`.
 pub const BROKEN: &str = "broken";
@@ -211,6 +214,32 @@ impl Loop {
         new
     }
 
+    /// It as somebody wants it who was shown `before` and wrote `after`: what they changed, and else what it is by now.
+    ///
+    /// # Errors
+    /// What was written is no loop, or another one: line, column and reason.
+    pub fn edited(&self, before: &str, after: &str) -> Result<Loop, String> {
+        let located = |text: &str, error: toml::de::Error| located(text, &error);
+        let wanted: Loop = toml::from_str(after).map_err(|error| located(after, error))?;
+        if wanted.id != self.id {
+            return Err(format!("its id is {}, and stays {}", wanted.id, self.id));
+        }
+        let table = |text: &str| toml::from_str::<toml::Table>(text).map_err(|error| located(text, error));
+        let (before, after) = (table(before)?, table(after)?);
+        let mut now = table(&self.text().map_err(|error| error.to_string())?)?;
+        now.retain(|key, _| after.contains_key(key) || !before.contains_key(key));
+        now.extend(after.into_iter().filter(|(key, value)| before.get(key) != Some(value)));
+        now.try_into().map_err(|error: toml::de::Error| error.message().to_owned())
+    }
+
+    /// Why it is not to be written by who makes or changes it, if anything: a tick must have room for what it adds.
+    pub fn unfit(&self) -> Option<String> {
+        let bytes = self.text().map_or(0, |text| text.len());
+        let is_long = bytes > LONGEST;
+        self.flaw()
+            .or_else(|| is_long.then(|| format!("its file would have {bytes} bytes, the limit is {LONGEST}")))
+    }
+
     /// Whether it fires at its time.
     pub fn is_armed(&self) -> bool {
         self.armed != Some(false)
@@ -218,7 +247,13 @@ impl Loop {
 
     /// From one instant to the next; of fixed loops alone.
     pub fn interval(&self) -> Option<Duration> {
-        self.interval_secs.map(Duration::from_secs)
+        self.interval_secs.filter(|_| self.mode == Mode::Fixed).map(Duration::from_secs)
+    }
+
+    /// It fires for no instant from so long after now on.
+    pub fn expire(&mut self, after: Duration, now: &Stamp) {
+        let after = SignedDuration::try_from(after).ok();
+        self.expires_utc = after.and_then(|after| whole(now.wall).checked_add(after).ok());
     }
 
     /// Its file.
@@ -237,7 +272,7 @@ impl Loop {
             (Mode::Fixed, Some(secs)) if secs > crate::interval::LONGEST.as_secs() => {
                 return Some("interval_secs is over ten years".to_owned());
             }
-            (Mode::Dynamic, Some(_)) => return Some("mode \"dynamic\" has no interval_secs".to_owned()),
+            // The sample that people know has one of a dynamic loop: it says nothing.
             _ => {}
         }
         if self.prompt.trim().is_empty() {
@@ -246,6 +281,15 @@ impl Loop {
         let bytes = self.prompt.len();
         (bytes > MAX_PROMPT).then(|| format!("prompt has {bytes} bytes, the limit is {MAX_PROMPT}"))
     }
+}
+
+/// Where a text is wrong, and why, on one line.
+pub(crate) fn located(text: &str, error: &toml::de::Error) -> String {
+    let at = error.span().map_or(0, |span| text.floor_char_boundary(span.start));
+    let before = &text[..at];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+    format!("line {line}, column {column}: {}", error.message().replace('\n', ", "))
 }
 
 /// An instant to the second, as files show it.

@@ -115,7 +115,8 @@ pub(crate) fn hash(version: &str) -> u64 {
 /// The file, and what it says.
 #[derive(Debug)]
 pub(crate) struct Index {
-    file: Rows,
+    /// None where it cannot be opened: what is told of then is in memory alone.
+    file: Option<Rows>,
     pub(crate) rows: Vec<Row>,
     /// The folder that it is of.
     folder: u64,
@@ -131,14 +132,7 @@ impl Index {
     pub(crate) fn open(tick: &Dir, name: &str, now: &Stamp) -> netsky_disk::Result<Index> {
         let file = Rows::open(tick, name)?;
         let bytes = file.read()?;
-        let mut index = Index {
-            file,
-            rows: Vec::new(),
-            folder: NONE,
-            boot: tag(&now.boot_id),
-            scanned_ms: 0,
-            is_torn: true,
-        };
+        let mut index = Index { file: Some(file), ..Index::nowhere(now) };
         if bytes.len() < HEAD || bytes[..8] != *MAGIC {
             return Ok(index);
         }
@@ -155,6 +149,12 @@ impl Index {
         Ok(index)
     }
 
+    /// One that nobody finds again.
+    pub(crate) fn nowhere(now: &Stamp) -> Index {
+        let boot = tag(&now.boot_id);
+        Index { file: None, rows: Vec::new(), folder: NONE, boot, scanned_ms: 0, is_torn: true }
+    }
+
     /// Whether it is of the folder as it is now.
     pub(crate) fn is_of(&self, folder: Option<u64>) -> bool {
         !self.is_torn && self.folder != NONE && folder == Some(self.folder)
@@ -164,10 +164,11 @@ impl Index {
     pub(crate) fn replace(&mut self, rows: Vec<Row>, scanned_ms: u64) -> netsky_disk::Result<()> {
         self.rows = rows;
         self.scanned_ms = scanned_ms;
-        self.file.write_at(&self.head(NONE), 0)?;
+        let Some(file) = &self.file else { return Ok(()) };
+        file.write_at(&self.head(NONE), 0)?;
         let bytes: Vec<u8> = self.rows.iter().flat_map(Row::write).collect();
-        self.file.write_at(&bytes, HEAD as u64)?;
-        self.file.cut((HEAD + bytes.len()) as u64)?;
+        file.write_at(&bytes, HEAD as u64)?;
+        file.cut((HEAD + bytes.len()) as u64)?;
         (self.is_torn, self.folder) = (false, NONE);
         Ok(())
     }
@@ -179,7 +180,7 @@ impl Index {
             Some(old) => *old = row,
             None => self.rows.push(row),
         }
-        self.file.write_at(&row.write(), (HEAD + place * ROW) as u64)
+        self.write_at(&row.write(), (HEAD + place * ROW) as u64)
     }
 
     /// Says that it is of no folder until it is said which.
@@ -190,7 +191,11 @@ impl Index {
     /// Says which folder it is of.
     pub(crate) fn seal(&mut self, folder: Option<u64>) -> netsky_disk::Result<()> {
         self.folder = folder.unwrap_or(NONE);
-        self.file.write_at(&self.head(self.folder), 0)
+        self.write_at(&self.head(self.folder), 0)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> netsky_disk::Result<()> {
+        self.file.iter().try_for_each(|file| file.write_at(bytes, at))
     }
 
     fn head(&self, folder: u64) -> [u8; HEAD] {

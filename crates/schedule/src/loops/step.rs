@@ -90,7 +90,9 @@ impl Loop {
 
     fn fire(&self, now: &Stamp) -> Fire {
         let slot = self.next_fire_utc;
-        let late = now.wall.as_second().saturating_sub(slot.as_second());
+        // From its end on there are no instants.
+        let end = self.expires_utc.map_or(i64::MAX, |expires| expires.as_second().saturating_sub(1));
+        let late = now.wall.as_second().min(end).saturating_sub(slot.as_second());
         let further = self.secs().filter(|_| late > 0).map_or(0, |interval| late.unsigned_abs() / interval);
         Fire { slot, further }
     }
@@ -110,6 +112,16 @@ impl Loop {
         self.missed = fire.further;
         self.last_error = None;
         self.go_on(fire.slot, now);
+    }
+
+    /// What is due was sent by somebody who died before he could keep that; it told of `missed` more. What came since is due.
+    pub fn had_fired(&mut self, fire: &Fire, missed: u64, now: &Stamp) {
+        self.fired(&Fire { further: missed, ..*fire }, now);
+        if let Some(interval) = self.secs() {
+            let told = i64::try_from(missed.saturating_mul(interval)).unwrap_or(i64::MAX);
+            let last = fire.slot.as_second().saturating_add(told);
+            self.next_after(Timestamp::from_second(last).unwrap_or(now.wall), now);
+        }
     }
 
     /// What it sent the last time is not read yet: that stands for this time too.
@@ -136,19 +148,35 @@ impl Loop {
         let secs = i64::try_from(delay.as_secs()).unwrap_or(i64::MAX);
         self.armed = None;
         self.set_next(now.wall.as_second().saturating_add(secs), delay.as_secs(), now);
+        if self.last_id.as_ref() == Some(&self.envelope(self.next_fire_utc)) {
+            // It has fired in this very second: another time in it would be that one.
+            self.set_next(self.next_fire_utc.as_second().saturating_add(1), delay.as_secs() + 1, now);
+        }
     }
 
     /// It fires by another interval, in the phase of its making.
     pub fn set_interval(&mut self, interval: Duration, now: &Stamp) {
+        if matches!(self.look(now), Look::Due(_)) {
+            // That is told first.
+            self.interval_secs = Some(interval.as_secs());
+            return;
+        }
+        let before = i64::try_from(self.secs().unwrap_or(0)).unwrap_or(i64::MAX);
+        let last = self.next_fire_utc.as_second().saturating_sub(before);
         self.interval_secs = Some(interval.as_secs());
-        self.next_after(now.wall, now);
+        // Where the wall clock was set back, no instant that it may have fired for comes again.
+        self.next_after(Timestamp::from_second(last).unwrap_or(now.wall).max(now.wall), now);
     }
 
     /// It is paused no more: nothing comes of the time between.
     pub fn resume(&mut self, now: &Stamp) {
-        self.paused = false;
-        if self.mode == Mode::Fixed && !matches!(self.look(now), Look::Waits) {
-            self.next_after(now.wall, now);
+        if !std::mem::take(&mut self.paused) || self.mode == Mode::Dynamic {
+            return;
+        }
+        match self.look(now) {
+            Look::Due(due) => self.next_after(due.slot.max(now.wall), now),
+            Look::Stepped => self.recompute(now),
+            Look::Waits | Look::Sleeps => {}
         }
     }
 
@@ -189,7 +217,7 @@ impl Loop {
     }
 
     fn secs(&self) -> Option<u64> {
-        self.interval_secs.filter(|secs| *secs > 0)
+        self.interval_secs.filter(|secs| *secs > 0 && self.mode == Mode::Fixed)
     }
 
     /// What is known of `next_fire_utc` by the boot clock.

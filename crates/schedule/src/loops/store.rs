@@ -11,11 +11,11 @@ use netsky_disk::{ReadError, clock, random};
 use netsky_model::id::EnvelopeId;
 use netsky_model::stamp::Stamp;
 
-use super::entry::{BROKEN, Loop, LoopId, VERSION};
+use super::entry::{BROKEN, Loop, LoopId, VERSION, located};
 use super::index::{Index, Row, hash, tag};
 
 /// Largest file of a loop.
-pub const MAX_FILE: u64 = 64 * 1024;
+pub const MAX_FILE: u64 = 72 * 1024;
 /// Longest wait for whoever changes loops now: a tick lets go after each few of them.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// After so long each file is looked at again: one that was edited in place changes no folder.
@@ -73,13 +73,12 @@ pub struct Store {
     index: Index,
     /// Whether the index is of the folder, but for what is changed here.
     is_in_step: bool,
+    /// The folder as it was when it was opened, or as the last change here left it: as another it was changed by others.
+    left: Option<u64>,
     now: Stamp,
     boot: u32,
     _lock: Lock,
 }
-
-/// What became of what a store was opened for.
-pub type Kept = netsky_disk::Result<()>;
 
 impl Store {
     /// Opens it, alone.
@@ -91,10 +90,13 @@ impl Store {
         let folder = Dir::make(layout.loops())?;
         let tmp = Dir::make(layout.loops().join("tmp"))?;
         let now = clock::stamp();
-        let index = Index::open(&Dir::make(layout.tick_folder())?, "loops.index", &now)?;
-        let is_in_step = index.is_of(version(&folder)?);
+        // Derived: without it each file is looked at.
+        let index = Dir::make(layout.tick_folder()).and_then(|tick| Index::open(&tick, "loops.index", &now));
+        let index = index.unwrap_or_else(|_| Index::nowhere(&now));
+        let left = version(&folder);
+        let is_in_step = index.is_of(left);
         let boot = tag(&now.boot_id);
-        Ok(Store { folder, tmp, index, is_in_step, now, boot, _lock: lock })
+        Ok(Store { folder, tmp, index, is_in_step, left, now, boot, _lock: lock })
     }
 
     /// When it was opened: everything that is done with it is done then.
@@ -107,11 +109,7 @@ impl Store {
     /// # Errors
     /// There is none of that name, or its file is none.
     pub fn get(&self, id: LoopId) -> Result<Loop> {
-        match read(&self.folder, &id.file()) {
-            Ok(None) => Err(Error::Unknown(id)),
-            Ok(Some(entry)) => Ok(entry),
-            Err(broken) => Err(Error::Broken(broken)),
-        }
+        get(&self.folder, id)
     }
 
     /// Makes a loop; false if there is one of its name.
@@ -133,12 +131,16 @@ impl Store {
         Ok(self.write(entry, Place::Over)?)
     }
 
-    fn write(&mut self, entry: &Loop, place: Place) -> Kept {
-        self.step_out()?;
+    fn write(&mut self, entry: &Loop, place: Place) -> netsky_disk::Result<()> {
         let name = entry.id.file();
-        let text = entry.text().map_err(|e| {
-            netsky_disk::Error::because("write", self.folder.path().join(&name), e.to_string())
-        })?;
+        let refused = |why: String| netsky_disk::Error::because("write", self.folder.path().join(&name), why);
+        let text = entry.text().map_err(|e| refused(e.to_string()))?;
+        if text.len() as u64 > MAX_FILE {
+            let why =
+                format!("it would have {} bytes, and one of more than {MAX_FILE} is not read", text.len());
+            return Err(refused(why));
+        }
+        self.step_out();
         write_durable(&self.tmp, &self.folder, &name, text.as_bytes(), place)?;
         let file = version_of(&self.folder, name.as_ref())?;
         self.put(Row::of(entry, file));
@@ -150,7 +152,7 @@ impl Store {
     /// # Errors
     /// There is none of that name, or the system refuses.
     pub fn remove(&mut self, id: LoopId) -> Result<()> {
-        self.step_out()?;
+        self.step_out();
         if !self.folder.remove(id.file())? {
             return Err(Error::Unknown(id));
         }
@@ -165,7 +167,7 @@ impl Store {
     /// There is no such loop, or its file is none.
     pub fn touched(&mut self, id: LoopId) -> Result<Loop> {
         let entry = self.get(id)?;
-        self.step_out()?;
+        self.step_out();
         let file = version_of(&self.folder, id.file().as_ref())?;
         self.put(Row::of(&entry, file));
         Ok(entry)
@@ -188,8 +190,8 @@ impl Store {
     ///
     /// # Errors
     /// The system refuses.
-    pub fn put_aside(&mut self, broken: &Broken) -> Kept {
-        self.step_out()?;
+    pub fn put_aside(&mut self, broken: &Broken) -> netsky_disk::Result<()> {
+        self.step_out();
         let aside = Dir::make(self.folder.path().join(BROKEN))?;
         match self.folder.rename(&broken.name, &aside, &broken.name) {
             Err(error) if error.is_exists() => {
@@ -197,6 +199,7 @@ impl Store {
             }
             moved => moved?,
         }
+        self.left = version(&self.folder);
         aside.sync()?;
         self.folder.sync()
     }
@@ -205,24 +208,30 @@ impl Store {
     ///
     /// # Errors
     /// The system refuses; nothing is lost.
-    pub fn close(mut self) -> Kept {
-        if !self.is_in_step || self.index.is_of(version(&self.folder)?) {
-            return Ok(());
-        }
-        let folder = version(&self.folder)?;
-        self.index.seal(folder)
+    pub fn close(mut self) -> netsky_disk::Result<()> {
+        let is_ours = self.is_in_step && version(&self.folder) == self.left;
+        if is_ours && !self.index.is_of(self.left) { self.index.seal(self.left) } else { Ok(()) }
     }
 
-    /// Before a change: who dies behind it leaves an index of no folder.
-    fn step_out(&mut self) -> Kept {
-        if self.is_in_step { self.index.open_up() } else { Ok(()) }
+    /// Before a change: who dies behind it leaves an index of no folder, and so does who finds that others changed it.
+    fn step_out(&mut self) {
+        // Where it cannot be written, the folder is another than the one it says by the change.
+        self.is_in_step &= version(&self.folder) == self.left && self.index.open_up().is_ok();
     }
 
     fn put(&mut self, row: Row) {
+        self.left = version(&self.folder);
         if self.is_in_step {
             let place = self.index.rows.iter().position(|old| old.id == row.id);
             // What cannot be noted is found by the next look at all.
             self.is_in_step = self.index.put(place, row).is_ok();
+        }
+    }
+
+    /// What writers left that were killed: nobody else writes now.
+    fn sweep(&self) {
+        for name in self.tmp.raw_names().unwrap_or_default() {
+            let _ = self.tmp.remove(&name);
         }
     }
 
@@ -232,9 +241,10 @@ impl Store {
         if self.is_in_step && u128::from(age) < RESCAN.as_millis() {
             return Ok(Vec::new());
         }
+        self.sweep();
         let known: HashMap<LoopId, Row> = self.index.rows.iter().map(|row| (row.id, *row)).collect();
         let (mut rows, mut broken) = (Vec::new(), Vec::new());
-        let folder = version(&self.folder)?;
+        let folder = version(&self.folder);
         for name in self.folder.raw_names()? {
             let Some(text) = named(&name) else { continue };
             let Ok(id) = text.trim_end_matches(TOML).parse::<LoopId>() else {
@@ -261,8 +271,15 @@ impl Store {
         let written = self.index.replace(rows, self.now.boot_ms).and_then(|()| self.index.seal(folder));
         // What is in memory is right, whatever became of the file.
         self.is_in_step = written.is_ok() && is_all;
+        self.left = folder;
         Ok(broken)
     }
+}
+
+/// The names of files that were put out of the way.
+pub fn set_aside(layout: &Layout) -> Vec<String> {
+    let names = Dir::open(layout.loops().join(BROKEN)).and_then(|aside| aside.raw_names());
+    names.unwrap_or_default().iter().map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
 /// The name of a file that should be a loop.
@@ -278,13 +295,33 @@ fn no_loop(name: &OsStr) -> Option<Broken> {
     Some(Broken { name, why, fate: Fate::Aside })
 }
 
-fn version(folder: &Dir) -> netsky_disk::Result<Option<u64>> {
-    Ok(folder.version_now()?.map(|version| hash(&version)))
+/// None where the file system does not say.
+fn version(folder: &Dir) -> Option<u64> {
+    folder.version_now().ok().flatten().map(|version| hash(&version))
 }
 
 /// 0 where the file system does not say: it is read each time.
 fn version_of(folder: &Dir, name: &OsStr) -> netsky_disk::Result<u64> {
     Ok(folder.name_version_now(name)?.map_or(0, |version| hash(&version)))
+}
+
+fn get(folder: &Dir, id: LoopId) -> Result<Loop> {
+    match read(folder, &id.file()) {
+        Ok(None) => Err(Error::Unknown(id)),
+        Ok(Some(entry)) => Ok(entry),
+        Err(broken) => Err(Error::Broken(broken)),
+    }
+}
+
+/// One loop. Nothing is changed, and nobody is waited for.
+///
+/// # Errors
+/// There is none of that name, or its file is none.
+pub fn read_one(layout: &Layout, id: LoopId) -> Result<Loop> {
+    match Dir::open(layout.loops()) {
+        Err(error) if error.is_not_found() => Err(Error::Unknown(id)),
+        opened => get(&opened?, id),
+    }
 }
 
 /// Reads a file; none if it is not there.
@@ -316,15 +353,6 @@ fn read(folder: &Dir, name: &str) -> std::result::Result<Option<Loop>, Broken> {
 #[derive(serde::Deserialize)]
 struct Version {
     v: u64,
-}
-
-/// Where a text is wrong, and why, on one line.
-fn located(text: &str, error: &toml::de::Error) -> String {
-    let at = error.span().map_or(0, |span| text.floor_char_boundary(span.start));
-    let before = &text[..at];
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
-    format!("line {line}, column {column}: {}", error.message().replace('\n', ", "))
 }
 
 /// Whether there is any file of a loop: without one nobody has to look for what is due.
@@ -359,9 +387,7 @@ pub fn read_all(layout: &Layout) -> netsky_disk::Result<(Vec<Loop>, Vec<Broken>)
 
 /// How many instants of a loop passed while this envelope of it was not read; none of another one.
 pub(crate) fn missed(layout: &Layout, id: &str, envelope: &EnvelopeId) -> Option<u64> {
-    let id: LoopId = id.parse().ok()?;
-    let folder = Dir::open(layout.loops()).ok()?;
-    let entry = read(&folder, &id.file()).ok()??;
+    let entry = read_one(layout, id.parse().ok()?).ok()?;
     (entry.last_id.as_ref() == Some(envelope) && entry.missed > 0).then_some(entry.missed)
 }
 

@@ -7,7 +7,7 @@ use netsky_model::duration::parse;
 use netsky_model::id::AgentId;
 use netsky_schedule::cron::{self, CatchUp, Expr, NewEntry};
 
-use super::{Zone, asker, expr, fires, tz};
+use super::{Zone, expr, fires, tz};
 use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::output;
@@ -44,16 +44,9 @@ impl Run for Args {
         let Args { schedule, prompt, agent, tz, catch_up, window } = self;
         cron::check_prompt(&prompt)
             .map_err(|why| Error::new(Kind::Usage, why).hint("nothing was changed"))?;
-        let asker = asker(cx)?;
-        let own = asker.as_ref().map_or_else(AgentId::root, |(me, _)| me.clone());
-        let agent = agent.unwrap_or_else(|| own.clone());
-        if asker.is_some_and(|(_, is_bound)| is_bound) && agent != own {
-            let what = format!("a cron entry for {agent} is refused: this session is {own}");
-            return Err(Error::new(Kind::Refused, what).hint("nothing was changed"));
-        }
-        if !cx.constellation()?.bus.knows(&agent) {
-            return Err(netsky_bus::Error::UnknownTarget(agent).into());
-        }
+        let agent = agent.unwrap_or_else(|| cx.asker());
+        cx.may_schedule("a cron entry", &agent)?;
+        cx.known(&agent)?;
         let Zone { name, zone } = tz;
         let created_utc = clock::wall_seconds();
         let new = NewEntry {

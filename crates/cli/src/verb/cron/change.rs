@@ -2,7 +2,7 @@
 
 use netsky_schedule::cron::{self, EntryId};
 
-use super::{bound, entry_id};
+use super::{CHANGE, entry_id};
 use crate::context::Context;
 use crate::error::Error;
 use crate::output;
@@ -34,21 +34,21 @@ pub(crate) struct Disable {
 
 impl Run for Remove {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        cron::remove(cx.home()?, &self.id, bound(cx)?.as_ref())?;
+        cron::remove(cx.home()?, &self.id, cx.bound(CHANGE)?.as_ref())?;
         said(cx, &self.id, "removed")
     }
 }
 
 impl Run for Enable {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        cron::enable(cx.home()?, &self.id, true, bound(cx)?.as_ref())?;
+        cron::enable(cx.home()?, &self.id, true, cx.bound(CHANGE)?.as_ref())?;
         said(cx, &self.id, "enabled")
     }
 }
 
 impl Run for Disable {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        cron::enable(cx.home()?, &self.id, false, bound(cx)?.as_ref())?;
+        cron::enable(cx.home()?, &self.id, false, cx.bound(CHANGE)?.as_ref())?;
         said(cx, &self.id, "disabled")
     }
 }

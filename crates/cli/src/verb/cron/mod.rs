@@ -2,12 +2,9 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use netsky_disk::env::Caller;
-use netsky_model::id::AgentId;
 use netsky_schedule::cron::{EditError, EntryId, Expr, offset_text, zone};
 use serde::Serialize;
 
-use crate::context::{Context, for_the_owner};
 use crate::error::{Error, Kind};
 use crate::run::verbs;
 
@@ -49,22 +46,8 @@ impl From<EditError> for Error {
     }
 }
 
-/// Who asks, where that is an agent: and whether he may change his own entries alone (faults A16).
-fn asker(cx: &Context) -> Result<Option<(AgentId, bool)>, Error> {
-    match cx.caller() {
-        Caller::Outside => Ok(None),
-        Caller::Inside { agent: Some(me), .. } => {
-            let keeps_all = me == AgentId::root() || me == AgentId::infinity();
-            Ok(Some((me, !keeps_all)))
-        }
-        Caller::Inside { agent: None, .. } => Err(for_the_owner("a change of cron entries")),
-    }
-}
-
-/// The agent that may change its own entries alone, where one asks.
-fn bound(cx: &Context) -> Result<Option<AgentId>, Error> {
-    Ok(asker(cx)?.and_then(|(me, is_bound)| is_bound.then_some(me)))
-}
+/// What is asked for by who changes an entry.
+const CHANGE: &str = "a change of cron entries";
 
 fn expr(text: &str) -> Result<Expr, String> {
     text.parse().map_err(|error: netsky_schedule::cron::BadExpr| error.to_string())

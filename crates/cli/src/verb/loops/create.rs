@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
-use netsky_disk::env::Caller;
 use netsky_disk::random;
 use netsky_model::id::AgentId;
-use netsky_runtime::Config;
+use netsky_runtime::{Config, Trouble};
 use netsky_schedule::loops::{Loop, LoopId, Store};
 
-use super::{known, spaced, tell};
+use super::{A_LOOP, close, comes, fits, spaced, tell, usage};
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::Error;
+use crate::output;
 use crate::run::Run;
 
 /// Have an agent told something each INTERVAL, or once in 25 minutes where there is none
@@ -33,39 +32,35 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let usage = |what: String| Error::new(Kind::Usage, what).hint("nothing was created");
         let (interval, prompt) = match &self.words[..] {
             [interval, prompt] => (Some(spaced(interval).map_err(usage)?), prompt),
             [prompt] => (None, prompt),
-            _ => return Err(usage("a loop takes an interval and a prompt, or a prompt".to_owned())),
+            _ => return Err(usage("a loop takes an interval and a prompt, or a prompt")),
         };
         if interval.is_some() && self.keep_alive {
-            return Err(usage("--keep-alive is of loops without an interval".to_owned()));
+            return Err(usage("--keep-alive is of loops without an interval"));
         }
-        let agent = match (self.agent, cx.caller()) {
-            (Some(agent), _) | (None, Caller::Inside { agent: Some(agent), .. }) => agent,
-            (None, _) => AgentId::root(),
-        };
-        known(cx, &agent)?;
+        let agent = self.agent.unwrap_or_else(|| cx.asker());
+        cx.may_schedule(A_LOOP, &agent)?;
+        cx.known(&agent)?;
         let layout = cx.home()?;
-        let expires = self.expires.or(Config::last_good(layout).loops.expires);
+        let told = |trouble: Trouble| output::complain("netsky", &trouble.to_string());
+        let expires = self.expires.or_else(|| Config::last_good_or_tell(layout, told).loops.expires);
         let mut store = Store::open(layout)?;
-        let mut entry = loop {
+        let entry = loop {
             let id = LoopId::from_random(digits());
             let mut entry = Loop::new(id, agent.clone(), prompt.clone(), interval, store.now());
             entry.keep_alive = self.keep_alive;
-            entry.expires_utc = expires
-                .and_then(|after| SignedDuration::try_from(after).ok())
-                .and_then(|after| entry.created_utc.checked_add(after).ok());
-            if let Some(flaw) = entry.flaw() {
-                return Err(usage(flaw));
+            if let Some(after) = expires {
+                entry.expire(after, store.now());
             }
+            fits(&entry)?;
+            comes(&entry)?;
             if store.create(&entry)? {
                 break entry;
             }
         };
-        store.close()?;
-        entry.extra.clear();
+        close(store);
         let when = entry.next_fire_utc;
         tell(cx, &entry, &format!("tells {agent} at {when}{}", how(&entry)))
     }

@@ -1,13 +1,12 @@
-//! `netsky loop edit`: a loop by options, or its file in an editor, which is read at once.
+//! `netsky loop edit`: a loop by options, or a copy of its file in an editor.
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
-use netsky_disk::env;
+use netsky_disk::{env, random, state};
 use netsky_model::id::AgentId;
-use netsky_schedule::loops::{Loop, LoopId, Mode, Store};
+use netsky_schedule::loops::{Loop, LoopId, Mode, read_one};
 
-use super::{id, known, spaced, tell};
+use super::{A_LOOP, change, id, spaced, tell, usage};
 use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::run::Run;
@@ -34,65 +33,65 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let layout = cx.home()?;
         let is_by_hand = self.prompt.is_none()
             && self.interval.is_none()
             && self.agent.is_none()
             && self.expires.is_none();
-        if is_by_hand {
-            // It is there and reads, or there is nothing to edit.
-            Store::open(layout)?.get(self.id)?;
-            edit(&layout.loops().join(format!("{}.toml", self.id)))?;
-            let mut store = Store::open(layout)?;
-            let entry = store.touched(self.id)?;
-            store.close()?;
-            return tell(cx, &entry, &format!("is {}, for {}", entry.standing().word(), entry.next_fire_utc));
-        }
-        let mut store = Store::open(layout)?;
-        let mut entry = store.get(self.id)?;
-        self.change(cx, &mut entry, &store)?;
-        if let Some(flaw) = entry.flaw() {
-            return Err(usage(flaw));
-        }
-        store.save(&entry)?;
-        store.close()?;
+        let entry = if is_by_hand { by_hand(cx, self.id)? } else { self.by_options(cx)? };
         tell(cx, &entry, &format!("is {}, for {}", entry.standing().word(), entry.next_fire_utc))
     }
 }
 
 impl Args {
-    fn change(self, cx: &Context, entry: &mut Loop, store: &Store) -> Result<(), Error> {
-        if let Some(prompt) = self.prompt {
-            entry.prompt = prompt;
+    fn by_options(self, cx: &Context) -> Result<Loop, Error> {
+        if let Some(agent) = &self.agent {
+            cx.known(agent)?;
         }
-        if let Some(agent) = self.agent {
-            known(cx, &agent)?;
-            entry.agent = agent;
-        }
-        match (self.interval, entry.mode) {
-            (Some(_), Mode::Dynamic) => {
-                return Err(usage(format!(
-                    "{} has no interval: `netsky loop reschedule` says when",
-                    entry.id
-                )));
+        change(cx, self.id, |entry, now| {
+            entry.prompt = self.prompt.unwrap_or(std::mem::take(&mut entry.prompt));
+            entry.agent = self.agent.unwrap_or(entry.agent.clone());
+            match (self.interval, entry.mode) {
+                (Some(_), Mode::Dynamic) => {
+                    let what = "has no interval: `netsky loop reschedule` says when";
+                    return Err(usage(format!("{} {what}", entry.id)));
+                }
+                (Some(interval), Mode::Fixed) => entry.set_interval(interval, now),
+                (None, _) => {}
             }
-            (Some(interval), Mode::Fixed) => entry.set_interval(interval, store.now()),
-            (None, _) => {}
-        }
-        match self.expires.as_deref() {
-            None => {}
-            Some("never") => entry.expires_utc = None,
-            Some(text) => {
-                let after = SignedDuration::try_from(spaced(text).map_err(usage)?).unwrap_or_default();
-                entry.expires_utc = store.now().wall.checked_add(after).ok();
+            match self.expires.as_deref() {
+                None => {}
+                Some("never") => entry.expires_utc = None,
+                Some(text) => {
+                    entry.expire(spaced(text).map_err(usage)?, now);
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
-fn usage(what: impl Into<String>) -> Error {
-    Error::new(Kind::Usage, what).hint("nothing was changed")
+/// Has somebody edit a copy, and puts what they changed into the loop as it is by then: an editor may be open for long.
+fn by_hand(cx: &Context, id: LoopId) -> Result<Loop, Error> {
+    let layout = cx.home()?;
+    let entry = read_one(layout, id)?;
+    cx.may_schedule(A_LOOP, &entry.agent)?;
+    let before = entry.text().map_err(|e| usage(e.to_string()))?;
+    let copy = layout.home().join("tmp").join(format!("{id}.{}.toml", random::short()));
+    state::write(&copy, before.as_bytes())?;
+    let edited = edit(&copy).and_then(|()| {
+        let after = state::read(&copy)?.unwrap_or_default();
+        let after = String::from_utf8(after).map_err(|_| usage("it is not UTF-8 text"))?;
+        change(cx, id, |entry, _| {
+            *entry = entry.edited(&before, &after).map_err(usage)?;
+            Ok(())
+        })
+    });
+    let is_as_it_was = state::read(&copy).is_ok_and(|copy| copy.as_deref() == Some(before.as_bytes()));
+    if edited.is_ok() || is_as_it_was {
+        state::remove(&copy)?;
+    }
+    let place = || format!("nothing was changed; what you wrote is in {}", copy.display());
+    edited.map_err(|error| if is_as_it_was { error } else { error.hint(place()) })
 }
 
 /// Has the user edit a file, in their terminal.
@@ -109,8 +108,10 @@ fn edit(file: &std::path::Path) -> Result<(), Error> {
     let ended = std::process::Command::new(program).args(words).arg(file).status();
     match ended {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Error::new(Kind::Failed, format!("the editor ended with {status}"))
-            .hint("what it wrote is read by the next look at all files, within 10 minutes")),
+        Ok(status) => {
+            Err(Error::new(Kind::Failed, format!("the editor ended with {status}"))
+                .hint("nothing was changed"))
+        }
         Err(error) => Err(Error::new(Kind::Failed, format!("failed to start {editor:?}: {error}"))),
     }
 }

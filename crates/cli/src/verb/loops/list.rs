@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use netsky_schedule::interval::written;
-use netsky_schedule::loops::{Broken, Loop, read_all};
+use netsky_schedule::loops::{Broken, Loop, read_all, set_aside};
 use serde_json::json;
 
 use super::object;
@@ -20,12 +20,20 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let (loops, broken) = read_all(cx.home()?)?;
+        let layout = cx.home()?;
+        let (loops, broken) = read_all(layout)?;
+        let aside = set_aside(layout);
         if cx.json {
             let all: Vec<_> = loops.iter().map(object).collect();
             let broken: Vec<_> =
                 broken.iter().map(|one| json!({ "file": one.name, "why": one.why })).collect();
-            return output::json(&json!({ "loops": all, "broken": broken }));
+            return output::json(&json!({ "loops": all, "broken": broken, "aside": aside }));
+        }
+        for name in &aside {
+            output::say(&format!(
+                "warning: {} was no loop and lies in state/loops/broken",
+                output::short(name)
+            ))?;
         }
         let rows = loops.iter().map(row).chain(broken.iter().map(none)).collect();
         output::table(&HEAD, rows, "there are no loops")

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use netsky_model::id::AgentId;
+use netsky_model::stamp::Stamp;
 use netsky_schedule::interval;
-use netsky_schedule::loops::{Loop, LoopId};
+use netsky_schedule::loops::{Loop, LoopId, Standing, Store};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -36,6 +36,9 @@ verbs! {
     }
 }
 
+/// What is asked for by who makes or changes one.
+const A_LOOP: &str = "a loop";
+
 /// An interval as a user types it.
 fn spaced(text: &str) -> Result<Duration, String> {
     interval::parse(text).map_err(|error| error.to_string())
@@ -45,13 +48,49 @@ fn id(text: &str) -> Result<LoopId, String> {
     text.parse().map_err(|error: netsky_schedule::loops::BadLoopId| error.to_string())
 }
 
-/// Refuses an agent that has no mailbox: a loop for nobody would fail at each of its times.
-fn known(cx: &Context, agent: &AgentId) -> Result<(), Error> {
-    if cx.constellation()?.bus.knows(agent) {
-        return Ok(());
+/// Changes a loop, alone; `change` refuses what it will not have.
+fn change(
+    cx: &Context,
+    id: LoopId,
+    change: impl FnOnce(&mut Loop, &Stamp) -> Result<(), Error>,
+) -> Result<Loop, Error> {
+    let mut store = Store::open(cx.home()?)?;
+    let mut entry = store.get(id)?;
+    cx.may_schedule(A_LOOP, &entry.agent)?;
+    let was_over = entry.standing() == Standing::Expired;
+    change(&mut entry, &store.now().clone())?;
+    fits(&entry)?;
+    if !was_over {
+        comes(&entry)?;
     }
-    let what = format!("{agent} has no mailbox here");
-    Err(Error::new(Kind::NotFound, what).hint("`netsky agent N` starts one; nothing was changed"))
+    cx.may_schedule(A_LOOP, &entry.agent)?;
+    store.save(&entry)?;
+    close(store);
+    Ok(entry)
+}
+
+/// Refuses what would not be read again.
+fn fits(entry: &Loop) -> Result<(), Error> {
+    entry.unfit().map_or(Ok(()), |flaw| Err(usage(flaw)))
+}
+
+/// Refuses a loop of which nobody would be told.
+fn comes(entry: &Loop) -> Result<(), Error> {
+    match entry.expires_utc.filter(|_| entry.standing() == Standing::Expired) {
+        Some(expires) => {
+            Err(usage(format!("it expires at {expires}, before it fires for {}", entry.next_fire_utc)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn close(store: Store) {
+    // What was changed is durable; without its seal the next look is at each file.
+    let _ = store.close();
+}
+
+fn usage(what: impl Into<String>) -> Error {
+    Error::new(Kind::Usage, what).hint("nothing was changed")
 }
 
 /// A loop as an object: its file, and how it stands.

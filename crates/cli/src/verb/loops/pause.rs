@@ -1,8 +1,8 @@
 //! `netsky loop pause` and `resume`.
 
-use netsky_schedule::loops::{LoopId, Store};
+use netsky_schedule::loops::{Look, LoopId};
 
-use super::{id, tell};
+use super::{change, id, tell};
 use crate::context::Context;
 use crate::error::Error;
 use crate::run::Run;
@@ -17,12 +17,14 @@ pub(crate) struct Pause {
 
 impl Run for Pause {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let mut store = Store::open(cx.home()?)?;
-        let mut entry = store.get(self.id)?;
-        entry.paused = true;
-        store.save(&entry)?;
-        store.close()?;
-        tell(cx, &entry, "is paused")
+        let mut is_due = false;
+        let entry = change(cx, self.id, |entry, now| {
+            is_due = matches!(entry.look(now), Look::Due(_));
+            entry.paused = true;
+            Ok(())
+        })?;
+        let what = if is_due { "is paused; what was due is not told any more" } else { "is paused" };
+        tell(cx, &entry, what)
     }
 }
 
@@ -36,11 +38,10 @@ pub(crate) struct Resume {
 
 impl Run for Resume {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let mut store = Store::open(cx.home()?)?;
-        let mut entry = store.get(self.id)?;
-        entry.resume(&store.now().clone());
-        store.save(&entry)?;
-        store.close()?;
+        let entry = change(cx, self.id, |entry, now| {
+            entry.resume(now);
+            Ok(())
+        })?;
         tell(cx, &entry, &format!("is {}, for {}", entry.standing().word(), entry.next_fire_utc))
     }
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use netsky_schedule::interval::LONGEST;
-use netsky_schedule::loops::{LoopId, Mode, Store};
+use netsky_schedule::loops::{LoopId, Mode};
 
-use super::{id, tell};
+use super::{change, comes, id, tell, usage};
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::run::Run;
 
 /// Say in how many seconds a loop without an interval fires next
@@ -22,21 +22,18 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let usage = |what: String| Err(Error::new(Kind::Usage, what).hint("nothing was changed"));
         if self.seconds > LONGEST.as_secs() {
-            return usage(format!("{} seconds are over ten years", self.seconds));
+            return Err(usage(format!("{} seconds are over ten years", self.seconds)));
         }
-        let mut store = Store::open(cx.home()?)?;
-        let mut entry = store.get(self.id)?;
-        if entry.mode == Mode::Fixed {
-            return usage(format!(
-                "{} is fixed: its interval says when it fires; `netsky loop edit` changes that",
-                entry.id
-            ));
-        }
-        entry.arm(&store.now().clone(), Duration::from_secs(self.seconds));
-        store.save(&entry)?;
-        store.close()?;
-        tell(cx, &entry, &format!("tells {} at {}", entry.agent, entry.next_fire_utc))
+        let entry = change(cx, self.id, |entry, now| {
+            if entry.mode == Mode::Fixed {
+                let what = "is fixed: its interval says when it fires; `netsky loop edit` changes that";
+                return Err(usage(format!("{} {what}", entry.id)));
+            }
+            entry.arm(now, Duration::from_secs(self.seconds));
+            comes(entry)
+        })?;
+        let resumed = if entry.paused { ", once it is resumed" } else { "" };
+        tell(cx, &entry, &format!("tells {} at {}{resumed}", entry.agent, entry.next_fire_utc))
     }
 }

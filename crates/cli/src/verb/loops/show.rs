@@ -1,6 +1,6 @@
 //! `netsky loop show`: one loop, whole.
 
-use netsky_schedule::loops::{LoopId, Store};
+use netsky_schedule::loops::{LoopId, read_one};
 
 use super::{id, object};
 use crate::context::Context;
@@ -18,8 +18,7 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let store = Store::open(cx.home()?)?;
-        let entry = store.get(self.id)?;
+        let entry = read_one(cx.home()?, self.id)?;
         if cx.json {
             return output::json(&object(&entry));
         }

@@ -235,6 +235,53 @@ fn who_is_paused_or_expired_fires_nothing_and_what_passed_is_not_made_up_for() {
     assert_eq!((entry.look(&machine.now()), entry.standing()), (Look::Sleeps, Standing::Expired));
 }
 
+#[test]
+fn t9_a_wall_clock_that_went_back_brings_no_instant_again_to_who_resumes_or_changes_the_interval() {
+    for by_interval in [false, true] {
+        let mut machine = Machine::new();
+        let mut entry = made(Some(900), &machine);
+        for _ in 0..4 {
+            machine.pass(900);
+            assert!(tick(&mut entry, &machine).is_some());
+        }
+        let last = machine.wall;
+        entry.paused = !by_interval;
+        machine.pass(1_000);
+        machine.wall -= HOUR;
+        if by_interval {
+            entry.set_interval(Duration::from_secs(60), &machine.now());
+        } else {
+            entry.resume(&machine.now());
+        }
+        assert!(secs(&entry) + START > last, "an instant that it fired for: {entry:?}");
+        machine.pass(900);
+        assert!(matches!(entry.look(&machine.now()), Look::Due(_)), "it comes within an interval: {entry:?}");
+    }
+}
+
+#[test]
+fn who_is_not_paused_loses_nothing_by_being_resumed() {
+    let mut machine = Machine::new();
+    let mut entry = made(Some(900), &machine);
+    machine.pass(1_000);
+    entry.resume(&machine.now());
+    assert!(matches!(entry.look(&machine.now()), Look::Due(_)));
+}
+
+#[test]
+fn t3_a_loop_that_is_rescheduled_at_once_twice_in_a_second_fires_twice() {
+    let machine = Machine::new();
+    let mut entry = made(None, &machine);
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        entry.arm(&machine.now(), Duration::ZERO);
+        let slot = entry.next_fire_utc;
+        entry.fired(&Fire { slot, further: 0 }, &machine.now());
+        told.push(entry.envelope(slot));
+    }
+    assert_ne!(told[0], told[1]);
+}
+
 /// The same by walking every second: slow, and nothing to be clever about.
 #[test]
 fn t5_what_fires_is_what_a_walk_by_the_second_fires() {

@@ -138,9 +138,9 @@ fn who_dies_between_a_file_and_its_row_leaves_an_index_that_is_made_anew() {
         assert_eq!(store.due().expect("listed").0, [id(1)]);
         let index =
             || Index::open(&Dir::open(layout.tick_folder()).expect("there"), "loops.index", &clock::stamp());
-        let folder = version(&store.folder).expect("looked at");
+        let folder = version(&store.folder);
         assert!(index().expect("it reads").is_of(folder));
-        store.step_out().expect("written");
+        store.step_out();
         assert!(!index().expect("it reads").is_of(folder));
     });
 }
@@ -176,5 +176,64 @@ fn must_show_7_what_is_no_loop_is_named_with_its_place_and_put_aside_and_the_oth
         fs::write(layout.loops().join("notes.txt"), "mine").expect("written");
         fs::write(layout.loops().join(".loop-0000000e.toml.swp"), "an editor's").expect("written");
         assert_eq!(due(layout), (vec![id(1)], Vec::new()));
+    });
+}
+
+#[test]
+fn fm_loop_race_what_others_put_there_while_a_store_is_open_is_found_by_the_next() {
+    in_a_home(|layout| {
+        create(layout, &made(1, Some(900)));
+        let mut entry = made(2, None);
+        entry.arm(&clock::stamp(), Duration::ZERO);
+        let text = toml::to_string(&entry).expect("text");
+        let path = layout.loops().join(entry.id.file());
+        // Before a change of the store's own, behind one, and beside none.
+        for when in 0..3 {
+            let mut store = Store::open(layout).expect("opened");
+            assert!(store.due().expect("listed").0.is_empty());
+            let mut own = || {
+                let entry = store.get(id(1)).expect("it reads");
+                store.save(&entry).expect("saved");
+            };
+            if when == 1 {
+                own();
+            }
+            fs::write(&path, &text).expect("written");
+            if when == 0 {
+                own();
+            }
+            store.close().expect("closed");
+            assert_eq!(due(layout).0, [id(2)], "{when}");
+            fs::remove_file(&path).expect("there");
+            assert!(due(layout).0.is_empty());
+        }
+    });
+}
+
+#[test]
+fn fm_loop_fire_eio_an_index_that_is_none_keeps_no_loop_from_being_due() {
+    in_a_home(|layout| {
+        let mut entry = made(1, None);
+        entry.arm(&clock::stamp(), Duration::ZERO);
+        fs::create_dir(layout.tick_folder().join("loops.index")).expect("in its place");
+        create(layout, &entry);
+        assert_eq!(due(layout).0, [id(1)]);
+        let mut store = Store::open(layout).expect("opened");
+        store.remove(id(1)).expect("there");
+        store.close().expect("closed");
+        assert_eq!(due(layout).0, []);
+    });
+}
+
+#[test]
+fn what_would_not_be_read_again_is_not_written() {
+    in_a_home(|layout| {
+        let mut entry = made(1, None);
+        // Each takes six bytes in the file.
+        entry.prompt = "\u{1b}".repeat(12_000);
+        let mut store = Store::open(layout).expect("opened");
+        let refused = store.create(&entry).expect_err("too long").to_string();
+        assert!(refused.contains("72") && refused.contains("bytes"), "{refused}");
+        assert!(read_all(layout).expect("listed").0.is_empty());
     });
 }
