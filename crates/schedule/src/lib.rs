@@ -14,9 +14,10 @@ use netsky_model::envelope::Envelope;
 
 /// How many instants passed while an envelope of a schedule was not read; none of any other.
 pub fn missed(layout: &Layout, envelope: &Envelope) -> Option<u64> {
-    let thread = envelope.thread.as_deref()?;
+    let (thread, id) = (envelope.thread.as_deref()?, envelope.id.as_ref()?);
     match envelope.kind.as_deref()? {
-        "loop-tick" => loops::missed(layout, thread, envelope.id.as_ref()?),
+        "loop-tick" => loops::missed(layout, thread, id),
+        "cron-tick" => cron::missed(layout, thread, id),
         _ => None,
     }
 }

@@ -5,18 +5,13 @@
 //! tick, and keeps no other from being told.
 //! Left to others: what is due (`schedule`), who calls this (the ticker, a hand).
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use jiff::Timestamp;
-use netsky_disk::fs::Dir;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, fault, state};
 use netsky_model::envelope::Envelope;
-use netsky_model::id::{AgentId, EnvelopeId};
-use netsky_model::life::State;
-use netsky_model::name::Name;
+use netsky_model::id::EnvelopeId;
 use netsky_model::stamp::Stamp;
-use netsky_schedule::cron::{self, Due, Entry, EntryId, Kept, Known, Loaded, Unread, Unusable};
+use netsky_schedule::cron::{self, Due, Entry, Kept, Known, Loaded, Unread, Unusable};
 use serde_json::json;
 
 use crate::context::Context;
@@ -53,10 +48,9 @@ pub fn cron_tick(cx: &Context<'_>) -> Result<Ticked> {
     ticked.warnings.extend(loaded.entries.broken.iter().map(ToString::to_string));
     look_at_file(&loaded, &mut kept, &now);
     let on_disk = keep_due(cx, &before, &kept, &mut due, &mut ticked);
-    let mut waiting = Waiting::default();
     for (entry, what) in due {
         let Some(mut known) = kept.entries.remove(entry.id.as_str()) else { continue };
-        tell(cx, entry, &mut known, (what, now.wall), &mut waiting, &mut ticked);
+        tell(cx, entry, &mut known, (what, now.wall), &mut ticked);
         kept.entries.insert(entry.id.as_str().to_owned(), known);
     }
     if let Err(error) = loaded.keep(cx.layout) {
@@ -164,12 +158,11 @@ fn tell(
     entry: &Entry,
     known: &mut Known,
     (mut due, now): (Due, Timestamp),
-    waiting: &mut Waiting,
     ticked: &mut Ticked,
 ) {
     loop {
         let slot = seconds(due.slot);
-        match told(cx, entry, known, due, waiting) {
+        match told(cx, entry, known, due) {
             Ok(Told::Waits) => {
                 known.coalesced(entry, due, now);
                 let (id, agent, missed) = (&entry.id, &entry.agent, known.missed);
@@ -194,7 +187,7 @@ fn tell(
                 ticked.done.push(format!("{}: told {} for {slot}{more}", entry.id, entry.agent));
             }
             Err(error) => {
-                let why = error.to_string();
+                let why = netsky_model::render::line(&error.to_string());
                 known.failed(&why);
                 ticked.problems.push(format!("{}: {why}", entry.id));
             }
@@ -203,49 +196,21 @@ fn tell(
     }
 }
 
-fn told(cx: &Context<'_>, entry: &Entry, known: &Known, due: Due, waiting: &mut Waiting) -> Result<Told> {
+fn told(cx: &Context<'_>, entry: &Entry, known: &Known, due: Due) -> Result<Told> {
     if let Some(last) = known.last_slot_utc
-        && waiting.has(cx, &entry.agent, &id(&entry.id, last))?
+        && cx.bus.waits(&entry.agent, &cron::envelope_id(&entry.id, last))?
     {
         return Ok(Told::Waits);
     }
-    let id = id(&entry.id, due.slot);
+    let id = cron::envelope_id(&entry.id, due.slot);
     let sent = cx.bus.send_once(&envelope(cx, entry, due, id.clone())?, id, &entry.agent)?;
     fault::point("watchdog.cron.sent")
         .map_err(|e| netsky_disk::Error::new("keep", cx.layout.cron_state(), e))?;
     Ok(if sent.duplicate { Told::Before } else { Told::Now })
 }
 
-/// The id of what is said for an instant, the same from whoever says it.
-fn id(entry: &EntryId, slot: Timestamp) -> EnvelopeId {
-    EnvelopeId::derived(&["cron", entry.as_str(), &seconds(slot)])
-}
-
 fn seconds(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// What nobody has been shown, of each agent that was asked for: its folders are read once, and by their names alone.
-#[derive(Default)]
-struct Waiting(BTreeMap<AgentId, BTreeSet<EnvelopeId>>);
-
-impl Waiting {
-    fn has(&mut self, cx: &Context<'_>, agent: &AgentId, id: &EnvelopeId) -> Result<bool> {
-        if !self.0.contains_key(agent) {
-            let mut ids = BTreeSet::new();
-            // What goes back while this looks is found the second time.
-            for state in [State::Written, State::Claimed, State::Written] {
-                match Dir::open(cx.layout.folder(agent, state)) {
-                    Err(error) if error.is_not_found() => {}
-                    opened => opened?.each_name(|file| {
-                        ids.extend(file.to_str().and_then(Name::parse).map(|name| name.key.id));
-                    })?,
-                }
-            }
-            self.0.insert(agent.clone(), ids);
-        }
-        Ok(self.0.get(agent).is_some_and(|ids| ids.contains(id)))
-    }
 }
 
 fn envelope(cx: &Context<'_>, entry: &Entry, due: Due, id: EnvelopeId) -> Result<Envelope> {

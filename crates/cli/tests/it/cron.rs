@@ -252,6 +252,23 @@ fn while_the_one_before_waits_there_is_no_second_and_the_count_rises() {
 }
 
 #[test]
+fn must_show_8_an_agent_that_was_down_for_eight_hours_is_told_once_how_many_it_missed() {
+    let clocked = Clocked::with(&entry("q", "*/15 * * * *", ""));
+    for quarter in 1..=33 {
+        clocked.slept(quarter * 15 * 60 * 1000);
+        clocked.ok(&["cron", "tick"]);
+    }
+    assert_eq!((clocked.told().len(), clocked.kept("q", "missed").as_deref()), (1, Some("32")));
+    let drained = clocked.ok(&["channel", "drain", "agent0"]);
+    assert!(drained.contains(" missed=\"32\"") && drained.matches("<channel").count() == 1, "{drained}");
+    clocked.slept(34 * 15 * 60 * 1000);
+    clocked.ok(&["cron", "tick"]);
+    assert_eq!((clocked.told().len(), clocked.kept("q", "missed").as_deref()), (2, Some("0")));
+    let drained = clocked.ok(&["channel", "drain", "agent0"]);
+    assert!(!drained.contains("missed=") && drained.matches("<channel").count() == 1, "{drained}");
+}
+
+#[test]
 fn t3_who_dies_between_the_envelope_and_the_state_leaves_what_came_since_to_the_next() {
     let clocked = Clocked::with(&entry("q", "*/15 * * * *", ""));
     let first = clocked.next("q");

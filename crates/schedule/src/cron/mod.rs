@@ -17,7 +17,8 @@ pub use file::{
     Broken, CatchUp, Entries, Entry, EntryId, LONGEST_PROMPT, Loaded, MOST, WINDOW, check_prompt, load,
     parse, zone,
 };
-pub use state::{Kept, Known, Unread, Unusable};
+pub(crate) use state::missed;
+pub use state::{Kept, Known, Unread, Unusable, envelope_id};
 pub use step::{Clocks, Due, LATE, STEP, clocks};
 pub use words::{FieldWords, Words};
 

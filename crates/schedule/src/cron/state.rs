@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use netsky_disk::layout::Layout;
 use netsky_disk::{Error, state};
+use netsky_model::id::EnvelopeId;
 use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
@@ -108,4 +109,21 @@ impl Kept {
     pub fn of(&self, id: &EntryId) -> Option<&Known> {
         self.entries.get(id.as_str())
     }
+}
+
+/// The id of what is said for an instant of an entry, the same from whoever says it.
+pub fn envelope_id(entry: &EntryId, slot: Timestamp) -> EnvelopeId {
+    EnvelopeId::derived(&["cron", entry.as_str(), &slot.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()])
+}
+
+/// How many instants of an entry passed while this envelope of it was not read; none of another one. Those that the next one
+/// tells are not among them.
+pub(crate) fn missed(layout: &Layout, entry: &str, envelope: &EnvelopeId) -> Option<u64> {
+    let entry: EntryId = entry.parse().ok()?;
+    let bytes = state::read(layout.cron_state()).ok()??;
+    // Its part alone: whoever reads a thousand of them does not parse all thousand each time.
+    let (_, part) = std::str::from_utf8(&bytes).ok()?.split_once(&format!("\n[entries.{entry}]\n"))?;
+    let known: Known = toml::from_str(part.split("\n[entries.").next()?).ok()?;
+    let missed = known.missed.saturating_sub(known.untold);
+    (envelope_id(&entry, known.last_slot_utc?) == *envelope && missed > 0).then_some(missed)
 }

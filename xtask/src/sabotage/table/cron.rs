@@ -141,7 +141,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "the id of a cron tick derives from its instant",
         "FM-cron T3 I6",
         TICK,
-        ("let id = id(&entry.id, due.slot);", "let id = netsky_disk::random::uuid_v7();"),
+        ("let id = cron::envelope_id(&entry.id, due.slot);", "let id = netsky_disk::random::uuid_v7();"),
         "cron_points::fm_cron_fire_kill_t3_must_show_2_every_syscall_of_a_tick_of_a_few",
     ),
     of_verbs(
@@ -162,14 +162,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         "no second cron tick while one waits",
         "FM-cron I6",
         TICK,
-        ("for state in [State::Written, State::Claimed, State::Written] {", "for state in [State::Acked] {"),
+        ("&& cx.bus.waits(&entry.agent, &cron::envelope_id(&entry.id, last))?", "&& last > Timestamp::MAX"),
         "cron::while_the_one_before_waits_there_is_no_second_and_the_count_rises",
     ),
     of_verbs(
         "what is claimed is not read yet",
         "FM-cron I6",
-        TICK,
-        (", State::Claimed, State::Written] {", "] {"),
+        "crates/bus/src/ids.rs",
+        ("Ok(there || lies()?)", "Ok(there && lies()?)"),
         "cron::while_the_one_before_waits_there_is_no_second_and_the_count_rises",
     ),
     of_verbs(
@@ -178,5 +178,19 @@ pub(super) const ROWS: &[Safeguard] = &[
         TICK,
         ("known.failed(&why);", ""),
         "cron::t4_an_entry_that_fails_or_does_not_read_keeps_no_other_from_being_told",
+    ),
+    of_verbs(
+        "what passed while a cron tick was not read is said with it",
+        "FM-cron",
+        "crates/schedule/src/lib.rs",
+        ("\"cron-tick\" => cron::missed(layout, thread, id),", ""),
+        "cron::must_show_8_an_agent_that_was_down_for_eight_hours_is_told_once_how_many_it_missed",
+    ),
+    of_schedule(
+        "what the next cron tick tells is not said by the one before it",
+        "FM-cron",
+        STATE,
+        ("known.missed.saturating_sub(known.untold)", "known.missed"),
+        "cron::tests::file::must_show_8_what_passed_while_one_was_not_read_is_said_of_that_one_and_of_no_other",
     ),
 ];

@@ -8,7 +8,8 @@ use netsky_disk::lock::Lock;
 use netsky_model::id::AgentId;
 
 use super::super::{
-    CatchUp, EditError, Entries, EntryId, Kept, MOST, NewEntry, Unusable, add, enable, load, parse, remove,
+    CatchUp, EditError, Entries, EntryId, Kept, Known, MOST, NewEntry, Unusable, add, enable, envelope_id,
+    load, missed, parse, remove,
 };
 
 const FILE: &str = r#"# What the house does every day.
@@ -285,5 +286,27 @@ fn what_the_tick_keeps_is_written_and_read_again_and_a_newer_one_is_left_alone()
             assert_eq!(matches!(unusable, Unusable::Newer(2)), is_newer, "{unusable}");
             assert_eq!(unusable.to_string().lines().count(), 1);
         }
+    });
+}
+
+#[test]
+fn must_show_8_what_passed_while_one_was_not_read_is_said_of_that_one_and_of_no_other() {
+    in_a_home(|layout| {
+        let slot = |text: &str| -> jiff::Timestamp { text.parse().expect("an instant") };
+        let (told, other) = (slot("2026-04-19T19:00:00Z"), slot("2026-04-19T19:15:00Z"));
+        let known = |missed, untold| Known { missed, untold, last_slot_utc: Some(told), ..Known::default() };
+        let broken = Known { last_error: Some("no [entries.a] \"".to_owned()), ..known(9, 0) };
+        let entries = [("a", known(32, 2)), ("b", broken), ("c", known(2, 2)), ("aa", known(7, 0))];
+        let entries = entries.map(|(id, known)| (id.to_owned(), known)).into();
+        let of = |entry: &str, slot| missed(layout, entry, &envelope_id(&id("a"), slot));
+        assert_eq!(of("a", told), None, "nothing is kept");
+        Kept { v: 1, entries, ..Kept::default() }.write(layout).expect("written");
+        assert_eq!(of("a", told), Some(30), "but for what the next one tells");
+        assert_eq!(
+            (of("a", other), of("aa", told), of("d", told), of("../a", told)),
+            (None, None, None, None)
+        );
+        let of = |entry: &str| missed(layout, entry, &envelope_id(&id(entry), told));
+        assert_eq!((of("b"), of("c"), of("aa")), (Some(9), None, Some(7)));
     });
 }
