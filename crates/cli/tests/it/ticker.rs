@@ -10,6 +10,7 @@ use netsky_disk::process::is_stopped;
 use netsky_disk::sweep::{marked, sweep_marked};
 
 use crate::bus_home::Home;
+use crate::cron::entry;
 use crate::screen::program;
 
 /// Nothing waits this long when all is well.
@@ -51,6 +52,25 @@ fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
         }
         assert!(began.elapsed() < LIMIT, "{what} did not happen");
         clock::pause(Duration::from_millis(20));
+    }
+}
+
+fn stopped(ticker: &Ticker) -> Vec<netsky_model::process::ProcessId> {
+    let all = marked("NETSKY_HOME", &ticker.home).expect("seen");
+    all.into_iter().filter(is_stopped).collect()
+}
+
+#[test]
+fn t24_no_tick_of_the_watchdog_waits_for_one_of_cron_or_of_loops_that_hangs() {
+    for (kind, fault) in [("cron", "watchdog.cron.sent=stop"), ("loop", "watchdog.loop.sent=stop")] {
+        let home = Home::init();
+        std::fs::write(home.path().join("cron.toml"), entry("q", "* * * * * *", "")).expect("written");
+        crate::screen::netsky(&home, &["loop", "create", "1s", "look"]).works();
+        let ticker = Ticker::start(&home, fault);
+        let hangs = until("one that hangs", || stopped(&ticker).pop());
+        let told = ticker.ticks();
+        until("five ticks more", || (ticker.ticks() >= told + 5).then_some(()));
+        assert_eq!(stopped(&ticker), [hangs], "{kind}: nobody had to end it for that, and it has no second");
     }
 }
 

@@ -1,9 +1,11 @@
-//! The ticker: runs the ticks of watchdog, cron and loops each interval, each as a process of its own with a deadline, so that one
-//! hung call cannot stop time. It keeps its cadence on the boot clock, without drift; the ingests of the
-//! record run beside it, and no tick waits for one.
+//! The ticker: runs a tick of the watchdog each interval, and beside it those of cron and of loops and the ingests of the record,
+//! each as a process of its own with a deadline, so that one hung call cannot stop time. It keeps its cadence on the boot clock,
+//! without drift.
+
+mod beside;
+mod failing;
 
 use std::convert::Infallible;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
@@ -15,29 +17,22 @@ use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::held;
 use crate::keeper::only_one;
 use crate::tick::LastTick;
 
+use beside::{Beside, KINDS};
+use failing::{FAILING, Failing};
+
 /// Longest that one tick may take before it is killed.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
-
-/// How long ticks may come to nothing until the ticker itself tells the owner: they page for what they can.
-const FAILING: Duration = Duration::from_secs(5 * 60);
 
 /// Longest that telling him may take.
 const ESCALATE: Duration = Duration::from_secs(60);
 
-/// How long an ingest works before it ends by itself, between two batches: the disk is not its alone, and a `query` that
-/// meets it waits somewhat longer.
-const INGEST: &str = "4s";
-
-/// Longest that one may take before it is killed: it hangs, or looks for damage in a database of some GB on a slow disk.
-const INGEST_DEADLINE: Duration = Duration::from_secs(10 * 60);
-
-/// Shortest time from one ingest to the next, however short the interval: `query` ingests for itself.
-const INGEST_INTERVAL: Duration = Duration::from_secs(20);
+/// Time between two looks at what runs beside the cadence.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// `state/tick/ticker.json`: the ticker's last beat.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -87,26 +82,6 @@ fn outcome(ended: Result<Ended>, deadline: Duration) -> String {
     }
 }
 
-/// Ticks of which none comes to its end: whatever keeps them from it keeps them from telling it.
-#[derive(Default)]
-struct Failing {
-    /// Since when, by the boot clock.
-    since: Option<Duration>,
-    told: bool,
-}
-
-impl Failing {
-    /// Looks at one more; whether the owner has to be told now.
-    fn look(&mut self, came: bool, now: Duration) -> bool {
-        if came {
-            *self = Failing::default();
-            return false;
-        }
-        let since = *self.since.get_or_insert(now);
-        !self.told && now.saturating_sub(since) >= FAILING
-    }
-}
-
 /// Whether the tick that began then came to its end, whatever it found.
 fn came(cx: &Context<'_>, began: Duration) -> bool {
     let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
@@ -125,42 +100,6 @@ fn escalate(cx: &Context<'_>, outcome: &str) -> bool {
     matches!(told, Ok(Ended::Exited(Some(0 | 6))))
 }
 
-/// The ingests of the record, one at a time.
-#[derive(Default)]
-struct Ingests {
-    /// Says how it ended and how long it took.
-    at_work: Option<JoinHandle<(String, Duration)>>,
-    /// When the next may begin, on the boot clock.
-    next: Duration,
-}
-
-impl Ingests {
-    /// Tells of the one that has ended, and begins the next when its time has come.
-    fn look(&mut self, cx: &Context<'_>, said: &impl Fn(&str)) {
-        if let Some(ended) = self.at_work.take_if(|at_work| at_work.is_finished()) {
-            let panicked = |_| ("panicked".to_owned(), Duration::ZERO);
-            let (outcome, took) = ended.join().unwrap_or_else(panicked);
-            if outcome != "done" {
-                said(&format!("{} ingest: {outcome} in {} ms", clock::wall(), took.as_millis()));
-            }
-            cx.record.tick("ingest", &outcome, took);
-        }
-        let began = clock::boot();
-        if self.at_work.is_none() && self.next <= began {
-            let program = program(cx, &["ledger", "ingest", "--for", INGEST]);
-            let run = move || {
-                let ended = program.run(INGEST_DEADLINE).map_err(Error::from);
-                (outcome(ended, INGEST_DEADLINE), clock::boot().saturating_sub(began))
-            };
-            match thread::Builder::new().spawn(run) {
-                Ok(at_work) => self.at_work = Some(at_work),
-                Err(error) => said(&format!("{} ingest: {error}", clock::wall())),
-            }
-            self.next = began + INGEST_INTERVAL;
-        }
-    }
-}
-
 /// Tick for ever. Whatever fails is told and tried again at the next slot.
 ///
 /// # Errors
@@ -172,7 +111,8 @@ pub fn ticker(
     said: impl Fn(&str),
 ) -> Result<Infallible> {
     let _one = only_one(cx, &AgentId::ticker(), caller)?;
-    let (mut next, mut ingests, mut failing) = (clock::boot(), Ingests::default(), Failing::default());
+    let (mut next, mut failing) = (clock::boot(), Failing::default());
+    let mut beside = KINDS.map(Beside::new);
     let mut beat = LastBeat {
         v: 1,
         at: clock::stamp(),
@@ -193,25 +133,33 @@ pub fn ticker(
         if failing.look(came(cx, began), clock::boot()) {
             failing.told = escalate(cx, &beat.outcome);
         }
-        // After the tick that keeps the constellation alive; and where nothing was ever asked for none is started.
-        let has_cron = state::exists(cx.layout.cron()).unwrap_or(true);
-        let other = [("cron", has_cron), ("loop", netsky_schedule::loops::is_any(cx.layout))];
-        for (what, _) in other.into_iter().filter(|(_, is_any)| *is_any) {
-            let began = clock::boot();
-            let outcome = outcome(program(cx, &[what, "tick"]).run(DEADLINE).map_err(Error::from), DEADLINE);
-            let took = clock::boot().saturating_sub(began);
-            cx.record.tick(what, &outcome, took);
-            if outcome != "done" {
-                said(&format!("{} {what} tick: {outcome} in {} ms", clock::wall(), took.as_millis()));
-            }
+        // After the tick that keeps the constellation alive.
+        for one in &mut beside {
+            one.look(cx, &said);
+            one.begin(cx, &said);
         }
-        ingests.look(cx, &said);
-        // After a suspend or a slow tick: the next slot of the cadence, not one for each that passed.
-        let now = clock::boot();
-        while next <= now {
-            next += interval;
+        next = slot_after(next, clock::boot(), interval);
+        rest(cx, &mut beside, next, &said);
+    }
+}
+
+/// The next slot of the cadence: after a suspend or a slow tick one, and not one for each that passed.
+fn slot_after(slot: Duration, now: Duration, interval: Duration) -> Duration {
+    let passed = now.saturating_sub(slot).as_nanos() / interval.as_nanos().max(1);
+    let step = interval.saturating_mul(u32::try_from(passed + 1).unwrap_or(u32::MAX));
+    slot.saturating_add(step)
+}
+
+/// Waits for a slot; what ends meanwhile is told of.
+fn rest(cx: &Context<'_>, beside: &mut [Beside], slot: Duration, said: &impl Fn(&str)) {
+    loop {
+        let left = slot.saturating_sub(clock::boot());
+        if left.is_zero() {
+            return;
         }
-        clock::pause(next - now);
+        let is_any = beside.iter().any(Beside::is_at_work);
+        clock::pause(if is_any { left.min(LOOK) } else { left });
+        beside.iter_mut().for_each(|one| one.look(cx, said));
     }
 }
 
@@ -221,18 +169,16 @@ mod tests {
     use crate::context::in_a_home;
 
     #[test]
-    fn i10_ticks_that_come_to_nothing_for_minutes_are_told_by_who_runs_them_and_once() {
-        let mut failing = Failing::default();
-        let minute = |n: u64| Duration::from_secs(60 * n);
-        let mut told = Vec::new();
-        for (n, came) in
-            [(0, false), (4, false), (5, false), (6, false), (7, true), (8, false), (12, false), (13, false)]
-        {
-            let due = failing.look(came, minute(n));
-            failing.told |= due;
-            told.extend(due.then_some(n));
+    fn t24_the_cadence_has_no_drift_and_no_slot_comes_twice() {
+        let ms = Duration::from_millis;
+        let (mut slot, mut now) = (ms(5), ms(5));
+        for took in [1, 3, 99, 100, 101, 0, 250, 700_000] {
+            now += ms(took);
+            let next = slot_after(slot, now, ms(100));
+            assert!(next > now && next <= now + ms(100), "the next one after {now:?}, not {next:?}");
+            assert_eq!((next - ms(5)).as_millis() % 100, 0, "in the phase of the first");
+            (slot, now) = (next, next);
         }
-        assert_eq!(told, [5, 13]);
     }
 
     #[test]

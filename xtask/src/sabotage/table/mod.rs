@@ -31,6 +31,7 @@ mod owner;
 mod runtime;
 mod runtime_bounds;
 mod runtime_seen;
+mod ticker;
 mod watchdog;
 mod watchdog_left;
 mod watchdog_looks;
@@ -115,6 +116,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             cli::ROWS,
             cron::ROWS,
             loops::ROWS,
+            ticker::ROWS,
         ])
         .flatten()
 }

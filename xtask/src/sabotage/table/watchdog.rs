@@ -426,7 +426,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "no tick waits for an ingest",
         faults: "",
-        file: "crates/watchdog/src/ticker.rs",
+        file: "crates/watchdog/src/ticker/beside.rs",
         find: "self.at_work.take_if(|at_work| at_work.is_finished())",
         replace: "self.at_work.take()",
         package: "netsky",

@@ -1,0 +1,44 @@
+//! The ticker, in `watchdog`.
+
+use super::{IT, Safeguard, UNIT};
+
+/// A row whose test runs a ticker.
+const fn of_ticker(
+    name: &'static str,
+    faults: &'static str,
+    file: &'static str,
+    (find, replace): (&'static str, &'static str),
+    test: &'static str,
+) -> Safeguard {
+    Safeguard { name, faults, file, find, replace, package: "netsky", target: IT, test }
+}
+
+const TICKER: &str = "crates/watchdog/src/ticker/mod.rs";
+const BESIDE: &str = "crates/watchdog/src/ticker/beside.rs";
+
+pub(super) const ROWS: &[Safeguard] = &[
+    of_ticker(
+        "no tick waits for one of cron or of loops",
+        "T24",
+        BESIDE,
+        ("Ok(at_work) => self.at_work = Some(at_work),", "Ok(at_work) => drop(at_work.join()),"),
+        "ticker::t24_no_tick_of_the_watchdog_waits_for_one_of_cron_or_of_loops_that_hangs",
+    ),
+    of_ticker(
+        "one tick of cron or of loops at a time",
+        "T24",
+        BESIDE,
+        ("if self.is_at_work() || is_early {", "if is_early {"),
+        "ticker::t24_no_tick_of_the_watchdog_waits_for_one_of_cron_or_of_loops_that_hangs",
+    ),
+    Safeguard {
+        name: "the cadence leaves no slot out",
+        faults: "T24",
+        file: TICKER,
+        find: "u32::try_from(passed + 1)",
+        replace: "u32::try_from(passed + 2)",
+        package: "netsky-watchdog",
+        target: UNIT,
+        test: "ticker::tests::t24_the_cadence_has_no_drift_and_no_slot_comes_twice",
+    },
+];
