@@ -34,7 +34,7 @@ pub fn cron_tick(cx: &Context<'_>) -> Result<Ticked> {
     if !state::exists(cx.layout.cron())? && !state::exists(cx.layout.cron_state())? {
         return Ok(Ticked::default());
     }
-    let _lock = Lock::take(cx.layout.cron_lock())?;
+    let mut lock = Lock::take(cx.layout.cron_lock())?;
     let mut ticked = Ticked::default();
     let loaded = cron::load(cx.layout);
     let before = read(cx, &mut ticked)?;
@@ -61,6 +61,8 @@ pub fn cron_tick(cx: &Context<'_>) -> Result<Ticked> {
     if kept != on_disk {
         kept.write(cx.layout)?;
     }
+    // For the ticker: what fails for one entry is no tick that failed.
+    lock.note(&now)?;
     Ok(ticked)
 }
 

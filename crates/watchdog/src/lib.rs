@@ -76,5 +76,5 @@ pub use session_up::session_up;
 pub use status::{AgentStatus, Asked, Declared, Driven, Mailbox, RestartView, StatusReport, Trying, status};
 pub use stop::stop;
 pub use tick::{LastTick, Ticked, tick};
-pub use ticker::ticker;
+pub use ticker::{LastRun, ticker};
 pub use up::{MAX_CLONES, Plan, Upped, Which, Wish, plan, up};

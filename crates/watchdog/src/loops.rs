@@ -48,6 +48,8 @@ pub fn loop_tick(cx: &Context<'_>) -> Result<Ticked> {
             store = Store::open(cx.layout)?;
         }
     }
+    // For the ticker: what fails for one loop is no tick that failed.
+    store.note_end()?;
     close(store, &mut ticked);
     Ok(ticked)
 }

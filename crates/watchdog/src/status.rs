@@ -1,5 +1,6 @@
 //! `netsky status`: what should be and what is. Looking starts nothing and changes nothing.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use netsky_disk::layout::KernelLayout;
@@ -29,6 +30,7 @@ use crate::held::{self, FailedTick};
 use crate::observe::{self, Underway, Wishes};
 use crate::quiet::{Quiet, quiet_windows};
 use crate::tick::LastTick;
+use crate::ticker::{LastRun, last_runs};
 use crate::up::is_used_up;
 use crate::{hang, known, reach, silent};
 
@@ -36,7 +38,7 @@ mod plight;
 
 pub use plight::Trying;
 use plight::{
-    Care, NextTick, cut_short, in_vain, kept_down, late, never_proved, no_room_for, plight, trying,
+    Care, NextTick, cut_short, in_vain, kept_down, late, never_proved, no_room_for, plight, stalled, trying,
 };
 
 /// A constellation at one moment.
@@ -62,6 +64,8 @@ pub struct StatusReport {
     pub last_tick: Option<LastTick>,
     /// The tick after that, if it failed.
     pub failed_tick: Option<FailedTick>,
+    /// The last tick of cron and of loops, where there is any.
+    pub schedules: BTreeMap<&'static str, LastRun>,
     /// Which pages the owner has not got, and whether anybody is reached; none where that cannot be known.
     pub pages: Option<Outlook>,
     /// What is not as it should be, a line each.
@@ -225,6 +229,8 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     }
     let pages = pages(cx, &mut problems);
     let others = others(cx, &agents, &mut problems);
+    let schedules: BTreeMap<_, _> = last_runs(cx.layout).collect();
+    problems.extend(schedules.iter().filter_map(|(kind, last)| stalled(kind, last, interval)));
     let last_tick = last_tick(cx, &agents, &down, &problems);
     // What the last tick told stands there already.
     let told = |what: &String| last_tick.as_ref().is_some_and(|last| last.problems.contains(what));
@@ -249,6 +255,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         interval_ms: interval.as_millis() as u64,
         last_tick,
         failed_tick: held::failed(cx),
+        schedules,
         pages,
         problems,
     })

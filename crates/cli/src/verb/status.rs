@@ -189,6 +189,11 @@ fn footer(report: &StatusReport) -> String {
         let age = human(clock::stamp().since(&failed.at));
         format!("\nlast tick FAILED {age} ago: {}", failed.why)
     });
+    let schedules = report.schedules.iter().map(|(kind, last)| {
+        let (age, took) = (human(clock::stamp().since(&last.at)), last.duration_ms);
+        format!("\nlast {kind} tick: {age} ago, {}, took {took} ms", last.outcome)
+    });
+    let schedules: String = schedules.collect();
     let problems: String = report.problems.iter().map(|problem| format!("\nproblem: {problem}")).collect();
     // Of one that nobody watches no page is to be expected.
     let alone = report.kept && report.pages.as_ref().is_some_and(|pages| !pages.reaches);
@@ -196,5 +201,5 @@ fn footer(report: &StatusReport) -> String {
         true => "\npages: no transport is set in config.toml, so nobody is reached beyond this machine",
         false => "",
     };
-    format!("{others}{anchor}\nrestart: {restart}\nlast tick: {tick}{pages}{failed}{problems}")
+    format!("{others}{anchor}\nrestart: {restart}\nlast tick: {tick}{schedules}{pages}{failed}{problems}")
 }

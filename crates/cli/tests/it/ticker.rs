@@ -11,7 +11,7 @@ use netsky_disk::sweep::{marked, sweep_marked};
 
 use crate::bus_home::Home;
 use crate::cron::entry;
-use crate::screen::program;
+use crate::screen::{netsky, program};
 
 /// Nothing waits this long when all is well.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -24,10 +24,14 @@ struct Ticker {
 }
 
 impl Ticker {
-    fn start(home: &Home, fault: &str) -> Ticker {
+    fn start(home: &Home, set: &[(&str, &str)]) -> Ticker {
+        Ticker::every("200ms", home, set)
+    }
+
+    fn every(interval: &str, home: &Home, set: &[(&str, &str)]) -> Ticker {
         let said = home.path().with_file_name("said");
-        let mut command = program(home, &["ticker", "--tick", "200ms"]);
-        let child = command.env("NETSKY_FAULT", fault).stdout(File::create(&said).expect("made")).spawn();
+        let mut command = program(home, &["ticker", "--tick", interval]);
+        let child = command.envs(set.iter().copied()).stdout(File::create(&said).expect("made")).spawn();
         Ticker { home: home.path().display().to_string(), said, child: child.expect("starts") }
     }
 
@@ -60,13 +64,64 @@ fn stopped(ticker: &Ticker) -> Vec<netsky_model::process::ProcessId> {
     all.into_iter().filter(is_stopped).collect()
 }
 
+/// What the ticker says of the last tick of a kind.
+fn last(home: &Home, kind: &str) -> Option<serde_json::Value> {
+    let text = read_to_string(home.path().join(format!("state/tick/{kind}.json"))).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+#[test]
+fn i10_a_cron_or_loop_tick_that_comes_to_nothing_for_minutes_is_one_page_and_red_until_one_does() {
+    let home = Home::init();
+    let (slept, taken) = (home.path().with_file_name("slept"), home.path().with_file_name("taken"));
+    std::fs::write(&slept, "0").expect("written");
+    let script = format!("cat >> {}", taken.display());
+    let config =
+        format!("[[page.transports]]\nkind = \"command\"\nargv = [\"/bin/sh\", \"-c\", {script:?}]\n");
+    std::fs::write(home.path().join("config.toml"), config).expect("written");
+    // An entry that cannot be told is no tick that comes to nothing.
+    let entries = entry("q", "* * * * * *", "").replace("agent0", "agent9");
+    std::fs::write(home.path().join("cron.toml"), entries).expect("written");
+    netsky(&home, &["loop", "create", "1h", "look"]).works();
+    let ticker = Ticker::start(&home, &[("NETSKY_SLEPT", slept.to_str().expect("text"))]);
+    let is = |kind: &str, outcome: &str, failing: bool| {
+        last(&home, kind).filter(|last| last["outcome"] == outcome && last["failing_ms"].is_null() != failing)
+    };
+    until("an entry that fails", || is("cron", "ended with Some(1)", false));
+    let state = home.path().join("state");
+    // What a tick that is at work puts in their place is replaced again.
+    until("ticks that fail", || {
+        std::fs::write(state.join("cron-state.toml"), "v = 2\n").expect("written");
+        let _ = std::fs::remove_file(state.join("tick/loops.lock"));
+        let _ = std::fs::create_dir(state.join("tick/loops.lock"));
+        is("cron", "ended with Some(1)", true).and(is("loop", "ended with Some(1)", true))
+    });
+    let red = || {
+        let said = netsky(&home, &["status"]);
+        ["no cron tick", "no loop tick"].map(|what| said.out.contains(&format!("problem: {what} comes")))
+    };
+    assert_eq!((red(), taken.exists()), ([false; 2], false), "not yet");
+    std::fs::write(&slept, "400000").expect("written");
+    let told = || {
+        let told = read_to_string(&taken).unwrap_or_default();
+        ["cron", "loop"].map(|kind| told.matches(&format!("\"escalate/ticks.{kind}\"")).count())
+    };
+    until("both are told", || (told() == [1, 1]).then_some(()));
+    until("both are red", || (red() == [true; 2]).then_some(()));
+    std::fs::remove_file(state.join("cron-state.toml")).expect("there");
+    std::fs::remove_dir(state.join("tick/loops.lock")).expect("empty");
+    until("none is red", || (red() == [false; 2]).then_some(()));
+    assert_eq!(told(), [1, 1], "once");
+    drop(ticker);
+}
+
 #[test]
 fn t24_no_tick_of_the_watchdog_waits_for_one_of_cron_or_of_loops_that_hangs() {
     for (kind, fault) in [("cron", "watchdog.cron.sent=stop"), ("loop", "watchdog.loop.sent=stop")] {
         let home = Home::init();
         std::fs::write(home.path().join("cron.toml"), entry("q", "* * * * * *", "")).expect("written");
-        crate::screen::netsky(&home, &["loop", "create", "1s", "look"]).works();
-        let ticker = Ticker::start(&home, fault);
+        netsky(&home, &["loop", "create", "1s", "look"]).works();
+        let ticker = Ticker::start(&home, &[("NETSKY_FAULT", fault)]);
         let hangs = until("one that hangs", || stopped(&ticker).pop());
         let told = ticker.ticks();
         until("five ticks more", || (ticker.ticks() >= told + 5).then_some(()));
@@ -77,7 +132,7 @@ fn t24_no_tick_of_the_watchdog_waits_for_one_of_cron_or_of_loops_that_hangs() {
 #[test]
 fn no_tick_waits_for_an_ingest() {
     let home = Home::init();
-    let ticker = Ticker::start(&home, "ledger.ingest.begun=stop");
+    let ticker = Ticker::start(&home, &[("NETSKY_FAULT", "ledger.ingest.begun=stop")]);
     let ingest = until("an ingest", || {
         marked("NETSKY_HOME", &ticker.home).expect("seen").into_iter().find(is_stopped)
     });

@@ -77,7 +77,7 @@ pub struct Store {
     left: Option<u64>,
     now: Stamp,
     boot: u32,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl Store {
@@ -96,7 +96,7 @@ impl Store {
         let left = version(&folder);
         let is_in_step = index.is_of(left);
         let boot = tag(&now.boot_id);
-        Ok(Store { folder, tmp, index, is_in_step, left, now, boot, _lock: lock })
+        Ok(Store { folder, tmp, index, is_in_step, left, now, boot, lock })
     }
 
     /// When it was opened: everything that is done with it is done then.
@@ -202,6 +202,14 @@ impl Store {
         self.left = version(&self.folder);
         aside.sync()?;
         self.folder.sync()
+    }
+
+    /// Leaves word in the lock that whoever saw to what is due came to the end of it.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn note_end(&mut self) -> Kept {
+        self.lock.note(&self.now)
     }
 
     /// Says that the index is of the folder as it was left. Without that the next one who opens it looks at each file.

@@ -20,6 +20,7 @@ use crate::held;
 use crate::observe::{self, Underway};
 use crate::perform;
 use crate::tick::LastTick;
+use crate::ticker::LastRun;
 use crate::up::UP_LIMIT;
 
 /// So many ticks in a row may be late, and so long each may take that does not note its failure, before somebody is told.
@@ -217,6 +218,17 @@ pub(super) fn late(cx: &Context<'_>, agents: &[AgentStatus], interval: Duration)
         "{}{pid}: lives, and there was no tick for {}: is it stopped, or did the machine sleep? `netsky watchdog tick` makes one",
         ticker.id,
         human(none_for)
+    ))
+}
+
+/// Ticks of a schedule of which none comes to its end, while somebody makes them.
+pub(super) fn stalled(kind: &str, last: &LastRun, interval: Duration) -> Option<String> {
+    let is_now = clock::stamp().since(&last.at) <= interval * MISSED + SLOW;
+    let failing = last.failing_ms.filter(|_| is_now && last.is_stalled())?;
+    let failing = human(Duration::from_millis(failing));
+    let why = &last.outcome;
+    Some(format!(
+        "no {kind} tick comes to its end for {failing}: {why}; `netsky {kind} tick` is one, and says why"
     ))
 }
 

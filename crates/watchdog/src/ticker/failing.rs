@@ -23,6 +23,11 @@ impl Failing {
         let since = *self.since.get_or_insert(now);
         !self.told && now.saturating_sub(since) >= FAILING
     }
+
+    /// For how long.
+    pub(super) fn lasts(&self, now: Duration) -> Option<Duration> {
+        self.since.map(|since| now.saturating_sub(since))
+    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ use crate::held;
 use crate::keeper::only_one;
 use crate::tick::LastTick;
 
+pub use beside::LastRun;
+pub(crate) use beside::last_runs;
 use beside::{Beside, KINDS};
 use failing::{FAILING, Failing};
 
@@ -90,14 +92,12 @@ fn came(cx: &Context<'_>, began: Duration) -> bool {
 }
 
 /// Tells the owner by the way that needs nothing of what ticks need; whether he was.
-fn escalate(cx: &Context<'_>, outcome: &str) -> bool {
-    let text = format!(
-        "no tick comes to its end for {} min, so nobody is seen to: {outcome}",
-        FAILING.as_secs() / 60
-    );
-    let told = program(cx, &["escalate", &text, "--key", "ticks"]).run(ESCALATE);
+fn escalate(mut program: Program, what: &str, lost: &str, outcome: &str, key: &str) -> bool {
+    let minutes = FAILING.as_secs() / 60;
+    let text = format!("{what} comes to its end for {minutes} min, so {lost}: {outcome}");
+    program.args.extend([text, "--key".to_owned(), key.to_owned()]);
     // 6: he was told, and the record was not.
-    matches!(told, Ok(Ended::Exited(Some(0 | 6))))
+    matches!(program.run(ESCALATE), Ok(Ended::Exited(Some(0 | 6))))
 }
 
 /// Tick for ever. Whatever fails is told and tried again at the next slot.
@@ -131,7 +131,8 @@ pub fn ticker(
         said(&format!("{} watchdog tick: {} in {} ms", beat.at.wall, beat.outcome, beat.duration_ms));
         tell(cx, &beat, &said);
         if failing.look(came(cx, began), clock::boot()) {
-            failing.told = escalate(cx, &beat.outcome);
+            let telling = program(cx, &["escalate"]);
+            failing.told = escalate(telling, "no tick", "nobody is seen to", &beat.outcome, "ticks");
         }
         // After the tick that keeps the constellation alive.
         for one in &mut beside {

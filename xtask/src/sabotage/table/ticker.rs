@@ -41,4 +41,25 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "ticker::tests::t24_the_cadence_has_no_drift_and_no_slot_comes_twice",
     },
+    of_ticker(
+        "ticks of a schedule that come to nothing are told by who runs them",
+        "I10",
+        BESIDE,
+        ("kind.schedule.as_ref().zip(noted)\n", "kind.schedule.as_ref().zip(noted).filter(|_| false)\n"),
+        "ticker::i10_a_cron_or_loop_tick_that_comes_to_nothing_for_minutes_is_one_page_and_red_until_one_does",
+    ),
+    of_ticker(
+        "a tick that cannot tell one entry comes to its end",
+        "I10",
+        BESIDE,
+        ("outcome == \"done\" || came(&noted, &now)", "outcome == \"done\" || came(&noted, &now) && false"),
+        "ticker::i10_a_cron_or_loop_tick_that_comes_to_nothing_for_minutes_is_one_page_and_red_until_one_does",
+    ),
+    of_ticker(
+        "ticks of a schedule that come to nothing are red",
+        "I10",
+        "crates/watchdog/src/status/plight.rs",
+        ("is_now && last.is_stalled()", "is_now && last.is_stalled() && false"),
+        "ticker::i10_a_cron_or_loop_tick_that_comes_to_nothing_for_minutes_is_one_page_and_red_until_one_does",
+    ),
 ];
