@@ -54,6 +54,28 @@ pub struct Config {
     /// What loops have unless they say otherwise.
     #[serde(default)]
     pub loops: Loops,
+    /// When the ticker looks.
+    #[serde(default)]
+    pub ticker: Ticker,
+}
+
+/// When the ticker looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ticker {
+    /// When what loops and cron entries ask for comes.
+    pub precision: Precision,
+}
+
+/// How exactly what is due comes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// With the tick after it.
+    #[default]
+    Tick,
+    /// Within a second or so.
+    Exact,
 }
 
 /// What loops have unless they say otherwise.
@@ -400,6 +422,19 @@ mod tests {
     fn an_unknown_key_names_its_line() {
         let why = parse(b"[defaults]\n\nargs = [\"a\"]\n").expect_err("unknown");
         assert!(why.starts_with("line 3: unknown field `args`"), "{why}");
+    }
+
+    #[test]
+    fn the_precision_of_the_ticker_is_one_of_two_words() {
+        let precision = |text: &str| parse(text.as_bytes()).map(|config| config.ticker.precision);
+        assert_eq!(precision(""), Ok(Precision::Tick));
+        assert_eq!(precision("[ticker]\n"), Ok(Precision::Tick));
+        assert_eq!(precision("[ticker]\nprecision = \"tick\"\n"), Ok(Precision::Tick));
+        assert_eq!(precision("[ticker]\nprecision = \"exact\"\n"), Ok(Precision::Exact));
+        for wrong in ["precision = \"1s\"", "precision = \"Exact\"", "precision = 1", "exact = true"] {
+            let why = precision(&format!("[ticker]\n{wrong}\n")).expect_err(wrong);
+            assert!(why.starts_with("line 2: "), "{why}");
+        }
     }
 
     #[test]

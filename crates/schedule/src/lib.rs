@@ -9,6 +9,8 @@ pub mod cron;
 pub mod interval;
 pub mod loops;
 
+use std::time::Duration;
+
 use netsky_disk::layout::Layout;
 use netsky_model::envelope::Envelope;
 
@@ -19,5 +21,22 @@ pub fn missed(layout: &Layout, envelope: &Envelope) -> Option<u64> {
         "loop-tick" => loops::missed(layout, thread, id),
         "cron-tick" => cron::missed(layout, thread, id),
         _ => None,
+    }
+}
+
+/// When the first of a schedule comes that had not come at a given instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coming {
+    /// So long after that instant.
+    In(Duration),
+    /// None does.
+    Never,
+    /// Only a tick can say it.
+    Unknown,
+}
+
+impl Coming {
+    fn first(all: impl Iterator<Item = Duration>) -> Coming {
+        all.filter(|left| !left.is_zero()).min().map_or(Coming::Never, Coming::In)
     }
 }

@@ -10,7 +10,7 @@ use netsky_disk::process::is_stopped;
 use netsky_disk::sweep::{marked, sweep_marked};
 
 use crate::bus_home::Home;
-use crate::cron::entry;
+use crate::cron::{entry, told};
 use crate::screen::{netsky, program};
 
 /// Nothing waits this long when all is well.
@@ -127,6 +127,44 @@ fn t24_no_tick_of_the_watchdog_waits_for_one_of_cron_or_of_loops_that_hangs() {
         until("five ticks more", || (ticker.ticks() >= told + 5).then_some(()));
         assert_eq!(stopped(&ticker), [hangs], "{kind}: nobody had to end it for that, and it has no second");
     }
+}
+
+/// How many envelopes of a kind were ever sent to agent0.
+fn sent(home: &Home, kind: &str) -> usize {
+    told(home, "agent0").iter().filter(|envelope| envelope.kind.as_deref() == Some(kind)).count()
+}
+
+#[test]
+fn t24_exactly_what_is_due_between_two_slots_comes_then_and_what_is_made_meanwhile_too() {
+    let home = Home::init();
+    std::fs::write(home.path().join("config.toml"), "[ticker]\nprecision = \"exact\"\n").expect("written");
+    netsky(&home, &["loop", "create", "3s", "look"]).works();
+    // Ten minutes: nothing of this comes with a slot.
+    let ticker = Ticker::every("10m", &home, &[]);
+    until("the first slot", || last(&home, "loop"));
+    until("a loop between two slots", || (sent(&home, "loop-tick") == 1).then_some(()));
+    std::fs::write(home.path().join("cron.toml"), entry("q", "* * * * * *", "")).expect("written");
+    until("an entry that was made meanwhile", || (sent(&home, "cron-tick") == 1).then_some(()));
+    let agent3 = ["channel", "send", "agent3", "x", "--from", "owner", "--create"];
+    netsky(&home, &agent3).works();
+    let made = jiff::Timestamp::now();
+    netsky(&home, &["loop", "create", "2s", "look", "--agent", "agent3"]).works();
+    let first = until("a loop that was made meanwhile", || told(&home, "agent3").into_iter().nth(1));
+    let after = first.ts.duration_since(made).as_secs();
+    assert!((1..30).contains(&after), "{after} s after it was made");
+    assert_eq!(ticker.ticks(), 1, "and the cadence is what it was");
+}
+
+#[test]
+fn what_is_due_between_two_slots_comes_with_the_next_one_where_nobody_asks_for_more() {
+    let home = Home::init();
+    netsky(&home, &["loop", "create", "1s", "look"]).works();
+    std::fs::write(home.path().join("cron.toml"), entry("q", "* * * * * *", "")).expect("written");
+    let _ticker = Ticker::every("10m", &home, &[]);
+    until("the first slot", || last(&home, "loop").and(last(&home, "cron")));
+    netsky(&home, &["channel", "drain", "agent0"]).works();
+    clock::pause(Duration::from_secs(4));
+    assert_eq!(netsky(&home, &["channel", "drain", "agent0"]).out, "");
 }
 
 #[test]

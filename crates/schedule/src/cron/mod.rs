@@ -18,7 +18,7 @@ pub use file::{
     parse, zone,
 };
 pub(crate) use state::missed;
-pub use state::{Kept, Known, Unread, Unusable, envelope_id};
+pub use state::{Kept, Known, Unread, Unusable, changes, coming, envelope_id};
 pub use step::{Clocks, Due, LATE, STEP, clocks};
 pub use words::{FieldWords, Words};
 

@@ -1,8 +1,10 @@
 //! `state/cron-state.toml`: what the tick keeps of the entries, written by the tick alone.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::{Error, state};
 use netsky_model::id::EnvelopeId;
@@ -10,6 +12,7 @@ use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
 use super::file::EntryId;
+use crate::Coming;
 
 /// Version that this program writes.
 const VERSION: u64 = 1;
@@ -109,6 +112,21 @@ impl Kept {
     pub fn of(&self, id: &EntryId) -> Option<&Known> {
         self.entries.get(id.as_str())
     }
+}
+
+/// What changes whenever the owner's file does, and what the tick keeps; none where that cannot be told.
+pub fn changes(layout: &Layout) -> [Option<String>; 2] {
+    [layout.cron(), layout.cron_state()].map(|path| {
+        let folder = Dir::open(path.parent()?).ok()?;
+        folder.name_version_now(path.file_name()?).ok()?
+    })
+}
+
+/// When the first entry comes that was not due at `since`, by what the last tick kept.
+pub fn coming(layout: &Layout, since: &Stamp) -> Coming {
+    let Ok(kept) = Kept::read(layout) else { return Coming::Unknown };
+    let next = kept.entries.values().filter_map(|known| known.next_fire_utc);
+    Coming::first(next.map(|next| next.duration_since(since.wall).try_into().unwrap_or(Duration::ZERO)))
 }
 
 /// The id of what is said for an instant of an entry, the same from whoever says it.

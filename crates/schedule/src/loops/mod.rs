@@ -8,4 +8,6 @@ mod store;
 pub use entry::{BROKEN, BadLoopId, DYNAMIC_DELAY, Loop, LoopId, MAX_PROMPT, Mode};
 pub use step::{Fire, Look, Standing};
 pub(crate) use store::missed;
-pub use store::{Broken, Error, Fate, MAX_FILE, Store, is_any, read_all, read_one, set_aside};
+pub use store::{
+    Broken, Error, Fate, MAX_FILE, Store, changes, coming, is_any, read_all, read_one, set_aside,
+};

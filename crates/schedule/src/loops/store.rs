@@ -13,6 +13,7 @@ use netsky_model::stamp::Stamp;
 
 use super::entry::{BROKEN, Loop, LoopId, VERSION, located};
 use super::index::{Index, Row, hash, tag};
+use crate::Coming;
 
 /// Largest file of a loop.
 pub const MAX_FILE: u64 = 72 * 1024;
@@ -20,6 +21,8 @@ pub const MAX_FILE: u64 = 72 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// After so long each file is looked at again: one that was edited in place changes no folder.
 const RESCAN: Duration = Duration::from_secs(10 * 60);
+/// The index, beside the ticks.
+const INDEX: &str = "loops.index";
 /// How a file of a loop ends.
 const TOML: &str = ".toml";
 
@@ -91,7 +94,7 @@ impl Store {
         let tmp = Dir::make(layout.loops().join("tmp"))?;
         let now = clock::stamp();
         // Derived: without it each file is looked at.
-        let index = Dir::make(layout.tick_folder()).and_then(|tick| Index::open(&tick, "loops.index", &now));
+        let index = Dir::make(layout.tick_folder()).and_then(|tick| Index::open(&tick, INDEX, &now));
         let index = index.unwrap_or_else(|_| Index::nowhere(&now));
         let left = version(&folder);
         let is_in_step = index.is_of(left);
@@ -370,6 +373,25 @@ pub fn is_any(layout: &Layout) -> bool {
         Dir::open(layout.loops()).and_then(|folder| folder.each_name(|name| any |= named(name).is_some()));
     // A folder that does not read is looked at, which says why.
     any || listed.is_err_and(|error| !error.is_not_found())
+}
+
+/// What changes whenever a loop is made, saved or removed; none where that cannot be told.
+pub fn changes(layout: &Layout) -> Option<String> {
+    Dir::open(layout.loops()).and_then(|folder| folder.version_now()).ok().flatten()
+}
+
+/// When the first loop comes that was not due at `since`, by the index alone.
+pub fn coming(layout: &Layout, since: &Stamp) -> Coming {
+    let index = Dir::open(layout.tick_folder()).and_then(|tick| Index::open(&tick, INDEX, since));
+    // In this order: whoever changes a loop changes the folder before the index.
+    let folder = Dir::open(layout.loops()).ok().and_then(|folder| version(&folder));
+    match index {
+        Ok(index) if index.is_of(folder) => {
+            let left = index.rows.iter().filter_map(|row| row.left_ms(since, tag(&since.boot_id)));
+            Coming::first(left.map(Duration::from_millis))
+        }
+        _ => Coming::Unknown,
+    }
 }
 
 /// Every loop, those that come first first, and what is none. Nothing is changed, and nobody is waited for.

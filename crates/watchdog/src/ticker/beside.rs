@@ -8,6 +8,7 @@ use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, state};
 use netsky_model::stamp::Stamp;
+use netsky_schedule::{Coming, cron, loops};
 use serde::{Deserialize, Serialize};
 
 use super::failing::{FAILING, Failing};
@@ -18,6 +19,12 @@ use crate::error::Error;
 /// Longest that a tick of cron or of loops may take: a thousand messages take two seconds. What a slow disk has no time for the
 /// next one goes on with, since what is sent is sent; and of one that hangs the next comes while what is due is still fresh.
 const SCHEDULED: Duration = Duration::from_secs(20);
+
+/// Shortest time from one tick to the next of its kind that no slot asks for.
+const STORM: Duration = Duration::from_secs(1);
+
+/// What changes whenever what is asked for does, and what else changes when the next one comes.
+type Changes = [Option<String>; 2];
 
 /// A kind of program.
 pub(super) struct Kind {
@@ -38,6 +45,9 @@ struct Schedule {
     noted: fn(&Layout) -> PathBuf,
     /// What it means that none does.
     lost: &'static str,
+    changes: fn(&Layout) -> Changes,
+    /// What comes first that was not due then; it is also said whether what is asked for has changed since.
+    coming: fn(&Layout, &Stamp, bool) -> Coming,
 }
 
 /// All of them.
@@ -48,15 +58,27 @@ pub(super) const KINDS: [&Kind; 3] = [
         deadline: SCHEDULED,
         apart: Duration::ZERO,
         is_any: |layout| state::exists(layout.cron()).unwrap_or(true),
-        schedule: Some(Schedule { noted: Layout::cron_lock, lost: "nobody is told what cron.toml says" }),
+        schedule: Some(Schedule {
+            noted: Layout::cron_lock,
+            lost: "nobody is told what cron.toml says",
+            changes: cron::changes,
+            coming: |layout, since, changed| {
+                if changed { Coming::Unknown } else { cron::coming(layout, since) }
+            },
+        }),
     },
     &Kind {
         name: "loop",
         args: &["loop", "tick"],
         deadline: SCHEDULED,
         apart: Duration::ZERO,
-        is_any: netsky_schedule::loops::is_any,
-        schedule: Some(Schedule { noted: Layout::loops_lock, lost: "no loop fires" }),
+        is_any: loops::is_any,
+        schedule: Some(Schedule {
+            noted: Layout::loops_lock,
+            lost: "no loop fires",
+            changes: |layout| [loops::changes(layout), None],
+            coming: |layout, since, _| loops::coming(layout, since),
+        }),
     },
     &Kind {
         name: "ingest",
@@ -75,8 +97,10 @@ pub(super) const KINDS: [&Kind; 3] = [
 pub(super) struct Beside {
     pub(super) kind: &'static Kind,
     at_work: Option<JoinHandle<Ran>>,
-    /// When the last one began.
-    began: Option<Stamp>,
+    /// When the last one began, and what was asked for then.
+    began: Option<(Stamp, Option<String>)>,
+    /// When the next one is due that no slot asks for, and as what was read for that.
+    due: Option<(Changes, Option<Duration>)>,
     failing: Failing,
 }
 
@@ -117,7 +141,7 @@ pub(crate) fn last_runs(layout: &Layout) -> impl Iterator<Item = (&'static str, 
 
 impl Beside {
     pub(super) fn new(kind: &'static Kind) -> Beside {
-        Beside { kind, at_work: None, began: None, failing: Failing::default() }
+        Beside { kind, at_work: None, began: None, due: None, failing: Failing::default() }
     }
 
     pub(super) fn is_at_work(&self) -> bool {
@@ -148,16 +172,17 @@ impl Beside {
     /// Begins one, unless one is at work, it is too early, or there is nothing to do.
     pub(super) fn begin(&mut self, cx: &Context<'_>, said: &impl Fn(&str)) {
         let (kind, now) = (self.kind, clock::stamp());
-        let is_early = self.began.as_ref().is_some_and(|began| now.since(began) < kind.apart);
+        let is_early = self.began.as_ref().is_some_and(|(began, _)| now.since(began) < kind.apart);
         if self.is_at_work() || is_early {
             return;
         }
+        let [asked, _] = kind.schedule.as_ref().map_or_else(Changes::default, |of| (of.changes)(cx.layout));
+        (self.began, self.due) = (Some((now.clone(), asked)), None);
         if !(kind.is_any)(cx.layout) {
             self.failing = Failing::default();
             let _ = state::remove(cx.layout.tick(kind.name));
             return;
         }
-        self.began = Some(now.clone());
         let (program, telling, mut failing) =
             (program(cx, kind.args), program(cx, &["escalate"]), self.failing);
         let noted = kind.schedule.as_ref().map(|schedule| (schedule.noted)(cx.layout));
@@ -182,8 +207,57 @@ impl Beside {
     }
 }
 
+impl Beside {
+    /// When the next one is due though no slot comes, by the boot clock. Files are read when they have changed.
+    pub(super) fn due(&mut self, layout: &Layout) -> Option<Duration> {
+        let (schedule, (began, asked)) = self.kind.schedule.as_ref().zip(self.began.as_ref())?;
+        if self.at_work.is_some() {
+            return None;
+        }
+        let changes = (schedule.changes)(layout);
+        if self.due.as_ref().is_none_or(|(of, _)| *of != changes) {
+            let changed = changes[0] != *asked;
+            let due = due_at(began, (schedule.coming)(layout, began, changed), changed);
+            self.due = Some((changes, due));
+        }
+        self.due.as_ref().and_then(|(_, due)| *due)
+    }
+}
+
+/// By the boot clock. What could not be told of is due still, and is tried again at the next slot; so is what only a tick can
+/// say where nothing has changed since the last one.
+fn due_at(began: &Stamp, coming: Coming, changed: bool) -> Option<Duration> {
+    let left = match coming {
+        // That clock is read in whole milliseconds, and the tick must not come before it is due.
+        Coming::In(left) => left + Duration::from_millis(1),
+        Coming::Unknown if changed => Duration::ZERO,
+        Coming::Never | Coming::Unknown => return None,
+    };
+    Some(Duration::from_millis(began.boot_ms).saturating_add(left.max(STORM)))
+}
+
 /// Whether the one that began then said that it came to its end: it may have found what it could not do.
 fn came(noted: &Path, began: &Stamp) -> bool {
     let ended: Option<Stamp> = Lock::noted(noted);
     ended.is_some_and(|ended| ended.boot_id == began.boot_id && ended.boot_ms >= began.boot_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t24_what_is_due_between_two_slots_comes_then_and_at_most_once_a_second() {
+        let began = Stamp {
+            wall: "2026-04-19T19:00:00Z".parse().expect("an instant"),
+            boot_ms: 10_000,
+            boot_id: "0a1b2c3d".to_owned(),
+        };
+        let ms = Duration::from_millis;
+        let due = |coming, changed| due_at(&began, coming, changed).map(|due| due.as_millis());
+        assert_eq!(due(Coming::In(ms(2500)), false), Some(12_501));
+        assert_eq!(due(Coming::In(ms(10)), true), Some(11_000), "no storm");
+        assert_eq!((due(Coming::Never, true), due(Coming::Unknown, false)), (None, None));
+        assert_eq!(due(Coming::Unknown, true), Some(11_000));
+    }
 }

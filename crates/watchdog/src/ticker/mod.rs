@@ -14,6 +14,7 @@ use netsky_disk::spawn::{Ended, Program};
 use netsky_disk::{clock, state};
 use netsky_model::id::AgentId;
 use netsky_model::stamp::Stamp;
+use netsky_runtime::{Config, Precision};
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
@@ -33,7 +34,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// Longest that telling him may take.
 const ESCALATE: Duration = Duration::from_secs(60);
 
-/// Time between two looks at what runs beside the cadence.
+/// Time between two looks at what runs beside the cadence, and at what is due where that is to come exactly.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// `state/tick/ticker.json`: the ticker's last beat.
@@ -140,7 +141,8 @@ pub fn ticker(
             one.begin(cx, &said);
         }
         next = slot_after(next, clock::boot(), interval);
-        rest(cx, &mut beside, next, &said);
+        let exact = Config::last_good(cx.layout).ticker.precision == Precision::Exact;
+        rest(cx, &mut beside, (next, exact), &said);
     }
 }
 
@@ -151,15 +153,25 @@ fn slot_after(slot: Duration, now: Duration, interval: Duration) -> Duration {
     slot.saturating_add(step)
 }
 
-/// Waits for a slot; what ends meanwhile is told of.
-fn rest(cx: &Context<'_>, beside: &mut [Beside], slot: Duration, said: &impl Fn(&str)) {
+/// Waits for a slot. What ends meanwhile is told of; what is due meanwhile begins, where it is to come exactly.
+fn rest(cx: &Context<'_>, beside: &mut [Beside], (slot, exact): (Duration, bool), said: &impl Fn(&str)) {
     loop {
-        let left = slot.saturating_sub(clock::boot());
-        if left.is_zero() {
+        let now = clock::boot();
+        if now >= slot {
             return;
         }
-        let is_any = beside.iter().any(Beside::is_at_work);
-        clock::pause(if is_any { left.min(LOOK) } else { left });
+        let mut until = slot;
+        for one in &mut *beside {
+            match exact.then(|| one.due(cx.layout)).flatten() {
+                Some(due) if due <= now => one.begin(cx, said),
+                due => until = due.map_or(until, |due| until.min(due)),
+            }
+        }
+        // Also what is made meanwhile is due some time.
+        if exact || beside.iter().any(Beside::is_at_work) {
+            until = until.min(now + LOOK);
+        }
+        clock::pause(until.saturating_sub(now));
         beside.iter_mut().for_each(|one| one.look(cx, said));
     }
 }

@@ -6,11 +6,13 @@ use netsky_disk::home::Home;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_model::id::AgentId;
+use netsky_model::stamp::Stamp;
 
 use super::super::{
-    CatchUp, EditError, Entries, EntryId, Kept, Known, MOST, NewEntry, Unusable, add, enable, envelope_id,
-    load, missed, parse, remove,
+    CatchUp, EditError, Entries, EntryId, Kept, Known, MOST, NewEntry, Unusable, add, changes, coming,
+    enable, envelope_id, load, missed, parse, remove,
 };
+use crate::Coming;
 
 const FILE: &str = r#"# What the house does every day.
 owner = "me"     # a key that nobody knows
@@ -308,5 +310,29 @@ fn must_show_8_what_passed_while_one_was_not_read_is_said_of_that_one_and_of_no_
         );
         let of = |entry: &str| missed(layout, entry, &envelope_id(&id(entry), told));
         assert_eq!((of("b"), of("c"), of("aa")), (Some(9), None, Some(7)));
+    });
+}
+
+#[test]
+fn the_next_entry_is_the_first_that_was_not_due_then() {
+    in_a_home(|layout| {
+        let at = |text: &str| -> jiff::Timestamp { text.parse().expect("an instant") };
+        let known = |next: &str| Known { next_fire_utc: Some(at(next)), ..Known::default() };
+        let since = Stamp { wall: at("2026-04-19T19:00:00Z"), boot_ms: 5, boot_id: "0a1b2c3d".to_owned() };
+        assert_eq!(coming(layout, &since), Coming::Never);
+        let entries = [
+            ("failed", known("2026-04-19T18:59:00Z")),
+            ("due", known("2026-04-19T19:00:00Z")),
+            ("next", known("2026-04-19T19:00:03Z")),
+            ("later", known("2026-04-19T20:00:00Z")),
+            ("disabled", Known::default()),
+        ];
+        let entries = entries.map(|(id, known)| (id.to_owned(), known)).into();
+        let before = changes(layout);
+        Kept { v: 1, entries, ..Kept::default() }.write(layout).expect("written");
+        assert_eq!(coming(layout, &since), Coming::In(std::time::Duration::from_secs(3)));
+        assert!(changes(layout) != before && changes(layout) == changes(layout));
+        fs::write(layout.cron_state(), "nothing").expect("written");
+        assert_eq!(coming(layout, &since), Coming::Unknown);
     });
 }

@@ -237,3 +237,26 @@ fn what_would_not_be_read_again_is_not_written() {
         assert!(read_all(layout).expect("listed").0.is_empty());
     });
 }
+
+#[test]
+fn the_next_loop_is_the_first_that_was_not_due_then_as_the_index_says() {
+    in_a_home(|layout| {
+        let secs = |layout: &Layout, since: &Stamp| match coming(layout, since) {
+            Coming::In(left) => left.as_secs_f64().ceil() as u64,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(coming(layout, &clock::stamp()), Coming::Unknown, "nobody has looked");
+        due(layout);
+        let now = clock::stamp();
+        assert_eq!(coming(layout, &now), Coming::Never);
+        let before = changes(layout);
+        create(layout, &made(1, Some(600)));
+        create(layout, &made(2, Some(60)));
+        assert!(changes(layout) != before && changes(layout) == changes(layout));
+        assert!((59..=61).contains(&secs(layout, &now)));
+        let later = Stamp { boot_ms: now.boot_ms + 65_000, ..now.clone() };
+        assert!((534..=536).contains(&secs(layout, &later)), "the other was due by then");
+        fs::copy(layout.loops().join(id(1).file()), layout.loops().join("by-hand.toml")).expect("copied");
+        assert_eq!(coming(layout, &now), Coming::Unknown);
+    });
+}
