@@ -4,15 +4,51 @@ use std::time::Duration;
 
 use netsky_disk::env::Caller;
 use netsky_disk::lock::Lock;
-use netsky_disk::process;
+use netsky_disk::{clock, process};
 use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
+use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::notify;
 
 /// Longest wait for a lock: whoever looks at one holds it for a moment.
 const A_LOOK: Duration = Duration::from_millis(500);
+
+/// Pause between two looks whether the other ticker has ended: time stands still for as long.
+const SEAT: Duration = Duration::from_secs(2);
+
+/// Who ticks, as its lock notes it.
+#[derive(Serialize, Deserialize)]
+struct Holder {
+    #[serde(flatten)]
+    process: ProcessId,
+    /// A service manager started it, and ends it where it hangs.
+    #[serde(default)]
+    service: bool,
+}
+
+/// Be the ticker. The service and the session of the constellation itself may both want to: whoever comes second waits for
+/// the end of the first, so that each is there for the other and one of them ticks.
+///
+/// # Errors
+/// As [`only_one`], of a ticker that is neither.
+pub(crate) fn seat(cx: &Context<'_>, caller: &Caller, service: bool) -> Result<Option<Lock>> {
+    let ticker = AgentId::ticker();
+    let path = cx.layout.keeper_lock(&ticker);
+    let is_session = matches!(caller, Caller::Inside { agent: Some(agent), .. } if *agent == ticker);
+    let is_held_by_service = || Lock::noted(&path).is_some_and(|holder: Holder| holder.service);
+    while service || is_session && is_held_by_service() {
+        if let Some(mut lock) = Lock::try_take(&path)? {
+            lock.note(&Holder { process: process::identity()?, service })?;
+            return Ok(Some(lock));
+        }
+        notify::tell(notify::WAITS);
+        clock::pause(SEAT);
+    }
+    only_one(cx, &ticker, caller)
+}
 
 /// Be the one, for as long as the lock is kept.
 ///

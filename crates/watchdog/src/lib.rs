@@ -29,6 +29,7 @@ mod known;
 mod loops;
 mod mail;
 mod markers;
+mod notify;
 mod observe;
 mod overdue;
 mod page;

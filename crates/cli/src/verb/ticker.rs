@@ -15,12 +15,16 @@ pub(crate) struct Args {
     /// How often
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = super::interval)]
     tick: Duration,
+    /// As what a service manager runs: wait for the end of another ticker, and tell systemd of each beat
+    #[arg(long)]
+    service: bool,
 }
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         // Nobody has to read this session's output.
         let constellation = cx.constellation()?;
-        match ticker(&constellation, &netsky_disk::env::caller(), self.tick, |text| drop(output::say(text)))? {}
+        let caller = netsky_disk::env::caller();
+        match ticker(&constellation, &caller, self.tick, self.service, |text| drop(output::say(text)))? {}
     }
 }

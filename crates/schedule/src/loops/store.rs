@@ -211,7 +211,7 @@ impl Store {
     ///
     /// # Errors
     /// The system refuses.
-    pub fn note_end(&mut self) -> Kept {
+    pub fn note_end(&mut self) -> netsky_disk::Result<()> {
         self.lock.note(&self.now)
     }
 

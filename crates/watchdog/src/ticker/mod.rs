@@ -12,7 +12,6 @@ use netsky_disk::env::Caller;
 use netsky_disk::fs::is_real_folder;
 use netsky_disk::spawn::{Ended, Program};
 use netsky_disk::{clock, state};
-use netsky_model::id::AgentId;
 use netsky_model::stamp::Stamp;
 use netsky_runtime::{Config, Precision};
 use serde::{Deserialize, Serialize};
@@ -20,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use crate::context::Context;
 use crate::error::Result;
 use crate::held;
-use crate::keeper::only_one;
+use crate::keeper::seat;
+use crate::notify;
 use crate::tick::LastTick;
 
 pub use beside::LastRun;
@@ -32,7 +32,7 @@ use failing::{FAILING, Failing};
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Longest that telling him may take.
-const ESCALATE: Duration = Duration::from_secs(60);
+pub(crate) const ESCALATE: Duration = Duration::from_secs(60);
 
 /// Time between two looks at what runs beside the cadence, and at what is due where that is to come exactly.
 const LOOK: Duration = Duration::from_secs(1);
@@ -56,6 +56,7 @@ fn tell(cx: &Context<'_>, beat: &LastBeat, said: &impl Fn(&str)) {
     if let Err(error) = state::write_json(cx.layout.tick("ticker"), beat) {
         said(&error.to_string());
     }
+    notify::tell(notify::BEAT);
 }
 
 /// Run one watchdog tick as a process of its own.
@@ -63,12 +64,13 @@ pub(crate) fn run_tick(cx: &Context<'_>) -> Result<Ended> {
     Ok(program(cx, &["watchdog", "tick"]).run(DEADLINE)?)
 }
 
-fn program(cx: &Context<'_>, args: &[&str]) -> Program {
+pub(crate) fn program(cx: &Context<'_>, args: &[&str]) -> Program {
     let home = cx.layout.home().display().to_string();
     Program {
         path: cx.netsky.clone(),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         set: [(netsky_disk::env::HOME.to_owned(), home)].into(),
+        unset: notify::OURS.map(str::to_owned).into(),
         // A tick without a log is a tick.
         log: is_real_folder(cx.layout.logs()).then(|| cx.layout.watchdog_log()),
         ..Program::default()
@@ -76,17 +78,18 @@ fn program(cx: &Context<'_>, args: &[&str]) -> Program {
 }
 
 /// How a run ended, in words.
-fn outcome(ended: Result<Ended>, deadline: Duration) -> String {
+pub(crate) fn outcome(ended: Result<Ended>, deadline: Duration) -> String {
     match ended {
         Ok(Ended::Exited(Some(0))) => "done".to_owned(),
-        Ok(Ended::Exited(code)) => format!("ended with {code:?}"),
+        Ok(Ended::Exited(Some(code))) => format!("ended with code {code}"),
+        Ok(Ended::Exited(None)) => "ended by a signal".to_owned(),
         Ok(Ended::TooLate) => format!("killed after {} s", deadline.as_secs()),
         Err(error) => error.to_string(),
     }
 }
 
 /// Whether the tick that began then came to its end, whatever it found.
-fn came(cx: &Context<'_>, began: Duration) -> bool {
+pub(crate) fn came(cx: &Context<'_>, began: Duration) -> bool {
     let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
     let is_new = |last: &LastTick| Duration::from_millis(last.at.boot_ms + 1) > began;
     last.is_some_and(|last| is_new(&last)) && held::failed(cx).is_none()
@@ -95,13 +98,13 @@ fn came(cx: &Context<'_>, began: Duration) -> bool {
 /// Tells the owner by the way that needs nothing of what ticks need; whether he was.
 fn escalate(mut program: Program, what: &str, lost: &str, outcome: &str, key: &str) -> bool {
     let minutes = FAILING.as_secs() / 60;
-    let text = format!("{what} comes to its end for {minutes} min, so {lost}: {outcome}");
+    let text = format!("{what} comes to its end for {minutes} min, so {lost}: {outcome}; `netsky status` and logs/watchdog.log say why");
     program.args.extend([text, "--key".to_owned(), key.to_owned()]);
     // 6: he was told, and the record was not.
     matches!(program.run(ESCALATE), Ok(Ended::Exited(Some(0 | 6))))
 }
 
-/// Tick for ever. Whatever fails is told and tried again at the next slot.
+/// Tick for ever. Whatever fails is told and tried again at the next slot. As a `service` it waits for the end of another first.
 ///
 /// # Errors
 /// Another ticker runs.
@@ -109,9 +112,10 @@ pub fn ticker(
     cx: &Context<'_>,
     caller: &Caller,
     interval: Duration,
+    service: bool,
     said: impl Fn(&str),
 ) -> Result<Infallible> {
-    let _one = only_one(cx, &AgentId::ticker(), caller)?;
+    let _one = seat(cx, caller, service)?;
     let (mut next, mut failing) = (clock::boot(), Failing::default());
     let mut beside = KINDS.map(Beside::new);
     let mut beat = LastBeat {
