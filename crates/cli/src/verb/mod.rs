@@ -34,6 +34,7 @@ mod record;
 mod restart;
 mod session;
 mod status;
+mod tick;
 mod ticker;
 mod up;
 mod watchdog;
@@ -80,6 +81,7 @@ verbs! {
         #[command(subcommand)]
         Watchdog(watchdog::Verb),
         Ticker(ticker::Args),
+        Tick(tick::Args),
         Drivers(drivers::Args),
         #[command(subcommand)]
         Prompts(prompts::Verb),
