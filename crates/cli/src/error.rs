@@ -224,6 +224,23 @@ fn stops(agent: &netsky_model::id::AgentId) -> String {
     }
 }
 
+impl From<netsky_watchdog::service::Error> for Error {
+    fn from(error: netsky_watchdog::service::Error) -> Self {
+        use netsky_watchdog::service::Error as Service;
+        let what = error.to_string();
+        match error {
+            Service::Disk(error) => error.into(),
+            Service::Path { .. } => Self::new(Kind::Usage, what).hint("nothing was changed"),
+            Service::NoFolder => Self::new(Kind::Usage, what).hint("set one of them; nothing was changed"),
+            Service::NotOurs(_) => Self::new(Kind::Refused, what)
+                .hint("move it away, or repeat with --force, which replaces it; nothing was changed"),
+            Service::NoManager { later, .. } => {
+                Self::new(Kind::Busy, what).hint(format!("repeat once it answers, or run: {later}"))
+            }
+        }
+    }
+}
+
 impl From<netsky_schedule::loops::Error> for Error {
     fn from(error: netsky_schedule::loops::Error) -> Self {
         use netsky_schedule::loops::Error as Loops;

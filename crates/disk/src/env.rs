@@ -85,6 +85,11 @@ pub fn caller() -> Caller {
     Caller::Inside { agent, generation: Generation(generation) }
 }
 
+/// The number of this user.
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// The name of this machine; none where it is no plain word.
 pub fn host() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;

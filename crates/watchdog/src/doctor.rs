@@ -25,6 +25,7 @@ use crate::markers;
 use crate::prune::prune_markers;
 use crate::reach;
 use crate::tick::LastTick;
+use crate::{service, up};
 
 /// How far the wall clock may stray from the boot clock between two looks: a clock that is kept right moves less.
 const STEP: Duration = Duration::from_secs(5);
@@ -90,7 +91,7 @@ pub fn doctor(cx: &Context<'_>, fix: bool) -> Vec<Examined> {
         clocks(cx),
         transports(cx),
         groups(cx),
-        service(),
+        service(cx),
         linger(),
         program("git", "git", "work of agents is landed by it"),
         cli("claude", "claude", ".claude/.credentials.json", "ANTHROPIC_API_KEY"),
@@ -329,34 +330,34 @@ fn groups(cx: &Context<'_>) -> Examined {
 }
 
 /// Whether anything starts netsky when the machine does.
-fn service() -> Examined {
-    let config =
-        env::path("XDG_CONFIG_HOME").or_else(|| Some(env::path("HOME")?.join(".config"))).unwrap_or_default();
-    let folders = [config.join("systemd/user"), PathBuf::from("/etc/systemd/user")];
-    let entries = folders.iter().flat_map(std::fs::read_dir).flatten().flatten();
-    let unit = entries
-        .map(|entry| entry.path())
-        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("netsky")));
-    match unit {
-        Some(unit) => good("service", unit.display().to_string()),
-        None => ill(
-            "service",
-            Health::Note,
-            "no unit of the user's systemd starts netsky with the machine",
-            "`netsky up` after each boot, or a timer of yours that runs `netsky watchdog tick`",
+fn service(cx: &Context<'_>) -> Examined {
+    let note = |what: String, remedy: &str| ill("service", Health::Note, what, remedy);
+    let manager = service::Manager::here();
+    let plan = service::Plan::new(cx.layout, cx.netsky.clone(), up::ticker_interval(cx.layout));
+    let seen = match plan.and_then(|plan| service::look(&plan, manager, false)) {
+        Ok(seen) => seen,
+        Err(error) => return note(error.to_string(), "see `netsky service status`"),
+    };
+    match (seen.is_installed(), seen.enabled) {
+        (true, true) => good("service", "the ticker and the failsafe start with the machine"),
+        (true, false) => note(
+            "it is installed, and not enabled".to_owned(),
+            "`netsky service install` where the user's systemd answers",
         ),
+        (false, _) if seen.is_missing() => note(
+            "nothing starts this home's ticker and failsafe with the machine".to_owned(),
+            "`netsky service install`, or `netsky up` after each boot",
+        ),
+        (false, _) => note("files of it are missing, or not ours".to_owned(), "see `netsky service status`"),
     }
 }
 
 /// Whether the processes of a user outlive his last login.
 fn linger() -> Examined {
-    if !Path::new("/run/systemd/system").exists() {
-        return good("linger", "no systemd ends the processes of who logs out");
-    }
-    let user = env::text("USER").or_else(|| env::text("LOGNAME")).unwrap_or_default();
-    match !user.is_empty() && Path::new("/var/lib/systemd/linger").join(&user).exists() {
-        true => good("linger", format!("the processes of {user} outlive his logins")),
-        false => ill(
+    match service::linger() {
+        None => good("linger", "no systemd ends the processes of who logs out"),
+        Some(true) => good("linger", "your processes outlive your logins"),
+        Some(false) => ill(
             "linger",
             Health::Note,
             "systemd may end everything that you run once you log out",

@@ -47,6 +47,7 @@ mod retention;
 mod room;
 mod scheduled;
 mod serve;
+pub mod service;
 mod session_up;
 mod silent;
 mod standing;
@@ -80,4 +81,4 @@ pub use status::{AgentStatus, Asked, Declared, Driven, Mailbox, RestartView, Sta
 pub use stop::stop;
 pub use tick::{LastTick, Ticked, tick};
 pub use ticker::{LastRun, ticker};
-pub use up::{MAX_CLONES, Plan, Upped, Which, Wish, plan, up};
+pub use up::{MAX_CLONES, Plan, Upped, Which, Wish, plan, ticker_interval, up};

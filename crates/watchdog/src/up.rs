@@ -295,7 +295,7 @@ fn by_hand(plan: &Plan) -> Option<String> {
 fn ours(cx: &Context<'_>, plan: &Plan) -> Vec<Desired> {
     let netsky = cx.netsky.display().to_string();
     let mut ticker = vec![netsky.clone(), "ticker".to_owned()];
-    if let Some(interval) = plan.interval.or_else(|| interval_before(cx)) {
+    if let Some(interval) = plan.interval.or_else(|| interval_before(cx.layout)) {
         ticker.extend(["--tick".to_owned(), format!("{}ms", interval.as_millis())]);
     }
     let serve = vec![netsky.clone(), "watchdog".to_owned(), "serve".to_owned()];
@@ -318,9 +318,14 @@ fn own(cx: &Context<'_>, agent: AgentId, argv: Vec<String>) -> Desired {
     }
 }
 
+/// How often the ticker ticks by the last `up`.
+pub fn ticker_interval(layout: &Layout) -> Duration {
+    interval_before(layout).unwrap_or(observe::DEFAULT_INTERVAL)
+}
+
 /// The interval that an earlier `up` gave the ticker.
-fn interval_before(cx: &Context<'_>) -> Option<Duration> {
-    let before: Option<Desired> = state::read_json(cx.layout.desired(&AgentId::ticker())).unwrap_or_default();
+fn interval_before(layout: &Layout) -> Option<Duration> {
+    let before: Option<Desired> = state::read_json(layout.desired(&AgentId::ticker())).unwrap_or_default();
     let argv = before?.argv;
     let said = argv.iter().skip_while(|word| *word != "--tick").nth(1)?;
     netsky_model::duration::parse(said).ok()

@@ -32,6 +32,7 @@ mod query;
 mod quiet;
 mod record;
 mod restart;
+mod service;
 mod session;
 mod status;
 mod tick;
@@ -58,6 +59,8 @@ verbs! {
         Home(home::Verb),
         Check(check::Args),
         Doctor(doctor::Args),
+        #[command(subcommand)]
+        Service(service::Verb),
         Up(up::Args),
         Down(down::Args),
         Status(status::Args),

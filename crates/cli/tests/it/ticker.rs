@@ -87,14 +87,14 @@ fn i10_a_cron_or_loop_tick_that_comes_to_nothing_for_minutes_is_one_page_and_red
     let is = |kind: &str, outcome: &str, failing: bool| {
         last(&home, kind).filter(|last| last["outcome"] == outcome && last["failing_ms"].is_null() != failing)
     };
-    until("an entry that fails", || is("cron", "ended with Some(1)", false));
+    until("an entry that fails", || is("cron", "ended with code 1", false));
     let state = home.path().join("state");
     // What a tick that is at work puts in their place is replaced again.
     until("ticks that fail", || {
         std::fs::write(state.join("cron-state.toml"), "v = 2\n").expect("written");
         let _ = std::fs::remove_file(state.join("tick/loops.lock"));
         let _ = std::fs::create_dir(state.join("tick/loops.lock"));
-        is("cron", "ended with Some(1)", true).and(is("loop", "ended with Some(1)", true))
+        is("cron", "ended with code 1", true).and(is("loop", "ended with code 1", true))
     });
     let red = || {
         let said = netsky(&home, &["status"]);

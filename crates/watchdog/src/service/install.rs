@@ -1,0 +1,154 @@
+//! Writing the files of a service and taking them away, and having its manager follow.
+
+use std::path::{Path, PathBuf};
+
+use netsky_disk::fs::{Dir, Place, write_durable};
+use serde::Serialize;
+
+use super::look::{folder, standing, wants};
+use super::systemd::Names;
+use super::{Error, Manager, Plan, Result, Standing, manager};
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Did {
+    /// It is new.
+    Wrote,
+    /// It said something else before.
+    Changed,
+    /// It was as it should be.
+    Unchanged,
+    /// It is gone.
+    Removed,
+}
+
+/// One file, and what became of it.
+#[derive(Debug, Serialize)]
+pub struct Placed {
+    /// Where.
+    pub path: PathBuf,
+    /// What was done.
+    pub did: Did,
+}
+
+impl Placed {
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self.did {
+            Did::Wrote => "wrote",
+            Did::Changed => "changed",
+            Did::Unchanged => "unchanged",
+            Did::Removed => "removed",
+        }
+    }
+}
+
+/// Writes the files of a plan, and has them started unless told otherwise. What was written is in `placed`, also where the
+/// rest failed.
+///
+/// # Errors
+/// A file that is not ours, or was edited, unless by `force`: nothing is written then. Or its manager does not take them.
+pub fn install(
+    plan: &Plan,
+    manager: Manager,
+    (force, start): (bool, bool),
+    placed: &mut Vec<Placed>,
+) -> Result<()> {
+    let folder = folder(manager)?;
+    let (files, mut standings) = (plan.files(manager), Vec::new());
+    for file in &files {
+        standings.push(standing(&folder, file)?);
+    }
+    let paths: Vec<PathBuf> = files.iter().map(|file| folder.join(&file.name)).collect();
+    refuse_others(&paths, &standings, force)?;
+    let dir = make(&folder)?;
+    for ((file, path), was) in files.iter().zip(&paths).zip(&standings) {
+        let did = match was {
+            Standing::Current => Did::Unchanged,
+            Standing::Missing => Did::Wrote,
+            _ => Did::Changed,
+        };
+        if did != Did::Unchanged {
+            write_durable(&dir, &dir, &file.name, file.text.as_bytes(), Place::Over)?;
+        }
+        placed.push(Placed { path: path.clone(), did });
+    }
+    if !start {
+        return Ok(());
+    }
+    let changed = placed.iter().any(|one| one.did == Did::Changed);
+    let begin = manager::begin(plan, manager, &folder, changed);
+    manager::run(&begin).map_err(|why| no_manager("the units are written", manager, why, &begin))
+}
+
+fn no_manager(files: &'static str, manager: Manager, why: String, commands: &[Vec<String>]) -> Error {
+    Error::NoManager { files, manager: manager.name(), why, later: manager::typed(commands) }
+}
+
+fn refuse_others(paths: &[PathBuf], standings: &[Standing], force: bool) -> Result<()> {
+    let named = paths.iter().zip(standings).filter_map(|(path, standing)| match standing {
+        Standing::Edited => Some(format!("{} was edited", path.display())),
+        Standing::Foreign => Some(format!("{} is not of netsky", path.display())),
+        _ => None,
+    });
+    let named: Vec<String> = named.collect();
+    if named.is_empty() || force { Ok(()) } else { Err(Error::NotOurs(named)) }
+}
+
+/// A folder of the user's settings: made if it is missing, and others may look into it.
+fn make(folder: &Path) -> Result<Dir> {
+    match Dir::look_into(folder) {
+        Err(error) if error.is_not_found() => {}
+        opened => return Ok(opened?),
+    }
+    if let Some(above) = folder.parent() {
+        make(above)?;
+    }
+    match Dir::make_new(folder) {
+        Err(error) if error.is_exists() => Ok(Dir::look_into(folder)?),
+        made => Ok(made?),
+    }
+}
+
+/// Ends the service, and removes its files; agents live on.
+///
+/// # Errors
+/// As of [`install`]. Where the manager does not answer the files are gone all the same.
+pub fn uninstall(plan: &Plan, manager: Manager, force: bool, placed: &mut Vec<Placed>) -> Result<()> {
+    let folder = folder(manager)?;
+    let mut there = Vec::new();
+    for file in plan.files(manager) {
+        let standing = standing(&folder, &file)?;
+        if standing != Standing::Missing {
+            there.push((file.name, standing));
+        }
+    }
+    let (names, standings): (Vec<String>, Vec<Standing>) = there.into_iter().unzip();
+    let paths: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
+    refuse_others(&paths, &standings, force)?;
+    let Ok(dir) = Dir::look_into(&folder) else { return Ok(()) };
+    // While it knows them: what has no file any more cannot be disabled.
+    let end = manager::end(plan, manager);
+    let ended = if names.is_empty() { Ok(()) } else { manager::run(&end) };
+    for (name, path) in names.iter().zip(paths) {
+        if dir.remove(name)? {
+            placed.push(Placed { path, did: Did::Removed });
+        }
+    }
+    dir.sync()?;
+    if manager == Manager::Systemd {
+        for link in wants(&Names::of(&plan.suffix)) {
+            let link = folder.join(link);
+            if let (Some(Ok(dir)), Some(name)) = (link.parent().map(Dir::look_into), link.file_name()) {
+                dir.remove(name)?;
+            }
+        }
+    }
+    let reload = [manager::systemctl(&["daemon-reload"])];
+    let told = match manager {
+        Manager::Systemd if !names.is_empty() => ended.and_then(|()| manager::run(&reload)),
+        _ => ended,
+    };
+    told.map_err(|why| no_manager("the units are removed", manager, why, &reload))
+}
