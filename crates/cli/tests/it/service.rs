@@ -1,4 +1,8 @@
-//! The unit of `docs/kernel.md`, as it is written there.
+//! What service managers start: the unit of `docs/kernel.md` as it is written there, and the units of `netsky service`.
+
+mod failsafe;
+mod manager;
+mod units;
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -21,13 +21,19 @@ pub(crate) const QUIET: &str = "netsky session up && exec sleep 100000";
 
 pub(crate) struct Stage {
     folder: TempDir,
+    name: &'static str,
 }
 
 impl Stage {
     /// A home with nothing in it.
     pub(crate) fn new() -> Stage {
+        Stage::named("home")
+    }
+
+    /// As [`Stage::new`], of a home with this name.
+    pub(crate) fn named(name: &'static str) -> Stage {
         let folder = tempfile::Builder::new().prefix("ns").tempdir().expect("a throwaway folder");
-        Stage { folder }
+        Stage { folder, name }
     }
 
     /// agent0 and `clones`, each running a shell script, with a ticker of this interval.
@@ -40,7 +46,7 @@ impl Stage {
     }
 
     pub(crate) fn home(&self) -> PathBuf {
-        self.folder.path().join("home")
+        self.folder.path().join(self.name)
     }
 
     /// A file beside the home.

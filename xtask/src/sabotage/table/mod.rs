@@ -32,6 +32,7 @@ mod runtime;
 mod runtime_bounds;
 mod runtime_seen;
 mod ticker;
+mod service;
 mod watchdog;
 mod watchdog_left;
 mod watchdog_looks;
@@ -107,6 +108,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             runtime::ROWS,
             runtime_bounds::ROWS,
             runtime_seen::ROWS,
+            service::ROWS,
             attach::ROWS,
             watchdog::ROWS,
             watchdog_left::ROWS,
