@@ -5,17 +5,18 @@
 //! tick, and keeps no other from being told.
 //! Left to others: what is due (`schedule`), who calls this (the ticker, a hand).
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, fault, state};
 use netsky_model::envelope::Envelope;
 use netsky_model::id::EnvelopeId;
 use netsky_model::stamp::Stamp;
-use netsky_schedule::cron::{self, Due, Entry, Kept, Known, Loaded, Unread, Unusable};
+use netsky_schedule::cron::{self, At, Due, Entry, Kept, Known, Loaded, Unread, Unusable};
 use serde_json::json;
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::observe;
 use crate::page::{Raised, page, since};
 use crate::scheduled::{Scheduled, Told};
 use crate::tick::Ticked;
@@ -44,13 +45,15 @@ pub fn cron_tick(cx: &Context<'_>) -> Result<Ticked> {
     let now = clock::stamp();
     let mut kept = Kept { entries: Default::default(), ..before.clone() };
     let stepped = look_at_clocks(cx, &mut kept, &now, &mut ticked);
-    let mut due = look(&loaded, &before, &mut kept, (now.wall, stepped));
+    let interval = SignedDuration::try_from(observe::interval(cx)).unwrap_or(SignedDuration::MAX);
+    let at = At { now: now.wall, stepped, late: cron::LATE.max(interval.saturating_mul(2)) };
+    let mut due = look(&loaded, &before, &mut kept, at);
     ticked.warnings.extend(loaded.entries.broken.iter().map(ToString::to_string));
     look_at_file(&loaded, &mut kept, &now);
     let on_disk = keep_due(cx, &before, &kept, &mut due, &mut ticked);
     for (entry, what) in due {
         let Some(mut known) = kept.entries.remove(entry.id.as_str()) else { continue };
-        tell(cx, entry, &mut known, (what, now.wall), &mut ticked);
+        tell(cx, entry, &mut known, (what, at), &mut ticked);
         kept.entries.insert(entry.id.as_str().to_owned(), known);
     }
     if let Err(error) = loaded.keep(cx.layout) {
@@ -98,21 +101,19 @@ fn look_at_clocks(cx: &Context<'_>, kept: &mut Kept, now: &Stamp, ticked: &mut T
     clocks.stepped.is_some()
 }
 
-/// Looks at every entry, and answers those that are due. What is kept of one that is gone goes; of one that does not read now it stays.
-fn look<'a>(
-    loaded: &'a Loaded,
-    before: &Kept,
-    kept: &mut Kept,
-    (now, stepped): (Timestamp, bool),
-) -> Vec<(&'a Entry, Due)> {
+/// Looks at every entry, and answers those that are due. What is kept of one that is gone goes; of one that does not read now it
+/// stays, and of all where the file is gone: some editors take it away before they put it back.
+fn look<'a>(loaded: &'a Loaded, before: &Kept, kept: &mut Kept, at: At) -> Vec<(&'a Entry, Due)> {
     let mut found = Vec::new();
     for entry in &loaded.entries.good {
-        let (known, due) = Known::look(before.of(&entry.id), entry, now, stepped);
+        let (known, due) = Known::look(before.of(&entry.id), entry, at);
         kept.entries.insert(entry.id.as_str().to_owned(), known);
         found.extend(due.map(|due| (entry, due)));
     }
     let broken = |id: &String| loaded.entries.broken.iter().any(|broken| broken.id.as_ref() == Some(id));
-    for (id, known) in before.entries.iter().filter(|(id, _)| loaded.trouble.is_some() || broken(id)) {
+    for (id, known) in
+        before.entries.iter().filter(|(id, _)| loaded.is_nothing() || loaded.trouble.is_some() || broken(id))
+    {
         kept.entries.entry(id.clone()).or_insert_with(|| known.clone());
     }
     found
@@ -155,13 +156,8 @@ fn keep_due(
 }
 
 /// Tells what is due of one entry. Where a tick died before it could keep that it had told it, what came since is due after it.
-fn tell(
-    cx: &Context<'_>,
-    entry: &Entry,
-    known: &mut Known,
-    (mut due, now): (Due, Timestamp),
-    ticked: &mut Ticked,
-) {
+fn tell(cx: &Context<'_>, entry: &Entry, known: &mut Known, (mut due, at): (Due, At), ticked: &mut Ticked) {
+    let now = at.now;
     loop {
         let slot = seconds(due.slot);
         match told(cx, entry, known, due) {
@@ -170,18 +166,20 @@ fn tell(
                 let (id, agent, missed) = (&entry.id, &entry.agent, known.missed);
                 ticked.done.push(format!("{id}: {agent} has not read the one before; {missed} missed"));
             }
-            Ok(Told::Before) if due.further > 0 => {
-                known.had_fired(entry, due, now);
-                let (later, next) = Known::look(Some(known), entry, now, false);
+            Ok(Told::Before) => {
+                // One that is not there any more told of all, as far as anybody knows.
+                let placed = cx.bus.show(&entry.agent, cron::envelope_id(&entry.id, due.slot).as_str());
+                let placed = placed.ok().and_then(|placed| placed.envelope);
+                let further = |placed: Envelope| placed.missed.unwrap_or(0).saturating_sub(known.untold);
+                let further = placed.map_or(due.further, further);
+                known.had_fired(entry, Due { further, missed: further + known.untold, ..due }, now);
+                ticked.done.push(format!("{}: {slot} was told before", entry.id));
+                let (later, next) = Known::look(Some(known), entry, At { stepped: false, ..at });
                 *known = later;
                 if let Some(next) = next {
                     due = next;
                     continue;
                 }
-            }
-            Ok(Told::Before) => {
-                known.fired(entry, due, now);
-                ticked.done.push(format!("{}: {slot} was told before", entry.id));
             }
             Ok(Told::Now) => {
                 known.fired(entry, due, now);
@@ -199,8 +197,8 @@ fn tell(
 }
 
 fn told(cx: &Context<'_>, entry: &Entry, known: &Known, due: Due) -> Result<Told> {
-    if let Some(last) = known.last_slot_utc
-        && cx.bus.waits(&entry.agent, &cron::envelope_id(&entry.id, last))?
+    if let Some(last) = &known.last_id
+        && cx.bus.waits(&entry.agent, last)?
     {
         return Ok(Told::Waits);
     }

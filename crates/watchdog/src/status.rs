@@ -184,6 +184,18 @@ pub struct RestartView {
     pub watched_ms: u64,
 }
 
+impl RestartView {
+    fn of(under: Underway) -> RestartView {
+        RestartView {
+            id: under.inflight.id.to_string(),
+            kind: under.inflight.kind,
+            phase: under.status.map(|status| status.phase),
+            epoch: under.inflight.epoch,
+            watched_ms: under.inflight.observed.map_or(0, |observed| observed.watched_ms),
+        }
+    }
+}
+
 /// Look.
 ///
 /// # Errors
@@ -244,13 +256,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         others,
         kept,
         agents,
-        restart: underway.map(|under| RestartView {
-            id: under.inflight.id.to_string(),
-            kind: under.inflight.kind,
-            phase: under.status.map(|status| status.phase),
-            epoch: under.inflight.epoch,
-            watched_ms: under.inflight.observed.map_or(0, |observed| observed.watched_ms),
-        }),
+        restart: underway.map(RestartView::of),
         restart_queued,
         interval_ms: interval.as_millis() as u64,
         last_tick,

@@ -44,7 +44,7 @@ fn layers_stand_in_their_order_and_a_file_of_the_owner_stands_for_a_shipped_one(
     write(&stage, "skills/down.md", "# /down\nSay good night.\n");
     write(&stage, "skills/../odd name.md", "no skill");
     let base = stage.ok(&["prompts", "show", "base"]);
-    assert!(base.starts_with("<!-- netsky base "), "{base}");
+    assert!(base.starts_with("<!-- netsky base ") && base.contains("<channel "), "{base}");
     write(&stage, "base.md", base.replace("It brings back what died", "It revives what died"));
     assert_eq!(
         layers(&stage),

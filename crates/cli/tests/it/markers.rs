@@ -140,7 +140,8 @@ fn a_quiet_window_is_the_owners_and_bounded() {
 fn an_agentinfinity_that_never_comes_up_is_a_page_and_told_to_the_next_agent0() {
     let stage = Stage::up(0, QUIET, "200ms");
     let infinity = |stage: &Stage| stage.agent("agentinfinity")["pid"].as_u64();
-    // Nobody of that name becomes ready any more.
+    // Nobody of that name becomes ready any more: it cannot say so again.
+    stage.signal(&stage.program("agentinfinity"), netsky_disk::process::Signal::STOP);
     stage.edit("state/agentinfinity-ready", |ready| ready["process"]["pid"] = json!(u32::MAX / 2));
     assert!(infinity(&stage).is_some());
     let pages = "SELECT count(*) AS n FROM facts WHERE kind = 'page' AND key LIKE 'agentinit.%'";
@@ -156,4 +157,35 @@ fn an_agentinfinity_that_never_comes_up_is_a_page_and_told_to_the_next_agent0() 
     };
     stage.until("both cleared", |stage| (names(stage) == 0).then_some(()));
     assert!(stage.ok(&["query", pages, "--json"]).contains("\"n\":1"));
+}
+
+#[test]
+fn fm_markers_corrupt_one_that_says_nothing_of_agentinfinity_is_written_again_by_who_serves() {
+    let stage = Stage::up(0, QUIET, "1s");
+    let process = || stage.json("state/agentinfinity-ready")["process"]["pid"].clone();
+    let serves = process();
+    for nothing in ["", "{}", "no JSON"] {
+        std::fs::write(stage.home().join("state/agentinfinity-ready"), nothing).expect("written");
+        stage.until("its word again", |stage| {
+            let text = std::fs::read_to_string(stage.home().join("state/agentinfinity-ready")).ok()?;
+            (text.contains("process") && process() == serves).then_some(())
+        });
+    }
+}
+
+#[test]
+fn fm_up_corrupt_a_folder_in_the_place_of_a_marker_keeps_nobody_down() {
+    for marker in ["restart-attempts", "crashloop-suspected", "revive-failed"] {
+        let stage = Stage::new();
+        stage.ok(&["init"]);
+        let folder = stage.home().join(format!("state/agent0-{marker}"));
+        std::fs::create_dir(&folder).expect("made");
+        std::fs::write(folder.join("mine"), "what somebody put there").expect("written");
+        let told = stage.ok(&["up", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+        assert!(told.contains("agent0 session 1 starting at "), "{told}");
+        let aside =
+            stage.names("state").into_iter().find(|name| name.contains(&format!("{marker}.damaged-")));
+        let aside = stage.home().join("state").join(aside.expect("it is out of the way"));
+        assert!(aside.join("mine").exists(), "nothing is lost");
+    }
 }

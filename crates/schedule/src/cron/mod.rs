@@ -19,7 +19,7 @@ pub use file::{
 };
 pub(crate) use state::missed;
 pub use state::{Kept, Known, Unread, Unusable, changes, coming, envelope_id};
-pub use step::{Clocks, Due, LATE, STEP, clocks};
+pub use step::{At, Clocks, Due, LATE, STEP, clocks};
 pub use words::{FieldWords, Words};
 
 #[cfg(test)]

@@ -51,6 +51,9 @@ pub struct Known {
     pub last_fire_utc: Option<Timestamp>,
     /// For which time that was.
     pub last_slot_utc: Option<Timestamp>,
+    /// What was said then: while that waits nothing else is.
+    #[serde(default)]
+    pub last_id: Option<EnvelopeId>,
     /// Times that have passed since without an envelope of their own, those included that its envelope tells of.
     #[serde(default)]
     pub missed: u64,
@@ -143,5 +146,5 @@ pub(crate) fn missed(layout: &Layout, entry: &str, envelope: &EnvelopeId) -> Opt
     let (_, part) = std::str::from_utf8(&bytes).ok()?.split_once(&format!("\n[entries.{entry}]\n"))?;
     let known: Known = toml::from_str(part.split("\n[entries.").next()?).ok()?;
     let missed = known.missed.saturating_sub(known.untold);
-    (envelope_id(&entry, known.last_slot_utc?) == *envelope && missed > 0).then_some(missed)
+    (known.last_id.as_ref() == Some(envelope) && missed > 0).then_some(missed)
 }

@@ -6,9 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use netsky_model::stamp::Stamp;
 
 use super::file::{CatchUp, Entry};
-use super::state::Known;
+use super::state::{Known, envelope_id};
 
-/// How late a tick may come for what it finds to be due now and not missed: twice the usual interval.
+/// How late a tick of the usual interval may come for what it finds to be due now and not missed: twice that.
 pub const LATE: SignedDuration = SignedDuration::from_secs(120);
 /// A calendar that was set further than that is another calendar.
 pub const STEP: SignedDuration = SignedDuration::from_hours(3);
@@ -47,6 +47,23 @@ pub fn clocks(before: Option<&Stamp>, now: &Stamp) -> Clocks {
     }
 }
 
+/// A look.
+#[derive(Debug, Clone, Copy)]
+pub struct At {
+    /// When.
+    pub now: Timestamp,
+    /// Whether the calendar was set since the one before.
+    pub stepped: bool,
+    /// What is later than that is missed: looks are no closer together.
+    pub late: SignedDuration,
+}
+
+impl At {
+    fn is_late(&self, slot: Timestamp) -> bool {
+        self.now.duration_since(slot) > self.late
+    }
+}
+
 /// A time that is to be told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
@@ -60,48 +77,49 @@ pub struct Due {
 
 impl Known {
     /// Looks at an entry: what is kept of it from now on, and what is due.
-    pub fn look(
-        before: Option<&Known>,
-        entry: &Entry,
-        now: Timestamp,
-        stepped: bool,
-    ) -> (Known, Option<Due>) {
-        let schedule = entry.fingerprint();
+    pub fn look(before: Option<&Known>, entry: &Entry, at: At) -> (Known, Option<Due>) {
+        let (schedule, now) = (entry.fingerprint(), at.now);
         let mut known = match before {
             Some(known) if known.schedule == schedule => known.clone(),
-            _ => Known { schedule, ..Known::default() },
+            // What it said last may wait still, and stands for what comes by the new one.
+            before => Known {
+                schedule,
+                last_id: before.and_then(|known| known.last_id.clone()),
+                ..Known::default()
+            },
         };
         if !entry.enabled {
             known.next_fire_utc = None;
             return (known, None);
         }
-        if stepped {
+        if at.stepped {
             (known.next_fire_utc, known.last_slot_utc) = (None, None);
         }
         let Some(next) = known.next_fire_utc.or_else(|| {
             // Of one that was made since the last tick, what came in between is due.
-            let made =
-                entry.created_utc.filter(|made| before.is_none() && !is_late(*made, now) && *made < now);
+            let made = entry.created_utc.filter(|made| before.is_none() && !at.is_late(*made) && *made < now);
             let from = known.last_slot_utc.map_or(now, |last| last.max(now));
             entry.next(made.unwrap_or(from))
         }) else {
             return (known, None);
         };
         known.next_fire_utc = Some(next);
-        let due = if next <= now { known.due(entry, next, now) } else { None };
+        let due = if next <= now { known.due(entry, next, at) } else { None };
         (known, due)
     }
 
-    fn due(&mut self, entry: &Entry, next: Timestamp, now: Timestamp) -> Option<Due> {
+    fn due(&mut self, entry: &Entry, next: Timestamp, at: At) -> Option<Due> {
+        let now = at.now;
+        let window = SignedDuration::try_from(entry.window).unwrap_or(SignedDuration::MAX);
+        let is_caught_up = |slot| !at.is_late(slot) || now.duration_since(slot) <= window;
         let (newest, count) = passed(entry, next, now);
         let slot = match entry.catch_up {
-            CatchUp::Once => {
-                let window = SignedDuration::try_from(entry.window).unwrap_or(SignedDuration::MAX);
-                (!is_late(newest, now) || now.duration_since(newest) <= window).then_some((next, count))
-            }
-            CatchUp::Skip if !is_late(next, now) => Some((next, count)),
+            CatchUp::Once => is_caught_up(newest).then_some((next, count)),
+            // Nobody was late for what could not be told.
+            CatchUp::Skip if self.last_error.is_some() && is_caught_up(next) => Some((next, count)),
+            CatchUp::Skip if !at.is_late(next) => Some((next, count)),
             CatchUp::Skip => entry
-                .next(now - LATE)
+                .next(now - at.late)
                 .filter(|slot| *slot <= now)
                 .map(|slot| (slot, passed(entry, slot, now).1)),
         };
@@ -122,13 +140,16 @@ impl Known {
     pub fn fired(&mut self, entry: &Entry, due: Due, now: Timestamp) {
         self.over(entry, now);
         (self.last_fire_utc, self.last_slot_utc) = (Some(now), Some(due.slot));
+        self.last_id = Some(envelope_id(&entry.id, due.slot));
         (self.missed, self.untold) = (due.missed, 0);
     }
 
-    /// Its envelope was placed before, by somebody who died before he could keep that. What came since is looked at anew.
+    /// Its envelope was placed before, by somebody who died before he could keep that. What came since the last time that it
+    /// tells of is looked at anew.
     pub fn had_fired(&mut self, entry: &Entry, due: Due, now: Timestamp) {
-        self.fired(entry, Due { missed: self.untold, ..due }, now);
-        self.next_fire_utc = entry.next(due.slot);
+        self.fired(entry, due, now);
+        let last = (0..due.further).try_fold(due.slot, |slot, _| entry.next(slot));
+        self.next_fire_utc = last.and_then(|last| entry.next(last));
     }
 
     /// The envelope before waits still, and stands for this one too.
@@ -146,10 +167,6 @@ impl Known {
         self.next_fire_utc = entry.next(now);
         self.last_error = None;
     }
-}
-
-fn is_late(slot: Timestamp, now: Timestamp) -> bool {
-    now.duration_since(slot) > LATE
 }
 
 /// The newest time from `first` on that has come, and how many have.

@@ -98,7 +98,9 @@ pub(crate) fn came(cx: &Context<'_>, began: Duration) -> bool {
 /// Tells the owner by the way that needs nothing of what ticks need; whether he was.
 fn escalate(mut program: Program, what: &str, lost: &str, outcome: &str, key: &str) -> bool {
     let minutes = FAILING.as_secs() / 60;
-    let text = format!("{what} comes to its end for {minutes} min, so {lost}: {outcome}; `netsky status` and logs/watchdog.log say why");
+    let text = format!(
+        "{what} comes to its end for {minutes} min, so {lost}: {outcome}; `netsky status` and logs/watchdog.log say why"
+    );
     program.args.extend([text, "--key".to_owned(), key.to_owned()]);
     // 6: he was told, and the record was not.
     matches!(program.run(ESCALATE), Ok(Ended::Exited(Some(0 | 6))))

@@ -158,3 +158,31 @@ fn t1_no_hand_takes_the_mail_of_who_is_driven() {
         assert_eq!(driven.until_state(id, "acked"), 1);
     }
 }
+
+#[test]
+fn must_show_8_a_driven_agent_is_told_how_many_it_missed_while_it_was_busy() {
+    let driven = Driven::up();
+    driven.send("work [[gate]]");
+    driven.until_doing("working");
+    let made = driven.stage.ok(&["loop", "create", "1s", "tick", "--json"]);
+    let made: serde_json::Value = serde_json::from_str(&made).expect("one object");
+    let id = made["id"].as_str().expect("an id").to_owned();
+    let missed = || {
+        let shown = driven.stage.ok(&["loop", "show", &id, "--json"]);
+        let shown: serde_json::Value = serde_json::from_str(&shown).expect("one object");
+        shown["missed"].as_u64().unwrap_or(0)
+    };
+    driven.stage.until("some that it missed", |stage| {
+        stage.ok(&["loop", "tick"]);
+        (missed() > 1).then_some(())
+    });
+    driven.stage.ok(&["loop", "pause", &id]);
+    let told = format!("missed=\\\"{}\\\"", missed());
+    driven.touch("gate");
+    driven.stage.until("its turn about the loop", |_| {
+        let turns = driven.lines("turns");
+        let turn = turns.into_iter().find(|line| line.contains("loop-tick"))?;
+        assert!(turn.contains(&told), "{told}: {turn}");
+        Some(())
+    });
+}

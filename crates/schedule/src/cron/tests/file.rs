@@ -270,6 +270,36 @@ fn fm_cron_fire_corrupt_the_last_file_that_read_stands_in_for_one_that_does_not(
 }
 
 #[test]
+fn fm_cron_fire_power_an_empty_file_beside_a_good_copy_is_none_that_the_owner_wrote() {
+    in_a_home(|layout| {
+        fs::write(layout.cron(), "\n").expect("written");
+        assert!(load(layout).trouble.is_none(), "there never was an entry");
+        fs::write(layout.cron(), FILE).expect("written");
+        load(layout).keep(layout).expect("kept");
+        fs::write(layout.cron(), "").expect("cut off");
+        let loaded = load(layout);
+        let why = loaded.trouble.as_deref().expect("told");
+        assert!(
+            why.contains("it is empty; remove it where no entry is wanted; the last good one is used"),
+            "{why}"
+        );
+        loaded.keep(layout).expect("nothing to keep");
+        assert_eq!(fs::read_to_string(layout.good_cron()).expect("kept"), FILE);
+        // Whose last entry a verb removed has none that was lost.
+        fs::write(
+            layout.cron(),
+            "[[entries]]\nid = \"a\"\nagent = \"agent0\"\nprompt = \"x\"\nschedule = \"@daily\"\n",
+        )
+        .expect("written");
+        load(layout).keep(layout).expect("kept");
+        remove(layout, &"a".parse().expect("an id"), None).expect("removed");
+        assert_eq!(fs::read_to_string(layout.cron()).expect("there").trim(), "");
+        let loaded = load(layout);
+        assert!(loaded.trouble.is_none() && loaded.entries.good.is_empty(), "{loaded:?}");
+    });
+}
+
+#[test]
 fn what_the_tick_keeps_is_written_and_read_again_and_a_newer_one_is_left_alone() {
     in_a_home(|layout| {
         assert_eq!(Kept::read(layout).expect("nothing"), Kept { v: 1, ..Kept::default() });
@@ -296,10 +326,11 @@ fn must_show_8_what_passed_while_one_was_not_read_is_said_of_that_one_and_of_no_
     in_a_home(|layout| {
         let slot = |text: &str| -> jiff::Timestamp { text.parse().expect("an instant") };
         let (told, other) = (slot("2026-04-19T19:00:00Z"), slot("2026-04-19T19:15:00Z"));
-        let known = |missed, untold| Known { missed, untold, last_slot_utc: Some(told), ..Known::default() };
+        let known = |missed, untold| Known { missed, untold, ..Known::default() };
         let broken = Known { last_error: Some("no [entries.a] \"".to_owned()), ..known(9, 0) };
         let entries = [("a", known(32, 2)), ("b", broken), ("c", known(2, 2)), ("aa", known(7, 0))];
-        let entries = entries.map(|(id, known)| (id.to_owned(), known)).into();
+        let said = |entry: &str| Some(envelope_id(&id(entry), told));
+        let entries = entries.map(|(id, known)| (id.to_owned(), Known { last_id: said(id), ..known })).into();
         let of = |entry: &str, slot| missed(layout, entry, &envelope_id(&id("a"), slot));
         assert_eq!(of("a", told), None, "nothing is kept");
         Kept { v: 1, entries, ..Kept::default() }.write(layout).expect("written");

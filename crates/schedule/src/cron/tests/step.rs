@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use netsky_model::stamp::Stamp;
 
-use super::super::{Due, Entry, Known, clocks, parse};
+use super::super::{At, Due, Entry, Known, LATE, clocks, parse};
 
 fn entry(schedule: &str, more: &str) -> Entry {
     let text = format!(
@@ -14,19 +14,23 @@ fn entry(schedule: &str, more: &str) -> Entry {
     entries.good.remove(0)
 }
 
+fn seen(before: Option<&Known>, entry: &Entry, now: Timestamp, stepped: bool) -> (Known, Option<Due>) {
+    Known::look(before, entry, At { now, stepped, late: LATE })
+}
+
 fn at(text: &str) -> Timestamp {
     format!("2026-03-10T{text}Z").parse().expect("an instant")
 }
 
 /// What is kept of an entry whose first look was at that time.
 fn begun(entry: &Entry, now: Timestamp) -> Known {
-    let (known, due) = Known::look(None, entry, now, false);
+    let (known, due) = seen(None, entry, now, false);
     assert_eq!(due, None, "nothing is due for who begins");
     known
 }
 
 fn look(known: &mut Known, entry: &Entry, now: Timestamp) -> Option<Due> {
-    let (later, due) = Known::look(Some(known), entry, now, false);
+    let (later, due) = seen(Some(known), entry, now, false);
     *known = later;
     if let Some(due) = due {
         known.fired(entry, due, now);
@@ -81,7 +85,7 @@ fn what_waits_unread_stands_for_what_comes_after_it() {
     look(&mut known, &entry, at("08:15:00")).expect("due");
     for quarter in 2..=32 {
         let now = at("08:00:01") + SignedDuration::from_mins(15 * quarter);
-        let (mut later, due) = Known::look(Some(&known), &entry, now, false);
+        let (mut later, due) = seen(Some(&known), &entry, now, false);
         later.coalesced(&entry, due.expect("due"), now);
         known = later;
     }
@@ -98,24 +102,63 @@ fn what_waits_unread_stands_for_what_comes_after_it() {
 fn t3_what_was_told_before_a_death_is_not_told_again_and_what_came_since_is() {
     let entry = entry("*/15 * * * *", "");
     let mut known = begun(&entry, at("08:00:10"));
-    let (_, due) = Known::look(Some(&known), &entry, at("08:15:10"), false);
+    let (_, due) = seen(Some(&known), &entry, at("08:15:10"), false);
     let told = due.expect("due").slot;
     // Nobody kept that. The next one finds the same instant, however late.
-    let (later, due) = Known::look(Some(&known), &entry, at("09:20:00"), false);
+    let (later, due) = seen(Some(&known), &entry, at("09:20:00"), false);
     known = later;
     let due = due.expect("due");
     assert_eq!((due.slot, due.further), (told, 4));
-    known.had_fired(&entry, due, at("09:20:00"));
+    // What it placed told of that instant alone.
+    let placed = Due { further: 0, missed: 0, ..due };
+    known.had_fired(&entry, placed, at("09:20:00"));
     assert_eq!((known.last_slot_utc, known.next_fire_utc), (Some(told), Some(at("08:30:00"))));
     let due = look(&mut known, &entry, at("09:20:00")).expect("what came since");
     assert_eq!((due.slot, due.further, due.missed), (at("08:30:00"), 3, 3));
 }
 
 #[test]
+fn t3_a_catch_up_that_was_placed_before_a_death_is_the_only_one() {
+    let entry = entry("*/15 * * * *", "");
+    let mut known = begun(&entry, at("08:00:10"));
+    let due = look(&mut known, &entry, at("09:20:00")).expect("due");
+    assert_eq!((due.slot, due.further), (at("08:15:00"), 4));
+    known.had_fired(&entry, due, at("09:21:00"));
+    assert_eq!((known.missed, known.next_fire_utc), (4, Some(at("09:30:00"))));
+    assert_eq!(look(&mut known, &entry, at("09:21:00")), None, "all of them were told of");
+}
+
+#[test]
+fn what_is_skipped_when_it_is_late_is_late_by_the_interval_of_looks_and_never_for_what_could_not_be_told() {
+    let entry = entry("0 11 * * *", "catch_up = \"skip\"");
+    let known = begun(&entry, at("08:00:10"));
+    let due = |known: &Known, minutes, now| {
+        let late = SignedDuration::from_mins(minutes);
+        Known::look(Some(known), &entry, At { now: at(now), stepped: false, late }).1.map(|due| due.slot)
+    };
+    assert_eq!(due(&known, 2, "11:07:00"), None);
+    assert_eq!(due(&known, 20, "11:07:00"), Some(at("11:00:00")), "a look each ten minutes");
+    let (mut failed, first) = seen(Some(&known), &entry, at("11:00:10"), false);
+    assert!(first.is_some());
+    failed.failed("no room");
+    assert_eq!(due(&failed, 2, "11:30:00"), Some(at("11:00:00")), "it stays due");
+}
+
+#[test]
+fn what_an_entry_said_last_stands_for_what_comes_by_another_schedule_too() {
+    let old = entry("*/15 * * * *", "");
+    let mut known = begun(&old, at("08:00:10"));
+    let due = look(&mut known, &old, at("08:15:10")).expect("due");
+    known.fired(&old, due, at("08:15:10"));
+    let (later, _) = seen(Some(&known), &entry("*/10 * * * *", ""), at("08:16:00"), false);
+    assert!(later.last_id.is_some() && later.last_id == known.last_id);
+}
+
+#[test]
 fn what_fails_stays_due_with_its_reason() {
     let entry = entry("*/15 * * * *", "");
     let mut known = begun(&entry, at("08:00:10"));
-    let (later, due) = Known::look(Some(&known), &entry, at("08:15:10"), false);
+    let (later, due) = seen(Some(&known), &entry, at("08:15:10"), false);
     known = later;
     known.failed("no room");
     assert_eq!(
@@ -131,7 +174,7 @@ fn another_schedule_or_zone_and_one_that_counts_again_begin_anew() {
     let old = entry("*/15 * * * *", "");
     let mut known = begun(&old, at("08:00:10"));
     for changed in [entry("*/10 * * * *", ""), entry("*/15 * * * *", "tz = \"Asia/Kolkata\"")] {
-        let (known, due) = Known::look(Some(&known), &changed, at("09:01:00"), false);
+        let (known, due) = seen(Some(&known), &changed, at("09:01:00"), false);
         assert_eq!((due, known.missed), (None, 0), "nothing is caught up");
         assert!(known.next_fire_utc > Some(at("09:01:00")));
     }
@@ -145,7 +188,7 @@ fn another_schedule_or_zone_and_one_that_counts_again_begin_anew() {
 #[test]
 fn one_that_was_made_since_the_last_tick_has_what_came_in_between() {
     let entry = |made: &str| entry("0 11 * * *", &format!("created_utc = {made:?}"));
-    let first = |made: &str, now| Known::look(None, &entry(made), now, false).1.map(|due| due.slot);
+    let first = |made: &str, now| seen(None, &entry(made), now, false).1.map(|due| due.slot);
     assert_eq!(first("2026-03-10T10:59:30Z", at("11:00:10")), Some(at("11:00:00")));
     assert_eq!(first("2026-03-10T10:00:00Z", at("11:00:10")), None, "whose state was lost begins from now");
     assert_eq!(first("2026-03-10T11:00:05Z", at("11:00:10")), None);
@@ -195,9 +238,9 @@ fn t9_after_a_step_all_begins_anew_and_a_small_one_back_tells_nothing_again() {
         assert_eq!(due.map(|due| due.slot), (minute == 134).then(|| at("12:30:00")), "{now}");
     }
     // A day forward, and all of that is nobody's.
-    let (known, due) = Known::look(Some(&known), &entry, at("20:01:00"), true);
+    let (known, due) = seen(Some(&known), &entry, at("20:01:00"), true);
     assert_eq!((due, known.next_fire_utc, known.missed), (None, Some(at("20:15:00")), 0));
-    let (known, due) = Known::look(Some(&known), &entry, at("06:01:00"), true);
+    let (known, due) = seen(Some(&known), &entry, at("06:01:00"), true);
     assert_eq!((due, known.next_fire_utc), (None, Some(at("06:15:00"))), "and a day back it is soon again");
 }
 
@@ -206,7 +249,7 @@ fn a_year_of_seconds_is_counted_in_a_moment() {
     let entry = entry("* * * * * *", "");
     let known = begun(&entry, at("08:00:00"));
     let now = at("08:00:00") + SignedDuration::from_hours(24 * 365);
-    let (known, due) = Known::look(Some(&known), &entry, now, false);
+    let (known, due) = seen(Some(&known), &entry, now, false);
     assert_eq!(due.map(|due| (due.slot, due.further)), Some((at("08:00:01"), 99_999)));
     assert!(known.next_fire_utc == Some(at("08:00:01")));
 }
