@@ -102,6 +102,12 @@ impl Plan {
     pub fn new(layout: &Layout, program: PathBuf, interval: Duration) -> Result<Plan> {
         let home = plain(layout.home().to_owned())?;
         let suffix = suffix(&home, is_default(layout));
+        if program.to_str().is_some_and(|text| text.contains(['"', '\'', '\\'])) {
+            return Err(Error::Path {
+                path: program,
+                why: "systemd starts no program whose path has a quote or a backslash",
+            });
+        }
         Ok(Plan { home, program: plain(program)?, interval, suffix })
     }
 

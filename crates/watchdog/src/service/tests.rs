@@ -47,6 +47,9 @@ fn a_path_that_no_unit_can_name_is_refused() {
     for path in ["/a\nExecStart=/bin/sh", "/a\tb", "/a\u{7f}"].map(PathBuf::from) {
         assert!(matches!(plain(path), Err(Error::Path { .. })));
     }
+    for program in ["/a\"b", "/a'b", "/a\\b"].map(PathBuf::from) {
+        assert!(Plan::new(&Layout::new("/srv/a"), program, MINUTE).is_err(), "systemd takes none of these");
+    }
     assert!(plain(Path::new(std::ffi::OsStr::from_bytes(b"/a\xff")).to_owned()).is_err());
 }
 
