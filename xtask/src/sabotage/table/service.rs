@@ -100,14 +100,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         "T27",
         SYSTEMD,
         ("    text.replace('%', \"%%\")\n", "    text.to_owned()\n"),
-        "service::units::t27_systemd_understands_every_line_of_the_units_of_plain_and_hostile_homes",
+        "service::failsafe::t27_the_page_of_a_failsafe_that_failed_is_no_program_of_ours_in_a_hostile_home_too",
     ),
     of_verbs(
         "a quote of a path ends no word of a unit",
         "T27",
         SYSTEMD,
         (".replace('\"', \"\\\\\\\"\"))", ")"),
-        "service::units::t27_systemd_understands_every_line_of_the_units_of_plain_and_hostile_homes",
+        "service::failsafe::t27_the_page_of_a_failsafe_that_failed_is_no_program_of_ours_in_a_hostile_home_too",
     ),
     of_verbs(
         "agents outlive the units that started them",
