@@ -222,6 +222,18 @@ fn must_show_5_a_day_back_and_hours_forward_are_steps_after_which_nothing_is_cau
 }
 
 #[test]
+fn fm_cron_fire_gone_a_file_that_is_away_for_a_tick_swallows_no_instant() {
+    let clocked = Clocked::with(&entry("q", "*/15 * * * *", ""));
+    let (file, away) = (clocked.home.path().join("cron.toml"), clocked.beside("away"));
+    clocked.slept(20 * 60 * 1000);
+    fs::rename(&file, &away).expect("taken away");
+    assert_eq!(clocked.ok(&["cron", "tick"]), "nothing is due\n");
+    fs::rename(&away, &file).expect("put back");
+    clocked.ok(&["cron", "tick"]);
+    assert_eq!(clocked.told().len(), 1);
+}
+
+#[test]
 fn while_the_one_before_waits_there_is_no_second_and_the_count_rises() {
     let clocked = Clocked::with(&entry("q", "*/15 * * * *", ""));
     let first = clocked.next("q");

@@ -225,10 +225,15 @@ fn an_editor_that_is_open_for_long_takes_back_nothing_that_others_did() {
     let netsky = env!("CARGO_BIN_EXE_netsky");
     let id = create(&clocked, &["15m", "check CI"]);
     let reworded = "sed -i 's/check CI/check all/' \"$1\"";
-    let paused = edited(&id, &format!("{netsky} loop pause {id}"), reworded);
+    let meanwhile = format!("{netsky} loop pause {id}; {netsky} loop edit {id} --interval 30m");
+    let paused = edited(&id, &meanwhile, reworded);
     assert_eq!(paused.code, 0, "{paused:?}");
     let now = shown(&clocked, &id);
-    assert_eq!((&now["paused"], &now["prompt"]), (&true.into(), &"check all".into()), "{now}");
+    assert_eq!(
+        (&now["paused"], &now["interval_secs"], &now["prompt"]),
+        (&true.into(), &1800.into(), &"check all".into()),
+        "{now}"
+    );
     // What is no loop is kept for who wrote it, and changes nothing.
     let garbage = edited(&id, ":", "echo 'agent = 7' > \"$1\"");
     assert!(garbage.code == 2 && garbage.err.contains("what you wrote is in"), "{garbage:?}");
@@ -256,11 +261,16 @@ fn what_nobody_would_be_told_of_is_refused() {
     }
     let id = create(&clocked, &["once", "--expires", "1h"]);
     assert_eq!(clocked.run(&["loop", "reschedule", &id, "7200"]).code, 2);
+    clocked.slept(3 * QUARTER);
+    clocked.ok(&["loop", "tick"]);
+    assert_eq!(shown(&clocked, &id)["standing"], "expired", "it would be too late");
+    assert_eq!(clocked.run(&["loop", "reschedule", &id, "7200"]).code, 2);
+    clocked.read();
     let long = "\u{1b}".repeat(12_000);
     assert_eq!(clocked.run(&["loop", "edit", &id, "--prompt", &long]).code, 2);
     // What comes behind its end is not missed.
     let id = create(&clocked, &["15m", "for two hours", "--expires", "2h"]);
-    clocked.slept(40 * QUARTER);
+    clocked.slept(43 * QUARTER);
     clocked.ok(&["loop", "tick"]);
     assert_eq!((&shown(&clocked, &id)["missed"], clocked.told().len()), (&6.into(), 2));
 }

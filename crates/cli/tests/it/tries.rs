@@ -324,3 +324,18 @@ fn i7_a_start_of_a_clone_leaves_what_is_counted_of_agent0() {
     assert_eq!(stage.json("state/agent0-restart-attempts")["at"].as_array().map(Vec::len), Some(5));
     assert!(stage.agent("agent0")["pid"].is_null());
 }
+
+#[test]
+fn a_next_tick_is_promised_to_nobody_while_ticks_fail() {
+    let stage = Stage::up(0, QUIET, "10m");
+    stage.until_verified(1);
+    stage.hold_triggers();
+    let program = stage.program("agent0");
+    stage.signal(&program, netsky_disk::process::Signal::KILL);
+    stage.until("its end", |_| (!netsky_disk::process::is_alive(&program)).then_some(()));
+    let said = |stage: &Stage| String::from_utf8_lossy(&stage.run(&["status"]).stdout).into_owned();
+    assert!(said(&stage).contains("with the next tick, at most "), "{}", said(&stage));
+    let mut tick = stage.command(&["watchdog", "tick"]);
+    tick.env("NETSKY_FAULT", "watchdog.tick.decided=kill").output().expect("starts");
+    assert!(said(&stage).contains("with the next tick that comes to its end"), "{}", said(&stage));
+}

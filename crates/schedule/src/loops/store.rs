@@ -220,8 +220,9 @@ impl Store {
     /// # Errors
     /// The system refuses; nothing is lost.
     pub fn close(mut self) -> netsky_disk::Result<()> {
-        let is_ours = self.is_in_step && version(&self.folder) == self.left;
-        if is_ours && !self.index.is_of(self.left) { self.index.seal(self.left) } else { Ok(()) }
+        // Of the folder as the last change here left it: what others did since shows.
+        let is_behind = self.is_in_step && !self.index.is_of(self.left);
+        if is_behind { self.index.seal(self.left) } else { Ok(()) }
     }
 
     /// Before a change: who dies behind it leaves an index of no folder, and so does who finds that others changed it.

@@ -33,10 +33,12 @@ mod runtime_bounds;
 mod runtime_seen;
 mod service;
 mod ticker;
+mod time_left;
 mod watchdog;
 mod watchdog_left;
 mod watchdog_looks;
 mod watchdog_restarts;
+mod watchdog_said;
 mod watchdog_verbs;
 
 /// One safeguard of the product and the test that holds it.
@@ -114,11 +116,13 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             watchdog_left::ROWS,
             watchdog_looks::ROWS,
             watchdog_restarts::ROWS,
+            watchdog_said::ROWS,
             watchdog_verbs::ROWS,
             cli::ROWS,
             cron::ROWS,
             loops::ROWS,
             ticker::ROWS,
+            time_left::ROWS,
         ])
         .flatten()
 }

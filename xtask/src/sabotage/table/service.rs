@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     of_units(
         "nobody below the ticker hears of its manager's socket",
         "",
-        "crates/watchdog/src/ticker.rs",
+        "crates/watchdog/src/ticker/mod.rs",
         ("        unset: notify::OURS.map(str::to_owned).into(),\n", ""),
         "notify::tests::nobody_below_hears_of_the_socket",
     ),

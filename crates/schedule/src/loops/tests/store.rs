@@ -226,14 +226,27 @@ fn fm_loop_fire_eio_an_index_that_is_none_keeps_no_loop_from_being_due() {
 }
 
 #[test]
+fn what_writers_that_were_killed_left_is_swept() {
+    in_a_home(|layout| {
+        due(layout);
+        let left = layout.loops().join("tmp").join("of-who-was-killed");
+        fs::write(&left, "half of it").expect("written");
+        create(layout, &made(1, Some(900)));
+        fs::write(layout.loops().join("loop-00000002.toml"), "no loop").expect("written");
+        due(layout);
+        assert!(!left.exists());
+    });
+}
+
+#[test]
 fn what_would_not_be_read_again_is_not_written() {
     in_a_home(|layout| {
         let mut entry = made(1, None);
         // Each takes six bytes in the file.
-        entry.prompt = "\u{1b}".repeat(12_000);
+        entry.prompt = "\u{1b}".repeat(13_000);
         let mut store = Store::open(layout).expect("opened");
         let refused = store.create(&entry).expect_err("too long").to_string();
-        assert!(refused.contains("72") && refused.contains("bytes"), "{refused}");
+        assert!(refused.contains("it would have 78") && refused.contains("bytes"), "{refused}");
         assert!(read_all(layout).expect("listed").0.is_empty());
     });
 }
