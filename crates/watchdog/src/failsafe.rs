@@ -57,12 +57,12 @@ pub fn last_failsafe(layout: &Layout) -> Option<Failsafe> {
 ///
 /// What did not work is in the answer.
 pub fn failsafe(cx: &Context<'_>) -> Failsafe {
-    let began = clock::boot();
+    let began = clock::stamp();
     let (outcome, done, failed) = match is_needed(cx) {
         false => (NOBODY.to_owned(), Vec::new(), None),
-        true => ticked(cx, began),
+        true => ticked(cx, &began),
     };
-    let took = clock::boot().saturating_sub(began);
+    let took = clock::boot().saturating_sub(Duration::from_millis(began.boot_ms));
     cx.record.tick("failsafe", &outcome, took);
     let at = clock::stamp();
     let mut ran = Failsafe { v: 1, at, duration_ms: took.as_millis() as u64, outcome, done, failed };
@@ -89,7 +89,7 @@ fn is_needed(cx: &Context<'_>) -> bool {
 }
 
 /// A tick, as the ticker makes it; and then the ticker's own word, if it was silent.
-fn ticked(cx: &Context<'_>, began: Duration) -> (String, Vec<String>, Option<String>) {
+fn ticked(cx: &Context<'_>, began: &Stamp) -> (String, Vec<String>, Option<String>) {
     let silent = silence(cx);
     let outcome = outcome(run_tick(cx), DEADLINE);
     if !came(cx, began) {
@@ -109,13 +109,20 @@ fn silence(cx: &Context<'_>) -> Option<String> {
     if wanted(cx.layout, &AgentId::ticker()).is_ok_and(|wish| wish.is_none()) {
         return None;
     }
+    let Some(age) = last_beat(cx) else { return Some("since this boot".to_owned()) };
+    (age > silent_after(cx)).then(|| format!("for {}", human(age)))
+}
+
+/// How long ago a ticker last told of itself; none in this boot.
+pub(crate) fn last_beat(cx: &Context<'_>) -> Option<Duration> {
     let beat: Option<LastBeat> = state::read_json(cx.layout.tick("ticker")).unwrap_or_default();
-    let Some(age) = beat.and_then(|beat| clock::stamp().age_of(&beat.at)) else {
-        return Some("since this boot".to_owned());
-    };
-    // It tells of a tick that was killed at its deadline as well, and two others may have been before that one.
-    let bound = 2 * observe::interval(cx) + 3 * DEADLINE;
-    (age > bound).then(|| format!("for {}", human(age)))
+    beat.and_then(|beat| clock::stamp().age_of(&beat.at))
+}
+
+/// After how long without a word a ticker is taken to be stuck. It tells of a tick that was killed at its deadline as well, and
+/// two others may have been before that one.
+pub(crate) fn silent_after(cx: &Context<'_>) -> Duration {
+    2 * observe::interval(cx) + 3 * DEADLINE
 }
 
 /// Waits until the ticker has told of itself; whether it has.

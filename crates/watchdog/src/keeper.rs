@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::failsafe::{last_beat, silent_after};
 use crate::notify;
 
 /// Longest wait for a lock: whoever looks at one holds it for a moment.
@@ -38,16 +39,26 @@ pub(crate) fn seat(cx: &Context<'_>, caller: &Caller, service: bool) -> Result<O
     let ticker = AgentId::ticker();
     let path = cx.layout.keeper_lock(&ticker);
     let is_session = matches!(caller, Caller::Inside { agent: Some(agent), .. } if *agent == ticker);
-    let is_held_by_service = || Lock::noted(&path).is_some_and(|holder: Holder| holder.service);
-    while service || is_session && is_held_by_service() {
+    // Who ends a service that hangs has long done so then, and where nobody does time must not stop with it.
+    let is_stuck = || last_beat(cx).is_none_or(|age| age > 2 * silent_after(cx));
+    while service || is_session && is_held_by_service(cx) && !is_stuck() {
         if let Some(mut lock) = Lock::try_take(&path)? {
             lock.note(&Holder { process: process::identity()?, service })?;
             return Ok(Some(lock));
         }
-        notify::tell(notify::WAITS);
+        if service {
+            notify::tell(notify::WAITS);
+        }
         clock::pause(SEAT);
     }
     only_one(cx, &ticker, caller)
+}
+
+/// Whether the ticker of a service has the seat.
+pub(crate) fn is_held_by_service(cx: &Context<'_>) -> bool {
+    let path = cx.layout.keeper_lock(&AgentId::ticker());
+    let is_held = Lock::is_held(&path).unwrap_or(false);
+    is_held && Lock::noted(&path).is_some_and(|holder: Holder| holder.service)
 }
 
 /// Be the one, for as long as the lock is kept.

@@ -77,8 +77,7 @@ pub fn install(
     if !start {
         return Ok(());
     }
-    let changed = placed.iter().any(|one| one.did == Did::Changed);
-    let begin = manager::begin(plan, manager, &folder, changed);
+    let begin = manager::begin(plan, manager, &folder);
     manager::run(&begin).map_err(|why| no_manager("the units are written", manager, why, &begin))
 }
 
@@ -129,8 +128,15 @@ pub fn uninstall(plan: &Plan, manager: Manager, force: bool, placed: &mut Vec<Pl
     refuse_others(&paths, &standings, force)?;
     let Ok(dir) = Dir::look_into(&folder) else { return Ok(()) };
     // While it knows them: what has no file any more cannot be disabled.
-    let end = manager::end(plan, manager);
-    let ended = if names.is_empty() { Ok(()) } else { manager::run(&end) };
+    let (end, stop) = (manager::end(plan, manager), manager::stop(plan, manager));
+    let ended = match names.is_empty() {
+        true => {
+            // What an uninstall left that its manager did not answer.
+            let _ = manager::run(&stop);
+            Ok(())
+        }
+        false => manager::run(&end),
+    };
     for (name, path) in names.iter().zip(paths) {
         if dir.remove(name)? {
             placed.push(Placed { path, did: Did::Removed });
@@ -150,5 +156,5 @@ pub fn uninstall(plan: &Plan, manager: Manager, force: bool, placed: &mut Vec<Pl
         Manager::Systemd if !names.is_empty() => ended.and_then(|()| manager::run(&reload)),
         _ => ended,
     };
-    told.map_err(|why| no_manager("the units are removed", manager, why, &reload))
+    told.map_err(|why| no_manager("the units are removed", manager, why, &stop))
 }

@@ -157,11 +157,11 @@ pub(super) fn wants(names: &Names) -> [PathBuf; 2] {
     ]
 }
 
-/// Whether the processes of this user outlive his last login; none where no systemd ends them.
+/// Whether the processes of this user begin before his first login and outlive his last one; none where that is not known.
 pub fn linger() -> Option<bool> {
     if !Path::new("/run/systemd/system").exists() {
         return None;
     }
-    let user = env::text("USER").or_else(|| env::text("LOGNAME")).unwrap_or_default();
-    Some(!user.is_empty() && Path::new("/var/lib/systemd/linger").join(&user).exists())
+    let user = env::text("USER").or_else(|| env::text("LOGNAME")).filter(|user| !user.is_empty())?;
+    Some(Path::new("/var/lib/systemd/linger").join(user).exists())
 }

@@ -25,13 +25,12 @@ impl Manager {
     }
 }
 
-/// The commands that begin a plan's service, in their order; `changed` if files of one that may run were.
-pub(super) fn begin(plan: &Plan, manager: Manager, folder: &Path, changed: bool) -> Vec<Vec<String>> {
+/// The commands that begin a plan's service, in their order. What runs is begun anew, as its files say now; agents live on.
+pub(super) fn begin(plan: &Plan, manager: Manager, folder: &Path) -> Vec<Vec<String>> {
     match manager {
         Manager::Systemd => {
             let Names { ticker, timer, .. } = Names::of(&plan.suffix);
-            let start = if changed { "restart" } else { "start" };
-            [&["daemon-reload"][..], &["enable", &ticker, &timer], &[start, &ticker, &timer]]
+            [&["daemon-reload"][..], &["enable", &ticker, &timer], &["restart", &ticker, &timer]]
                 .map(systemctl)
                 .into()
         }
@@ -41,8 +40,7 @@ pub(super) fn begin(plan: &Plan, manager: Manager, folder: &Path, changed: bool)
                 words(&["launchctl", "bootstrap", &domain(), &file])
             };
             let labels = launchd::labels(&plan.suffix);
-            let ended = if changed { end(plan, manager) } else { Vec::new() };
-            ended.into_iter().chain(labels.iter().map(bootstrap)).collect()
+            end(plan, manager).into_iter().chain(labels.iter().map(bootstrap)).collect()
         }
     }
 }
@@ -61,6 +59,17 @@ pub(super) fn end(plan: &Plan, manager: Manager) -> Vec<Vec<String>> {
     }
 }
 
+/// The commands that end what runs of it, also where its files are gone.
+pub(super) fn stop(plan: &Plan, manager: Manager) -> Vec<Vec<String>> {
+    match manager {
+        Manager::Systemd => {
+            let Names { ticker, timer, .. } = Names::of(&plan.suffix);
+            vec![systemctl(&["stop", &timer, &ticker]), systemctl(&["daemon-reload"])]
+        }
+        Manager::Launchd => end(plan, manager),
+    }
+}
+
 pub(super) fn systemctl(args: &[&str]) -> Vec<String> {
     words(&[&["systemctl", "--user"], args].concat())
 }
@@ -76,7 +85,12 @@ pub(super) fn typed(commands: &[Vec<String>]) -> String {
 /// # Errors
 /// What the first that failed said.
 pub(super) fn run(commands: &[Vec<String>]) -> Result<(), String> {
-    commands.iter().try_for_each(|command| call(command).map(drop))
+    // What is not loaded cannot be unloaded, and need not.
+    let may_fail = |command: &[String]| command.iter().any(|word| word == "bootout");
+    commands.iter().try_for_each(|command| match call(command) {
+        Err(why) if !may_fail(command) => Err(why),
+        _ => Ok(()),
+    })
 }
 
 /// The state of one unit in its manager's word.

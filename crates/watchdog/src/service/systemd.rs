@@ -78,7 +78,7 @@ fn failsafe(Words { home, there, environment, program }: &Words, names: &Names) 
     let page = &names.page;
     format!(
         "[Unit]
-Description=starts what netsky lacks in {home}
+Description=starts what netsky lacks in {home}, where nobody else does
 {there}
 OnFailure={page}
 StartLimitIntervalSec=0
@@ -96,7 +96,7 @@ fn timer(Words { home, .. }: &Words, names: &Names) -> String {
     let failsafe = &names.failsafe;
     format!(
         "[Unit]
-Description=the failsafe of netsky for {home}
+Description=has the failsafe of netsky look after {home}, again and again
 
 [Timer]
 OnBootSec=30
@@ -114,7 +114,7 @@ fn ticker(Words { home, there, environment, program }: &Words, plan: &Plan) -> S
     let (interval, watchdog) = (plan.interval.as_millis(), plan.hangs_after().as_millis());
     format!(
         "[Unit]
-Description=the ticker of netsky for {home}
+Description=ticks for {home}, the home of netsky
 {there}
 StartLimitIntervalSec=0
 

@@ -178,10 +178,16 @@ pub(super) enum NextTick {
 }
 
 impl NextTick {
-    /// `kept` says whether the anchor brings anybody back who would wake one, `is_in_vain` that none came to its end of late.
-    pub(super) fn of(agents: &[AgentStatus], kept: bool, interval: Duration, is_in_vain: bool) -> NextTick {
+    /// `kept` says whether the anchor brings anybody back who would wake one, `serves` that the ticker of a service ticks, and
+    /// `is_in_vain` that none came to its end of late.
+    pub(super) fn of(
+        agents: &[AgentStatus],
+        (kept, serves): (bool, bool),
+        interval: Duration,
+        is_in_vain: bool,
+    ) -> NextTick {
         let lives = |id: AgentId| agents.iter().any(|agent| agent.id == id && agent.is_there());
-        match lives(AgentId::ticker()) {
+        match serves || lives(AgentId::ticker()) {
             true if is_in_vain => NextTick::InVain,
             true => NextTick::Within(interval),
             false if kept || lives(AgentId::infinity()) => NextTick::Later,

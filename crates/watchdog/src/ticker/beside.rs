@@ -12,7 +12,7 @@ use netsky_schedule::{Coming, cron, loops};
 use serde::{Deserialize, Serialize};
 
 use super::failing::{FAILING, Failing};
-use super::{escalate, outcome, program};
+use super::{escalate, is_since, outcome, program};
 use crate::context::Context;
 use crate::error::Error;
 
@@ -239,7 +239,7 @@ fn due_at(began: &Stamp, coming: Coming, changed: bool) -> Option<Duration> {
 /// Whether the one that began then said that it came to its end: it may have found what it could not do.
 fn came(noted: &Path, began: &Stamp) -> bool {
     let ended: Option<Stamp> = Lock::noted(noted);
-    ended.is_some_and(|ended| ended.boot_id == began.boot_id && ended.boot_ms >= began.boot_ms)
+    ended.is_some_and(|ended| is_since(&ended, began))
 }
 
 #[cfg(test)]

@@ -52,11 +52,13 @@ pub(crate) struct LastBeat {
     pub(crate) duration_ms: u64,
 }
 
-fn tell(cx: &Context<'_>, beat: &LastBeat, said: &impl Fn(&str)) {
+fn tell(cx: &Context<'_>, beat: &LastBeat, service: bool, said: &impl Fn(&str)) {
     if let Err(error) = state::write_json(cx.layout.tick("ticker"), beat) {
         said(&error.to_string());
     }
-    notify::tell(notify::BEAT);
+    if service {
+        notify::tell(notify::BEAT);
+    }
 }
 
 /// Run one watchdog tick as a process of its own.
@@ -89,10 +91,14 @@ pub(crate) fn outcome(ended: Result<Ended>, deadline: Duration) -> String {
 }
 
 /// Whether the tick that began then came to its end, whatever it found.
-pub(crate) fn came(cx: &Context<'_>, began: Duration) -> bool {
+pub(crate) fn came(cx: &Context<'_>, began: &Stamp) -> bool {
     let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
-    let is_new = |last: &LastTick| Duration::from_millis(last.at.boot_ms + 1) > began;
-    last.is_some_and(|last| is_new(&last)) && held::failed(cx).is_none()
+    last.is_some_and(|last| is_since(&last.at, began)) && held::failed(cx).is_none()
+}
+
+/// Whether what ended then ended after what began. The clocks of two boots say nothing of one another.
+pub(crate) fn is_since(ended: &Stamp, began: &Stamp) -> bool {
+    ended.boot_id == began.boot_id && ended.boot_ms >= began.boot_ms
 }
 
 /// Tells the owner by the way that needs nothing of what ticks need; whether he was.
@@ -128,16 +134,16 @@ pub fn ticker(
         duration_ms: 0,
     };
     // Told before the first tick, which judges by it; a disk that is full must not stop time.
-    tell(cx, &beat, &said);
+    tell(cx, &beat, service, &said);
     loop {
-        let began = clock::boot();
+        let began = clock::stamp();
         beat.outcome = outcome(run_tick(cx), DEADLINE);
-        beat.duration_ms = clock::boot().saturating_sub(began).as_millis() as u64;
         beat.at = clock::stamp();
+        beat.duration_ms = beat.at.boot_ms.saturating_sub(began.boot_ms);
         cx.record.tick("watchdog", &beat.outcome, Duration::from_millis(beat.duration_ms));
         said(&format!("{} watchdog tick: {} in {} ms", beat.at.wall, beat.outcome, beat.duration_ms));
-        tell(cx, &beat, &said);
-        if failing.look(came(cx, began), clock::boot()) {
+        tell(cx, &beat, service, &said);
+        if failing.look(came(cx, &began), clock::boot()) {
             let telling = program(cx, &["escalate"]);
             failing.told = escalate(telling, "no tick", "nobody is seen to", &beat.outcome, "ticks");
         }
@@ -203,13 +209,15 @@ mod tests {
     #[test]
     fn a_tick_came_if_it_said_so_and_did_not_fail() {
         in_a_home(|cx| {
-            let began = clock::boot();
-            assert!(!came(cx, began), "it left nothing");
+            let began = clock::stamp();
+            assert!(!came(cx, &began), "it left nothing");
             let last = LastTick { v: 1, at: clock::stamp(), duration_ms: 1, done: vec![], problems: vec![] };
             state::write_json(cx.layout.tick("watchdog"), &last).expect("written");
-            assert!(came(cx, began));
+            assert!(came(cx, &began));
+            let rebooted = Stamp { boot_id: "00000000".to_owned(), boot_ms: 1, ..began };
+            assert!(!came(cx, &rebooted), "of the boot before, whose clock was further");
             clock::pause(Duration::from_millis(5));
-            assert!(!came(cx, clock::boot()), "the one before");
+            assert!(!came(cx, &clock::stamp()), "the one before");
         });
     }
 }

@@ -197,8 +197,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what runs takes a changed unit",
         "",
         "crates/watchdog/src/service/manager.rs",
-        ("if changed { \"restart\" }", "if false { \"restart\" }"),
-        "service::units::t27_a_file_that_was_edited_or_is_anothers_is_named_and_left",
+        ("&[\"restart\", &ticker, &timer]", "&[\"start\", &ticker, &timer]"),
+        "service::units::an_install_is_whole_said_and_the_same_the_second_time",
     ),
     of_verbs(
         "a service is installed by its owner",

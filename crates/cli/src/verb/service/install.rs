@@ -32,7 +32,9 @@ impl Run for Args {
         let is_written = !placed.is_empty();
         super::told(cx, &placed, warning, came.map_err(Error::from))?;
         if is_written && !cx.json && linger() == Some(false) {
-            output::say("systemd ends all of it when you log out, unless you say: loginctl enable-linger")?;
+            output::say(
+                "it begins when you log in and ends when you log out, unless you say: loginctl enable-linger",
+            )?;
         }
         Ok(())
     }

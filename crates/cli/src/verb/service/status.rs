@@ -38,7 +38,9 @@ impl Run for Args {
             output::say("whether it runs is not known: its manager does not answer")?;
         }
         if let Some(false) = seen.linger {
-            output::say("systemd ends all of it when you log out, unless you say: loginctl enable-linger")?;
+            output::say(
+                "it begins when you log in and ends when you log out, unless you say: loginctl enable-linger",
+            )?;
         }
         match last {
             None => output::say("the failsafe never ran here"),
