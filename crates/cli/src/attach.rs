@@ -101,6 +101,9 @@ impl From<AttachError> for Error {
             }
             AttachError::Itself { name } | AttachError::Circle { name } => Self::new(Kind::Refused, what)
                 .hint(format!("see `ostk logs {name}` and `ostk kernel show {name}`")),
+            AttachError::Refused(_) => {
+                Self::new(Kind::Refused, what).hint("`--read-only` looks without typing")
+            }
             AttachError::Worker(WorkerError::Silent(_) | WorkerError::Refused(_)) => {
                 Self::new(Kind::Busy, what).hint("nothing was done, repeat")
             }

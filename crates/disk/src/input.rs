@@ -15,6 +15,16 @@ use crate::error::{Error, Result};
 /// Bytes asked for at once.
 const CHUNK: usize = 64 * 1024;
 
+/// Has a key that stops the output of this process's terminal (Ctrl-S) stop nothing; without a terminal there is none.
+pub fn let_output_flow() {
+    let stdin = rustix::stdio::stdin();
+    if let Ok(mut modes) = rustix::termios::tcgetattr(stdin) {
+        modes.input_modes.remove(rustix::termios::InputModes::IXON);
+        // Where it cannot be said the terminal is as it was.
+        let _ = rustix::termios::tcsetattr(stdin, rustix::termios::OptionalActions::Now, &modes);
+    }
+}
+
 /// One line without its newline.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {

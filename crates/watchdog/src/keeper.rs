@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use netsky_disk::env::Caller;
+use netsky_disk::input::let_output_flow;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process};
 use netsky_model::id::AgentId;
@@ -41,6 +42,9 @@ pub(crate) fn seat(cx: &Context<'_>, caller: &Caller, service: bool) -> Result<O
     let is_session = matches!(caller, Caller::Inside { agent: Some(agent), .. } if *agent == ticker);
     // Who ends a service that hangs has long done so then, and where nobody does time must not stop with it.
     let is_stuck = || last_beat(cx).is_none_or(|age| age > 2 * silent_after(cx));
+    if is_session {
+        let_output_flow();
+    }
     while service || is_session && is_held_by_service(cx) && !is_stuck() {
         if let Some(mut lock) = Lock::try_take(&path)? {
             lock.note(&Holder { process: process::identity()?, service })?;
@@ -68,6 +72,10 @@ pub(crate) fn is_held_by_service(cx: &Context<'_>) -> bool {
 /// whoever holds the lock may be stopped, and time must not stop with it.
 pub(crate) fn only_one(cx: &Context<'_>, keeper: &AgentId, caller: &Caller) -> Result<Option<Lock>> {
     let path = cx.layout.keeper_lock(keeper);
+    if matches!(caller, Caller::Inside { agent: Some(agent), .. } if agent == keeper) {
+        // Whoever types there, it says what it does and goes on.
+        let_output_flow();
+    }
     if let Some(mut lock) = Lock::take_within(&path, A_LOOK)? {
         lock.note(&process::identity()?)?;
         return Ok(Some(lock));

@@ -52,9 +52,14 @@ pub fn serve(cx: &Context<'_>, caller: &Caller, said: impl Fn(&str)) -> Result<I
     let _one = only_one(cx, &AgentId::infinity(), caller)?;
     // Before the threads: a failure here must end the process, which the anchor then starts again.
     let ready = serde_json::json!({ "v": 1, "process": process::identity()?, "at": clock::stamp() });
-    let say_ready = || state::write_json(cx.layout.infinity_ready(), &ready);
-    let is_said =
-        || state::read_json(cx.layout.infinity_ready()).is_ok_and(|said| said.as_ref() == Some(&ready));
+    let place = cx.layout.infinity_ready();
+    let say_ready = || {
+        // What stands in its place and is no file goes out of the way.
+        let aside = |error| state::set_aside(&place).map_err(|_| error);
+        let again = || state::write_json(&place, &ready);
+        again().or_else(|error| aside(error).and_then(|()| again()))
+    };
+    let is_said = || state::read_json(&place).is_ok_and(|said| said.as_ref() == Some(&ready));
     say_ready()?;
     said("agentinfinity is ready");
     let layout = cx.layout;
@@ -91,7 +96,7 @@ pub fn serve(cx: &Context<'_>, caller: &Caller, said: impl Fn(&str)) -> Result<I
 
 /// Whether the ticker has missed its time. Looks may be no further apart than two intervals, or none proves anything of the time
 /// in between.
-fn is_overdue(cx: &Context<'_>) -> bool {
+pub(crate) fn is_overdue(cx: &Context<'_>) -> bool {
     let last: Option<LastTick> = state::read_json(cx.layout.tick("watchdog")).unwrap_or_default();
     // One of another boot that a clock without a battery puts ahead says nothing.
     let ended = last.and_then(|last| clock::stamp().age_of(&last.at));

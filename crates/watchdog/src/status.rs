@@ -30,6 +30,7 @@ use crate::held::{self, FailedTick};
 use crate::keeper::is_held_by_service;
 use crate::observe::{self, Underway, Wishes};
 use crate::quiet::{Quiet, quiet_windows};
+use crate::serve::is_overdue;
 use crate::tick::LastTick;
 use crate::ticker::{LastRun, last_runs};
 use crate::up::is_used_up;
@@ -219,7 +220,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let late = late(cx, &agents, interval);
     let anchors = missing.iter().any(|missing| matches!(missing.care, Care::Anchor { .. }));
     // What no tick came to its end for a while, or failed the last time, is not promised of the next.
-    let is_in_vain = late.is_some() || held::failed(cx).is_some();
+    let is_in_vain = late.is_some() || held::failed(cx).is_some() || is_overdue(cx);
     let next = NextTick::of(&agents, (anchors, is_held_by_service(cx)), interval, is_in_vain);
     problems.extend(late.filter(|_| !worked_on));
     problems.extend(missing.iter().filter_map(|Missing { desired, trying, ended, care }| match care {

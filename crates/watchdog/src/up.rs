@@ -195,6 +195,13 @@ fn say_wishes(cx: &Context<'_>, plan: &Plan, client: &mut Client) -> Result<(Vec
         }
         want(cx, client, &sessions, desired)?;
     }
+    // Who asks for agent0 asks for everybody that is wanted and down: they are tried at once too.
+    let down = |agent: &AgentId| living(&sessions, agent).is_none();
+    if plan.first == AgentId::root() {
+        for agent in cx.layout.desired_agents()?.iter().filter(|agent| down(agent)) {
+            perform::forget_attempts(cx, agent)?;
+        }
+    }
     Ok((sessions, unmade))
 }
 

@@ -70,7 +70,8 @@ fn anchors(kernel: &Kernel, verdict: &mut Verdict) {
     if let Some(epoch) = kernel.epoch
         && epoch < highest
     {
-        verdict.broken(EPOCH, format!("says {epoch}, and the journal has rows of epoch {highest}"));
+        // An anchor that comes to a full disk serves under a number that it had no room for; the next is above both.
+        verdict.note(EPOCH, format!("says {epoch}, and the journal has rows of epoch {highest}"));
     }
 }
 

@@ -45,6 +45,9 @@ fn layers_stand_in_their_order_and_a_file_of_the_owner_stands_for_a_shipped_one(
     write(&stage, "skills/../odd name.md", "no skill");
     let base = stage.ok(&["prompts", "show", "base"]);
     assert!(base.starts_with("<!-- netsky base ") && base.contains("<channel "), "{base}");
+    // As a shell leaves it that is to write it there.
+    write(&stage, "base.md", "");
+    assert_eq!(stage.ok(&["prompts", "show", "base"]), base);
     write(&stage, "base.md", base.replace("It brings back what died", "It revives what died"));
     assert_eq!(
         layers(&stage),

@@ -268,9 +268,15 @@ fn what_nobody_would_be_told_of_is_refused() {
     clocked.read();
     let long = "\u{1b}".repeat(12_000);
     assert_eq!(clocked.run(&["loop", "edit", &id, "--prompt", &long]).code, 2);
+    // Nor is what is due counted by another interval than its own.
+    let overdue = create(&clocked, &["1m", "x"]);
+    clocked.slept(4 * QUARTER);
+    let edited = clocked.run(&["loop", "edit", &overdue, "--interval", "1h"]);
+    assert!(edited.code == 5 && edited.err.contains("is due: the next tick tells it"), "{edited:?}");
+    clocked.ok(&["loop", "delete", &overdue]);
     // What comes behind its end is not missed.
     let id = create(&clocked, &["15m", "for two hours", "--expires", "2h"]);
-    clocked.slept(43 * QUARTER);
+    clocked.slept(44 * QUARTER);
     clocked.ok(&["loop", "tick"]);
     assert_eq!((&shown(&clocked, &id)["missed"], clocked.told().len()), (&6.into(), 2));
 }

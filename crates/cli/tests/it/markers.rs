@@ -171,6 +171,11 @@ fn fm_markers_corrupt_one_that_says_nothing_of_agentinfinity_is_written_again_by
             (text.contains("process") && process() == serves).then_some(())
         });
     }
+    let place = stage.home().join("state/agentinfinity-ready");
+    std::fs::remove_file(&place).expect("there");
+    std::fs::create_dir(&place).expect("made");
+    std::fs::write(place.join("mine"), "").expect("written");
+    stage.until("its word in the place of a folder", |_| place.is_file().then_some(()));
 }
 
 #[test]

@@ -125,6 +125,9 @@ pub enum AttachError {
         /// The session.
         name: AgentId,
     },
+    /// It is not for us to type into.
+    #[error("{0}")]
+    Refused(String),
     /// Its description cannot be read.
     #[error("{0}")]
     Meta(String),

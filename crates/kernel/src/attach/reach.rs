@@ -39,8 +39,11 @@ pub fn connect(options: &Options) -> Result<WorkerClient, AttachError> {
             if is_led_by(&client.hello().program) {
                 return Err(AttachError::Itself { name: name() });
             }
-            Client::came_to_terminal(options.layout.root(), &options.name);
-            Ok(client)
+            // Who only looks types into nobody.
+            match Client::came_to_terminal(options.layout.root(), &options.name) {
+                Err(refusal) if !options.read_only => Err(AttachError::Refused(refusal.message)),
+                _ => Ok(client),
+            }
         }
     }
 }

@@ -83,7 +83,9 @@ pub fn shipped(id: &str) -> Option<&'static str> {
 /// The base that is used, with a first line that says for which shipped one it was made.
 pub fn marked_base(layout: &Layout) -> String {
     let (layers, _) = layers(layout, None, &[]);
-    let base = layers.into_iter().next().map_or_else(|| BASE.to_owned(), |base| base.text);
+    // A shell empties the file that it is to be written to before we are started.
+    let own = layers.into_iter().next().map(|base| base.text).filter(|own| !own.trim().is_empty());
+    let base = own.unwrap_or_else(|| BASE.to_owned());
     format!("{}\n{base}", layers::mark())
 }
 

@@ -238,6 +238,12 @@ fn edit<T>(layout: &Layout, change: impl Fn(&str) -> Result<(String, T), EditErr
         let before = file::read(layout)?;
         let text = std::str::from_utf8(before.as_deref().unwrap_or_default())
             .map_err(|error| EditError::Unreadable(error.to_string()))?;
+        if before.as_deref().is_some_and(|before| file::is_lost(layout, before)) {
+            return Err(EditError::Unreadable(format!(
+                "{}; copy cron.good.toml over it where that is wanted",
+                file::LOST
+            )));
+        }
         let (after, done) = change(text)?;
         if after.len() > MOST_BYTES {
             return Err(EditError::Full);

@@ -172,13 +172,7 @@ pub fn load(layout: &Layout) -> Loaded {
     let (why, passes) = match read(layout) {
         Ok(None) => return Loaded::default(),
         Ok(Some(bytes)) => match parse(&bytes) {
-            // As a power cut leaves what an editor did not sync; who wants no entry has no such file.
-            Ok(_)
-                if bytes.trim_ascii().is_empty()
-                    && good(layout).is_some_and(|good| !good.good.is_empty()) =>
-            {
-                ("it is empty; remove it where no entry is wanted".to_owned(), false)
-            }
+            Ok(_) if is_lost(layout, &bytes) => (LOST.to_owned(), false),
             Ok(entries) => return Loaded { entries, bytes: Some(bytes), ..Loaded::default() },
             Err(why) => (why, false),
         },
@@ -188,6 +182,14 @@ pub fn load(layout: &Layout) -> Loaded {
     let instead = if good.is_some() { "the last good one is used" } else { "no entry is" };
     let trouble = Some(format!("cron.toml: {why}; {instead}"));
     Loaded { entries: good.unwrap_or_default(), trouble, passes, bytes: None }
+}
+
+/// What is wrong with a file that is empty though there were entries.
+pub(super) const LOST: &str = "it is empty; remove it where no entry is wanted";
+
+/// Whether a file is empty as a power cut leaves what an editor did not sync; who wants no entry has no such file.
+pub(super) fn is_lost(layout: &Layout, bytes: &[u8]) -> bool {
+    bytes.trim_ascii().is_empty() && good(layout).is_some_and(|good| !good.good.is_empty())
 }
 
 /// What the last file said that read.

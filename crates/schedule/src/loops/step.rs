@@ -156,11 +156,6 @@ impl Loop {
 
     /// It fires by another interval, in the phase of its making.
     pub fn set_interval(&mut self, interval: Duration, now: &Stamp) {
-        if matches!(self.look(now), Look::Due(_)) {
-            // That is told first.
-            self.interval_secs = Some(interval.as_secs());
-            return;
-        }
         let before = i64::try_from(self.secs().unwrap_or(0)).unwrap_or(i64::MAX);
         let last = self.next_fire_utc.as_second().saturating_sub(before);
         self.interval_secs = Some(interval.as_secs());

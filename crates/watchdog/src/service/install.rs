@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::look::{folder, standing, wants};
 use super::systemd::Names;
-use super::{Error, Manager, Plan, Result, Standing, manager};
+use super::{Error, File, Manager, Plan, Result, Standing, manager};
 
 /// What became of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -63,6 +63,7 @@ pub fn install(
     let paths: Vec<PathBuf> = files.iter().map(|file| folder.join(&file.name)).collect();
     refuse_others(&paths, &standings, force)?;
     let dir = make(&folder)?;
+    sweep(&dir, &files)?;
     for ((file, path), was) in files.iter().zip(&paths).zip(&standings) {
         let did = match was {
             Standing::Current => Did::Unchanged,
@@ -88,11 +89,26 @@ fn no_manager(files: &'static str, manager: Manager, why: String, commands: &[Ve
 fn refuse_others(paths: &[PathBuf], standings: &[Standing], force: bool) -> Result<()> {
     let named = paths.iter().zip(standings).filter_map(|(path, standing)| match standing {
         Standing::Edited => Some(format!("{} was edited", path.display())),
-        Standing::Foreign => Some(format!("{} is not of netsky", path.display())),
+        Standing::Foreign => Some(format!("{} is not of netsky and this home", path.display())),
         _ => None,
     });
     let named: Vec<String> = named.collect();
     if named.is_empty() || force { Ok(()) } else { Err(Error::NotOurs(named)) }
+}
+
+/// Removes what an install that was killed left half written beside its files.
+fn sweep(dir: &Dir, files: &[File]) -> Result<()> {
+    let is_left = |name: &str| files.iter().any(|file| name.strip_prefix(&file.name).is_some_and(is_draft));
+    for name in dir.names()?.iter().filter(|name| is_left(name)) {
+        dir.remove(name)?;
+    }
+    Ok(())
+}
+
+/// Whether that stands behind the name of a file in the name of its draft: `.<boot>-<…>`. A drop-in's folder ends in `.d`.
+fn is_draft(rest: &str) -> bool {
+    let boot = rest.strip_prefix('.').and_then(|rest| rest.split_once('-')).map(|(boot, _)| boot);
+    boot.is_some_and(|boot| boot.len() == 8 && boot.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
 /// A folder of the user's settings: made if it is missing, and others may look into it.
@@ -142,6 +158,7 @@ pub fn uninstall(plan: &Plan, manager: Manager, force: bool, placed: &mut Vec<Pl
             placed.push(Placed { path, did: Did::Removed });
         }
     }
+    sweep(&dir, &plan.files(manager))?;
     dir.sync()?;
     if manager == Manager::Systemd {
         for link in wants(&Names::of(&plan.suffix)) {

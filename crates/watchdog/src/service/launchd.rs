@@ -43,7 +43,7 @@ fn agent(plan: &Plan, label: &str, words: &[&str], when: &str) -> File {
 "
     );
     // What is before an XML declaration makes it none, so the mark stands at the end.
-    File { name: format!("{label}.plist"), text: marked("<!-- ", " -->", &text) }
+    File { name: format!("{label}.plist"), text: marked("<!-- ", " -->", &text), home }
 }
 
 fn escaped(text: &str) -> String {

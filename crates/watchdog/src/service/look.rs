@@ -71,7 +71,9 @@ pub(super) fn standing(folder: &Path, file: &File) -> Result<Standing> {
     if text == file.text {
         return Ok(Standing::Current);
     }
-    let Some((before, _)) = text.rsplit_once(MARK) else { return Ok(Standing::Foreign) };
+    // The default home of another `HOME` has the same names.
+    let ours = text.rsplit_once(MARK).filter(|_| text.contains(&file.home));
+    let Some((before, _)) = ours else { return Ok(Standing::Foreign) };
     let body = before.rfind('\n').map_or("", |end| &before[..=end]);
     let mut comments = [("# ", ""), ("<!-- ", " -->")].iter();
     let is_whole = comments.any(|(open, close)| text == marked(open, close, body));

@@ -92,6 +92,9 @@ pub struct File {
     pub name: String,
     /// All of it.
     pub text: String,
+    /// Whose it is, as it stands in the text.
+    #[serde(skip)]
+    pub(super) home: String,
 }
 
 impl Plan {

@@ -33,7 +33,8 @@ pub(super) fn files(plan: &Plan) -> Vec<File> {
         (&names.timer, timer(&words, &names)),
         (&names.ticker, ticker(&words, plan)),
     ];
-    texts.map(|(name, text)| File { name: name.clone(), text: marked("# ", "", &text) }).into()
+    let home = || words.home.clone();
+    texts.map(|(name, text)| File { name: name.clone(), text: marked("# ", "", &text), home: home() }).into()
 }
 
 /// What several units say of a plan, as it is written there.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use netsky_disk::{env, random, state};
 use netsky_model::id::AgentId;
-use netsky_schedule::loops::{Loop, LoopId, Mode, read_one};
+use netsky_model::stamp::Stamp;
+use netsky_schedule::loops::{Look, Loop, LoopId, Mode, read_one};
 
 use super::{A_LOOP, change, id, spaced, tell, usage};
 use crate::context::Context;
@@ -55,7 +56,7 @@ impl Args {
                     let what = "has no interval: `netsky loop reschedule` says when";
                     return Err(usage(format!("{} {what}", entry.id)));
                 }
-                (Some(interval), Mode::Fixed) => entry.set_interval(interval, now),
+                (Some(interval), Mode::Fixed) => set_interval(entry, interval, now)?,
                 (None, _) => {}
             }
             match self.expires.as_deref() {
@@ -70,6 +71,17 @@ impl Args {
     }
 }
 
+/// What is due counts by the interval that it became due in.
+fn set_interval(entry: &mut Loop, interval: Duration, now: &Stamp) -> Result<(), Error> {
+    if let Look::Due(_) = entry.look(now) {
+        let what =
+            format!("{} is due: the next tick tells it, and then its interval may be another", entry.id);
+        return Err(Error::new(Kind::Busy, what).hint("nothing was changed, repeat"));
+    }
+    entry.set_interval(interval, now);
+    Ok(())
+}
+
 /// Has somebody edit a copy, and puts what they changed into the loop as it is by then: an editor may be open for long.
 fn by_hand(cx: &Context, id: LoopId) -> Result<Loop, Error> {
     let layout = cx.home()?;
@@ -81,9 +93,17 @@ fn by_hand(cx: &Context, id: LoopId) -> Result<Loop, Error> {
     let edited = edit(&copy).and_then(|()| {
         let after = state::read(&copy)?.unwrap_or_default();
         let after = String::from_utf8(after).map_err(|_| usage("it is not UTF-8 text"))?;
-        change(cx, id, |entry, _| {
+        change(cx, id, |entry, now| {
+            let was = entry.interval_secs;
             *entry = entry.edited(&before, &after).map_err(usage)?;
-            Ok(())
+            cx.known(&entry.agent)?;
+            match entry.interval().filter(|_| entry.interval_secs != was && was.is_some()) {
+                Some(interval) => {
+                    entry.interval_secs = was;
+                    set_interval(entry, interval, now)
+                }
+                None => Ok(()),
+            }
         })
     });
     let is_as_it_was = state::read(&copy).is_ok_and(|copy| copy.as_deref() == Some(before.as_bytes()));

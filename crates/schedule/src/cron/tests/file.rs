@@ -285,6 +285,12 @@ fn fm_cron_fire_power_an_empty_file_beside_a_good_copy_is_none_that_the_owner_wr
         );
         loaded.keep(layout).expect("nothing to keep");
         assert_eq!(fs::read_to_string(layout.good_cron()).expect("kept"), FILE);
+        let refused =
+            enable(layout, &id("stand-up"), false, None).expect_err("nothing is made of it").to_string();
+        assert!(
+            refused.contains("it is empty") && fs::read(layout.cron()).expect("there").is_empty(),
+            "{refused}"
+        );
         // Whose last entry a verb removed has none that was lost.
         fs::write(
             layout.cron(),
