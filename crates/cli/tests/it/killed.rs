@@ -192,3 +192,21 @@ fn a_shutdown_of_everything_says_what_brings_a_constellation_back() {
     let stopped = ostk(&stage, &["kernel", "shutdown", "--all"]);
     assert!(!String::from_utf8_lossy(&stopped.stdout).contains("netsky up"), "nobody is wanted: {stopped:?}");
 }
+
+#[test]
+fn i10_a_key_that_stops_output_stops_no_keeper() {
+    let stage = Stage::up(0, QUIET, "200ms");
+    stage.until_verified(1);
+    for keeper in ["agentinfinity", "netsky-ticker"] {
+        let typed = ostk(&stage, &["kernel", "input", keeper, "\u{13}"]);
+        assert!(typed.status.success(), "{typed:?}");
+    }
+    let beat = || stage.json("state/tick/ticker.json")["at"]["boot_ms"].as_u64();
+    for _ in 0..3 {
+        let before = beat();
+        stage.until("a beat behind it", |_| (beat() > before).then_some(()));
+    }
+    let program = stage.program("agent0");
+    stage.signal(&program, netsky_disk::process::Signal::KILL);
+    stage.until("agent0 again", |stage| (stage.agent("agent0")["generation"] == 2).then_some(()));
+}

@@ -202,6 +202,7 @@ fn a16_a_session_changes_its_own_loops_and_agent0_those_of_all() {
             refused(as_agent(me, &words), me);
         }
         refused(as_agent(me, &["loop", "reschedule", id, "1"]), me);
+        refused(as_agent(me, &["loop", "edit", id, "--agent", me]), me);
         refused(as_agent(me, &["loop", "edit", id, "--prompt", "another"]), me);
     }
     let after = [&own, &once, &root].map(|id| fs::read(file(&clocked.home, id)).expect("there"));

@@ -339,3 +339,20 @@ fn a_next_tick_is_promised_to_nobody_while_ticks_fail() {
     tick.env("NETSKY_FAULT", "watchdog.tick.decided=kill").output().expect("starts");
     assert!(said(&stage).contains("with the next tick that comes to its end"), "{}", said(&stage));
 }
+
+#[test]
+fn who_asks_for_everybody_has_a_clone_that_keeps_dying_tried_at_once() {
+    let stage = Stage::up(1, QUIET, "10m");
+    stage.until_verified(1);
+    stage.hold_triggers();
+    let down = |stage: &Stage| stage.agent("agent1")["pid"].is_null();
+    for _ in 0..2 {
+        let program = stage.program("agent1");
+        stage.signal(&program, Signal::KILL);
+        stage.until("its end", |_| (!is_alive(&program)).then_some(()));
+        stage.run(&["watchdog", "tick"]);
+    }
+    assert!(down(&stage) && told(&stage).contains("agent1"), "it waits: {}", told(&stage));
+    stage.ok(&["up", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+    stage.until("agent1 at once", |stage| (!down(stage)).then_some(()));
+}

@@ -78,6 +78,8 @@ fn a_file_is_known_as_ours_as_edited_and_as_anothers() {
         }
         std::fs::write(&path, "[Service]\nExecStart=/bin/true\n").expect("written");
         assert_eq!(look(), Standing::Foreign);
+        std::fs::write(&path, &plan("/srv/b").files(manager)[0].text).expect("written");
+        assert_eq!(look(), Standing::Foreign, "the default home of another HOME has the same names");
         std::fs::remove_file(&path).expect("there");
         symlink("/dev/null", &path).expect("made");
         assert_eq!(look(), Standing::Foreign, "a masked unit");

@@ -169,7 +169,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a session's ticker waits for the end of a service's",
         "T24",
         KEEPER,
-        ("    while service || is_session && is_held_by_service() {", "    while service {"),
+        (
+            "is_session && is_held_by_service(cx) && !is_stuck()",
+            "is_session && is_held_by_service(cx) && false",
+        ),
         "service::failsafe::a_service_and_a_session_tick_in_turn_and_each_is_there_for_the_other",
     ),
     of_verbs(

@@ -138,6 +138,10 @@ fn what_is_skipped_when_it_is_late_is_late_by_the_interval_of_looks_and_never_fo
     };
     assert_eq!(due(&known, 2, "11:07:00"), None);
     assert_eq!(due(&known, 20, "11:07:00"), Some(at("11:00:00")), "a look each ten minutes");
+    let narrow = self::entry("0 11 * * *", "catch_up_window = \"1m\"");
+    let (known_narrow, at_late) = (begun(&narrow, at("08:00:10")), SignedDuration::from_mins(20));
+    let look = At { now: at("11:07:00"), stepped: false, late: at_late };
+    assert!(Known::look(Some(&known_narrow), &narrow, look).1.is_some(), "it is no outage");
     let (mut failed, first) = seen(Some(&known), &entry, at("11:00:10"), false);
     assert!(first.is_some());
     failed.failed("no room");
