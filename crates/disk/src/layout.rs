@@ -2,6 +2,7 @@
 //! and `lock` of the folder a file is in, names that were listed, and the files of a workspace.
 
 mod cron;
+mod work;
 
 use std::path::{Path, PathBuf};
 

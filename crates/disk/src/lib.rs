@@ -11,10 +11,12 @@
 )]
 
 pub mod adopt;
+pub mod alone;
 pub mod bell;
 pub mod bound;
 pub mod cgroup;
 pub mod clock;
+pub mod copy;
 pub mod env;
 pub mod fault;
 pub mod feed;

@@ -57,6 +57,10 @@ pub struct Program {
     pub set: BTreeMap<String, String>,
     /// Variables to take away.
     pub unset: Vec<String>,
+    /// Whether its environment is only what is set here.
+    pub bare: bool,
+    /// Where it runs; in `/` if none.
+    pub folder: Option<PathBuf>,
     /// Where its output goes, appended to; nowhere if none, or where that cannot be opened: what it does matters more.
     pub log: Option<PathBuf>,
 }
@@ -71,16 +75,27 @@ fn opened(path: &Path) -> Option<(File, File)> {
 }
 
 impl Program {
-    /// The command in a session of its own, with no standard input, cwd `/`.
-    fn command(&self) -> Result<Command> {
+    /// The command with its environment and folder.
+    pub(crate) fn plain(&self) -> Command {
         let mut command = Command::new(&self.path);
-        command.args(&self.args).envs(&self.set).current_dir("/").stdin(Stdio::null());
+        if self.bare {
+            command.env_clear();
+        }
+        let folder = self.folder.as_deref().unwrap_or(Path::new("/"));
+        command.args(&self.args).envs(&self.set).current_dir(folder);
         for key in &self.unset {
             command.env_remove(key);
         }
         if let Some(name) = &self.name {
             command.arg0(name);
         }
+        command
+    }
+
+    /// The command in a session of its own, with no standard input.
+    fn command(&self) -> Result<Command> {
+        let mut command = self.plain();
+        command.stdin(Stdio::null());
         match self.log.as_deref().and_then(opened) {
             None => command.stdout(Stdio::null()).stderr(Stdio::null()),
             Some((log, copy)) => command.stdout(log).stderr(copy),
@@ -146,52 +161,134 @@ impl Program {
     /// # Errors
     /// It cannot be started or waited for; it does not run any more then.
     pub fn errand(&self, input: &[u8], most: usize, limit: Duration) -> Result<(Ended, Vec<u8>)> {
-        let mark = random::token();
         let mut command = self.command()?;
+        let answer = self.converse(&mut command, input, most, limit, Leaves::Anything)?;
+        Ok((answer.ended, answer.out.first))
+    }
+
+    /// As [`Program::errand`], and what it said of its errors is heard too, the end of either as well as its beginning.
+    ///
+    /// # Errors
+    /// As [`Program::errand`].
+    pub fn ask(&self, input: &[u8], most: usize, limit: Duration, leaves: Leaves) -> Result<Answer> {
+        let mut command = self.command()?;
+        command.stderr(Stdio::piped());
+        self.converse(&mut command, input, most, limit, leaves)
+    }
+
+    fn converse(
+        &self,
+        command: &mut Command,
+        input: &[u8],
+        most: usize,
+        limit: Duration,
+        leaves: Leaves,
+    ) -> Result<Answer> {
+        let mark = random::token();
         command.env(ERRAND, &mark).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|e| Error::new("start", &self.path, e))?;
         let piped = pipes(&mut child, input.to_vec(), most);
         let waited = process::PidFd::of_child(&child).and_then(|held| held.wait(limit));
+        let is_over = matches!(waited, Ok(true));
         // From below: what loses its parent would be nobody's descendant.
-        let swept = match waited {
-            Ok(true) => Ok(()),
-            _ => sweep::sweep_descendants(child.id(), SWEEP).map(drop),
-        };
+        let swept = if is_over { Ok(()) } else { sweep::sweep_descendants(child.id(), SWEEP).map(drop) };
         end(&mut child);
-        let swept = swept.and(sweep::sweep_marked(ERRAND, &mark, SWEEP).map(drop));
+        let swept = match &piped {
+            Ok((out, err)) if leaves == Leaves::Nothing && is_over && closes(out) && closes(err) => swept,
+            _ => swept.and(sweep::sweep_marked(ERRAND, &mark, SWEEP).map(drop)),
+        };
         let status = child.wait().map_err(|e| Error::new("wait for", &self.path, e))?;
-        let printed = piped.map_err(|e| Error::new("talk to", &self.path, e))?;
+        let (out, err) = piped.map_err(|e| Error::new("talk to", &self.path, e))?;
         swept?;
         let ended = if waited? { Ended::Exited(status.code()) } else { Ended::TooLate };
-        Ok((ended, last_words(printed)))
+        Ok(Answer { ended, out: last_words(out), err: last_words(err) })
     }
 }
 
+/// What a program may leave behind that was run to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaves {
+    /// Nothing once it ended by itself and its outputs are closed: one that is known to wait for what it starts. The
+    /// processes of the machine are not looked through for it then, which would take longer than it does.
+    Nothing,
+    /// Whatever it likes: all of it is looked for and ended.
+    Anything,
+}
+
+/// What a program said and how it ended.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// How it ended.
+    pub ended: Ended,
+    /// Its output.
+    pub out: Heard,
+    /// What it said of errors; nothing where that was not asked for.
+    pub err: Heard,
+}
+
+/// What was heard of one stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Its beginning, as much as was asked for.
+    pub first: Vec<u8>,
+    /// Its end, where that is beyond it; as much again.
+    pub last: Vec<u8>,
+    /// Bytes between the two, which nobody kept.
+    pub missed: u64,
+}
+
+impl Heard {
+    /// Whether all of it is in `first`.
+    pub fn is_whole(&self) -> bool {
+        self.last.is_empty()
+    }
+
+    fn listen(mut stream: impl Read, most: usize) -> Heard {
+        let mut heard = Heard::default();
+        let _ = stream.by_ref().take(most as u64).read_to_end(&mut heard.first);
+        let mut last = std::collections::VecDeque::new();
+        let mut piece = [0; 8192];
+        // Read on: a full pipe would stop it.
+        while let Ok(read @ 1..) = stream.read(&mut piece) {
+            last.extend(&piece[..read]);
+            let over = last.len().saturating_sub(most);
+            heard.missed += over as u64;
+            last.drain(..over);
+        }
+        heard.last = last.into();
+        heard
+    }
+}
+
+/// Who listens to one stream.
+type Listener = JoinHandle<Heard>;
+
 /// Feeds a child and reads it, each by a thread: one that neither reads nor ends holds nobody up.
-fn pipes(child: &mut Child, input: Vec<u8>, most: usize) -> std::io::Result<JoinHandle<Vec<u8>>> {
+fn pipes(child: &mut Child, input: Vec<u8>, most: usize) -> std::io::Result<(Listener, Listener)> {
     if let Some(mut stdin) = child.stdin.take() {
         // Whoever does not want it need not read it.
         thread::Builder::new().spawn(move || drop(stdin.write_all(&input)))?;
     }
-    let stdout = child.stdout.take();
-    thread::Builder::new().spawn(move || {
-        let mut printed = Vec::new();
-        if let Some(mut stdout) = stdout {
-            let _ = stdout.by_ref().take(most as u64).read_to_end(&mut printed);
-            // Read on: a full pipe would stop it.
-            let _ = std::io::copy(&mut stdout, &mut std::io::sink());
-        }
-        printed
-    })
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let hear = |stream: Option<Box<dyn Read + Send>>| {
+        let listen = move || stream.map_or_else(Heard::default, |stream| Heard::listen(stream, most));
+        thread::Builder::new().spawn(listen)
+    };
+    Ok((hear(stdout.map(|out| Box::new(out) as _))?, hear(stderr.map(|err| Box::new(err) as _))?))
+}
+
+/// Whether a stream of what has ended is closed by all, soon.
+fn closes(listener: &Listener) -> bool {
+    let until = clock::boot() + SWEEP;
+    while !listener.is_finished() && clock::boot() < until {
+        clock::pause(LOOK);
+    }
+    listener.is_finished()
 }
 
 /// What was read; nothing where somebody who could not be ended still holds the other end.
-fn last_words(reader: JoinHandle<Vec<u8>>) -> Vec<u8> {
-    let until = clock::boot() + SWEEP;
-    while !reader.is_finished() && clock::boot() < until {
-        clock::pause(LOOK);
-    }
-    if reader.is_finished() { reader.join().unwrap_or_default() } else { Vec::new() }
+fn last_words(listener: Listener) -> Heard {
+    if closes(&listener) { listener.join().unwrap_or_default() } else { Heard::default() }
 }
 
 /// Ends a child and takes its status; both can only fail when it is gone already.

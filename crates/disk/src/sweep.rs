@@ -249,6 +249,11 @@ fn owner(pid: u32) -> Option<u32> {
 /// # Errors
 /// `/proc` cannot be listed or looked into.
 pub fn descendants(of: u32) -> Result<Vec<ProcessId>> {
+    below(of, false)
+}
+
+/// Everything below a process; with `apart` also what says of itself that it stands apart.
+fn below(of: u32, apart: bool) -> Result<Vec<ProcessId>> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for pid in pids()? {
         if let Some(stat) = looked(pid, Stat::look(pid))? {
@@ -260,7 +265,7 @@ pub fn descendants(of: u32) -> Result<Vec<ProcessId>> {
     while let Some(parent) = open.pop() {
         // Taking the list away ends the walk even if pids were handed on while we looked.
         for child in children.remove(&parent).unwrap_or_default() {
-            if has_variable(child, |entry| entry.starts_with(APART))? {
+            if !apart && has_variable(child, |entry| entry.starts_with(APART))? {
                 continue;
             }
             found.extend(looked(child, identify_or_fail(child))?);
@@ -313,6 +318,14 @@ pub fn sweep_bearing(entries: &[(&str, &str)], limit: Duration) -> Result<Swept>
 /// As [`sweep_marked`].
 pub fn sweep_descendants(of: u32, limit: Duration) -> Result<Swept> {
     sweep(limit, || descendants(of))
+}
+
+/// Kill everything below a process, also what says that it stands apart: of whom nobody trusts, nothing stays.
+///
+/// # Errors
+/// As [`sweep_marked`].
+pub fn sweep_below(of: u32, limit: Duration) -> Result<Swept> {
+    sweep(limit, || below(of, true))
 }
 
 /// Look, kill, look again: what forks while it is swept is found by the next look.

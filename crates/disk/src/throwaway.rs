@@ -3,6 +3,7 @@
 //! Promise: what [`create`] made was not there before and is ours alone; [`remove`] takes away only such a folder,
 //! known by a mark inside, so that a wrong path costs nobody a file.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
@@ -39,7 +40,17 @@ pub fn create(prefix: &str) -> Result<PathBuf> {
     Err(taken)
 }
 
-/// Takes a folder away that [`create`] made, with all that is in it; links in it are removed, not followed.
+/// Makes a folder that may be thrown away, at a path that is free.
+///
+/// # Errors
+/// The path is taken, or the system refuses.
+pub fn create_at(path: &Path) -> Result<Dir> {
+    let dir = Dir::make_new(path)?;
+    state::write(path.join(MARK), b"made to be taken away with all that is in it\n")?;
+    Ok(dir)
+}
+
+/// Takes a folder away that [`create`] or [`create_at`] made, with all that is in it; links in it are removed, not followed.
 ///
 /// # Errors
 /// It is not such a folder, or something in it cannot be removed.
@@ -47,7 +58,27 @@ pub fn remove(path: &Path) -> Result<()> {
     if !Dir::open(path)?.exists(MARK)? {
         return Err(Error::because("remove", path, "it was not made to be thrown away"));
     }
-    std::fs::remove_dir_all(path).map_err(|e| Error::new("remove", path, e))
+    let removed = std::fs::remove_dir_all(path).or_else(|e| {
+        if e.kind() != std::io::ErrorKind::PermissionDenied {
+            return Err(e);
+        }
+        open_up(path)?;
+        std::fs::remove_dir_all(path)
+    });
+    removed.map_err(|e| Error::new("remove", path, e))
+}
+
+/// Makes the folders below one writable for us: some tools shut those that they fill.
+fn open_up(folder: &Path) -> std::io::Result<()> {
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        // Its own type: a link is not followed.
+        if entry.file_type()?.is_dir() {
+            open_up(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -106,6 +106,13 @@ text_id!(
     is_word
 );
 text_id!(
+    /// A task: what a workspace, its branch and what lands of it are named after.
+    TaskId,
+    "task id",
+    "[a-z0-9][a-z0-9-]{0,63}",
+    is_word
+);
+text_id!(
     /// Who an envelope says it is from: an agent id, or `peer:<name>/<agent>`.
     Sender,
     "sender",

@@ -1,0 +1,43 @@
+//! Files in folders that are not netsky's: the inside of the owner's repositories.
+
+use std::io::Write;
+
+use crate::error::{Error, Result};
+use crate::fs::{self, Dir};
+
+/// Write a file that is not there yet, synced; its name is durable once the folder is synced.
+///
+/// # Errors
+/// The name is taken, or the system refuses; no part of the file is left then.
+pub fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> Result<()> {
+    let written = fs::write_unsynced(dir, name, bytes)
+        .and_then(|file| file.sync().map_err(|e| Error::new("sync", dir.path().join(name), e)));
+    if written.as_ref().is_err_and(|error| !error.is_exists()) {
+        let _ = dir.remove(name);
+    }
+    written
+}
+
+/// Copy a plain file of ours to a name that is free, with the instant that it was written at: git takes a file for unchanged
+/// that was written before its index.
+///
+/// # Errors
+/// It is no such file or over `cap` bytes, the name is taken, or the system refuses.
+pub fn copy_as_old(dir: &Dir, name: &str, new: &str, cap: u64) -> Result<()> {
+    let failed = |e: std::io::Error| Error::new("copy", dir.path().join(name), e);
+    let bytes = dir.read(name, cap).map_err(|e| e.on("copy", dir.path().join(name)))?;
+    let written =
+        std::fs::symlink_metadata(dir.path().join(name)).and_then(|of| of.modified()).map_err(failed)?;
+    let mut file = fs::write_unsynced(dir, new, &[])?.into_std().map_err(|e| failed(e.into()))?;
+    file.write_all(&bytes).and_then(|()| file.set_modified(written)).map_err(failed)
+}
+
+/// Make all that was written to a folder's file system durable; for what another program wrote, any number of files.
+///
+/// # Errors
+/// The system could not.
+pub fn sync_file_system(dir: &Dir) -> Result<()> {
+    let failed = |e: std::io::Error| Error::new("sync the file system of", dir.path(), e);
+    let folder = std::fs::File::open(dir.path()).map_err(failed)?;
+    rustix::fs::syncfs(&folder).map_err(|e| failed(e.into()))
+}

@@ -1,0 +1,29 @@
+//! Where clones of repositories are, and what is kept while work lands.
+
+use std::path::PathBuf;
+
+use netsky_model::id::TaskId;
+
+use super::Layout;
+
+impl Layout {
+    /// One task's workspace: its clone, and what is known of it.
+    pub fn workspace(&self, task: &TaskId) -> PathBuf {
+        self.workspaces().join(task.as_str())
+    }
+
+    /// Our own copies of the repositories that workspaces are cloned from.
+    pub fn mirrors(&self) -> PathBuf {
+        self.home.join("mirrors")
+    }
+
+    /// What is kept of harvests: locks, notes of what is landing now, logs of gates.
+    pub fn harvests(&self) -> PathBuf {
+        self.state().join("harvest")
+    }
+
+    /// Repositories that live as long as one harvest.
+    pub fn scratch(&self) -> PathBuf {
+        self.home.join("scratch")
+    }
+}
