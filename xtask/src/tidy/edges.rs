@@ -15,6 +15,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("netsky-ledger", &["netsky-model", "netsky-disk"]),
     ("netsky-owner", &["netsky-model", "netsky-disk", "netsky-ledger"]),
     ("netsky-schedule", &["netsky-model", "netsky-disk"]),
+    ("netsky-work", &["netsky-model", "netsky-disk"]),
     ("netsky-runtime", &["netsky-model", "netsky-disk", "netsky-bus", "netsky-kernel", "netsky-ledger"]),
     (
         "netsky-watchdog",
@@ -58,6 +59,7 @@ const DOORS: &[(&str, &[&str], &str)] = &[
         &["netsky-disk"],
         "rustix is the door to the system; its peer credentials have no place for a pid of 0",
     ),
+    ("landlock", &["netsky-work"], "only a gate is shut in"),
     ("nix", &[], "ptrace is for the fault steppers of sim only"),
     ("ureq", &["netsky-owner"], "the owner is the only one who is reached over HTTP"),
     ("ring", &["netsky-owner"], "what a webhook is given is signed"),

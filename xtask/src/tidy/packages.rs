@@ -12,7 +12,8 @@ use super::Offence;
 /// for one small library, so that the next one is a decision and not an accident. ureq with rustls and ring brought it to 137:
 /// pages go to webhooks and ntfy, which speak TLS; a third of these are for systems that we do not build for. croner and the derives that it is made of, toml_edit and our own
 /// crate for schedules made it 150: fields of cron are read by Vixie's rules, and a person's comments in `cron.toml` survive.
-const MOST_PACKAGES: usize = 151;
+/// landlock, what it is made of and our own crate for work made it 154: a gate runs what an agent wrote.
+const MOST_PACKAGES: usize = 155;
 
 /// Licences that fit `MIT OR Apache-2.0`.
 const LICENCES: &[&str] = &[

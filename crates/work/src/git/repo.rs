@@ -1,0 +1,214 @@
+//! One repository, and what is asked of it. It is always named in full: nothing is looked for in the folders above.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Failed, Git, LONG, Reach, RefName, Run, SHORT, Sha, Told};
+use crate::{Error, Result};
+
+/// A repository's folder, and where its files are laid out if they are.
+#[derive(Debug, Clone)]
+pub struct Repo {
+    git: Git,
+    dir: PathBuf,
+    tree: Option<PathBuf>,
+    index: Option<PathBuf>,
+    settings: &'static [&'static str],
+}
+
+/// Objects that nobody misses need not be durable.
+const SCRATCH: &[&str] = &["core.fsync=none", "transfer.unpackLimit=1"];
+
+impl Repo {
+    /// The repository whose folder (`.git`, or the whole of a bare one) that is.
+    pub fn new(git: &Git, dir: &Path) -> Repo {
+        Repo { git: git.clone(), dir: dir.to_owned(), tree: None, index: None, settings: &[] }
+    }
+
+    /// The same, with files.
+    #[must_use]
+    pub fn with_tree(mut self, tree: &Path) -> Repo {
+        self.tree = Some(tree.to_owned());
+        self
+    }
+
+    /// The same, with another index.
+    #[must_use]
+    pub fn with_index(mut self, index: &Path) -> Repo {
+        self.index = Some(index.to_owned());
+        self
+    }
+
+    /// The same, of which nothing must survive.
+    #[must_use]
+    pub fn scratch(mut self) -> Repo {
+        self.settings = SCRATCH;
+        self
+    }
+
+    /// Its folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The git that it is used by.
+    pub fn git(&self) -> &Git {
+        &self.git
+    }
+
+    fn run_with(&self, args: &[&str], input: &[u8], limit: Duration) -> Result<Told> {
+        let mut front = vec![format!("--git-dir={}", text(&self.dir)?)];
+        if let Some(tree) = &self.tree {
+            front.push(format!("--work-tree={}", text(tree)?));
+        }
+        let index = self.index.as_deref().map(text).transpose()?;
+        let set: Vec<(&str, &str)> = index.iter().map(|index| ("GIT_INDEX_FILE", *index)).collect();
+        self.git.tell(&Run {
+            settings: self.settings,
+            front,
+            args,
+            input,
+            reach: Reach::Files,
+            limit,
+            set: &set,
+        })
+    }
+
+    /// Ask; an exit code is an answer.
+    pub(crate) fn tell(&self, args: &[&str], input: &[u8]) -> Result<Told> {
+        self.run_with(args, input, SHORT)
+    }
+
+    /// Ask for text, without the line's end.
+    pub(crate) fn ask(&self, args: &[&str], input: &[u8]) -> Result<String> {
+        let out = self.bytes(args, input)?;
+        Ok(String::from_utf8_lossy(&out).trim_end_matches('\n').to_owned())
+    }
+
+    /// Ask for bytes.
+    pub(crate) fn bytes(&self, args: &[&str], input: &[u8]) -> Result<Vec<u8>> {
+        self.tell(args, input)?.well(args[0])
+    }
+
+    /// Do what takes long: fill a folder.
+    pub(crate) fn fill(&self, args: &[&str]) -> Result<()> {
+        self.run_with(args, &[], LONG)?.well(args[0]).map(drop)
+    }
+
+    /// The object that a name stands for, as a commit; none if there is none.
+    pub fn commit(&self, name: &str) -> Result<Option<Sha>> {
+        let asked = format!("{name}^{{commit}}");
+        let told = self.tell(&["rev-parse", "--verify", "--quiet", "--end-of-options", &asked], &[])?;
+        match told.code {
+            0 => self.sha("rev-parse", &told.out).map(Some),
+            1 | 128 => Ok(None),
+            _ => told.well("rev-parse").map(|_| None),
+        }
+    }
+
+    /// The tree of a commit.
+    pub(crate) fn tree_of(&self, commit: &Sha) -> Result<Sha> {
+        let asked = format!("{commit}^{{tree}}");
+        let out = self.bytes(&["rev-parse", "--verify", "--end-of-options", &asked], &[])?;
+        self.sha("rev-parse", &out)
+    }
+
+    pub(crate) fn sha(&self, what: &str, out: &[u8]) -> Result<Sha> {
+        let text = String::from_utf8_lossy(out);
+        let sha = text.trim_end_matches('\n').parse();
+        sha.map_err(|e| Failed::Unread { what: what.to_owned(), why: format!("{e}") }.into())
+    }
+
+    /// Write an object.
+    pub(crate) fn write(&self, kind: &str, bytes: &[u8]) -> Result<Sha> {
+        let out = self.bytes(&["hash-object", "-w", "-t", kind, "--stdin"], bytes)?;
+        self.sha("hash-object", &out)
+    }
+
+    /// Whether a commit is another or among those before it.
+    pub(crate) fn is_before(&self, old: &Sha, new: &Sha) -> Result<bool> {
+        let told = self.tell(&["merge-base", "--is-ancestor", old.as_str(), new.as_str()], &[])?;
+        match told.code {
+            1 => Ok(false),
+            _ => told.well("merge-base").map(|_| true),
+        }
+    }
+
+    /// Fetch one ref from a repository of this machine into one of ours; its commits and all they need, each looked at (A8, A9).
+    pub(crate) fn fetch(&self, from: &Path, theirs: &RefName, ours: &RefName) -> Result<()> {
+        self.fetch_refs_with(text(from)?, &format!("+{theirs}:{ours}"), &[], Reach::Files, self.settings)
+    }
+
+    /// Fetch the objects of a ref, and no name for them.
+    pub(crate) fn take(&self, from: &Path, theirs: &RefName) -> Result<()> {
+        self.fetch_refs_with(text(from)?, theirs.as_str(), &[], Reach::Files, self.settings)
+    }
+
+    /// Fetch by a rule from anywhere.
+    pub(crate) fn fetch_refs_with(
+        &self,
+        from: &str,
+        rule: &str,
+        more: &[&str],
+        reach: Reach,
+        settings: &[&str],
+    ) -> Result<()> {
+        let mut args =
+            vec!["fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--no-recurse-submodules"];
+        args.extend(["--no-auto-maintenance", "--refmap="]);
+        args.extend(more);
+        args.extend(["--end-of-options", from, rule]);
+        let front = vec![format!("--git-dir={}", text(&self.dir)?)];
+        let run = Run { settings, front, args: &args, input: &[], reach, limit: LONG, set: &[] };
+        self.git.run(&run).map(drop)
+    }
+
+    /// Set a ref to an object if it is what is expected; `None` for "must not be there". False if it is something else.
+    pub(crate) fn swap(&self, name: &RefName, new: &Sha, old: Option<&Sha>, why: &str) -> Result<bool> {
+        let none = "0".repeat(new.as_str().len());
+        let old_text = old.map_or(none.as_str(), Sha::as_str);
+        let told = self.tell(
+            &["update-ref", "-m", why, "--end-of-options", name.as_str(), new.as_str(), old_text],
+            &[],
+        )?;
+        if told.code == 0 {
+            return Ok(true);
+        }
+        // Whether it moved is seen by a look, not by the words of the error.
+        if self.commit(name.as_str())?.as_ref() != old {
+            return Ok(false);
+        }
+        told.well("update-ref").map(|_| false)
+    }
+
+    /// A folder of the repository, where git says it is.
+    pub(crate) fn folder(&self, which: &str) -> Result<PathBuf> {
+        let told = self.ask(&["rev-parse", "--path-format=absolute", which], &[])?;
+        PathBuf::from(&told).canonicalize().map_err(|e| netsky_disk::Error::new("find", told, e).into())
+    }
+}
+
+/// A path as git is given it.
+pub(crate) fn text(path: &Path) -> Result<&str> {
+    let is_fit = |text: &&str| path.is_absolute() && !text.chars().any(char::is_control);
+    path.to_str().filter(is_fit).ok_or_else(|| {
+        Error::unfit(path, "its path is not absolute, or has control characters or is no UTF-8")
+    })
+}
+
+/// Clone with fixed settings; `args` are its options, the last two are where from and where to.
+pub(crate) fn clone(git: &Git, options: &[&str], from: &str, to: &Path, settings: &[&str]) -> Result<()> {
+    let mut args = vec!["clone", "--quiet", "--template=", "--no-tags", "--no-recurse-submodules"];
+    args.extend(options);
+    args.extend(["--end-of-options", from, text(to)?]);
+    let run = Run {
+        settings,
+        front: Vec::new(),
+        args: &args,
+        input: &[],
+        reach: Reach::Files,
+        limit: LONG,
+        set: &[],
+    };
+    git.run(&run).map(drop)
+}

@@ -1,0 +1,172 @@
+//! The files of who has `main` checked out, and the lock on their index.
+//!
+//! Promise: nothing of the owner's is overwritten: a change that is not committed, or a file that git does not know in the place of
+//! one that lands, stops the harvest before `main` moves. The lock is git's own, `index.lock`, so that the
+//! owner's git waits or says so; what it holds says that it is ours.
+
+use netsky_disk::fs::Dir;
+use netsky_disk::{copy, state};
+
+use super::job::Outcome;
+use super::note::Note;
+use super::target::{Checkout, Target};
+use crate::git::{Failed, Repo, Sha, plain_line};
+use crate::{Error, Result};
+
+/// Git's lock on an index.
+const LOCK: &str = "index.lock";
+/// The index that will take its place.
+const NEXT: &str = "netsky-index";
+/// What says that something is going on in a checkout.
+const UNDER_WAY: &[&str] = &["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
+/// Most files that are named.
+const MOST_FILES: usize = 20;
+/// Most bytes of an index.
+const MOST: u64 = 512 * 1024 * 1024;
+
+/// The refusal, where the checkout is dirty now.
+pub(super) fn dirty(target: &Target) -> Result<Option<Outcome>> {
+    let Some(checkout) = &target.checkout else { return Ok(None) };
+    let repo = Repo::new(target.repo.git(), &checkout.dir).with_tree(&checkout.tree);
+    Ok(changes(&repo, checkout)?.map(|files| Outcome::DirtyMain { files }))
+}
+
+/// What was changed in a checkout and not committed; none if nothing.
+fn changes(repo: &Repo, checkout: &Checkout) -> Result<Option<Vec<String>>> {
+    for name in UNDER_WAY {
+        if state::exists(checkout.dir.join(name))? {
+            return Ok(Some(vec![format!("{name} in {}", plain_line(&checkout.dir.to_string_lossy()))]));
+        }
+    }
+    let args =
+        ["status", "--porcelain=v1", "-z", "--untracked-files=no", "--ignore-submodules=all", "--no-renames"];
+    let told = repo.bytes(&args, &[])?;
+    let entries = told.split(|byte| *byte == 0).filter(|entry| entry.len() > 3);
+    let files = entries.take(MOST_FILES).map(|entry| plain_line(&String::from_utf8_lossy(&entry[3..])));
+    let files: Vec<String> = files.collect();
+    Ok((!files.is_empty()).then_some(files))
+}
+
+/// A checkout whose index nobody else changes.
+pub(super) struct Held {
+    dir: Dir,
+    /// With the index that will take the place of the owner's.
+    repo: Repo,
+}
+
+/// Lock the index, and see that the files can follow; what is in the way if not.
+pub(super) fn hold(
+    target: &Target,
+    checkout: &Checkout,
+    note: &Note,
+) -> Result<std::result::Result<Held, Vec<String>>> {
+    let held = Held::of(target, checkout)?;
+    copy::write_new(&held.dir, &note.lock(), note.token.as_bytes())?;
+    // Whole from the first moment, and only where nobody has it.
+    if let Err(error) = held.dir.rename(note.lock(), &held.dir, LOCK) {
+        held.dir.remove(note.lock())?;
+        if error.is_exists() {
+            return Ok(Err(vec![format!("{LOCK}: a git is at work there, or was killed")]));
+        }
+        return Err(error.into());
+    }
+    held.dir.sync()?;
+    crate::point("work.land.locked")?;
+    match held.begin(checkout, note) {
+        Ok(None) => Ok(Ok(held)),
+        Ok(Some(dirty)) => {
+            held.let_go()?;
+            Ok(Err(dirty))
+        }
+        Err(error) => {
+            // The error that came first is the one to tell.
+            let _ = held.let_go();
+            Err(error)
+        }
+    }
+}
+
+/// What a dead harvest holds; none if it does not, or the lock is another's.
+pub(super) fn held(target: &Target, checkout: &Checkout, note: &Note) -> Result<Option<Held>> {
+    let held = Held::of(target, checkout)?;
+    held.dir.remove(note.lock())?;
+    let is_ours = held.dir.read(LOCK, MOST).is_ok_and(|bytes| bytes == note.token.as_bytes());
+    Ok(is_ours.then_some(held))
+}
+
+impl Held {
+    fn of(target: &Target, checkout: &Checkout) -> Result<Held> {
+        let dir = Dir::look_into(&checkout.dir)?;
+        let repo = Repo::new(target.repo.git(), &checkout.dir).with_tree(&checkout.tree);
+        Ok(Held { repo: repo.with_index(&checkout.dir.join(NEXT)), dir })
+    }
+
+    /// Make the next index of the one that is there; what is in the way if the files could not follow.
+    fn begin(&self, checkout: &Checkout, note: &Note) -> Result<Option<Vec<String>>> {
+        self.dir.remove(NEXT)?;
+        copy::copy_as_old(&self.dir, "index", NEXT, MOST)?;
+        if let Some(dirty) = changes(&self.repo, checkout)? {
+            return Ok(Some(dirty));
+        }
+        match self.read_tree(&["-n", "-m", "-u"], &note.old, &note.new) {
+            Err(Error::Git(Failed::Said { said, .. })) => Ok(Some(vec![said])),
+            tried => tried.map(|()| None),
+        }
+    }
+
+    fn read_tree(&self, how: &[&str], old: &Sha, new: &Sha) -> Result<()> {
+        let mut args = vec!["read-tree", "--no-recurse-submodules"];
+        args.extend(how);
+        args.extend([old.as_str(), new.as_str()]);
+        self.repo.fill(&args)
+    }
+
+    /// Move the files.
+    pub(super) fn move_files(&self, old: &Sha, new: &Sha) -> Result<()> {
+        self.read_tree(&["-m", "-u"], old, new)
+    }
+
+    /// Whether the next index has not taken its place yet.
+    pub(super) fn has_next(&self) -> Result<bool> {
+        Ok(self.dir.exists(NEXT)?)
+    }
+
+    /// Move the files where some may have moved already: what changes between the two is looked at as it is, and only
+    /// what is of the old or of the new tip is touched.
+    pub(super) fn move_rest(&self, old: &Sha, new: &Sha) -> Result<()> {
+        self.dir.remove(format!("{NEXT}.lock"))?;
+        let names = |one: &str, other: &str| {
+            self.repo.bytes(&["diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other], &[])
+        };
+        let changed = names(old.as_str(), new.as_str())?;
+        self.repo.bytes(&["update-index", "--add", "--remove", "-z", "--stdin"], &changed)?;
+        let now = self.repo.ask(&["write-tree"], &[])?.parse()?;
+        let not_old = names(old.as_str(), Sha::as_str(&now))?;
+        let not_new = names(new.as_str(), Sha::as_str(&now))?;
+        let of_new: Vec<&[u8]> = not_new.split(|byte| *byte == 0).collect();
+        let theirs = not_old.split(|byte| *byte == 0).find(|name| !name.is_empty() && of_new.contains(name));
+        if let Some(name) = theirs {
+            let said = format!("{} was changed meanwhile", plain_line(&String::from_utf8_lossy(name)));
+            return Err(Failed::Said { what: "read-tree".into(), code: None, said }.into());
+        }
+        self.read_tree(&["-m", "-u"], &now, new)
+    }
+
+    /// The next index becomes the index, and the lock goes.
+    pub(super) fn take_effect(self) -> Result<()> {
+        crate::point("work.land.followed")?;
+        self.dir.rename_over(NEXT, &self.dir, "index")?;
+        self.dir.sync()?;
+        crate::point("work.land.effective")?;
+        self.let_go()
+    }
+
+    /// The index stays as it is, and the lock goes.
+    pub(super) fn let_go(self) -> Result<()> {
+        self.dir.remove(NEXT)?;
+        self.dir.remove(format!("{NEXT}.lock"))?;
+        self.dir.remove(LOCK)?;
+        self.dir.sync()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! `main` moves: compare and swap, and the files of who has it checked out with it.
+//!
+//! Order, and why: the objects are durable before the note, the note before the lock on the index, that lock before `main` moves, and
+//! it is held until the files are there. So a commit of the owner's cannot come between the two and take back what
+//! landed, and a death leaves the checkout locked, not wrong, until the next harvest brings it to its end.
+
+use std::path::{Path, PathBuf};
+
+use netsky_disk::fs::Dir;
+use netsky_disk::state;
+
+use super::checkout::{self, Held};
+use super::job::{Job, Tree};
+use super::note::{self, Note};
+use super::source::Scratch;
+use super::target::Target;
+use crate::Result;
+use crate::git::{RefName, Sha};
+
+/// What came of it.
+pub(super) enum Came {
+    /// It is there.
+    Landed(Tree),
+    /// `main` is another one by now.
+    Moved,
+    /// The checkout has changes that are in the way: these.
+    Dirty(Vec<String>),
+}
+
+/// Bring `main` from `old` to `new`, which the scratch repository has.
+pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new: &Sha) -> Result<Came> {
+    let ours = RefName::of_harvest(&job.task);
+    scratch.repo.bytes(&["update-ref", "--end-of-options", ours.as_str(), new.as_str()], &[])?;
+    // Without a name there, so that there is none to be cleared after a death: git keeps what is new for weeks.
+    target.repo.take(scratch.repo.dir(), &ours)?;
+    sync(target.repo.dir(), &["objects/pack".into()])?;
+    crate::point("work.land.fetched")?;
+    let landing = Note::new(job, old, new);
+    note::write(job, target, &landing)?;
+    crate::point("work.land.noted")?;
+    let held = match &target.checkout {
+        None => None,
+        Some(checkout) => match checkout::hold(target, checkout, &landing)? {
+            Ok(held) => Some(held),
+            Err(dirty) => {
+                note::remove(job, target)?;
+                return Ok(Came::Dirty(dirty));
+            }
+        },
+    };
+    crate::point("work.land.held")?;
+    let why = format!("netsky: harvest of {}", job.task);
+    if !target.repo.swap(&job.main, new, Some(old), &why)? {
+        held.map_or(Ok(()), |held| held.let_go())?;
+        note::remove(job, target)?;
+        return Ok(Came::Moved);
+    }
+    sync_ref(target.repo.dir(), &job.main)?;
+    crate::point("work.land.moved")?;
+    let tree = held.map_or(Ok(Tree::None), |held| follow(held, &landing))?;
+    note::remove(job, target)?;
+    Ok(Came::Landed(tree))
+}
+
+/// The files follow; that they cannot undoes nothing.
+fn follow(held: Held, landing: &Note) -> Result<Tree> {
+    match held.move_files(&landing.old, &landing.new) {
+        Ok(()) => held.take_effect().map(|()| Tree::Moved),
+        Err(crate::Error::Git(failed)) => {
+            held.let_go()?;
+            Ok(Tree::Behind(failed.to_string()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What a dead harvest was landing: if `main` has it the files follow, if not all is as it was.
+pub(super) fn finish(job: &Job, target: &Target, note: &Note) -> Result<()> {
+    for lock in [format!("{}.lock", note.main), "HEAD.lock".to_owned()] {
+        unstick(&target.repo.dir().join(lock))?;
+    }
+    let now = target.repo.commit(note.main.as_str())?;
+    let has_it = match &now {
+        Some(now) => {
+            target.repo.commit(note.new.as_str())?.is_some() && target.repo.is_before(&note.new, now)?
+        }
+        None => false,
+    };
+    if has_it {
+        // Its swap may not have been durable yet.
+        sync_ref(target.repo.dir(), &note.main)?;
+    }
+    if let Some(checkout) = &target.checkout
+        && let Some(held) = checkout::held(target, checkout, note)?
+    {
+        if has_it && now.as_ref() == Some(&note.new) && held.has_next()? {
+            match held.move_rest(&note.old, &note.new) {
+                Ok(()) => held.take_effect()?,
+                Err(crate::Error::Git(_)) => held.let_go()?,
+                Err(error) => return Err(error),
+            }
+        } else {
+            held.let_go()?;
+        }
+    }
+    crate::point("work.land.finished")?;
+    note::remove(job, target)
+}
+
+/// A lock of git's that stays, when all of a dead harvest's processes are ended and it was landing: it is that one's.
+fn unstick(lock: &Path) -> Result<()> {
+    let until = netsky_disk::clock::boot() + PATIENCE;
+    while state::exists(lock)? {
+        if netsky_disk::clock::boot() >= until {
+            let Some((folder, name)) = lock.parent().zip(lock.file_name()) else { return Ok(()) };
+            Dir::look_into(folder)?.remove(name)?;
+            return Ok(());
+        }
+        netsky_disk::clock::pause(LOOK);
+    }
+    Ok(())
+}
+
+/// How long a lock on a ref is seen before it is known to be a dead one's: a live git has it for a moment.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+/// Pause between two looks.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// Git syncs what it writes but not the folders that it renames in.
+fn sync(dir: &Path, folders: &[PathBuf]) -> Result<()> {
+    for folder in folders {
+        match Dir::look_into(dir.join(folder)) {
+            Ok(folder) => folder.sync()?,
+            // Refs may be packed, or kept in tables.
+            Err(e) if e.is_not_found() => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
+fn sync_ref(dir: &Path, name: &RefName) -> Result<()> {
+    let folder = Path::new(name.as_str()).parent().map(Path::to_owned).unwrap_or_default();
+    sync(dir, &[folder, "reftable".into()])
+}

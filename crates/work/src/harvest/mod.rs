@@ -1,0 +1,24 @@
+//! A task's branch becomes part of `main`, or it is said why not.
+//!
+//! Promise: what comes of it is one [`Outcome`]; `main` is its old or its new tip throughout; a second harvest of the same, after
+//! whatever death, finds what landed by the trailers in it and lands nothing twice. The owner's repository gets only
+//! what lands: a branch is fetched, picked and gated in a scratch repository that has the owner's objects and none of
+//! anybody's settings.
+//!
+//! Reading order: [`Job`] and [`Outcome`] → `run` (the steps) → `source` (what may be fetched) → `seen` (what has landed) →
+//! `pick` → `land` (with `checkout`, `note`).
+
+mod checkout;
+mod job;
+mod land;
+mod note;
+mod pick;
+mod run;
+mod seen;
+mod source;
+mod target;
+
+pub use job::{Job, Landed, Mode, Outcome, Tree};
+pub use run::harvest;
+pub(crate) use source::Scratch;
+pub(crate) use target::Target;

@@ -1,0 +1,57 @@
+//! What is landing now in a repository: one file a repository, there from before `main` may move until its files have moved too.
+
+use netsky_disk::state;
+use serde::{Deserialize, Serialize};
+
+use super::job::Job;
+use super::target::Target;
+use crate::Result;
+use crate::git::{RefName, Sha};
+
+/// A landing that is under way, or whose harvest is dead.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Note {
+    v: u32,
+    /// Whose work it is.
+    pub(super) task: String,
+    /// What moves.
+    pub(super) main: RefName,
+    /// From where.
+    pub(super) old: Sha,
+    /// And where to.
+    pub(super) new: Sha,
+    /// What our lock on the checkout's index says, so that nobody's else is taken for it.
+    pub(super) token: String,
+}
+
+impl Note {
+    pub(super) fn new(job: &Job, old: &Sha, new: &Sha) -> Note {
+        let token = netsky_disk::random::token();
+        Note {
+            v: 1,
+            task: job.task.to_string(),
+            main: job.main.clone(),
+            old: old.clone(),
+            new: new.clone(),
+            token,
+        }
+    }
+
+    /// What the lock is called before it has its name.
+    pub(super) fn lock(&self) -> String {
+        format!("netsky-{}.lock", self.token)
+    }
+}
+
+pub(super) fn read(job: &Job, target: &Target) -> Result<Option<Note>> {
+    Ok(state::read_json(target.note(job))?)
+}
+
+pub(super) fn write(job: &Job, target: &Target, note: &Note) -> Result<()> {
+    Ok(state::write_json(target.note(job), note)?)
+}
+
+pub(super) fn remove(job: &Job, target: &Target) -> Result<()> {
+    state::remove(target.note(job))?;
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! What lands, made of a branch: trees are merged and commits written as objects, without files, filters, hooks or settings.
+//!
+//! Promise: a commit keeps its author and its words; its trailers say which task it is of and which commit of the branch, and
+//! nothing else in it can. A signature does not survive: it is over another commit.
+
+use netsky_model::id::TaskId;
+
+use super::job::{Job, Mode};
+use super::seen::Work;
+use super::source::Scratch;
+use crate::Result;
+use crate::git::{Failed, Sha, plain_line};
+
+/// The trailer that says whose a commit is.
+pub(super) const TASK: &str = "Harvest-Task";
+/// The trailer that says which commit of the branch it is of.
+pub(super) const SOURCE: &str = "Harvest-Source";
+/// Most files of a conflict that are named.
+const MOST_FILES: usize = 100;
+
+/// What came of it.
+pub(super) enum Picked {
+    /// What lands, the oldest first; empty where all of it is there already.
+    Commits(Vec<Sha>),
+    /// A commit does not fit.
+    Conflict { commit: Sha, files: Vec<String> },
+}
+
+/// Make what lands of a branch on `main`.
+pub(super) fn pick(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
+    match job.mode {
+        Mode::Pick => each(job, scratch, main, work),
+        Mode::Squash => squash(job, scratch, main, work),
+        Mode::Merge => merge(job, scratch, main),
+    }
+}
+
+fn each(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
+    let repo = &scratch.repo;
+    let (mut tip, mut tree) = (main.clone(), repo.tree_of(main)?);
+    let mut made = Vec::new();
+    for (commit, parent) in &work.commits {
+        let next = match apply(scratch, &tree, parent, commit)? {
+            Ok(next) => next,
+            Err(files) => return Ok(Picked::Conflict { commit: commit.clone(), files }),
+        };
+        if next == tree {
+            continue;
+        }
+        let raw = repo.bytes(&["cat-file", "commit", commit.as_str()], &[])?;
+        let (head, words) = split(&raw);
+        let (author, letters) = (line_of(head, b"author "), line_of(head, b"encoding "));
+        tip = write(job, scratch, &next, &[&tip], author, letters, words, commit)?;
+        tree = next;
+        made.push(tip.clone());
+    }
+    Ok(Picked::Commits(made))
+}
+
+fn squash(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
+    let repo = &scratch.repo;
+    let tree = repo.tree_of(main)?;
+    let next = match apply(scratch, &tree, &work.from, &scratch.tip)? {
+        Ok(next) => next,
+        Err(files) => return Ok(Picked::Conflict { commit: scratch.tip.clone(), files }),
+    };
+    if next == tree {
+        return Ok(Picked::Commits(Vec::new()));
+    }
+    let (mut words, mut first) = (Vec::new(), Vec::new());
+    for (commit, _) in &work.commits {
+        let raw = repo.bytes(&["cat-file", "commit", commit.as_str()], &[])?;
+        words.extend_from_slice(split(&raw).1.trim_ascii());
+        words.extend_from_slice(b"\n\n");
+        if first.is_empty() {
+            first = raw;
+        }
+    }
+    // The first author stands for all; each commit's words are there.
+    let author = line_of(split(&first).0, b"author ");
+    let made = write(job, scratch, &next, &[main], author, b"", &words, &scratch.tip)?;
+    Ok(Picked::Commits(vec![made]))
+}
+
+fn merge(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Picked> {
+    let repo = &scratch.repo;
+    let next = match merged(scratch, main, &scratch.tip)? {
+        Ok(next) => next,
+        Err(files) => return Ok(Picked::Conflict { commit: scratch.tip.clone(), files }),
+    };
+    if next == repo.tree_of(main)? {
+        return Ok(Picked::Commits(Vec::new()));
+    }
+    let author = format!("author {}\n", signed(job));
+    let words = format!("Merge of task {}\n", job.task);
+    let parents = [main, &scratch.tip];
+    let made = write(job, scratch, &next, &parents, author.as_bytes(), b"", words.as_bytes(), &scratch.tip)?;
+    Ok(Picked::Commits(vec![made]))
+}
+
+/// The tree that has what `commit` changed since `parent`; the files that both changed if it does not fit.
+fn apply(
+    scratch: &Scratch,
+    tree: &Sha,
+    parent: &Sha,
+    commit: &Sha,
+) -> Result<std::result::Result<Sha, Vec<String>>> {
+    if scratch.repo.tree_of(parent)? == *tree {
+        return scratch.repo.tree_of(commit).map(Ok);
+    }
+    // A commit that stands for `main` and begins at `parent`: what both have last is `parent` then. `--merge-base`
+    // says the same, and git 2.39 does not know it.
+    let text = format!("tree {tree}\nparent {parent}\nauthor n <n> 0 +0000\ncommitter n <n> 0 +0000\n\nx\n");
+    let stand_in = scratch.repo.write("commit", text.as_bytes())?;
+    merged(scratch, &stand_in, commit)
+}
+
+/// The tree of both; the files that both changed if they do not fit.
+fn merged(scratch: &Scratch, one: &Sha, other: &Sha) -> Result<std::result::Result<Sha, Vec<String>>> {
+    let args =
+        ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", one.as_str(), other.as_str()];
+    let told = scratch.repo.tell(&args, &[])?;
+    let conflicts = match told.code {
+        0 => false,
+        1 => true,
+        _ => return told.well("merge-tree").map(|_| Ok(one.clone())),
+    };
+    let mut parts = told.out.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+    let no_tree = || Failed::Unread { what: "merge-tree".into(), why: "it names no tree".into() };
+    let tree = scratch.repo.sha("merge-tree", parts.next().ok_or_else(no_tree)?)?;
+    if !conflicts {
+        return Ok(Ok(tree));
+    }
+    Ok(Err(parts.take(MOST_FILES).map(|name| plain_line(&String::from_utf8_lossy(name))).collect()))
+}
+
+/// The headers of a commit and its words.
+fn split(raw: &[u8]) -> (&[u8], &[u8]) {
+    match raw.windows(2).position(|pair| pair == b"\n\n") {
+        Some(at) => (&raw[..=at], &raw[at + 2..]),
+        None => (raw, &[]),
+    }
+}
+
+/// A header's line, with its end; empty if there is none.
+fn line_of<'a>(head: &'a [u8], key: &[u8]) -> &'a [u8] {
+    head.split_inclusive(|byte| *byte == b'\n').find(|line| line.starts_with(key)).unwrap_or_default()
+}
+
+fn signed(job: &Job) -> String {
+    format!("{} {} +0000", job.git.who().line(), netsky_disk::clock::wall().as_second())
+}
+
+/// Write a commit whose author is somebody else's line, byte for byte.
+#[expect(clippy::too_many_arguments, reason = "the parts of a commit")]
+fn write(
+    job: &Job,
+    scratch: &Scratch,
+    tree: &Sha,
+    parents: &[&Sha],
+    author: &[u8],
+    letters: &[u8],
+    words: &[u8],
+    source: &Sha,
+) -> Result<Sha> {
+    let mut text = format!("tree {tree}\n").into_bytes();
+    for parent in parents {
+        text.extend(format!("parent {parent}\n").into_bytes());
+    }
+    text.extend_from_slice(author);
+    text.extend(format!("committer {}\n", signed(job)).into_bytes());
+    text.extend_from_slice(letters);
+    text.push(b'\n');
+    text.extend(with_trailers(words, &job.task, source));
+    scratch.repo.write("commit", &text)
+}
+
+/// The words of a commit with our trailers, and with no others that look like ours: nobody says of another's work that it landed.
+fn with_trailers(words: &[u8], task: &TaskId, source: &Sha) -> Vec<u8> {
+    let is_ours = |line: &&[u8]| {
+        let line = line.trim_ascii_start().to_ascii_lowercase();
+        [TASK, SOURCE].iter().any(|key| line.starts_with(key.to_ascii_lowercase().as_bytes()))
+    };
+    let lines: Vec<&[u8]> =
+        words.trim_ascii().split(|byte| *byte == b'\n').filter(|line| !is_ours(line)).collect();
+    let kept = lines.join(&b'\n');
+    let kept = kept.trim_ascii();
+    let mut text = if kept.is_empty() { format!("Work of task {task}").into_bytes() } else { kept.to_vec() };
+    // Trailers are one paragraph, the last, and never the first.
+    let last = lines.iter().rev().skip_while(|line| line.trim_ascii().is_empty());
+    let paragraph: Vec<_> = last.take_while(|line| !line.trim_ascii().is_empty()).collect();
+    let is_block =
+        paragraph.iter().all(|line| is_trailer(line)) && kept.windows(2).any(|pair| pair == b"\n\n");
+    text.extend_from_slice(if is_block { b"\n" } else { b"\n\n" });
+    text.extend(format!("{TASK}: {task}\n{SOURCE}: {source}\n").into_bytes());
+    text
+}
+
+/// `Word-word: text`.
+fn is_trailer(line: &[u8]) -> bool {
+    let key = line.split(|byte| *byte == b':').next().unwrap_or_default();
+    let is_key = !key.is_empty() && key.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-');
+    is_key && line[key.len()..].starts_with(b": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trailed(words: &str) -> String {
+        let source = "a".repeat(40).parse().expect("a sha");
+        let text = with_trailers(words.as_bytes(), &"t1".parse().expect("an id"), &source);
+        String::from_utf8(text).expect("text").replace(&"a".repeat(40), "A")
+    }
+
+    #[test]
+    fn t19_a_commit_says_whose_it_is_and_cannot_say_that_it_is_anothers() {
+        let ours = "Harvest-Task: t1\nHarvest-Source: A\n";
+        assert_eq!(trailed("one\n"), format!("one\n\n{ours}"));
+        assert_eq!(trailed(""), format!("Work of task t1\n\n{ours}"));
+        assert_eq!(trailed("one\n\ntext\n"), format!("one\n\ntext\n\n{ours}"));
+        assert_eq!(trailed("one\n\nA-b: c\nD: e\n"), format!("one\n\nA-b: c\nD: e\n{ours}"));
+        assert_eq!(trailed("fix: one\n"), format!("fix: one\n\n{ours}"));
+        assert_eq!(
+            trailed("one\n\nHarvest-Task: t2\n harvest-source: B\nHARVEST-TASK:t3\n"),
+            format!("one\n\n{ours}")
+        );
+        assert_eq!(trailed("Harvest-Task: t2"), format!("Work of task t1\n\n{ours}"));
+    }
+}

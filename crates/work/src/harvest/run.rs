@@ -1,0 +1,114 @@
+//! The steps of a harvest, under the lock of its repository.
+
+use netsky_disk::fs::Dir;
+use netsky_disk::lock::Lock;
+use netsky_disk::{sweep, throwaway};
+
+use super::job::{Job, Landed, Outcome};
+use super::pick::{Picked, pick};
+use super::seen::{self, Seen};
+use super::target::{MARK, SWEEP, Target};
+use super::{checkout, land, note, source};
+use crate::gate::{self, Verdict};
+use crate::git::Sha;
+use crate::{Error, Result};
+
+/// Bring a task's branch to `main`.
+///
+/// # Errors
+/// The system, git or a lock failed, or a repository is not there. Nothing is lost then: `main` is its old or its new tip, and
+/// the next harvest goes on.
+pub fn harvest(job: &Job) -> Result<Outcome> {
+    let target = Target::of(job)?;
+    Dir::create(job.layout.harvests())?;
+    let lock = Lock::take_within(target.lock(job), job.patience)?;
+    let Some(_lock) = lock else {
+        return Err(Error::Busy { repo: job.repo.clone(), secs: job.patience.as_secs() });
+    };
+    clear(job, &target)?;
+    let outcome = steps(job, &target);
+    // What was scratch goes whatever came of it; who dies before that leaves it to the next.
+    let cleared = clear(job, &target);
+    let outcome = outcome?;
+    cleared?;
+    Ok(outcome)
+}
+
+/// Bring what a dead harvest left to its end: its processes, what it was landing, its scratch.
+fn clear(job: &Job, target: &Target) -> Result<()> {
+    let scratch = target.scratch(job);
+    let note = note::read(job, target)?;
+    let is_left = netsky_disk::state::exists(&scratch)?;
+    if note.is_none() && !is_left {
+        return Ok(());
+    }
+    // A git of a dead harvest may still be at work on the same refs.
+    sweep::sweep_marked(MARK, &target.key, SWEEP)?;
+    if let Some(note) = note {
+        land::finish(job, target, &note)?;
+    }
+    crate::point("work.harvest.clear")?;
+    if is_left {
+        throwaway::remove(&scratch)?;
+    }
+    Ok(())
+}
+
+fn steps(job: &Job, target: &Target) -> Result<Outcome> {
+    if let Some(dirty) = checkout::dirty(target)? {
+        return Ok(dirty);
+    }
+    let scratch = match source::fetch(job, target)? {
+        Ok(scratch) => scratch,
+        Err(why) => return Ok(Outcome::Refused(why)),
+    };
+    for _ in 0..=job.retries {
+        let Some(main) = target.repo.commit(job.main.as_str())? else {
+            return Ok(Outcome::Refused(format!("{} is not there", job.main)));
+        };
+        if let Some(outcome) = attempt(job, target, &scratch, &main)? {
+            return Ok(outcome);
+        }
+    }
+    Ok(Outcome::Moved { tries: job.retries + 1 })
+}
+
+/// One try on a `main` that stands still; none if it moved.
+fn attempt(job: &Job, target: &Target, scratch: &source::Scratch, main: &Sha) -> Result<Option<Outcome>> {
+    // It may have moved since the scratch repository was made.
+    scratch.follow(target, job, main)?;
+    let work = match seen::look(job, scratch, main)? {
+        Seen::Work(work) => work,
+        Seen::Over(outcome) => return Ok(Some(outcome)),
+    };
+    crate::point("work.harvest.fetched")?;
+    let picked = match pick(job, scratch, main, &work)? {
+        Picked::Commits(commits) => commits,
+        Picked::Conflict { commit, files } => return Ok(Some(Outcome::Conflict { commit, files })),
+    };
+    let Some(new) = picked.last().cloned() else { return Ok(Some(Outcome::Empty)) };
+    crate::point("work.harvest.picked")?;
+    let shut = match gate::pass(job, target, scratch, main, &new)? {
+        Verdict::None => None,
+        Verdict::Passed(shut) => Some(shut),
+        Verdict::Failed { status, log, shut } => {
+            return Ok(Some(Outcome::GateFailed { status, log, shut }));
+        }
+        Verdict::Refused(why) => return Ok(Some(Outcome::Refused(why))),
+    };
+    crate::point("work.harvest.gated")?;
+    if job.is_dry {
+        return Ok(Some(Outcome::WouldLand { commits: picked.len(), gate: shut }));
+    }
+    match land::land(job, target, scratch, main, &new)? {
+        land::Came::Landed(tree) => Ok(Some(Outcome::Landed(Landed {
+            sha: new,
+            commits: picked,
+            tip: scratch.tip.clone(),
+            gate: shut,
+            tree,
+        }))),
+        land::Came::Dirty(files) => Ok(Some(Outcome::DirtyMain { files })),
+        land::Came::Moved => Ok(None),
+    }
+}

@@ -1,0 +1,170 @@
+//! What of a branch has landed, and what is left of it (T19).
+//!
+//! Promise: what landed is known by the trailers that [`pick`](super::pick) wrote, whatever else was lost: `Harvest-Task` says whose it is
+//! and `Harvest-Source` which commit of the branch it is of. What landed without us is known by its patch.
+
+use super::job::{Job, Mode, Outcome};
+use super::pick::{SOURCE, TASK};
+use super::source::Scratch;
+use crate::Result;
+use crate::git::{Failed, Sha};
+
+/// Most commits of a branch: more is no task.
+const MOST_COMMITS: usize = 1000;
+
+/// What there is to do.
+pub(super) struct Work {
+    /// The last commit that `main` has of the branch.
+    pub(super) from: Sha,
+    /// What it has not, the oldest first, each with its first parent.
+    pub(super) commits: Vec<(Sha, Sha)>,
+}
+
+/// What a look at a branch says.
+pub(super) enum Seen {
+    /// There is something to do.
+    Work(Work),
+    /// There is not.
+    Over(Outcome),
+}
+
+pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
+    let refused = |why: String| Ok(Seen::Over(Outcome::Refused(why)));
+    let repo = &scratch.repo;
+    let told = repo.tell(&["merge-base", main.as_str(), scratch.tip.as_str()], &[])?;
+    if told.code == 1 {
+        return refused(format!("{} has nothing in common with {}", job.branch, job.main));
+    }
+    let common = repo.sha("merge-base", &told.well("merge-base")?)?;
+    if let Some(base) = &job.base
+        && (repo.commit(base.as_str())?.is_none() || !repo.is_before(base, &scratch.tip)?)
+    {
+        return refused(format!("{} does not begin at {base} any more", job.branch));
+    }
+    let landed = landed(job, scratch, main, &common)?;
+    if let Some(last) = landed.iter().find(|landed| landed.source.as_ref() == Some(&scratch.tip)) {
+        return Ok(Seen::Over(Outcome::AlreadyLanded { sha: last.sha.clone() }));
+    }
+    // What came on the branch after a part of it has landed begins there.
+    let mut from = common;
+    for source in landed.iter().filter_map(|landed| landed.source.as_ref()) {
+        if repo.commit(source.as_str())?.is_some() && repo.is_before(source, &scratch.tip)? {
+            from = source.clone();
+            break;
+        }
+    }
+    let commits = match commits(scratch, &from, main)? {
+        Ok(commits) => commits,
+        Err(why) => return refused(why),
+    };
+    if commits.is_empty() {
+        return Ok(Seen::Over(match landed.first() {
+            Some(last) => Outcome::AlreadyLanded { sha: last.sha.clone() },
+            None => Outcome::Empty,
+        }));
+    }
+    let fresh = fresh(scratch, main)?;
+    let left: Vec<_> = commits.iter().filter(|commit| fresh.contains(&commit.sha)).collect();
+    if left.is_empty() {
+        let sha = same_patch(scratch, main)?.unwrap_or_else(|| main.clone());
+        return Ok(Seen::Over(Outcome::AlreadyLanded { sha }));
+    }
+    let merge = commits.iter().find(|commit| commit.parents.len() != 1);
+    if let (Mode::Pick, Some(merge)) = (job.mode, merge) {
+        let what = "is a merge, which cannot be picked: squash or merge the branch";
+        return refused(format!("{} {what}", merge.sha));
+    }
+    if job.mode == Mode::Merge
+        && let Some(claim) = claim(scratch, &from, main)?
+    {
+        return refused(format!("{claim} has a {TASK} of its own: pick or squash the branch"));
+    }
+    let commits =
+        left.into_iter().filter_map(|commit| Some((commit.sha.clone(), commit.parents.first()?.clone())));
+    Ok(Seen::Work(Work { from, commits: commits.collect() }))
+}
+
+/// A commit of the branch that says of itself that it landed, where it would stay as it is.
+fn claim(scratch: &Scratch, from: &Sha, main: &Sha) -> Result<Option<Sha>> {
+    let named = format!("--grep={TASK}");
+    let (not_from, not_main) = (format!("^{from}"), format!("^{main}"));
+    let args = ["rev-list", "-i", "--max-count=1", &named, scratch.tip.as_str(), &not_from, &not_main];
+    let told = scratch.repo.ask(&args, &[])?;
+    told.lines().next().map(|sha| Ok(sha.parse()?)).transpose()
+}
+
+/// A commit of a branch.
+struct Commit {
+    sha: Sha,
+    parents: Vec<Sha>,
+}
+
+/// The commits of the branch that neither `main` nor `from` has, the oldest first; why they are not taken.
+fn commits(scratch: &Scratch, from: &Sha, main: &Sha) -> Result<std::result::Result<Vec<Commit>, String>> {
+    let most = format!("--max-count={}", MOST_COMMITS + 1);
+    let (not_from, not_main) = (format!("^{from}"), format!("^{main}"));
+    let range = [scratch.tip.as_str(), &not_from, &not_main];
+    let mut args = vec!["rev-list", "--topo-order", "--reverse", "--parents", &most];
+    args.extend(range);
+    let told = scratch.repo.ask(&args, &[])?;
+    let mut commits = Vec::new();
+    for line in told.lines() {
+        let shas: std::result::Result<Vec<Sha>, _> = line.split(' ').map(str::parse).collect();
+        let mut shas = shas?.into_iter();
+        commits.extend(shas.next().map(|sha| Commit { sha, parents: shas.collect() }));
+    }
+    if commits.len() > MOST_COMMITS {
+        return Ok(Err(format!("it has over {MOST_COMMITS} commits")));
+    }
+    Ok(Ok(commits))
+}
+
+/// The branch's commits whose change `main` has not in another commit.
+fn fresh(scratch: &Scratch, main: &Sha) -> Result<Vec<Sha>> {
+    let range = format!("{main}...{}", scratch.tip);
+    let told = scratch.repo.ask(&["rev-list", "--right-only", "--cherry-pick", &range], &[])?;
+    told.lines().map(|line| Ok(line.parse()?)).collect()
+}
+
+/// The newest commit of `main` whose change the branch has in another commit.
+fn same_patch(scratch: &Scratch, main: &Sha) -> Result<Option<Sha>> {
+    let range = format!("{main}...{}", scratch.tip);
+    let told = scratch.repo.ask(&["rev-list", "--left-only", "--cherry-mark", &range], &[])?;
+    told.lines().find_map(|line| line.strip_prefix('=')).map(|sha| Ok(sha.parse()?)).transpose()
+}
+
+/// A commit of `main` that says that it is of this task.
+struct Mark {
+    sha: Sha,
+    /// The commit of the branch that it is of.
+    source: Option<Sha>,
+}
+
+/// What of this task is on `main` since the branch began, the newest first.
+fn landed(job: &Job, scratch: &Scratch, main: &Sha, common: &Sha) -> Result<Vec<Mark>> {
+    let since = match &job.base {
+        Some(base) if scratch.repo.is_before(base, main)? => base,
+        _ => common,
+    };
+    let field = |key: &str| format!("%(trailers:key={key},valueonly=true,separator=%x20)");
+    let format = format!("--format=%H%x00{}%x00{}%x00", field(TASK), field(SOURCE));
+    // A name of this task in the text, by letters, spares looking at the trailers of all others.
+    let named = format!("--grep={TASK}: {}", job.task);
+    let range = format!("{since}..{main}");
+    let told =
+        scratch.repo.ask(&["log", "--fixed-strings", &named, &format, "--end-of-options", &range], &[])?;
+    let mut marks = Vec::new();
+    for line in told.lines() {
+        let fields: Vec<&str> = line.split('\0').collect();
+        let [sha, task, source, ..] = fields[..] else {
+            return Err(Failed::Unread { what: "log".into(), why: "a field is missing".into() }.into());
+        };
+        if task.split(' ').any(|task| task == job.task.as_str()) {
+            marks.push(Mark {
+                sha: sha.parse()?,
+                source: source.split(' ').next_back().and_then(|s| s.parse().ok()),
+            });
+        }
+    }
+    Ok(marks)
+}

@@ -1,0 +1,113 @@
+//! What an agent's clone may hand over, and the scratch repository that takes it (A8, A9).
+//!
+//! Promise: nothing runs in the clone but git's own sender of packs, which has no network, no lazy fetch and no hook; what comes is
+//! looked at object by object, into a repository that is thrown away. A clone that leads elsewhere (a `.git` that is a file or a
+//! link, borrowed objects, a shared folder) is refused: what the agent itself may not see must not come out through us.
+
+use std::path::{Path, PathBuf};
+
+use netsky_disk::fs::{Dir, is_plain_or_free, is_real_folder};
+use netsky_disk::{state, throwaway};
+
+use super::job::Job;
+use super::target::Target;
+use crate::git::{RefName, Repo, Sha};
+use crate::workspace::bytes_below;
+use crate::{Error, Result};
+
+/// Most bytes that a clone's objects may be above those of the repository: what a task adds.
+const MOST: u64 = 2 * 1024 * 1024 * 1024;
+/// What makes a clone lead elsewhere.
+const ELSEWHERE: &[&str] = &[
+    "commondir",
+    "gitdir",
+    "objects/info/alternates",
+    "objects/info/http-alternates",
+    "info/grafts",
+    "shallow",
+];
+
+/// Files that git would wait for if they were pipes.
+const PLAIN: &[&str] = &["HEAD", "config", "packed-refs"];
+
+/// A repository for one harvest.
+pub(crate) struct Scratch {
+    /// Has the owner's objects, those of the branch, and what was picked.
+    pub(crate) repo: Repo,
+    /// The last commit of the branch.
+    pub(crate) tip: Sha,
+    /// All of it: `pick.git`, and for the gate `tree`, `home`, `tmp`.
+    pub(crate) folder: PathBuf,
+}
+
+/// Fetch the branch; the refusal if that must not be.
+pub(super) fn fetch(job: &Job, target: &Target) -> Result<std::result::Result<Scratch, String>> {
+    let from = job.workspace.join(".git");
+    if let Some(why) = unfit(job, &from, target)? {
+        return Ok(Err(why));
+    }
+    Dir::create(job.layout.scratch())?;
+    let folder = target.scratch(job);
+    throwaway::create_at(&folder)?;
+    crate::point("work.harvest.scratch")?;
+    let repo = make(target, job, &folder.join("pick.git"))?;
+    match repo.fetch(&from, &job.branch, &RefName::of_harvest(&job.task)) {
+        Err(Error::Git(failed)) => return Ok(Err(format!("the branch cannot be fetched: {failed}"))),
+        fetched => fetched?,
+    }
+    let tip = repo.commit(RefName::of_harvest(&job.task).as_str())?;
+    match tip {
+        Some(tip) => Ok(Ok(Scratch { repo, tip, folder })),
+        None => Ok(Err(format!("{} is no commit", job.branch))),
+    }
+}
+
+/// A bare repository with the objects of the owner's, by reference, and nothing else of it.
+fn make(target: &Target, job: &Job, at: &Path) -> Result<Repo> {
+    let branch = format!("--branch={}", job.main.short());
+    let from = crate::git::text(target.repo.dir())?;
+    let options = ["--bare", "--shared", "--single-branch", &branch];
+    crate::git::clone(target.repo.git(), &options, from, at, &["core.fsync=none"])?;
+    Ok(Repo::new(target.repo.git(), at).scratch())
+}
+
+/// Why a clone must not be fetched from.
+fn unfit(job: &Job, from: &Path, target: &Target) -> Result<Option<String>> {
+    for folder in
+        [&job.workspace, from, &from.join("objects"), &from.join("refs"), &from.join("objects/pack")]
+    {
+        if !is_real_folder(folder) {
+            return Ok(Some(format!("{} is no folder of its own", plain(folder))));
+        }
+    }
+    for name in PLAIN.iter().copied().chain([job.branch.as_str()]) {
+        if !is_plain_or_free(from.join(name))? {
+            return Ok(Some(format!("its {} is no plain file", plain(Path::new(name)))));
+        }
+    }
+    for name in ELSEWHERE {
+        if state::exists(from.join(name))? {
+            return Ok(Some(format!("the clone leads elsewhere by its {name}")));
+        }
+    }
+    let most = bytes_below(&target.objects())?.saturating_add(MOST);
+    let has = bytes_below(&from.join("objects"))?;
+    if has > most {
+        return Ok(Some(format!("its objects are {has} bytes, over the limit of {most}")));
+    }
+    Ok(None)
+}
+
+fn plain(path: &Path) -> String {
+    crate::git::plain_line(&path.to_string_lossy())
+}
+
+impl Scratch {
+    /// Know the newest tip of `main`; its objects are here already.
+    pub(super) fn follow(&self, target: &Target, job: &Job, main: &Sha) -> Result<()> {
+        if self.repo.commit(main.as_str())?.is_some() {
+            return Ok(());
+        }
+        self.repo.fetch(target.repo.dir(), &job.main, &job.main)
+    }
+}

@@ -1,0 +1,99 @@
+//! The owner's repository, and who has `main` checked out there.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::job::Job;
+use crate::git::{RefName, Repo};
+use crate::{Error, Result};
+
+/// On every process of a harvest, so that the next one finds what a dead one left.
+pub(super) const MARK: &str = "NETSKY_HARVEST";
+/// Longest that their end is waited for.
+pub(super) const SWEEP: Duration = Duration::from_secs(5);
+
+/// The owner's repository.
+pub(crate) struct Target {
+    /// What all its checkouts have together.
+    pub(crate) repo: Repo,
+    /// Which one it is, whatever path led to it.
+    pub(crate) key: String,
+    /// Who has `main` checked out.
+    pub(crate) checkout: Option<Checkout>,
+}
+
+/// Files that somebody laid out of `main`.
+#[derive(Debug, Clone)]
+pub(crate) struct Checkout {
+    /// What is this checkout's own: its index.
+    pub(crate) dir: PathBuf,
+    /// The files.
+    pub(crate) tree: PathBuf,
+}
+
+impl Target {
+    pub(super) fn of(job: &Job) -> Result<Target> {
+        let inner = job.repo.join(".git");
+        let dir = if netsky_disk::state::exists(&inner)? { inner } else { job.repo.clone() };
+        if !netsky_disk::state::exists(dir.join("HEAD"))? && !dir.is_file() {
+            return Err(Error::unfit(&job.repo, "there is no git repository"));
+        }
+        let common = Repo::new(&job.git, &dir).folder("--git-common-dir")?;
+        let key = blake3::hash(common.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
+        let repo = Repo::new(&job.git.clone().marked(MARK, &key), &common);
+        let checkout = checkout_of(&repo, &job.main)?;
+        Ok(Target { repo, key, checkout })
+    }
+
+    pub(super) fn lock(&self, job: &Job) -> PathBuf {
+        job.layout.harvests().join(format!("{}.lock", self.key))
+    }
+
+    pub(super) fn note(&self, job: &Job) -> PathBuf {
+        job.layout.harvests().join(format!("{}.json", self.key))
+    }
+
+    pub(crate) fn scratch(&self, job: &Job) -> PathBuf {
+        job.layout.scratch().join(&self.key)
+    }
+
+    /// What every process of this harvest bears.
+    pub(crate) fn mark(&self) -> (String, String) {
+        (MARK.to_owned(), self.key.clone())
+    }
+
+    /// Where its objects are.
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.repo.dir().join("objects")
+    }
+}
+
+/// The one checkout of a branch; git lets nobody check it out twice but by force.
+fn checkout_of(repo: &Repo, main: &RefName) -> Result<Option<Checkout>> {
+    let told = repo.bytes(&["worktree", "list", "--porcelain", "-z"], &[])?;
+    let told = String::from_utf8_lossy(&told);
+    let mut found = Vec::new();
+    for entry in told.split("\0\0") {
+        let value = |key: &str| entry.split('\0').find_map(|line| line.strip_prefix(key));
+        if value("branch ") == Some(main.as_str()) && value("bare").is_none() {
+            found.extend(value("worktree ").map(PathBuf::from));
+        }
+    }
+    match &found[..] {
+        [] => Ok(None),
+        [tree] => {
+            let dir = dir_of(repo, tree)?;
+            Ok(Some(Checkout { dir, tree: tree.clone() }))
+        }
+        [_, other, ..] => Err(Error::unfit(other, format!("a second folder has {main} checked out"))),
+    }
+}
+
+fn dir_of(repo: &Repo, tree: &Path) -> Result<PathBuf> {
+    let inner = tree.join(".git");
+    if inner.is_dir() || inner.is_file() {
+        return Repo::new(repo.git(), &inner).folder("--git-dir");
+    }
+    // A repository whose files are elsewhere by its own setting.
+    Ok(repo.dir().to_owned())
+}

@@ -1,0 +1,60 @@
+//! Where work lands: a clone of a repository for each task, and what a task's branch becomes on `main`.
+//!
+//! Promise: `main` is its old or its new tip, whole and durable, at whatever moment anybody dies, and a commit lands once. What an
+//! agent wrote is fetched and nothing of it is run but by the gate, which is `main`'s or the owner's and is shut in. Git's own
+//! settings are neither read nor changed, but those of the owner's repository itself.
+//! Leaves to others: what a task is, and telling anybody (`ledger`, `bus`, by who calls this).
+//!
+//! Reading order: `git` → `workspace` → `harvest` → `gate`.
+#![forbid(unsafe_code)]
+
+pub mod gate;
+pub mod git;
+pub mod harvest;
+pub mod workspace;
+
+use std::path::{Path, PathBuf};
+
+/// Why nothing came of it; what an agent did wrong is no error but an [`harvest::Outcome`].
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file, a lock or a program's start.
+    #[error(transparent)]
+    Disk(#[from] netsky_disk::Error),
+    /// A git that did not do what it was asked.
+    #[error(transparent)]
+    Git(#[from] git::Failed),
+    /// A name that is none.
+    #[error(transparent)]
+    Name(#[from] git::BadName),
+    /// Somebody else harvests into that repository.
+    #[error("somebody else harvests into {} since {secs} s", .repo.display())]
+    Busy {
+        /// Whose lock it is.
+        repo: PathBuf,
+        /// How long it was waited for.
+        secs: u64,
+    },
+    /// It is not there, or not what it would have to be.
+    #[error("{}: {why}", .path.display())]
+    Unfit {
+        /// What was looked at.
+        path: PathBuf,
+        /// Why it is not fit.
+        why: String,
+    },
+}
+
+impl Error {
+    fn unfit(path: &Path, why: impl Into<String>) -> Error {
+        Error::Unfit { path: path.to_owned(), why: why.into() }
+    }
+}
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A named place where a test stops, kills or fails this program.
+fn point(name: &'static str) -> Result<()> {
+    netsky_disk::fault::point(name).map_err(|e| netsky_disk::Error::new("go on at", name, e).into())
+}

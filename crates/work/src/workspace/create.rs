@@ -1,0 +1,103 @@
+//! A workspace is made: beside its place, whole, and then by one rename.
+
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::Layout;
+use netsky_disk::lock::Lock;
+use netsky_disk::{clock, copy, random, state, throwaway};
+use netsky_model::id::TaskId;
+
+use super::{KNOWN, LOCK, REPO, Workspace, find, mirror};
+use crate::git::{Git, Identity, RefName, Remote, Repo};
+use crate::{Error, Result};
+
+/// How a workspace is called that is not finished.
+pub(super) const NEW: &str = ".new-";
+
+/// What is wanted.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// Whose it will be.
+    pub task: TaskId,
+    /// What is cloned.
+    pub repo: Remote,
+    /// The branch there that it begins at.
+    pub main: RefName,
+    /// Its own branch; `task/<id>` if none.
+    pub branch: Option<RefName>,
+    /// Whom the commits in it are by; whoever git says if none.
+    pub author: Option<Identity>,
+}
+
+/// Make a task's workspace.
+///
+/// # Errors
+/// It has one, the repository cannot be fetched or has no such branch, or the system refuses. There is none of its name then
+/// that was not there before.
+pub fn create(layout: &Layout, git: &Git, wish: &Wish) -> Result<Workspace> {
+    let taken = || Error::unfit(&layout.workspace(&wish.task), "the task has a workspace already");
+    let folder = Dir::create(layout.workspaces())?;
+    if folder.exists(wish.task.as_str())? {
+        return Err(taken());
+    }
+    let mirror = mirror::fresh(layout, git, &wish.repo)?;
+    let no_branch = || Error::unfit(wish.repo.as_str().as_ref(), format!("it has no {}", wish.main));
+    let base = mirror.repo.commit(wish.main.as_str())?.ok_or_else(no_branch)?;
+    let name = format!("{NEW}{}-{}", wish.task, random::short());
+    let at = folder.path().join(&name);
+    throwaway::create_at(&at)?;
+    let _lock = Lock::take(at.join(LOCK))?;
+    crate::point("work.workspace.begun")?;
+    let workspace = Workspace {
+        v: 1,
+        task: wish.task.clone(),
+        repo: wish.repo.clone(),
+        main: wish.main.clone(),
+        branch: wish.branch.clone().unwrap_or_else(|| RefName::of_task(&wish.task)),
+        base,
+        made: clock::stamp(),
+    };
+    let made = fill(git, &mirror.repo, wish, &workspace, &at)
+        .and_then(|()| Ok(state::write_json(at.join(KNOWN), &workspace)?))
+        .and_then(|()| Ok(copy::sync_file_system(&folder)?))
+        .and_then(|()| crate::point("work.workspace.filled"));
+    if let Err(error) = made {
+        // The error that came first is the one to tell; what stays is swept.
+        let _ = throwaway::remove(&at);
+        return Err(error);
+    }
+    if let Err(error) = folder.rename(&name, &folder, wish.task.as_str()) {
+        let _ = throwaway::remove(&at);
+        return Err(if error.is_exists() { taken() } else { error.into() });
+    }
+    crate::point("work.workspace.named")?;
+    folder.sync()?;
+    find(layout, &wish.task)?.ok_or_else(|| Error::unfit(&layout.workspace(&wish.task), "it is gone"))
+}
+
+/// The clone, on its branch, with the true repository as its origin.
+fn fill(git: &Git, mirror: &Repo, wish: &Wish, workspace: &Workspace, at: &std::path::Path) -> Result<()> {
+    let to = at.join(REPO);
+    let main = format!("--branch={}", wish.main.short());
+    // A link to a file of the mirror would be a way into all other workspaces.
+    let options = ["--local", "--no-hardlinks", "--no-checkout", "--single-branch", &main];
+    crate::git::clone(git, &options, crate::git::text(mirror.dir())?, &to, &[])?;
+    let repo = Repo::new(git, &to.join(".git")).with_tree(&to);
+    let mut settings =
+        vec![("remote.origin.url", wish.repo.as_str()), ("remote.origin.pushurl", "/dev/null")];
+    if let Some(author) = &wish.author {
+        settings.extend([("user.name", author.name()), ("user.email", author.email())]);
+    }
+    for (key, value) in settings {
+        repo.bytes(&["config", "--replace-all", key, value], &[])?;
+    }
+    let branch = workspace.branch.short();
+    repo.fill(&[
+        "checkout",
+        "--quiet",
+        "--no-track",
+        "--no-recurse-submodules",
+        "-B",
+        branch,
+        workspace.base.as_str(),
+    ])
+}

@@ -1,0 +1,114 @@
+//! Workspaces: a fresh clone of a repository for each task, on a branch of its own.
+//!
+//! Promise: a workspace that is there is whole and survives a power cut; one that was not finished has another name and is swept by
+//! [`gc`]. It shares nothing with the owner's repository nor with another workspace, no object and no file, so what is done in one
+//! is seen in no other. We never run git in it again: its agent may have made anything of it.
+//!
+//! Reading order: [`Workspace`] → `create` (with `mirror`) → `remove` and [`gc`].
+
+mod create;
+mod mirror;
+mod remove;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::Layout;
+use netsky_disk::state;
+use netsky_model::id::TaskId;
+use netsky_model::stamp::Stamp;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::git::{RefName, Remote, Sha};
+
+pub use create::{Wish, create};
+pub use remove::{Over, Removed, Swept, gc, remove};
+
+/// What is known of a workspace, beside the clone and out of its reach.
+const KNOWN: &str = "workspace.json";
+/// The clone.
+const REPO: &str = "repo";
+/// Held while it is made; whoever finds it free finds a dead one's.
+const LOCK: &str = "lock";
+
+/// A task's clone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workspace {
+    v: u32,
+    /// Whose it is.
+    pub task: TaskId,
+    /// What it was cloned from.
+    pub repo: Remote,
+    /// The branch there that it began at.
+    pub main: RefName,
+    /// Its own branch.
+    pub branch: RefName,
+    /// The commit that it began at.
+    pub base: Sha,
+    /// When it was made.
+    pub made: Stamp,
+}
+
+impl Workspace {
+    /// The folder that an agent works in.
+    pub fn folder(&self, layout: &Layout) -> PathBuf {
+        layout.workspace(&self.task).join(REPO)
+    }
+
+    /// Bytes on the disk.
+    ///
+    /// # Errors
+    /// A folder cannot be read.
+    pub fn bytes(&self, layout: &Layout) -> Result<u64> {
+        bytes_below(&layout.workspace(&self.task))
+    }
+}
+
+/// A task's workspace; none if it has none.
+///
+/// # Errors
+/// It is there and does not read.
+pub fn find(layout: &Layout, task: &TaskId) -> Result<Option<Workspace>> {
+    Ok(state::read_json(layout.workspace(task).join(KNOWN))?)
+}
+
+/// Every workspace in the order of its task's id; for one that does not read, why.
+///
+/// # Errors
+/// Their folder cannot be read.
+pub fn list(layout: &Layout) -> Result<Vec<(TaskId, Result<Workspace>)>> {
+    let folder = match Dir::open(layout.workspaces()) {
+        Err(e) if e.is_not_found() => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    let tasks: Vec<TaskId> = folder.names()?.iter().filter_map(|name| name.parse().ok()).collect();
+    let look = |task: TaskId| {
+        let lost = || crate::Error::unfit(&layout.workspace(&task), "it does not say what it is");
+        let found = find(layout, &task).and_then(|found| found.ok_or_else(lost));
+        (task, found)
+    };
+    Ok(tasks.into_iter().map(look).collect())
+}
+
+/// Bytes on the disk of all files below a folder; a link counts as itself. What is gone meanwhile is nothing.
+pub(crate) fn bytes_below(folder: &Path) -> Result<u64> {
+    let failed = |at: &Path, e: std::io::Error| netsky_disk::Error::new("list folder", at, e);
+    let (mut open, mut bytes) = (vec![folder.to_owned()], 0);
+    while let Some(folder) = open.pop() {
+        let entries = match std::fs::read_dir(&folder) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            entries => entries.map_err(|e| failed(&folder, e))?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(|e| failed(&folder, e))?;
+            let Ok(of) = entry.metadata() else { continue };
+            bytes += of.blocks() * 512;
+            if of.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    Ok(bytes)
+}

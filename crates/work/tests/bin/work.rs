@@ -1,0 +1,69 @@
+//! What the tests of `work` start in a process of its own: what shuts a gate in, and what is killed in the middle.
+//!
+//! `gate` · `harvest HOME REPO WORKSPACE TASK` · `create HOME REPO TASK`: prints what came of it, in the words of `Debug`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use netsky_disk::layout::Layout;
+use netsky_work::gate::{Command, Gate, serve};
+use netsky_work::git::{Git, RefName};
+use netsky_work::harvest::{Job, Mode, harvest};
+use netsky_work::workspace::{Wish, create};
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let code = match args[..] {
+        ["gate"] => i32::from(serve()),
+        ["harvest", home, repo, workspace, task] => said(harvest(&job(home, repo, workspace, task))),
+        ["create", home, repo, task] => {
+            let wish = Wish {
+                task: task.parse().expect("a task"),
+                repo: repo.parse().expect("a repository"),
+                main: main_branch(),
+                branch: None,
+                author: None,
+            };
+            said(create(&Layout::new(home), &Git::find().expect("git"), &wish))
+        }
+        _ => 2,
+    };
+    std::process::exit(code);
+}
+
+fn main_branch() -> RefName {
+    RefName::branch("main").expect("a name")
+}
+
+fn job(home: &str, repo: &str, workspace: &str, task: &str) -> Job {
+    let task = task.parse().expect("a task");
+    Job {
+        layout: Layout::new(home),
+        git: Git::find().expect("git"),
+        repo: Path::new(repo).to_owned(),
+        main: main_branch(),
+        workspace: Path::new(workspace).to_owned(),
+        branch: RefName::of_task(&task),
+        task,
+        base: None,
+        mode: Mode::Pick,
+        gate: Gate { command: Command::None, ..Gate::default() },
+        is_dry: false,
+        retries: 20,
+        patience: Duration::from_secs(120),
+    }
+}
+
+fn said<T: std::fmt::Debug, E: std::fmt::Display>(came: Result<T, E>) -> i32 {
+    match came {
+        Ok(came) => {
+            println!("{came:?}");
+            0
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            1
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The gate: whose it is, what it runs on, and how it is shut in (A22).
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::time::Duration;
+
+use netsky_work::gate::{Command, Gate, Shut};
+use netsky_work::harvest::{Job, Landed, Outcome, harvest};
+
+use crate::support::{Bench, commit, git, landed};
+
+/// Writes the repository's gate and commits it.
+fn gate(folder: &Path, text: &str) {
+    let at = folder.join("bin/check");
+    fs::create_dir_all(at.parent().expect("a folder")).expect("made");
+    fs::write(&at, format!("#!/bin/sh\n{text}\n")).expect("written");
+    fs::set_permissions(&at, fs::Permissions::from_mode(0o755)).expect("set");
+    git(folder, &["add", "bin/check"]);
+    git(folder, &["commit", "-q", "-m", "gate"]);
+}
+
+fn job(bench: &Bench) -> Job {
+    let mut job = bench.job("t1");
+    job.gate.command = Command::Usual;
+    job
+}
+
+/// A bench whose `main` has such a gate, and work of one commit.
+fn bench(text: &str) -> Bench {
+    let bench = Bench::new();
+    gate(&bench.repo, text);
+    let clone = bench.workspace("t1");
+    commit(&clone, "d", "of the agent\n", "work");
+    bench
+}
+
+#[track_caller]
+fn failed(outcome: Outcome) -> (Option<i32>, String) {
+    match outcome {
+        Outcome::GateFailed { status, log, .. } => (status, fs::read_to_string(log).expect("a log")),
+        other => panic!("it did not fail: {other:?}"),
+    }
+}
+
+#[test]
+fn a22_what_the_gate_passes_lands_and_what_it_does_not_does_not() {
+    let bench = bench("cat a d; git log -1 --format=%s && test -f pass");
+    let main = bench.main();
+    let (status, log) = failed(harvest(&job(&bench)).expect("an outcome"));
+    assert_eq!(status, Some(1));
+    assert!(log.starts_with("netsky: sandbox = ") && log.ends_with("a 3\nof the agent\nwork\n"), "{log}");
+    assert_eq!(bench.main(), main);
+    bench.assert_whole();
+    commit(&bench.repo, "pass", "", "pass");
+    let Landed { gate, .. } = landed(harvest(&job(&bench)).expect("an outcome"));
+    assert!(gate.is_some());
+    bench.assert_whole();
+}
+
+#[test]
+fn a22_a_branch_that_touches_the_gate_needs_the_owner_and_is_judged_by_the_one_of_main() {
+    let bench = Bench::new();
+    gate(&bench.repo, "echo of main; exit 3");
+    let clone = bench.workspace("t1");
+    gate(&clone, "echo of the branch; exit 0");
+    let main = bench.main();
+    let Outcome::Refused(why) = harvest(&job(&bench)).expect("an outcome") else { panic!("not refused") };
+    assert!(why.contains("bin/check"), "{why}");
+    let mut allowed = job(&bench);
+    allowed.gate.is_allowed = true;
+    let (status, log) = failed(harvest(&allowed).expect("an outcome"));
+    assert_eq!((status, log.lines().last()), (Some(3), Some("of main")));
+    assert_eq!(bench.main(), main);
+    // Neither is one that takes it away, or puts a folder's link in its place.
+    git(&clone, &["reset", "-q", "--hard", "HEAD^"]);
+    git(&clone, &["rm", "-q", "-r", "bin"]);
+    symlink("/bin", clone.join("bin")).expect("linked");
+    git(&clone, &["add", "bin"]);
+    git(&clone, &["commit", "-q", "-m", "link"]);
+    assert!(matches!(harvest(&job(&bench)).expect("an outcome"), Outcome::Refused(_)));
+    bench.assert_whole();
+}
+
+#[test]
+fn a22_the_owners_command_and_what_else_judges() {
+    let bench = Bench::new();
+    commit(&bench.repo, "rules", "main's\n", "rules");
+    let clone = bench.workspace("t1");
+    commit(&clone, "d", "of the agent\n", "work");
+    let mut given = job(&bench);
+    given.gate.command = Command::Given(["grep", "-q", "of the agent", "d"].map(str::to_owned).into());
+    given.gate.guards = vec!["rules".to_owned()];
+    given.is_dry = true;
+    let outcome = harvest(&given).expect("an outcome");
+    assert!(matches!(outcome, Outcome::WouldLand { commits: 1, gate: Some(_) }), "{outcome:?}");
+    commit(&clone, "rules", "the agent's\n", "rules");
+    assert!(matches!(harvest(&given).expect("an outcome"), Outcome::Refused(_)));
+    // `main` has no gate of its own.
+    assert_eq!(landed(harvest(&job(&bench)).expect("an outcome")).gate, None);
+}
+
+#[test]
+fn a22_a_gate_that_is_no_program_is_not_run() {
+    let bench = Bench::new();
+    fs::create_dir(bench.repo.join("bin")).expect("made");
+    symlink("/bin/true", bench.repo.join("bin/check")).expect("linked");
+    git(&bench.repo, &["add", "bin"]);
+    git(&bench.repo, &["commit", "-q", "-m", "link"]);
+    commit(&bench.workspace("t1"), "d", "of the agent\n", "work");
+    assert!(matches!(harvest(&job(&bench)).expect("an outcome"), Outcome::Refused(_)));
+    let mut missing = job(&bench);
+    missing.gate.command = Command::Given(vec!["no-such-program".to_owned()]);
+    let outcome = harvest(&missing).expect("an outcome");
+    let Outcome::Refused(why) = &outcome else { panic!("{outcome:?}") };
+    assert!(why.contains("no-such-program"), "{why}");
+    let mut nobody = job(&bench);
+    nobody.gate = Gate { command: Command::Given(vec!["true".to_owned()]), ..Gate::default() };
+    assert!(harvest(&nobody).is_err(), "nobody is there to run it");
+}
+
+#[test]
+fn a22_at_its_limit_all_of_a_gate_ends_whatever_it_made_of_itself() {
+    let bench = bench(
+        "setsid sleep 1000 & echo pid $!\n\
+         env -i setsid sh -c 'sleep 1000 & echo pid $!; wait' &\n\
+         OSTK_APART=1 setsid sleep 1000 & echo pid $!\n\
+         sleep 1000 & echo pid $!\nwait",
+    );
+    let mut slow = job(&bench);
+    slow.gate.limit = Duration::from_secs(3);
+    let (status, log) = failed(harvest(&slow).expect("an outcome"));
+    assert_eq!(status, None);
+    assert!(log.contains("ended after 3 s"), "{log}");
+    let pids: Vec<u32> = log.lines().filter_map(|line| line.strip_prefix("pid ")?.parse().ok()).collect();
+    assert_eq!(pids.len(), 4, "{log}");
+    for pid in pids {
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        assert!(!command.contains("sleep"), "{pid} lives on");
+    }
+}
+
+#[test]
+fn a22_what_a_gate_leaves_behind_ends_with_it() {
+    let bench = bench("env -i OSTK_APART=1 setsid sleep 1000 >/dev/null 2>&1 & echo pid $!");
+    let mut job = job(&bench);
+    job.is_dry = true;
+    assert!(matches!(harvest(&job).expect("an outcome"), Outcome::WouldLand { .. }));
+    let log = fs::read_to_string(bench.layout.harvests().join("t1.gate.log")).expect("a log");
+    let pid = log.lines().find_map(|line| line.strip_prefix("pid ")).expect("a pid");
+    let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    assert!(!command.contains("sleep"), "{pid} lives on");
+}
+
+#[test]
+fn a22_what_a_gate_makes_of_its_files_is_not_what_lands() {
+    let bench = bench(
+        "echo changed > d; git -c user.name=x -c user.email=x commit -qam changed; git update-ref refs/heads/main HEAD",
+    );
+    landed(harvest(&job(&bench)).expect("an outcome"));
+    assert_eq!(fs::read_to_string(bench.repo.join("d")).expect("read"), "of the agent\n");
+    bench.assert_whole();
+}
+
+/// What a gate tries, and prints what it can.
+const TRIES: &str = r#"
+can() { name=$1; shift; if "$@" >/dev/null 2>&1; then echo "can $name"; else echo "cannot $name"; fi; }
+can write-here touch here
+can write-home touch "$HOME/x"
+can write-tmp touch "$TMPDIR/x"
+can write-outside touch "$OUTSIDE/written"
+can write-pick sh -c 'echo x > ../pick.git/config'
+can read-key cat "$OUTSIDE/key"
+can list-home ls "$OUTSIDE"
+can read-process cat "/proc/$OUTSIDE_PID/environ"
+can kill-outside kill -0 "$OUTSIDE_PID"
+can devnull sh -c 'echo x > /dev/null'
+can git git status
+can tcp perl -e 'use IO::Socket::INET; exit(IO::Socket::INET->new(PeerAddr=>"127.0.0.1:$ENV{TCP}",Timeout=>2)?0:1)'
+perl -e 'use IO::Socket::INET; my $s=IO::Socket::INET->new(PeerAddr=>"127.0.0.1:$ENV{UDP}",Proto=>"udp"); $s && $s->send("out")'
+can loopback perl -e 'use IO::Socket::INET; my $l=IO::Socket::INET->new(Listen=>1,LocalAddr=>"127.0.0.1") or exit 1; my $p=$l->sockport; exit(IO::Socket::INET->new(PeerAddr=>"127.0.0.1:$p",Timeout=>2)?0:1)'
+env
+"#;
+
+#[test]
+fn a22_a17_a_gate_sees_no_home_and_no_key_and_reaches_no_network() {
+    let bench = bench(TRIES);
+    let outside = bench.temp.path();
+    fs::write(outside.join("key"), "secret\n").expect("written");
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let udp = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let mut bystander = std::process::Command::new("/bin/cat");
+    let mut bystander = bystander.stdin(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut job = job(&bench);
+    job.is_dry = true;
+    job.gate.set = [
+        ("OUTSIDE", outside.to_str().expect("text").to_owned()),
+        ("OUTSIDE_PID", bystander.id().to_string()),
+        ("TCP", tcp.local_addr().expect("an address").port().to_string()),
+        ("UDP", udp.local_addr().expect("an address").port().to_string()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into();
+    let outcome = harvest(&job).expect("an outcome");
+    drop(bystander.stdin.take());
+    bystander.wait().expect("ours");
+    let Outcome::WouldLand { gate: Some(shut), .. } = outcome else { panic!("{outcome:?}") };
+    let log = fs::read_to_string(bench.layout.harvests().join("t1.gate.log")).expect("a log");
+    assert!(log.starts_with(&format!("netsky: sandbox = {shut}\n")), "{log}");
+    let can = |what: &str| log.lines().any(|line| line == format!("can {what}"));
+    for what in ["write-here", "write-home", "write-tmp", "devnull", "git"] {
+        assert!(can(what), "{what}: {log}");
+    }
+    if shut.hides_files() {
+        for what in ["write-outside", "write-pick", "read-key", "list-home", "read-process", "kill-outside"] {
+            assert!(!can(what), "{what}: {log}");
+        }
+        assert!(!outside.join("written").exists());
+    }
+    if matches!(shut, Shut::Both | Shut::Network) {
+        assert!(!can("tcp") && can("loopback"), "{log}");
+        udp.set_nonblocking(true).expect("set");
+        assert!(udp.recv(&mut [0; 8]).is_err(), "no datagram comes out");
+    }
+    // Nothing of our own surroundings is there.
+    assert!(!log.contains("CARGO_MANIFEST_DIR="), "{log}");
+}
+
+#[test]
+fn a_gate_that_says_much_keeps_the_beginning_and_the_end() {
+    let bench = bench("echo first; yes | head -c 3000000; echo last; exit 1");
+    let (_, log) = failed(harvest(&job(&bench)).expect("an outcome"));
+    assert!(log.len() < 600_000 && log.contains("first\n") && log.ends_with("last\n"), "{}", log.len());
+    assert!(log.contains("bytes are left out here"));
+}
+
+/// The order comes by standard input; one that does not read runs nothing.
+#[test]
+fn a_gate_without_an_order_is_not_run() {
+    let mut helper = std::process::Command::new(crate::support::HELPER);
+    helper.arg("gate").stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut child = helper.spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(b"{}").expect("it reads");
+    let mut said = String::new();
+    child.stdout.take().expect("a pipe").read_to_string(&mut said).expect("read");
+    assert_eq!(child.wait().expect("ours").code(), Some(125));
+    assert!(said.starts_with("netsky: the gate was not run: "), "{said}");
+}

@@ -1,0 +1,187 @@
+//! A harvest and a creation that die, or whose disk fails, at every step and around every run of git; then a second one (T19).
+
+use std::path::Path;
+use std::process::Output;
+
+use netsky_disk::sweep;
+use netsky_work::workspace::{self, gc};
+
+use crate::support::{Bench, HELPER, commit, git, task};
+
+/// Every named step of a harvest.
+const STEPS: &[&str] = &[
+    "work.harvest.scratch",
+    "work.harvest.fetched",
+    "work.harvest.picked",
+    "work.harvest.gated",
+    "work.land.fetched",
+    "work.land.noted",
+    "work.land.locked",
+    "work.land.held",
+    "work.land.moved",
+    "work.land.followed",
+    "work.land.effective",
+    "work.harvest.clear",
+];
+/// That which every run of git has: before one is after the one before it.
+const RUN: &str = "work.git.before";
+/// More runs of git than a harvest has.
+const MOST_RUNS: usize = 80;
+
+/// A bench with work of two commits, one of them a change, one a new file, one file gone; `main` has moved since.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    let clone = bench.workspace("t1");
+    commit(&clone, "a", "a 1\na 2\na 3\nmore\n", "first");
+    git(&clone, &["rm", "-q", "b"]);
+    commit(&clone, "d", "new\n", "second");
+    commit(&bench.repo, "c", "of the owner\n", "meanwhile");
+    bench
+}
+
+fn was_killed(output: &Output) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    output.status.signal() == Some(9)
+}
+
+/// `main` is its old or its new tip and whole; the second harvest lands it once, if it had not.
+fn assert_redone(bench: &Bench, old: &str, at: &str) {
+    let now = bench.main();
+    git(&bench.repo, &["fsck", "--strict", "--full"]);
+    let added = git(&bench.repo, &["rev-list", "--count", &format!("{old}..{now}")]);
+    assert!(added == "0" || added == "2", "{at}: the old tip or the new one, not {added} commits");
+    let again = bench.helper_harvest("t1", &[]);
+    assert!(again.status.success(), "{at}: {}", String::from_utf8_lossy(&again.stderr));
+    let said = String::from_utf8_lossy(&again.stdout).into_owned();
+    let expected = if added == "0" { "Landed(" } else { "AlreadyLanded" };
+    assert!(said.starts_with(expected), "{at}: {said}");
+    assert_eq!(bench.times_landed("t1"), 2, "{at}: each commit once");
+    assert_eq!(git(&bench.repo, &["rev-list", "--count", &format!("{old}..main")]), "2", "{at}");
+    bench.assert_whole();
+    assert!(!bench.repo.join("b").exists() && bench.repo.join("d").exists(), "{at}: the files followed");
+    let kept = std::fs::read_dir(bench.layout.harvests()).expect("listed");
+    assert!(
+        !kept.flatten().any(|e| e.path().extension().is_some_and(|e| e == "json")),
+        "{at}: no note is left"
+    );
+}
+
+/// Lets a harvest meet its fate at the nth hit of a point, and harvests again; false if it did not get there.
+fn meets(point: &str, action: &str, nth: usize) -> bool {
+    let bench = bench();
+    let old = bench.main();
+    let fault = format!("{point}={action}@{nth}");
+    let log = bench.temp.path().join("hits");
+    let set = [("NETSKY_FAULT", fault.as_str()), ("NETSKY_FAULT_LOG", log.to_str().expect("text"))];
+    let output = bench.helper_harvest("t1", &set);
+    let is_hit = log.exists();
+    assert_eq!(is_hit && action == "kill", was_killed(&output), "{fault}");
+    assert_redone(&bench, old.as_str(), &fault);
+    is_hit
+}
+
+#[test]
+fn t19_fm_harvest_kill_at_every_step_main_is_whole_and_each_commit_lands_once() {
+    for step in STEPS {
+        assert!(meets(step, "kill", 1), "{step} is a step");
+    }
+}
+
+#[test]
+fn t19_fm_harvest_eio_at_every_step_main_is_whole_and_each_commit_lands_once() {
+    for step in STEPS {
+        assert!(meets(step, "error", 1), "{step} is a step");
+    }
+}
+
+#[test]
+fn t19_fm_harvest_kill_around_every_run_of_git_main_is_whole_and_each_commit_lands_once() {
+    let hits = (1..MOST_RUNS).take_while(|nth| meets(RUN, "kill", *nth)).count();
+    assert!((15..MOST_RUNS - 1).contains(&hits), "{hits}");
+}
+
+/// Ends a harvest with all its gits at some moment: as a power cut does, but for what is not synced.
+#[test]
+fn t19_fm_harvest_kill_with_its_gits_at_any_moment_main_is_whole_and_each_commit_lands_once() {
+    let rounds = std::env::var("NETSKY_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(12);
+    for round in 0..rounds {
+        let bench = bench();
+        let old = bench.main();
+        let paths = [
+            bench.layout.home().to_owned(),
+            bench.repo.clone(),
+            bench.layout.workspace(&task("t1")).join("repo"),
+        ];
+        let [home, repo, clone] = paths.each_ref().map(|path| path.to_str().expect("text"));
+        let mut child = std::process::Command::new(HELPER)
+            .args(["harvest", home, repo, clone, "t1"])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("it starts");
+        netsky_disk::clock::pause(std::time::Duration::from_millis(15 + 37 * round % 450));
+        let below = sweep::descendants(child.id()).expect("seen");
+        child.kill().expect("ours");
+        for id in below {
+            let _ = netsky_disk::process::signal(&id, netsky_disk::process::Signal::KILL);
+        }
+        child.wait().expect("ours");
+        assert_redone(&bench, old.as_str(), &format!("round {round}"));
+    }
+}
+
+#[test]
+fn t19_a_change_that_the_owner_makes_while_a_landing_is_dead_is_not_overwritten() {
+    for is_other in [false, true] {
+        let bench = bench();
+        let set = [("NETSKY_FAULT", "work.land.moved=kill")];
+        assert!(was_killed(&bench.helper_harvest("t1", &set)));
+        // The lock keeps the owner's git from taking back what landed.
+        let committed =
+            crate::support::command(&bench.repo).args(["commit", "-aqm", "x"]).output().expect("runs");
+        assert!(!committed.status.success(), "the index is locked");
+        let file = if is_other { "c" } else { "a" };
+        std::fs::write(bench.repo.join(file), "of the owner\nnow\n").expect("written");
+        let again = bench.helper_harvest("t1", &[]);
+        let said = String::from_utf8_lossy(&again.stdout).into_owned();
+        assert!(said.starts_with("DirtyMain"), "{said}");
+        assert_eq!(std::fs::read_to_string(bench.repo.join(file)).expect("read"), "of the owner\nnow\n");
+        assert!(!bench.repo.join(".git/index.lock").exists(), "the owner's git goes on");
+        assert_eq!(bench.repo.join("d").exists(), is_other, "the rest followed where it could");
+        git(&bench.repo, &["reset", "-q", "--hard"]);
+        assert_eq!(bench.times_landed("t1"), 2);
+        bench.assert_whole();
+    }
+}
+
+/// Makes a workspace with a fault, and again.
+fn created(point: &str, nth: usize) -> bool {
+    let bench = Bench::new();
+    let fault = format!("{point}=kill@{nth}");
+    let text = |path: &Path| path.to_str().expect("text").to_owned();
+    let args = [text(bench.layout.home()), text(&bench.repo)];
+    let output = bench.helper(&["create", &args[0], &args[1], "t1"], &[("NETSKY_FAULT", &fault)]);
+    let there = workspace::find(&bench.layout, &task("t1")).expect("it reads");
+    let folder = match there {
+        Some(there) => there.folder(&bench.layout),
+        None => bench.workspace("t1"),
+    };
+    assert_eq!(git(&folder, &["status", "--porcelain", "--branch"]), "## task/t1", "{fault}: whole");
+    git(&folder, &["fsck", "--strict"]);
+    gc(&bench.layout).expect("swept");
+    let names =
+        netsky_disk::fs::Dir::open(bench.layout.workspaces()).expect("there").names().expect("listed");
+    assert_eq!(names, ["t1"], "{fault}: nothing else is left");
+    was_killed(&output)
+}
+
+#[test]
+fn fm_workspace_kill_at_every_step_one_that_is_there_is_whole_and_the_rest_is_swept() {
+    for step in
+        ["work.mirror.fetched", "work.workspace.begun", "work.workspace.filled", "work.workspace.named"]
+    {
+        assert!(created(step, 1), "{step} is a step");
+    }
+    let hits = (1..MOST_RUNS).take_while(|nth| created(RUN, *nth)).count();
+    assert!((5..MOST_RUNS - 1).contains(&hits), "{hits}");
+}

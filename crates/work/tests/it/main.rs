@@ -1,0 +1,10 @@
+//! The tests of `work`: real repositories, a real git, throwaway homes; no network, and nobody's settings.
+
+mod gate;
+mod hostile;
+mod kills;
+mod names;
+mod outcomes;
+mod race;
+mod support;
+mod workspaces;
