@@ -25,11 +25,9 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// It was left, and the new one is not fit for use.
 pub fn leave_network() -> Result<bool> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    if !unshare(UnshareFlags::NEWNET) {
-        // Who may not do that may where nobody else is: in a user namespace of his own, under his own number.
-        if !unshare(UnshareFlags::NEWUSER.union(UnshareFlags::NEWNET)) {
-            return Ok(false);
-        }
+    // In a user namespace of its own too, under its own number: root is nobody there to all that is outside, and whoever is
+    // not root may leave the network only so.
+    if unshare(UnshareFlags::NEWUSER.union(UnshareFlags::NEWNET)) {
         for (file, text) in [
             ("/proc/self/setgroups", "deny".to_owned()),
             ("/proc/self/uid_map", format!("{user} {user} 1\n")),
@@ -37,6 +35,8 @@ pub fn leave_network() -> Result<bool> {
         ] {
             std::fs::write(file, text).map_err(|e| Error::new("write", file, e))?;
         }
+    } else if !unshare(UnshareFlags::NEWNET) {
+        return Ok(false);
     }
     raise_loopback()?;
     Ok(true)

@@ -68,6 +68,25 @@ pub fn remove(path: &Path) -> Result<()> {
     removed.map_err(|e| Error::new("remove", path, e))
 }
 
+/// As [`remove`], and also a folder whose [`create_at`] died before it had its mark: there is nothing else in it then.
+///
+/// # Errors
+/// As [`remove`].
+pub fn discard(path: &Path) -> Result<()> {
+    let folder = Dir::open(path)?;
+    let has_only =
+        |dir: &Dir, start: &str| Ok::<_, Error>(dir.names()?.iter().all(|name| name.starts_with(start)));
+    if folder.exists(MARK)? || !has_only(&folder, "tmp")? {
+        return remove(path);
+    }
+    match Dir::open(path.join("tmp")) {
+        Ok(tmp) if has_only(&tmp, MARK)? => {}
+        Err(e) if e.is_not_found() => {}
+        _ => return remove(path),
+    }
+    std::fs::remove_dir_all(path).map_err(|e| Error::new("remove", path, e))
+}
+
 /// Makes the folders below one writable for us: some tools shut those that they fill.
 fn open_up(folder: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
@@ -84,6 +103,32 @@ fn open_up(folder: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_died_before_it_had_its_mark_goes_and_nobodys_else() {
+        let temp = tempfile::tempdir().expect("a folder");
+        let at = temp.path().join("scratch");
+        for inside in [&[][..], &["tmp"], &["tmp", "tmp/.throwaway.x"], &[".throwaway", "more"]] {
+            let begun = Dir::create(&at).expect("made");
+            for name in inside {
+                let made = begun.path().join(name);
+                let is_folder = *name == "tmp";
+                if is_folder {
+                    drop(Dir::create(made).expect("made"))
+                } else {
+                    std::fs::write(made, "").expect("made")
+                }
+            }
+            discard(&at).expect("goes");
+            assert!(!at.exists(), "{inside:?}");
+        }
+        for name in ["mine", "tmp/mine"] {
+            Dir::create(at.join("tmp")).expect("made");
+            std::fs::write(at.join(name), "").expect("made");
+            assert!(discard(&at).is_err() && at.join(name).exists(), "{name}");
+            std::fs::remove_file(at.join(name)).expect("gone");
+        }
+    }
 
     #[test]
     fn a5_it_is_ours_alone_and_only_what_was_made_here_is_removed() {
