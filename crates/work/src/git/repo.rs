@@ -212,3 +212,22 @@ pub(crate) fn clone(git: &Git, options: &[&str], from: &str, to: &Path, settings
     };
     git.run(&run).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a7_a8_no_helper_is_run_whatever_is_fetched() {
+        let temp = tempfile::tempdir().expect("a folder");
+        let canary = temp.path().join("canary");
+        let git = Git::find().expect("git");
+        let repo = Repo::new(&git, &temp.path().join("repo.git"));
+        repo.bytes(&["init", "-q", "--bare", "--template="], &[]).expect("made");
+        for reach in [Reach::Files, Reach::Network] {
+            let from = format!("ext::touch {}", text(&canary).expect("text"));
+            assert!(repo.fetch_refs_with(&from, "refs/heads/a", &[], reach, &[]).is_err());
+            assert!(!canary.exists(), "{reach:?}");
+        }
+    }
+}

@@ -4,7 +4,7 @@
 //! one that lands, stops the harvest before `main` moves. The lock is git's own, `index.lock`, so that the
 //! owner's git waits or says so; what it holds says that it is ours.
 
-use netsky_disk::fs::Dir;
+use netsky_disk::fs::{Dir, is_folder};
 use netsky_disk::{copy, state};
 
 use super::job::Outcome;
@@ -88,6 +88,10 @@ pub(super) fn hold(
 
 /// What a dead harvest holds; none if it does not, or the lock is another's.
 pub(super) fn held(target: &Target, checkout: &Checkout, note: &Note) -> Result<Option<Held>> {
+    if !is_folder(&checkout.dir) {
+        // A linked checkout may be removed.
+        return Ok(None);
+    }
     let held = Held::of(target, checkout)?;
     held.dir.remove(note.lock())?;
     let is_ours = held.dir.read(LOCK, MOST).is_ok_and(|bytes| bytes == note.token.as_bytes());

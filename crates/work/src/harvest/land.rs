@@ -35,7 +35,7 @@ pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new
     target.repo.take(scratch.repo.dir(), &ours)?;
     sync(target.repo.dir(), &["objects/pack".into()])?;
     crate::point("work.land.fetched")?;
-    let landing = Note::new(job, old, new);
+    let landing = Note::new(job, target, old, new);
     note::write(job, target, &landing)?;
     crate::point("work.land.noted")?;
     let held = match &target.checkout {
@@ -90,7 +90,7 @@ pub(super) fn finish(job: &Job, target: &Target, note: &Note) -> Result<()> {
         // Its swap may not have been durable yet.
         sync_ref(target.repo.dir(), &note.main)?;
     }
-    if let Some(checkout) = &target.checkout
+    if let Some(checkout) = &note.checkout
         && let Some(held) = checkout::held(target, checkout, note)?
     {
         if has_it && now.as_ref() == Some(&note.new) && held.has_next()? {

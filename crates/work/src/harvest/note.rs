@@ -4,7 +4,7 @@ use netsky_disk::state;
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
-use super::target::Target;
+use super::target::{Checkout, Target};
 use crate::Result;
 use crate::git::{RefName, Sha};
 
@@ -20,12 +20,14 @@ pub(super) struct Note {
     pub(super) old: Sha,
     /// And where to.
     pub(super) new: Sha,
+    /// Who had it checked out then.
+    pub(super) checkout: Option<Checkout>,
     /// What our lock on the checkout's index says, so that nobody's else is taken for it.
     pub(super) token: String,
 }
 
 impl Note {
-    pub(super) fn new(job: &Job, old: &Sha, new: &Sha) -> Note {
+    pub(super) fn new(job: &Job, target: &Target, old: &Sha, new: &Sha) -> Note {
         let token = netsky_disk::random::token();
         Note {
             v: 1,
@@ -33,6 +35,7 @@ impl Note {
             main: job.main.clone(),
             old: old.clone(),
             new: new.clone(),
+            checkout: target.checkout.clone(),
             token,
         }
     }

@@ -49,7 +49,7 @@ fn clear(job: &Job, target: &Target) -> Result<()> {
     }
     crate::point("work.harvest.clear")?;
     if is_left {
-        throwaway::remove(&scratch)?;
+        throwaway::discard(&scratch)?;
     }
     Ok(())
 }

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::job::Job;
 use crate::git::{RefName, Repo};
 use crate::{Error, Result};
@@ -23,7 +25,7 @@ pub(crate) struct Target {
 }
 
 /// Files that somebody laid out of `main`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Checkout {
     /// What is this checkout's own: its index.
     pub(crate) dir: PathBuf,

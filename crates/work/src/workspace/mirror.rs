@@ -3,7 +3,7 @@
 //! Why: the owner's repository is asked by git's protocol alone, once, and then for what is new; each object is looked at as it
 //! comes. A workspace is then a copy of files of ours, which costs what copying costs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use netsky_disk::fs::Dir;
@@ -68,7 +68,7 @@ fn begin(mirrors: &Dir, git: &Git, key: &str, name: &str) -> Result<()> {
     let at = mirrors.path().join(&new);
     if mirrors.exists(&new)? {
         // Of a dead one: we have the lock.
-        discard(&at)?;
+        throwaway::discard(&at)?;
     }
     throwaway::create_at(&at)?;
     let folder = at.join("git");
@@ -85,16 +85,6 @@ fn begin(mirrors: &Dir, git: &Git, key: &str, name: &str) -> Result<()> {
     git.run(&run)?;
     mirrors.rename(&new, mirrors, name)?;
     Ok(mirrors.sync()?)
-}
-
-/// A folder of ours that may not have got its mark.
-pub(super) fn discard(at: &Path) -> Result<()> {
-    let folder = Dir::open(at)?;
-    if folder.names()?.is_empty() {
-        Dir::open(at.parent().unwrap_or(at))?.remove_any(at.file_name().unwrap_or_default())?;
-        return Ok(());
-    }
-    Ok(throwaway::remove(at)?)
 }
 
 /// Remove the mirrors that none of these need; how many went.

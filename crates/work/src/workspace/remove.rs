@@ -138,12 +138,11 @@ fn is_free(at: &Path) -> Result<bool> {
     }
 }
 
-/// Remove a folder of ours; one that died before it had its mark has nothing in it that anybody misses.
+/// Remove a folder of ours; false if somebody else did.
 fn is_removed(at: &Path) -> Result<bool> {
-    match throwaway::remove(at) {
+    match throwaway::discard(at) {
         Ok(()) => Ok(true),
         Err(e) if e.is_not_found() => Ok(false),
-        Err(_) if mirror::discard(at).is_ok() => Ok(true),
         Err(e) => Err(e.into()),
     }
 }
