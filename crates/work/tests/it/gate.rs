@@ -184,6 +184,19 @@ can loopback perl -e 'use IO::Socket::INET; my $l=IO::Socket::INET->new(Listen=>
 env
 "#;
 
+/// Whether the system has Landlock: rules are made, and nobody is held to them.
+fn is_landlock_here() -> bool {
+    use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
+    let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    rules.handle_access(AccessFs::from_all(ABI::V1)).and_then(|rules| rules.create()).is_ok()
+}
+
+/// Whether a network namespace is to be had, as another program sees it.
+fn is_network_left() -> bool {
+    let tried = std::process::Command::new("unshare").args(["-r", "-n", "true"]).output();
+    tried.is_ok_and(|tried| tried.status.success())
+}
+
 #[test]
 fn a22_a17_a_gate_sees_no_home_and_no_key_and_reaches_no_network() {
     let bench = bench(TRIES);
@@ -209,6 +222,10 @@ fn a22_a17_a_gate_sees_no_home_and_no_key_and_reaches_no_network() {
     let Outcome::WouldLand { gate: Some(shut), .. } = outcome else { panic!("{outcome:?}") };
     let log = fs::read_to_string(bench.layout.harvests().join("t1.gate.log")).expect("a log");
     assert!(log.starts_with(&format!("netsky: sandbox = {shut}\n")), "{log}");
+    assert_eq!(shut.hides_files(), is_landlock_here(), "what the system has is used");
+    if is_network_left() {
+        assert!(matches!(shut, Shut::Both | Shut::Network), "{shut}");
+    }
     let can = |what: &str| log.lines().any(|line| line == format!("can {what}"));
     for what in ["write-here", "write-home", "write-tmp", "devnull", "git"] {
         assert!(can(what), "{what}: {log}");

@@ -345,3 +345,25 @@ fn a8_settings_of_the_owners_that_run_programs_are_not_followed_but_for_his_file
         assert_eq!(text, "of the owner\na 1\na 2\na 3\nof the agent\n");
     }
 }
+
+#[test]
+fn a8_git_sees_no_variable_and_no_settings_of_whoever_harvests() {
+    let bench = Bench::new();
+    commit(&bench.workspace("t1"), "d", "of the agent\n", "work");
+    let broken = bench.temp.path().join(".gitconfig");
+    fs::write(&broken, "[core\n").expect("written");
+    let broken = broken.to_str().expect("text");
+    let output = bench.helper_harvest(
+        "t1",
+        &[
+            ("HOME", bench.temp.path().to_str().expect("text")),
+            ("GIT_CONFIG_GLOBAL", broken),
+            ("GIT_CONFIG_SYSTEM", broken),
+            ("GIT_OBJECT_DIRECTORY", "/nonexistent"),
+            ("GIT_NAMESPACE", "other"),
+            ("GIT_TRACE", "/nonexistent"),
+        ],
+    );
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("Landed("), "{output:?}");
+    bench.assert_whole();
+}

@@ -154,6 +154,73 @@ fn t19_a_change_that_the_owner_makes_while_a_landing_is_dead_is_not_overwritten(
     }
 }
 
+#[test]
+fn a9_t19_main_that_moves_at_the_last_moment_is_never_lost() {
+    let bench = bench();
+    git(&bench.repo, &["checkout", "-q", "-b", "other"]);
+    let text = |path: &Path| path.to_str().expect("text").to_owned();
+    let clone = bench.layout.workspace(&task("t1")).join("repo");
+    let mut helper = std::process::Command::new(HELPER);
+    helper.args(["harvest", &text(bench.layout.home()), &text(&bench.repo), &text(&clone), "t1"]);
+    helper.env("NETSKY_FAULT", "work.land.held=stop").stdout(std::process::Stdio::piped());
+    let child = helper.spawn().expect("it starts");
+    let id = netsky_disk::process::identify_child(child.id()).expect("ours");
+    while !netsky_disk::process::is_stopped(&id) {
+        netsky_disk::clock::pause(std::time::Duration::from_millis(5));
+    }
+    let tree = git(&bench.repo, &["rev-parse", "main^{tree}"]);
+    let new = git(&bench.repo, &["commit-tree", "-m", "of the owner", "-p", "main", &tree]);
+    git(&bench.repo, &["update-ref", "refs/heads/main", &new]);
+    netsky_disk::process::signal(&id, netsky_disk::process::Signal::CONT).expect("ours");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("Landed("));
+    assert_eq!(git(&bench.repo, &["merge-base", "main", &new]), new, "the owner's commit stays");
+    assert_eq!(bench.times_landed("t1"), 2);
+    bench.assert_whole();
+}
+
+#[test]
+fn t19_what_a_dead_harvest_was_landing_is_finished_by_one_into_another_branch() {
+    let bench = bench();
+    commit(&bench.workspace("t2"), "e", "of another\n", "other work");
+    git(&bench.repo, &["branch", "other"]);
+    let set = [("NETSKY_FAULT", "work.land.moved=kill")];
+    assert!(was_killed(&bench.helper_harvest("t1", &set)));
+    let mut job = bench.job("t2");
+    job.main = netsky_work::git::RefName::branch("other").expect("a name");
+    crate::support::landed(netsky_work::harvest::harvest(&job).expect("an outcome"));
+    bench.assert_whole();
+    assert!(bench.repo.join("d").exists(), "the files of main followed");
+}
+
+#[test]
+fn t19_a_harvest_that_died_while_it_made_its_scratch_stops_no_other() {
+    let bench = bench();
+    let set = [("NETSKY_FAULT", "disk.write.written=kill@1")];
+    assert!(was_killed(&bench.helper_harvest("t1", &set)));
+    let scratch = netsky_disk::fs::Dir::open(bench.layout.scratch()).expect("there").names().expect("listed");
+    assert!(!bench.layout.scratch().join(&scratch[0]).join(".throwaway").exists(), "it has no mark");
+    let again = bench.helper_harvest("t1", &[]);
+    assert!(again.status.success(), "{again:?}");
+    bench.assert_whole();
+}
+
+#[test]
+fn t19_what_a_dead_harvest_left_running_is_ended_before_the_next_begins() {
+    let bench = bench();
+    let set = [("NETSKY_FAULT", "work.harvest.fetched=kill")];
+    assert!(was_killed(&bench.helper_harvest("t1", &set)));
+    let scratch = netsky_disk::fs::Dir::open(bench.layout.scratch()).expect("there").names().expect("listed");
+    let mut left = std::process::Command::new("/bin/sleep");
+    let mut left = left.arg("1000").env("NETSKY_HARVEST", &scratch[0]).spawn().expect("it starts");
+    assert!(bench.helper_harvest("t1", &[]).status.success());
+    let is_ended = left.try_wait().expect("ours").is_some();
+    let _ = left.kill();
+    left.wait().expect("ours");
+    assert!(is_ended, "it is ended");
+    bench.assert_whole();
+}
+
 /// Makes a workspace with a fault, and again.
 fn created(point: &str, nth: usize) -> bool {
     let bench = Bench::new();
