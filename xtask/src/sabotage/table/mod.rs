@@ -40,6 +40,7 @@ mod watchdog_looks;
 mod watchdog_restarts;
 mod watchdog_said;
 mod watchdog_verbs;
+mod work;
 
 /// One safeguard of the product and the test that holds it.
 pub(crate) struct Safeguard {
@@ -123,6 +124,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             loops::ROWS,
             ticker::ROWS,
             time_left::ROWS,
+            work::ROWS,
         ])
         .flatten()
 }
