@@ -4,6 +4,10 @@
 //! one that lands, stops the harvest before `main` moves. The lock is git's own, `index.lock`, so that the
 //! owner's git waits or says so; what it holds says that it is ours.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
 use netsky_disk::fs::{Dir, is_folder};
 use netsky_disk::{copy, state};
 
@@ -50,6 +54,7 @@ fn changes(repo: &Repo, checkout: &Checkout) -> Result<Option<Vec<String>>> {
 /// A checkout whose index nobody else changes.
 pub(super) struct Held {
     dir: Dir,
+    tree: PathBuf,
     /// With the index that will take the place of the owner's.
     repo: Repo,
 }
@@ -102,7 +107,7 @@ impl Held {
     fn of(target: &Target, checkout: &Checkout) -> Result<Held> {
         let dir = Dir::look_into(&checkout.dir)?;
         let repo = Repo::new(target.repo.git(), &checkout.dir).with_tree(&checkout.tree);
-        Ok(Held { repo: repo.with_index(&checkout.dir.join(NEXT)), dir })
+        Ok(Held { repo: repo.with_index(&checkout.dir.join(NEXT)), dir, tree: checkout.tree.clone() })
     }
 
     /// Make the next index of the one that is there; what is in the way if the files could not follow.
@@ -148,12 +153,20 @@ impl Held {
         let not_old = names(old.as_str(), Sha::as_str(&now))?;
         let not_new = names(new.as_str(), Sha::as_str(&now))?;
         let of_new: Vec<&[u8]> = not_new.split(|byte| *byte == 0).collect();
-        let theirs = not_old.split(|byte| *byte == 0).find(|name| !name.is_empty() && of_new.contains(name));
+        let theirs = not_old
+            .split(|byte| *byte == 0)
+            .find(|name| !name.is_empty() && of_new.contains(name) && self.holds(name));
         if let Some(name) = theirs {
             let said = format!("{} was changed meanwhile", plain_line(&String::from_utf8_lossy(name)));
             return Err(Failed::Said { what: "read-tree".into(), code: None, said }.into());
         }
         self.read_tree(&["-m", "-u"], &now, new)
+    }
+
+    /// Whether something is in a file that could be lost: a git that dies leaves one missing or empty.
+    fn holds(&self, name: &[u8]) -> bool {
+        let of = std::fs::symlink_metadata(self.tree.join(OsStr::from_bytes(name)));
+        of.is_ok_and(|of| !of.is_file() || of.len() > 0)
     }
 
     /// The next index becomes the index, and the lock goes.
