@@ -120,11 +120,12 @@ fn t19_fm_harvest_kill_with_its_gits_at_any_moment_main_is_whole_and_each_commit
             .spawn()
             .expect("it starts");
         netsky_disk::clock::pause(std::time::Duration::from_millis(15 + 37 * round % 450));
-        let below = sweep::descendants(child.id()).expect("seen");
-        child.kill().expect("ours");
-        for id in below {
-            let _ = netsky_disk::process::signal(&id, netsky_disk::process::Signal::KILL);
+        // Held first, so that nothing is started meanwhile that lives on.
+        if let Some(id) = netsky_disk::process::identify_child(child.id()) {
+            let _ = netsky_disk::process::signal(&id, netsky_disk::process::Signal::STOP);
         }
+        sweep::sweep_descendants(child.id(), std::time::Duration::from_secs(5)).expect("swept");
+        child.kill().expect("ours");
         child.wait().expect("ours");
         assert_redone(&bench, old.as_str(), &format!("round {round}"));
     }
@@ -177,6 +178,17 @@ fn a9_t19_main_that_moves_at_the_last_moment_is_never_lost() {
     assert_eq!(git(&bench.repo, &["merge-base", "main", &new]), new, "the owner's commit stays");
     assert_eq!(bench.times_landed("t1"), 2);
     bench.assert_whole();
+}
+
+#[test]
+fn t19_a_file_that_a_dead_git_left_missing_or_empty_follows() {
+    let bench = bench();
+    let old = bench.main();
+    let set = [("NETSKY_FAULT", "work.land.moved=kill")];
+    assert!(was_killed(&bench.helper_harvest("t1", &set)));
+    std::fs::remove_file(bench.repo.join("a")).expect("gone");
+    std::fs::write(bench.repo.join("d"), "").expect("written");
+    assert_redone(&bench, old.as_str(), "torn");
 }
 
 #[test]
