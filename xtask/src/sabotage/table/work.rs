@@ -204,6 +204,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "kills::t19_what_a_dead_harvest_left_running_is_ended_before_the_next_begins",
     },
     Safeguard {
+        name: "a file that a dead git left empty follows",
+        faults: "T19",
+        file: "crates/work/src/harvest/checkout.rs",
+        find: " && self.holds(name)",
+        replace: "",
+        package: "netsky-work",
+        target: IT,
+        test: "kills::t19_a_file_that_a_dead_git_left_missing_or_empty_follows",
+    },
+    Safeguard {
         name: "a note says who had main out",
         faults: "T19",
         file: "crates/work/src/harvest/land.rs",
