@@ -109,14 +109,15 @@ fn silence(cx: &Context<'_>) -> Option<String> {
     if wanted(cx.layout, &AgentId::ticker()).is_ok_and(|wish| wish.is_none()) {
         return None;
     }
-    let Some(age) = last_beat(cx) else { return Some("since this boot".to_owned()) };
+    let age = last_beat(cx).and_then(|at| clock::stamp().age_of(&at));
+    let Some(age) = age else { return Some("since this boot".to_owned()) };
     (age > silent_after(cx)).then(|| format!("for {}", human(age)))
 }
 
-/// How long ago a ticker last told of itself; none in this boot.
-pub(crate) fn last_beat(cx: &Context<'_>) -> Option<Duration> {
+/// When a ticker last told of itself.
+pub(crate) fn last_beat(cx: &Context<'_>) -> Option<Stamp> {
     let beat: Option<LastBeat> = state::read_json(cx.layout.tick("ticker")).unwrap_or_default();
-    beat.and_then(|beat| clock::stamp().age_of(&beat.at))
+    beat.map(|beat| beat.at)
 }
 
 /// After how long without a word a ticker is taken to be stuck. It tells of a tick that was killed at its deadline as well, and

@@ -40,12 +40,14 @@ pub(crate) fn seat(cx: &Context<'_>, caller: &Caller, service: bool) -> Result<O
     let ticker = AgentId::ticker();
     let path = cx.layout.keeper_lock(&ticker);
     let is_session = matches!(caller, Caller::Inside { agent: Some(agent), .. } if *agent == ticker);
-    // Who ends a service that hangs has long done so then, and where nobody does time must not stop with it.
-    let is_stuck = || last_beat(cx).is_none_or(|age| age > 2 * silent_after(cx));
     if is_session {
         let_output_flow();
     }
-    while service || is_session && is_held_by_service(cx) && !is_stuck() {
+    // Who ends a service that hangs has long done so then, and where nobody does time must not stop with it. Looks are counted:
+    // nobody beats while the machine sleeps.
+    let most = 2 * silent_after(cx).as_secs() / SEAT.as_secs();
+    let (mut beat, mut still) = (last_beat(cx), 0);
+    while service || is_session && is_held_by_service(cx) && still < most {
         if let Some(mut lock) = Lock::try_take(&path)? {
             lock.note(&Holder { process: process::identity()?, service })?;
             return Ok(Some(lock));
@@ -54,6 +56,9 @@ pub(crate) fn seat(cx: &Context<'_>, caller: &Caller, service: bool) -> Result<O
             notify::tell(notify::WAITS);
         }
         clock::pause(SEAT);
+        let now = last_beat(cx);
+        still = if now == beat { still + 1 } else { 0 };
+        beat = now;
     }
     only_one(cx, &ticker, caller)
 }

@@ -1,5 +1,6 @@
 //! `netsky attach`: a person at an agent's terminal, or at the transcript of one that has none.
 
+use netsky_disk::env::Caller;
 use netsky_model::id::AgentId;
 use netsky_runtime::driver::is_driven;
 
@@ -37,6 +38,10 @@ impl Run for Args {
         let ended = match runtime {
             // A line that is none of its protocol ends such a program.
             Some(_) if self.raw => attach(cx, root, agent.clone(), &self.how.to_look()),
+            // Below a session there is no line to type, and a look is anybody's.
+            Some(runtime) if cx.caller() != Caller::Outside => {
+                transcript::attach(cx, root, agent.clone(), &runtime, &self.how.to_look())
+            }
             Some(runtime) => transcript::attach(cx, root, agent.clone(), &runtime, &self.how),
             None => attach(cx, root, agent.clone(), &self.how),
         };

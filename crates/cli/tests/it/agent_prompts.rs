@@ -48,6 +48,10 @@ fn layers_stand_in_their_order_and_a_file_of_the_owner_stands_for_a_shipped_one(
     // As a shell leaves it that is to write it there.
     write(&stage, "base.md", "");
     assert_eq!(stage.ok(&["prompts", "show", "base"]), base);
+    let up = stage.ok(&["prompts", "show", "up"]);
+    write(&stage, "skills/up.md", "");
+    assert_eq!(stage.ok(&["prompts", "show", "up"]), up);
+    std::fs::remove_file(stage.home().join("prompts/skills/up.md")).expect("there");
     write(&stage, "base.md", base.replace("It brings back what died", "It revives what died"));
     assert_eq!(
         layers(&stage),

@@ -106,6 +106,7 @@ fn nobody_below_a_session_ends_or_stops_another_by_a_call_of_its_own_either() {
              call session/input "{{\"session\":\"$one\",\"text\":\"\\u0013\"}}"
              call session/prompt "{{\"session\":\"$one\",\"text\":\"exit\"}}"
              call client/attach "{{\"session\":\"$one\",\"mode\":\"terminal\"}}"
+             call session/resize "{{\"session\":\"$one\",\"cols\":1,\"rows\":1}}"
              timeout 20 {ostk:?} --root "$NETSKY_HOME/.ostk" attach "$one" </dev/null; echo "attach $one $?"
            done
            call kernel/shutdown '{{"all":true}}'; call kernel/shutdown
@@ -122,7 +123,7 @@ fn nobody_below_a_session_ends_or_stops_another_by_a_call_of_its_own_either() {
         all.contains("\"signal\":18} 0").then_some(all)
     });
     let refused = all.lines().filter(|line| line.ends_with(" 4")).count();
-    assert_eq!(refused, 20, "{all}");
+    assert_eq!(refused, 23, "{all}");
     let told = "ostk: the end of agentinfinity is for the owner, outside every session";
     assert!(all.lines().any(|line| line.starts_with(told)), "{all}");
     assert_eq!(stage.anchor(), anchor);

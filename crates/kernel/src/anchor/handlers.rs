@@ -78,7 +78,10 @@ handle!(rpc::prompt::Prompt: of |_anchor, asked| asked.session.clone(),
     act::prompt(&call.anchor, params).await
 });
 handle!(rpc::resize::Resize: of |_anchor, asked| asked.session.clone(),
-    |call, params| act::resize(&call.anchor, params).await);
+|call, params| {
+    owners::may(call, "another size for", &params.session)?;
+    act::resize(&call.anchor, params).await
+});
 handle!(rpc::signal::SendSignal: of |_anchor, asked| asked.session.clone(),
 |call, params| {
     owners::may(call, "a signal for", &params.session)?;

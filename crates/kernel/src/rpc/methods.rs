@@ -49,7 +49,7 @@ macro_rules! with_methods {
             /// Puts a text before a program, as one paste and Enter; answered once its worker has taken it whole. Before whom
             /// its anchor or a watchdog keeps no other agent does.
             rpc::prompt::Prompt, "session/prompt", Acts, rpc::prompt::Params => rpc::SessionView;
-            /// Gives a terminal another size.
+            /// Gives a terminal another size; that of whom its anchor or a watchdog keeps no other agent does.
             rpc::resize::Resize, "session/resize", Acts, rpc::resize::Params => rpc::SessionView;
             /// Sends a signal to the process group of a program. Whom its anchor or a watchdog keeps no other agent signals.
             rpc::signal::SendSignal, "session/signal", Acts, rpc::signal::Params => rpc::SessionView;

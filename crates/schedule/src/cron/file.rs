@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use netsky_disk::layout::Layout;
+use netsky_disk::lock::Lock;
 use netsky_disk::{Error, state};
 use netsky_model::duration;
 use netsky_model::id::AgentId;
@@ -21,6 +22,8 @@ pub const MOST: usize = 1_000;
 pub const LONGEST_PROMPT: usize = 40 * 1024;
 /// How long after its time an entry is caught up where it does not say.
 pub const WINDOW: &str = "24h";
+/// Longest wait for whoever edits the file: the next tick keeps it as well.
+const AN_EDIT: Duration = Duration::from_secs(1);
 /// The key of the list.
 pub(super) const ENTRIES: &str = "entries";
 
@@ -210,11 +213,14 @@ impl Loaded {
     /// The system refuses.
     pub fn keep(&self, layout: &Layout) -> Result<(), Error> {
         let Some(bytes) = &self.bytes else { return Ok(()) };
+        let is = |read: Result<Option<Vec<u8>>, Error>| read.ok().flatten().as_ref() == Some(bytes);
         // One that cannot be read is written anew.
-        if state::read(layout.good_cron()).ok().flatten().as_ref() != Some(bytes) {
-            state::write(layout.good_cron(), bytes)?;
+        if is(state::read(layout.good_cron())) {
+            return Ok(());
         }
-        Ok(())
+        // A verb that has edited it since has kept what it wrote.
+        let Some(_lock) = Lock::take_within(layout.cron_file_lock(), AN_EDIT)? else { return Ok(()) };
+        if is(read(layout)) { state::write(layout.good_cron(), bytes) } else { Ok(()) }
     }
 }
 

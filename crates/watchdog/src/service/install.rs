@@ -147,8 +147,10 @@ pub fn uninstall(plan: &Plan, manager: Manager, force: bool, placed: &mut Vec<Pl
     let (end, stop) = (manager::end(plan, manager), manager::stop(plan, manager));
     let ended = match names.is_empty() {
         true => {
-            // What an uninstall left that its manager did not answer.
-            let _ = manager::run(&stop);
+            // What an uninstall left whose manager did not answer; who still does not answer may run nothing.
+            if manager == Manager::Systemd && manager::is_of(&Names::of(&plan.suffix).ticker, &folder) {
+                let _ = manager::run(&stop);
+            }
             Ok(())
         }
         false => manager::run(&end),

@@ -70,6 +70,12 @@ pub(super) fn stop(plan: &Plan, manager: Manager) -> Vec<Vec<String>> {
     }
 }
 
+/// Whether what runs under a unit's name is of a file in this folder, or of none any more.
+pub(super) fn is_of(unit: &str, folder: &Path) -> bool {
+    let path = call(&systemctl(&["show", "--property=FragmentPath", "--value", unit]));
+    path.is_ok_and(|path| path.is_empty() || Path::new(&path).parent() == Some(folder))
+}
+
 pub(super) fn systemctl(args: &[&str]) -> Vec<String> {
     words(&[&["systemctl", "--user"], args].concat())
 }

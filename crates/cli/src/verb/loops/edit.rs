@@ -76,7 +76,9 @@ fn set_interval(entry: &mut Loop, interval: Duration, now: &Stamp) -> Result<(),
     if let Look::Due(_) = entry.look(now) {
         let what =
             format!("{} is due: the next tick tells it, and then its interval may be another", entry.id);
-        return Err(Error::new(Kind::Busy, what).hint("nothing was changed, repeat"));
+        return Err(
+            Error::new(Kind::Busy, what).hint("nothing was changed, repeat; or `netsky loop pause` it first")
+        );
     }
     entry.set_interval(interval, now);
     Ok(())

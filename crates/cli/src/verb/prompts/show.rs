@@ -3,7 +3,7 @@
 use netsky_disk::state;
 use netsky_model::id::AgentId;
 use netsky_model::render;
-use netsky_runtime::prompts::marked_base;
+use netsky_runtime::prompts::{marked_base, shipped};
 
 use super::layers_here;
 use crate::context::Context;
@@ -38,7 +38,10 @@ impl Run for Args {
                 let layer = layers.into_iter().find(|layer| layer.id == self.what);
                 let missing =
                     || Error::new(Kind::NotFound, format!("there is no prompt layer {:?}", self.what));
-                layer.ok_or_else(|| missing().hint("`netsky prompts list` shows them"))?.text
+                let layer = layer.ok_or_else(|| missing().hint("`netsky prompts list` shows them"))?;
+                // A shell empties the file that it is to be written to before we are started.
+                let emptied = || layer.text.trim().is_empty();
+                shipped(&layer.id).filter(|_| emptied()).map_or(layer.text.clone(), str::to_owned)
             }
         };
         match cx.json {

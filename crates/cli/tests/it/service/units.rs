@@ -113,7 +113,8 @@ fn an_install_is_whole_said_and_the_same_the_second_time() {
     assert_eq!(noted(), [format!("disable --now {timer} {ticker}"), "daemon-reload".to_owned()]);
     assert!(files(&stage).is_empty());
     assert!(with(&stage, &bin, &["service", "uninstall"]).1.contains("nothing of it is installed"));
-    assert_eq!(noted()[0], format!("stop {timer} {ticker}"), "what an uninstall without a manager left");
+    let ended = [format!("show --property=FragmentPath --value {ticker}"), format!("stop {timer} {ticker}")];
+    assert_eq!(noted()[..2], ended, "what an uninstall without a manager left");
 }
 
 #[test]
