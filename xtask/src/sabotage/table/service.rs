@@ -170,7 +170,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "T24",
         KEEPER,
         (
-            "is_session && is_held_by_service(cx) && !is_stuck()",
+            "is_session && is_held_by_service(cx) && still < most",
             "is_session && is_held_by_service(cx) && false",
         ),
         "service::failsafe::a_service_and_a_session_tick_in_turn_and_each_is_there_for_the_other",
