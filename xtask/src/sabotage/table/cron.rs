@@ -1,28 +1,6 @@
 //! Cron entries, in `schedule`, `watchdog` and `cli`.
 
-use super::{IT, Safeguard, UNIT};
-
-/// A row of the crate `schedule`, whose tests stand in its library.
-const fn of_schedule(
-    name: &'static str,
-    faults: &'static str,
-    file: &'static str,
-    (find, replace): (&'static str, &'static str),
-    test: &'static str,
-) -> Safeguard {
-    Safeguard { name, faults, file, find, replace, package: "netsky-schedule", target: UNIT, test }
-}
-
-/// A row whose test walks the verbs.
-const fn of_verbs(
-    name: &'static str,
-    faults: &'static str,
-    file: &'static str,
-    (find, replace): (&'static str, &'static str),
-    test: &'static str,
-) -> Safeguard {
-    Safeguard { name, faults, file, find, replace, package: "netsky", target: IT, test }
-}
+use super::{Safeguard, of_library, of_verbs};
 
 const EXPR: &str = "crates/schedule/src/cron/expr.rs";
 const FILE: &str = "crates/schedule/src/cron/file.rs";
@@ -32,42 +10,48 @@ const STATE: &str = "crates/schedule/src/cron/state.rs";
 const TICK: &str = "crates/watchdog/src/cron.rs";
 
 pub(super) const ROWS: &[Safeguard] = &[
-    of_schedule(
+    of_library(
+        "netsky-schedule",
         "a fixed time in a gap comes right after it",
         "FM-cron",
         EXPR,
         ("if !self.follows_the_wall\n", "if false && !self.follows_the_wall\n"),
         "cron::tests::zones::must_show_4_around_every_change_of_clocks_in_twelve_zones",
     ),
-    of_schedule(
+    of_library(
+        "netsky-schedule",
         "a fixed time in an overlap comes once",
         "FM-cron",
         EXPR,
         ("|| !is_second_time(found, at, zone)", "|| !is_second_time(found, at, zone) || true"),
         "cron::tests::zones::must_show_4_around_every_change_of_clocks_in_twelve_zones",
     ),
-    of_schedule(
+    of_library(
+        "netsky-schedule",
         "days with a star in one of their fields fit both",
         "FM-cron",
         EXPR,
         (".dom_and_dow(both)", ".dom_and_dow(both && false)"),
         "cron::tests::zones::days_are_either_of_two_fields_unless_one_begins_with_a_star",
     ),
-    of_schedule(
+    of_library(
+        "netsky-schedule",
         "what never comes is no expression",
         "FM-cron",
         EXPR,
         ("None => Err(bad(\"it names no day that ever comes\".to_owned())),", "None => Ok(expr),"),
         "cron::tests::zones::what_is_no_expression_says_which_field",
     ),
-    of_schedule(
+    of_library(
+        "netsky-schedule",
         "the last good cron.toml stands in",
         "FM-cron",
         FILE,
         ("    let good = good(layout);\n", "    let good = good(layout).filter(|_| false);\n"),
         "cron::tests::file::fm_cron_fire_corrupt_the_last_file_that_read_stands_in_for_one_that_does_not",
     ),
-    of_schedule(
+    of_library(
+        "netsky-schedule",
         "comments above an entry outlive it",
         "FM-cron",
         EDIT,
@@ -95,14 +79,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         ("        cx.may_schedule(\"a cron entry\", &agent)?;\n", ""),
         "cron::a16_a_session_changes_its_own_entries_and_agent0_those_of_all",
     ),
-    of_schedule(
+    of_library(
+        "netsky-schedule",
         "another schedule of a cron entry begins anew",
         "FM-cron",
         STEP,
         ("Some(known) if known.schedule == schedule =>", "Some(known) =>"),
         "cron::tests::step::another_schedule_or_zone_and_one_that_counts_again_begin_anew",
     ),
-    of_schedule(
+    of_library(
+        "netsky-schedule",
         "a window bounds what is caught up",
         "FM-cron",
         STEP,
@@ -123,7 +109,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         ("went - SignedDuration::from_millis(ran)", "went - SignedDuration::from_millis(ran) * 0"),
         "cron::must_show_5_a_sleep_of_eight_hours_is_one_envelope_that_tells_how_many_were_missed",
     ),
-    of_schedule(
+    of_library(
+        "netsky-schedule",
         "a newer state of cron entries is left alone",
         "FM-cron",
         STATE,
@@ -186,7 +173,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         ("\"cron-tick\" => cron::missed(layout, thread, id),", ""),
         "cron::must_show_8_an_agent_that_was_down_for_eight_hours_is_told_once_how_many_it_missed",
     ),
-    of_schedule(
+    of_library(
+        "netsky-schedule",
         "what the next cron tick tells is not said by the one before it",
         "FM-cron",
         STATE,

@@ -75,6 +75,29 @@ impl Safeguard {
     }
 }
 
+/// A row whose test stands in the library of a crate.
+const fn of_library(
+    package: &'static str,
+    name: &'static str,
+    faults: &'static str,
+    file: &'static str,
+    (find, replace): (&'static str, &'static str),
+    test: &'static str,
+) -> Safeguard {
+    Safeguard { name, faults, file, find, replace, package, target: UNIT, test }
+}
+
+/// A row whose test walks the verbs.
+const fn of_verbs(
+    name: &'static str,
+    faults: &'static str,
+    file: &'static str,
+    (find, replace): (&'static str, &'static str),
+    test: &'static str,
+) -> Safeguard {
+    Safeguard { name, faults, file, find, replace, package: "netsky", target: IT, test }
+}
+
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
     let lower = [

@@ -1,28 +1,6 @@
 //! The service and the failsafe, in `watchdog` and `cli`.
 
-use super::{IT, Safeguard, UNIT};
-
-/// A row whose test stands in the library of `watchdog`.
-const fn of_units(
-    name: &'static str,
-    faults: &'static str,
-    file: &'static str,
-    (find, replace): (&'static str, &'static str),
-    test: &'static str,
-) -> Safeguard {
-    Safeguard { name, faults, file, find, replace, package: "netsky-watchdog", target: UNIT, test }
-}
-
-/// A row whose test walks the verbs.
-const fn of_verbs(
-    name: &'static str,
-    faults: &'static str,
-    file: &'static str,
-    (find, replace): (&'static str, &'static str),
-    test: &'static str,
-) -> Safeguard {
-    Safeguard { name, faults, file, find, replace, package: "netsky", target: IT, test }
-}
+use super::{Safeguard, of_library, of_verbs};
 
 const FAILSAFE: &str = "crates/watchdog/src/failsafe.rs";
 const INSTALL: &str = "crates/watchdog/src/service/install.rs";
@@ -36,28 +14,32 @@ const KNOWN: &str = "service::tests::a_file_is_known_as_ours_as_edited_and_as_an
 const REAL: &str = "service::manager::must_show_9_under_a_real_user_manager_everything_killed_at_once_is_back_and_a_down_stays_down";
 
 pub(super) const ROWS: &[Safeguard] = &[
-    of_units(
+    of_library(
+        "netsky-watchdog",
         "nobody below the ticker hears of its manager's socket",
         "",
         "crates/watchdog/src/ticker/mod.rs",
         ("        unset: notify::OURS.map(str::to_owned).into(),\n", ""),
         "notify::tests::nobody_below_hears_of_the_socket",
     ),
-    of_units(
+    of_library(
+        "netsky-watchdog",
         "a unit that was edited is known as edited",
         "T27",
         LOOK,
         ("    let is_whole = comments", "    let is_whole = true || comments"),
         KNOWN,
     ),
-    of_units(
+    of_library(
+        "netsky-watchdog",
         "a unit without our mark is another's",
         "T27",
         LOOK,
         ("else { return Ok(Standing::Foreign) };", "else { return Ok(Standing::Older) };"),
         KNOWN,
     ),
-    of_units(
+    of_library(
+        "netsky-watchdog",
         "a link or a folder in a unit's place is another's",
         "T27",
         LOOK,
@@ -67,28 +49,32 @@ pub(super) const ROWS: &[Safeguard] = &[
         ),
         KNOWN,
     ),
-    of_units(
+    of_library(
+        "netsky-watchdog",
         "each home has units of its own",
         "T27",
         SERVICE,
         ("blake3::hash(home.as_bytes())", "blake3::hash(last.as_bytes())"),
         "service::tests::t27_two_homes_never_share_a_name_and_names_stay_short_and_plain",
     ),
-    of_units(
+    of_library(
+        "netsky-watchdog",
         "a path with a line break stands in no unit",
         "T27",
         SERVICE,
         ("text.chars().any(char::is_control)", "text.is_empty()"),
         "service::tests::a_path_that_no_unit_can_name_is_refused",
     ),
-    of_units(
+    of_library(
+        "netsky-watchdog",
         "a path closes no element of a launchd agent",
         "T27",
         LAUNCHD,
         (".replace('<', \"&lt;\")", ""),
         "service::tests::t27_the_agents_of_launchd_nest_and_say_the_very_paths_of_a_hostile_home",
     ),
-    of_units(
+    of_library(
+        "netsky-watchdog",
         "systemd gives ticks that are killed their time",
         "I10",
         SERVICE,
