@@ -178,6 +178,13 @@ pub(crate) struct Run<'a> {
     pub(crate) set: &'a [(&'a str, &'a str)],
 }
 
+impl<'a> Run<'a> {
+    /// One that makes a repository of files, and may take long.
+    pub(crate) fn of_files(args: &'a [&'a str]) -> Run<'a> {
+        Run { settings: &[], front: Vec::new(), args, input: &[], reach: Reach::Files, limit: LONG, set: &[] }
+    }
+}
+
 /// What came of a run that ended by itself.
 #[derive(Debug)]
 pub(crate) struct Told {

@@ -201,16 +201,7 @@ pub(crate) fn clone(git: &Git, options: &[&str], from: &str, to: &Path, settings
     let mut args = vec!["clone", "--quiet", "--template=", "--no-tags", "--no-recurse-submodules"];
     args.extend(options);
     args.extend(["--end-of-options", from, text(to)?]);
-    let run = Run {
-        settings,
-        front: Vec::new(),
-        args: &args,
-        input: &[],
-        reach: Reach::Files,
-        limit: LONG,
-        set: &[],
-    };
-    git.run(&run).map(drop)
+    git.run(&Run { settings, ..Run::of_files(&args) }).map(drop)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{state, throwaway};
 
-use crate::git::{Git, LONG, Reach, Remote, Repo, Run};
+use crate::git::{Git, Reach, Remote, Repo, Run};
 use crate::{Error, Result};
 
 /// How long whoever fetches into it now is waited for.
@@ -73,16 +73,7 @@ fn begin(mirrors: &Dir, git: &Git, key: &str, name: &str) -> Result<()> {
     throwaway::create_at(&at)?;
     let folder = at.join("git");
     let args = ["init", "--quiet", "--bare", "--template=", crate::git::text(&folder)?];
-    let run = Run {
-        settings: &[],
-        front: Vec::new(),
-        args: &args,
-        input: &[],
-        reach: Reach::Files,
-        limit: LONG,
-        set: &[],
-    };
-    git.run(&run)?;
+    git.run(&Run::of_files(&args))?;
     mirrors.rename(&new, mirrors, name)?;
     Ok(mirrors.sync()?)
 }
