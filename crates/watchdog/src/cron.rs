@@ -18,15 +18,13 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::observe;
 use crate::page::{Raised, page, since};
-use crate::scheduled::{Scheduled, Told};
+use crate::scheduled::{PASSED_OVER, Scheduled, Told, missed_as_placed};
 use crate::tick::Ticked;
 
 /// The condition that the owner's file does not read.
 const UNREAD: &str = "cron-file";
 /// Who says it.
 const SENDER: &str = "agentcron";
-/// Times of an entry that were told of before and are passed over in one tick: a death leaves one, a state from a backup many.
-const PASSED_OVER: usize = 100;
 
 /// One tick of the entries of `cron.toml`.
 ///
@@ -169,11 +167,9 @@ fn tell(cx: &Context<'_>, entry: &Entry, known: &mut Known, (mut due, at): (Due,
                 ticked.done.push(format!("{id}: {agent} has not read the one before; {missed} missed"));
             }
             Ok(Told::Before) => {
-                // One that is not there any more told of all, as far as anybody knows.
-                let placed = cx.bus.show(&entry.agent, cron::envelope_id(&entry.id, due.slot).as_str());
-                let placed = placed.ok().and_then(|placed| placed.envelope);
-                let further = |placed: Envelope| placed.missed.unwrap_or(0).saturating_sub(known.untold);
-                let further = placed.map_or(due.further, further);
+                // One of which nobody knows told of all.
+                let placed = missed_as_placed(cx, &entry.agent, &cron::envelope_id(&entry.id, due.slot));
+                let further = placed.map_or(due.further, |missed| missed.saturating_sub(known.untold));
                 known.had_fired(entry, Due { further, missed: further + known.untold, ..due }, now);
                 ticked.done.push(format!("{}: {slot} was told before", entry.id));
                 let (later, next) = Known::look(Some(known), entry, At { stepped: false, ..at });

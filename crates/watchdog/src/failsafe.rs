@@ -16,11 +16,10 @@ use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
-use crate::error::Error;
 use crate::known::wanted;
 use crate::observe;
 use crate::tick::LastTick;
-use crate::ticker::{DEADLINE, ESCALATE, LastBeat, came, outcome, program, run_tick};
+use crate::ticker::{DEADLINE, ESCALATE, LastBeat, came, outcome, program, run_tick, timed};
 
 /// Longest wait for the first beat of a ticker that a tick has started: it comes before its first tick.
 const BEAT: Duration = Duration::from_secs(15);
@@ -157,10 +156,7 @@ pub struct Round {
 /// The three ticks, one after the other, each as a process of its own.
 pub fn round(cx: &Context<'_>) -> Vec<Round> {
     let one = |tick: &'static str| {
-        let began = clock::boot();
-        let ended = program(cx, &[tick, "tick"]).run(DEADLINE).map_err(Error::from);
-        let outcome = outcome(ended, DEADLINE);
-        let took = clock::boot().saturating_sub(began);
+        let (outcome, took) = timed(program(cx, &[tick, "tick"]), DEADLINE);
         cx.record.tick(tick, &outcome, took);
         Round { tick, outcome, duration_ms: took.as_millis() as u64 }
     };

@@ -39,7 +39,7 @@ struct Holder {
 pub(crate) fn seat(cx: &Context<'_>, caller: &Caller, service: bool) -> Result<Option<Lock>> {
     let ticker = AgentId::ticker();
     let path = cx.layout.keeper_lock(&ticker);
-    let is_session = matches!(caller, Caller::Inside { agent: Some(agent), .. } if *agent == ticker);
+    let is_session = is_session_of(&ticker, caller);
     if is_session {
         let_output_flow();
     }
@@ -77,7 +77,8 @@ pub(crate) fn is_held_by_service(cx: &Context<'_>) -> bool {
 /// whoever holds the lock may be stopped, and time must not stop with it.
 pub(crate) fn only_one(cx: &Context<'_>, keeper: &AgentId, caller: &Caller) -> Result<Option<Lock>> {
     let path = cx.layout.keeper_lock(keeper);
-    if matches!(caller, Caller::Inside { agent: Some(agent), .. } if agent == keeper) {
+    let is_session = is_session_of(keeper, caller);
+    if is_session {
         // Whoever types there, it says what it does and goes on.
         let_output_flow();
     }
@@ -85,11 +86,14 @@ pub(crate) fn only_one(cx: &Context<'_>, keeper: &AgentId, caller: &Caller) -> R
         lock.note(&process::identity()?)?;
         return Ok(Some(lock));
     }
-    match caller {
-        Caller::Inside { agent: Some(agent), .. } if agent == keeper => Ok(None),
-        _ => {
-            let pid = Lock::noted(&path).map(|holder: ProcessId| holder.pid);
-            Err(Error::KeeperRuns { keeper: keeper.clone(), pid })
-        }
+    if is_session {
+        return Ok(None);
     }
+    let pid = Lock::noted(&path).map(|holder: ProcessId| holder.pid);
+    Err(Error::KeeperRuns { keeper: keeper.clone(), pid })
+}
+
+/// Whether the session that the constellation itself started for it is who calls.
+fn is_session_of(keeper: &AgentId, caller: &Caller) -> bool {
+    matches!(caller, Caller::Inside { agent: Some(agent), .. } if agent == keeper)
 }

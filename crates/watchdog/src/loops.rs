@@ -13,15 +13,13 @@ use serde_json::json;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::page::{Raised, page};
-use crate::scheduled::{Scheduled, Told};
+use crate::scheduled::{PASSED_OVER, Scheduled, Told, missed_as_placed};
 use crate::tick::Ticked;
 
 /// Who sends them.
 const SENDER: &str = "agentloop";
 /// Loops that are seen to before whoever else changes one has a turn.
 const TURN: usize = 64;
-/// Instants of a loop that were told of before and are passed over in one tick: a death leaves one, a file from a backup many.
-const PASSED_OVER: usize = 100;
 /// The kind of the condition that a file is no loop; behind it stands its name.
 const BROKEN: &str = "loop-broken";
 
@@ -123,10 +121,8 @@ fn tell(
             ticked.done.push(format!("{id}: told {agent} for {}{}", due.slot, missed(entry)));
         }
         Ok(Told::Before) => {
-            // One that is not there any more told of all, as far as anybody knows.
-            let placed = cx.bus.show(&agent, entry.envelope(due.slot).as_str()).ok();
-            let placed = placed.and_then(|placed| placed.envelope);
-            let further = placed.map_or(due.further, |placed| placed.missed.unwrap_or(0));
+            // One of which nobody knows told of all.
+            let further = missed_as_placed(cx, &agent, &entry.envelope(due.slot)).unwrap_or(due.further);
             entry.had_fired(&due, further, now);
             ticked.done.push(format!("{id}: had told {agent} for {}{}", due.slot, missed(entry)));
         }

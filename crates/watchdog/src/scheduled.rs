@@ -7,6 +7,16 @@ use netsky_model::id::{AgentId, EnvelopeId, Sender};
 use crate::context::Context;
 use crate::error::Result;
 
+/// Instants of one entry that were told of before and are passed over in one tick: a death leaves one, a file from a backup many.
+pub(crate) const PASSED_OVER: usize = 100;
+
+/// How many more instants the envelope of that id told of, which somebody placed who died before he could keep that. Of one that
+/// is not there any more nobody knows.
+pub(crate) fn missed_as_placed(cx: &Context<'_>, agent: &AgentId, id: &EnvelopeId) -> Option<u64> {
+    let placed = cx.bus.show(agent, id.as_str()).ok()?.envelope?;
+    Some(placed.missed.unwrap_or(0))
+}
+
 /// One prompt for one instant.
 pub(crate) struct Scheduled<'a> {
     /// Which scheduler: a reserved name.

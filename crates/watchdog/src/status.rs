@@ -220,7 +220,8 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let late = late(cx, &agents, interval);
     let anchors = missing.iter().any(|missing| matches!(missing.care, Care::Anchor { .. }));
     // What no tick came to its end for a while, or failed the last time, is not promised of the next.
-    let is_in_vain = late.is_some() || held::failed(cx).is_some() || is_overdue(cx);
+    let failed_tick = held::failed(cx);
+    let is_in_vain = late.is_some() || failed_tick.is_some() || is_overdue(cx);
     let next = NextTick::of(&agents, (anchors, is_held_by_service(cx)), interval, is_in_vain);
     problems.extend(late.filter(|_| !worked_on));
     problems.extend(missing.iter().filter_map(|Missing { desired, trying, ended, care }| match care {
@@ -262,7 +263,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
         restart_queued,
         interval_ms: interval.as_millis() as u64,
         last_tick,
-        failed_tick: held::failed(cx),
+        failed_tick,
         schedules,
         pages,
         problems,

@@ -12,9 +12,8 @@ use netsky_schedule::{Coming, cron, loops};
 use serde::{Deserialize, Serialize};
 
 use super::failing::{FAILING, Failing};
-use super::{escalate, is_since, outcome, program};
+use super::{escalate, is_since, program, timed};
 use crate::context::Context;
-use crate::error::Error;
 
 /// Longest that a tick of cron or of loops may take: a thousand messages take two seconds. What a slow disk has no time for the
 /// next one goes on with, since what is sent is sent; and of one that hangs the next comes while what is due is still fresh.
@@ -187,9 +186,7 @@ impl Beside {
             (program(cx, kind.args), program(cx, &["escalate"]), self.failing);
         let noted = kind.schedule.as_ref().map(|schedule| (schedule.noted)(cx.layout));
         let run = move || {
-            let began = clock::boot();
-            let outcome = outcome(program.run(kind.deadline).map_err(Error::from), kind.deadline);
-            let took = clock::boot().saturating_sub(began);
+            let (outcome, took) = timed(program, kind.deadline);
             // Here, where nobody waits for it.
             if let Some((schedule, noted)) = kind.schedule.as_ref().zip(noted)
                 && failing.look(outcome == "done" || came(&noted, &now), clock::boot())

@@ -17,7 +17,7 @@ use netsky_runtime::{Config, Precision};
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::held;
 use crate::keeper::seat;
 use crate::notify;
@@ -77,6 +77,13 @@ pub(crate) fn program(cx: &Context<'_>, args: &[&str]) -> Program {
         log: is_real_folder(cx.layout.logs()).then(|| cx.layout.watchdog_log()),
         ..Program::default()
     }
+}
+
+/// Runs one to its end or its deadline: how it ended, in words, and how long it took.
+pub(crate) fn timed(program: Program, deadline: Duration) -> (String, Duration) {
+    let began = clock::boot();
+    let outcome = outcome(program.run(deadline).map_err(Error::from), deadline);
+    (outcome, clock::boot().saturating_sub(began))
 }
 
 /// How a run ended, in words.

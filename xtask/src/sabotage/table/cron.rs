@@ -135,7 +135,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what came since a tick that died is told too",
         "FM-cron T3",
         TICK,
-        ("placed.map_or(due.further, further);", "placed.map_or(due.further, |_| due.further);"),
+        (
+            "placed.map_or(due.further, |missed| missed.saturating_sub(known.untold))",
+            "placed.map_or(due.further, |_| due.further)",
+        ),
         "cron::t3_who_dies_between_the_envelope_and_the_state_leaves_what_came_since_to_the_next",
     ),
     of_verbs(

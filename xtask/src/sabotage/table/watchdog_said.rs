@@ -47,7 +47,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a tick that fails is promised to nobody",
         faults: "I7",
         file: "crates/watchdog/src/status.rs",
-        find: "late.is_some() || held::failed(cx).is_some()",
+        find: "late.is_some() || failed_tick.is_some()",
         replace: "late.is_some()",
         package: "netsky",
         target: IT,

@@ -49,8 +49,12 @@ impl Args {
             cx.known(agent)?;
         }
         change(cx, self.id, |entry, now| {
-            entry.prompt = self.prompt.unwrap_or(std::mem::take(&mut entry.prompt));
-            entry.agent = self.agent.unwrap_or(entry.agent.clone());
+            if let Some(prompt) = self.prompt {
+                entry.prompt = prompt;
+            }
+            if let Some(agent) = self.agent {
+                entry.agent = agent;
+            }
             match (self.interval, entry.mode) {
                 (Some(_), Mode::Dynamic) => {
                     let what = "has no interval: `netsky loop reschedule` says when";
