@@ -280,7 +280,8 @@ impl PidFd {
         }
         let fd = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(fd) => Some(fd),
-            Err(Errno::SRCH) => None,
+            // No such number, or that of a thread by now, which is no process (which of the two errors depends on the kernel).
+            Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => None,
             Err(e) => return Err(Error::new("take hold of process", id.pid.to_string(), e)),
         };
         // The pid may have been handed on before we held it; from here on it cannot be.
@@ -439,6 +440,18 @@ mod tests {
         }
         let gone = ProcessId { pid: u32::MAX >> 2, ..me };
         assert!(PidFd::open(&gone).expect("it is known").is_none());
+    }
+
+    #[test]
+    fn t8_a_number_that_is_a_threads_by_now_is_no_process() {
+        let me = me();
+        let ended = std::thread::spawn(move || {
+            let thread = rustix::thread::gettid().as_raw_nonzero().get();
+            let gone = ProcessId { pid: u32::try_from(thread).expect("a number"), start_time: 1, ..me };
+            (PidFd::open(&gone).map(|held| held.is_none()), signal(&gone, Signal::CONT))
+        });
+        let (is_gone, signalled) = ended.join().expect("it looked");
+        assert!(is_gone.expect("it is known") && !signalled.expect("it is known"));
     }
 
     #[test]

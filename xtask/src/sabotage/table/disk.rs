@@ -244,6 +244,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "headless::what_stands_apart_does_so_without_its_main_thread_too",
     },
     Safeguard {
+        name: "the number of a process that is gone may be a thread's",
+        faults: "T8",
+        file: "crates/disk/src/process.rs",
+        find: "Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => None,",
+        replace: "Err(Errno::SRCH) => None,",
+        package: "netsky-disk",
+        target: UNIT,
+        test: "process::tests::t8_a_number_that_is_a_threads_by_now_is_no_process",
+    },
+    Safeguard {
         name: "never signal init or ourselves",
         faults: "A20",
         file: "crates/disk/src/process.rs",
