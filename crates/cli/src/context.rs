@@ -10,8 +10,10 @@ use netsky_disk::state;
 use netsky_kernel::client::Client;
 use netsky_kernel::rpc::whoami::Who;
 use netsky_ledger::Telemetry;
-use netsky_model::id::{AgentId, Generation};
+use netsky_model::id::{AgentId, Generation, Sender};
+use netsky_model::task::Actor;
 use netsky_watchdog::Context as Constellation;
+use netsky_work::task::Board;
 
 use crate::error::{Error, Kind};
 
@@ -179,6 +181,23 @@ impl Context {
             }
             Caller::Inside { agent: None, .. } => Err(for_the_owner(what)),
         }
+    }
+
+    /// Who has something happen to a task: whoever keeps the others may do to all what an agent may do to its own alone.
+    pub(crate) fn actor(&self) -> Result<Actor, Error> {
+        let generation = match self.caller() {
+            Caller::Outside => return Ok(Actor::Keeper(Sender::owner())),
+            Caller::Inside { generation, .. } => generation,
+        };
+        Ok(match self.bound("a task")? {
+            Some(me) => Actor::Agent(me, generation),
+            None => Actor::Keeper(self.asker().into()),
+        })
+    }
+
+    /// Every task of the home, for whoever calls.
+    pub(crate) fn board(&self) -> Result<Board, Error> {
+        Ok(Board::new(self.home()?, self.actor()?))
     }
 
     /// Refuses an agent that has no mailbox: what is scheduled for nobody would fail at each of its times.

@@ -360,6 +360,37 @@ impl From<netsky_ledger::Error> for Error {
     }
 }
 
+impl From<netsky_work::task::Error> for Error {
+    fn from(error: netsky_work::task::Error) -> Self {
+        use netsky_model::task::Illegal as Task;
+        use netsky_work::task::Error as Board;
+        const SAME: &str = "nothing was changed";
+        let what = error.to_string();
+        match error {
+            Board::Disk(error) => error.into(),
+            Board::Record(error) => error.into(),
+            Board::Kernel(error) => error.into(),
+            Board::Illegal(Task::Held { .. }) => Self::new(Kind::Busy, what).hint(
+                "nothing was changed; `netsky task release` frees it, and so does the end of that generation",
+            ),
+            Board::Waits { .. } => {
+                Self::new(Kind::Busy, what).hint("nothing was changed, repeat when they are closed")
+            }
+            Board::Illegal(_) | Board::Denied(_) | Board::Exists(_) => {
+                Self::new(Kind::Refused, what).hint(SAME)
+            }
+            Board::Unknown(_) => {
+                Self::new(Kind::NotFound, what).hint("`netsky task list` has those that are there")
+            }
+            Board::Unfit(_) | Board::Name(_) | Board::Cycle(_) => Self::new(Kind::Usage, what).hint(SAME),
+            Board::Line { .. } => Self::new(Kind::Usage, what).hint("no task was imported"),
+            Board::Unread { .. } => Self::new(Kind::Damaged, what).hint("it was left as it is"),
+            Board::Brief { .. } => Self::new(Kind::Damaged, what)
+                .hint("`netsky task update --brief` gives it another; nothing else is lost"),
+        }
+    }
+}
+
 impl From<netsky_kernel::client::ClientError> for Error {
     fn from(error: netsky_kernel::client::ClientError) -> Self {
         use netsky_kernel::client::ClientError as Client;

@@ -113,6 +113,20 @@ text_id!(
     is_word
 );
 text_id!(
+    /// A word that tasks are found by.
+    Label,
+    "label",
+    "[a-z0-9][a-z0-9-]{0,63}",
+    is_word
+);
+text_id!(
+    /// The blake3 of a task's brief: what its file is called.
+    BriefDigest,
+    "digest of a brief",
+    "64 hex digits",
+    is_digest
+);
+text_id!(
     /// Who an envelope says it is from: an agent id, or `peer:<name>/<agent>`.
     Sender,
     "sender",
@@ -138,6 +152,10 @@ fn is_sender(text: &str) -> bool {
         Some(rest) => rest.split_once('/').is_some_and(|(peer, agent)| is_word(peer) && is_word(agent)),
         None => is_word(text),
     }
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 fn is_nonce(text: &str) -> bool {
@@ -250,6 +268,20 @@ impl EnvelopeId {
             _ => b.is_ascii_digit() || (b'a'..=b'f').contains(&b),
         };
         self.0.len() == 36 && self.0.bytes().enumerate().all(fits)
+    }
+}
+
+impl BriefDigest {
+    /// Of that text.
+    pub fn of(text: &str) -> BriefDigest {
+        BriefDigest(blake3::hash(text.as_bytes()).to_hex().to_string())
+    }
+}
+
+impl TaskId {
+    /// The `n`th of those that nobody named.
+    pub fn numbered(n: u64) -> TaskId {
+        TaskId(n.to_string())
     }
 }
 

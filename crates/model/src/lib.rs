@@ -23,6 +23,7 @@ pub mod quota;
 pub mod render;
 pub mod restart;
 pub mod stamp;
+pub mod task;
 pub mod tending;
 pub mod witness;
 

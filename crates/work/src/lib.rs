@@ -3,14 +3,15 @@
 //! Promise: `main` is its old or its new tip, whole and durable, at whatever moment anybody dies, and a commit lands once. What an
 //! agent wrote is fetched and nothing of it is run but by the gate, which is `main`'s or the owner's and is shut in. Git's own
 //! settings are neither read nor changed, but those of the owner's repository itself.
-//! Leaves to others: what a task is, and telling anybody (`ledger`, `bus`, by who calls this).
+//! Leaves to others: telling anybody (`bus`, by who calls this).
 //!
-//! Reading order: `git` → `workspace` → `harvest` → `gate`.
+//! Reading order: `task`, and beside it `git` → `workspace` → `harvest` → `gate`.
 #![forbid(unsafe_code)]
 
 pub mod gate;
 pub mod git;
 pub mod harvest;
+pub mod task;
 pub mod workspace;
 
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("netsky-ledger", &["netsky-model", "netsky-disk"]),
     ("netsky-owner", &["netsky-model", "netsky-disk", "netsky-ledger"]),
     ("netsky-schedule", &["netsky-model", "netsky-disk"]),
-    ("netsky-work", &["netsky-model", "netsky-disk"]),
+    ("netsky-work", &["netsky-model", "netsky-disk", "netsky-kernel", "netsky-ledger"]),
     ("netsky-runtime", &["netsky-model", "netsky-disk", "netsky-bus", "netsky-kernel", "netsky-ledger"]),
     (
         "netsky-watchdog",
@@ -42,6 +42,7 @@ const HOUSE: &[(&str, &[&str])] = &[
             "netsky-schedule",
             "netsky-runtime",
             "netsky-watchdog",
+            "netsky-work",
         ],
     ),
 ];

@@ -35,6 +35,7 @@ mod restart;
 mod service;
 mod session;
 mod status;
+mod task;
 mod tick;
 mod ticker;
 mod up;
@@ -73,6 +74,8 @@ verbs! {
         Escalate(escalate::Args),
         #[command(subcommand)]
         Loop(loops::Verb),
+        #[command(subcommand)]
+        Task(task::Verb),
         #[command(subcommand)]
         Handoff(handoff::Verb),
         #[command(subcommand)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use netsky_model::id::TaskId;
+use netsky_model::id::{BriefDigest, TaskId};
 
 use super::Layout;
 
@@ -10,6 +10,16 @@ impl Layout {
     /// One task's workspace: its clone, and what is known of it.
     pub fn workspace(&self, task: &TaskId) -> PathBuf {
         self.workspaces().join(task.as_str())
+    }
+
+    /// Briefs of tasks that are too long for the record.
+    pub fn briefs(&self) -> PathBuf {
+        self.home.join("briefs")
+    }
+
+    /// One of them.
+    pub fn brief(&self, digest: &BriefDigest) -> PathBuf {
+        self.briefs().join(digest.as_str())
     }
 
     /// Our own copies of the repositories that workspaces are cloned from.

@@ -7,11 +7,12 @@
 //! the former ended. Nor is one that another process may have failed to sync: it is written anew under its own name.
 //! Leaves to others: what a kind means, and answering questions about many of them (the ingester).
 
+mod latest;
 mod read;
 mod row;
 mod tail;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use netsky_disk::fs::Dir;
@@ -22,6 +23,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use tail::{Known, Tail};
 
+pub use latest::{Latest, latest};
 pub use read::{FactFile, Mark, facts, facts_after, files};
 pub(crate) use read::{file, file_name, numbers, torn};
 pub(crate) use row::End;
@@ -92,6 +94,18 @@ impl Facts {
         })
     }
 
+    /// Decides what is recorded, with nobody appending meanwhile: `act` sees every earlier fact applied, and appends what comes of
+    /// them, or nothing.
+    ///
+    /// # Errors
+    /// What `act` says, and as [`Facts::append`].
+    pub fn decide<T, E: From<Error>>(
+        &self,
+        act: impl FnOnce(&mut Deciding<'_>) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        self.locked(LOCK_WAIT, |tail| act(&mut Deciding { tail }))
+    }
+
     fn under_lock<T>(
         &self,
         limit: Duration,
@@ -99,17 +113,61 @@ impl Facts {
         key: &str,
         act: impl FnOnce(&mut Tail) -> Result<T>,
     ) -> Result<T> {
-        if !row::is_kind(kind) || !row::is_key(key) {
-            return Err(Error::Invalid(format!("{kind} {key}")));
-        }
-        let record = Dir::make(self.layout.record())?;
-        let path = self.layout.record_lock();
-        let _held = Lock::take_within(&path, limit)?.ok_or(Error::Busy(path))?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tail = Tail::open(record, known.take())?;
+        fits(kind, key)?;
+        self.locked(limit, act)
+    }
+
+    fn locked<T, E: From<Error>>(
+        &self,
+        limit: Duration,
+        act: impl FnOnce(&mut Tail) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        let (_held, mut tail, mut known) = self.open(limit)?;
         let done = act(&mut tail)?;
         // After an error nothing is known: the next append reads everything.
         *known = tail.known();
         Ok(done)
     }
+
+    /// The lock, the end of the facts below it, and what is known of them from before.
+    fn open(&self, limit: Duration) -> Result<(Lock, Tail, MutexGuard<'_, Option<Known>>)> {
+        let record = Dir::make(self.layout.record())?;
+        let path = self.layout.record_lock();
+        let held = Lock::take_within(&path, limit)?.ok_or(Error::Busy(path))?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = Tail::open(record, known.take())?;
+        Ok((held, tail, known))
+    }
+}
+
+/// The record while one decision is made.
+pub struct Deciding<'a> {
+    tail: &'a mut Tail,
+}
+
+impl Deciding<'_> {
+    /// As [`latest()`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn latest(&self, family: &str) -> Result<Latest> {
+        latest::latest_of(self.tail.record(), family)
+    }
+
+    /// Appends facts, each a kind, a key and the rest, with one sync for all; returns the place of the last. None is appended where
+    /// it fails; a kill in the middle leaves the first of them.
+    ///
+    /// # Errors
+    /// As [`Facts::append`].
+    pub fn append(&mut self, facts: &[(&str, &str, Value)]) -> Result<u64> {
+        facts.iter().try_for_each(|(kind, key, _)| fits(kind, key))?;
+        self.tail.append_all(facts)
+    }
+}
+
+fn fits(kind: &str, key: &str) -> Result<()> {
+    if row::is_kind(kind) && row::is_key(key) {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!("{kind} {key}")))
 }

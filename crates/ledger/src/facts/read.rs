@@ -231,6 +231,6 @@ pub(super) fn content(record: &Dir, number: u64) -> std::result::Result<Vec<u8>,
 }
 
 /// The lines that have an end.
-fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|b| *b == b'\n').filter_map(|line| line.strip_suffix(b"\n"))
 }

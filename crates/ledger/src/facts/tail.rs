@@ -152,8 +152,18 @@ impl Tail {
         Ok(keys)
     }
 
+    /// The folder of the files.
+    pub(super) fn record(&self) -> &Dir {
+        &self.record
+    }
+
     pub(super) fn append(&mut self, kind: &str, key: &str, data: Value) -> Result<u64> {
-        let mut drafts = vec![(kind, key, data)];
+        self.append_all(&[(kind, key, data)])
+    }
+
+    /// Appends some rows, with one sync for all of them; returns the place of the last.
+    pub(super) fn append_all(&mut self, facts: &[(&str, &str, Value)]) -> Result<u64> {
+        let mut drafts = facts.to_vec();
         if let Some(LastFile { number, torn: Some(torn), .. }) = &self.last {
             let note = json!({ "file": file_name(*number), "cut": torn.bytes, "kept": torn.kept });
             drafts.insert(0, (OWN, "torn-tail", note));

@@ -6,7 +6,7 @@ use crate::error::{Error, MIGRATE, Result, sql};
 
 /// What brings a database from one version to the next; the first makes it. Their texts stay as they are: a database whose
 /// tables read otherwise is none of ours.
-const MIGRATIONS: [&str; 2] = [include_str!("v1.sql"), include_str!("v2.sql")];
+const MIGRATIONS: [&str; 3] = [include_str!("v1.sql"), include_str!("v2.sql"), include_str!("v3.sql")];
 
 /// What is tried where a database is asked for its tables.
 const READ: &str = "read the tables of";

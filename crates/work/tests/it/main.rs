@@ -7,4 +7,5 @@ mod names;
 mod outcomes;
 mod race;
 mod support;
+mod task;
 mod workspaces;

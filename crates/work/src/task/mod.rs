@@ -1,0 +1,252 @@
+//! The board: every task of a home, as the facts of the record have them.
+//!
+//! Promise: what happens to a task is decided under the record's lock, after all earlier facts are applied, and is true once it is
+//! durable; of many who claim one task, one has it. Each fact holds the whole task after it, so the newest fact of a key is the
+//! task. A claim whose generation has ended is told as released before the next one is told.
+//! Leaves to others: what may happen to a task and who may have it happen (`model::task`).
+//!
+//! Reading order: [`Board`] → `decide` → `sessions` (who has ended) → `briefs` → `transfer`.
+
+mod briefs;
+mod decide;
+mod sessions;
+mod transfer;
+
+use std::collections::BTreeMap;
+
+use netsky_disk::clock;
+use netsky_disk::layout::Layout;
+use netsky_ledger::{Fact, Facts, latest};
+use netsky_model::id::{AgentId, BriefDigest, Generation, TaskId};
+use netsky_model::task::{Actor, Draft, Event, Illegal, State, Task, Unfit, next, place};
+
+use decide::{Decision, next_number, read};
+use sessions::Sessions;
+
+pub use transfer::{Imported, Line, MAX_IMPORT, MAX_LINES};
+
+/// How the kind of every fact of a task begins.
+pub(crate) const FAMILY: &str = "task";
+
+/// Why nothing came of it; nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file, a lock.
+    #[error(transparent)]
+    Disk(#[from] netsky_disk::Error),
+    /// The record took no fact, or does not read.
+    #[error(transparent)]
+    Record(#[from] netsky_ledger::Error),
+    /// Which sessions there are is not known.
+    #[error(transparent)]
+    Kernel(#[from] netsky_kernel::client::ClientError),
+    /// What cannot happen to a task as it stands.
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+    /// What is another's to do.
+    #[error(transparent)]
+    Denied(#[from] netsky_model::task::Denied),
+    /// A text or a name that no task may have.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+    /// A name that git would not take.
+    #[error(transparent)]
+    Name(#[from] crate::git::BadName),
+    /// There is no such task.
+    #[error("there is no task {0}")]
+    Unknown(TaskId),
+    /// There is one already.
+    #[error("there is a task {0} already")]
+    Exists(TaskId),
+    /// It is to come after others that are not closed.
+    #[error("task {id} waits for {}", list(.on))]
+    Waits {
+        /// Which.
+        id: TaskId,
+        /// For which.
+        on: Vec<TaskId>,
+    },
+    /// Tasks that would wait for one another.
+    #[error("tasks would wait for one another: {}", .0.iter().map(TaskId::as_str).collect::<Vec<_>>().join(" after "))]
+    Cycle(Vec<TaskId>),
+    /// A fact of a task that does not hold one.
+    #[error("the record's fact {seq} holds no task that this program understands: {why}")]
+    Unread {
+        /// Its place.
+        seq: u64,
+        /// Why.
+        why: String,
+    },
+    /// The text of a brief is not what it was.
+    #[error("the brief of task {id} is {why}: its file is {digest}")]
+    Brief {
+        /// Whose.
+        id: TaskId,
+        /// Which file.
+        digest: BriefDigest,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A line that is no task, or not one that fits what is there.
+    #[error("line {line}: {why}")]
+    Line {
+        /// Which, from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// A result of the board.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Every task, by its id.
+pub(crate) type Tasks = BTreeMap<TaskId, Task>;
+
+fn list(ids: &[TaskId]) -> String {
+    ids.iter().map(TaskId::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// Every task of a home, for one who has things happen to them.
+#[derive(Debug)]
+pub struct Board {
+    layout: Layout,
+    facts: Facts,
+    actor: Actor,
+}
+
+impl Board {
+    /// The tasks of the home at `layout`; what is done to them is done by `actor`, and asked whether it may. Opens nothing yet.
+    pub fn new(layout: &Layout, actor: Actor) -> Board {
+        Board { layout: layout.clone(), facts: Facts::new(layout), actor }
+    }
+
+    /// Every task, numbers first and by their size.
+    ///
+    /// # Errors
+    /// The record does not read.
+    pub fn list(&self) -> Result<Vec<Task>> {
+        let mut all: Vec<Task> = self.tasks()?.into_values().collect();
+        all.sort_by(|one, other| place(&one.id).cmp(&place(&other.id)));
+        Ok(all)
+    }
+
+    /// One task; none if there is none.
+    ///
+    /// # Errors
+    /// As [`Board::list`].
+    pub fn get(&self, id: &TaskId) -> Result<Option<Task>> {
+        Ok(self.tasks()?.remove(id))
+    }
+
+    /// What the record says of a task, oldest first: its own facts, and those whose key begins with its id and a slash.
+    ///
+    /// # Errors
+    /// As [`Board::list`].
+    pub fn history(&self, id: &TaskId) -> Result<Vec<Fact>> {
+        let is_of = |fact: &Fact| {
+            let rest = fact.key.strip_prefix(id.as_str());
+            let is_work = ["task.", "workspace.", "clone.", "harvest.", "gate."]
+                .iter()
+                .any(|family| fact.kind.starts_with(family));
+            is_work && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let mut facts = netsky_ledger::facts(&self.layout)?;
+        facts.retain(is_of);
+        Ok(facts)
+    }
+
+    /// Makes a task.
+    ///
+    /// # Errors
+    /// Its id is taken, it waits for what is not there, or for itself; or the record takes no fact.
+    pub fn create(&self, draft: Draft) -> Result<Task> {
+        self.facts.decide(|deciding| {
+            let mut tasks = read(deciding.latest(FAMILY)?)?;
+            let id = match &draft.id {
+                Some(id) if tasks.contains_key(id) => return Err(Error::Exists(id.clone())),
+                Some(id) => id.clone(),
+                None => next_number(&tasks),
+            };
+            let task = draft.into_task(id, self.actor.name(), clock::wall());
+            decide::put(&mut tasks, &task)?;
+            let mut decision = Decision::by(&self.actor);
+            decision.tell("created", serde_json::json!({}), &task)?;
+            decision.record(deciding)?;
+            Ok(task)
+        })
+    }
+
+    /// Has something happen to a task; the task after it. What is there already is not told again.
+    ///
+    /// # Errors
+    /// It cannot happen, is not this actor's to do, or the record takes no fact.
+    pub fn act(&self, id: &TaskId, event: Event) -> Result<Task> {
+        let mut ended = None;
+        loop {
+            let done =
+                self.facts.decide(|deciding| decide::act(deciding, &self.actor, id, &event, ended.as_ref()));
+            match done {
+                // Whether it has ended is asked without the lock: a generation that has stays so.
+                Err(Error::Illegal(Illegal::Held { by, generation, .. }))
+                    if matches!(event, Event::Claimed { .. })
+                        && ended.is_none()
+                        && Sessions::look(&self.layout)?.has_ended(&by, generation) =>
+                {
+                    ended = Some((by, generation));
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Claims what an agent is to do: what this generation has claimed already, else the next that is free. None if there is none.
+    ///
+    /// # Errors
+    /// As [`Board::act`].
+    pub fn claim_next(&self, by: &AgentId, generation: Generation) -> Result<Option<Task>> {
+        let claimed = || {
+            self.facts.decide(|deciding| {
+                let tasks = read(deciding.latest(FAMILY)?)?;
+                let mine = State::Claimed { by: by.clone(), generation };
+                let Some(task) = tasks.values().find(|task| task.state == mine).or_else(|| next(&tasks, by))
+                else {
+                    return Ok(None);
+                };
+                let (id, event) = (task.id.clone(), Event::Claimed { by: by.clone(), generation });
+                decide::act_on(tasks, deciding, &self.actor, &id, &event, None).map(Some)
+            })
+        };
+        match claimed()? {
+            None if !self.release_ended()?.is_empty() => claimed(),
+            claimed => Ok(claimed),
+        }
+    }
+
+    /// Releases what generations that have ended had claimed; the tasks after it.
+    ///
+    /// # Errors
+    /// Which sessions there are is not known, or the record takes no fact.
+    pub fn release_ended(&self) -> Result<Vec<Task>> {
+        let is_claimed = |task: &Task| matches!(task.state, State::Claimed { .. });
+        if !self.tasks()?.values().any(is_claimed) {
+            return Ok(Vec::new());
+        }
+        let sessions = Sessions::look(&self.layout)?;
+        self.facts.decide(|deciding| {
+            let (mut decision, mut released) = (Decision::by(&self.actor), Vec::new());
+            for task in read(deciding.latest(FAMILY)?)?.into_values().filter(is_claimed) {
+                let Some((by, generation)) = task.state.holder() else { continue };
+                if sessions.has_ended(by, generation) {
+                    released.push(decision.release(&task, by, generation)?);
+                }
+            }
+            decision.record(deciding)?;
+            Ok(released)
+        })
+    }
+
+    fn tasks(&self) -> Result<Tasks> {
+        read(latest(&self.layout, FAMILY)?)
+    }
+}

@@ -1,0 +1,1 @@
+//! What is made, changed and closed, and what is refused.
