@@ -6,7 +6,7 @@ use netsky_model::id::{AgentId, Generation, TaskId};
 use netsky_model::task::{Actor, Event, State, Task, cycle, may, transition, waits_for};
 use serde_json::{Value, json};
 
-use super::{Error, FAMILY, Result, Tasks};
+use super::{Error, FAMILY, Result, Tasks, ended};
 use crate::git::{RefName, Remote};
 
 /// The tasks that the newest facts hold.
@@ -78,8 +78,7 @@ impl<'a> Decision<'a> {
 
     /// A claim of a generation that has ended is over.
     pub(super) fn release(&mut self, task: &Task, by: &AgentId, generation: Generation) -> Result<Task> {
-        let why = format!("generation {generation} of {by} has ended");
-        self.happen(task, &Event::Released { why })
+        self.happen(task, &Event::Released { why: ended(by, generation) })
     }
 
     /// All of them, durably.

@@ -107,6 +107,19 @@ fn list(ids: &[TaskId]) -> String {
     ids.iter().map(TaskId::as_str).collect::<Vec<_>>().join(", ")
 }
 
+/// A claim that is over because its generation is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Over {
+    /// Of which task.
+    pub task: TaskId,
+    /// Which generation.
+    pub why: String,
+}
+
+fn ended(by: &AgentId, generation: Generation) -> String {
+    format!("generation {generation} of {by} has ended")
+}
+
 /// Every task of a home, for one who has things happen to them.
 #[derive(Debug)]
 pub struct Board {
@@ -223,12 +236,11 @@ impl Board {
         }
     }
 
-    /// Releases what generations that have ended had claimed; the tasks after it.
+    /// Releases what generations that have ended had claimed; which those are.
     ///
     /// # Errors
     /// Which sessions there are is not known, or the record takes no fact.
-    pub fn release_ended(&self) -> Result<Vec<Task>> {
-        let is_claimed = |task: &Task| matches!(task.state, State::Claimed { .. });
+    pub fn release_ended(&self) -> Result<Vec<Over>> {
         if !self.tasks()?.values().any(is_claimed) {
             return Ok(Vec::new());
         }
@@ -238,7 +250,8 @@ impl Board {
             for task in read(deciding.latest(FAMILY)?)?.into_values().filter(is_claimed) {
                 let Some((by, generation)) = task.state.holder() else { continue };
                 if sessions.has_ended(by, generation) {
-                    released.push(decision.release(&task, by, generation)?);
+                    decision.release(&task, by, generation)?;
+                    released.push(Over { task: task.id.clone(), why: ended(by, generation) });
                 }
             }
             decision.record(deciding)?;
@@ -249,4 +262,14 @@ impl Board {
     fn tasks(&self) -> Result<Tasks> {
         read(latest(&self.layout, FAMILY)?)
     }
+}
+
+/// Whether any task of a home is claimed: only then a tick has something to look at. What does not read it tells.
+pub fn is_any_claimed(layout: &Layout) -> bool {
+    let tasks = latest(layout, FAMILY).map_err(Error::from).and_then(read);
+    tasks.map_or(true, |tasks| tasks.values().any(is_claimed))
+}
+
+fn is_claimed(task: &Task) -> bool {
+    matches!(task.state, State::Claimed { .. })
 }

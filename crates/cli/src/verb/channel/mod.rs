@@ -24,6 +24,7 @@ mod wait;
 mod watch;
 
 pub(crate) use send::send_as_owner;
+pub(super) use send::{refused, stdin_text};
 
 verbs! {
     /// Send, read and follow messages between agents

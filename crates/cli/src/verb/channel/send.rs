@@ -186,16 +186,28 @@ pub(super) fn stdin_is_there() -> Result<(), Error> {
 
 /// Reads no more than can be sent.
 fn from_stdin() -> Result<String, Error> {
+    as_text(stdin("the message", MAX_BYTES)?.ok_or_else(over_the_limit)?)
+}
+
+/// What stands on standard input; none if it is longer than that.
+fn stdin(what: &str, most: usize) -> Result<Option<Vec<u8>>, Error> {
     stdin_is_there()?;
     let mut bytes = Vec::new();
-    let limit = MAX_BYTES as u64 + 1;
-    std::io::stdin().lock().take(limit).read_to_end(&mut bytes).map_err(|e| {
-        Error::new(Kind::Failed, format!("failed to read the message from standard input: {e}"))
-    })?;
-    if bytes.len() as u64 == limit {
-        return Err(over_the_limit());
-    }
-    as_text(bytes)
+    let limit = most as u64 + 1;
+    std::io::stdin()
+        .lock()
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Error::new(Kind::Failed, format!("failed to read {what} from standard input: {e}")))?;
+    Ok((bytes.len() as u64 != limit).then_some(bytes))
+}
+
+/// A text of at most so many bytes on standard input, for verbs that take another thing than a message.
+pub(in super::super) fn stdin_text(what: &str, most: usize) -> Result<String, Error> {
+    let refused = |why: String| Error::new(Kind::Usage, format!("{what} is refused: {why}"));
+    let bytes = stdin(what, most)?.ok_or_else(|| refused(format!("it is over the limit of {most} bytes")))?;
+    let text = String::from_utf8(bytes).map_err(|_| refused("not UTF-8".to_owned()))?;
+    Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
 }
 
 /// Reads a file that the user named; it stays as it is.
@@ -208,7 +220,7 @@ fn from_file(path: &Path) -> Result<String, Error> {
 }
 
 /// Why a file that the user named is not sent.
-pub(super) fn refused<T>(path: &Path, error: ReadError) -> Result<T, Error> {
+pub(in super::super) fn refused<T>(path: &Path, error: ReadError) -> Result<T, Error> {
     let (kind, what) = match error {
         ReadError::Io(error) if error.is_not_found() => {
             (Kind::NotFound, format!("there is no file {}", path.display()))

@@ -1,0 +1,31 @@
+//! `netsky task claim`: one of many has a task.
+
+use netsky_model::id::TaskId;
+use netsky_model::task::Event;
+
+use super::{agent, tell};
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::run::Run;
+
+/// Take a task, for as long as this generation of the agent lives
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which [default: the one that it has, else the most urgent and oldest that is free]
+    id: Option<TaskId>,
+}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let board = cx.board()?;
+        let (by, generation) = agent(cx, "a claim")?;
+        let task = match self.id {
+            Some(id) => board.act(&id, Event::Claimed { by, generation })?,
+            None => board.claim_next(&by, generation)?.ok_or_else(|| {
+                Error::new(Kind::NotFound, "no task is free").hint("see `netsky task list`")
+            })?,
+        };
+        let what = format!("claimed: {}", task.title);
+        tell(cx, &task, &what)
+    }
+}
