@@ -28,6 +28,7 @@ const HOUSE: &[(&str, &[&str])] = &[
             "netsky-owner",
             "netsky-schedule",
             "netsky-runtime",
+            "netsky-work",
         ],
     ),
     (

@@ -68,6 +68,8 @@ mod service;
 #[path = "../../../bus/tests/it/skipped.rs"]
 mod skipped;
 mod stage;
+mod task;
+mod task_points;
 mod tending;
 mod ticker;
 mod tidied;

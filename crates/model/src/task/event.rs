@@ -144,7 +144,7 @@ impl Event {
                 json!({ "verdict": verdict, "text": words(text), "by": by, "generation": generation })
             }
             Event::Landed { sha, main } => json!({ "sha": sha, "main": main }),
-            Event::Closed { how, why } => json!({ "how": how, "why": why.as_deref().map(words) }),
+            Event::Closed { how, why } => json!({ "how": how.word(), "why": why.as_deref().map(words) }),
         }
     }
 }

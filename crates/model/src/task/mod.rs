@@ -6,6 +6,8 @@
 
 mod event;
 mod order;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -164,6 +166,17 @@ pub enum How {
     Done,
     /// It is not wanted any more.
     Dropped,
+}
+
+impl How {
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            How::Landed { .. } => "landed",
+            How::Done => "done",
+            How::Dropped => "dropped",
+        }
+    }
 }
 
 /// Where a task stands.

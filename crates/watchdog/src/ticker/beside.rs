@@ -50,7 +50,7 @@ struct Schedule {
 }
 
 /// All of them.
-pub(super) const KINDS: [&Kind; 3] = [
+pub(super) const KINDS: [&Kind; 4] = [
     &Kind {
         name: "cron",
         args: &["cron", "tick"],
@@ -78,6 +78,15 @@ pub(super) const KINDS: [&Kind; 3] = [
             changes: |layout| [loops::changes(layout), None],
             coming: |layout, since, _| loops::coming(layout, since),
         }),
+    },
+    &Kind {
+        name: "task",
+        args: &["task", "tick"],
+        deadline: SCHEDULED,
+        // Whoever claims what is held finds the end of a generation for itself; this is for who only looks.
+        apart: Duration::from_secs(5),
+        is_any: netsky_work::task::is_any_claimed,
+        schedule: None,
     },
     &Kind {
         name: "ingest",

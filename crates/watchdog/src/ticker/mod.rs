@@ -1,4 +1,4 @@
-//! The ticker: runs a tick of the watchdog each interval, and beside it those of cron and of loops and the ingests of the record,
+//! The ticker: runs a tick of the watchdog each interval, and beside it those of cron, of loops and of tasks and the ingests of the record,
 //! each as a process of its own with a deadline, so that one hung call cannot stop time. It keeps its cadence on the boot clock,
 //! without drift.
 

@@ -32,6 +32,7 @@ mod runtime;
 mod runtime_bounds;
 mod runtime_seen;
 mod service;
+mod tasks;
 mod ticker;
 mod time_left;
 mod watchdog;
@@ -135,6 +136,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             runtime_bounds::ROWS,
             runtime_seen::ROWS,
             service::ROWS,
+            tasks::ROWS,
             attach::ROWS,
             watchdog::ROWS,
             watchdog_left::ROWS,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use netsky_disk::fs::read_users_file;
 use netsky_work::task::MAX_IMPORT;
 
-use super::usage;
+use super::{unread, usage};
 use crate::context::{Context, for_the_owner};
 use crate::error::Error;
 use crate::output;
@@ -28,7 +28,7 @@ impl Run for Args {
             Some("-") => super::super::channel::stdin_text("the import", MAX_IMPORT)?,
             _ => match read_users_file(&self.file, MAX_IMPORT as u64) {
                 Ok(bytes) => String::from_utf8(bytes).map_err(|_| usage("the import is not UTF-8"))?,
-                Err(error) => return super::super::channel::refused(&self.file, error),
+                Err(error) => return unread(&self.file, error),
             },
         };
         let imported = cx.board()?.import(&text)?;

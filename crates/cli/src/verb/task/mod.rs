@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use netsky_disk::ReadError;
 use netsky_disk::env::Caller;
 use netsky_disk::fs::{is_folder, read_users_file};
 use netsky_model::id::{AgentId, Generation, TaskId};
@@ -110,9 +111,14 @@ fn brief(board: &Board, text: &str) -> Result<Brief, Error> {
             let text = text.map_err(|_| usage(format!("the file {} is not UTF-8", path.display())))?;
             Ok(board.keep_brief(text.strip_suffix('\n').unwrap_or(&text))?)
         }
-        Some(Err(error)) if is_named => super::channel::refused(path, error),
+        Some(Err(error)) if is_named => unread(path, error),
         _ => Ok(board.keep_brief(text)?),
     }
+}
+
+/// Why a file that the user named is not taken.
+fn unread<T>(path: &Path, error: ReadError) -> Result<T, Error> {
+    super::channel::refused(path, error).map_err(|error: Error| error.hint("nothing was changed"))
 }
 
 /// Says what became of a task.

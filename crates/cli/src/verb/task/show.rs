@@ -32,14 +32,15 @@ impl Run for Args {
         let waits = waiting(&board, &task)?;
         if cx.json {
             let mut object = serde_json::to_value(&task).unwrap_or_default();
-            object["brief_text"] = json!(brief?);
+            object["brief_text"] = json!(brief.as_ref().ok());
             object["waits_for"] = json!(waits);
             object["workspace"] = match &workspace {
                 Ok(found) => json!(found.as_ref().map(|found| place(cx, found)).transpose()?),
                 Err(error) => json!({ "problem": error.to_string() }),
             };
             object["history"] = facts.iter().map(happened).collect();
-            return output::json(&object);
+            output::json(&object)?;
+            return Ok(brief.map(drop)?);
         }
         let mut lines = fields(&task);
         if !waits.is_empty() {
@@ -56,17 +57,16 @@ impl Run for Args {
             Ok(None) => {}
             Err(error) => lines.push(format!("workspace  does not read: {error}")),
         }
-        match &brief {
-            Ok(Some(text)) => lines.extend([String::new(), text.clone()]),
-            Ok(None) => {}
-            Err(error) => lines.extend([String::new(), error.to_string()]),
+        if let Ok(Some(text)) = &brief {
+            lines.extend([String::new(), text.clone()]);
         }
         lines.push(String::new());
         if facts.len() > SHOWN {
             lines.push(format!("{} older facts are left out", facts.len() - SHOWN));
         }
         lines.extend(facts.iter().skip(facts.len().saturating_sub(SHOWN)).map(line));
-        output::say(&lines.join("\n"))
+        output::say(&lines.join("\n"))?;
+        Ok(brief.map(drop)?)
     }
 }
 
@@ -135,7 +135,7 @@ fn happened(fact: &Fact) -> Value {
 
 fn line(fact: &Fact) -> String {
     let said = said(fact);
-    let words = said.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let words = said.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null() && *value != "");
     let words = words.map(|(name, value)| match value.as_str() {
         Some(text) => format!("{name}={text}"),
         None => format!("{name}={value}"),
