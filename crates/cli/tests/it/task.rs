@@ -70,7 +70,7 @@ fn a_task_from_its_making_to_its_end() {
         ["task.created", "task.updated", "task.assigned", "task.claimed", "task.closed", "task.reopened"]
     );
     let table = |home: &Home| {
-        netsky(home, &["query", "SELECT id, title, state, holder FROM tasks"]).works().to_owned()
+        netsky(home, &["query", "SELECT id, title, state, holder FROM tasks ORDER BY id"]).works().to_owned()
     };
     let rows: Vec<String> =
         table(&home).lines().map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

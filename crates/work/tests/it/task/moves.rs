@@ -157,7 +157,7 @@ fn of_a_report_the_words_are_kept_and_the_owner_has_the_last_one() {
 }
 
 #[test]
-#[ignore = "how long a decision takes in a long record: cargo test --release -p netsky-work --test it -- --ignored --nocapture long_record"]
+#[ignore = "how long a decision takes in a long record: cargo test -p netsky-work --test it -- --ignored --nocapture long_record"]
 fn a_decision_in_a_long_record() {
     let home = home();
     let facts = netsky_ledger::Facts::new(&home.layout);
