@@ -224,7 +224,7 @@ fn fm_task_release_a_tick_frees_what_a_stopped_agent_had_also_without_an_anchor(
     stage.ok(&["init"]);
     stage.ok(&["task", "create", "one"]);
     stage.ok(&["up", "1", "--tick", "10m", "--", "/bin/sh", "-c", CLAIMS]);
-    stage.until("a claim", |stage| holder(stage));
+    stage.until("a claim", holder);
     stage.hold_triggers();
     assert_eq!(stage.ok(&["task", "tick"]), "no claim is over\n", "it lives");
     stage.kill_anchor();
