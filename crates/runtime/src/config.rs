@@ -3,10 +3,13 @@
 //! What runs in a slot is read by `up` alone and kept in the desired state, so keepers never meet a broken file; the rest
 //! keepers take from the last copy that read, which is kept as `config.good.toml`.
 
+mod landing;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use landing::{Gate, Repository};
 use netsky_disk::layout::Layout;
 use netsky_disk::state;
 use netsky_model::desired::Receipts;
@@ -57,6 +60,12 @@ pub struct Config {
     /// When the ticker looks.
     #[serde(default)]
     pub ticker: Ticker,
+    /// What must pass before work lands.
+    #[serde(default)]
+    pub gate: Gate,
+    /// Repositories that have something of their own, by names of the owner's.
+    #[serde(default)]
+    pub repositories: BTreeMap<String, Repository>,
 }
 
 /// When the ticker looks.
@@ -276,7 +285,8 @@ impl Config {
         let is_empty = slots.any(|slot| slot.argv.as_ref().is_some_and(Vec::is_empty));
         let empty =
             || is_empty.then(|| "argv is empty: it begins with the program, or is left out".to_owned());
-        self.bus.trouble().or_else(|| self.page.trouble()).or_else(empty)
+        let misplaced = || self.repositories.iter().find_map(|(name, repository)| repository.trouble(name));
+        self.bus.trouble().or_else(|| self.page.trouble()).or_else(misplaced).or_else(empty)
     }
 
     /// The slot of an agent whose program was named by a command: the defaults say nothing of that.

@@ -17,7 +17,7 @@ pub mod transcript;
 mod up_proof;
 
 pub use answer::{interrupt, leave as leave_answer, retry};
-pub use config::{Bounds, Config, ConfigError, Hang, Precision, Record, Slot, Trouble};
+pub use config::{Bounds, Config, ConfigError, Gate, Hang, Precision, Record, Repository, Slot, Trouble};
 pub use launch::{Launch, TAG_NONCE, TAG_SINCE, conversation, converses, inherited, wished_argv, writes_to};
 pub use outbox::carry_all;
 pub use up_proof::UpProof;
