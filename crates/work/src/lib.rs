@@ -3,18 +3,21 @@
 //! Promise: `main` is its old or its new tip, whole and durable, at whatever moment anybody dies, and a commit lands once. What an
 //! agent wrote is fetched and nothing of it is run but by the gate, which is `main`'s or the owner's and is shut in. Git's own
 //! settings are neither read nor changed, but those of the owner's repository itself.
-//! Leaves to others: telling anybody (`bus`, by who calls this).
+//! Leaves to others: printing (`cli`).
 //!
-//! Reading order: `task`, and beside it `git` → `workspace` → `harvest` → `gate`.
+//! Reading order: `task`, and beside it `git` → `workspace` → `harvest` → `gate`; above both `landing`.
 #![forbid(unsafe_code)]
 
 pub mod gate;
 pub mod git;
 pub mod harvest;
+pub mod landing;
 pub mod task;
 pub mod workspace;
 
 use std::path::{Path, PathBuf};
+
+use netsky_model::id::TaskId;
 
 /// Why nothing came of it; what an agent did wrong is no error but an [`harvest::Outcome`].
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +39,37 @@ pub enum Error {
         /// How long it was waited for.
         secs: u64,
     },
-    /// It is not there, or not what it would have to be.
+    /// A message.
+    #[error(transparent)]
+    Bus(#[from] netsky_bus::Error),
+    /// The record.
+    #[error(transparent)]
+    Record(#[from] netsky_ledger::Error),
+    /// The settings.
+    #[error(transparent)]
+    Config(#[from] netsky_runtime::ConfigError),
+    /// A task.
+    #[error(transparent)]
+    Task(#[from] task::Error),
+    /// It does not say where its work belongs.
+    #[error("task {0} names no repository")]
+    NoRepository(TaskId),
+    /// It has no clone.
+    #[error("task {0} has no workspace")]
+    NoWorkspace(TaskId),
+    /// Its clone has what is on no other branch.
+    #[error("the workspace of task {0} has what has not landed")]
+    NotLanded(TaskId),
+    /// It is over, and did not land.
+    #[error("task {0} is closed")]
+    Closed(TaskId),
+    /// A repository that is not there.
+    #[error("there is no git repository in {}", .path.display())]
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// It is not what it would have to be.
     #[error("{}: {why}", .path.display())]
     Unfit {
         /// What was looked at.

@@ -15,8 +15,11 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("netsky-ledger", &["netsky-model", "netsky-disk"]),
     ("netsky-owner", &["netsky-model", "netsky-disk", "netsky-ledger"]),
     ("netsky-schedule", &["netsky-model", "netsky-disk"]),
-    ("netsky-work", &["netsky-model", "netsky-disk", "netsky-kernel", "netsky-ledger"]),
     ("netsky-runtime", &["netsky-model", "netsky-disk", "netsky-bus", "netsky-kernel", "netsky-ledger"]),
+    (
+        "netsky-work",
+        &["netsky-model", "netsky-disk", "netsky-bus", "netsky-kernel", "netsky-ledger", "netsky-runtime"],
+    ),
     (
         "netsky-watchdog",
         &[

@@ -32,6 +32,11 @@ impl Layout {
         self.state().join("harvest")
     }
 
+    /// A task's last landing.
+    pub fn landing(&self, task: &TaskId) -> PathBuf {
+        self.harvests().join(format!("{task}.landing"))
+    }
+
     /// Repositories that live as long as one harvest.
     pub fn scratch(&self) -> PathBuf {
         self.home.join("scratch")

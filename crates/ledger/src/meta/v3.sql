@@ -22,3 +22,35 @@ CREATE VIEW tasks AS
     data ->> '$.task.updated' AS updated_utc,
     seq                                         -- of that fact
   FROM facts WHERE seq IN (SELECT max(seq) FROM facts WHERE kind GLOB 'task.*' GROUP BY key);
+
+-- Clones of repositories, one row each that was made.
+CREATE VIEW workspaces AS
+  SELECT key AS task,
+    data ->> '$.agent' AS agent,                -- who works there
+    data ->> '$.repo' AS repo,
+    data ->> '$.main' AS main,
+    data ->> '$.branch' AS branch,
+    data ->> '$.base' AS base,                  -- the commit that it began at
+    data ->> '$.folder' AS folder,
+    ts_utc AS created_at,
+    (SELECT min(gone.ts_utc) FROM facts gone
+      WHERE gone.kind = 'workspace.removed' AND gone.key = made.key AND gone.seq > made.seq) AS removed_at,
+    seq
+  FROM facts made WHERE kind = 'workspace.created';
+
+-- What came of harvests, one row a fact.
+CREATE VIEW harvest_events AS
+  SELECT seq, ts_utc,
+    kind AS event,                              -- harvest.started, .landed, .conflict, .refused, .pushed, gate.failed
+    data ->> '$.task' AS task,
+    data ->> '$.title' AS title,
+    data ->> '$.agent' AS agent,                -- who did the work
+    data ->> '$.repo' AS repo,
+    data ->> '$.main' AS main,
+    data ->> '$.branch' AS branch,
+    data ->> '$.base' AS base,                  -- the commit that the branch began at
+    data ->> '$.sha' AS sha,                    -- the last commit that landed
+    data ->> '$.gate' AS gate,
+    data -> '$.files' AS files,                 -- JSON: what landed changed, or what does not fit
+    data ->> '$.why' AS why
+  FROM facts WHERE kind GLOB 'harvest.*' OR kind = 'gate.failed';

@@ -163,6 +163,15 @@ impl Repo {
         self.git.run(&run).map(drop)
     }
 
+    /// Push a branch as it is to where it is called the same; nothing of what is there is overwritten.
+    pub(crate) fn push(&self, to: &str, name: &RefName, reach: Reach) -> Result<()> {
+        let rule = format!("{name}:{name}");
+        let mut args = vec!["push", "--quiet", "--no-verify", "--no-signed", "--no-follow-tags"];
+        args.extend(["--recurse-submodules=no", "--end-of-options", to, &rule]);
+        let front = vec![format!("--git-dir={}", text(&self.dir)?)];
+        self.git.run(&Run { front, reach, ..Run::of_files(&args) }).map(drop)
+    }
+
     /// Set a ref to an object if it is what is expected; `None` for "must not be there". False if it is something else.
     pub(crate) fn swap(&self, name: &RefName, new: &Sha, old: Option<&Sha>, why: &str) -> Result<bool> {
         let none = "0".repeat(new.as_str().len());

@@ -6,11 +6,12 @@
 //! anybody's settings.
 //!
 //! Reading order: [`Job`] and [`Outcome`] → `run` (the steps) → `source` (what may be fetched) → `seen` (what has landed) →
-//! `pick` → `land` (with `checkout`, `note`).
+//! `pick` → [`Landing`] → `land` (with `checkout`, `note`).
 
 mod checkout;
 mod job;
 mod land;
+mod mark;
 mod note;
 mod pick;
 mod run;
@@ -19,6 +20,7 @@ mod source;
 mod target;
 
 pub use job::{Job, Landed, Mode, Outcome, Tree};
+pub use mark::{Landing, landing};
 pub use run::harvest;
 pub(crate) use source::Scratch;
 pub(crate) use target::Target;

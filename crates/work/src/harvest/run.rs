@@ -5,6 +5,7 @@ use netsky_disk::lock::Lock;
 use netsky_disk::{sweep, throwaway};
 
 use super::job::{Job, Landed, Outcome};
+use super::mark::Landing;
 use super::pick::{Picked, pick};
 use super::seen::{self, Seen};
 use super::target::{MARK, SWEEP, Target};
@@ -100,6 +101,7 @@ fn attempt(job: &Job, target: &Target, scratch: &source::Scratch, main: &Sha) ->
     if job.is_dry {
         return Ok(Some(Outcome::WouldLand { commits: picked.len(), gate: shut }));
     }
+    Landing::new(job, (main, &new, &scratch.tip), picked.len(), shut).keep(job)?;
     match land::land(job, target, scratch, main, &new)? {
         land::Came::Landed(tree) => Ok(Some(Outcome::Landed(Landed {
             sha: new,

@@ -60,6 +60,10 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
     if commits.is_empty() {
         return Ok(Seen::Over(match landed.first() {
             Some(last) => Outcome::AlreadyLanded { sha: last.sha.clone() },
+            // Somebody merged it as it is.
+            None if job.base.as_ref().is_some_and(|base| *base != scratch.tip) => {
+                Outcome::AlreadyLanded { sha: scratch.tip.clone() }
+            }
             None => Outcome::Empty,
         }));
     }

@@ -34,11 +34,11 @@ pub(crate) struct Checkout {
 }
 
 impl Target {
-    pub(super) fn of(job: &Job) -> Result<Target> {
+    pub(crate) fn of(job: &Job) -> Result<Target> {
         let inner = job.repo.join(".git");
         let dir = if netsky_disk::state::exists(&inner)? { inner } else { job.repo.clone() };
         if !netsky_disk::state::exists(dir.join("HEAD"))? && !dir.is_file() {
-            return Err(Error::unfit(&job.repo, "there is no git repository"));
+            return Err(Error::Missing { path: job.repo.clone() });
         }
         let common = Repo::new(&job.git, &dir).folder("--git-common-dir")?;
         let key = blake3::hash(common.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();

@@ -44,7 +44,7 @@ pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote) -> Result<Mirro
     if let Some(path) = remote.path()
         && !path.is_dir()
     {
-        return Err(Error::unfit(path, "there is no such folder"));
+        return Err(Error::Missing { path: path.to_owned() });
     }
     let mirrors = Dir::create(layout.mirrors())?;
     let key = key(remote);

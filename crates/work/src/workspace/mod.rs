@@ -62,8 +62,21 @@ impl Workspace {
     /// # Errors
     /// A folder cannot be read.
     pub fn bytes(&self, layout: &Layout) -> Result<u64> {
-        bytes_below(&layout.workspace(&self.task))
+        bytes(layout, &self.task)
     }
+
+    /// Where its branch is, read from its files: no git runs in it.
+    pub fn tip(&self, layout: &Layout) -> Option<Sha> {
+        remove::tip_of(&self.folder(layout), self)
+    }
+}
+
+/// Bytes on the disk of a task's workspace, whether or not it reads.
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn bytes(layout: &Layout, task: &TaskId) -> Result<u64> {
+    bytes_below(&layout.workspace(task))
 }
 
 /// A task's workspace; none if it has none.

@@ -64,7 +64,7 @@ pub fn remove(layout: &Layout, task: &TaskId, over: &Over) -> Result<Removed> {
 }
 
 /// Where a workspace's branch is, read from its files: no git runs in it.
-fn tip_of(repo: &Path, workspace: &Workspace) -> Option<Sha> {
+pub(super) fn tip_of(repo: &Path, workspace: &Workspace) -> Option<Sha> {
     let git = repo.join(".git");
     loose(&git, &workspace.branch).or_else(|| packed(&git, &workspace.branch))
 }

@@ -1,0 +1,226 @@
+//! One task's harvest: it is said that it begins, it is tried, and what came of it is said to everybody whom it concerns.
+
+use std::time::Duration;
+
+use netsky_disk::random;
+use netsky_model::id::{AgentId, TaskId};
+use netsky_model::task::{Event, How, State, Task};
+use serde_json::json;
+
+use super::Desk;
+use super::story::{MOST_FILES, Story, short, tail_of};
+use crate::git::RefName;
+use crate::harvest::{Job, Landing, Mode, Outcome, Tree, harvest, landing};
+use crate::workspace::{self, Workspace};
+use crate::{Error, Result};
+
+/// How often a landing is tried again when `main` moves meanwhile: each time the gate runs anew.
+const RETRIES: u32 = 3;
+/// How long others who harvest into the repository are waited for: longer than a gate takes.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// What facts of harvests begin with.
+const HARVEST: &str = "harvest";
+
+/// What is asked of one harvest.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// Whose work.
+    pub task: TaskId,
+    /// How it lands.
+    pub mode: Mode,
+    /// Say what would land, and change nothing.
+    pub is_dry: bool,
+    /// Whether the owner lets the branch touch what judges it.
+    pub may_change_gate: bool,
+}
+
+impl Wish {
+    /// The usual one.
+    pub fn of(task: &TaskId) -> Wish {
+        Wish { task: task.clone(), mode: Mode::Pick, is_dry: false, may_change_gate: false }
+    }
+}
+
+/// What came of one.
+#[derive(Debug)]
+pub struct Harvested {
+    /// Whose work.
+    pub task: TaskId,
+    /// The branch that it lands on.
+    pub main: RefName,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Whether its branch has commits since it landed and was closed.
+    pub has_more: bool,
+    /// Who was told.
+    pub told: Vec<AgentId>,
+    /// What is done and could not be recorded, told or pushed; a repeat does what is missing.
+    pub troubles: Vec<String>,
+}
+
+impl Desk<'_> {
+    /// Brings a task's work to `main`.
+    ///
+    /// # Errors
+    /// There is no such task or workspace, the task is closed and did not land, or the system fails. `main` is its old or its new
+    /// tip then, and the next harvest goes on.
+    pub fn harvest(&self, wish: &Wish) -> Result<Harvested> {
+        let task = self.task(&wish.task)?;
+        let landed = match &task.state {
+            State::Closed { how: How::Landed { sha, main }, .. } => {
+                Some((sha.parse()?, RefName::branch(main)?))
+            }
+            State::Closed { .. } => return Err(Error::Closed(task.id.clone())),
+            _ => None,
+        };
+        let found = workspace::find(self.layout, &task.id)?;
+        let said = |main: &RefName, outcome| {
+            let (task, main) = (task.id.clone(), main.clone());
+            Harvested { task, main, outcome, has_more: false, told: Vec::new(), troubles: Vec::new() }
+        };
+        let workspace = match (found, landed) {
+            (None, None) => return Err(Error::NoWorkspace(task.id.clone())),
+            (None, Some((sha, main))) => return Ok(said(&main, Outcome::AlreadyLanded { sha })),
+            (Some(workspace), Some((sha, main))) => {
+                // Only what a dead one left undone.
+                let mut said = said(&main, Outcome::AlreadyLanded { sha });
+                if !wish.is_dry {
+                    let kept = self.look_back(&task, &self.job(&workspace, wish)?, wish, &mut said);
+                    let tip = workspace.tip(self.layout);
+                    said.has_more = kept.zip(tip).is_some_and(|(kept, tip)| kept.tip != tip);
+                }
+                return Ok(said);
+            }
+            (Some(workspace), None) => workspace,
+        };
+        let job = self.job(&workspace, wish)?;
+        if wish.is_dry {
+            return Ok(said(&job.main, harvest(&job)?));
+        }
+        let (story, attempt) =
+            (Story::of(&task, self.asked_by(&task)?, &job, wish), format!("{}/{}", task.id, random::short()));
+        self.facts.append("harvest.started", &attempt, story.with(json!({ "attempt": attempt })))?;
+        crate::point("work.landing.started")?;
+        let outcome = harvest(&job).inspect_err(|error| {
+            // The error is what is to be told; whether the record took it changes nothing.
+            let why = story.with(json!({ "why": error.to_string() }));
+            let _ = self.facts.append("harvest.refused", &attempt, why);
+        })?;
+        crate::point("work.landing.harvested")?;
+        let mut said = said(&job.main, outcome);
+        self.look_back(&task, &job, wish, &mut said);
+        self.fell_short(&story, &attempt, &mut said);
+        Ok(said)
+    }
+
+    /// What one harvest is, of a workspace.
+    pub(super) fn job(&self, workspace: &Workspace, wish: &Wish) -> Result<Job> {
+        Ok(Job {
+            layout: self.layout.clone(),
+            git: self.git.clone(),
+            repo: self.target(workspace)?,
+            main: workspace.main.clone(),
+            workspace: workspace.folder(self.layout),
+            branch: workspace.branch.clone(),
+            task: workspace.task.clone(),
+            base: Some(workspace.base.clone()),
+            mode: wish.mode,
+            gate: self.gate(workspace, wish.may_change_gate)?,
+            is_dry: wish.is_dry,
+            retries: RETRIES,
+            patience: PATIENCE,
+        })
+    }
+
+    /// What `main` has of the task by now is recorded, closed, told and pushed, whoever brought it there; that landing.
+    fn look_back(&self, task: &Task, job: &Job, wish: &Wish, said: &mut Harvested) -> Option<Landing> {
+        let landing = match (landing(job), &said.outcome) {
+            (Ok(Some(landing)), _) => landing,
+            // It came there without us.
+            (Ok(None), Outcome::AlreadyLanded { sha }) => Landing::without_us(job, sha),
+            (Ok(None), _) => return None,
+            (Err(error), _) => {
+                said.troubles.push(error.to_string());
+                return None;
+            }
+        };
+        let is_over = match &said.outcome {
+            Outcome::Landed(landed) => {
+                if let Tree::Behind(why) = &landed.tree {
+                    said.troubles.push(format!("the files that are checked out are behind: {why}"));
+                }
+                true
+            }
+            outcome => matches!(outcome, Outcome::AlreadyLanded { .. }),
+        };
+        if let Err(error) = self.finish(task, job, wish, &landing, is_over, said) {
+            said.troubles.push(error.to_string());
+        }
+        Some(landing)
+    }
+
+    /// After `main` has it: the fact, the task, the messages, the push, each once however often this is asked.
+    fn finish(
+        &self,
+        task: &Task,
+        job: &Job,
+        wish: &Wish,
+        landing: &Landing,
+        is_over: bool,
+        said: &mut Harvested,
+    ) -> Result<()> {
+        let key = format!("{}/{}", landing.task, landing.sha);
+        let (files, more) = landing.files(job, MOST_FILES)?;
+        let mut story = Story::of(task, self.asked_by(task)?, job, wish);
+        let data = story.landed(landing, &files, more);
+        if self.facts.append_once("harvest.landed", &key, data)?.repeated {
+            // Who did it is not said of a task any more that is closed.
+            let first = self.last(HARVEST, &key)?;
+            story.agent =
+                first.and_then(|fact| serde_json::from_value(fact.data["agent"].clone()).ok()).flatten();
+        }
+        crate::point("work.landing.recorded")?;
+        if is_over {
+            self.close(landing)?;
+            crate::point("work.landing.closed")?;
+        }
+        self.tell_landed(&story, landing, (&files, more), said);
+        crate::point("work.landing.told")?;
+        self.push(job, landing, said)
+    }
+
+    /// Closes the task; one that another harvest closed is closed.
+    fn close(&self, landing: &Landing) -> Result<()> {
+        let (sha, main) = (landing.sha.to_string(), landing.main.short().to_owned());
+        match self.task(&landing.task)?.state {
+            State::Closed { how: How::Landed { .. }, .. } => Ok(()),
+            _ => Ok(self.board.act(&landing.task, Event::Landed { sha, main }).map(drop)?),
+        }
+    }
+
+    /// What did not land: the fact, and a message to whom it concerns.
+    fn fell_short(&self, story: &Story, attempt: &str, said: &mut Harvested) {
+        let why = said.why();
+        let (kind, data) = match &said.outcome {
+            Outcome::Landed(_) | Outcome::AlreadyLanded { .. } | Outcome::WouldLand { .. } => return,
+            Outcome::Conflict { commit, files } => {
+                ("harvest.conflict", json!({ "commit": commit, "files": short(files), "why": why }))
+            }
+            Outcome::GateFailed { status, log, shut } => {
+                let told = tail_of(log);
+                (
+                    "gate.failed",
+                    json!({ "status": status, "log": log, "sandbox": shut, "tail": told, "why": why }),
+                )
+            }
+            Outcome::DirtyMain { files } => ("harvest.refused", json!({ "files": short(files), "why": why })),
+            Outcome::Empty | Outcome::Refused(_) | Outcome::Moved { .. } => {
+                ("harvest.refused", json!({ "why": why }))
+            }
+        };
+        if let Err(error) = self.facts.append(kind, attempt, story.with(data)) {
+            said.troubles.push(format!("it is not recorded: {error}"));
+        }
+        self.tell_short(story, attempt, said);
+    }
+}

@@ -1,0 +1,102 @@
+//! Where a task's work comes from and where it lands: what the task says, then what `config.toml` says of that repository.
+
+use std::path::{Path, PathBuf};
+
+use netsky_model::id::AgentId;
+use netsky_model::task::Task;
+use netsky_runtime::{Gate as Terms, Repository};
+
+use super::Desk;
+use crate::gate::{Command, Gate};
+use crate::git::{RefName, Remote};
+use crate::harvest::Job;
+use crate::workspace::Workspace;
+use crate::{Error, Result};
+
+/// The branch that work lands on where nobody says.
+const MAIN: &str = "main";
+
+/// Who holds a task, or will.
+pub(super) fn holder(task: &Task) -> Option<&AgentId> {
+    task.state.holder().map(|(by, _)| by).or(task.assignee.as_ref())
+}
+
+impl Desk<'_> {
+    /// What a task's workspace is cloned from, and the branch there that it begins at.
+    pub(super) fn source(&self, task: &Task) -> Result<(Remote, RefName)> {
+        let named = task.repo.as_deref().ok_or_else(|| Error::NoRepository(task.id.clone()))?;
+        let remote: Remote = named.parse()?;
+        let main = self.repository(&remote)?.and_then(|repository| repository.main.clone());
+        let main = task.main.clone().or(main);
+        Ok((remote, RefName::branch(main.as_deref().unwrap_or(MAIN))?))
+    }
+
+    /// What `config.toml` says of a repository.
+    pub(super) fn repository(&self, remote: &Remote) -> Result<Option<&Repository>> {
+        for repository in self.config.repositories.values() {
+            let same = |path: &Path| is_same(path, &repository.path);
+            if remote.path().is_some_and(same) || remote_of(repository)? == *remote {
+                return Ok(Some(repository));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The owner's repository that a workspace's work lands in.
+    pub(super) fn target(&self, workspace: &Workspace) -> Result<PathBuf> {
+        let repository = self.repository(&workspace.repo)?.map(|repository| repository.path.clone());
+        let path = repository.or_else(|| workspace.repo.path().map(Path::to_owned));
+        path.ok_or_else(|| {
+            let why = "work that was cloned from an address lands in a repository of this machine: name it, with this url, \
+                under [repositories.<name>] of config.toml";
+            Error::Unfit { path: workspace.repo.as_str().into(), why: why.into() }
+        })
+    }
+
+    /// What must pass before it lands.
+    pub(super) fn gate(&self, workspace: &Workspace, is_allowed: bool) -> Result<Gate> {
+        let own = self.repository(&workspace.repo)?.map(|repository| repository.gate.clone());
+        let Terms { command, guards, limit, env, read, strict } =
+            own.unwrap_or_default().above(&self.config.gate);
+        let command = match command {
+            None => Command::Usual,
+            Some(command) if command.is_empty() => Command::None,
+            Some(command) => Command::Given(command),
+        };
+        Ok(Gate {
+            command,
+            guards: guards.unwrap_or_default(),
+            is_allowed,
+            limit: limit.unwrap_or_default(),
+            set: env,
+            read: read.unwrap_or_default(),
+            is_strict: strict.unwrap_or_default(),
+            helper: self.helper.clone(),
+        })
+    }
+
+    /// Where `main` is pushed to once work has landed.
+    pub(super) fn push_to(&self, job: &Job) -> Option<String> {
+        let mut all = self.config.repositories.values();
+        all.find(|repository| is_same(&repository.path, &job.repo))?.push.clone()
+    }
+}
+
+fn remote_of(repository: &Repository) -> Result<Remote> {
+    match &repository.url {
+        Some(url) => Ok(url.parse()?),
+        None => Ok(crate::git::text(&repository.path)?.parse()?),
+    }
+}
+
+/// Whether two paths are one folder; of what is not there the words decide.
+pub(super) fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    one == other || real(one) == real(other)
+}
+
+/// Whether two workspaces are of one repository.
+pub(super) fn is_of_one(one: &Workspace, other: &Workspace) -> bool {
+    let paths = one.repo.path().zip(other.repo.path());
+    one.repo == other.repo || paths.is_some_and(|(one, other)| is_same(one, other))
+}

@@ -1,0 +1,172 @@
+//! A task's workspace made, looked at and removed, and the record of it.
+
+use netsky_model::id::{AgentId, TaskId};
+use netsky_model::task::State;
+use serde_json::json;
+
+use super::place::holder;
+use super::{Desk, Wish};
+use crate::git::{Identity, Sha};
+use crate::harvest::landing;
+use crate::workspace::{self, Over, Removed, Swept, Workspace};
+use crate::{Error, Result};
+
+/// What facts of workspaces begin with.
+const WORKSPACE: &str = "workspace";
+/// The fact that a workspace was made.
+const CREATED: &str = "workspace.created";
+/// The fact that one is gone.
+const REMOVED: &str = "workspace.removed";
+
+/// What came of the wish for a workspace.
+#[derive(Debug, Clone)]
+pub struct Created {
+    /// It.
+    pub workspace: Workspace,
+    /// Whether it was there before.
+    pub was_there: bool,
+}
+
+/// A workspace and how it stands.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// Whose it is.
+    pub task: TaskId,
+    /// It, or why it does not read.
+    pub workspace: std::result::Result<Workspace, String>,
+    /// Who holds the task.
+    pub agent: Option<AgentId>,
+    /// Bytes on the disk.
+    pub bytes: u64,
+    /// Whether all of its branch has landed.
+    pub has_landed: bool,
+}
+
+impl Desk<'_> {
+    /// Makes a task's workspace, and the mailbox of the agent that will work there. One that is there already is said to be.
+    ///
+    /// # Errors
+    /// There is no such task, it names no repository, that has no such branch, or the system refuses.
+    pub fn create_workspace(&self, id: &TaskId, agent: Option<&AgentId>) -> Result<Created> {
+        let task = self.task(id)?;
+        if let State::Closed { .. } = task.state {
+            return Err(Error::Closed(id.clone()));
+        }
+        let (repo, main) = self.source(&task)?;
+        let agent = agent.or_else(|| holder(&task));
+        let author = agent.map(|agent| Identity::new(agent.as_str(), &format!("{agent}@netsky")));
+        let wish =
+            workspace::Wish { task: id.clone(), repo, main, branch: None, author: author.transpose()? };
+        let made = match workspace::find(self.layout, id)? {
+            Some(there) => (there, true),
+            None => match workspace::create(self.layout, &self.git, &wish) {
+                // Somebody else was faster.
+                Err(error) => (workspace::find(self.layout, id)?.ok_or(error)?, true),
+                Ok(made) => (made, false),
+            },
+        };
+        let (made, was_there) = made;
+        if made.repo != wish.repo {
+            let why = format!("the task has a workspace already, of {}", made.repo);
+            return Err(Error::Unfit { path: self.layout.workspace(id), why });
+        }
+        crate::point("work.workspace.made")?;
+        if self
+            .last(WORKSPACE, id.as_str())?
+            .is_none_or(|last| last.kind != CREATED || last.data["made"] != json!(made.made.wall))
+        {
+            let data = json!({
+                "task": id, "title": task.title, "repo": made.repo, "main": made.main.short(),
+                "branch": made.branch.short(), "base": made.base, "agent": agent, "made": made.made.wall,
+                "folder": made.folder(self.layout),
+            });
+            self.facts.append(CREATED, id.as_str(), data)?;
+        }
+        if let Some(agent) = agent {
+            self.bus.create(agent)?;
+        }
+        Ok(Created { workspace: made, was_there })
+    }
+
+    /// All workspaces, in the order of their tasks, or one task's.
+    ///
+    /// # Errors
+    /// A folder cannot be read, or that task has none.
+    pub fn workspaces(&self, only: Option<&TaskId>) -> Result<Vec<Standing>> {
+        let all = match only {
+            None => workspace::list(self.layout)?,
+            Some(id) => {
+                let found = workspace::find(self.layout, id).transpose();
+                vec![(id.clone(), found.ok_or_else(|| Error::NoWorkspace(id.clone()))?)]
+            }
+        };
+        all.into_iter().map(|(task, found)| self.standing(task, found)).collect()
+    }
+
+    fn standing(&self, id: TaskId, found: Result<Workspace>) -> Result<Standing> {
+        let task = self.board.get(&id)?;
+        let bytes = workspace::bytes(self.layout, &id)?;
+        let has_landed = found.as_ref().is_ok_and(|found| self.is_landed(found));
+        Ok(Standing {
+            agent: task.as_ref().and_then(holder).cloned(),
+            workspace: found.map_err(|error| error.to_string()),
+            task: id,
+            bytes,
+            has_landed,
+        })
+    }
+
+    /// Whether all of a workspace's branch is on the owner's `main`; not where that cannot be seen.
+    fn is_landed(&self, workspace: &Workspace) -> bool {
+        let landed = self.landed_tip(workspace).ok().flatten();
+        landed.is_some() && landed == workspace.tip(self.layout)
+    }
+
+    /// The commit of a workspace's branch that has landed last.
+    fn landed_tip(&self, workspace: &Workspace) -> Result<Option<Sha>> {
+        let job = self.job(workspace, &Wish::of(&workspace.task))?;
+        Ok(landing(&job)?.map(|landing| landing.tip))
+    }
+
+    /// Removes a task's workspace with all that is in it: when its branch has landed, or whatever is in it where `is_forced`.
+    ///
+    /// # Errors
+    /// There is none, its branch has more than landed, or the system refuses.
+    pub fn remove_workspace(&self, id: &TaskId, is_forced: bool) -> Result<()> {
+        let found = match workspace::find(self.layout, id) {
+            // What does not read is removed by force.
+            Err(_) if is_forced => None,
+            found => found?,
+        };
+        let over = match (is_forced, &found) {
+            (true, _) => Over::Forced,
+            (false, None) => return Err(Error::NoWorkspace(id.clone())),
+            (false, Some(found)) => {
+                Over::Landed(self.landed_tip(found)?.ok_or_else(|| Error::NotLanded(id.clone()))?)
+            }
+        };
+        match workspace::remove(self.layout, id, &over)? {
+            Removed::Gone => {}
+            Removed::NotThere => return Err(Error::NoWorkspace(id.clone())),
+            Removed::HasMore(_) => return Err(Error::NotLanded(id.clone())),
+        }
+        let base = found.map(|found| found.base);
+        self.facts.append(REMOVED, id.as_str(), json!({ "task": id, "forced": is_forced, "base": base }))?;
+        Ok(())
+    }
+
+    /// Removes what dead processes left, mirrors that no workspace is of, and the workspaces that have landed; how much.
+    ///
+    /// # Errors
+    /// What the system refuses; the rest is left for the next time.
+    pub fn sweep_workspaces(&self) -> Result<(Swept, Vec<TaskId>)> {
+        let mut gone = Vec::new();
+        for (id, found) in workspace::list(self.layout)? {
+            if found.is_ok_and(|found| self.is_landed(&found)) {
+                self.remove_workspace(&id, false)?;
+                gone.push(id);
+            }
+        }
+        Ok((workspace::gc(self.layout)?, gone))
+    }
+}
