@@ -3,6 +3,8 @@
 //! Errors of the crates below become this type here and nowhere else, so that the exit codes of `formats.md` are decided
 //! in one file.
 
+mod work;
+
 use std::fmt;
 use std::io::ErrorKind;
 

@@ -33,6 +33,10 @@ pub fn netsky() -> ExitCode {
     if called.is_some_and(|called| called.file_name() == Some("ostk".as_ref())) {
         return ostk();
     }
+    // Before anything is opened or a thread begun: this process is the one that is shut in.
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == netsky_work::landing::GATE) {
+        return ExitCode::from(netsky_work::gate::serve());
+    }
     run::main::<verb::Cli>("netsky")
 }
 

@@ -40,6 +40,7 @@ mod tick;
 mod ticker;
 mod up;
 mod watchdog;
+mod workspace;
 
 /// A constellation of agents that keeps serving, keeps repairing, and keeps its evidence
 #[derive(Parser)]
@@ -82,6 +83,8 @@ verbs! {
         Channel(channel::Verb),
         #[command(subcommand)]
         Cron(cron::Verb),
+        #[command(subcommand)]
+        Workspace(workspace::Verb),
         #[command(subcommand)]
         Session(session::Verb),
         #[command(subcommand)]

@@ -44,6 +44,7 @@ mod journal;
 mod kernel_full_disk;
 mod kill_points;
 mod killed;
+mod landing;
 mod large_inbox;
 mod lineages;
 mod loop_points;

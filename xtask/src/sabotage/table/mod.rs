@@ -22,6 +22,7 @@ mod kernel_screen;
 mod kernel_sessions;
 mod kernel_successions;
 mod kernel_unseen;
+mod landing;
 mod ledger;
 mod ledger_facts;
 mod ledger_mail;
@@ -150,6 +151,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             ticker::ROWS,
             time_left::ROWS,
             work::ROWS,
+            landing::ROWS,
         ])
         .flatten()
 }

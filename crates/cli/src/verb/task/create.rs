@@ -17,7 +17,7 @@ pub(crate) struct Args {
     /// The repository that it is about: a folder or an address
     #[arg(long, value_name = "PATH")]
     repo: Option<String>,
-    /// The branch that it lands on [default: the repository's own]
+    /// The branch that it lands on [default: what config.toml says, else main]
     #[arg(long, value_name = "BRANCH")]
     main: Option<String>,
     /// What is to be done, at length: a text, the name of a file, or - for standard input

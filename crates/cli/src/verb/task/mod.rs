@@ -20,6 +20,7 @@ mod claim;
 mod close;
 mod create;
 mod export;
+mod harvest;
 mod import;
 mod list;
 mod release;
@@ -40,6 +41,7 @@ verbs! {
         Release(release::Args),
         Close(close::Args),
         Reopen(reopen::Args),
+        Harvest(harvest::Args),
         Import(import::Args),
         Export(export::Args),
         Tick(tick::Args),

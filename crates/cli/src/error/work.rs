@@ -1,0 +1,37 @@
+//! What keeps work from landing, as a verb answers it.
+
+use netsky_runtime::ConfigError;
+
+use super::{Error, Kind};
+
+impl From<netsky_work::Error> for Error {
+    fn from(error: netsky_work::Error) -> Self {
+        use netsky_work::Error as Work;
+        let what = error.to_string();
+        match error {
+            Work::Disk(error) => error.into(),
+            Work::Bus(error) => error.into(),
+            Work::Record(error) => error.into(),
+            Work::Task(error) => error.into(),
+            Work::Config(ConfigError::Disk(error)) => error.into(),
+            Work::Config(_) => Self::new(Kind::Usage, what).hint("nothing was changed"),
+            Work::Name(_) => Self::new(Kind::Usage, what).hint("nothing was changed"),
+            Work::Git(_) => Self::new(Kind::Failed, what).hint("nothing was lost"),
+            Work::Busy { .. } => Self::new(Kind::Busy, what).hint("repeat"),
+            Work::Missing { .. } => Self::new(Kind::NotFound, what).hint("nothing was changed"),
+            Work::Unfit { .. } => Self::new(Kind::Failed, what).hint("nothing was lost"),
+            Work::NoRepository(id) => {
+                Self::new(Kind::Usage, what).hint(format!("`netsky task update {id} --repo PATH` names one"))
+            }
+            Work::NoWorkspace(id) => {
+                Self::new(Kind::NotFound, what).hint(format!("`netsky workspace create {id}` makes one"))
+            }
+            Work::NotLanded(id) => Self::new(Kind::Refused, what).hint(format!(
+                "`netsky task harvest {id}` lands it, `netsky workspace remove {id} --force` drops it"
+            )),
+            Work::Closed(id) => {
+                Self::new(Kind::Refused, what).hint(format!("`netsky task reopen {id}` takes it up again"))
+            }
+        }
+    }
+}

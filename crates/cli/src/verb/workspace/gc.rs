@@ -1,0 +1,31 @@
+//! `netsky workspace gc`: what nobody needs any more.
+
+use serde_json::json;
+
+use super::{A_WORKSPACE, at_desk};
+use crate::context::Context;
+use crate::error::Error;
+use crate::output;
+use crate::run::Run;
+
+/// Remove workspaces that have landed, what dead programs left of others, and copies of repositories that none is of
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+impl Run for Args {
+    fn run(self, cx: &Context) -> Result<(), Error> {
+        let (swept, landed) = at_desk(cx, A_WORKSPACE, |desk| Ok(desk.sweep_workspaces()?))?;
+        if cx.json {
+            return output::json(&json!({
+                "removed": landed, "unfinished": swept.workspaces, "scratch": swept.scratch, "mirrors": swept.mirrors,
+            }));
+        }
+        output::say(&format!(
+            "removed {} workspaces that have landed, {} that nobody finished, {} scratch repositories, {} mirrors",
+            landed.len(),
+            swept.workspaces,
+            swept.scratch,
+            swept.mirrors
+        ))
+    }
+}

@@ -1,0 +1,131 @@
+//! Workspaces made, shown, removed.
+
+use netsky_model::task::{Event, How};
+
+use super::{Bench, commit, git, id, repository};
+
+#[test]
+fn a_workspace_is_a_fresh_clone_on_its_own_branch_and_its_agent_is_known() {
+    let bench = Bench::new();
+    bench.task_of("3", &bench.repo());
+    let base = bench.main();
+    let out = bench.run(&["workspace", "create", "3", "--agent", "agent7"]).works().to_owned();
+    let repo = bench.repo().canonicalize().expect("there");
+    assert_eq!(
+        out,
+        format!(
+            "the workspace of task 3 is made: $HOME/workspaces/3/repo on task/3 from {base} of {}\n",
+            repo.display()
+        )
+    );
+    let clone = bench.clone_of("3");
+    assert_eq!(git(&clone, &["status", "--porcelain", "--branch"]), "## task/3");
+    assert_eq!(git(&clone, &["config", "user.name"]), "agent7");
+    bench.run(&["channel", "send", "agent7", "x", "--from", "owner"]).works();
+    let facts = bench.facts("workspace.created");
+    assert_eq!((facts.len(), facts[0].key.as_str(), facts[0].data["base"].as_str()), (1, "3", Some(&*base)));
+    // A repeat finds it, and tells nothing twice.
+    let again = bench.run(&["workspace", "create", "3"]).works().to_owned();
+    assert!(again.contains("has been there already"), "{again}");
+    assert_eq!(bench.facts("workspace.created").len(), 1);
+    let listed = bench.json(&["workspace", "list"]);
+    let one = &listed["workspaces"][0];
+    assert_eq!(
+        (one["id"].as_str(), one["branch"].as_str(), one["landed"].as_bool()),
+        (Some("3"), Some("task/3"), Some(false))
+    );
+    assert!(one["bytes"].as_u64().expect("a size") > 10_000);
+    assert!(bench.run(&["workspace", "list"]).works().contains("KiB"));
+    let shown = bench.json(&["workspace", "show", "3"]);
+    assert_eq!((shown["base"].as_str(), shown["tip"].as_str()), (Some(&*base), Some(&*base)));
+}
+
+#[test]
+fn i9_a_workspace_goes_when_it_has_landed_or_by_force() {
+    let bench = Bench::new();
+    let clone = bench.workspace("3");
+    bench.run(&["workspace", "remove", "3"]).fails(
+        4,
+        "the workspace of task 3 has what has not landed; `netsky task harvest 3` lands it, `netsky workspace remove 3 --force` drops it",
+    );
+    commit(&clone, "d", "new\n");
+    bench.run(&["task", "harvest", "3"]).works();
+    let more = commit(&clone, "e", "more\n");
+    bench.run(&["workspace", "remove", "3"]).fails_with(4, &["has what has not landed"]);
+    assert_eq!(bench.json(&["workspace", "gc"])["removed"].as_array().map(Vec::len), Some(0));
+    git(&clone, &["reset", "-q", "--hard", "HEAD^"]);
+    assert_ne!(git(&clone, &["rev-parse", "HEAD"]), more);
+    assert_eq!(bench.json(&["workspace", "list"])["workspaces"][0]["landed"], true);
+    bench.run(&["workspace", "remove", "3"]).works();
+    assert!(!bench.home.path().join("workspaces/3").exists());
+    assert_eq!(bench.facts("workspace.removed").len(), 1);
+    bench.run(&["workspace", "remove", "3"]).fails_with(3, &["task 3 has no workspace"]);
+    bench.workspace("4");
+    bench.run(&["workspace", "remove", "4", "--force"]).works();
+    let clone = bench.workspace("5");
+    commit(&clone, "f", "new\n");
+    bench.run(&["task", "harvest", "5"]).works();
+    let swept = bench.json(&["workspace", "gc"]);
+    assert_eq!((swept["removed"][0].as_str(), swept["mirrors"].as_u64()), (Some("5"), Some(1)));
+}
+
+#[test]
+fn what_no_workspace_can_be_made_of_is_refused_in_a_line() {
+    let bench = Bench::new();
+    bench.run(&["workspace", "create", "9"]).fails_with(3, &["there is no task 9"]);
+    bench.run(&["workspace", "show", "9"]).fails_with(3, &["task 9 has no workspace"]);
+    bench.run(&["workspace", "create", "../x"]).fails_with(2, &["task id"]);
+    bench.task_of("1", &bench.beside("nowhere"));
+    bench.run(&["workspace", "create", "1"]).fails_with(3, &["there is no git repository in"]);
+    let title = netsky_model::task::Title::try_from("homeless".to_owned()).expect("a title");
+    let draft = netsky_model::task::Draft { id: Some(id("2")), ..netsky_model::task::Draft::new(title) };
+    bench.board().create(draft).expect("a task");
+    bench.run(&["workspace", "create", "2"]).fails_with(2, &["task 2 names no repository", "--repo PATH"]);
+    bench.task_of("3", &bench.repo());
+    bench.board().act(&id("3"), Event::Closed { how: How::Dropped, why: None }).expect("closed");
+    bench.run(&["workspace", "create", "3"]).fails_with(4, &["task 3 is closed", "reopen"]);
+    bench.config("[gates]\n");
+    bench.run(&["workspace", "create", "1"]).fails_with(2, &["unknown field `gates`"]);
+    bench.config("[repositories.x]\npath = \"x\"\n");
+    bench.run(&["workspace", "list"]).fails_with(2, &["[repositories.x] path is not absolute"]);
+}
+
+#[test]
+fn a16_only_the_owner_and_agent0_make_and_remove_workspaces() {
+    let bench = Bench::new();
+    bench.task_of("3", &bench.repo());
+    for args in [
+        &["workspace", "create", "3"][..],
+        &["workspace", "remove", "3", "--force"],
+        &["workspace", "gc"],
+        &["task", "harvest", "3"],
+    ] {
+        bench.inside("agent7", args).fails_with(4, &["is for the owner and agent0: this session is agent7"]);
+    }
+    bench.inside("agent0", &["workspace", "create", "3"]).works();
+    bench.inside("agent7", &["workspace", "list"]).works();
+}
+
+#[test]
+fn several_repositories_each_with_its_own_branch_and_gate() {
+    let bench = Bench::new();
+    let other = bench.beside("other");
+    repository(&other);
+    git(&other, &["branch", "-m", "main", "trunk"]);
+    let text = |path: &std::path::Path| path.to_str().expect("text").to_owned();
+    bench.config(&format!(
+        "[gate]\ncommand = [\"/bin/false\"]\n[repositories.other]\npath = \"{}\"\nmain = \"trunk\"\ngate.command = [\"/bin/true\"]\n",
+        text(&other)
+    ));
+    bench.task_of("1", &bench.repo());
+    bench.task_of("2", &other);
+    for task in ["1", "2"] {
+        bench.run(&["workspace", "create", task]).works();
+        commit(&bench.clone_of(task), "d", "new\n");
+    }
+    bench.run(&["task", "harvest", "1"]).fails_with(1, &["the gate of task 1 ended with 1"]);
+    let out = bench.run(&["task", "harvest", "2"]).works().to_owned();
+    let trunk = git(&other, &["rev-parse", "trunk"]);
+    assert!(out.starts_with(&format!("harvested task 2 sha={trunk} into trunk gate=")), "{out}");
+    assert!(!out.contains("gate=none"), "{out}");
+}

@@ -1,0 +1,119 @@
+//! Safeguards of how work lands as a whole: what a repeat after a death does once, who may, and what is never left out.
+
+use super::{Safeguard, of_verbs};
+
+const HARVEST: &str = "crates/work/src/landing/harvest.rs";
+const TELL: &str = "crates/work/src/landing/tell.rs";
+const KILLS: &str =
+    "landing::kills::t19_i9_fm_harvest_kill_at_every_step_of_the_verb_a_repeat_does_what_is_missing_once";
+
+pub(super) const ROWS: &[Safeguard] = &[
+    of_verbs(
+        "what a landing is, is kept before main moves",
+        "T19",
+        "crates/work/src/harvest/run.rs",
+        (
+            "    Landing::new(job, (main, &new, &scratch.tip), picked.len(), shut).keep(job)?;\n",
+            "    let _ = Landing::new(job, (main, &new, &scratch.tip), picked.len(), shut).keep(job).is_ok().then(|| netsky_disk::state::remove(job.layout.landing(&job.task)));\n",
+        ),
+        KILLS,
+    ),
+    of_verbs(
+        "a closed task's landing is finished by a repeat",
+        "T19",
+        HARVEST,
+        ("                if !wish.is_dry {\n", "                if wish.is_dry {\n"),
+        KILLS,
+    ),
+    of_verbs(
+        "who did the work is known from the first fact",
+        "T19",
+        HARVEST,
+        ("            story.agent = first", "            let _: Option<netsky_model::id::AgentId> = first"),
+        KILLS,
+    ),
+    of_verbs(
+        "a landing is one fact",
+        "I9, T19",
+        HARVEST,
+        (
+            "if self.facts.append_once(\"harvest.landed\", &key, data)?.repeated {",
+            "self.facts.append(\"harvest.landed\", &key, data)?;\n        if self.last(HARVEST, &key)?.is_some() {",
+        ),
+        KILLS,
+    ),
+    of_verbs(
+        "a message about a landing is sent once",
+        "I9, T19",
+        TELL,
+        (
+            "id: Some(EnvelopeId::derived(&[kind, task.as_str(), about, to.as_str()])),",
+            "id: Some(netsky_disk::random::uuid_v7()),",
+        ),
+        "landing::harvests::t19_from_a_task_to_main_and_everybody_is_told",
+    ),
+    of_verbs(
+        "what landed closes its task",
+        "T19",
+        HARVEST,
+        (
+            "        if is_over {\n",
+            "        if is_over && !matches!(said.outcome, Outcome::AlreadyLanded { .. }) {\n",
+        ),
+        KILLS,
+    ),
+    of_verbs(
+        "names of files are an agent's words, whoever harvests",
+        "A3",
+        TELL,
+        (
+            "let from = if to == AgentId::root() { AgentId::infinity() } else { AgentId::root() };",
+            "let from = netsky_model::id::Sender::owner();",
+        ),
+        "landing::harvests::a3_agent0_is_told_of_what_it_asked_for_and_not_by_the_owner",
+    ),
+    of_verbs(
+        "only the owner and agent0 land work",
+        "A16",
+        "crates/cli/src/verb/workspace/mod.rs",
+        (
+            "    if let Some(me) = cx.bound(what)? {\n",
+            "    if let Some(me) = cx.bound(what)?.filter(|_| false) {\n",
+        ),
+        "landing::workspaces::a16_only_the_owner_and_agent0_make_and_remove_workspaces",
+    ),
+    of_verbs(
+        "only the owner lets a branch change its gate",
+        "A22",
+        "crates/cli/src/verb/task/harvest.rs",
+        ("        if self.allow_gate_change {\n", "        if self.allow_gate_change && self.ready {\n"),
+        "landing::harvests::agent0_harvests_and_who_wanted_it_is_told",
+    ),
+    of_verbs(
+        "a gate that does not read is not left out",
+        "A22",
+        "crates/work/src/landing/mod.rs",
+        ("config: Config::load(layout)?,", "config: Config::last_good(layout),"),
+        "landing::harvests::a22_a_branch_that_changes_the_gate_needs_the_owner",
+    ),
+    of_verbs(
+        "a workspace goes when it has landed",
+        "I9",
+        "crates/work/src/landing/workspaces.rs",
+        (
+            "            (true, _) => Over::Forced,\n",
+            "            (_, Some(_)) => Over::Forced,\n            (true, None) => Over::Forced,\n",
+        ),
+        "landing::workspaces::i9_a_workspace_goes_when_it_has_landed_or_by_force",
+    ),
+    of_verbs(
+        "a dry run says nothing to anybody",
+        "T19",
+        HARVEST,
+        (
+            "        if wish.is_dry {\n            return",
+            "        if wish.is_dry && wish.may_change_gate {\n            return",
+        ),
+        "landing::harvests::a_dry_run_changes_records_and_tells_nothing",
+    ),
+];
