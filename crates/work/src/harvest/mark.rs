@@ -8,7 +8,7 @@ use super::job::Job;
 use super::target::Target;
 use crate::Result;
 use crate::gate::Shut;
-use crate::git::{RefName, Sha, plain_line};
+use crate::git::{RefName, Repo, Sha, plain_line};
 
 /// A task's last landing, as it was about to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,18 +50,21 @@ impl Landing {
         Ok(state::write_json(job.layout.landing(&job.task), self)?)
     }
 
-    /// The files that it changed, as plain text, and how many more there are than `most`.
+    /// The files that it changed, as plain text.
     ///
     /// # Errors
     /// The repository is not there, or git fails.
-    pub fn files(&self, job: &Job, most: usize) -> Result<(Vec<String>, usize)> {
-        let args =
-            ["diff-tree", "-r", "-z", "--name-only", "--no-renames", self.old.as_str(), self.sha.as_str()];
-        let told = Target::of(job)?.repo.bytes(&args, &[])?;
-        let all = told.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        let names = all.clone().take(most).map(|name| plain_line(&String::from_utf8_lossy(name))).collect();
-        Ok((names, all.count().saturating_sub(most)))
+    pub fn files(&self, job: &Job) -> Result<Vec<String>> {
+        changed(&Target::of(job)?.repo, &self.old, &self.sha)
     }
+}
+
+/// The files that are not the same in two commits, as plain text.
+pub(super) fn changed(repo: &Repo, one: &Sha, other: &Sha) -> Result<Vec<String>> {
+    let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", one.as_str(), other.as_str()];
+    let told = repo.bytes(&args, &[])?;
+    let names = told.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(names.map(|name| plain_line(&String::from_utf8_lossy(name))).collect())
 }
 
 /// The last landing of a task, if `main` has it; one that never came to be is none.

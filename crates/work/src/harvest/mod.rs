@@ -18,9 +18,11 @@ mod run;
 mod seen;
 mod source;
 mod target;
+mod touched;
 
 pub use job::{Job, Landed, Mode, Outcome, Tree};
 pub use mark::{Landing, landing};
 pub use run::harvest;
 pub(crate) use source::Scratch;
 pub(crate) use target::Target;
+pub use touched::touched;

@@ -36,7 +36,7 @@ pub fn harvest(job: &Job) -> Result<Outcome> {
 }
 
 /// Bring what a dead harvest left to its end: its processes, what it was landing, its scratch.
-fn clear(job: &Job, target: &Target) -> Result<()> {
+pub(super) fn clear(job: &Job, target: &Target) -> Result<()> {
     let scratch = target.scratch(job);
     let note = note::read(job, target)?;
     let is_left = netsky_disk::state::exists(&scratch)?;

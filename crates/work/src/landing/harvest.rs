@@ -8,7 +8,7 @@ use netsky_model::task::{Event, How, State, Task};
 use serde_json::json;
 
 use super::Desk;
-use super::story::{MOST_FILES, Story, short, tail_of};
+use super::story::{Story, short, tail_of};
 use crate::git::RefName;
 use crate::harvest::{Job, Landing, Mode, Outcome, Tree, harvest, landing};
 use crate::workspace::{self, Workspace};
@@ -18,6 +18,8 @@ use crate::{Error, Result};
 const RETRIES: u32 = 3;
 /// How long others who harvest into the repository are waited for: longer than a gate takes.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// Longest reason in a fact, in characters: it may name files.
+const MOST_WHY: usize = 2000;
 /// What facts of harvests begin with.
 const HARVEST: &str = "harvest";
 
@@ -97,8 +99,7 @@ impl Desk<'_> {
         if wish.is_dry {
             return Ok(said(&job.main, harvest(&job)?));
         }
-        let (story, attempt) =
-            (Story::of(&task, self.asked_by(&task)?, &job, wish), format!("{}/{}", task.id, random::short()));
+        let (story, attempt) = (self.story(&task, &job, wish)?, format!("{}/{}", task.id, random::short()));
         self.facts.append("harvest.started", &attempt, story.with(json!({ "attempt": attempt })))?;
         crate::point("work.landing.started")?;
         let outcome = harvest(&job).inspect_err(|error| {
@@ -111,6 +112,10 @@ impl Desk<'_> {
         self.look_back(&task, &job, wish, &mut said);
         self.fell_short(&story, &attempt, &mut said);
         Ok(said)
+    }
+
+    fn story(&self, task: &Task, job: &Job, wish: &Wish) -> Result<Story> {
+        Ok(Story::of(task, self.worker(task)?, self.asked_by(task)?, job, wish))
     }
 
     /// What one harvest is, of a workspace.
@@ -170,9 +175,9 @@ impl Desk<'_> {
         said: &mut Harvested,
     ) -> Result<()> {
         let key = format!("{}/{}", landing.task, landing.sha);
-        let (files, more) = landing.files(job, MOST_FILES)?;
-        let mut story = Story::of(task, self.asked_by(task)?, job, wish);
-        let data = story.landed(landing, &files, more);
+        let files = landing.files(job)?;
+        let mut story = self.story(task, job, wish)?;
+        let data = story.landed(landing, &files);
         if self.facts.append_once("harvest.landed", &key, data)?.repeated {
             // Who did it is not said of a task any more that is closed.
             let first = self.last(HARVEST, &key)?;
@@ -184,7 +189,7 @@ impl Desk<'_> {
             self.close(landing)?;
             crate::point("work.landing.closed")?;
         }
-        self.tell_landed(&story, landing, (&files, more), said);
+        self.tell_landed(&story, landing, &files, said);
         crate::point("work.landing.told")?;
         self.push(job, landing, said)
     }
@@ -200,11 +205,11 @@ impl Desk<'_> {
 
     /// What did not land: the fact, and a message to whom it concerns.
     fn fell_short(&self, story: &Story, attempt: &str, said: &mut Harvested) {
-        let why = said.why();
+        let why: String = said.why().chars().take(MOST_WHY).collect();
         let (kind, data) = match &said.outcome {
             Outcome::Landed(_) | Outcome::AlreadyLanded { .. } | Outcome::WouldLand { .. } => return,
             Outcome::Conflict { commit, files } => {
-                ("harvest.conflict", json!({ "commit": commit, "files": short(files), "why": why }))
+                ("harvest.conflict", json!({ "commit": commit, "files": short(files) }))
             }
             Outcome::GateFailed { status, log, shut } => {
                 let told = tail_of(log);

@@ -7,6 +7,7 @@ use netsky_model::task::Task;
 use netsky_runtime::{Gate as Terms, Repository};
 
 use super::Desk;
+use super::workspaces::WORKSPACE;
 use crate::gate::{Command, Gate};
 use crate::git::{RefName, Remote};
 use crate::harvest::Job;
@@ -16,12 +17,16 @@ use crate::{Error, Result};
 /// The branch that work lands on where nobody says.
 const MAIN: &str = "main";
 
-/// Who holds a task, or will.
-pub(super) fn holder(task: &Task) -> Option<&AgentId> {
-    task.state.holder().map(|(by, _)| by).or(task.assignee.as_ref())
-}
-
 impl Desk<'_> {
+    /// Whose work a task is: who holds it, or will, or was said to work in its workspace.
+    pub(super) fn worker(&self, task: &Task) -> Result<Option<AgentId>> {
+        if let Some(agent) = task.state.holder().map(|(by, _)| by).or(task.assignee.as_ref()) {
+            return Ok(Some(agent.clone()));
+        }
+        let last = self.last(WORKSPACE, task.id.as_str())?;
+        Ok(last.and_then(|fact| fact.data["agent"].as_str()?.parse().ok()))
+    }
+
     /// What a task's workspace is cloned from, and the branch there that it begins at.
     pub(super) fn source(&self, task: &Task) -> Result<(Remote, RefName)> {
         let named = task.repo.as_deref().ok_or_else(|| Error::NoRepository(task.id.clone()))?;

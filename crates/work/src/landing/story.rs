@@ -8,13 +8,12 @@ use netsky_model::render;
 use netsky_model::task::Task;
 use serde_json::{Value, json};
 
-use super::place::holder;
 use super::{Harvested, Wish};
 use crate::git::{RefName, plain_line};
 use crate::harvest::{Job, Landing, Mode, Outcome};
 
 /// Most files that a fact and a message name.
-pub(super) const MOST_FILES: usize = 50;
+const MOST_FILES: usize = 50;
 /// Longest name of a file in them, in characters.
 const LONGEST: usize = 200;
 /// Lines of the end of a gate's log that are told, and most bytes of them.
@@ -34,8 +33,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    pub(super) fn of(task: &Task, by: Sender, job: &Job, wish: &Wish) -> Story {
-        let agent = holder(task).cloned();
+    pub(super) fn of(task: &Task, agent: Option<AgentId>, by: Sender, job: &Job, wish: &Wish) -> Story {
         let mode = match wish.mode {
             Mode::Pick => "pick",
             Mode::Squash => "squash",
@@ -60,10 +58,10 @@ impl Story {
     }
 
     /// What the fact of a landing says.
-    pub(super) fn landed(&self, landing: &Landing, files: &[String], more: usize) -> Value {
+    pub(super) fn landed(&self, landing: &Landing, files: &[String]) -> Value {
         self.with(json!({
             "sha": landing.sha, "from": landing.old, "tip": landing.tip, "commits": landing.commits,
-            "files": short(files), "more_files": more, "gate": gate_of(landing.gate),
+            "files": short(files), "more_files": files.len().saturating_sub(MOST_FILES), "gate": gate_of(landing.gate),
         }))
     }
 
@@ -86,14 +84,21 @@ impl Story {
     }
 }
 
-/// Names of files, none longer than anybody reads.
+/// The first names of files, none longer than anybody reads.
 pub(super) fn short(files: &[String]) -> Vec<String> {
-    files.iter().map(|name| name.chars().take(LONGEST).collect()).collect()
+    files.iter().take(MOST_FILES).map(|name| name.chars().take(LONGEST).collect()).collect()
 }
 
-/// What a gate was shut in by, in a word; `none` where there was no gate.
+/// The same in a line, and how many more there are.
+pub(super) fn listed(files: &[String]) -> String {
+    let more = files.len().saturating_sub(MOST_FILES);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", short(files).join(", "))
+}
+
+/// What a gate was shut in by; `none` where there was no gate.
 pub(super) fn gate_of(gate: Option<crate::gate::Shut>) -> String {
-    gate.map_or_else(|| "none".to_owned(), |shut| format!("passed ({shut})"))
+    gate.map_or_else(|| "none".to_owned(), |shut| shut.to_string())
 }
 
 /// The last lines of a gate's log, as plain text.
@@ -112,8 +117,7 @@ impl Harvested {
         let (task, main) = (&self.task, self.main.short());
         match &self.outcome {
             Outcome::Landed(landed) => {
-                let gate = landed.gate.map_or_else(|| "none".to_owned(), |shut| shut.to_string());
-                format!("harvested task {task} sha={} into {main} gate={gate}", landed.sha)
+                format!("harvested task {task} sha={} into {main} gate={}", landed.sha, gate_of(landed.gate))
             }
             Outcome::AlreadyLanded { sha } => {
                 let way =
@@ -122,7 +126,7 @@ impl Harvested {
                 format!("task {task} has landed before: sha={sha} into {main}{more}")
             }
             Outcome::WouldLand { commits, gate } => {
-                let gate = gate.map_or_else(|| "none".to_owned(), |shut| shut.to_string());
+                let gate = gate_of(*gate);
                 let what = if *commits == 1 { "commit" } else { "commits" };
                 format!(
                     "task {task} would land: {commits} {what} into {main} gate={gate}; nothing was changed"
@@ -142,7 +146,7 @@ impl Harvested {
         match &self.outcome {
             Outcome::Landed(_) | Outcome::AlreadyLanded { .. } | Outcome::WouldLand { .. } => String::new(),
             Outcome::Empty => format!("its branch adds nothing to {main}"),
-            Outcome::Conflict { commit, files } => format!("commit {commit} and {}", files.join(", ")),
+            Outcome::Conflict { commit, files } => format!("commit {commit} and {}", listed(files)),
             Outcome::GateFailed { status, log, .. } => {
                 let ended = "was ended at its limit or by a signal".to_owned();
                 let how = status.map_or(ended, |status| format!("ended with {status}"));

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use netsky_bus::Draft;
 use netsky_model::id::{AgentId, EnvelopeId, TaskId};
 
-use super::place::{holder, is_of_one};
-use super::story::{Story, gate_of, tail_of};
-use super::{Desk, Harvested};
+use super::place::is_of_one;
+use super::story::{Story, gate_of, listed, tail_of};
+use super::{Desk, Harvested, Wish};
 use crate::Result;
-use crate::harvest::{Landing, Outcome};
+use crate::harvest::{Landing, Outcome, touched};
 use crate::workspace;
 
 /// One message.
@@ -32,7 +32,7 @@ impl Desk<'_> {
         &self,
         story: &Story,
         landing: &Landing,
-        (files, more): (&[String], usize),
+        files: &[String],
         said: &mut Harvested,
     ) {
         let (task, sha) = (&landing.task, landing.sha.as_str());
@@ -44,10 +44,10 @@ impl Desk<'_> {
             story.base(),
             landing.commits,
             gate_of(landing.gate),
-            listed(files, more)
+            listed(files)
         );
         let mut whom: BTreeMap<AgentId, String> = BTreeMap::new();
-        match self.beside(task, story) {
+        match self.beside(task, story, files) {
             Ok(beside) => whom.extend(beside),
             Err(error) => {
                 said.troubles.push(format!("who works on the same repository is not known: {error}"))
@@ -73,27 +73,27 @@ impl Desk<'_> {
         let (kind, what, end) = match &said.outcome {
             Outcome::Conflict { commit, files } => (
                 "harvest-conflict",
-                "does not fit on main as that is now",
+                format!("does not fit on {} as that is now", said.main.short()),
                 format!(
                     "commit: {commit}\nfiles: {}\nBring your branch up to date: fetch from origin, rebase or merge, and report again.",
-                    listed(files, 0)
+                    listed(files)
                 ),
             ),
             Outcome::GateFailed { log, .. } => (
                 "gate-failed",
-                "did not pass the gate",
-                format!("{}\nlog: {}\nlast lines of it:\n{}", said.line(), log.display(), tail_of(log)),
+                "did not pass the gate".to_owned(),
+                format!("{}\nlast lines of that log:\n{}", said.line(), tail_of(log)),
             ),
             _ => return,
         };
         let Some(to) = story.agent.clone() else { return };
-        let text = format!("{}branch: {}\n{end}", story.head(task.as_str(), what), story.branch());
+        let text = format!("{}branch: {}\n{end}", story.head(task.as_str(), &what), story.branch());
         self.post(Letter { kind, task: &task, about: attempt, to, text }, said);
     }
 
-    /// Who works on the same repository, each with what is said to it.
-    fn beside(&self, landed: &TaskId, story: &Story) -> Result<BTreeMap<AgentId, String>> {
-        let mut found: BTreeMap<AgentId, Vec<TaskId>> = BTreeMap::new();
+    /// Who works on the same repository, each with what is said to it: which of these files it has changed too.
+    fn beside(&self, landed: &TaskId, story: &Story, files: &[String]) -> Result<BTreeMap<AgentId, String>> {
+        let mut found: BTreeMap<AgentId, String> = BTreeMap::new();
         let Some(own) = workspace::find(self.layout, landed)? else { return Ok(BTreeMap::new()) };
         for (id, other) in workspace::list(self.layout)? {
             let Ok(other) = other else { continue };
@@ -101,19 +101,22 @@ impl Desk<'_> {
                 continue;
             }
             let task = self.board.get(&id)?.filter(|task| !task.state.is_closed());
-            let agent = task.as_ref().and_then(holder).filter(|agent| story.agent.as_ref() != Some(*agent));
-            if let Some(agent) = agent {
-                found.entry(agent.clone()).or_default().push(id);
-            }
+            let agent = task.map_or(Ok(None), |task| self.worker(&task))?;
+            let Some(agent) = agent.filter(|agent| story.agent.as_ref() != Some(agent)) else { continue };
+            let line = match self.job(&other, &Wish::of(&id)).and_then(|job| touched(&job)) {
+                Ok(Some(own)) => {
+                    match files.iter().filter(|file| own.contains(file)).cloned().collect::<Vec<_>>() {
+                        both if both.is_empty() => "none of these files is changed there".to_owned(),
+                        both => format!("changed there too, so it may need a rebase: {}", listed(&both)),
+                    }
+                }
+                // It is not told less for it.
+                Ok(None) | Err(_) => "what is changed there too may need a rebase".to_owned(),
+            };
+            let said = found.entry(agent).or_insert_with(|| "You work on the same repository.".to_owned());
+            *said += &format!("\n{} (task {id}): {line}", other.branch.short());
         }
-        let said = |tasks: Vec<TaskId>| {
-            let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
-            format!(
-                "You work on the same repository, for task {}: what you changed of these files may need a rebase.",
-                tasks.join(", ")
-            )
-        };
-        Ok(found.into_iter().map(|(agent, tasks)| (agent, said(tasks))).collect())
+        Ok(found)
     }
 
     fn post(&self, letter: Letter<'_>, said: &mut Harvested) {
@@ -134,9 +137,4 @@ impl Desk<'_> {
             Err(error) => said.troubles.push(format!("{to} is not told: {error}")),
         }
     }
-}
-
-fn listed(files: &[String], more: usize) -> String {
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", super::story::short(files).join(", "))
 }

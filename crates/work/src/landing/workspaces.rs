@@ -4,7 +4,6 @@ use netsky_model::id::{AgentId, TaskId};
 use netsky_model::task::State;
 use serde_json::json;
 
-use super::place::holder;
 use super::{Desk, Wish};
 use crate::git::{Identity, Sha};
 use crate::harvest::landing;
@@ -12,7 +11,7 @@ use crate::workspace::{self, Over, Removed, Swept, Workspace};
 use crate::{Error, Result};
 
 /// What facts of workspaces begin with.
-const WORKSPACE: &str = "workspace";
+pub(super) const WORKSPACE: &str = "workspace";
 /// The fact that a workspace was made.
 const CREATED: &str = "workspace.created";
 /// The fact that one is gone.
@@ -53,8 +52,8 @@ impl Desk<'_> {
             return Err(Error::Closed(id.clone()));
         }
         let (repo, main) = self.source(&task)?;
-        let agent = agent.or_else(|| holder(&task));
-        let author = agent.map(|agent| Identity::new(agent.as_str(), &format!("{agent}@netsky")));
+        let agent = agent.cloned().map_or_else(|| self.worker(&task), |agent| Ok(Some(agent)))?;
+        let author = agent.as_ref().map(|agent| Identity::new(agent.as_str(), &format!("{agent}@netsky")));
         let wish =
             workspace::Wish { task: id.clone(), repo, main, branch: None, author: author.transpose()? };
         let made = match workspace::find(self.layout, id)? {
@@ -82,7 +81,7 @@ impl Desk<'_> {
             });
             self.facts.append(CREATED, id.as_str(), data)?;
         }
-        if let Some(agent) = agent {
+        if let Some(agent) = &agent {
             self.bus.create(agent)?;
         }
         Ok(Created { workspace: made, was_there })
@@ -108,7 +107,7 @@ impl Desk<'_> {
         let bytes = workspace::bytes(self.layout, &id)?;
         let has_landed = found.as_ref().is_ok_and(|found| self.is_landed(found));
         Ok(Standing {
-            agent: task.as_ref().and_then(holder).cloned(),
+            agent: task.map_or(Ok(None), |task| self.worker(&task))?,
             workspace: found.map_err(|error| error.to_string()),
             task: id,
             bytes,

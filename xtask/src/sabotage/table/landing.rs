@@ -14,7 +14,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "crates/work/src/harvest/run.rs",
         (
             "    Landing::new(job, (main, &new, &scratch.tip), picked.len(), shut).keep(job)?;\n",
-            "    let _ = Landing::new(job, (main, &new, &scratch.tip), picked.len(), shut).keep(job).is_ok().then(|| netsky_disk::state::remove(job.layout.landing(&job.task)));\n",
+            "    let _ = Landing::new(job, (main, &new, &scratch.tip), picked.len(), shut);\n",
         ),
         KILLS,
     ),
@@ -29,7 +29,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "who did the work is known from the first fact",
         "T19",
         HARVEST,
-        ("            story.agent = first", "            let _: Option<netsky_model::id::AgentId> = first"),
+        ("            story.agent =\n", "            let _: Option<AgentId> =\n"),
         KILLS,
     ),
     of_verbs(
@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Safeguard] = &[
             "id: Some(EnvelopeId::derived(&[kind, task.as_str(), about, to.as_str()])),",
             "id: Some(netsky_disk::random::uuid_v7()),",
         ),
-        "landing::harvests::t19_from_a_task_to_main_and_everybody_is_told",
+        "landing::harvests::t19_whom_it_concerns_is_told_once_and_what_of_it_is_its_own",
     ),
     of_verbs(
         "what landed closes its task",

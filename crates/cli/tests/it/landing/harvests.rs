@@ -11,26 +11,22 @@ fn texts(told: &[Envelope]) -> String {
     told.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("\n---\n")
 }
 
-#[test]
-fn t19_from_a_task_to_main_and_everybody_is_told() {
+/// A task of two commits by agent7, ready.
+fn worked() -> Bench {
     let bench = Bench::new();
     bench.task_of("3", &bench.repo());
     bench.claimed("3", "agent7");
     let clone = bench.clone_of("3");
-    for (task, agent) in [("4", "agent8"), ("5", "agent8"), ("6", "agent9")] {
-        bench.workspace(task);
-        bench.claimed(task, agent);
-    }
-    // Of another repository, and of nobody.
-    let other = bench.beside("other");
-    super::repository(&other);
-    bench.task_of("8", &other);
-    bench.claimed("8", "agent10");
-    bench.workspace("7");
-    let base = bench.main();
     commit(&clone, "d", "new\n");
     commit(&clone, "a", "a 1\nchanged\n");
     bench.ready("3", "agent7");
+    bench
+}
+
+#[test]
+fn t19_from_a_task_to_main_and_the_record_says_it() {
+    let bench = worked();
+    let base = bench.main();
     let out = bench.run(&["task", "harvest", "3"]).works().to_owned();
     let sha = bench.main();
     assert_eq!(out, format!("harvested task 3 sha={sha} into main gate=none\n"));
@@ -57,24 +53,6 @@ fn t19_from_a_task_to_main_and_everybody_is_told() {
         assert_eq!(fact.data[key].as_str(), Some(value), "{key}");
     }
     assert_eq!(fact.data["files"], serde_json::json!(["a", "d"]));
-    let own = bench.told("agent7", "harvest-landed");
-    assert_eq!(own.len(), 1);
-    assert_eq!((own[0].from.as_str(), own[0].thread.as_deref()), ("agent0", Some("3")));
-    for word in [
-        "Task 3 has landed: work on 3",
-        "branch: task/3",
-        &format!("sha: {sha} into main"),
-        &format!("base: {base}"),
-        "files: a, d",
-        "is over",
-    ] {
-        assert!(own[0].text.contains(word), "{word}: {}", own[0].text);
-    }
-    let beside = bench.told("agent8", "harvest-landed");
-    assert_eq!(beside.len(), 1, "once, for both tasks: {}", texts(&beside));
-    assert!(beside[0].text.contains("for task 4, 5") && beside[0].text.contains("files: a, d"));
-    assert_eq!(bench.told("agent9", "harvest-landed").len(), 1);
-    assert_eq!(bench.told("agent10", "harvest-landed").len(), 0);
     let asked = bench.json(&["query", "SELECT event, task, sha, gate FROM harvest_events ORDER BY seq"]);
     let rows = serde_json::json!([
         { "event": "harvest.started", "task": "3", "sha": null, "gate": null },
@@ -87,11 +65,54 @@ fn t19_from_a_task_to_main_and_everybody_is_told() {
         asked["rows"],
         serde_json::json!([{ "branch": "task/3", "agent": "agent7", "base": base, "removed_at": null }])
     );
+}
+
+#[test]
+fn t19_whom_it_concerns_is_told_once_and_what_of_it_is_its_own() {
+    let bench = worked();
+    let base = bench.main();
+    for task in ["4", "5"] {
+        bench.workspace(task);
+        bench.claimed(task, "agent8");
+    }
+    commit(&bench.clone_of("4"), "a", "a 1\nchanged otherwise\n");
+    // Nobody has claimed it, but this one was said to work there.
+    bench.task_of("6", &bench.repo());
+    bench.run(&["workspace", "create", "6", "--agent", "agent9"]).works();
+    // Of another repository, and of nobody.
+    let other = bench.beside("other");
+    super::repository(&other);
+    bench.task_of("8", &other);
+    bench.claimed("8", "agent10");
+    bench.workspace("7");
+    bench.run(&["task", "harvest", "3"]).works();
+    let sha = bench.main();
+    let own = bench.told("agent7", "harvest-landed");
+    assert_eq!(own.len(), 1);
+    assert_eq!((own[0].from.as_str(), own[0].thread.as_deref()), ("agent0", Some("3")));
+    let lines = [
+        "Task 3 has landed: work on 3".to_owned(),
+        "branch: task/3".to_owned(),
+        format!("sha: {sha} into main"),
+        format!("base: {base}"),
+        "files: a, d".to_owned(),
+    ];
+    for line in lines {
+        assert!(own[0].text.lines().any(|told| told == line), "{line}: {}", own[0].text);
+    }
+    let beside = bench.told("agent8", "harvest-landed");
+    assert_eq!(beside.len(), 1, "once, for both tasks: {}", texts(&beside));
+    assert!(beside[0].text.contains("files: a, d\nYou work on the same repository.\n"), "{}", beside[0].text);
+    assert!(beside[0].text.contains("task/4 (task 4): changed there too, so it may need a rebase: a\n"));
+    assert!(beside[0].text.ends_with("task/5 (task 5): none of these files is changed there"));
+    assert_eq!(bench.told("agent9", "harvest-landed").len(), 1);
+    assert_eq!(bench.told("agent10", "harvest-landed").len(), 0);
     // A repeat changes nothing and tells nobody twice.
     let again = bench.run(&["task", "harvest", "3"]).works().to_owned();
     assert_eq!(again, format!("task 3 has landed before: sha={sha} into main\n"));
     assert_eq!((bench.main(), bench.facts("harvest.landed").len()), (sha, 1));
     assert_eq!((bench.told("agent7", "harvest-landed").len(), bench.facts("harvest.started").len()), (1, 1));
+    assert_eq!(bench.told("agent8", "harvest-landed").len(), 1);
 }
 
 #[test]

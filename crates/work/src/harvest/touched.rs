@@ -1,0 +1,33 @@
+//! Which files a branch that has not landed has changed: fetched as for a harvest, and thrown away.
+
+use std::time::Duration;
+
+use netsky_disk::fs::Dir;
+use netsky_disk::lock::Lock;
+
+use super::job::Job;
+use super::mark::changed;
+use super::run::clear;
+use super::source;
+use super::target::Target;
+use crate::Result;
+
+/// How long others who harvest into the repository are waited for: who asks only tells somebody.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The files that a branch has changed since it began, as plain text; none where that cannot be seen now.
+///
+/// # Errors
+/// The repository is not there, or git or the system fails.
+pub fn touched(job: &Job) -> Result<Option<Vec<String>>> {
+    let (target, Some(base)) = (Target::of(job)?, &job.base) else { return Ok(None) };
+    Dir::create(job.layout.harvests())?;
+    let Some(_lock) = Lock::take_within(target.lock(job), PATIENCE)? else { return Ok(None) };
+    clear(job, &target)?;
+    let files = match source::fetch(job, &target)? {
+        Ok(scratch) => changed(&scratch.repo, base, &scratch.tip).map(Some),
+        Err(_) => Ok(None),
+    };
+    clear(job, &target)?;
+    files
+}
