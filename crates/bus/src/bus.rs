@@ -36,6 +36,8 @@ pub struct Bus<'w> {
     pub(crate) limits: Limits,
     pub(crate) usage: RefCell<BTreeMap<AgentId, Usage>>,
     missed: Missed,
+    /// Whether this constellation is the one that speaks to the owner.
+    root: bool,
     witness: &'w dyn Witness,
 }
 
@@ -50,6 +52,7 @@ impl<'w> Bus<'w> {
             limits: Limits::default(),
             usage: RefCell::default(),
             missed: |_, _| None,
+            root: true,
             witness,
         }
     }
@@ -58,6 +61,12 @@ impl<'w> Bus<'w> {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Bus<'w> {
         Bus { limits, ..self }
+    }
+
+    /// The same in a constellation that is, or is not, the one that speaks to the owner.
+    #[must_use]
+    pub fn with_root(self, root: bool) -> Bus<'w> {
+        Bus { root, ..self }
     }
 
     /// The same where a schedule says what passed while an envelope of it waited.
@@ -85,11 +94,23 @@ impl<'w> Bus<'w> {
         })
     }
 
-    /// Whether a message may be sent to this name: the two agents that every home has, or one with a channel. What is no
+    /// Whether a message may be sent to this name: the two agents that every home has and its owner, or one with a channel. What is no
     /// folder there, or cannot be looked at, is not *no channel*: opening it says what is wrong.
     pub fn knows(&self, agent: &AgentId) -> bool {
         let is_there = || state::exists(self.layout.channel(agent)).unwrap_or(true);
-        *agent == AgentId::root() || *agent == AgentId::infinity() || is_there()
+        [AgentId::root(), AgentId::infinity(), AgentId::owner()].contains(agent) || is_there()
+    }
+
+    /// Whether a sender may write to whom it wants: the owner hears agent0 and the watchdog of his root constellation, who pass on
+    /// what the others have to say.
+    pub(crate) fn may_reach(&self, from: &Sender, to: &AgentId) -> Result<()> {
+        let why = match [AgentId::root(), AgentId::infinity()].map(Sender::from).contains(from) {
+            _ if *to != AgentId::owner() => return Ok(()),
+            _ if !self.root => "only the root constellation speaks to the owner: tell it there",
+            true => return Ok(()),
+            false => "the owner hears agent0 alone: tell it",
+        };
+        Err(Error::Sender { from: from.clone(), why: why.to_owned() })
     }
 
     /// Whether something that is no folder stands where the agent's channel should; a link to one is none, wherever it leads.

@@ -153,6 +153,7 @@ impl Bus<'_> {
     /// Everything of a send that writes no message.
     pub(crate) fn ready(&self, draft: Draft) -> Result<Ready> {
         let (chosen, to, create) = (draft.id.clone(), draft.to.clone(), draft.create);
+        self.may_reach(&draft.from, &to)?;
         let envelope = self.compose(draft)?;
         let bytes = envelope.to_bytes()?;
         if create {
@@ -173,6 +174,7 @@ impl Bus<'_> {
 
     /// Everything of [`Bus::send_once`] that writes no message.
     pub(crate) fn ready_once(&self, envelope: Envelope, id: EnvelopeId, to: &AgentId) -> Result<Ready> {
+        self.may_reach(&envelope.from, to)?;
         let bytes = envelope.to_bytes()?;
         Ok(Ready { channel: self.channel(to)?, envelope, bytes, chosen: Some(id) })
     }

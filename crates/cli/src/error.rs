@@ -155,8 +155,7 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::Bus(error) => error.into(),
             Watchdog::Loops(error) => error.into(),
             Watchdog::Record(error) => error.into(),
-            Watchdog::Owner(netsky_owner::Error::Disk(error)) => error.into(),
-            Watchdog::Owner(netsky_owner::Error::Record(error)) => error.into(),
+            Watchdog::Owner(error) => error.into(),
             Watchdog::Kernel(error) => error.into(),
             Watchdog::Config(netsky_runtime::ConfigError::Disk(error)) => error.into(),
             Watchdog::Config(_) => Self::new(Kind::Usage, what).hint("nothing was changed"),
@@ -254,6 +253,15 @@ impl From<netsky_schedule::loops::Error> for Error {
                 Self::new(Kind::NotFound, what).hint("`netsky loop list` has those that are there")
             }
             Loops::Broken(_) => Self::new(Kind::Damaged, what).hint("mend its file in state/loops"),
+        }
+    }
+}
+
+impl From<netsky_owner::Error> for Error {
+    fn from(error: netsky_owner::Error) -> Self {
+        match error {
+            netsky_owner::Error::Disk(error) => error.into(),
+            netsky_owner::Error::Record(error) => error.into(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! and `lock` of the folder a file is in, names that were listed, and the files of a workspace.
 
 mod cron;
+mod owner;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -309,31 +310,6 @@ impl Layout {
     /// Held while an `up` writes wishes by what lives, and while a restart starts what lives by wishes.
     pub fn wishes_lock(&self) -> PathBuf {
         self.tick_folder().join("wishes.lock")
-    }
-
-    /// Which pages have reached the owner, and what the record would not take.
-    pub fn pages_folder(&self) -> PathBuf {
-        self.state().join("pages")
-    }
-
-    /// How far each page got.
-    pub fn page_book(&self) -> PathBuf {
-        self.pages_folder().join("book.json")
-    }
-
-    /// Held while pages are sent.
-    pub fn pages_lock(&self) -> PathBuf {
-        self.pages_folder().join("send.lock")
-    }
-
-    /// Pages that the record would not take and no transport took.
-    pub fn waiting_pages(&self) -> PathBuf {
-        self.pages_folder().join("waiting")
-    }
-
-    /// Where pages go while no transport is configured.
-    pub fn pages_log(&self) -> PathBuf {
-        self.logs().join("pages.jsonl")
     }
 
     /// What is known of how full each inbox is; advice, of one boot.

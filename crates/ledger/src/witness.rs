@@ -14,8 +14,7 @@ use crate::error::{Error, Result};
 use crate::facts::Appended;
 use crate::telemetry::{Telemetry, cut};
 
-/// The kind of the facts that must reach the owner.
-pub const PAGE: &str = "page";
+pub use netsky_model::paging::PAGE;
 
 /// How long a page waits for the lock of the facts: the mail behind the dead letter waits as long.
 const LOCK_WAIT: Duration = Duration::from_millis(250);

@@ -183,6 +183,11 @@ impl AgentId {
         AgentId("netsky-drivers".to_owned())
     }
 
+    /// `owner`: the mailbox of the person whose constellation this is.
+    pub fn owner() -> AgentId {
+        AgentId("owner".to_owned())
+    }
+
     /// `agent<n>`.
     pub fn numbered(n: u32) -> AgentId {
         AgentId(format!("agent{n}"))

@@ -11,6 +11,7 @@ pub mod chain;
 pub mod desired;
 pub mod duration;
 pub mod envelope;
+pub mod feed;
 pub mod hlc;
 pub mod id;
 pub mod life;

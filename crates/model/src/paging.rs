@@ -25,8 +25,12 @@ const STEP: u64 = 5_000;
 pub const LONGEST: usize = 1_000;
 /// Most attempts that are kept of one page; the failures before them are counted.
 pub const TRIES: usize = 8;
+/// The kind of the facts that are pages.
+pub const PAGE: &str = "page";
 /// The condition of the weekly test.
 pub const TEST: &str = "page-test";
+/// How the conditions begin that somebody escalates.
+pub const ESCALATED: &str = "escalate/";
 
 /// `[page]` of `config.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -46,12 +50,15 @@ pub struct Paging {
     /// Whether these stand in for settings that are there and do not read: what takes a page by them is not what was asked for.
     #[serde(skip)]
     pub stand_in: bool,
+    /// Whether this constellation is not the one that speaks to the owner.
+    #[serde(skip)]
+    pub muted: bool,
 }
 
 impl Default for Paging {
     fn default() -> Paging {
         let (again, test) = (HOUR * 24, HOUR * 24 * 7);
-        Paging { transports: Vec::new(), cool_down: HOUR, again, test, stand_in: false }
+        Paging { transports: Vec::new(), cool_down: HOUR, again, test, stand_in: false, muted: false }
     }
 }
 
@@ -87,6 +94,13 @@ pub enum Transport {
         /// Which; `logs/pages.jsonl` if none.
         path: Option<PathBuf>,
     },
+    /// A message of Messages, on macOS.
+    Imessage {
+        /// For whom: a number or an address that is known to it.
+        to: String,
+        /// What runs its script; the system's own if none.
+        program: Option<PathBuf>,
+    },
 }
 
 impl Transport {
@@ -97,6 +111,7 @@ impl Transport {
             Transport::Webhook { .. } => "webhook",
             Transport::Ntfy { .. } => "ntfy",
             Transport::File { .. } => "file",
+            Transport::Imessage { .. } => "imessage",
         }
     }
 
@@ -119,7 +134,11 @@ impl Transport {
                     && !stays.iter().any(|host| url.starts_with(host));
                 leaks.then_some("a token goes over https:// only")
             }
-            Transport::File { path } => path
+            Transport::Imessage { .. } if !cfg!(target_os = "macos") => Some("imessage is for macOS"),
+            Transport::Imessage { to, .. } if to.trim().is_empty() || to.contains(['\n', '\r']) => {
+                Some("to is one number or address")
+            }
+            Transport::File { path } | Transport::Imessage { program: path, .. } => path
                 .as_ref()
                 .is_some_and(|path| !path.is_absolute())
                 .then_some("path begins at the root, or is left out"),
@@ -144,18 +163,29 @@ pub enum Secret {
     Command(Vec<String>),
 }
 
+/// Which of a list of transports can never take anything, and why.
+pub(crate) fn trouble_of(section: &str, transports: &[Transport]) -> Option<String> {
+    let wrong = |(at, transport): (usize, &Transport)| {
+        Some(format!("[[{section}.transports]] {}: {}", at + 1, transport.trouble()?))
+    };
+    transports.iter().enumerate().find_map(wrong)
+}
+
 impl Paging {
     /// What reads and is of no use.
     pub fn trouble(&self) -> Option<String> {
-        let wrong = |(at, transport): (usize, &Transport)| {
-            Some(format!("[[page.transports]] {}: {}", at + 1, transport.trouble()?))
-        };
-        self.transports.iter().enumerate().find_map(wrong)
+        trouble_of("page", &self.transports)
+    }
+
+    /// Whether this constellation pages for a condition. One that is not the root passes on what somebody escalates, and
+    /// nothing else.
+    pub fn tells(&self, condition: &str) -> bool {
+        !self.muted || condition.starts_with(ESCALATED)
     }
 
     /// Whether the transports are to be tested.
     pub fn is_test_due(&self, last: &Stamp, now: &Stamp) -> bool {
-        !self.transports.is_empty() && is_over(self.test, last, now)
+        !self.muted && !self.transports.is_empty() && is_over(self.test, last, now)
     }
 }
 
@@ -196,6 +226,14 @@ pub struct Doubt {
     pub times: u32,
     /// When it was sent last.
     pub since: Stamp,
+}
+
+impl Doubt {
+    /// Whether it may be sent again, after at most so long.
+    pub(crate) fn is_over(&self, most: Duration, now: &Stamp) -> bool {
+        let wait = DOUBT.saturating_mul(2_u32.saturating_pow(self.times)).min(most);
+        is_over(wait, &self.since, now)
+    }
 }
 
 /// One attempt.
@@ -257,8 +295,7 @@ impl Condition {
         if self.begun
             && let Some(doubt) = &self.doubt
         {
-            let wait = DOUBT.saturating_mul(2_u32.saturating_pow(doubt.times)).min(terms.cool_down);
-            return if is_over(wait, &doubt.since, now) { send } else { Verdict::Doubted };
+            return if doubt.is_over(terms.cool_down, now) { send } else { Verdict::Doubted };
         }
         let Some(sent) = &self.sent else { return send };
         if self.stood_in && !terms.stand_in {

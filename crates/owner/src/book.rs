@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use netsky_disk::layout::Layout;
 use netsky_disk::{clock, state};
 use netsky_ledger::{Fact, Mark, PAGE, facts_after};
-use netsky_model::paging::{Condition, Paging, TEST, Verdict};
+use netsky_model::feed;
+use netsky_model::paging::{Condition, Paging, Verdict};
 use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -80,7 +81,7 @@ impl Book {
                 passed.extend(more);
                 for fact in facts.iter().filter(|fact| fact.kind == PAGE) {
                     let (condition, occurrence) = named(fact);
-                    book.raise((condition, occurrence), &text_of(fact), fact.ts);
+                    book.raise((condition, occurrence), &feed::page(&fact.key, &fact.data), fact.ts);
                 }
             }
             // A record that does not read keeps nothing that is known from being sent.
@@ -123,7 +124,9 @@ impl Book {
     ) -> Vec<(String, bool)> {
         let mut due: Vec<(u32, Timestamp, String, bool)> = Vec::new();
         for (key, condition) in &self.conditions {
-            if let Verdict::Send { repeated } = condition.verdict(terms, now, lasts(key)) {
+            if terms.tells(key)
+                && let Verdict::Send { repeated } = condition.verdict(terms, now, lasts(key))
+            {
                 due.push((condition.failures, condition.raised, key.clone(), repeated));
             }
         }
@@ -153,7 +156,8 @@ pub fn outlook(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) ->
     let due = book.due(terms, &now, lasts).len() + waiting.len();
     let is_unsent = |verdict| matches!(verdict, Verdict::Send { .. } | Verdict::Doubted);
     let told = |(key, condition): &(&String, &Condition)| condition.verdict(terms, &now, lasts(key));
-    let unsent = book.conditions.iter().filter(|one| is_unsent(told(one)));
+    let own = book.conditions.iter().filter(|(key, _)| terms.tells(key));
+    let unsent = own.filter(|one| is_unsent(told(one)));
     let unsent: Vec<&Condition> = unsent.map(|(_, condition)| condition).collect();
     let raised = unsent.iter().map(|condition| condition.raised).chain(waiting.iter().map(|one| one.at));
     let last = unsent.iter().max_by_key(|condition| condition.failures);
@@ -172,24 +176,5 @@ fn named(fact: &Fact) -> (&str, Option<&str>) {
     match fact.data.get("condition").and_then(Value::as_str) {
         Some(condition) => (condition, Some(&fact.key)),
         None => (&fact.key, None),
-    }
-}
-
-/// What a page says, by whoever raised it.
-fn text_of(fact: &Fact) -> String {
-    let said = |key: &str| fact.data.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let agent = said("agent").map_or_else(String::new, |agent| format!(" of {agent}"));
-    match (said("text"), fact.key.starts_with("poison/")) {
-        (Some(text), _) => text.to_owned(),
-        (None, true) => {
-            let (id, reason) =
-                (said("id").unwrap_or(&fact.key), said("reason").unwrap_or("no reason is known"));
-            format!("dead letter {id}{agent}: {reason}")
-        }
-        (None, false) => match said("reason").or_else(|| said("why")) {
-            Some(reason) => reason.to_owned(),
-            None if fact.key == TEST => "test".to_owned(),
-            None => format!("{}: {}", fact.key, fact.data),
-        },
     }
 }

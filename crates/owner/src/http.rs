@@ -1,4 +1,4 @@
-//! One POST, bounded in time and size. What went wrong is said in words of our own: an address may be a secret.
+//! One POST or one GET, bounded in time and size. What went wrong is said in words of our own: an address may be a secret.
 
 use std::time::Duration;
 
@@ -24,9 +24,8 @@ pub(crate) fn signature(secret: &[u8], body: &[u8]) -> (&'static str, String) {
     (SIGNATURE, format!("sha256={hex}"))
 }
 
-/// Sends it; done once the answer is one of success. Its body is not read.
-pub(crate) fn post(post: &Post<'_>, limit: Duration) -> Result<(), Refused> {
-    let agent: Agent = Agent::config_builder()
+fn agent(limit: Duration) -> Agent {
+    Agent::config_builder()
         .timeout_global(Some(limit))
         // Before that is over: until there is a connection nobody has the page.
         .timeout_resolve(Some(limit * 9 / 10))
@@ -35,7 +34,27 @@ pub(crate) fn post(post: &Post<'_>, limit: Duration) -> Result<(), Refused> {
         .max_redirects(0)
         .user_agent("netsky")
         .build()
-        .into();
+        .into()
+}
+
+/// What an address says to who asks, of at most so many bytes; none where it does not say it in time.
+pub(crate) fn get(
+    url: &str,
+    headers: &[(&'static str, String)],
+    most: u64,
+    limit: Duration,
+) -> Option<String> {
+    let mut request = agent(limit).get(url);
+    for (name, value) in headers {
+        request = request.header(*name, value);
+    }
+    let mut answer = request.call().ok().filter(|answer| answer.status().is_success())?;
+    answer.body_mut().with_config().limit(most).read_to_string().ok()
+}
+
+/// Sends it; done once the answer is one of success. Its body is not read.
+pub(crate) fn post(post: &Post<'_>, limit: Duration) -> Result<(), Refused> {
+    let agent = agent(limit);
     let mut request = agent.post(post.url);
     for (name, value) in &post.headers {
         request = request.header(*name, value);

@@ -5,21 +5,30 @@
 //! record that takes no fact keeps no page from its transports.
 //! Leaves to others: what is worth a page, and when somebody looks (`watchdog`).
 //!
-//! Reading order: [`Page`] → `transport` (with `http`, `secret`) → `book` → `sending` → `send`.
+//! Milestones go the same way, with others and later: `feed` has which the owner was told of, `digest` tells them.
+//!
+//! Reading order: [`Page`] → `transport` (with `http`, `secret`) → `push` → `book` → `sending` → `send`; `feed` → `digest`.
 #![forbid(unsafe_code)]
 
 mod book;
+mod digest;
+mod feed;
 mod http;
 mod page;
+mod push;
 mod secret;
 mod send;
 mod sending;
+mod test;
 mod transport;
 
 pub use book::{Outlook, Unsent, outlook};
+pub use digest::send_digest;
+pub use feed::{Digest, Reader, is_quiet, milestones};
 pub use page::Page;
 pub use send::{Escalated, Outcome, Sent, escalate, keep, send_due};
 pub use sending::{is_sending, prepare};
+pub use test::{Tested, test};
 
 /// Why pages were not looked at or not sent at all.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::{clock, fault, random, state};
 use netsky_ledger::{Facts, PAGE};
-use netsky_model::paging::{Condition, Paging, TEST, Transport, Try, Verdict, harmless};
+use netsky_model::paging::{Condition, Paging, TEST, Transport, Verdict, harmless};
 use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -15,8 +15,8 @@ use serde_json::json;
 use crate::Result;
 use crate::book::Book;
 use crate::page::Page;
+use crate::push::{Pushed, Step, push};
 use crate::sending::Sending;
-use crate::transport::{attempt, chain};
 
 /// Most pages of one look: the next goes on.
 const MOST: usize = 20;
@@ -172,7 +172,7 @@ pub fn send_due(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) -
 }
 
 /// What it comes to that the book could not be written.
-fn unwritten(why: &dyn std::fmt::Display) -> String {
+pub(crate) fn unwritten(why: &dyn std::fmt::Display) -> String {
     format!("what became of it is not written down, so it may be sent again: {why}")
 }
 
@@ -236,23 +236,11 @@ fn noted(
 /// Without a book, which is told later: of what was sent beside it whoever has it must not think that nobody got it.
 fn directly(layout: &Layout, terms: &Paging, key: &str, text: &str, is_recorded: bool) -> Outcome {
     let condition = Condition::raised(text, clock::wall());
-    let page = Page::of(key, &condition, false, layout.home().display().to_string());
+    let page = Page::of(layout, key, &condition, false);
     let name = random_name();
     let mut waiting = Waiting { is_fact: is_recorded, beside: Beside::Begun, ..Waiting::new(key, text) };
     let mut is_told = wait(layout, &name, &waiting).is_ok();
-    let (mut by, mut why, mut doubtful) = (None, Vec::new(), false);
-    for (name, transport) in chain(terms) {
-        match attempt(layout, &transport, &page) {
-            Ok(()) => {
-                by = Some(name);
-                break;
-            }
-            Err(refused) => {
-                doubtful |= refused.doubtful;
-                why.push(format!("{name}: {}", refused.why));
-            }
-        }
-    }
+    let Pushed { by, failed: why, doubtful } = push(layout, &terms.transports, &page, false, drop);
     waiting.beside = match (&by, doubtful) {
         // By what stood in for the transports: they get it once a book can be had.
         (Some(_), _) if terms.stand_in => Beside::Begun,
@@ -283,7 +271,7 @@ fn deliver(
     let Some(condition) = book.conditions.get_mut(key) else {
         return Ok((Outcome::Unsent { why: Vec::new(), waits: false }, None));
     };
-    let page = Page::of(key, condition, repeated, layout.home().display().to_string());
+    let page = Page::of(layout, key, condition, repeated);
     // Whoever finds this after our death knows that the owner may have it.
     condition.begin(clock::stamp());
     let doubt = condition.doubt.clone();
@@ -291,26 +279,11 @@ fn deliver(
         sending.remember(key, None, doubt);
     }
     point("owner.page.begun", layout)?;
-    let (mut by, mut failed, mut doubtful) = (None, Vec::new(), false);
-    for (name, transport) in chain(terms) {
-        sending.got_on();
-        let tried = attempt(layout, &transport, &page);
-        let error = tried.as_ref().err().map(|refused| refused.why.clone());
-        doubtful |= tried.as_ref().is_err_and(|refused| refused.doubtful);
-        failed.extend(error.as_ref().map(|why| format!("{name}: {why}")));
-        let tried = Try { transport: name.clone(), at: clock::stamp(), error };
-        let took = tried.error.is_none();
-        if let Some(condition) = book.conditions.get_mut(key) {
-            condition.tried(tried);
-        }
-        if took {
-            by = by.or(Some(name));
-            // A test shows of each whether it works: the first alone would hide a fallback that does not.
-            if !page.test {
-                break;
-            }
-        }
-    }
+    let pushed = push(layout, &terms.transports, &page, repeated, |step| match step {
+        Step::Begins => sending.got_on(),
+        Step::Ended(tried) => drop(book.conditions.get_mut(key).map(|condition| condition.tried(tried))),
+    });
+    let Pushed { by, failed, doubtful } = pushed;
     point("owner.page.taken", layout)?;
     let (now, mut doubt) = (clock::stamp(), None);
     if let Some(condition) = book.conditions.get_mut(key) {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
-use netsky_disk::lines::Lines;
+use netsky_disk::lines::{self, Lines};
 use netsky_disk::spawn::{Ended, Program};
 use netsky_disk::{clock, env};
-use netsky_model::paging::{Paging, Transport};
+use netsky_model::paging::{Secret, Transport};
 
-use crate::http::{Post, post, signature};
+use crate::http::{Post, get, post, signature};
 use crate::page::Page;
 use crate::secret;
 
@@ -18,6 +18,15 @@ use crate::secret;
 const DEADLINE: Duration = Duration::from_secs(10);
 /// A file of pages that is larger takes no more: somebody has to look at it.
 const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// Most bytes of what ntfy says that a topic has.
+const POLLED: u64 = 1024 * 1024;
+/// Seconds by which the clock of a server may be behind.
+const SLACK: i64 = 600;
+/// What runs scripts on macOS.
+const OSASCRIPT: &str = "/usr/bin/osascript";
+/// The first line of what it is given is for whom, the rest is the text.
+const SCRIPT: &str = include_str!("imessage.applescript");
 
 /// Why a transport did not take a page.
 #[derive(Debug)]
@@ -37,17 +46,6 @@ impl Refused {
     }
 }
 
-/// The transports in their order, each with its name; without any configured a file of the home.
-pub(crate) fn chain(terms: &Paging) -> Vec<(String, Transport)> {
-    if terms.transports.is_empty() {
-        return vec![("default file".to_owned(), Transport::File { path: None })];
-    }
-    let named = |(at, transport): (usize, &Transport)| {
-        (format!("{} {}", at + 1, transport.word()), transport.clone())
-    };
-    terms.transports.iter().enumerate().map(named).collect()
-}
-
 /// Gives a page to a transport.
 pub(crate) fn attempt(layout: &Layout, transport: &Transport, page: &Page) -> Result<(), Refused> {
     let until = clock::boot() + DEADLINE;
@@ -64,20 +62,75 @@ pub(crate) fn attempt(layout: &Layout, transport: &Transport, page: &Page) -> Re
             post(&Post { url, headers, body: &body }, left())
         }
         Transport::Ntfy { url, secret } => {
-            let priority = if page.test { "low" } else { "urgent" };
-            let mut headers = vec![("Title", page.title()), ("Priority", priority.to_owned())];
-            if let Some(secret) = secret {
-                let token = String::from_utf8(read(secret)?);
-                let token = token.map_err(|_| Refused::surely("its token is no text"))?;
-                headers.push(("Authorization", format!("Bearer {token}")));
-            }
+            let mut headers = vec![
+                ("Title", page.title()),
+                ("Priority", page.priority().to_owned()),
+                ("Tags", page.tag()),
+            ];
+            headers.extend(authorization(secret.as_ref(), left()).map_err(Refused::surely)?);
             post(&Post { url, headers, body: page.text.as_bytes() }, left())
         }
+        Transport::Imessage { to, program } => imessage(program.as_deref(), to, page),
         Transport::File { path } => {
             let path = path.clone().unwrap_or_else(|| layout.pages_log());
             append(&path, page).map_err(|error| Refused::surely(error.to_string()))
         }
     }
+}
+
+/// The header that holds an access token.
+fn authorization(
+    secret: Option<&Secret>,
+    limit: Duration,
+) -> Result<Option<(&'static str, String)>, String> {
+    let Some(secret) = secret else { return Ok(None) };
+    let token = String::from_utf8(secret::read(secret, limit)?).map_err(|_| "its token is no text")?;
+    Ok(Some(("Authorization", format!("Bearer {token}"))))
+}
+
+/// Whether a transport can tell that it has a page; where it cannot, or does not answer, nothing is known.
+pub(crate) fn arrived(layout: &Layout, transport: &Transport, page: &Page) -> bool {
+    match transport {
+        Transport::Ntfy { url, secret } => published(url, secret.as_ref(), page).unwrap_or(false),
+        Transport::File { path } => {
+            let path = path.clone().unwrap_or_else(|| layout.pages_log());
+            kept(&path, page).unwrap_or(false)
+        }
+        Transport::Command { .. } | Transport::Webhook { .. } | Transport::Imessage { .. } => false,
+    }
+}
+
+/// Whether the topic has it, of what the server still keeps.
+fn published(url: &str, secret: Option<&Secret>, page: &Page) -> Option<bool> {
+    let until = clock::boot() + DEADLINE;
+    let headers: Vec<_> = authorization(secret, DEADLINE).ok()?.into_iter().collect();
+    let (topic, query) = url.split_once('?').map_or((url, String::new()), |(t, q)| (t, format!("&{q}")));
+    // Not before it was raised, by a clock that may be behind.
+    let since = page.raised.as_second().saturating_sub(SLACK);
+    let poll = format!("{}/json?poll=1&since={since}{query}", topic.trim_end_matches('/'));
+    let answer = get(&poll, &headers, POLLED, until.saturating_sub(clock::boot()))?;
+    let tag = page.tag();
+    let is_it = |line: &str| {
+        let message: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+        message["tags"].as_array().is_some_and(|tags| tags.iter().any(|one| *one == *tag))
+    };
+    Some(answer.lines().any(is_it))
+}
+
+/// Whether it stands in a file.
+fn kept(path: &Path, page: &Page) -> Option<bool> {
+    let is_it = |line: &Vec<u8>| {
+        let kept: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
+        kept["ref"] == *page.reference
+    };
+    Some(lines::read(path).ok()?.iter().any(is_it))
+}
+
+/// Has Messages send it, by a script that is told on its standard input whom and what: neither stands in its arguments.
+fn imessage(program: Option<&Path>, to: &str, page: &Page) -> Result<(), Refused> {
+    let path = program.unwrap_or(Path::new(OSASCRIPT));
+    let args = ["-e", SCRIPT].map(str::to_owned).into();
+    run(Program { path: path.into(), args, ..Program::default() }, format!("{to}\n{}", page.text).as_bytes())
 }
 
 fn command(layout: &Layout, argv: &[String], page: &Page) -> Result<(), Refused> {
@@ -91,8 +144,12 @@ fn command(layout: &Layout, argv: &[String], page: &Page) -> Result<(), Refused>
     };
     let mut input = page.json();
     input.push(b'\n');
+    run(program, &input)
+}
+
+fn run(program: Program, input: &[u8]) -> Result<(), Refused> {
     // What it prints may hold its secrets and goes nowhere.
-    match program.errand(&input, 0, DEADLINE) {
+    match program.errand(input, 0, DEADLINE) {
         Ok((Ended::Exited(Some(0)), _)) => Ok(()),
         Ok((Ended::Exited(Some(code)), _)) => Err(Refused::surely(format!("ended with {code}"))),
         Ok((Ended::Exited(None), _)) => Err(Refused::perhaps("was killed")),

@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 pub use landing::{Gate, Repository};
 use netsky_disk::layout::Layout;
 use netsky_disk::state;
 use netsky_model::desired::Receipts;
+use netsky_model::feed;
 use netsky_model::id::AgentId;
 use netsky_model::paging::Paging;
 use netsky_model::quota::Limits;
@@ -51,6 +53,12 @@ pub struct Config {
     /// How the owner is reached.
     #[serde(default)]
     pub page: Paging,
+    /// How the owner is told of what can wait.
+    #[serde(default)]
+    pub owner: feed::Terms,
+    /// What this constellation is among those of its owner.
+    #[serde(default)]
+    pub constellation: Constellation,
     /// What a restart of agent0 does beside it.
     #[serde(default)]
     pub restart: restart::Terms,
@@ -66,6 +74,20 @@ pub struct Config {
     /// Repositories that have something of their own, by names of the owner's.
     #[serde(default)]
     pub repositories: BTreeMap<String, Repository>,
+}
+
+/// What a constellation is among those of its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Constellation {
+    /// Whether it is the one that speaks to the owner.
+    pub root: bool,
+}
+
+impl Default for Constellation {
+    fn default() -> Constellation {
+        Constellation { root: true }
+    }
 }
 
 /// When the ticker looks.
@@ -286,7 +308,14 @@ impl Config {
         let empty =
             || is_empty.then(|| "argv is empty: it begins with the program, or is left out".to_owned());
         let misplaced = || self.repositories.iter().find_map(|(name, repository)| repository.trouble(name));
-        self.bus.trouble().or_else(|| self.page.trouble()).or_else(misplaced).or_else(empty)
+        let zone = || {
+            let tz: String = self.owner.tz.chars().take(80).collect();
+            let is_none = TimeZone::get(&self.owner.tz).is_err();
+            is_none.then(|| format!("[owner] tz {tz:?} is no zone that this machine knows"))
+        };
+        let owner = || self.owner.trouble().or_else(zone);
+        let page = || self.page.trouble();
+        self.bus.trouble().or_else(page).or_else(owner).or_else(misplaced).or_else(empty)
     }
 
     /// The slot of an agent whose program was named by a command: the defaults say nothing of that.
@@ -324,10 +353,14 @@ fn read(path: PathBuf) -> Option<Config> {
 
 fn parse(bytes: &[u8]) -> Result<Config, String> {
     let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
-    let config: Config = toml::from_str(text).map_err(|e| {
+    let mut config: Config = toml::from_str(text).map_err(|e| {
         let line = e.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         format!("line {line}: {}", e.message().replace('\n', ", "))
     })?;
+    if config.owner.transports.is_empty() {
+        config.owner.transports.clone_from(&config.page.transports);
+    }
+    (config.owner.root, config.page.muted) = (config.constellation.root, !config.constellation.root);
     if let Some(name) = config.agents.keys().find(|name| name.number().is_none()) {
         return Err(format!("[agents.{name}] is no slot: slots are agent0, agent1 and so on"));
     }

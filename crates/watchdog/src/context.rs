@@ -31,11 +31,13 @@ impl<'a> Context<'a> {
     /// # Errors
     /// The system does not say where our programs are.
     pub fn new(layout: &'a Layout, record: &'a Telemetry) -> Result<Context<'a>> {
+        let config = Config::last_good(layout);
         let (netsky, ostk) = (spawn::sibling("netsky")?, spawn::ostk()?);
         Ok(Context {
             layout,
             bus: Bus::open(layout, record)
-                .with_limits(Config::last_good(layout).bus)
+                .with_limits(config.bus)
+                .with_root(config.constellation.root)
                 .with_missed(netsky_schedule::missed),
             record,
             netsky,

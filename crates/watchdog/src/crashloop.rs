@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::event;
 use crate::held::Held;
 use crate::observe::Observed;
 use crate::page::{Raised, page, since};
@@ -53,13 +54,15 @@ fn tell(cx: &Context<'_>, agent: &AgentId, ticked: &mut Ticked) -> Result<()> {
     // Whom the anchor keeps it starts by its own pauses.
     let then = if agent.number().is_some() { "from now on one try an hour" } else { "its anchor tries on" };
     let reason = format!("{agent} keeps dying since {:.0}: {then}", first.wall);
+    let data = json!({ "agent": agent, "since": first, "why": WHY });
+    let is_event = event::event(cx, event::CRASHLOOP, &format!("{agent}.{}", since(&first)), &data);
     let raised = Raised {
         condition: format!("{CRASHLOOP}{agent}"),
         occurrence: since(&first),
         reason,
         data: json!({ "agent": agent, "since": first }),
     };
-    if page(cx, &raised, ticked) {
+    if page(cx, &raised, ticked) && is_event {
         (attempts.since, attempts.paged) = (Some(first), true);
         state::write_json(path, &attempts)?;
     }
@@ -108,8 +111,11 @@ mod tests {
             later.paged = false;
             state::write_json(&path, &later).expect("written");
             assert_eq!(tick(), Ticked::default());
-            let keys: Vec<String> = facts(cx.layout).expect("they read").into_iter().map(|f| f.key).collect();
-            assert_eq!(keys, [format!("crashloop.agent1.{}", since(&at(5)))], "by what made it one");
+            let mut keys: Vec<String> =
+                facts(cx.layout).expect("they read").into_iter().map(|f| f.key).collect();
+            keys.sort();
+            let of = since(&at(5));
+            assert_eq!(keys, [format!("agent1.{of}"), format!("crashloop.agent1.{of}")], "by what made it one");
             assert!(state::exists(cx.layout.marker(&agent, "crashloop-suspected")).expect("looked"));
         });
     }

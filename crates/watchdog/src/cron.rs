@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::observe;
 use crate::page::{Raised, page, since};
-use crate::scheduled::{PASSED_OVER, Scheduled, Told, missed_as_placed};
+use crate::scheduled::{Missed, PASSED_OVER, Scheduled, Told, missed_as_placed};
 use crate::tick::Ticked;
 
 /// The condition that the owner's file does not read.
@@ -51,9 +51,10 @@ pub fn cron_tick(cx: &Context<'_>) -> Result<Ticked> {
     ticked.warnings.extend(loaded.entries.broken.iter().map(ToString::to_string));
     look_at_file(&loaded, &mut kept, &now);
     let on_disk = keep_due(cx, &before, &kept, &mut due, &mut ticked);
+    let mut missed = Missed::default();
     for (entry, what) in due {
         let Some(mut known) = kept.entries.remove(entry.id.as_str()) else { continue };
-        tell(cx, entry, &mut known, (what, at), &mut ticked);
+        tell(cx, entry, &mut known, (what, at), (&mut ticked, &mut missed));
         kept.entries.insert(entry.id.as_str().to_owned(), known);
     }
     if let Err(error) = loaded.keep(cx.layout) {
@@ -66,6 +67,7 @@ pub fn cron_tick(cx: &Context<'_>) -> Result<Ticked> {
     }
     // For the ticker: what fails for one entry is no tick that failed.
     lock.note(&now)?;
+    missed.record(cx);
     Ok(ticked)
 }
 
@@ -156,12 +158,19 @@ fn keep_due(
 }
 
 /// Tells what is due of one entry. Where a tick died before it could keep that it had told it, what came since is due after it.
-fn tell(cx: &Context<'_>, entry: &Entry, known: &mut Known, (mut due, at): (Due, At), ticked: &mut Ticked) {
+fn tell(
+    cx: &Context<'_>,
+    entry: &Entry,
+    known: &mut Known,
+    (mut due, at): (Due, At),
+    (ticked, passed): (&mut Ticked, &mut Missed),
+) {
     let now = at.now;
     for _ in 0..PASSED_OVER {
         let slot = seconds(due.slot);
         match told(cx, entry, known, due) {
             Ok(Told::Waits) => {
+                passed.unread(entry.id.as_str(), &entry.agent, known.last_id.as_ref());
                 known.coalesced(entry, due, now);
                 let (id, agent, missed) = (&entry.id, &entry.agent, known.missed);
                 ticked.done.push(format!("{id}: {agent} has not read the one before; {missed} missed"));
@@ -180,6 +189,7 @@ fn tell(cx: &Context<'_>, entry: &Entry, known: &mut Known, (mut due, at): (Due,
                 }
             }
             Ok(Told::Now) => {
+                passed.passed(entry.id.as_str(), &entry.agent, due.slot, due.further);
                 known.fired(entry, due, now);
                 let more = if due.missed > 0 { format!(", {} missed", due.missed) } else { String::new() };
                 ticked.done.push(format!("{}: told {} for {slot}{more}", entry.id, entry.agent));

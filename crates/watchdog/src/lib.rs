@@ -21,6 +21,7 @@ mod doctor;
 mod down;
 mod drivers;
 mod error;
+mod event;
 mod failsafe;
 mod handoff;
 mod hang;

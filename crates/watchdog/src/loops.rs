@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::page::{Raised, page};
-use crate::scheduled::{PASSED_OVER, Scheduled, Told, missed_as_placed};
+use crate::scheduled::{Missed, PASSED_OVER, Scheduled, Told, missed_as_placed};
 use crate::tick::Ticked;
 
 /// Who sends them.
@@ -34,10 +34,11 @@ pub fn loop_tick(cx: &Context<'_>) -> Result<Ticked> {
     for broken in &broken {
         put_aside(cx, &mut store, broken, &mut ticked);
     }
+    let mut missed = Missed::default();
     let mut turns = due.chunks(TURN).peekable();
     while let Some(turn) = turns.next() {
         for id in turn {
-            if let Err(error) = fire(cx, &mut store, *id, &mut ticked) {
+            if let Err(error) = fire(cx, &mut store, *id, (&mut ticked, &mut missed)) {
                 ticked.problems.push(format!("{id}: {error}"));
             }
         }
@@ -49,6 +50,7 @@ pub fn loop_tick(cx: &Context<'_>) -> Result<Ticked> {
     // For the ticker: what fails for one loop is no tick that failed.
     store.note_end()?;
     close(store, &mut ticked);
+    missed.record(cx);
     Ok(ticked)
 }
 
@@ -59,7 +61,12 @@ fn close(store: Store, ticked: &mut Ticked) {
     }
 }
 
-fn fire(cx: &Context<'_>, store: &mut Store, id: LoopId, ticked: &mut Ticked) -> Result<()> {
+fn fire(
+    cx: &Context<'_>,
+    store: &mut Store,
+    id: LoopId,
+    (ticked, missed): (&mut Ticked, &mut Missed),
+) -> Result<()> {
     use netsky_schedule::loops::Error as Unread;
     let mut entry = match store.get(id) {
         Ok(entry) => entry,
@@ -86,7 +93,7 @@ fn fire(cx: &Context<'_>, store: &mut Store, id: LoopId, ticked: &mut Ticked) ->
         Look::Due(_) => {
             for _ in 0..PASSED_OVER {
                 let Look::Due(due) = entry.look(&now) else { break };
-                if tell(cx, &mut entry, due, &now, ticked) != Some(Told::Before) {
+                if tell(cx, &mut entry, due, &now, (ticked, missed)) != Some(Told::Before) {
                     break;
                 }
             }
@@ -103,7 +110,7 @@ fn tell(
     entry: &mut Loop,
     due: Fire,
     now: &netsky_model::stamp::Stamp,
-    ticked: &mut Ticked,
+    (ticked, passed): (&mut Ticked, &mut Missed),
 ) -> Option<Told> {
     let (id, agent) = (entry.id, entry.agent.clone());
     let missed = |entry: &Loop| match entry.missed {
@@ -113,10 +120,12 @@ fn tell(
     let told = told(cx, entry, due).map_err(|error| line(&error.to_string()));
     match &told {
         Ok(Told::Waits) => {
+            passed.unread(&id.to_string(), &agent, entry.last_id.as_ref());
             entry.coalesced(&due, now);
             ticked.done.push(format!("{id}: {agent} has not read the one before; {} missed", entry.missed));
         }
         Ok(Told::Now) => {
+            passed.passed(&id.to_string(), &agent, due.slot, due.further);
             entry.fired(&due, now);
             ticked.done.push(format!("{id}: told {agent} for {}{}", due.slot, missed(entry)));
         }

@@ -25,6 +25,7 @@ use netsky_runtime::driver::{has_receipts, is_driven};
 use crate::context::Context;
 use crate::decide::Effect;
 use crate::error::{Error, Result};
+use crate::event;
 use crate::handoff;
 use crate::observe::Observed;
 
@@ -69,7 +70,7 @@ pub(crate) fn perform(
             state::write_json(cx.layout.restart_inflight(), inflight)?;
             Ok(format!("{}: its restart is under way", AgentId::root()))
         }
-        Effect::Verified(id) => outcome::verified(cx, id),
+        Effect::Verified(id) => outcome::verified(cx, seen, id),
         Effect::Failed { id, why } => outcome::failed(cx, seen, id, why),
         Effect::Start { agent, after, again } => {
             let desired = wish(seen, agent)?;
@@ -78,6 +79,9 @@ pub(crate) fn perform(
             }
             let view = launch(cx, client, desired, *after, (false, None))?;
             cx.record.watchdog("started", Some(agent), if *again { "it had ended" } else { "wanted" });
+            if *again {
+                event::came_back(cx, agent, view.generation, "it had ended");
+            }
             Ok(format!("{agent} generation {} started", view.generation))
         }
         Effect::Stop { agent, generation } => {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::spawn::Program;
-use netsky_owner::{Outlook, Sent, is_sending, outlook};
+use netsky_owner::{Digest, Outlook, Sent, is_quiet, is_sending, milestones, outlook, send_digest, send_due};
 use netsky_runtime::Config;
 
 use crate::context::Context;
@@ -34,9 +34,10 @@ pub(crate) enum Act {
     Send,
 }
 
-/// Whether somebody has to be started.
-pub(crate) fn decide(seen: &Outlook, is_sending: bool) -> Act {
-    match seen.unsent.as_ref().is_some_and(|unsent| unsent.due > 0) || seen.test_due {
+/// Whether somebody has to be started; pages may be held for a while.
+pub(crate) fn decide(seen: &Outlook, is_held: bool, feed: &Digest, is_sending: bool) -> Act {
+    let is_page_due = seen.unsent.as_ref().is_some_and(|unsent| unsent.due > 0) || seen.test_due;
+    match (is_page_due && !is_held) || feed.due || feed.behind {
         false => Act::Nothing,
         true if is_sending => Act::Wait,
         true => Act::Send,
@@ -46,7 +47,14 @@ pub(crate) fn decide(seen: &Outlook, is_sending: bool) -> Act {
 /// Looks, and has sent what is due.
 pub(crate) fn reach(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
     let seen = look(cx.layout)?;
-    if decide(&seen, is_sending(cx.layout)?) == Act::Send {
+    let terms = Config::last_good(cx.layout).owner;
+    // What the owner is told of later keeps no page back.
+    let feed = milestones(cx.layout, &terms).unwrap_or_else(|error| {
+        ticked.problems.push(format!("events: {error}"));
+        Digest::default()
+    });
+    let is_held = holds_pages(&terms);
+    if decide(&seen, is_held, &feed, is_sending(cx.layout)?) == Act::Send {
         let home = cx.layout.home().display().to_string();
         let program = Program {
             path: cx.netsky.clone(),
@@ -55,13 +63,24 @@ pub(crate) fn reach(cx: &Context<'_>, ticked: &mut Ticked) -> Result<()> {
             ..Program::default()
         };
         program.detach()?;
-        let count = seen.unsent.map_or(0, |unsent| unsent.due);
-        ticked.done.push(match count {
-            0 => "started the test of the page transports".to_owned(),
-            count => format!("started to send {count} page{}", if count == 1 { "" } else { "s" }),
+        let count = seen.unsent.filter(|_| !is_held).map_or(0, |unsent| unsent.due);
+        ticked.done.extend(match (count, feed.due) {
+            (0, false) if seen.test_due => Some("started the test of the page transports".to_owned()),
+            (0, false) => None,
+            (0, true) => Some(format!("started to tell the owner of {}", counted(feed.waiting, "event"))),
+            (count, _) => Some(format!("started to send {}", counted(count, "page"))),
         });
     }
     Ok(())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Whether pages wait for the end of the quiet hours.
+fn holds_pages(terms: &netsky_model::feed::Terms) -> bool {
+    terms.hold_pages && is_quiet(terms)
 }
 
 /// How things stand with the owner.
@@ -70,13 +89,23 @@ pub(crate) fn look(layout: &Layout) -> Result<Outlook> {
     Ok(outlook(layout, &Config::last_good(layout).page, &|key| is_lasting(&last, key))?)
 }
 
-/// Send what is due; none if another process does.
+/// Send what is due, pages first; none if another process does.
 ///
 /// # Errors
-/// The record or the book of pages cannot be used.
+/// The record, the book of pages or that of milestones cannot be used.
 pub fn send_pages(layout: &Layout) -> Result<Option<Sent>> {
-    let last = markers(layout);
-    Ok(netsky_owner::send_due(layout, &Config::last_good(layout).page, &|key| is_lasting(&last, key))?)
+    let (last, config) = (markers(layout), Config::last_good(layout));
+    let mut sent = Sent::default();
+    if !holds_pages(&config.owner) {
+        match send_due(layout, &config.page, &|key| is_lasting(&last, key))? {
+            Some(pages) => sent = pages,
+            None => return Ok(None),
+        }
+    }
+    let Some(digest) = send_digest(layout, &config.owner, &config.page)? else { return Ok(None) };
+    sent.done.extend(digest.done);
+    sent.problems.extend(digest.problems);
+    Ok(Some(sent))
 }
 
 /// The markers of `state/`, and what stands without one.
@@ -110,12 +139,20 @@ mod tests {
         let nothing = Outlook { unsent: None, reaches: true, failed_test: Vec::new(), test_due: false };
         let due = Outlook { unsent: Some(unsent), ..nothing.clone() };
         let test = Outlook { test_due: true, ..nothing.clone() };
-        assert_eq!(decide(&nothing, false), Act::Nothing);
-        assert_eq!(decide(&due, false), Act::Send);
-        assert_eq!(decide(&test, false), Act::Send);
-        assert_eq!(decide(&due, true), Act::Wait);
+        let feed = Digest::default();
+        let act = |seen: &Outlook, is_sending| decide(seen, false, &feed, is_sending);
+        assert_eq!(act(&nothing, false), Act::Nothing);
+        assert_eq!(act(&due, false), Act::Send);
+        assert_eq!(act(&test, false), Act::Send);
+        assert_eq!(act(&due, true), Act::Wait);
+        for held in [&due, &test] {
+            assert_eq!(decide(held, true, &feed, false), Act::Nothing, "in quiet hours");
+        }
+        for feed in [Digest { due: true, ..feed.clone() }, Digest { behind: true, ..feed.clone() }] {
+            assert_eq!(decide(&due, true, &feed, false), Act::Send);
+        }
         let doubted = Outlook { unsent: Some(doubted), ..nothing };
-        assert_eq!(decide(&doubted, false), Act::Nothing, "the owner may have it");
+        assert_eq!(act(&doubted, false), Act::Nothing, "the owner may have it");
     }
 
     #[test]

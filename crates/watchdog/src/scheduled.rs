@@ -1,11 +1,15 @@
 //! What a schedule sends, whichever it is: the envelope of one instant, and what became of it.
 
+use jiff::Timestamp;
 use netsky_disk::{clock, key};
 use netsky_model::envelope::Envelope;
 use netsky_model::id::{AgentId, EnvelopeId, Sender};
 
+use serde_json::{Value, json};
+
 use crate::context::Context;
 use crate::error::Result;
+use crate::event::{MISSED, event};
 
 /// Instants of one entry that were told of before and are passed over in one tick: a death leaves one, a file from a backup many.
 pub(crate) const PASSED_OVER: usize = 100;
@@ -15,6 +19,34 @@ pub(crate) const PASSED_OVER: usize = 100;
 pub(crate) fn missed_as_placed(cx: &Context<'_>, agent: &AgentId, id: &EnvelopeId) -> Option<u64> {
     let placed = cx.bus.show(agent, id.as_str()).ok()?.envelope?;
     Some(placed.missed.unwrap_or(0))
+}
+
+/// Instants that were missed, recorded once the schedule itself is kept: the record may have to be waited for.
+#[derive(Default)]
+pub(crate) struct Missed(Vec<(String, Value)>);
+
+impl Missed {
+    /// So many passed while nobody looked, and are told with one that came late.
+    pub(crate) fn passed(&mut self, which: &str, agent: &AgentId, slot: Timestamp, further: u64) {
+        if further > 0 {
+            let why = format!("{further} passed after {slot:.0} while nobody looked");
+            let data = json!({ "loop": which, "agent": agent, "slot": slot, "missed": further, "why": why });
+            self.0.push((format!("{which}/{}", slot.as_second()), data));
+        }
+    }
+
+    /// One passed while the one before it was not read, the first since that or another.
+    pub(crate) fn unread(&mut self, which: &str, agent: &AgentId, last: Option<&EnvelopeId>) {
+        let Some(last) = last else { return };
+        let why = "the one before it is not read";
+        let data = json!({ "loop": which, "agent": agent, "unread": last, "why": why });
+        self.0.push((format!("{which}/{last}"), data));
+    }
+
+    /// Records them; where the record takes one not, the rest is not tried.
+    pub(crate) fn record(self, cx: &Context<'_>) {
+        let _ = self.0.iter().all(|(key, data)| event(cx, MISSED, key, data));
+    }
 }
 
 /// One prompt for one instant.

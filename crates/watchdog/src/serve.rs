@@ -180,7 +180,10 @@ fn follow_files(layout: &Layout, tell: &SyncSender<String>) {
     let mut told = Told::default();
     loop {
         // As every tick reads them: this lives for as long as the constellation.
-        let bus = Bus::open(layout, &telemetry).with_limits(Config::last_good(layout).bus);
+        let config = Config::last_good(layout);
+        let bus = Bus::open(layout, &telemetry)
+            .with_limits(config.bus)
+            .with_root(config.constellation.root);
         // Watched before they are looked into; those of agents that come to be are met by a later round.
         let ours = [layout.state(), layout.restart_status_folder()];
         for folder in outboxes(&bus, layout).into_iter().chain(ours) {

@@ -23,7 +23,7 @@ use crate::room::{self, DISK};
 use crate::silent::{self, SILENT};
 use crate::standing::{self, Found};
 use crate::stuck::{self, Failures, STUCK};
-use crate::{agentinit, crashloop, handoff, hang, mail, perform, prune, reach, reserve};
+use crate::{agentinit, crashloop, event, handoff, hang, mail, perform, prune, reach, reserve};
 
 /// Longest that a tick begins to start and end somebody, from when it wanted the lock: its keeper ends a tick that takes a
 /// minute, and what comes behind the last of them must come at all.
@@ -220,6 +220,8 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
             let client = cx.anchor()?;
             let epoch = client.hello().epoch;
             ticked.done.push(format!("started the anchor (epoch {epoch}), which revives what it keeps"));
+            let data = serde_json::json!({ "epoch": epoch, "what": "the anchor serves again" });
+            event::event(cx, event::REPAIRED, &format!("anchor/{epoch}"), &data);
             client
         }
         Ok(stopping) if kept && stopping.hello().stopping => cx.anchor()?,
@@ -236,6 +238,10 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
     let quiet = quiet_windows(cx.layout, &seen.now);
     if let Err(error) = hang::tend(cx, &mut client, (&seen, &quiet), held, &mut ticked) {
         ticked.problems.push(format!("who hangs is not known: {error}"));
+    }
+    held.got_on()?;
+    if let Err(error) = event::tend(cx, &seen, &mut ticked) {
+        ticked.warnings.push(format!("what the owner was told of is not kept: {error}"));
     }
     let mut found = between::found(&seen, |session| UpProof::of_session(cx.layout, session).is_some());
     found.extend(backlog::found(cx, (&seen, &quiet), &mut ticked));

@@ -137,7 +137,7 @@ impl<'a> View<'a> {
     }
 
     fn send(&self, text: &str) -> Result<String, Error> {
-        let sent = send_as_owner(self.cx, self.agent(), text)?;
+        let sent = send_as_owner(self.cx, self.agent(), text, None)?;
         Ok(format!("sent {} to {}", sent.id, self.agent()))
     }
 

@@ -20,6 +20,7 @@ mod doctor;
 mod down;
 mod drivers;
 mod escalate;
+mod events;
 mod handoff;
 mod home;
 mod init;
@@ -27,6 +28,7 @@ mod ledger;
 mod logs;
 mod loops;
 mod markers;
+mod owner;
 mod prompts;
 mod query;
 mod quiet;
@@ -73,6 +75,9 @@ verbs! {
         Markers(markers::Args),
         Quiet(quiet::Args),
         Escalate(escalate::Args),
+        Events(events::Args),
+        #[command(subcommand)]
+        Owner(owner::Verb),
         #[command(subcommand)]
         Loop(loops::Verb),
         #[command(subcommand)]

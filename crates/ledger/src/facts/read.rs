@@ -101,6 +101,19 @@ pub struct Mark {
     seq: u64,
 }
 
+impl Mark {
+    /// The mark of who took the facts up to one alone, and reads those behind it again.
+    #[must_use]
+    pub fn up_to(self, seq: u64) -> Mark {
+        Mark { bytes: 0, seq, ..self }
+    }
+
+    /// Whether whole files lie between this and a later one: whoever never moves on reads them at each look.
+    pub fn is_behind(self, now: Mark) -> bool {
+        now.file > self.file.max(1)
+    }
+}
+
 /// The facts after a mark, where the reader stands then, and what it passed by. A record that was begun anew is read from its
 /// beginning.
 ///

@@ -179,7 +179,10 @@ impl<'a> Slot<'a> {
             shared,
             agent,
             bus: Rc::new(
-                Bus::open(shared.layout, telemetry).with_limits(config.bus).with_missed(shared.missed),
+                Bus::open(shared.layout, telemetry)
+                    .with_limits(config.bus)
+                    .with_root(config.constellation.root)
+                    .with_missed(shared.missed),
             ),
             telemetry,
             hold: Hold::of(book.waits.as_ref(), clock::wall(), clock::boot()),

@@ -10,6 +10,7 @@ use super::add_attempt;
 use crate::context::Context;
 use crate::decide::pace;
 use crate::error::{Error, Result};
+use crate::event::{REPAIRED, event};
 use crate::handoff;
 use crate::observe::{Observed, ReviveFailed, Underway};
 use crate::page::{self, Raised};
@@ -23,11 +24,17 @@ const OWED: Duration = Duration::from_secs(10 * 60);
 const FAILED: &str = "restart-failed.";
 
 /// The attempt stays in the window: what is verified may die a minute later.
-pub(super) fn verified(cx: &Context<'_>, id: &RestartId) -> Result<String> {
+pub(super) fn verified(cx: &Context<'_>, seen: &Observed, id: &RestartId) -> Result<String> {
     let agent0 = AgentId::root();
     archive_request(cx, id, "request")?;
     state::remove(cx.layout.marker(&agent0, "revive-failed"))?;
     cx.record.watchdog("repaired", Some(&agent0), &format!("{id} verified"));
+    // One that somebody asked for repairs nothing.
+    if seen.restart.as_ref().is_some_and(|under| under.inflight.kind == Kind::Crash) {
+        let what = format!("{agent0} runs again, with what is known of the one before: it had ended");
+        let data = serde_json::json!({ "agent": agent0, "restart": id, "what": what });
+        event(cx, REPAIRED, &format!("restart/{id}"), &data);
+    }
     fault::point("watchdog.verified")
         .map_err(|e| netsky_disk::Error::new("clear", cx.layout.restart_inflight(), e))?;
     state::remove(cx.layout.restart_inflight())?;

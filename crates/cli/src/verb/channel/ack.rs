@@ -21,16 +21,20 @@ pub(crate) struct Args {
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         cx.may_take_for(&self.agent)?;
-        let layout = cx.home()?;
-        let telemetry = cx.telemetry()?;
-        let (id, acked) = Bus::open(layout, telemetry).ack(&self.agent, self.id.as_str())?;
-        let already = acked == Acked::Already;
-        if cx.json {
-            return output::json(&serde_json::json!({"id": id, "state": "acked", "already": already}));
-        }
-        match already {
-            false => output::say(&format!("acked {id}")),
-            true => output::say(&format!("{id} was acked before")),
-        }
+        ack_for(cx, &self.agent, &self.id)
+    }
+}
+
+/// Acks a message of somebody, and says so.
+pub(crate) fn ack_for(cx: &Context, agent: &AgentId, id: &EnvelopeId) -> Result<(), Error> {
+    let (layout, telemetry) = (cx.home()?, cx.telemetry()?);
+    let (id, acked) = Bus::open(layout, telemetry).ack(agent, id.as_str())?;
+    let already = acked == Acked::Already;
+    if cx.json {
+        return output::json(&serde_json::json!({"id": id, "state": "acked", "already": already}));
+    }
+    match already {
+        false => output::say(&format!("acked {id}")),
+        true => output::say(&format!("{id} was acked before")),
     }
 }

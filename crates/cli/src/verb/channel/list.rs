@@ -18,7 +18,7 @@ use crate::output;
 use crate::run::Run;
 
 /// Most rows of one answer unless more are asked for: a screen of history; what is left out is counted.
-pub(super) const MAX_ROWS: NonZeroUsize = NonZeroUsize::new(1_000).expect("it is not 0");
+pub(crate) const MAX_ROWS: NonZeroUsize = NonZeroUsize::new(1_000).expect("it is not 0");
 
 /// List the messages of an agent
 #[derive(clap::Args)]
@@ -57,7 +57,7 @@ impl Run for Args {
 }
 
 /// How many rows were not shown, if any.
-pub(super) fn say_left_out(left_out: usize) -> Result<(), Error> {
+pub(crate) fn say_left_out(left_out: usize) -> Result<(), Error> {
     match left_out {
         0 => Ok(()),
         _ => output::say(&format!("{left_out} older ones are not shown")),
@@ -99,7 +99,7 @@ fn note(entry: &Entry) -> String {
 }
 
 /// What the file's name, its content and its reason say; absent keys are left out.
-pub(super) fn as_value(entry: &Entry) -> Value {
+pub(crate) fn as_value(entry: &Entry) -> Value {
     let mut value = match entry.envelope.as_ref().map(serde_json::to_value) {
         Some(Ok(Value::Object(mut fields))) => {
             // Anybody can write the word into a file.

@@ -15,7 +15,7 @@ mod ack;
 mod batch;
 pub(crate) mod drain;
 mod forward;
-mod list;
+pub(crate) mod list;
 mod poison;
 mod release;
 mod send;
@@ -23,7 +23,8 @@ mod show;
 mod wait;
 mod watch;
 
-pub(crate) use send::send_as_owner;
+pub(crate) use ack::ack_for;
+pub(crate) use send::{from_stdin, say_sent, send_as_owner};
 pub(super) use send::{refused, stdin_text};
 
 verbs! {
@@ -46,7 +47,8 @@ verbs! {
 /// The bus with this home's limits, for verbs that place messages.
 fn bus<'w>(layout: &Layout, telemetry: &'w Telemetry) -> Bus<'w> {
     let tell = |trouble: Trouble| output::complain("netsky", &trouble.to_string());
-    Bus::open(layout, telemetry).with_limits(Config::last_good_or_tell(layout, tell).bus)
+    let config = Config::last_good_or_tell(layout, tell);
+    Bus::open(layout, telemetry).with_limits(config.bus).with_root(config.constellation.root)
 }
 
 /// An agent as people type it: its name, or `7` for `agent7`.

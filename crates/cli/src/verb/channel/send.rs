@@ -93,17 +93,20 @@ impl Run for Args {
         let layout = cx.home()?;
         let telemetry = cx.telemetry()?;
         let sent = patiently(&super::bus(layout, telemetry), &draft)?;
-        if cx.json {
-            return output::json(&serde_json::json!({
-                "id": sent.id, "to": draft.to, "duplicate": sent.duplicate, "path": sent.path,
-            }));
-        }
-        match sent.duplicate {
-            false => output::say(&format!("sent {} to {}", sent.id, draft.to)),
-            true => output::say(&format!(
-                "{} is a duplicate: {} had it before, nothing was sent",
-                sent.id, draft.to
-            )),
+        say_sent(cx, &draft.to, &sent)
+    }
+}
+
+/// Says what became of a message.
+pub(crate) fn say_sent(cx: &Context, to: &AgentId, sent: &Sent) -> Result<(), Error> {
+    let Sent { id, duplicate, path, .. } = sent;
+    match (cx.json, duplicate) {
+        (true, _) => output::json(&serde_json::json!({
+            "id": id, "to": to, "duplicate": duplicate, "path": path,
+        })),
+        (false, false) => output::say(&format!("sent {id} to {to}")),
+        (false, true) => {
+            output::say(&format!("{id} is a duplicate: {to} had it before, nothing was sent"))
         }
     }
 }
@@ -144,12 +147,19 @@ pub(super) fn some_generation(generation: Generation) -> Result<Generation, Stri
     }
 }
 
-/// What a person types at an agent: words of the owner's, which do not wait for the end of a turn.
-pub(crate) fn send_as_owner(cx: &Context, agent: &AgentId, text: &str) -> Result<Sent, Error> {
+/// What a person types at an agent: words of the owner's, which do not wait for the end of a turn; `answers` names the message
+/// that they answer.
+pub(crate) fn send_as_owner(
+    cx: &Context,
+    agent: &AgentId,
+    text: &str,
+    answers: Option<EnvelopeId>,
+) -> Result<Sent, Error> {
     let from = Sender::owner();
     check_sender(&cx.caller(), &from)?;
     let draft = Draft {
         kind: Some(netsky_runtime::drivers::URGENT.to_owned()),
+        reply_to: answers,
         ..Draft::new(from, agent.clone(), text)
     };
     patiently(&super::bus(cx.home()?, cx.telemetry()?), &draft)
@@ -185,7 +195,7 @@ pub(super) fn stdin_is_there() -> Result<(), Error> {
 }
 
 /// Reads no more than can be sent.
-fn from_stdin() -> Result<String, Error> {
+pub(crate) fn from_stdin() -> Result<String, Error> {
     as_text(stdin("the message", MAX_BYTES)?.ok_or_else(over_the_limit)?)
 }
 
