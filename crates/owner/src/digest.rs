@@ -10,12 +10,12 @@ use netsky_disk::{clock, fault};
 use netsky_model::feed::{Event, Terms, Verdict, digest};
 use netsky_model::paging::Paging;
 
+use crate::Result;
 use crate::feed::{Book, is_quiet};
 use crate::page::Page;
 use crate::push::{Step, push};
 use crate::send::Sent;
 use crate::sending::Sending;
-use crate::Result;
 
 /// Tells what is due; none if another process sends.
 ///

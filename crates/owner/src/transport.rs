@@ -62,11 +62,8 @@ pub(crate) fn attempt(layout: &Layout, transport: &Transport, page: &Page) -> Re
             post(&Post { url, headers, body: &body }, left())
         }
         Transport::Ntfy { url, secret } => {
-            let mut headers = vec![
-                ("Title", page.title()),
-                ("Priority", page.priority().to_owned()),
-                ("Tags", page.tag()),
-            ];
+            let mut headers =
+                vec![("Title", page.title()), ("Priority", page.priority().to_owned()), ("Tags", page.tag())];
             headers.extend(authorization(secret.as_ref(), left()).map_err(Refused::surely)?);
             post(&Post { url, headers, body: page.text.as_bytes() }, left())
         }
@@ -79,10 +76,7 @@ pub(crate) fn attempt(layout: &Layout, transport: &Transport, page: &Page) -> Re
 }
 
 /// The header that holds an access token.
-fn authorization(
-    secret: Option<&Secret>,
-    limit: Duration,
-) -> Result<Option<(&'static str, String)>, String> {
+fn authorization(secret: Option<&Secret>, limit: Duration) -> Result<Option<(&'static str, String)>, String> {
     let Some(secret) = secret else { return Ok(None) };
     let token = String::from_utf8(secret::read(secret, limit)?).map_err(|_| "its token is no text")?;
     Ok(Some(("Authorization", format!("Bearer {token}"))))

@@ -115,7 +115,11 @@ mod tests {
                 facts(cx.layout).expect("they read").into_iter().map(|f| f.key).collect();
             keys.sort();
             let of = since(&at(5));
-            assert_eq!(keys, [format!("agent1.{of}"), format!("crashloop.agent1.{of}")], "by what made it one");
+            assert_eq!(
+                keys,
+                [format!("agent1.{of}"), format!("crashloop.agent1.{of}")],
+                "by what made it one"
+            );
             assert!(state::exists(cx.layout.marker(&agent, "crashloop-suspected")).expect("looked"));
         });
     }

@@ -10,6 +10,7 @@ use netsky_disk::state;
 use netsky_ledger::Facts;
 use netsky_model::desired::Want;
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
+use netsky_model::life::State;
 use netsky_runtime::driver::{Ask, is_driven};
 use netsky_runtime::drivers::Book;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,10 @@ pub(crate) const CRASHLOOP: &str = "watchdog.crashloop";
 pub(crate) const MISSED: &str = "loop.missed";
 /// An agent waits for an answer.
 const BLOCKED: &str = "agent.blocked";
+/// An agent wrote to the owner.
+const MESSAGE: &str = "owner.message";
+/// Most messages to the owner that one tick looks at; the rest is behind them.
+const MESSAGES: usize = 100;
 /// Most bytes of what an agent asks that go into the record.
 const SHOWN: usize = 300;
 
@@ -58,13 +63,20 @@ struct Kept {
     keepers: BTreeMap<AgentId, (String, Generation)>,
     /// What agents ask.
     asks: BTreeSet<String>,
+    /// What waits in the mailbox of the owner.
+    messages: BTreeSet<EnvelopeId>,
 }
 
 /// Looks at everybody, and records what is new.
 pub(crate) fn tend(cx: &Context<'_>, seen: &Observed, ticked: &mut Ticked) -> Result<()> {
     let path = cx.layout.tick("events");
     let before: Kept = read_or_aside(&path, ticked)?.unwrap_or_default();
-    let now = Kept { v: 1, keepers: keepers(cx, seen, &before), asks: asks(cx, seen, &before) };
+    let now = Kept {
+        v: 1,
+        keepers: keepers(cx, seen, &before),
+        asks: asks(cx, seen, &before),
+        messages: messages(cx, &before)?,
+    };
     if now == before {
         return Ok(());
     }
@@ -114,6 +126,24 @@ fn asks(cx: &Context<'_>, seen: &Observed, before: &Kept) -> BTreeSet<String> {
         }
     }
     now
+}
+
+/// What agents wrote to the owner and nobody has read, each message once.
+fn messages(cx: &Context<'_>, before: &Kept) -> Result<BTreeSet<EnvelopeId>> {
+    let owner = AgentId::owner();
+    let mut now = BTreeSet::new();
+    if !state::exists(cx.layout.channel(&owner))? {
+        return Ok(now);
+    }
+    for entry in cx.bus.listing(&owner, Some(State::Written), MESSAGES)?.entries() {
+        let (Some(name), Some(envelope)) = (&entry.name, &entry.envelope) else { continue };
+        let id = &name.key.id;
+        let data = json!({ "id": id, "from": envelope.from, "text": shown(&envelope.text) });
+        if before.messages.contains(id) || event(cx, MESSAGE, id.as_str(), &data) {
+            now.insert(id.clone());
+        }
+    }
+    Ok(now)
 }
 
 /// One question of one generation: its id is the program's word.

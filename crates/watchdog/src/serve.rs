@@ -181,9 +181,7 @@ fn follow_files(layout: &Layout, tell: &SyncSender<String>) {
     loop {
         // As every tick reads them: this lives for as long as the constellation.
         let config = Config::last_good(layout);
-        let bus = Bus::open(layout, &telemetry)
-            .with_limits(config.bus)
-            .with_root(config.constellation.root);
+        let bus = Bus::open(layout, &telemetry).with_limits(config.bus).with_root(config.constellation.root);
         // Watched before they are looked into; those of agents that come to be are met by a later round.
         let ours = [layout.state(), layout.restart_status_folder()];
         for folder in outboxes(&bus, layout).into_iter().chain(ours) {

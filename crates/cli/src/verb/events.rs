@@ -60,7 +60,9 @@ impl Args {
         while !stop.came() {
             // Before the look, and anew each time: the folder comes with the first fact.
             let watched = watch.add(layout.record());
-            if let Err(error) = watched.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) }) {
+            if let Err(error) =
+                watched.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
+            {
                 return Err(error.into());
             }
             for event in self.read(layout, reader)? {

@@ -52,6 +52,7 @@ mod loops;
 mod markers;
 mod ostk;
 mod own_group;
+mod owner;
 mod pages;
 mod passed_on;
 mod power_cuts;

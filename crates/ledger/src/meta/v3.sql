@@ -54,3 +54,35 @@ CREATE VIEW harvest_events AS
     data -> '$.files' AS files,                 -- JSON: what landed changed, or what does not fit
     data ->> '$.why' AS why
   FROM facts WHERE kind GLOB 'harvest.*' OR kind = 'gate.failed';
+-- What the owner sees; `netsky events` says the same in words. Recorded twice an occurrence is one, but for pages.
+CREATE VIEW owner_events AS
+  SELECT seq, ts_utc, kind, CASE kind WHEN 'page' THEN coalesce(data ->> '$.condition', key) ELSE key END AS key,
+    CASE WHEN kind = 'page' THEN 'page'
+      WHEN kind IN ('harvest.started', 'watchdog.crashloop') THEN 'quiet'
+      WHEN kind = 'loop.missed' AND data -> '$.unread' IS NOT NULL THEN 'quiet'
+      ELSE 'milestone' END AS level,            -- told at once, with others, or only to who looks
+    data ->> '$.agent' AS agent,
+    CASE json_type(data, '$.task') WHEN 'object' THEN data ->> '$.task.id' ELSE data ->> '$.task' END AS task,
+    data
+  FROM facts f
+  WHERE kind IN ('page', 'clone.finished', 'harvest.started', 'harvest.landed', 'harvest.conflict', 'harvest.refused',
+      'gate.failed', 'watchdog.repaired', 'watchdog.crashloop', 'agent.blocked', 'loop.missed', 'budget.reached',
+      'owner.message')
+    AND (kind = 'page' OR NOT EXISTS (
+      SELECT 1 FROM facts e WHERE e.kind = f.kind AND e.key = f.key AND e.seq < f.seq));
+
+-- What the owner sent to agents.
+CREATE VIEW owner_directives AS
+  SELECT e.id, e.ts_utc, e.to_agent, e.kind, e.thread, e.state, e.delivered_at, e.acked_at, b.body
+  FROM envelopes e LEFT JOIN bodies b ON b.envelope = e.n WHERE e.source = 'owner';
+
+-- What each turn of a driven agent took, as its program said.
+CREATE VIEW token_usage AS
+  SELECT seq, ts_utc,                           -- when the turn was over
+    data ->> '$.agent' AS agent, data ->> '$.lineage' AS lineage, data ->> '$.generation' AS generation,
+    data ->> '$.runtime' AS runtime, data ->> '$.model' AS model, data ->> '$.turn' AS turn,
+    data ->> '$.outcome.how' AS outcome,        -- done, interrupted, failed
+    data ->> '$.usage.input' AS input, data ->> '$.usage.output' AS output,
+    data ->> '$.usage.cache_read' AS cache_read, data ->> '$.usage.cache_write' AS cache_write,
+    data ->> '$.usage.cost_micros' AS cost_micros -- millionths of the currency of the bill, where it is said
+  FROM facts WHERE kind = 'turn.finished';

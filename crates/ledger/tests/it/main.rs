@@ -4,6 +4,7 @@
 mod facts;
 mod house;
 mod ingest;
+mod owner_views;
 mod query;
 mod rebuilt;
 mod unread;

@@ -87,8 +87,12 @@ fn a_database_of_the_version_before_is_gone_on_with() {
     house.send(7, 1, "agent0", false);
     house.ingest();
     let db = Connection::open(house.layout.meta_db()).expect("opens");
-    db.execute_batch("DROP VIEW tasks; DROP VIEW workspaces; DROP VIEW harvest_events; DROP INDEX envelopes_lacking; PRAGMA user_version = 1")
-        .expect("as it was");
+    db.execute_batch(
+        "DROP VIEW tasks; DROP VIEW workspaces; DROP VIEW harvest_events; DROP VIEW owner_events;
+         DROP VIEW owner_directives; DROP VIEW token_usage;
+         DROP INDEX envelopes_lacking; PRAGMA user_version = 1",
+    )
+    .expect("as it was");
     drop(db);
     assert!(!house.ingest().rebuilt);
     is_as_rebuilt(&house);

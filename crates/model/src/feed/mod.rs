@@ -52,7 +52,7 @@ impl Level {
 }
 
 /// The kinds of facts that are events. A crashloop is told by its page.
-pub const KINDS: [(&str, Level); 12] = [
+pub const KINDS: [(&str, Level); 13] = [
     (PAGE, Level::Page),
     ("clone.finished", Level::Milestone),
     ("harvest.started", Level::Quiet),
@@ -65,6 +65,7 @@ pub const KINDS: [(&str, Level); 12] = [
     ("agent.blocked", Level::Milestone),
     ("loop.missed", Level::Milestone),
     ("budget.reached", Level::Milestone),
+    ("owner.message", Level::Milestone),
 ];
 
 /// One fact as the owner sees it.

@@ -36,13 +36,43 @@ fn each_kind_says_what_its_fact_has() {
             json!({"task": "12", "agent": "agent7", "verdict": "done", "text": "two\ncommits"}),
             "agent7 on task 12: done: two commits",
         ),
-        ("harvest.landed", "12/x", json!({"sha": "0123456789abcdef"}), "task 12: landed on main as 0123456789ab"),
+        (
+            "harvest.landed",
+            "12/x",
+            json!({"sha": "0123456789abcdef"}),
+            "task 12: landed on main as 0123456789ab",
+        ),
         ("harvest.conflict", "12/x", json!({"paths": ["a", "b"]}), "task 12: conflicts with main: a, b"),
-        ("gate.failed", "12/x", json!({"task": {"id": 12}, "why": "ended with 1"}), "task 12: the gate failed: ended with 1"),
-        ("agent.blocked", "agent7/q", json!({"agent": "agent7", "on": "rm -rf x"}), "agent7 waits for an answer: rm -rf x"),
-        ("watchdog.repaired", "anchor/3", json!({"what": "the anchor serves again"}), "the anchor serves again"),
-        ("loop.missed", "loop-1/5", json!({"loop": "loop-1", "agent": "agent0"}), "loop-1 of agent0 missed an instant"),
-        ("budget.reached", "agent7/5", json!({"agent": "agent7", "why": "5 USD"}), "agent7 reached its budget: 5 USD"),
+        (
+            "gate.failed",
+            "12/x",
+            json!({"task": {"id": 12}, "why": "ended with 1"}),
+            "task 12: the gate failed: ended with 1",
+        ),
+        (
+            "agent.blocked",
+            "agent7/q",
+            json!({"agent": "agent7", "on": "rm -rf x"}),
+            "agent7 waits for an answer: rm -rf x",
+        ),
+        (
+            "watchdog.repaired",
+            "anchor/3",
+            json!({"what": "the anchor serves again"}),
+            "the anchor serves again",
+        ),
+        (
+            "loop.missed",
+            "loop-1/5",
+            json!({"loop": "loop-1", "agent": "agent0"}),
+            "loop-1 of agent0 missed an instant",
+        ),
+        (
+            "budget.reached",
+            "agent7/5",
+            json!({"agent": "agent7", "why": "5 USD"}),
+            "agent7 reached its budget: 5 USD",
+        ),
         ("page", "hang.agent1.b", json!({"condition": "hang.agent1", "reason": "it hangs"}), "it hangs"),
     ] {
         let event = Event::of((1, now(0).wall), kind, key, &data).expect("an event");
@@ -91,7 +121,10 @@ fn milestones_wait_for_others_and_go_together_in_their_order() {
     let seqs: Vec<u64> = feed.upto(2).iter().map(|event| event.seq).collect();
     assert_eq!(seqs, [1, 2]);
     let full = self::feed(MOST as u64);
-    assert!(!full.has_room() && sends(full.verdict(&terms, false, &now(2))).is_some(), "no more fit into one");
+    assert!(
+        !full.has_room() && sends(full.verdict(&terms, false, &now(2))).is_some(),
+        "no more fit into one"
+    );
 }
 
 #[test]
@@ -163,7 +196,8 @@ fn quiet_hours_are_of_a_zone_and_go_over_midnight() {
     }
     let ahead = TimeZone::fixed(jiff::tz::offset(2));
     assert!(quiet("2026-06-01T20:00:00Z", &ahead) && !quiet("2026-06-01T20:00:00Z", &TimeZone::UTC));
-    for wrong in ["22-07", "22:00", "24:00-07:00", "22:60-07:00", "2:00-07:00", "07:00-07:00", "22:00-07:00x"] {
+    for wrong in ["22-07", "22:00", "24:00-07:00", "22:60-07:00", "2:00-07:00", "07:00-07:00", "22:00-07:00x"]
+    {
         let text = format!(r#"{{"quiet": ["{wrong}"]}}"#);
         assert!(serde_json::from_str::<Terms>(&text).is_err(), "{wrong}");
     }
@@ -177,7 +211,10 @@ fn a_digest_says_as_much_as_a_telephone_shows_and_counts_the_rest() {
     let one = landed(1, "12/1");
     assert_eq!(digest(std::slice::from_ref(&one)), one.text);
     let two = digest(&feed(2).waiting);
-    assert_eq!(two.lines().collect::<Vec<_>>(), ["2 events", &format!("· {}", one.text), &format!("· {}", one.text)]);
+    assert_eq!(
+        two.lines().collect::<Vec<_>>(),
+        ["2 events", &format!("· {}", one.text), &format!("· {}", one.text)]
+    );
     let many = digest(&feed(100).waiting);
     assert!(many.chars().count() <= LONGEST, "{many}");
     let shown = many.lines().count() - 2;

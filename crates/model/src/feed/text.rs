@@ -44,6 +44,7 @@ pub(super) fn of(kind: &str, key: &str, data: &Value) -> String {
             let which = first(data, &["loop", "entry"]).unwrap_or_else(|| key.to_owned());
             with(format!("{which} of {agent} missed an instant"), why())
         }
+        "owner.message" => with(format!("{} says", said("from").unwrap_or(agent)), said("text")),
         "budget.reached" => with(format!("{agent} reached its budget"), why()),
         _ => with(key.to_owned(), why()),
     };

@@ -274,7 +274,8 @@ fn i10_beside_the_root_and_in_quiet_hours_none_is_told_and_all_are_later() {
     let stage = Stage::new();
     let terms = by(vec![stage.file()]);
     let always: Terms =
-        serde_json::from_value(json!({"quiet": ["00:00-12:00", "12:00-00:00"], "digest": "0"})).expect("reads");
+        serde_json::from_value(json!({"quiet": ["00:00-12:00", "12:00-00:00"], "digest": "0"}))
+            .expect("reads");
     let quiet = Terms { transports: terms.transports.clone(), ..always };
     let relays = Terms { root: false, ..terms.clone() };
     stage.lands(1);
@@ -297,9 +298,13 @@ fn must_show_7_the_feed_rebuilt_from_the_facts_alone_is_what_was_pushed() {
         // Told again it is the same one.
         let again = json!({ "task": task, "sha": "ffff" });
         if task % 50 == 0 {
-            Facts::new(&stage.layout).append("harvest.landed", &format!("{task}/a"), again).expect("recorded");
+            Facts::new(&stage.layout)
+                .append("harvest.landed", &format!("{task}/a"), again)
+                .expect("recorded");
             let data = json!({ "text": format!("page {task}") });
-            Facts::new(&stage.layout).append(netsky_ledger::PAGE, &format!("k{task}"), data).expect("recorded");
+            Facts::new(&stage.layout)
+                .append(netsky_ledger::PAGE, &format!("k{task}"), data)
+                .expect("recorded");
         }
         if task % 25 == 0 {
             send_due(&stage.layout, &paging, &|_| false).expect("the book reads");
@@ -321,8 +326,10 @@ fn must_show_7_the_feed_rebuilt_from_the_facts_alone_is_what_was_pushed() {
         feed.into_iter().partition(|event| event.kind == netsky_ledger::PAGE);
     assert_eq!(milestones.len(), 250);
     assert_eq!(serde_json::to_value(milestones).expect("JSON"), Value::from(pushed));
-    let said = |key: &Value, text: &Value| (key.as_str().map(str::to_owned), text.as_str().map(str::to_owned));
-    let rebuilt: Vec<_> = paged.iter().map(|page| (Some(page.key.clone()), Some(page.text.clone()))).collect();
+    let said =
+        |key: &Value, text: &Value| (key.as_str().map(str::to_owned), text.as_str().map(str::to_owned));
+    let rebuilt: Vec<_> =
+        paged.iter().map(|page| (Some(page.key.clone()), Some(page.text.clone()))).collect();
     assert_eq!(rebuilt, pages.iter().map(|page| said(&page["key"], &page["text"])).collect::<Vec<_>>());
 }
 

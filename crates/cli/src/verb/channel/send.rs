@@ -105,9 +105,7 @@ pub(crate) fn say_sent(cx: &Context, to: &AgentId, sent: &Sent) -> Result<(), Er
             "id": id, "to": to, "duplicate": duplicate, "path": path,
         })),
         (false, false) => output::say(&format!("sent {id} to {to}")),
-        (false, true) => {
-            output::say(&format!("{id} is a duplicate: {to} had it before, nothing was sent"))
-        }
+        (false, true) => output::say(&format!("{id} is a duplicate: {to} had it before, nothing was sent")),
     }
 }
 

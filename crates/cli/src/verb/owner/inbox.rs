@@ -23,9 +23,7 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let bus = Bus::open(cx.home()?, &Nobody);
         let listing = bus.listing(&AgentId::owner(), None, MAX_ROWS.get())?;
-        let waits = |entry: &Entry| {
-            matches!(entry.state, State::Written | State::Claimed | State::Delivered)
-        };
+        let waits = |entry: &Entry| matches!(entry.state, State::Written | State::Claimed | State::Delivered);
         let entries = listing.entries().filter(|entry| self.all || waits(entry));
         if cx.json {
             let mut answer = output::Envelopes::printed();

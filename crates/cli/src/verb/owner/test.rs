@@ -36,9 +36,7 @@ impl Run for Args {
 fn told(cx: &Context, lists: &[(&str, Vec<Tested>)]) -> Result<(), Error> {
     let all = lists.iter().flat_map(|(list, tested)| tested.iter().map(move |one| (list, one)));
     if cx.json {
-        let row = |(list, one): (&&str, &Tested)| {
-            json!({ "list": list, "transport": one.transport, "took": one.error.is_none(), "error": one.error })
-        };
+        let row = |(list, one): (&&str, &Tested)| json!({ "list": list, "transport": one.transport, "took": one.error.is_none(), "error": one.error });
         return output::json(&json!({ "transports": all.map(row).collect::<Vec<_>>() }));
     }
     let row = |(list, one): (&&str, &Tested)| {
