@@ -150,7 +150,8 @@ fn t27_must_show_6_after_an_outage_each_event_is_told_once_in_order_and_no_secre
     let (hook, topic) = (Topic::open(), Topic::open());
     let webhook = Transport::Webhook { url: format!("{}?{canary}", hook.url), secret: secret() };
     let ntfy = Transport::Ntfy { url: topic.url.clone(), secret: secret() };
-    (hook.set(true, false), topic.set(true, false));
+    hook.set(true, false);
+    topic.set(true, false);
     for transport in [webhook, ntfy] {
         let terms = by(vec![transport]);
         [1, 2].into_iter().for_each(|task| stage.lands(task));
@@ -161,10 +162,12 @@ fn t27_must_show_6_after_an_outage_each_event_is_told_once_in_order_and_no_secre
         let seen = milestones(&stage.layout, &terms).expect("read");
         assert!((seen.waiting, seen.due) == (2, true) && seen.why.is_some(), "{seen:?}");
         stage.lands(3);
-        (hook.set(false, false), topic.set(false, false));
+        hook.set(false, false);
+        topic.set(false, false);
         assert_eq!(stage.send(&terms).problems, [""; 0]);
         assert_eq!(stage.send(&terms), Sent::default(), "once");
-        (hook.set(true, false), topic.set(true, false));
+        hook.set(true, false);
+        topic.set(true, false);
         std::fs::remove_dir_all(stage.layout.record()).expect("there");
         std::fs::remove_file(stage.layout.feed_book()).expect("there");
     }
