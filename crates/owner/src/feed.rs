@@ -73,7 +73,11 @@ impl Book {
                 passed.extend(more);
                 let since = clock::wall() - FORGOTTEN;
                 let facts = facts.iter().filter(|fact| is_known || fact.ts >= since);
-                book.mark = book.take(facts).map_or(mark, |seq| book.mark.up_to(seq));
+                book.mark = match book.take(facts) {
+                    None => mark,
+                    Some(0) => book.mark,
+                    Some(seq) => book.mark.up_to(seq),
+                };
             }
             // A record that does not read keeps nothing that is known from being told.
             Err(error) => passed.push(error.to_string()),
@@ -82,7 +86,7 @@ impl Book {
         Ok(book)
     }
 
-    /// Takes the milestones among facts; up to which, where there is no room for more.
+    /// Takes the milestones among facts; up to which, where there is no room for more, and 0 if it took none.
     fn take<'f>(&mut self, facts: impl Iterator<Item = &'f Fact>) -> Option<u64> {
         let mut last = 0;
         for fact in facts {

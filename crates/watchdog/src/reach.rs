@@ -89,6 +89,16 @@ pub(crate) fn look(layout: &Layout) -> Result<Outlook> {
     Ok(outlook(layout, &Config::last_good(layout).page, &|key| is_lasting(&last, key))?)
 }
 
+/// What of the milestones the owner was not told of, where that is because no transport took it.
+pub(crate) fn untold(layout: &Layout) -> Option<String> {
+    let seen = match milestones(layout, &Config::last_good(layout).owner) {
+        Ok(seen) => seen,
+        Err(error) => return Some(format!("events: {error}")),
+    };
+    let events = counted(seen.waiting, "event");
+    Some(format!("the owner was not told of {events}: {}; it is tried again", seen.why?))
+}
+
 /// Send what is due, pages first; none if another process does.
 ///
 /// # Errors

@@ -289,6 +289,7 @@ fn pages(cx: &Context<'_>, problems: &mut Vec<String>) -> Option<Outlook> {
         };
         problems.push(format!("{count} {pages} unsent, the oldest for {}: {why}; {then}", human(age)));
     }
+    problems.extend(reach::untold(cx.layout));
     problems.extend(seen.failed_test.iter().map(|failed| format!("the last test page: {failed}")));
     Some(seen)
 }

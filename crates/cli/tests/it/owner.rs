@@ -177,6 +177,10 @@ fn owner_test_asks_each_transport_and_says_which_failed() {
     assert_eq!(taken(&stage)[0]["test"], true);
     let broken = "[[owner.transports]]\nkind = \"webhook\"\nurl = \"http://127.0.0.1:1/\"";
     let stage = home(broken);
+    lands(&stage, 1);
+    assert_eq!(code(&stage.run(&["watchdog", "pages"])), Some(5));
+    let status = stage.ok(&["status"]);
+    assert!(status.contains("the owner was not told of 1 event: 1 webhook: connection refused"), "{status}");
     let output = stage.run(&["owner", "test", "--json"]);
     assert_eq!(code(&output), Some(5), "{output:?}");
     let told: Value = serde_json::from_slice(&output.stdout).expect("one object");
@@ -199,6 +203,10 @@ fn a1_t21_the_owner_is_answered_by_agent0_alone_and_nobody_in_a_session_is_the_o
         let (code, line) = stage.refused(&["channel", "send", "owner", "hello", "--from", from]);
         assert!(code == 4 && line.contains("the owner hears agent0 alone"), "{code} {line}");
     }
+    let sent = stage.ok(&["channel", "send", "agent7", "tell him", "--from", "agent0", "--create", "--json"]);
+    let id = text(&serde_json::from_str::<Value>(&sent).expect("one object")["id"]);
+    let (code, line) = stage.refused(&["channel", "forward", "agent7", &id, "--to", "owner"]);
+    assert!(code == 4 && line.contains("the owner hears agent0 alone"), "{code} {line}");
     let inbox: Value = serde_json::from_str(&stage.ok(&["owner", "inbox", "--json"])).expect("one object");
     assert_eq!(inbox["envelopes"][0]["text"], "may I?\nsay so");
     let id = text(&inbox["envelopes"][0]["id"]);

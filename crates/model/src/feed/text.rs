@@ -48,7 +48,7 @@ pub(super) fn of(kind: &str, key: &str, data: &Value) -> String {
         "budget.reached" => with(format!("{agent} reached its budget"), why()),
         _ => with(key.to_owned(), why()),
     };
-    cut(&render::line(&line), LINE)
+    harmless(&cut(&render::line(&line), LINE))
 }
 
 /// What a page says, by whoever raised it.

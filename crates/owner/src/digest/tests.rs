@@ -8,6 +8,7 @@ use netsky_disk::home::Home;
 use netsky_disk::lock::Lock;
 use netsky_ledger::Facts;
 use netsky_model::paging::{Secret, Transport};
+use netsky_model::stamp::Stamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -202,11 +203,36 @@ fn t27_after_a_timeout_the_topic_is_read_first_and_what_it_has_is_not_sent_again
     assert_eq!(topic.kept().len(), 2);
 }
 
+#[test]
+fn a24_t27_a_flood_during_an_outage_is_told_in_order_and_each_once() {
+    let (stage, hook) = (Stage::new(), Topic::open());
+    let terms = by(vec![Transport::Webhook { url: hook.url.clone(), secret: None }]);
+    hook.set(true, false);
+    (1..=150).for_each(|task| stage.lands(task));
+    for task in 151..=260 {
+        stage.lands(task);
+        if task % 50 == 0 {
+            assert_eq!(stage.send(&terms).problems.len(), 1);
+        }
+    }
+    hook.set(false, false);
+    while milestones(&stage.layout, &terms).expect("read").due {
+        stage.send(&terms);
+    }
+    let told =
+        hook.kept().into_iter().flat_map(|(_, body)| seqs(&serde_json::from_str(&body).expect("JSON")));
+    assert_eq!(told.collect::<Vec<_>>(), (1..=260).collect::<Vec<_>>());
+}
+
 /// As if the minute were over.
 fn doubt_is_over(stage: &Stage) {
     let mut book = Book::read(&stage.layout).expect("read");
     if let Some(doubt) = &mut book.feed.doubt {
-        doubt.since.boot_id = "another".to_owned();
+        doubt.since = Stamp {
+            wall: doubt.since.wall - Duration::from_secs(60),
+            boot_id: "before".to_owned(),
+            ..doubt.since.clone()
+        };
     }
     book.write(&stage.layout).expect("written");
 }
@@ -309,7 +335,7 @@ fn must_show_7_the_feed_rebuilt_from_the_facts_alone_is_what_was_pushed() {
                 .append(netsky_ledger::PAGE, &format!("k{task}"), data)
                 .expect("recorded");
         }
-        if task % 25 == 0 {
+        if task % 125 == 0 {
             send_due(&stage.layout, &paging, &|_| false).expect("the book reads");
             stage.send(&terms);
         }
@@ -317,6 +343,8 @@ fn must_show_7_the_feed_rebuilt_from_the_facts_alone_is_what_was_pushed() {
     while milestones(&stage.layout, &terms).expect("read").due {
         stage.send(&Terms { most: 1_000, ..terms.clone() });
     }
+    let most = stage.taken().iter().filter_map(|page| page["events"].as_array()).map(Vec::len).max();
+    assert_eq!(most, Some(netsky_model::feed::MOST), "a digest is no book");
     let pushed: Vec<Value> =
         stage.taken().iter().filter_map(|page| page["events"].as_array()).flatten().cloned().collect();
     let pages: Vec<Value> = stage.taken().into_iter().filter(|page| page["events"].is_null()).collect();

@@ -29,6 +29,7 @@ mod ledger_mail;
 mod loops;
 mod model;
 mod owner;
+mod owner_feed;
 mod runtime;
 mod runtime_bounds;
 mod runtime_seen;
@@ -113,6 +114,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
         ledger_facts::ROWS,
         ledger_mail::ROWS,
         owner::ROWS,
+        owner_feed::ROWS,
     ];
     let kernel = [
         kernel::ROWS,

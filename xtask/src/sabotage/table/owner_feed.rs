@@ -1,0 +1,168 @@
+//! Safeguards of what the owner sees and is told of later: the feed, digests, and who may write to him.
+
+use super::{Safeguard, of_library, of_verbs};
+
+const FEED: &str = "crates/model/src/feed/mod.rs";
+const DIGEST: &str = "crates/owner/src/digest.rs";
+
+pub(super) const ROWS: &[Safeguard] = &[
+    of_library(
+        "netsky-owner",
+        "that a digest begins is on disk before it is sent",
+        "FM-owner digest, T27",
+        DIGEST,
+        (
+            "    book.feed.begin(upto, clock::stamp());\n    book.write(layout)?;\n",
+            "    book.feed.begin(upto, clock::stamp());\n",
+        ),
+        "digest::tests::fm_owner_digest_enospc_where_it_cannot_be_noted_nothing_is_sent_and_nothing_is_lost",
+    ),
+    of_library(
+        "netsky-owner",
+        "how far the feed was told is written down after it",
+        "FM-owner digest, I10",
+        DIGEST,
+        (
+            "    if let Err(error) = book.write(layout) {\n        sent.problems.push(crate::send::unwritten(&error));\n    }\n",
+            "",
+        ),
+        "digest::tests::t27_must_show_6_after_an_outage_each_event_is_told_once_in_order_and_no_secret_is_anywhere",
+    ),
+    of_library(
+        "netsky-owner",
+        "no address gets into the feed's book",
+        "A17",
+        "crates/owner/src/push.rs",
+        (
+            "(format!(\"{} {}\", at + 1, transport.word()), transport.clone())",
+            "(match transport { Transport::Webhook { url, .. } => url.clone(), _ => at.to_string() }, transport.clone())",
+        ),
+        "digest::tests::t27_must_show_6_after_an_outage_each_event_is_told_once_in_order_and_no_secret_is_anywhere",
+    ),
+    of_library(
+        "netsky-owner",
+        "after a timeout it is read first whether it arrived",
+        "T27",
+        "crates/owner/src/push.rs",
+        ("    if again && !page.test {", "    if again && page.test {"),
+        "digest::tests::t27_after_a_timeout_the_topic_is_read_first_and_what_it_has_is_not_sent_again",
+    ),
+    of_library(
+        "netsky-owner",
+        "a file is read first",
+        "FM-owner digest",
+        "crates/owner/src/transport.rs",
+        ("kept(&path, page).unwrap_or(false)", "kept(&path, page).unwrap_or(false) && false"),
+        "digest::tests::fm_owner_digest_kill_a_file_that_has_it_gets_no_second_one",
+    ),
+    of_library(
+        "netsky-owner",
+        "a fact that is there twice is one event",
+        "I10",
+        "crates/owner/src/feed.rs",
+        ("if self.seen.is_new(&event) {", "if self.seen.is_new(&event) || true {"),
+        "digest::tests::must_show_7_the_feed_rebuilt_from_the_facts_alone_is_what_was_pushed",
+    ),
+    of_library(
+        "netsky-owner",
+        "a digest has its most events and the rest comes behind it",
+        "A24",
+        "crates/owner/src/feed.rs",
+        ("if !self.feed.has_room() {", "if false {"),
+        "digest::tests::must_show_7_the_feed_rebuilt_from_the_facts_alone_is_what_was_pushed",
+    ),
+    of_library(
+        "netsky-owner",
+        "what there was no room for is read again, and nothing before it",
+        "A24",
+        "crates/owner/src/feed.rs",
+        ("Some(0) => book.mark,", "Some(0) => mark,"),
+        "digest::tests::a24_t27_a_flood_during_an_outage_is_told_in_order_and_each_once",
+    ),
+    of_library(
+        "netsky-model",
+        "quiet hours",
+        "T27",
+        FEED,
+        ("if !terms.root || is_quiet {", "if !terms.root {"),
+        "feed::tests::in_quiet_hours_and_beside_the_root_nothing_is_told",
+    ),
+    of_library(
+        "netsky-model",
+        "only the root tells milestones",
+        "A1",
+        FEED,
+        ("if !terms.root || is_quiet {", "if is_quiet {"),
+        "feed::tests::in_quiet_hours_and_beside_the_root_nothing_is_told",
+    ),
+    of_library(
+        "netsky-model",
+        "what was begun is sent again alone",
+        "FM-owner digest",
+        FEED,
+        (
+            "_ => Verdict::Send { upto, repeated: true },",
+            "_ => Verdict::Send { upto: last.seq, repeated: true },",
+        ),
+        "feed::tests::fm_owner_digest_kill_what_was_begun_is_sent_again_alone_and_flagged",
+    ),
+    of_library(
+        "netsky-model",
+        "most digests an hour",
+        "I10",
+        FEED,
+        ("if rate >= terms.most as usize || ", "if rate > 10_000 || "),
+        "feed::tests::i10_over_the_rate_they_wait_and_go_together",
+    ),
+    of_library(
+        "netsky-model",
+        "an event drives no terminal",
+        "A10",
+        "crates/model/src/feed/text.rs",
+        ("cut(&render::line(&line), LINE)", "cut(&line, LINE)"),
+        "feed::tests::each_kind_says_what_its_fact_has",
+    ),
+    of_library(
+        "netsky-watchdog",
+        "an event that the record refused is recorded by a later tick",
+        "FM-owner event",
+        "crates/watchdog/src/event.rs",
+        ("if is_told { now } else { *known }", "if is_told { now } else { now }"),
+        "event::tests::fm_owner_event_locked_what_the_record_refuses_is_no_problem_and_is_recorded_by_a_later_tick",
+    ),
+    of_verbs(
+        "only the root pages",
+        "A1",
+        "crates/owner/src/book.rs",
+        ("if terms.tells(key)\n", "if (terms.tells(key) || true)\n"),
+        "owner::only_the_root_constellation_speaks_to_the_owner",
+    ),
+    of_verbs(
+        "pages are held in quiet hours where that is wanted, and only there",
+        "T27",
+        "crates/watchdog/src/reach.rs",
+        ("terms.hold_pages && is_quiet(terms)", "is_quiet(terms)"),
+        "owner::in_quiet_hours_milestones_wait_and_pages_do_not_unless_that_is_wanted",
+    ),
+    of_verbs(
+        "the owner hears agent0 alone",
+        "A1, T21",
+        "crates/bus/src/send.rs",
+        ("        self.may_reach(&draft.from, &to)?;\n", ""),
+        "owner::a1_t21_the_owner_is_answered_by_agent0_alone_and_nobody_in_a_session_is_the_owner",
+    ),
+    of_verbs(
+        "also of what is forwarded",
+        "A1, T21",
+        "crates/bus/src/send.rs",
+        ("        self.may_reach(&envelope.from, to)?;\n", ""),
+        "owner::a1_t21_the_owner_is_answered_by_agent0_alone_and_nobody_in_a_session_is_the_owner",
+    ),
+    of_verbs(
+        "nobody in a session acks for the owner",
+        "A1",
+        "crates/cli/src/verb/owner/ack.rs",
+        ("        cx.owner_only(\"owner ack\")?;\n", ""),
+        "owner::a1_t21_the_owner_is_answered_by_agent0_alone_and_nobody_in_a_session_is_the_owner",
+    ),
+];
