@@ -65,7 +65,7 @@ CREATE VIEW owner_events AS
     CASE json_type(data, '$.task') WHEN 'object' THEN data ->> '$.task.id' ELSE data ->> '$.task' END AS task,
     data
   FROM facts f
-  WHERE kind IN ('page', 'clone.finished', 'harvest.started', 'harvest.landed', 'harvest.conflict', 'harvest.refused',
+  WHERE kind IN ('page', 'clone.finished', 'clone.blocked', 'harvest.started', 'harvest.landed', 'harvest.conflict', 'harvest.refused',
       'gate.failed', 'watchdog.repaired', 'watchdog.crashloop', 'agent.blocked', 'loop.missed', 'budget.reached',
       'owner.message')
     AND (kind = 'page' OR NOT EXISTS (

@@ -52,9 +52,10 @@ impl Level {
 }
 
 /// The kinds of facts that are events. A crashloop is told by its page.
-pub const KINDS: [(&str, Level); 13] = [
+pub const KINDS: [(&str, Level); 14] = [
     (PAGE, Level::Page),
     ("clone.finished", Level::Milestone),
+    ("clone.blocked", Level::Milestone),
     ("harvest.started", Level::Quiet),
     ("harvest.landed", Level::Milestone),
     ("harvest.conflict", Level::Milestone),

@@ -39,8 +39,8 @@ fn each_kind_says_what_its_fact_has() {
         (
             "harvest.landed",
             "12/x",
-            json!({"sha": "0123456789abcdef"}),
-            "task 12: landed on main as 0123456789ab",
+            json!({"sha": "0123456789abcdef", "title": "Fix it"}),
+            "task 12 (Fix it): landed on main as 0123456789ab",
         ),
         ("harvest.conflict", "12/x", json!({"paths": ["a", "b"]}), "task 12: conflicts with main: a, b"),
         (

@@ -9,6 +9,8 @@ use super::Event;
 
 /// Longest line of an event, in characters.
 const LINE: usize = 300;
+/// Longest title of a task in it.
+const TITLE: usize = 80;
 /// Digits of a commit that are shown.
 const COMMIT: usize = 12;
 
@@ -22,7 +24,7 @@ pub(super) fn of(kind: &str, key: &str, data: &Value) -> String {
     let task = || task(key, data);
     let why = || first(data, &["why", "reason", "error", "text"]);
     let line = match kind {
-        "clone.finished" => {
+        "clone.finished" | "clone.blocked" => {
             let verdict = said("verdict").unwrap_or_else(|| "finished".to_owned());
             with(format!("{agent} on task {}: {verdict}", task()), first(data, &["text", "note", "why"]))
         }
@@ -100,10 +102,14 @@ fn first(data: &Value, keys: &[&str]) -> Option<String> {
     keys.iter().find_map(|key| said(data, key))
 }
 
-/// Which task a fact is about: it says so, or its key begins with it.
+/// Which task a fact is about, with its title where that is told: it says so, or its key begins with it.
 fn task(key: &str, data: &Value) -> String {
     let inner = data.get("task").and_then(|task| said(task, "id"));
-    said(data, "task").or(inner).unwrap_or_else(|| key.split('/').next().unwrap_or(key).to_owned())
+    let id = said(data, "task").or(inner).unwrap_or_else(|| key.split('/').next().unwrap_or(key).to_owned());
+    match said(data, "title") {
+        Some(title) => format!("{id} ({})", cut(&title, TITLE)),
+        None => id,
+    }
 }
 
 fn paths(data: &Value) -> Option<String> {
