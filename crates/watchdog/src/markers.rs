@@ -231,6 +231,7 @@ const STATE: &[&str] = &[
     "drivers",
     "key",
     "loops",
+    "owner",
     "pages",
     "prompts",
     "reserve",

@@ -200,13 +200,13 @@ fn a1_t21_the_owner_is_answered_by_agent0_alone_and_nobody_in_a_session_is_the_o
         stage.ok(&["channel", "send", "owner", "may I?\nsay so", "--from", "agent0", "--kind", "question"]);
     assert!(asked.contains("to owner"), "{asked}");
     for from in ["agent7", "build-bot", "owner"] {
-        let (code, line) = stage.refused(&["channel", "send", "owner", "hello", "--from", from]);
-        assert!(code == 4 && line.contains("the owner hears agent0 alone"), "{code} {line}");
+        let (exit, line) = stage.refused(&["channel", "send", "owner", "hello", "--from", from]);
+        assert!(exit == 4 && line.contains("the owner hears agent0 alone"), "{exit} {line}");
     }
     let sent = stage.ok(&["channel", "send", "agent7", "tell him", "--from", "agent0", "--create", "--json"]);
     let id = text(&serde_json::from_str::<Value>(&sent).expect("one object")["id"]);
-    let (code, line) = stage.refused(&["channel", "forward", "agent7", &id, "--to", "owner"]);
-    assert!(code == 4 && line.contains("the owner hears agent0 alone"), "{code} {line}");
+    let (exit, line) = stage.refused(&["channel", "forward", "agent7", &id, "--to", "owner"]);
+    assert!(exit == 4 && line.contains("the owner hears agent0 alone"), "{exit} {line}");
     let inbox: Value = serde_json::from_str(&stage.ok(&["owner", "inbox", "--json"])).expect("one object");
     assert_eq!(inbox["envelopes"][0]["text"], "may I?\nsay so");
     let id = text(&inbox["envelopes"][0]["id"]);
