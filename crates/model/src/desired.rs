@@ -40,6 +40,9 @@ pub struct Desired {
     pub by_hand: bool,
     /// Working folder.
     pub cwd: PathBuf,
+    /// Whether that is the folder of a task that it was started for: a command that names no folder leaves it there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub placed: bool,
     /// Environment beyond what netsky sets.
     pub env: BTreeMap<String, String>,
     /// What ends a message's life for this program.

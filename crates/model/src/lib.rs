@@ -9,6 +9,7 @@ pub mod backoff;
 pub mod canonical;
 pub mod chain;
 pub mod desired;
+pub mod dispatch;
 pub mod duration;
 pub mod envelope;
 pub mod feed;

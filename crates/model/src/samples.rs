@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::desired::{Desired, Want};
+use crate::dispatch::{Dispatch, State};
 use crate::envelope::Envelope;
 use crate::restart::{Inflight, Kind, Phase, Status};
 
@@ -36,4 +37,10 @@ fn a_restarts_files_of_version_1_load() {
     assert_eq!((status.phase, status.agents.len()), (Phase::UpDetected, 1));
     let inflight: Inflight = load(include_bytes!("../samples/restart-inflight.v1.json"));
     assert_eq!((inflight.kind, inflight.epoch), (Kind::Planned, 2));
+}
+
+#[test]
+fn a_dispatch_of_version_1_loads() {
+    let had: Dispatch = load(include_bytes!("../samples/dispatch.v1.json"));
+    assert!(matches!(had.state, State::Blocked { told: true, .. }));
 }
