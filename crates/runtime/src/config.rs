@@ -74,6 +74,24 @@ pub struct Config {
     /// Repositories that have something of their own, by names of the owner's.
     #[serde(default)]
     pub repositories: BTreeMap<String, Repository>,
+    /// Clones that are started for tasks.
+    #[serde(default)]
+    pub clones: Clones,
+}
+
+/// Clones that are started for tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Clones {
+    /// How many may run before no more are started for tasks.
+    pub most: u32,
+}
+
+impl Default for Clones {
+    fn default() -> Clones {
+        // Each is a program of hundreds of megabytes, and a bill.
+        Clones { most: 8 }
+    }
 }
 
 /// What a constellation is among those of its owner.

@@ -35,6 +35,12 @@ pub enum Error {
         /// What was asked.
         verb: &'static str,
     },
+    /// Only who hands out work may do this.
+    #[error("{verb} is for agent0, or for the owner outside every session")]
+    NoDispatcher {
+        /// What was asked.
+        verb: &'static str,
+    },
     /// Only a session may do this.
     #[error("session up must run inside a session that netsky started: {missing} is not set")]
     NoSession {

@@ -13,6 +13,7 @@ mod backlog;
 mod between;
 mod brief;
 mod child;
+mod clones;
 mod context;
 mod crashloop;
 mod cron;
@@ -61,6 +62,7 @@ mod up;
 
 pub use brief::handoff_draft;
 pub use child::run as restart_child;
+pub use clones::{clones, may_hand_out, plan_clone, stop_clone};
 pub use context::Context;
 pub use cron::cron_tick;
 pub use doctor::{Examined, Health, doctor};

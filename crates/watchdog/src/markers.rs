@@ -228,6 +228,7 @@ const STATE: &[&str] = &[
     "answers",
     "clock",
     "cron-state.toml",
+    "dispatches",
     "drivers",
     "key",
     "loops",

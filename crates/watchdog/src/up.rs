@@ -55,6 +55,8 @@ pub struct Wish {
     pub interval: Option<Duration>,
     /// Working folder of agents that have none configured.
     pub cwd: PathBuf,
+    /// The folder of a task that the one agent is started for, whatever the settings say.
+    pub place: Option<PathBuf>,
 }
 
 /// Which agents should be up.
@@ -104,6 +106,11 @@ pub fn plan(layout: &Layout, caller: &Caller, wish: &Wish) -> Result<Plan> {
     if *caller != Caller::Outside {
         return Err(Error::OwnerOnly { verb: "up" });
     }
+    planned(layout, wish)
+}
+
+/// As [`plan`], whoever asks.
+pub(crate) fn planned(layout: &Layout, wish: &Wish) -> Result<Plan> {
     let config = Config::load(layout)?;
     let (first, agents) = match &wish.which {
         Which::All(clones) => (AgentId::root(), (0..=*clones).map(AgentId::numbered).collect()),
@@ -351,6 +358,7 @@ fn blank(agent: AgentId) -> Desired {
         resume: None,
         argv: Vec::new(),
         cwd: PathBuf::new(),
+        placed: false,
         env: BTreeMap::new(),
         receipts: netsky_model::desired::Receipts::default(),
         umask: netsky_disk::process::users_umask(),

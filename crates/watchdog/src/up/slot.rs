@@ -66,8 +66,11 @@ pub(super) fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentI
     desired.model = wish.model.clone().or(configured_model).or(desired.model);
     desired.by_hand = stays || self::is_said(wish);
     desired.env.extend(slot.env);
+    let placed = before.as_ref().filter(|before| before.placed && before.cwd.is_dir()).map(|b| b.cwd.clone());
+    let place = wish.place.clone().or(placed);
+    desired.placed = place.is_some();
     // Kept for every later start, from whatever folder that is.
-    desired.cwd = slot.cwd.map_or(desired.cwd, |cwd| wish.cwd.join(cwd));
+    desired.cwd = place.or(slot.cwd.map(|cwd| wish.cwd.join(cwd))).unwrap_or(desired.cwd);
     desired.receipts = slot.receipts.unwrap_or(desired.receipts);
     desired.resume.clone_from(&wish.resume);
     let unstartable = |why| Error::Unstartable { agent: agent.clone(), why };
