@@ -8,6 +8,7 @@
 //! Reading order: `task`, and beside it `git` → `workspace` → `harvest` → `gate`; above both `landing`.
 #![forbid(unsafe_code)]
 
+pub mod dispatch;
 pub mod gate;
 pub mod git;
 pub mod harvest;

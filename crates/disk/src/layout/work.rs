@@ -37,6 +37,21 @@ impl Layout {
         self.harvests().join(format!("{task}.landing"))
     }
 
+    /// Who has which task in hand, one file a task.
+    pub fn dispatches(&self) -> PathBuf {
+        self.state().join("dispatches")
+    }
+
+    /// Who has one task in hand; there as long as somebody has.
+    pub fn dispatch(&self, task: &TaskId) -> PathBuf {
+        self.dispatches().join(format!("{task}.json"))
+    }
+
+    /// Held while one of them changes.
+    pub fn dispatches_lock(&self) -> PathBuf {
+        self.dispatches().join("lock")
+    }
+
     /// Repositories that live as long as one harvest.
     pub fn scratch(&self) -> PathBuf {
         self.home.join("scratch")

@@ -86,3 +86,20 @@ CREATE VIEW token_usage AS
     data ->> '$.usage.cache_read' AS cache_read, data ->> '$.usage.cache_write' AS cache_write,
     data ->> '$.usage.cost_micros' AS cost_micros -- millionths of the currency of the bill, where it is said
   FROM facts WHERE kind = 'turn.finished';
+
+-- Tasks in the hands of clones, one row a brief, and what became of each.
+CREATE VIEW clone_dispatches AS
+  SELECT b.data ->> '$.task' AS task,
+    b.data ->> '$.dispatch' AS dispatch,
+    b.data ->> '$.agent' AS agent,
+    b.data ->> '$.generation' AS generation,    -- which had the brief first; the claim follows to later ones
+    b.data ->> '$.by' AS dispatcher,
+    b.data ->> '$.envelope' AS envelope,        -- the brief
+    b.data ->> '$.folder' AS folder,
+    b.ts_utc AS briefed_utc,
+    f.data ->> '$.verdict' AS verdict,          -- done, failed, stopped, died; none as long as it is in hand
+    f.data ->> '$.text' AS text,
+    f.data ->> '$.generation' AS ended_generation,
+    f.ts_utc AS ended_utc
+  FROM facts b LEFT JOIN facts f ON f.kind = 'clone.finished' AND f.key = b.key
+  WHERE b.kind = 'clone.briefed';

@@ -89,7 +89,7 @@ fn a_database_of_the_version_before_is_gone_on_with() {
     let db = Connection::open(house.layout.meta_db()).expect("opens");
     db.execute_batch(
         "DROP VIEW tasks; DROP VIEW workspaces; DROP VIEW harvest_events; DROP VIEW owner_events;
-         DROP VIEW owner_directives; DROP VIEW token_usage;
+         DROP VIEW owner_directives; DROP VIEW token_usage; DROP VIEW clone_dispatches;
          DROP INDEX envelopes_lacking; PRAGMA user_version = 1",
     )
     .expect("as it was");

@@ -14,12 +14,13 @@ mod transfer;
 
 use std::collections::BTreeMap;
 
-use netsky_disk::clock;
 use netsky_disk::layout::Layout;
+use netsky_disk::{clock, state};
 use netsky_ledger::{Fact, Facts, latest};
 use netsky_model::id::{AgentId, BriefDigest, Generation, TaskId};
 use netsky_model::task::{Actor, Draft, Event, Illegal, State, Task, Unfit, next, place};
 
+use crate::dispatch;
 use decide::{Decision, next_number, read};
 use sessions::Sessions;
 
@@ -202,7 +203,7 @@ impl Board {
             match done {
                 // Whether it has ended is asked without the lock: a generation that has stays so.
                 Err(Error::Illegal(Illegal::Held { by, generation, .. }))
-                    if matches!(event, Event::Claimed { .. })
+                    if matches!(&event, Event::Claimed { by: to, .. } if *to == by || !self.is_in_hand(id))
                         && ended.is_none()
                         && Sessions::look(&self.layout)?.has_ended(&by, generation) =>
                 {
@@ -241,13 +242,16 @@ impl Board {
     /// # Errors
     /// Which sessions there are is not known, or the record takes no fact.
     pub fn release_ended(&self) -> Result<Vec<Over>> {
-        if !self.tasks()?.values().any(is_claimed) {
+        if !self.tasks()?.values().any(|task| self.is_released_with_its_claimant(task)) {
             return Ok(Vec::new());
         }
         let sessions = Sessions::look(&self.layout)?;
         self.facts.decide(|deciding| {
             let (mut decision, mut released) = (Decision::by(&self.actor), Vec::new());
-            for task in read(deciding.latest(FAMILY)?)?.into_values().filter(is_claimed) {
+            for task in read(deciding.latest(FAMILY)?)?
+                .into_values()
+                .filter(|task| self.is_released_with_its_claimant(task))
+            {
                 let Some((by, generation)) = task.state.holder() else { continue };
                 if sessions.has_ended(by, generation) {
                     decision.release(&task, by, generation)?;
@@ -259,15 +263,27 @@ impl Board {
         })
     }
 
+    /// Whether a claim ends with the session that made it.
+    fn is_released_with_its_claimant(&self, task: &Task) -> bool {
+        is_claimed(task) && !self.is_in_hand(&task.id)
+    }
+
+    /// Whether a clone was handed it: the claim follows the clone through its deaths, and ends with the dispatch. What cannot be
+    /// looked at may be.
+    fn is_in_hand(&self, id: &TaskId) -> bool {
+        state::exists(self.layout.dispatch(id)).unwrap_or(true)
+    }
+
     fn tasks(&self) -> Result<Tasks> {
         read(latest(&self.layout, FAMILY)?)
     }
 }
 
-/// Whether any task of a home is claimed: only then a tick has something to look at. What does not read it tells.
+/// Whether any task of a home is claimed, or in a clone's hands: only then a tick has something to look at. What does not read it
+/// tells.
 pub fn is_any_claimed(layout: &Layout) -> bool {
     let tasks = latest(layout, FAMILY).map_err(Error::from).and_then(read);
-    tasks.map_or(true, |tasks| tasks.values().any(is_claimed))
+    dispatch::is_any(layout) || tasks.map_or(true, |tasks| tasks.values().any(is_claimed))
 }
 
 fn is_claimed(task: &Task) -> bool {
