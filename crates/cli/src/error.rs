@@ -3,6 +3,7 @@
 //! Errors of the crates below become this type here and nowhere else, so that the exit codes of `formats.md` are decided
 //! in one file.
 
+mod dispatch;
 mod work;
 
 use std::fmt;
@@ -159,7 +160,7 @@ impl From<netsky_watchdog::Error> for Error {
             Watchdog::Kernel(error) => error.into(),
             Watchdog::Config(netsky_runtime::ConfigError::Disk(error)) => error.into(),
             Watchdog::Config(_) => Self::new(Kind::Usage, what).hint("nothing was changed"),
-            Watchdog::OwnerOnly { .. } => Self::new(Kind::Refused, what).hint("nothing was changed"),
+            Watchdog::OwnerOnly { .. } | Watchdog::NoDispatcher { .. } => Self::new(Kind::Refused, what).hint("nothing was changed"),
             Watchdog::NoSession { .. } => Self::new(Kind::Refused, what),
             Watchdog::NoProgram { .. } => Self::new(Kind::Usage, what)
                 .hint("give one behind --, or set argv under [defaults] in config.toml"),

@@ -12,6 +12,7 @@ pub(crate) mod agent;
 mod attach;
 pub(crate) mod channel;
 mod check;
+mod clone;
 mod cron;
 mod demo;
 mod demo_agent;
@@ -33,6 +34,7 @@ mod prompts;
 mod query;
 mod quiet;
 mod record;
+mod report;
 mod restart;
 mod service;
 mod session;
@@ -86,6 +88,9 @@ verbs! {
         Handoff(handoff::Verb),
         #[command(subcommand)]
         Channel(channel::Verb),
+        #[command(subcommand)]
+        Clone(clone::Verb),
+        Report(report::Args),
         #[command(subcommand)]
         Cron(cron::Verb),
         #[command(subcommand)]

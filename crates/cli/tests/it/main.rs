@@ -16,6 +16,7 @@ mod calls;
 mod cells;
 mod channel;
 mod check;
+mod clones;
 mod constellation;
 mod cost;
 mod cron;

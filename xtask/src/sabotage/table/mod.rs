@@ -6,6 +6,7 @@ mod bus;
 mod bus_kept;
 mod bus_taken;
 mod cli;
+mod clones;
 mod crash;
 mod cron;
 mod disk;
@@ -148,6 +149,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             watchdog_said::ROWS,
             watchdog_verbs::ROWS,
             cli::ROWS,
+            clones::ROWS,
             cron::ROWS,
             loops::ROWS,
             ticker::ROWS,

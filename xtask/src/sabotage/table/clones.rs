@@ -1,0 +1,120 @@
+//! Safeguards of tasks in the hands of clones: one dispatch, one brief, one report, and whose words count.
+
+use super::{Safeguard, of_library, of_verbs};
+
+pub(super) const ROWS: &[Safeguard] = &[
+    of_library(
+        "netsky-model",
+        "an earlier incarnation has no say in a dispatch",
+        "A1",
+        "crates/model/src/dispatch.rs",
+        (
+            "if by < holder { Err(late()) } else { Ok(by) }",
+            "if by < holder && false { Err(late()) } else { Ok(by) }",
+        ),
+        "dispatch::tests::a_late_word_of_an_earlier_incarnation_moves_nothing_and_a_successor_takes_over",
+    ),
+    of_library(
+        "netsky-model",
+        "no more clones are started than the owner allows",
+        "A12",
+        "crates/model/src/dispatch.rs",
+        ("if running < ask.most { Ok(())", "if running < ask.most || true { Ok(())"),
+        "dispatch::tests::a12_no_more_clones_are_started_than_the_owner_allows",
+    ),
+    of_library(
+        "netsky-model",
+        "who has a task in hand is not idle",
+        "",
+        "crates/model/src/dispatch.rs",
+        ("fits(seen) && !is_busy(&seen.agent)", "fits(seen)"),
+        "dispatch::tests::an_idle_clone_is_used_before_another_is_started",
+    ),
+    of_verbs(
+        "a dispatch is kept before anything is done for it",
+        "FM",
+        "crates/work/src/dispatch/brief.rs",
+        ("        self.write(&chosen)?;\n", ""),
+        "clones::points::fm_dispatch_kill_at_every_step_a_repeat_makes_one_dispatch_of_it",
+    ),
+    of_verbs(
+        "a brief is sent under an id of its dispatch",
+        "FM",
+        "crates/work/src/dispatch/brief.rs",
+        ("        draft.id = Some(now.brief());\n", ""),
+        "clones::points::fm_dispatch_kill_at_every_step_a_repeat_makes_one_dispatch_of_it",
+    ),
+    of_verbs(
+        "a report is sent under an id of its words",
+        "FM",
+        "crates/work/src/dispatch/report.rs",
+        ("        draft.id = Some(report);\n", ""),
+        "clones::points::fm_report_kill_at_every_step_is_one_report_whoever_does_the_rest",
+    ),
+    of_verbs(
+        "a report is decided before it is told",
+        "FM",
+        "crates/work/src/dispatch/report.rs",
+        ("        self.write(&after)?;\n", ""),
+        "clones::points::fm_report_kill_at_every_step_is_one_report_whoever_does_the_rest",
+    ),
+    of_verbs(
+        "late words of a generation that is over are refused before the claim has followed",
+        "A1",
+        "crates/work/src/dispatch/report.rs",
+        (".filter(|newest| generation < *newest)", ".filter(|newest| generation > *newest)"),
+        "clones::report::i7_a_brief_outlives_its_reader_and_the_claim_follows_it",
+    ),
+    of_verbs(
+        "a claim of a task that was handed out does not end with a generation",
+        "I7",
+        "crates/work/src/task/mod.rs",
+        ("is_claimed(task) && !self.is_in_hand(&task.id)", "is_claimed(task)"),
+        "clones::ends::i7_a_clone_that_ended_for_good_has_its_task_no_more_and_one_that_comes_back_keeps_it",
+    ),
+    of_verbs(
+        "nobody claims what a clone has in hand that comes back",
+        "I7",
+        "crates/work/src/task/mod.rs",
+        ("if *to == by || !self.is_in_hand(id))", "if *to == by || self.is_in_hand(id) || true)"),
+        "clones::ends::i7_a_clone_that_ended_for_good_has_its_task_no_more_and_one_that_comes_back_keeps_it",
+    ),
+    of_verbs(
+        "a tick ends what a clone that was stopped had in hand",
+        "FM",
+        "crates/work/src/dispatch/tend.rs",
+        ("if gone && is_up && seen.is_stopped =>", "if gone && is_up && seen.is_stopped && false =>"),
+        "clones::ends::fm_dispatch_kill_of_the_stop_a_tick_ends_what_the_clone_had_in_hand",
+    ),
+    of_verbs(
+        "nobody's end is for good while all are down",
+        "I7",
+        "crates/watchdog/src/clones.rs",
+        ("    Ok((seen.collect(), is_up))", "    Ok((seen.collect(), is_up || true))"),
+        "clones::ends::what_is_in_hand_outlives_a_down",
+    ),
+    of_verbs(
+        "only the owner and agent0 hand out work",
+        "A1",
+        "crates/watchdog/src/clones.rs",
+        ("agent: Some(agent), .. } if *agent == AgentId::root() => Ok(())", "agent: Some(_), .. } => Ok(())"),
+        "clones::brief::a1_only_the_owner_and_agent0_hand_out_work_or_take_it_back",
+    ),
+    of_verbs(
+        "a clone stays in the folder of its task",
+        "",
+        "crates/watchdog/src/up/slot.rs",
+        ("wish.place.clone().or(placed)", "wish.place.clone()"),
+        "clones::brief::a_clone_stays_where_its_task_put_it_whoever_asks_for_it_by_number",
+    ),
+    of_verbs(
+        "a report outside every session says for whom it is",
+        "A1",
+        "crates/cli/src/verb/report.rs",
+        (
+            "(Caller::Inside { agent: Some(me), .. }, Some(named)) if me != named =>",
+            "(Caller::Inside { agent: Some(me), .. }, Some(named)) if me != named && false =>",
+        ),
+        "clones::report::a1_outside_every_session_a_report_says_for_whom_it_is",
+    ),
+];
