@@ -16,8 +16,9 @@ pub const BASE: &str = include_str!("../../prompts/base.md");
 const IDENTITY: &str = include_str!("../../prompts/identity.md");
 
 /// The skills that are shipped, in the order in which a session needs them.
-pub const SKILLS: [(&str, &str); 3] = [
+pub const SKILLS: [(&str, &str); 4] = [
     ("up", include_str!("../../prompts/skills/up.md")),
+    ("report", include_str!("../../prompts/skills/report.md")),
     ("restart", include_str!("../../prompts/skills/restart.md")),
     ("down", include_str!("../../prompts/skills/down.md")),
 ];
@@ -124,6 +125,14 @@ mod tests {
         assert!(BASE.len() <= 6_000, "{} bytes", BASE.len());
         for role in ["S5", "S4", "S3,", "S3*", "S2", "S1", "agentinfinity", "<channel "] {
             assert!(BASE.contains(role), "{role}");
+        }
+    }
+
+    #[test]
+    fn a_clone_is_told_how_to_report_and_what_for() {
+        let skill = shipped("report").expect("shipped");
+        for part in ["netsky report --task ID --done", "--failed", "--blocked"] {
+            assert!(skill.contains(part), "{part}");
         }
     }
 
