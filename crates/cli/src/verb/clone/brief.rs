@@ -129,7 +129,7 @@ fn tell(cx: &Context, briefed: &Dispatch, place: Option<&Workspace>, is_new: boo
 fn made(layout: &Layout, task: &Task) -> dispatch::Result<Workspace> {
     let repo: Remote = task.repo.as_deref().unwrap_or_default().parse().map_err(netsky_work::Error::from)?;
     let main = RefName::branch(task.main.as_deref().unwrap_or("main")).map_err(netsky_work::Error::from)?;
-    let git = Git::find().map_err(netsky_work::Error::from)?;
+    let git = Git::find()?;
     let wish = workspace::Wish { task: task.id.clone(), repo, main, branch: None, author: None };
     match workspace::create(layout, &git, &wish) {
         Ok(made) => Ok(made),
