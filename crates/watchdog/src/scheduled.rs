@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::event::{MISSED, event};
+use crate::event::{MISSED, events};
 
 /// Instants of one entry that were told of before and are passed over in one tick: a death leaves one, a file from a backup many.
 pub(crate) const PASSED_OVER: usize = 100;
@@ -43,9 +43,9 @@ impl Missed {
         self.0.push((format!("{which}/{last}"), data));
     }
 
-    /// Records them; where the record takes one not, the rest is not tried.
+    /// Records them.
     pub(crate) fn record(self, cx: &Context<'_>) {
-        let _ = self.0.iter().all(|(key, data)| event(cx, MISSED, key, data));
+        events(cx, MISSED, &self.0);
     }
 }
 
