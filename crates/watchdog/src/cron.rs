@@ -170,7 +170,9 @@ fn tell(
         let slot = seconds(due.slot);
         match told(cx, entry, known, due) {
             Ok(Told::Waits) => {
-                passed.unread(entry.id.as_str(), &entry.agent, known.last_id.as_ref());
+                if known.missed == 0 {
+                    passed.unread(entry.id.as_str(), &entry.agent, known.last_id.as_ref());
+                }
                 known.coalesced(entry, due, now);
                 let (id, agent, missed) = (&entry.id, &entry.agent, known.missed);
                 ticked.done.push(format!("{id}: {agent} has not read the one before; {missed} missed"));

@@ -35,8 +35,6 @@ const BLOCKED: &str = "agent.blocked";
 const MESSAGE: &str = "owner.message";
 /// Most messages to the owner that one tick looks at; the rest is behind them.
 const MESSAGES: usize = 100;
-/// Most facts of one write.
-const AT_ONCE: usize = 1_000;
 /// Most bytes of what an agent asks that go into the record.
 const SHOWN: usize = 300;
 
@@ -48,22 +46,6 @@ pub(crate) fn event(cx: &Context<'_>, kind: &str, key: &str, data: &Value) -> bo
         cx.record.watchdog("unrecorded", None, &format!("{kind} {key}: {error}"));
     }
     recorded.is_ok()
-}
-
-/// Records several of one kind, by one sync for many; what is a fact already stays one.
-pub(crate) fn events(cx: &Context<'_>, kind: &str, rows: &[(String, Value)]) {
-    let Some((family, _)) = kind.split_once('.').filter(|_| !rows.is_empty()) else { return };
-    let append = || {
-        Facts::new(cx.layout).decide(|deciding| {
-            let known = deciding.latest(family)?;
-            let new = rows.iter().filter(|(key, _)| !known.contains_key(key));
-            let new: Vec<_> = new.map(|(key, data)| (kind, key.as_str(), data.clone())).collect();
-            Ok(new.chunks(AT_ONCE).try_for_each(|some| deciding.append(some).map(drop))?)
-        })
-    };
-    if let Err(error) = reserve::lend(cx, append) {
-        cx.record.watchdog("unrecorded", None, &format!("{kind}: {error}"));
-    }
 }
 
 /// Records that an agent runs again as a generation, and why it did not.
@@ -201,19 +183,6 @@ mod tests {
             [1, 1, 2, 2].into_iter().for_each(|generation| look(generation, first));
             look(3, second);
             assert_eq!(recorded(cx), ["watchdog.repaired netsky-ticker/g2"]);
-        });
-    }
-
-    #[test]
-    fn what_many_loops_missed_is_a_fact_each_and_recorded_again_none() {
-        in_a_home(|cx| {
-            let row = |n: usize| (format!("loop-{n:08x}/5"), json!({ "loop": n }));
-            events(cx, MISSED, &[]);
-            events(cx, MISSED, &(0..AT_ONCE + 1).map(row).collect::<Vec<_>>());
-            events(cx, MISSED, &(AT_ONCE..AT_ONCE + 3).map(row).collect::<Vec<_>>());
-            let keys = recorded(cx);
-            assert_eq!(keys.len(), AT_ONCE + 3);
-            assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len());
         });
     }
 

@@ -120,7 +120,9 @@ fn tell(
     let told = told(cx, entry, due).map_err(|error| line(&error.to_string()));
     match &told {
         Ok(Told::Waits) => {
-            passed.unread(&id.to_string(), &agent, entry.last_id.as_ref());
+            if entry.missed == 0 {
+                passed.unread(&id.to_string(), &agent, entry.last_id.as_ref());
+            }
             entry.coalesced(&due, now);
             ticked.done.push(format!("{id}: {agent} has not read the one before; {} missed", entry.missed));
         }

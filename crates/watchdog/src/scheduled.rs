@@ -9,10 +9,13 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::event::{MISSED, events};
+use crate::event::{MISSED, event};
 
 /// Instants of one entry that were told of before and are passed over in one tick: a death leaves one, a file from a backup many.
 pub(crate) const PASSED_OVER: usize = 100;
+
+/// Most loops and entries that one fact names.
+const NAMED: usize = 50;
 
 /// How many more instants the envelope of that id told of, which somebody placed who died before he could keep that. Of one that
 /// is not there any more nobody knows.
@@ -21,32 +24,49 @@ pub(crate) fn missed_as_placed(cx: &Context<'_>, agent: &AgentId, id: &EnvelopeI
     Some(placed.missed.unwrap_or(0))
 }
 
-/// Instants that were missed, recorded once the schedule itself is kept: the record may have to be waited for.
+/// Instants that were missed, recorded once the schedule itself is kept: two facts a tick at most, as each is waited for.
 #[derive(Default)]
-pub(crate) struct Missed(Vec<(String, Value)>);
+pub(crate) struct Missed {
+    /// While nobody looked.
+    passed: Vec<Value>,
+    /// While the one before them was not read.
+    unread: Vec<Value>,
+}
 
 impl Missed {
     /// So many passed while nobody looked, and are told with one that came late.
     pub(crate) fn passed(&mut self, which: &str, agent: &AgentId, slot: Timestamp, further: u64) {
         if further > 0 {
-            let why = format!("{further} passed after {slot:.0} while nobody looked");
-            let data = json!({ "loop": which, "agent": agent, "slot": slot, "missed": further, "why": why });
-            self.0.push((format!("{which}/{}", slot.as_second()), data));
+            let one = json!({ "loop": which, "agent": agent, "slot": slot, "missed": further });
+            self.passed.push(one);
         }
     }
 
-    /// One passed while the one before it was not read, the first since that or another.
+    /// One passed while the one before it was not read, the first since that.
     pub(crate) fn unread(&mut self, which: &str, agent: &AgentId, last: Option<&EnvelopeId>) {
-        let Some(last) = last else { return };
-        let why = "the one before it is not read";
-        let data = json!({ "loop": which, "agent": agent, "unread": last, "why": why });
-        self.0.push((format!("{which}/{last}"), data));
+        self.unread.push(json!({ "loop": which, "agent": agent, "unread": last }));
     }
 
-    /// Records them.
+    /// Records them. Nothing is lost where the record does not take it: each envelope says how many it stands for.
     pub(crate) fn record(self, cx: &Context<'_>) {
-        events(cx, MISSED, &self.0);
+        record(cx, &self.passed, "nobody looked", json!({}));
+        record(cx, &self.unread, "the one before it was not read", json!({ "unread": true }));
     }
+}
+
+/// Records these as one occurrence, by the first of them.
+fn record(cx: &Context<'_>, missed: &[Value], why: &str, mut data: Value) {
+    let Some(first) = missed.first() else { return };
+    let of = |key: &str| first[key].as_str().unwrap_or_default();
+    let more = match missed.len() {
+        1 => String::new(),
+        all => format!(" and {} more", all - 1),
+    };
+    data["loop"] = format!("{}{more}", of("loop")).into();
+    data["agent"] = of("agent").into();
+    data["why"] = why.into();
+    data["missed"] = missed[..missed.len().min(NAMED)].into();
+    event(cx, MISSED, &format!("{}/{}{}", of("loop"), of("slot"), of("unread")), &data);
 }
 
 /// One prompt for one instant.

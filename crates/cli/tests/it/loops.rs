@@ -36,6 +36,40 @@ fn missed(envelope: &Envelope) -> u64 {
 }
 
 #[test]
+fn what_loops_missed_is_one_event_of_a_tick_and_quiet_where_it_was_only_not_read() {
+    let clocked = clocked();
+    for prompt in ["one", "two", "three"] {
+        create(&clocked, &["15m", prompt]);
+    }
+    let told = || -> Vec<(Value, usize)> {
+        let told = clocked.ok(&["events", "--json", "--kind", "loop.missed"]);
+        let told: Value = serde_json::from_str(&told).expect("one object");
+        let texts = |event: &Value| {
+            let text = event["text"].as_str().expect("text");
+            (event["level"].clone(), text.matches(" and 2 more of agent0 missed an instant: ").count())
+        };
+        told["events"].as_array().expect("a list").iter().map(texts).collect()
+    };
+    clocked.slept(16 * 60 * 1000);
+    clocked.ok(&["loop", "tick"]);
+    assert_eq!(told(), [], "none came late");
+    for file in clocked.home.files("agent0", "inbox").expect("read") {
+        fs::remove_file(clocked.home.channel("agent0", "inbox").join(file)).expect("ours");
+    }
+    clocked.slept(8 * 60 * 60 * 1000);
+    clocked.ok(&["loop", "tick"]);
+    let passed = ("milestone".into(), 1);
+    assert_eq!(told(), [passed.clone()]);
+    // Nobody reads: the first that passes is told of, and the rest counted.
+    for _ in 0..3 {
+        clocked.slept(15 * 60 * 1000);
+        clocked.ok(&["loop", "tick"]);
+    }
+    assert_eq!(told().first(), Some(&passed));
+    assert!(told().iter().skip(1).all(|(level, _)| *level == "quiet") && told().len() <= 2, "{:?}", told());
+}
+
+#[test]
 fn must_show_1_each_command_of_the_seed_and_the_envelope_as_it_says() {
     let clocked = clocked();
     let fixed = create(&clocked, &["15m", "check CI and report delta only"]);
