@@ -15,7 +15,7 @@ impl From<dispatch::Error> for Error {
             Dispatch::Bus(error) => error.into(),
             Dispatch::Record(error) => error.into(),
             Dispatch::Task(error) => error.into(),
-            Dispatch::Work(_) => Self::new(Kind::Failed, what).hint("nothing was lost"),
+            Dispatch::Work(error) => error.into(),
             Dispatch::Illegal(Illegal::Late { .. }) => refused("nothing was reported; who came after says what becomes of it"),
             Dispatch::Illegal(Illegal::Over(..)) => refused("that stands, nothing was reported"),
             Dispatch::Illegal(Illegal::Again(_)) => refused("see `netsky clone list`"),

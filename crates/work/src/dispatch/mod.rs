@@ -170,6 +170,14 @@ impl<'a> Dispatches<'a> {
         Ok((open, unread))
     }
 
+    /// Whether an agent has a task in hand, or is about to have one.
+    ///
+    /// # Errors
+    /// Their folder cannot be read.
+    pub fn is_at_work(&self, agent: &AgentId) -> Result<bool> {
+        Ok(self.readable()?.iter().any(|open| open.agent == *agent))
+    }
+
     /// Those that read: who has nothing to do with the others is not kept from anything by them.
     fn readable(&self) -> Result<Vec<Dispatch>> {
         Ok(self.open()?.0)

@@ -1,13 +1,11 @@
 //! `netsky clone brief`: a task is a clone's, which has read nothing of it yet and may just have been started.
 
-use netsky_disk::layout::Layout;
 use netsky_model::dispatch::{Ask, Dispatch, Seen};
 use netsky_model::id::{AgentId, Generation, TaskId};
 use netsky_model::task::Task;
 use netsky_runtime::Config;
 use netsky_watchdog::{Context as Constellation, MAX_CLONES, clones, may_hand_out, plan_clone, up};
-use netsky_work::dispatch::{self, Dispatches};
-use netsky_work::git::{Git, RefName, Remote};
+use netsky_work::dispatch::Dispatches;
 use netsky_work::workspace::{self, Workspace};
 use serde_json::json;
 
@@ -16,6 +14,7 @@ use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
+use crate::verb::workspace::looking;
 
 /// Hand a task to a clone: one that is idle, or one that is started for it
 ///
@@ -53,7 +52,7 @@ impl Run for Args {
         let decided = dispatches.decide(&self.task, &dispatcher(&caller), &ask, &seen)?;
         let runs = seen.iter().find(|seen| seen.agent == decided.agent && seen.lives);
         let hand_over = HandOver { cx: &constellation, dispatches: &dispatches, decided: &decided };
-        let place = hand_over.or_withdraw(place(constellation.layout, &task))?;
+        let place = hand_over.or_withdraw(place(cx, &task, &decided.agent))?;
         let generation = match runs {
             Some(Seen { generation, .. }) => *generation,
             None => hand_over.start(self.runtime.clone(), place.as_ref())?,
@@ -101,16 +100,16 @@ impl HandOver<'_> {
 }
 
 /// The task's workspace, made where it has none; none of a task without a repository.
-fn place(layout: &Layout, task: &Task) -> dispatch::Result<Option<Workspace>> {
-    match workspace::find(layout, &task.id)? {
-        Some(place) => Ok(Some(place)),
-        None if task.repo.is_none() => Ok(None),
-        None => Ok(Some(made(layout, task)?)),
+fn place(cx: &Context, task: &Task, agent: &AgentId) -> Result<Option<Workspace>, Error> {
+    if task.repo.is_none() {
+        return Ok(workspace::find(cx.home()?, &task.id)?);
     }
+    looking(cx, |desk| Ok(desk.create_workspace(&task.id, Some(agent))?.workspace)).map(Some)
 }
 
 fn tell(cx: &Context, briefed: &Dispatch, place: Option<&Workspace>, is_new: bool) -> Result<(), Error> {
-    let folder = place.map(|place| place.folder(cx.home().expect("it is open")));
+    let layout = cx.home()?;
+    let folder = place.map(|place| place.folder(layout));
     let branch = place.map(|place| place.branch.short());
     if cx.json {
         return output::json(&json!({
@@ -123,16 +122,4 @@ fn tell(cx: &Context, briefed: &Dispatch, place: Option<&Workspace>, is_new: boo
         .zip(branch)
         .map_or_else(String::new, |(folder, branch)| format!(", in {} on {branch}", folder.display()));
     output::say(&format!("task {} is with {}{started}{at}", briefed.task, hands(briefed)))
-}
-
-/// Made now; somebody who hands it out at the same time may be faster.
-fn made(layout: &Layout, task: &Task) -> dispatch::Result<Workspace> {
-    let repo: Remote = task.repo.as_deref().unwrap_or_default().parse().map_err(netsky_work::Error::from)?;
-    let main = RefName::branch(task.main.as_deref().unwrap_or("main")).map_err(netsky_work::Error::from)?;
-    let git = Git::find()?;
-    let wish = workspace::Wish { task: task.id.clone(), repo, main, branch: None, author: None };
-    match workspace::create(layout, &git, &wish) {
-        Ok(made) => Ok(made),
-        Err(error) => workspace::find(layout, &task.id)?.ok_or_else(|| error.into()),
-    }
 }

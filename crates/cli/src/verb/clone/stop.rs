@@ -23,12 +23,17 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let (caller, agent) = (cx.caller(), self.agent);
         let (constellation, board) = (cx.constellation()?, cx.board()?);
+        let dispatches = dispatches(&constellation, &board);
         // First: nobody works on what is free again. Where this dies a tick ends what it had in hand.
-        let ran = stop_clone(&constellation, &caller, &agent, None)?;
+        let ran = match stop_clone(&constellation, &caller, &agent, None) {
+            // It was to be started for a task, and nothing came of that.
+            Err(netsky_watchdog::Error::NeverWanted(_)) if dispatches.is_at_work(&agent)? => false,
+            stopped => stopped?,
+        };
         netsky_disk::fault::point("clone.stop.stopped")
             .map_err(|e| netsky_disk::Error::new("stop", agent.as_str(), e))?;
         let why = format!("stopped by {}", dispatcher(&caller));
-        let tasks = dispatches(&constellation, &board).end(&agent, Verdict::Stopped, &why)?;
+        let tasks = dispatches.end(&agent, Verdict::Stopped, &why)?;
         if cx.json {
             return output::json(&json!({ "agent": agent, "ended": ran, "tasks": tasks }));
         }

@@ -24,6 +24,6 @@ impl Run for Args {
         let Tended { mut done, problems } = dispatches(&constellation, &board).tend(look)?;
         let over = board.release_ended()?;
         done.extend(over.into_iter().map(|over| format!("task {}: released, {}", over.task, over.why)));
-        super::super::ticked(cx, &Ticked { done, problems, ..Ticked::default() }, "nothing is over")
+        super::super::ticked(cx, &Ticked { done, problems, ..Ticked::default() }, "no claim is over")
     }
 }

@@ -2,7 +2,7 @@
 
 use netsky_disk::process::Signal;
 
-use super::Yard;
+use super::{Yard, said};
 
 #[test]
 fn a_clone_that_is_stopped_has_its_task_no_more_and_stays_down_with_its_mail() {
@@ -51,33 +51,40 @@ fn fm_dispatch_kill_of_the_stop_a_tick_ends_what_the_clone_had_in_hand() {
 #[test]
 fn i7_a_clone_that_ended_for_good_has_its_task_no_more_and_one_that_comes_back_keeps_it() {
     let yard = Yard::new();
-    let task = yard.task("one");
+    let (task, other) = (yard.task("one"), yard.task("two"));
     yard.stage.ok(&["clone", "brief", &task]);
-    let clone = yard.stage.program("agent1");
-    yard.stage.signal(&clone, Signal::KILL);
-    yard.stage.until("the death of agent1", |stage| {
-        let clone = stage.agent("agent1");
-        (clone["pid"].is_null() && clone["state"] != "gone").then_some(())
-    });
-    let other = yard.task("two");
+    dies(&yard);
     for _ in 0..2 {
         yard.stage.ok(&["task", "tick"]);
         assert_eq!(yard.state(&task)["by"], "agent1", "it is wanted, and comes back");
     }
     // Nor can anybody else have it meanwhile.
+    let (code, line) =
+        said(&yard.as_agent("agent2", 1, &["task", "claim", &task]).output().expect("it starts"));
+    assert!(code == 5 && line.contains("claimed by agent1"), "{code} {line}");
     let (code, line) = yard.stage.refused(&["clone", "brief", &task]);
     assert!(code == 4 && line.contains("is with agent1"), "{code} {line}");
+    // Whoever hands out more work has agent1 brought back, too, and that one has a task.
     assert_eq!(yard.json(&["clone", "brief", &other, "--json"])["agent"], "agent2");
-    let (code, line) =
-        super::said(&yard.as_agent("agent2", 1, &["task", "claim", &task]).output().expect("it starts"));
-    assert!(code == 5 && line.contains("claimed by agent1"), "{code} {line}");
+    yard.stage.ok(&["task", "tick"]);
+    assert_eq!(yard.state(&task)["generation"], 2);
     // Its wish is gone: nobody brings it back.
     std::fs::remove_file(yard.stage.home().join("state/desired/agent1.json")).expect("removed");
+    dies(&yard);
     yard.stage.ok(&["task", "tick"]);
     let finished = yard.facts("clone.finished");
     assert_eq!((finished.len(), &finished[0].data["verdict"]), (1, &"died".into()));
     assert_eq!((&yard.state(&task)["is"], yard.is_in_hand(&task)), (&"open".into(), false));
     assert_eq!(yard.state(&other)["by"], "agent2");
+}
+
+/// agent1 is killed, and the kernel knows it.
+fn dies(yard: &Yard) {
+    yard.stage.signal(&yard.stage.program("agent1"), Signal::KILL);
+    yard.stage.until("the death of agent1", |stage| {
+        let clone = stage.agent("agent1");
+        (clone["pid"].is_null() && clone["state"] != "gone").then_some(())
+    });
 }
 
 #[test]
@@ -123,7 +130,7 @@ fn a_wait_is_over_in_time_and_knows_what_it_waits_for() {
     let mut waits = yard.stage.command(&["clone", "wait", "agent1", "--timeout", "80s"]);
     let waits = waits.stdout(std::process::Stdio::piped()).spawn().expect("started");
     assert_eq!(yard.report("agent1", 1, &["--done", "there"]).0, 0);
-    let (code, line) = super::said(&waits.wait_with_output().expect("it ends"));
+    let (code, line) = said(&waits.wait_with_output().expect("it ends"));
     assert!(code == 0 && line == "task 1, agent1: done: there\n", "{code} {line}");
 }
 

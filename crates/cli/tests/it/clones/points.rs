@@ -33,12 +33,35 @@ fn fm_dispatch_kill_at_every_step_a_tick_does_the_rest() {
         let (task, agent) = (yard.task(point), format!("agent{}", at + 1));
         yard.killed(point, yard.stage.command(&["clone", "brief", &task]));
         if *point == "work.dispatch.decided" {
-            // Nobody is up for it yet, and nobody was told.
+            // Nobody is up for it yet, and nobody was told; it may be taken back.
+            let other = yard.task("taken back");
+            yard.killed(point, yard.stage.command(&["clone", "brief", &other, "--agent", "7"]));
+            yard.stage.ok(&["clone", "stop", "7"]);
+            assert!(!yard.is_in_hand(&other) && yard.facts("clone.finished").is_empty());
             yard.stage.ok(&["task", "tick"]);
             assert!(yard.is_in_hand(&task) && yard.facts("clone.briefed").is_empty());
             yard.stage.ok(&["agent", "1"]);
         }
         yard.stage.ok(&["task", "tick"]);
+        is_handed_out_once(&yard, point, &task, &agent);
+    }
+}
+
+#[test]
+fn fm_dispatch_kill_while_its_workspace_is_made_or_its_clone_is_started() {
+    let yard = Yard::new();
+    let points =
+        ["work.workspace.filled", "work.workspace.named", "work.workspace.made", "watchdog.tick.decided"];
+    for (at, point) in points.iter().enumerate() {
+        let (task, agent) = (yard.work(point), format!("agent{}", at + 1));
+        yard.killed(point, yard.stage.command(&["clone", "brief", &task]));
+        // Who has nowhere to work is told nothing.
+        yard.stage.ok(&["task", "tick"]);
+        assert_eq!(yard.facts("clone.briefed").len(), at, "{point}");
+        let told = yard.json(&["clone", "brief", &task, "--json"]);
+        let folder = yard.stage.home().join(format!("workspaces/{task}/repo"));
+        assert_eq!(told["folder"], folder.display().to_string(), "{point}");
+        assert!(folder.join("a.txt").exists(), "{point}: it is whole");
         is_handed_out_once(&yard, point, &task, &agent);
     }
 }
