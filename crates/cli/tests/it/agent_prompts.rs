@@ -34,6 +34,7 @@ fn layers_stand_in_their_order_and_a_file_of_the_owner_stands_for_a_shipped_one(
         ("base", "shipped"),
         ("identity", "shipped"),
         ("up", "shipped"),
+        ("report", "shipped"),
         ("restart", "shipped"),
         ("down", "shipped"),
     ]);
@@ -60,6 +61,7 @@ fn layers_stand_in_their_order_and_a_file_of_the_owner_stands_for_a_shipped_one(
             ("identity", "shipped"),
             ("owner", "added"),
             ("up", "shipped"),
+            ("report", "shipped"),
             ("restart", "shipped"),
             ("down", "override"),
             ("land", "added"),
@@ -68,7 +70,7 @@ fn layers_stand_in_their_order_and_a_file_of_the_owner_stands_for_a_shipped_one(
     let diff = stage.ok(&["prompts", "diff"]);
     assert!(diff.contains("+++ yours\n-- agentinfinity") && diff.contains("\n+- agentinfinity"), "{diff}");
     assert!(diff.contains("It revives what died") && diff.contains("\n+Say good night."), "{diff}");
-    assert!(stage.ok(&["prompts", "check"]).contains("7 layers, about "));
+    assert!(stage.ok(&["prompts", "check"]).contains("8 layers, about "));
     // One that was made for a base of before.
     write(&stage, "base.md", "<!-- netsky base 0123456789abcdef -->\nBe good.\n");
     let checked = stage.ok(&["prompts", "check"]);
