@@ -526,7 +526,7 @@ fn a15_a10_an_answer_drives_no_terminal_and_a_refusal_names_what_may_be_asked() 
         assert!(run.stdout.contains("red") && !run.stdout.contains(bad), "{:?}", run.stdout);
     }
     for (question, code, says) in [
-        ("SELECT nope FROM facts", 2, "envelopes, facts, messages"),
+        ("SELECT nope FROM facts", 2, "envelopes, facts, harvest_events, messages"),
         ("DELETE FROM facts", 4, "refused"),
         ("ATTACH 'x' AS y", 4, "another database"),
         ("SELECT load_extension('x')", 4, "load_extension"),

@@ -170,7 +170,13 @@ export NETSKY_HOME="$PLACE/home"
 "$NETSKY" up 0 --tick 300ms -- sh -c 'netsky session up; exec sleep 100000' >/dev/null || exit 98
 pid_of() { "$NETSKY" status | awk -v id="$1" '$1 == id {print $6}'; }
 pid=$(pid_of agent0)
-mount --bind "$PLACE" "$PLACE" && mount -o remount,bind,ro "$PLACE" || exit 97
+mount --bind "$PLACE" "$PLACE" || exit 97
+# Busy as long as somebody writes.
+for _ in $(seq 300); do
+  mount -o remount,bind,ro "$PLACE" 2>/dev/null && break
+  sleep 0.01
+done
+touch "$PLACE/probe" 2>/dev/null && exit 97
 kill -9 "$pid"
 sleep 2
 mount -o remount,bind,rw "$PLACE" || exit 96
