@@ -23,7 +23,7 @@ use crate::sending::Sending;
 /// The book or the lock cannot be read, or that it begins cannot be written down.
 pub fn send_digest(layout: &Layout, terms: &Terms, paging: &Paging) -> Result<Option<Sent>> {
     let Some(mut sending) = Sending::take(layout, Duration::ZERO)? else { return Ok(None) };
-    let mut book = Book::read(layout)?;
+    let mut book = Book::read(layout, terms)?;
     let mut sent = Sent { problems: std::mem::take(&mut book.passed), ..Sent::default() };
     // What stands in for settings that do not read is not what was asked for, and milestones can wait until they do.
     let due = match book.feed.verdict(terms, is_quiet(terms), &clock::stamp()) {

@@ -27,7 +27,8 @@ pub(crate) struct Book {
     seen: Seen,
     #[serde(flatten)]
     pub(crate) feed: Feed,
-    /// Whether the record went on by whole files since this was written.
+    /// Whether it is to be written although nothing is due: the record went on by whole files since, or nothing was ever written
+    /// and something waits, which the next to read would take for old one day.
     #[serde(skip)]
     behind: bool,
     /// What of the record was passed by.
@@ -51,8 +52,8 @@ pub struct Digest {
 }
 
 impl Book {
-    /// The book with what the record says since.
-    pub(crate) fn read(layout: &Layout) -> Result<Book> {
+    /// The book with what the record says since. Beside the root nothing of that is for the owner, and it is passed by.
+    pub(crate) fn read(layout: &Layout, terms: &Terms) -> Result<Book> {
         let (read, mut passed) = match state::read_json::<Book>(layout.feed_book()) {
             // Told by whoever writes it next, who puts it aside.
             Err(error) if error.is_damage() => (None, vec![error.to_string()]),
@@ -67,17 +68,23 @@ impl Book {
             behind: false,
             passed: Vec::new(),
         });
+        // Where there is no room nothing can be taken, and the record is not read.
+        if terms.root && !book.feed.has_room() {
+            book.passed = passed;
+            return Ok(book);
+        }
         match facts_after(layout, book.mark) {
             Ok((facts, mark, more)) => {
                 book.behind = book.mark.is_behind(mark);
                 passed.extend(more);
                 let since = clock::wall() - FORGOTTEN;
-                let facts = facts.iter().filter(|fact| is_known || fact.ts >= since);
+                let facts = facts.iter().filter(|fact| terms.root && (is_known || fact.ts >= since));
                 book.mark = match book.take(facts) {
                     None => mark,
                     Some(0) => book.mark,
                     Some(seq) => book.mark.up_to(seq),
                 };
+                book.behind |= !is_known && !book.feed.waiting.is_empty();
             }
             // A record that does not read keeps nothing that is known from being told.
             Err(error) => passed.push(error.to_string()),
@@ -130,7 +137,7 @@ pub fn is_quiet(terms: &Terms) -> bool {
 /// # Errors
 /// The book cannot be read.
 pub fn milestones(layout: &Layout, terms: &Terms) -> Result<Digest> {
-    let book = Book::read(layout)?;
+    let book = Book::read(layout, terms)?;
     let verdict = book.feed.verdict(terms, is_quiet(terms), &clock::stamp());
     Ok(Digest {
         waiting: book.feed.waiting.len(),

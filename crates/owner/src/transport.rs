@@ -120,11 +120,14 @@ fn kept(path: &Path, page: &Page) -> Option<bool> {
     Some(lines::read(path).ok()?.iter().any(is_it))
 }
 
-/// Has Messages send it, by a script that is told on its standard input whom and what: neither stands in its arguments.
+/// Has Messages send it, by a script that is told on its standard input whom and what: neither stands in its arguments. A message has
+/// its text alone, which says from which home it is, and that it may be there already.
 fn imessage(program: Option<&Path>, to: &str, page: &Page) -> Result<(), Refused> {
     let path = program.unwrap_or(Path::new(OSASCRIPT));
     let args = ["-e", SCRIPT].map(str::to_owned).into();
-    run(Program { path: path.into(), args, ..Program::default() }, format!("{to}\n{}", page.text).as_bytes())
+    let home = Path::new(&page.home).file_name().unwrap_or_default().to_string_lossy();
+    let said = format!("{to}\n{}{home}: {}", if page.repeated { "(again) " } else { "" }, page.text);
+    run(Program { path: path.into(), args, ..Program::default() }, said.as_bytes())
 }
 
 fn command(layout: &Layout, argv: &[String], page: &Page) -> Result<(), Refused> {

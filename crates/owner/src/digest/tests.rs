@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::feed::{Reader, milestones};
+use crate::feed::{Digest, Reader, milestones};
 use crate::send::send_due;
 
 struct Stage {
@@ -226,7 +226,7 @@ fn a24_t27_a_flood_during_an_outage_is_told_in_order_and_each_once() {
 
 /// As if the minute were over.
 fn doubt_is_over(stage: &Stage) {
-    let mut book = Book::read(&stage.layout).expect("read");
+    let mut book = Book::read(&stage.layout, &Terms::default()).expect("read");
     if let Some(doubt) = &mut book.feed.doubt {
         doubt.since = Stamp {
             wall: doubt.since.wall - Duration::from_secs(60),
@@ -245,7 +245,7 @@ fn fm_owner_digest_kill_between_send_and_receipt_the_same_is_sent_again_flagged_
     let argv = ["/bin/sh", "-c", "cat >> \"$0\"", &place].map(str::to_owned).into();
     let terms = by(vec![Transport::Command { argv }]);
     [1, 2].into_iter().for_each(|task| stage.lands(task));
-    let mut book = Book::read(&stage.layout).expect("read");
+    let mut book = Book::read(&stage.layout, &Terms::default()).expect("read");
     book.feed.begin(2, clock::stamp());
     book.write(&stage.layout).expect("written");
     stage.lands(3);
@@ -263,7 +263,7 @@ fn fm_owner_digest_kill_a_file_that_has_it_gets_no_second_one() {
     let terms = by(vec![stage.file()]);
     stage.lands(1);
     let begun = |stage: &Stage| {
-        let mut book = Book::read(&stage.layout).expect("read");
+        let mut book = Book::read(&stage.layout, &Terms::default()).expect("read");
         book.feed.begin(1, clock::stamp());
         book.write(&stage.layout).expect("written");
         std::fs::read(stage.layout.feed_book()).expect("there")
@@ -299,22 +299,78 @@ fn fm_owner_digest_locked_a_record_that_takes_no_fact_keeps_none_back() {
 }
 
 #[test]
-fn i10_beside_the_root_and_in_quiet_hours_none_is_told_and_all_are_later() {
+fn i10_in_quiet_hours_none_is_told_and_all_are_later() {
     let stage = Stage::new();
     let terms = by(vec![stage.file()]);
-    let always: Terms =
-        serde_json::from_value(json!({"quiet": ["00:00-12:00", "12:00-00:00"], "digest": "0"}))
-            .expect("reads");
-    let quiet = Terms { transports: terms.transports.clone(), ..always };
-    let relays = Terms { root: false, ..terms.clone() };
     stage.lands(1);
-    for held in [&quiet, &relays] {
-        assert_eq!(stage.send(held), Sent::default());
-        assert!(!milestones(&stage.layout, held).expect("read").due);
-    }
+    assert_eq!(stage.send(&quiet(&terms)), Sent::default());
+    assert!(!milestones(&stage.layout, &quiet(&terms)).expect("read").due);
     stage.lands(2);
     stage.send(&terms);
     assert_eq!(stage.taken().iter().map(seqs).collect::<Vec<_>>(), [[1, 2]]);
+}
+
+/// The same in hours that are all quiet.
+fn quiet(terms: &Terms) -> Terms {
+    let always: Terms =
+        serde_json::from_value(json!({"quiet": ["00:00-12:00", "12:00-00:00"], "digest": "0"}))
+            .expect("reads");
+    Terms { transports: terms.transports.clone(), ..always }
+}
+
+/// As if the record had gone on by a file: what it says is far over what fits into one.
+fn goes_on_by_a_file(stage: &Stage) {
+    let facts = Facts::new(&stage.layout);
+    for at in 0..20 {
+        let data = json!({ "said": "x".repeat(60_000) });
+        facts.append("test.filler", &format!("f{at}"), data).expect("recorded");
+    }
+}
+
+#[test]
+fn a24_beside_the_root_nothing_is_kept_for_the_owner_and_nobody_reads_the_record_at_each_tick() {
+    let stage = Stage::new();
+    let terms = by(vec![stage.file()]);
+    let relays = Terms { root: false, ..terms.clone() };
+    (1..=130).for_each(|task| stage.lands(task));
+    goes_on_by_a_file(&stage);
+    assert!(milestones(&stage.layout, &relays).expect("read").behind, "once");
+    assert_eq!(stage.send(&relays), Sent::default());
+    let seen = milestones(&stage.layout, &relays).expect("read");
+    assert_eq!(seen, Digest::default(), "it got on");
+    assert_eq!(stage.send(&terms), Sent::default(), "nor are they told once it is the root");
+    stage.lands(131);
+    stage.send(&terms);
+    assert_eq!(stage.taken().len(), 1);
+}
+
+#[test]
+fn a24_a_feed_that_is_full_and_waits_has_nobody_started_at_each_tick() {
+    let stage = Stage::new();
+    let terms = by(vec![stage.file()]);
+    stage.lands(1);
+    stage.send(&terms);
+    (2..=130).for_each(|task| stage.lands(task));
+    goes_on_by_a_file(&stage);
+    assert!(milestones(&stage.layout, &quiet(&terms)).expect("read").behind, "once");
+    stage.send(&quiet(&terms));
+    assert!(!milestones(&stage.layout, &quiet(&terms)).expect("read").behind, "there is no room for more");
+    stage.send(&terms);
+    stage.send(&terms);
+    let told: Vec<u64> = stage.taken().iter().flat_map(seqs).collect();
+    assert_eq!(told.len(), 130, "each once: {told:?}");
+}
+
+#[test]
+fn i10_what_waits_is_written_down_at_the_first_look_or_it_would_be_too_old_one_day() {
+    let stage = Stage::new();
+    let terms = quiet(&by(vec![stage.file()]));
+    assert!(!milestones(&stage.layout, &terms).expect("read").behind, "nothing waits");
+    stage.lands(1);
+    assert!(milestones(&stage.layout, &terms).expect("read").behind);
+    stage.send(&terms);
+    let seen = milestones(&stage.layout, &terms).expect("read");
+    assert_eq!((seen.waiting, seen.behind), (1, false));
 }
 
 #[test]
@@ -374,10 +430,18 @@ fn messages_is_told_on_its_standard_input_and_its_arguments_hold_neither_whom_no
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("ours");
     stage.lands(1);
     let to = "+49 30 4711".to_owned();
-    let sent = stage.send(&by(vec![Transport::Imessage { to, program: Some(program) }]));
+    let terms = by(vec![Transport::Imessage { to, program: Some(program) }]);
+    let sent = stage.send(&terms);
     assert_eq!(sent.done, ["told the owner of 1 event by 1 imessage"], "{sent:?}");
     let said = std::fs::read_to_string(&place).expect("there");
-    assert_eq!(said, "+49 30 4711\ntask 1: landed on main as 0123456789ab");
+    assert_eq!(said, "+49 30 4711\nhome: task 1: landed on main as 0123456789ab");
     let args = std::fs::read_to_string(place.with_extension("args")).expect("there");
     assert!(args.starts_with("-e\nuse framework") && !args.contains("4711"), "{args}");
+    stage.lands(2);
+    let mut book = Book::read(&stage.layout, &terms).expect("read");
+    book.feed.begin(2, clock::stamp());
+    book.write(&stage.layout).expect("written");
+    stage.send(&terms);
+    let said = std::fs::read_to_string(place).expect("there");
+    assert_eq!(said, "+49 30 4711\n(again) home: task 2: landed on main as 0123456789ab");
 }
