@@ -225,11 +225,12 @@ impl Feed {
         (self.doubt, self.failures) = (None, 0);
     }
 
-    /// None did; `doubtful` where one may have all the same: then the same is sent again, and no other.
+    /// None did; `doubtful` where one may have all the same: then the same is sent again, and no other. So it is where an attempt
+    /// before this one was doubtful: that none took it now does not say that none had it then.
     pub fn in_vain(&mut self, doubtful: bool, now: Stamp) {
-        match doubtful {
+        match doubtful || self.doubt.is_some() {
             true => drop(self.doubted(now)),
-            false => (self.begun, self.doubt) = (None, None),
+            false => self.begun = None,
         }
         self.failures += 1;
     }

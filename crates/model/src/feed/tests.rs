@@ -165,6 +165,21 @@ fn t27_what_no_transport_took_goes_with_what_came_since_and_what_one_may_have_al
 }
 
 #[test]
+fn t27_what_one_may_have_is_flagged_also_where_all_refused_it_since() {
+    let (terms, mut feed) = (Terms::default(), feed(2));
+    feed.begin(2, now(700));
+    feed.in_vain(true, now(700));
+    feed.begin(2, now(760));
+    feed.in_vain(false, now(760));
+    feed.waiting.push(landed(3, "12/3"));
+    assert_eq!(feed.verdict(&terms, false, &now(761)), Verdict::Doubted);
+    assert_eq!(sends(feed.verdict(&terms, false, &now(880))), Some((2, true)), "the same, and flagged");
+    feed.begin(2, now(880));
+    feed.took(now(880));
+    assert_eq!(sends(feed.verdict(&terms, false, &now(880))), Some((3, false)));
+}
+
+#[test]
 fn i10_over_the_rate_they_wait_and_go_together() {
     let (terms, mut feed) = (Terms { most: 2, digest: Duration::ZERO, ..Terms::default() }, feed(1));
     for seq in [2, 3] {
