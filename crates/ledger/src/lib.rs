@@ -21,7 +21,9 @@ mod witness;
 
 pub use backup::{Backup, backup};
 pub use error::{Error, Result, WAY_OUT};
-pub use facts::{Appended, Deciding, Fact, FactFile, Facts, Latest, Mark, facts, facts_after, files, latest};
+pub use facts::{
+    Appended, Deciding, Fact, FactFile, Facts, Latest, Mark, end_of_facts, facts, facts_after, files, latest,
+};
 pub use ingest::{Ingested, doubt, ingest, ingest_until, ingester, mend, rebuild};
 pub use logs::prune;
 pub use meta::{Table, schema};

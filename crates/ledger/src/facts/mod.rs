@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use tail::{Known, Tail};
 
 pub use latest::{Latest, latest};
-pub use read::{FactFile, Mark, facts, facts_after, files};
+pub use read::{FactFile, Mark, end_of_facts, facts, facts_after, files};
 pub(crate) use read::{file, file_name, numbers, torn};
 pub(crate) use row::End;
 pub use row::Fact;
@@ -91,6 +91,18 @@ impl Facts {
                 return Ok(Appended { seq, repeated: true });
             }
             Ok(Appended { seq: tail.append(kind, key, data)?, repeated: false })
+        })
+    }
+
+    /// As [`Facts::append_once`], for who records often, and twice only what it recorded last: what lies further back than the last
+    /// two files is not looked at.
+    ///
+    /// # Errors
+    /// As [`Facts::append`].
+    pub fn append_once_lately(&self, kind: &str, key: &str, data: Value) -> Result<Appended> {
+        self.under_lock(LOCK_WAIT, kind, key, |tail| match tail.find_lately(kind, key)? {
+            Some(seq) => Ok(Appended { seq, repeated: true }),
+            None => Ok(Appended { seq: tail.append(kind, key, data)?, repeated: false }),
         })
     }
 

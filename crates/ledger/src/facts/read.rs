@@ -114,6 +114,20 @@ impl Mark {
     }
 }
 
+/// The mark of who needs nothing of what there is: the last file alone is read.
+///
+/// # Errors
+/// It cannot be read, or a later program wrote it.
+pub fn end_of_facts(layout: &Layout) -> Result<Mark> {
+    let record = match Dir::open(layout.record()) {
+        Err(e) if e.is_not_found() => return Ok(Mark::default()),
+        opened => opened?,
+    };
+    let Some(last) = numbers(&record)?.last().copied() else { return Ok(Mark::default()) };
+    let read = file(&record, last, None, None)?;
+    Ok(Mark { file: last, bytes: read.size, seq: read.facts.last().map_or(0, |fact| fact.seq) })
+}
+
 /// The facts after a mark, where the reader stands then, and what it passed by. A record that was begun anew is read from its
 /// beginning.
 ///

@@ -29,6 +29,9 @@ pub(super) struct Known {
     keys: Option<Keys>,
 }
 
+/// How many files hold what was recorded lately: the one that is appended to, and the one before it.
+const LATELY: usize = 2;
+
 /// The first fact of each kind and key.
 type Keys = HashMap<(String, String), u64>;
 
@@ -109,9 +112,18 @@ impl Tail {
         if let Some(keys) = &self.keys {
             return Ok(keys.get(&(kind.to_owned(), key.to_owned())).copied());
         }
+        self.search(0, kind, key)
+    }
+
+    /// The same among what was recorded lately: in the last files alone, however many there are.
+    pub(super) fn find_lately(&self, kind: &str, key: &str) -> Result<Option<u64>> {
+        self.search(self.numbers.len().saturating_sub(LATELY), kind, key)
+    }
+
+    fn search(&self, from: usize, kind: &str, key: &str) -> Result<Option<u64>> {
         // Rows are written in one spelling, so a file without the key's text has no such fact and is not parsed.
         let text = serde_json::to_string(key).expect("a text is JSON");
-        for at in 0..self.numbers.len() {
+        for at in from..self.numbers.len() {
             if !self.contains(at, &text)? {
                 continue;
             }
@@ -125,6 +137,9 @@ impl Tail {
 
     /// Whether a file has a text somewhere; see [`Tail::facts_of`] for one that does not read.
     fn contains(&self, at: usize, text: &str) -> Result<bool> {
+        if let Some(last) = self.last.as_ref().filter(|last| last.number == self.numbers[at]) {
+            return Ok(String::from_utf8_lossy(&last.content).contains(text));
+        }
         match read::content(&self.record, self.numbers[at]) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).contains(text)),
             Err(ReadError::Io(error)) if !error.is_of_one_file() => Err(error.into()),

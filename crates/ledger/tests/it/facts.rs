@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
-use netsky_ledger::{Appended, Error, Facts, backup, facts, files};
+use netsky_ledger::{Appended, Error, Facts, Mark, backup, end_of_facts, facts, facts_after, files};
 use serde_json::json;
 
 struct Home {
@@ -314,4 +314,39 @@ fn facts_of_version_1_load() {
     assert_eq!(home.broken(), []);
     assert_eq!(home.told(), [(1, "page".to_owned(), "poison/agent7/note-1".to_owned())]);
     assert_eq!(home.append("b"), 2);
+}
+
+#[test]
+fn a24_who_records_often_finds_what_it_recorded_lately_and_searches_no_older_file() {
+    let home = home();
+    let once = |key: &str| home.facts.append_once_lately("turn", key, json!({ "x": "y".repeat(60_000) }));
+    let first = once("1").expect("room");
+    assert_eq!(once("1").expect("there"), Appended { seq: first.seq, repeated: true });
+    // The file before the last one, for who died as the last was begun.
+    for key in 2..20 {
+        once(&key.to_string()).expect("room");
+    }
+    assert!(home.file(2).exists() && !home.file(3).exists());
+    assert!(once("1").expect("there").repeated);
+    // An older one is as good as not there.
+    for key in 20..40 {
+        once(&key.to_string()).expect("room");
+    }
+    assert!(home.file(3).exists());
+    assert!(!once("1").expect("room").repeated);
+    assert!(once("39").expect("there").repeated);
+    assert_eq!(home.broken().len(), 0);
+}
+
+#[test]
+fn the_mark_of_the_end_leaves_out_what_is_there_and_nothing_that_comes() {
+    let home = home();
+    let nothing = end_of_facts(&home.layout).expect("reads");
+    assert_eq!(nothing, Mark::default());
+    home.append("a");
+    home.append("b");
+    let mark = end_of_facts(&home.layout).expect("reads");
+    home.append("c");
+    let (facts, ..) = facts_after(&home.layout, mark).expect("reads");
+    assert_eq!(facts.iter().map(|fact| &*fact.key).collect::<Vec<_>>(), ["c"]);
 }

@@ -3,7 +3,7 @@
 use netsky_bus::PassedBy;
 use netsky_disk::clock;
 use netsky_kernel::drain::{Report, Turn};
-use netsky_ledger::Facts;
+use netsky_ledger::{Appended, Facts};
 use netsky_model::lifecycle::LifecycleState;
 
 use super::mail::point;
@@ -147,14 +147,18 @@ impl Slot<'_> {
         });
         // The sums are of the lines up to the book's offset: who reads one again has a book without it.
         self.book.usage.add(&end.usage);
-        // One that is not there is missed by the sums of the record alone.
-        self.record("turn.finished", &key, data);
+        // One that is not there is missed by the sums of the record alone. An end that is read twice is so after a death, soon: there is
+        // one for each turn of everybody, and the record is not searched for it from its beginning.
+        self.recorded(self.shared.facts.append_once_lately("turn.finished", &key, data));
     }
 
     /// A fact, once under its key; false where the record does not take it within its time, which is told. Nothing else is kept
     /// from going on.
     pub(super) fn record(&self, kind: &str, key: &str, data: serde_json::Value) -> bool {
-        let recorded = Facts::new(self.shared.layout).append_once(kind, key, data);
+        self.recorded(Facts::new(self.shared.layout).append_once(kind, key, data))
+    }
+
+    fn recorded(&self, recorded: netsky_ledger::Result<Appended>) -> bool {
         if let Err(error) = &recorded {
             self.telemetry.watchdog("unrecorded", Some(self.agent), &error.to_string());
         }

@@ -15,7 +15,7 @@ use netsky_disk::{clock, state};
 use netsky_kernel::frame::{FromWorker, MAX_PAYLOAD, RefusalKind};
 use netsky_kernel::session::{Meta, Phase, WorkerHello};
 use netsky_kernel::worker_client::{WorkerClient, WorkerError};
-use netsky_ledger::Telemetry;
+use netsky_ledger::{Facts, Telemetry};
 use netsky_model::id::{AgentId, LineageId};
 
 use super::book::Book;
@@ -46,6 +46,8 @@ pub(super) struct Shared<'a> {
     pub(super) kernel: KernelLayout,
     pub(super) reporter: Reporter,
     pub(super) said: &'a (dyn Fn(&str) + Sync),
+    /// For what each turn of each slot records: what this process wrote last it need not read, nor write anew.
+    pub(super) facts: Facts,
     /// What a schedule says of an envelope that waited.
     missed: Missed,
     over: AtomicBool,
@@ -59,7 +61,8 @@ impl<'a> Shared<'a> {
         said: &'a (dyn Fn(&str) + Sync),
     ) -> Shared<'a> {
         let kernel = KernelLayout::new(layout.kernel_root());
-        Shared { layout, kernel, reporter, said, missed, over: AtomicBool::new(false) }
+        let facts = Facts::new(layout);
+        Shared { layout, kernel, reporter, said, facts, missed, over: AtomicBool::new(false) }
     }
 
     /// Have every slot end between two steps.
