@@ -9,6 +9,7 @@ use netsky_disk::lock::Lock;
 use netsky_disk::{clock, state};
 use netsky_model::stamp::Stamp;
 use netsky_schedule::{Coming, cron, loops};
+use netsky_work::task::Claims;
 use serde::{Deserialize, Serialize};
 
 use super::failing::{FAILING, Failing};
@@ -34,7 +35,7 @@ pub(super) struct Kind {
     /// Shortest time from one to the next, however short the interval.
     apart: Duration,
     /// Whether there is anything for it to do.
-    is_any: fn(&Layout) -> bool,
+    is_any: fn(&Layout, &mut Claims) -> bool,
     schedule: Option<Schedule>,
 }
 
@@ -56,7 +57,7 @@ pub(super) const KINDS: [&Kind; 4] = [
         args: &["cron", "tick"],
         deadline: SCHEDULED,
         apart: Duration::ZERO,
-        is_any: |layout| state::exists(layout.cron()).unwrap_or(true),
+        is_any: |layout, _| state::exists(layout.cron()).unwrap_or(true),
         schedule: Some(Schedule {
             noted: Layout::cron_lock,
             lost: "nobody is told what cron.toml says",
@@ -71,7 +72,7 @@ pub(super) const KINDS: [&Kind; 4] = [
         args: &["loop", "tick"],
         deadline: SCHEDULED,
         apart: Duration::ZERO,
-        is_any: loops::is_any,
+        is_any: |layout, _| loops::is_any(layout),
         schedule: Some(Schedule {
             noted: Layout::loops_lock,
             lost: "no loop fires",
@@ -85,7 +86,7 @@ pub(super) const KINDS: [&Kind; 4] = [
         deadline: SCHEDULED,
         // Whoever claims what is held finds the end of a generation for itself; this is for who only looks.
         apart: Duration::from_secs(5),
-        is_any: netsky_work::task::is_any_claimed,
+        is_any: |layout, claims| claims.is_any(layout),
         schedule: None,
     },
     &Kind {
@@ -96,7 +97,7 @@ pub(super) const KINDS: [&Kind; 4] = [
         deadline: Duration::from_secs(10 * 60),
         // `query` ingests for itself.
         apart: Duration::from_secs(20),
-        is_any: |_| true,
+        is_any: |_, _| true,
         schedule: None,
     },
 ];
@@ -110,6 +111,8 @@ pub(super) struct Beside {
     /// When the next one is due that no slot asks for, and as what was read for that.
     due: Option<(Changes, Option<Duration>)>,
     failing: Failing,
+    /// What was seen of tasks: nobody reads the whole record at each look.
+    claims: Claims,
 }
 
 /// How one ended.
@@ -149,7 +152,14 @@ pub(crate) fn last_runs(layout: &Layout) -> impl Iterator<Item = (&'static str, 
 
 impl Beside {
     pub(super) fn new(kind: &'static Kind) -> Beside {
-        Beside { kind, at_work: None, began: None, due: None, failing: Failing::default() }
+        Beside {
+            kind,
+            at_work: None,
+            began: None,
+            due: None,
+            failing: Failing::default(),
+            claims: Claims::default(),
+        }
     }
 
     pub(super) fn is_at_work(&self) -> bool {
@@ -186,7 +196,7 @@ impl Beside {
         }
         let [asked, _] = kind.schedule.as_ref().map_or_else(Changes::default, |of| (of.changes)(cx.layout));
         (self.began, self.due) = (Some((now.clone(), asked)), None);
-        if !(kind.is_any)(cx.layout) {
+        if !(kind.is_any)(cx.layout, &mut self.claims) {
             self.failing = Failing::default();
             let _ = state::remove(cx.layout.tick(kind.name));
             return;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use netsky_disk::layout::Layout;
 use netsky_disk::{clock, state};
-use netsky_ledger::{Fact, Facts, latest};
+use netsky_ledger::{Fact, Facts, Mark, end_of_facts, facts_after, latest};
 use netsky_model::id::{AgentId, BriefDigest, Generation, TaskId};
 use netsky_model::task::{Actor, Draft, Event, Illegal, State, Task, Unfit, next, place};
 
@@ -279,11 +279,36 @@ impl Board {
     }
 }
 
-/// Whether any task of a home is claimed, or in a clone's hands: only then a tick has something to look at. What does not read it
-/// tells.
-pub fn is_any_claimed(layout: &Layout) -> bool {
-    let tasks = latest(layout, FAMILY).map_err(Error::from).and_then(read);
-    dispatch::is_any(layout) || tasks.map_or(true, |tasks| tasks.values().any(is_claimed))
+/// What was seen of the claims of a home, for who looks often: what stands in the record is read again where something of a task was
+/// recorded since.
+#[derive(Debug, Default)]
+pub struct Claims {
+    seen: Option<(Mark, bool)>,
+}
+
+impl Claims {
+    /// Whether any task is claimed, or in a clone's hands: only then a tick has something to look at. What does not read it tells.
+    pub fn is_any(&mut self, layout: &Layout) -> bool {
+        self.seen = self.look(layout).ok();
+        dispatch::is_any(layout) || self.seen.is_none_or(|(_, is_any)| is_any)
+    }
+
+    fn look(&self, layout: &Layout) -> Result<(Mark, bool)> {
+        let mark = match self.seen {
+            // First: what is recorded meanwhile is met by the next look.
+            None => end_of_facts(layout)?,
+            Some((seen, is_any)) => {
+                let (facts, mark, passed) = facts_after(layout, seen)?;
+                let is_of_a_task =
+                    |fact: &Fact| fact.kind.split_once('.').is_some_and(|(of, _)| of == FAMILY);
+                if passed.is_empty() && !facts.iter().any(is_of_a_task) {
+                    return Ok((mark, is_any));
+                }
+                mark
+            }
+        };
+        Ok((mark, read(latest(layout, FAMILY)?)?.values().any(is_claimed)))
+    }
 }
 
 fn is_claimed(task: &Task) -> bool {

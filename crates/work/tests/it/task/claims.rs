@@ -2,7 +2,7 @@
 
 use netsky_model::id::Generation;
 use netsky_model::task::{Event, How, Illegal, Priority, State, Verdict};
-use netsky_work::task::Error;
+use netsky_work::task::{Claims, Error};
 
 use super::{agent, claim, draft, home, id};
 
@@ -120,4 +120,23 @@ fn a16_a_word_of_another_generation_or_agent_moves_nothing() {
     let late = home.board_of("agent7", 2).act(&id("1"), report("agent7", 2));
     assert!(matches!(late, Err(Error::Illegal(Illegal::NotHeld { .. }))), "{late:?}");
     assert_eq!(home.board().get(&id("1")).expect("reads").expect("there").state, State::Open);
+}
+
+#[test]
+fn who_looks_often_for_claims_sees_each_change_and_asks_the_record_for_nothing_else() {
+    let home = home();
+    let mut claims = Claims::default();
+    assert!(!claims.is_any(&home.layout), "nothing was ever recorded");
+    home.create("one");
+    assert!(!claims.is_any(&home.layout));
+    home.board_of("agent7", 1).act(&id("1"), claim("agent7", 1)).expect("free");
+    assert!(claims.is_any(&home.layout));
+    let facts = netsky_ledger::Facts::new(&home.layout);
+    facts.append("turn.finished", "x", serde_json::json!({})).expect("recorded");
+    assert!(claims.is_any(&home.layout), "that is of no task");
+    home.board().act(&id("1"), Event::Closed { how: How::Done, why: None }).expect("claimed");
+    assert!(!claims.is_any(&home.layout));
+    // What does not read the tick tells.
+    std::fs::write(home.layout.record().join("facts-1.jsonl"), "no row\n").expect("ours");
+    assert!(claims.is_any(&home.layout));
 }
