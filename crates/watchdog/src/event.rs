@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::held::Held;
 use crate::mail::read_or_aside;
 use crate::observe::Observed;
 use crate::reserve;
@@ -35,12 +36,16 @@ const BLOCKED: &str = "agent.blocked";
 const MESSAGE: &str = "owner.message";
 /// Most messages to the owner that one tick looks at; the rest is behind them.
 const MESSAGES: usize = 100;
-/// Most bytes of what an agent asks that go into the record.
+/// Most bytes of a message to the owner that go into the record.
 const SHOWN: usize = 300;
 
 /// Records one; whether it is a fact now.
 pub(crate) fn event(cx: &Context<'_>, kind: &str, key: &str, data: &Value) -> bool {
-    let append = || Ok(Facts::new(cx.layout).append_once(kind, key, data.clone())?);
+    append(cx, &Facts::new(cx.layout), kind, key, data)
+}
+
+fn append(cx: &Context<'_>, facts: &Facts, kind: &str, key: &str, data: &Value) -> bool {
+    let append = || Ok(facts.append_once(kind, key, data.clone())?);
     let recorded = reserve::lend(cx, append);
     if let Err(error) = &recorded {
         cx.record.watchdog("unrecorded", None, &format!("{kind} {key}: {error}"));
@@ -50,9 +55,32 @@ pub(crate) fn event(cx: &Context<'_>, kind: &str, key: &str, data: &Value) -> bo
 
 /// Records that an agent runs again as a generation, and why it did not.
 pub(crate) fn came_back(cx: &Context<'_>, agent: &AgentId, generation: Generation, why: &str) -> bool {
+    let (key, data) = return_of(agent, generation, why);
+    event(cx, REPAIRED, &key, &data)
+}
+
+fn return_of(agent: &AgentId, generation: Generation, why: &str) -> (String, Value) {
     let what = format!("{agent} runs again, as generation {generation}: {why}");
     let data = json!({ "agent": agent, "generation": generation, "what": what });
-    event(cx, REPAIRED, &format!("{agent}/g{generation}"), &data)
+    (format!("{agent}/g{generation}"), data)
+}
+
+/// What records the events of one look. Whoever keeps the record from us is waited for once: the next look tries again.
+struct Scribe<'a, 'c> {
+    cx: &'a Context<'c>,
+    facts: Facts,
+    held: &'a mut Held,
+    is_refused: bool,
+}
+
+impl Scribe<'_, '_> {
+    /// Records one; whether it is a fact now.
+    fn event(&mut self, kind: &str, key: &str, data: &Value) -> bool {
+        self.is_refused = self.is_refused || !append(self.cx, &self.facts, kind, key, data);
+        // Each may wait for the record. What is wrong with the lock the next step of the tick finds, and says.
+        let _ = self.held.got_on();
+        !self.is_refused
+    }
 }
 
 /// `state/tick/events.json`: what was recorded of what lasts, so that the record is asked only when there is something else.
@@ -68,15 +96,17 @@ struct Kept {
 }
 
 /// Looks at everybody, and records what is new.
-pub(crate) fn tend(cx: &Context<'_>, seen: &Observed, ticked: &mut Ticked) -> Result<()> {
+pub(crate) fn tend(cx: &Context<'_>, seen: &Observed, held: &mut Held, ticked: &mut Ticked) -> Result<()> {
     let path = cx.layout.tick("events");
     let before: Kept = read_or_aside(&path, ticked)?.unwrap_or_default();
-    let now = Kept {
-        v: 1,
-        keepers: keepers(cx, seen, &before),
-        asks: asks(cx, seen, &before),
-        messages: messages(cx, &before)?,
-    };
+    let mut scribe = Scribe { cx, facts: Facts::new(cx.layout), held, is_refused: false };
+    let (keepers, asks) = (keepers(&mut scribe, seen, &before), asks(&mut scribe, seen, &before));
+    let messages = messages(&mut scribe, &before).unwrap_or_else(|error| {
+        // A mailbox that does not read keeps nothing else from being kept.
+        ticked.warnings.push(format!("what was written to the owner is not known: {error}"));
+        before.messages.clone()
+    });
+    let now = Kept { v: 1, keepers, asks, messages };
     if now == before {
         return Ok(());
     }
@@ -84,7 +114,11 @@ pub(crate) fn tend(cx: &Context<'_>, seen: &Observed, ticked: &mut Ticked) -> Re
 }
 
 /// Whom the anchor keeps it also brings back, and says so to nobody: a later generation for the same wish is such a one.
-fn keepers(cx: &Context<'_>, seen: &Observed, before: &Kept) -> BTreeMap<AgentId, (String, Generation)> {
+fn keepers(
+    scribe: &mut Scribe<'_, '_>,
+    seen: &Observed,
+    before: &Kept,
+) -> BTreeMap<AgentId, (String, Generation)> {
     let wishes = seen.desired.iter().filter(|wish| wish.want == Want::Up && wish.agent.number().is_none());
     let mut now = BTreeMap::new();
     for wish in wishes {
@@ -93,7 +127,8 @@ fn keepers(cx: &Context<'_>, seen: &Observed, before: &Kept) -> BTreeMap<AgentId
         let session = seen.sessions.get(agent).filter(|session| crate::decide::runs(session));
         let generation = match (session.map(|session| session.generation), known) {
             (Some(now), Some((_, known))) if now > *known => {
-                let is_told = came_back(cx, agent, now, "it had ended");
+                let (key, data) = return_of(agent, now, "it had ended");
+                let is_told = scribe.event(REPAIRED, &key, &data);
                 if is_told { now } else { *known }
             }
             (Some(now), None) => now,
@@ -105,22 +140,21 @@ fn keepers(cx: &Context<'_>, seen: &Observed, before: &Kept) -> BTreeMap<AgentId
     now
 }
 
-/// What driven agents ask and nobody has answered, each question once.
-fn asks(cx: &Context<'_>, seen: &Observed, before: &Kept) -> BTreeSet<String> {
+/// What driven agents ask and nobody has answered, each question once. Of a command or a question the record has what sort it is
+/// and of which tool: its words may be secret, and stand in the book of the agent's driver.
+fn asks(scribe: &mut Scribe<'_, '_>, seen: &Observed, before: &Kept) -> BTreeSet<String> {
     let mut now = BTreeSet::new();
     let wishes = seen.desired.iter().filter(|wish| wish.want == Want::Up && is_driven(&wish.runtime));
     for wish in wishes {
         let agent = &wish.agent;
         // A book that does not read is netsky-drivers' own trouble, and is told there.
-        let Some(book) = Book::read(cx.layout, agent).ok().flatten() else { continue };
+        let Some(book) = Book::read(scribe.cx.layout, agent).ok().flatten() else { continue };
         let lives = seen.sessions.get(agent).is_some_and(|session| session.generation == book.generation);
         for ask in book.asks.iter().filter(|_| lives) {
             let key = question(agent, book.generation, ask);
-            let data = json!({
-                "agent": agent, "generation": book.generation, "kind": ask.kind, "tool": ask.tool,
-                "on": shown(&ask.text),
-            });
-            if before.asks.contains(&key) || event(cx, BLOCKED, &key, &data) {
+            let data =
+                json!({ "agent": agent, "generation": book.generation, "kind": ask.kind, "tool": ask.tool });
+            if before.asks.contains(&key) || scribe.event(BLOCKED, &key, &data) {
                 now.insert(key);
             }
         }
@@ -129,7 +163,8 @@ fn asks(cx: &Context<'_>, seen: &Observed, before: &Kept) -> BTreeSet<String> {
 }
 
 /// What agents wrote to the owner and nobody has read, each message once.
-fn messages(cx: &Context<'_>, before: &Kept) -> Result<BTreeSet<EnvelopeId>> {
+fn messages(scribe: &mut Scribe<'_, '_>, before: &Kept) -> Result<BTreeSet<EnvelopeId>> {
+    let cx = scribe.cx;
     let owner = AgentId::owner();
     let mut now = BTreeSet::new();
     if !state::exists(cx.layout.channel(&owner))? {
@@ -139,7 +174,7 @@ fn messages(cx: &Context<'_>, before: &Kept) -> Result<BTreeSet<EnvelopeId>> {
         let (Some(name), Some(envelope)) = (&entry.name, &entry.envelope) else { continue };
         let id = &name.key.id;
         let data = json!({ "id": id, "from": envelope.from, "text": shown(&envelope.text) });
-        if before.messages.contains(id) || event(cx, MESSAGE, id.as_str(), &data) {
+        if before.messages.contains(id) || scribe.event(MESSAGE, id.as_str(), &data) {
             now.insert(id.clone());
         }
     }
@@ -158,6 +193,9 @@ fn shown(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use netsky_disk::clock;
     use netsky_disk::lock::Lock;
     use netsky_ledger::facts;
 
@@ -177,7 +215,8 @@ mod tests {
                 let mut seen = observed(&ticker, "active");
                 seen.desired[0].since = since.parse().expect("a time");
                 seen.sessions.get_mut(&ticker).expect("there").generation = Generation(generation);
-                tend(cx, &seen, &mut Ticked::default()).expect("kept");
+                let mut held = Held::take(cx).expect("nobody else acts");
+                tend(cx, &seen, &mut held, &mut Ticked::default()).expect("kept");
             };
             let (first, second) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
             [1, 1, 2, 2].into_iter().for_each(|generation| look(generation, first));
@@ -193,8 +232,8 @@ mod tests {
             let look = |generation: u64| {
                 let mut seen = observed(&ticker, "active");
                 seen.sessions.get_mut(&ticker).expect("there").generation = Generation(generation);
-                let mut ticked = Ticked::default();
-                tend(cx, &seen, &mut ticked).expect("it goes on");
+                let (mut held, mut ticked) = (Held::take(cx).expect("nobody else acts"), Ticked::default());
+                tend(cx, &seen, &mut held, &mut ticked).expect("it goes on");
                 ticked
             };
             look(1);
@@ -204,6 +243,55 @@ mod tests {
             look(2);
             look(2);
             assert_eq!(recorded(cx), ["watchdog.repaired netsky-ticker/g2"]);
+        });
+    }
+
+    fn write_to_the_owner(cx: &Context<'_>, text: &str) {
+        let draft = netsky_bus::Draft::new(AgentId::root().into(), AgentId::owner(), text.to_owned());
+        cx.bus.send(draft).expect("sent");
+    }
+
+    #[test]
+    fn fm_owner_event_locked_however_many_there_are_a_record_that_is_kept_is_waited_for_once() {
+        in_a_home(|cx| {
+            (0..20).for_each(|at| write_to_the_owner(cx, &format!("message {at}")));
+            let kept = Lock::try_take(cx.layout.record_lock()).expect("ours").expect("free");
+            let seen = observed(&AgentId::ticker(), "active");
+            let mut held = Held::take(cx).expect("nobody else acts");
+            let began = clock::boot();
+            tend(cx, &seen, &mut held, &mut Ticked::default()).expect("it goes on");
+            let took = clock::boot() - began;
+            assert!(took < Duration::from_secs(30), "once takes five seconds: {took:?}");
+            drop(kept);
+            tend(cx, &seen, &mut held, &mut Ticked::default()).expect("it goes on");
+            assert_eq!(recorded(cx).len(), 20);
+        });
+    }
+
+    #[test]
+    fn fm_owner_event_eio_a_mailbox_of_the_owner_that_does_not_read_keeps_nothing_else_from_being_kept() {
+        in_a_home(|cx| {
+            write_to_the_owner(cx, "one");
+            let mut held = Held::take(cx).expect("nobody else acts");
+            let mut look = |generation: u64| {
+                let mut seen = observed(&AgentId::ticker(), "active");
+                let ticker = seen.sessions.get_mut(&AgentId::ticker()).expect("there");
+                ticker.generation = Generation(generation);
+                let mut ticked = Ticked::default();
+                tend(cx, &seen, &mut held, &mut ticked).expect("it goes on");
+                ticked.warnings.len()
+            };
+            assert_eq!(look(1), 0);
+            let inbox = cx.layout.folder(&AgentId::owner(), State::Written);
+            std::fs::rename(&inbox, inbox.with_extension("away")).expect("ours");
+            std::fs::write(&inbox, "no folder").expect("written");
+            assert_eq!(look(2), 1);
+            std::fs::remove_file(&inbox).expect("ours");
+            std::fs::rename(inbox.with_extension("away"), &inbox).expect("ours");
+            let kept: Kept = state::read_json(cx.layout.tick("events")).expect("reads").expect("kept");
+            assert_eq!((kept.keepers.len(), kept.messages.len()), (1, 1));
+            assert_eq!(look(2), 0);
+            assert_eq!(recorded(cx).len(), 2, "none twice");
         });
     }
 }

@@ -240,7 +240,7 @@ pub(crate) fn run(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
         ticked.problems.push(format!("who hangs is not known: {error}"));
     }
     held.got_on()?;
-    if let Err(error) = event::tend(cx, &seen, &mut ticked) {
+    if let Err(error) = event::tend(cx, &seen, held, &mut ticked) {
         ticked.warnings.push(format!("what the owner was told of is not kept: {error}"));
     }
     let mut found = between::found(&seen, |session| UpProof::of_session(cx.layout, session).is_some());

@@ -52,8 +52,8 @@ fn each_kind_says_what_its_fact_has() {
         (
             "agent.blocked",
             "agent7/q",
-            json!({"agent": "agent7", "on": "rm -rf x"}),
-            "agent7 waits for an answer: rm -rf x",
+            json!({"agent": "agent7", "kind": "permission", "tool": "Bash"}),
+            "agent7 waits for an answer: permission, Bash",
         ),
         (
             "watchdog.repaired",

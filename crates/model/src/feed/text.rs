@@ -41,7 +41,7 @@ pub(super) fn of(kind: &str, key: &str, data: &Value) -> String {
         "gate.failed" => with(format!("task {}: the gate failed", task()), why()),
         "watchdog.repaired" => first(data, &["what", "why"]).unwrap_or_else(|| format!("repaired {key}")),
         "watchdog.crashloop" => with(format!("{agent} keeps dying"), why()),
-        "agent.blocked" => with(format!("{agent} waits for an answer"), first(data, &["on", "why"])),
+        "agent.blocked" => with(format!("{agent} waits for an answer"), asked(data)),
         "loop.missed" => {
             let which = first(data, &["loop", "entry"]).unwrap_or_else(|| key.to_owned());
             with(format!("{which} of {agent} missed an instant"), why())
@@ -95,6 +95,14 @@ fn said(data: &Value, key: &str) -> Option<String> {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
+    }
+}
+
+/// What is asked: of which sort it is, and of which tool.
+fn asked(data: &Value) -> Option<String> {
+    match (said(data, "kind"), said(data, "tool")) {
+        (Some(kind), Some(tool)) => Some(format!("{kind}, {tool}")),
+        (kind, tool) => kind.or(tool).or_else(|| first(data, &["why"])),
     }
 }
 
