@@ -124,7 +124,7 @@ impl Bus<'_> {
                 // The one before it under its name still waits, and goes first.
                 Err(Error::Disk(error)) if error.is_exists() => {
                     carried.waiting.push(error.to_string());
-                    behind.full.extend(self.whose(&outbox, file, otherwise));
+                    behind.full.extend(self.whose(agent, &outbox, file, otherwise));
                 }
                 Err(Error::Disk(error)) if error.is_of_one_file() => {
                     carried.leave(format!("failed to {error}"))
@@ -161,7 +161,7 @@ impl Bus<'_> {
         let reply = match Envelope::parse(&bytes) {
             Ok(reply) => reply,
             Err(why @ Invalid::Newer(_)) => {
-                full.insert(self.target(addressee(&bytes), otherwise));
+                full.insert(self.target(&channel.agent, addressee(&bytes), otherwise));
                 return Ok(Fate::Waits(why.to_string()));
             }
             Err(_) if !is_quiet(outbox, taken)? => {
@@ -185,7 +185,7 @@ impl Bus<'_> {
             Ok(sent) => sent,
             // Its own fault; nobody else's mail waits for it.
             Err(Error::Envelope(why)) => return self.aside(channel, outbox, taken, &why.to_string()),
-            Err(why @ Error::Full { for_good: true, .. }) => {
+            Err(why @ (Error::Full { for_good: true, .. } | Error::Sender { .. })) => {
                 return self.aside(channel, outbox, taken, &why.to_string());
             }
             // The machine's trouble, which is that of every mailbox.
@@ -214,7 +214,7 @@ impl Bus<'_> {
         (bytes, taken, mark): (&[u8], &OsStr, &str),
         otherwise: &AgentId,
     ) -> Draft {
-        let to = self.target(reply.to.clone(), otherwise);
+        let to = self.target(agent, reply.to.clone(), otherwise);
         let id = match &reply.id {
             // All who write to a target share its ids, so what one program calls "1" must not be what another does.
             Some(id) => EnvelopeId::derived(&["outbox", agent.as_str(), id.as_str()]),
@@ -239,17 +239,18 @@ impl Bus<'_> {
         draft
     }
 
-    /// To whom a reply goes that says it is for `to`.
-    fn target(&self, to: Option<AgentId>, otherwise: &AgentId) -> AgentId {
-        // One whose mailbox is no folder would keep back all behind it.
-        let is_open = |to: &AgentId| self.knows(to) && !self.is_blocked(to);
+    /// To whom a reply of an agent goes that says it is for `to`.
+    fn target(&self, from: &AgentId, to: Option<AgentId>, otherwise: &AgentId) -> AgentId {
+        // One whose mailbox is no folder would keep back all behind it; who may not reach somebody tells who may.
+        let may_reach = |to: &AgentId| self.may_reach(&from.clone().into(), to).is_ok();
+        let is_open = |to: &AgentId| self.knows(to) && !self.is_blocked(to) && may_reach(to);
         to.filter(is_open).unwrap_or_else(|| otherwise.clone())
     }
 
     /// To whom a file goes that is not looked at further now, as far as it can be read.
-    fn whose(&self, outbox: &Dir, file: &OsStr, otherwise: &AgentId) -> Option<AgentId> {
+    fn whose(&self, from: &AgentId, outbox: &Dir, file: &OsStr, otherwise: &AgentId) -> Option<AgentId> {
         let bytes = outbox.read(file, MAX_BYTES as u64).ok()?;
-        Some(self.target(addressee(&bytes), otherwise))
+        Some(self.target(from, addressee(&bytes), otherwise))
     }
 
     fn aside(&self, channel: &Channel, outbox: &Dir, file: &OsStr, why: &str) -> Result<Fate> {

@@ -101,6 +101,22 @@ fn a_reply_to_somebody_who_is_known_goes_there() {
     assert_eq!((waiting(&bus, &agent("agent2")).len(), waiting(&bus, &AgentId::root()).len()), (1, 2));
 }
 
+#[test]
+fn t21_a_reply_to_whom_its_agent_may_not_reach_goes_to_agent0_and_keeps_none_back() {
+    let home = home_of_agent7();
+    let bus = home.bus(&Nobody);
+    bus.create(&AgentId::owner()).expect("made");
+    for (file, whom) in [("r1", "owner"), ("r2", "agent0")] {
+        std::fs::write(outbox(&home).join(file), to(whom, file)).expect("written");
+    }
+    assert_eq!(carry(&bus), (2, 0, 0));
+    assert_eq!((waiting(&bus, &AgentId::owner()).len(), waiting(&bus, &AgentId::root()).len()), (0, 2));
+    // To whom nobody may write it never will go: that is said, and waits for no other day.
+    std::fs::write(outbox(&home).join("r3"), to("owner", "r3")).expect("written");
+    let carried = bus.carry_outbox(&agent("agent7"), &AgentId::owner()).expect("carried");
+    assert_eq!((carried.quarantined.count(), carried.waiting.count()), (1, 0));
+}
+
 /// What carries the outbox as a process of its own, and is killed at a point of that.
 const CARRIER: &str = "outbox::a_process_that_carries";
 

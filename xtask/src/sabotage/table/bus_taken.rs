@@ -457,7 +457,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a reply of a newer format is overtaken by none",
         faults: "",
         file: "crates/bus/src/outbox.rs",
-        find: "                full.insert(self.target(addressee(&bytes), otherwise));\n",
+        find: "                full.insert(self.target(&channel.agent, addressee(&bytes), otherwise));\n",
         replace: "",
         package: "netsky-bus",
         target: IT,
