@@ -44,7 +44,10 @@ impl Channel {
             Dir::make(layout.folder(agent, state))?;
         }
         Dir::make(layout.channel_ids(agent))?;
-        Dir::make(layout.outbox(agent))?;
+        // The owner's words come from no program.
+        if *agent != AgentId::owner() {
+            Dir::make(layout.outbox(agent))?;
+        }
         for folder in root.ancestors().take_while(|folder| folder.starts_with(layout.home())) {
             Dir::open(folder)?.sync()?;
         }
