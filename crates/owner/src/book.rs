@@ -59,8 +59,9 @@ pub struct Outlook {
 }
 
 impl Book {
-    /// The book with what the record, and the pages that it would not take, say since.
-    pub(crate) fn read(layout: &Layout) -> Result<Book> {
+    /// The book with what the record says since. What this constellation pages nobody for is not kept: none of it must ring once it
+    /// is the one that speaks to the owner.
+    pub(crate) fn read(layout: &Layout, terms: &Paging) -> Result<Book> {
         let path = layout.page_book();
         let (read, mut passed) = match state::read_json::<Book>(&path) {
             // Told by whoever writes it next, who puts it aside.
@@ -81,7 +82,9 @@ impl Book {
                 passed.extend(more);
                 for fact in facts.iter().filter(|fact| fact.kind == PAGE) {
                     let (condition, occurrence) = named(fact);
-                    book.raise((condition, occurrence), &feed::page(&fact.key, &fact.data), fact.ts);
+                    if terms.tells(condition) {
+                        book.raise((condition, occurrence), &feed::page(&fact.key, &fact.data), fact.ts);
+                    }
                 }
             }
             // A record that does not read keeps nothing that is known from being sent.
@@ -151,7 +154,7 @@ impl Book {
 /// # Errors
 /// The book cannot be read.
 pub fn outlook(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) -> Result<Outlook> {
-    let (book, now) = (Book::read(layout)?, clock::stamp());
+    let (book, now) = (Book::read(layout, terms)?, clock::stamp());
     let waiting: Vec<_> = crate::send::waiting(layout).into_iter().filter(|one| one.is_unsent()).collect();
     let due = book.due(terms, &now, lasts).len() + waiting.len();
     let is_unsent = |verdict| matches!(verdict, Verdict::Send { .. } | Verdict::Doubted);

@@ -129,9 +129,9 @@ pub fn send_due(layout: &Layout, terms: &Paging, lasts: &dyn Fn(&str) -> bool) -
     let Some(mut sending) = Sending::take(layout, Duration::ZERO)? else { return Ok(None) };
     let mut sent = Sent::default();
     let tested = test(layout, terms);
-    let mut book = Book::read(layout)?;
+    let mut book = Book::read(layout, terms)?;
     sent.problems.append(&mut book.passed);
-    if let Err(error) = take_waiting(layout, &mut book) {
+    if let Err(error) = take_waiting(layout, terms, &mut book) {
         sent.problems.push(format!("what waits for the book stays: {error}"));
     }
     sending.recall(&mut book);
@@ -214,7 +214,7 @@ fn noted(
     is_recorded: bool,
 ) -> std::result::Result<(Outcome, Option<String>), String> {
     let told = |error: crate::Error| error.to_string();
-    let mut book = Book::read(layout).map_err(told)?;
+    let mut book = Book::read(layout, terms).map_err(told)?;
     sending.recall(&mut book);
     // A fact that the record could not give back is sent all the same.
     if !is_recorded || !book.conditions.contains_key(key) {
@@ -313,7 +313,7 @@ fn point(name: &'static str, layout: &Layout) -> Result<()> {
 
 /// Raises the weekly test where it is due.
 fn test(layout: &Layout, terms: &Paging) -> Result<bool> {
-    let book = Book::read(layout)?;
+    let book = Book::read(layout, terms)?;
     if !terms.is_test_due(&book.tested, &clock::stamp()) {
         return Ok(false);
     }
@@ -357,7 +357,7 @@ pub(crate) fn waiting(layout: &Layout) -> Vec<Waiting> {
 }
 
 /// Takes what waits into the book. The book first: a death in between raises it twice, and loses nothing.
-fn take_waiting(layout: &Layout, book: &mut Book) -> Result<()> {
+fn take_waiting(layout: &Layout, terms: &Paging, book: &mut Book) -> Result<()> {
     let names = match Dir::open(layout.waiting_pages()) {
         Err(error) if error.is_not_found() => return Ok(()),
         opened => opened?.names()?,
@@ -366,7 +366,8 @@ fn take_waiting(layout: &Layout, book: &mut Book) -> Result<()> {
     for path in names.iter().filter(|name| name.ends_with(".json")).map(|n| layout.waiting_pages().join(n)) {
         match state::read_json::<Waiting>(&path) {
             Ok(Some(waiting)) => {
-                if !waiting.is_fact || !book.conditions.contains_key(&waiting.key) {
+                let is_new = !waiting.is_fact || !book.conditions.contains_key(&waiting.key);
+                if is_new && terms.tells(&waiting.key) {
                     let raised = (waiting.key.as_str(), waiting.occurrence.as_deref());
                     book.raise(raised, &waiting.text, waiting.at);
                 }

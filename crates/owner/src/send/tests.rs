@@ -100,7 +100,7 @@ fn t27_the_chain_is_tried_in_its_order_and_ends_at_the_first_that_takes_it() {
     assert_eq!(escalated.outcome, Outcome::Sent { by: "2 command".to_owned() });
     assert_eq!(escalated.missing, [""; 0]);
     assert_eq!((stage.taken("two").len(), stage.taken("three").len()), (1, 0));
-    let book = Book::read(&stage.layout).expect("read");
+    let book = Book::read(&stage.layout, &Paging::default()).expect("read");
     let tries: Vec<_> =
         book.conditions["k"].tries.iter().map(|t| (&*t.transport, t.error.is_none())).collect();
     assert_eq!(tries, [("1 command", false), ("2 command", true)], "each attempt is written down");
@@ -160,7 +160,7 @@ fn fm_owner_page_enospc_a_book_that_cannot_be_written_holds_no_page_back_and_non
     let stage = Stage::new();
     let terms = by(vec![stage.command("one")]);
     stage.bring_up("one");
-    Book::read(&stage.layout).expect("read").write(&stage.layout).expect("begun");
+    Book::read(&stage.layout, &Paging::default()).expect("read").write(&stage.layout).expect("begun");
     Facts::new(&stage.layout).append(PAGE, "k", json!({ "text": "text" })).expect("recorded");
     let in_its_way = stage.block_the_book();
     let sent = stage.send(&terms);
@@ -180,7 +180,7 @@ fn fm_owner_page_enospc_a_book_that_cannot_be_written_holds_no_page_back_and_non
 fn i10_fm_owner_page_enospc_more_pages_than_the_note_has_room_for_wait_and_none_is_sent_at_every_tick() {
     let stage = Stage::new();
     let terms = Paging::default();
-    Book::read(&stage.layout).expect("read").write(&stage.layout).expect("begun");
+    Book::read(&stage.layout, &Paging::default()).expect("read").write(&stage.layout).expect("begun");
     for at in 0..25 {
         let key = format!("k{at:02}");
         Facts::new(&stage.layout).append(PAGE, &key, json!({ "text": "text" })).expect("recorded");
@@ -235,7 +235,7 @@ fn fm_owner_page_kill_between_send_and_receipt_it_is_sent_again_and_flagged() {
     let terms = by(vec![stage.command("one")]);
     stage.bring_up("one");
     Facts::new(&stage.layout).append(PAGE, "k", json!({ "text": "text" })).expect("recorded");
-    let mut book = Book::read(&stage.layout).expect("read");
+    let mut book = Book::read(&stage.layout, &Paging::default()).expect("read");
     book.conditions.get_mut("k").expect("its fact").begun = true;
     book.write(&stage.layout).expect("written");
     assert_eq!(stage.send(&terms).done.len(), 1, "no loss");
@@ -324,7 +324,7 @@ fn t27_each_week_every_transport_is_tested_and_one_that_fails_is_told() {
     let terms =
         Paging { test: Duration::from_millis(1), ..by(vec![stage.command("one"), stage.command("two")]) };
     stage.bring_up("one");
-    Book::read(&stage.layout).expect("read").write(&stage.layout).expect("begun");
+    Book::read(&stage.layout, &Paging::default()).expect("read").write(&stage.layout).expect("begun");
     clock::pause(Duration::from_millis(2));
     assert_eq!(stage.send(&terms).done, ["paged for page-test by 1 command"]);
     assert_eq!(stage.taken("one")[0]["test"], true);
@@ -394,4 +394,26 @@ fn t27_an_answer_that_is_no_success_or_leads_elsewhere_is_no_receipt() {
         assert!(matches!(outcome, Outcome::Unsent { waits: true, .. }), "{status}: {outcome:?}");
         asked.join().expect("asked");
     }
+}
+
+#[test]
+fn a24_what_a_constellation_pages_nobody_for_is_not_kept_and_does_not_ring_once_it_is_the_root() {
+    let stage = Stage::new();
+    let terms = by(vec![stage.command("one")]);
+    stage.bring_up("one");
+    let muted = Paging { muted: true, ..terms.clone() };
+    let hangs = |at: u64| {
+        let (key, data) = (format!("hang.agent{at}"), json!({ "text": "it hangs" }));
+        Facts::new(&stage.layout).append(PAGE, &key, data).expect("recorded");
+    };
+    // One is from when it was the root.
+    hangs(0);
+    Book::read(&stage.layout, &terms).expect("read").write(&stage.layout).expect("begun");
+    (1..20).for_each(hangs);
+    keep(&stage.layout, "poison/agent0/x", "x", "a dead letter").expect("kept");
+    stage.send(&muted);
+    assert_eq!(Book::read(&stage.layout, &muted).expect("read").conditions.len(), 1);
+    assert_eq!(stage.taken("one").len(), 0);
+    stage.send(&terms);
+    assert_eq!(stage.taken("one").len(), 1);
 }

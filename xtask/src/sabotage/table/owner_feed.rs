@@ -130,12 +130,13 @@ pub(super) const ROWS: &[Safeguard] = &[
         ("if is_told { now } else { *known }", "if is_told { now } else { now }"),
         "event::tests::fm_owner_event_locked_what_the_record_refuses_is_no_problem_and_is_recorded_by_a_later_tick",
     ),
-    of_verbs(
+    of_library(
+        "netsky-owner",
         "only the root pages",
         "A1",
         "crates/owner/src/book.rs",
         ("if terms.tells(key)\n", "if (terms.tells(key) || true)\n"),
-        "owner::only_the_root_constellation_speaks_to_the_owner",
+        "send::tests::a24_what_a_constellation_pages_nobody_for_is_not_kept_and_does_not_ring_once_it_is_the_root",
     ),
     of_verbs(
         "pages are held in quiet hours where that is wanted, and only there",
