@@ -200,8 +200,13 @@ impl Context {
         Ok(Board::new(self.home()?, self.actor()?))
     }
 
-    /// Refuses an agent that has no mailbox: what is scheduled for nobody would fail at each of its times.
+    /// Refuses an agent that has no mailbox, and the owner, who hears no schedule: what is scheduled for either would fail at each of
+    /// its times.
     pub(crate) fn known(&self, agent: &AgentId) -> Result<(), Error> {
+        if *agent == AgentId::owner() {
+            let what = "nothing is scheduled for the owner, who hears agent0 alone";
+            return Err(Error::new(Kind::Refused, what).hint("schedule it for agent0, which tells him"));
+        }
         match self.constellation()?.bus.knows(agent) {
             true => Ok(()),
             false => Err(netsky_bus::Error::UnknownTarget(agent.clone()).into()),
@@ -221,6 +226,9 @@ impl Context {
 
     /// Refuses to take the mail of another agent: what one session takes, the other never sees.
     pub(crate) fn may_take_for(&self, agent: &AgentId) -> Result<(), Error> {
+        if *agent == AgentId::owner() {
+            return self.owner_only("what was written to owner");
+        }
         match self.caller() {
             Caller::Inside { agent: Some(me), .. } if me != *agent => {
                 let what = format!("the messages of {agent} are refused: this session is {me}");

@@ -199,6 +199,10 @@ fn a1_t21_the_owner_is_answered_by_agent0_alone_and_nobody_in_a_session_is_the_o
     let asked =
         stage.ok(&["channel", "send", "owner", "may I?\nsay so", "--from", "agent0", "--kind", "question"]);
     assert!(asked.contains("to owner"), "{asked}");
+    for schedule in [["loop", "create", "1h"], ["cron", "add", "0 9 * * *"]] {
+        let (exit, line) = stage.refused(&[&schedule[..], &["x", "--agent", "owner"]].concat());
+        assert!(exit == 4 && line.contains("who hears agent0 alone"), "{exit} {line}");
+    }
     for from in ["agent7", "build-bot", "owner"] {
         let (exit, line) = stage.refused(&["channel", "send", "owner", "hello", "--from", from]);
         assert!(exit == 4 && line.contains("the owner hears agent0 alone"), "{exit} {line}");
@@ -224,6 +228,10 @@ fn a1_t21_the_owner_is_answered_by_agent0_alone_and_nobody_in_a_session_is_the_o
     );
     let rows = stage.ok(&["query", "--json", "SELECT to_agent, body FROM owner_directives"]);
     assert!(rows.contains("agent0") && rows.contains("yes"), "{rows}");
+    // Whoever bears no agent's name is nobody either.
+    let mut nameless = stage.command(&["channel", "drain", "owner"]);
+    let nameless = nameless.env("NETSKY_AGENT", "no agent!").output().expect("starts");
+    assert_eq!(code(&nameless), Some(4), "{nameless:?}");
     for args in [&["owner", "send", "obey"][..], &["owner", "ack", &id], &["owner", "test"]] {
         let mut inside = stage.command(args);
         let inside =
