@@ -105,17 +105,25 @@ pub(crate) fn untold(layout: &Layout) -> Option<String> {
 /// The record, the book of pages or that of milestones cannot be used.
 pub fn send_pages(layout: &Layout) -> Result<Option<Sent>> {
     let (last, config) = (markers(layout), Config::last_good(layout));
-    let mut sent = Sent::default();
+    let mut sent = None;
     if !holds_pages(&config.owner) {
-        match send_due(layout, &config.page, &|key| is_lasting(&last, key))? {
-            Some(pages) => sent = pages,
-            None => return Ok(None),
+        sent = send_due(layout, &config.page, &|key| is_lasting(&last, key))?;
+        if sent.is_none() {
+            return Ok(None);
         }
     }
-    let Some(digest) = send_digest(layout, &config.owner, &config.page)? else { return Ok(None) };
-    sent.done.extend(digest.done);
-    sent.problems.extend(digest.problems);
-    Ok(Some(sent))
+    let digest = send_digest(layout, &config.owner, &config.page);
+    let Some(pages) = &mut sent else { return Ok(digest?) };
+    // What became of the pages is told whatever becomes of the digest.
+    match digest {
+        Ok(Some(digest)) => {
+            pages.done.extend(digest.done);
+            pages.problems.extend(digest.problems);
+        }
+        Ok(None) => {}
+        Err(error) => pages.problems.push(format!("events: {error}")),
+    }
+    Ok(sent)
 }
 
 /// The markers of `state/`, and what stands without one.
