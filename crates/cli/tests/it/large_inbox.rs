@@ -68,7 +68,8 @@ fn must_show_a_hundred_thousand_envelopes_are_listed_claimed_and_drained_in_prop
 fn a12_names_of_any_number_and_length_fit_into_the_same_memory() {
     let home = home_with(20);
     let folder = tempfile::tempdir().expect("a folder");
-    let drained = || cost(&home, &["channel", "drain", "agent7", "--max", "10"], &folder.path().join("out")).0;
+    let drained =
+        || cost(&home, &["channel", "drain", "agent7", "--max", "10"], &folder.path().join("out")).0;
     // What the program itself takes, whatever waits.
     let base = drained();
     let inbox = home.channel("agent7", "inbox");
