@@ -78,12 +78,12 @@ fn i7_a_clone_that_ended_for_good_has_its_task_no_more_and_one_that_comes_back_k
     assert_eq!(yard.state(&other)["by"], "agent2");
 }
 
-/// agent1 is killed, and the kernel knows it.
+/// agent1 is killed, and the kernel knows how it ended: of one that is still ending no tick says that it is over.
 fn dies(yard: &Yard) {
     yard.stage.signal(&yard.stage.program("agent1"), Signal::KILL);
     yard.stage.until("the death of agent1", |stage| {
         let clone = stage.agent("agent1");
-        (clone["pid"].is_null() && clone["state"] != "gone").then_some(())
+        (clone["state"] == "exited").then_some(())
     });
 }
 
