@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use netsky_bus::Draft;
 use netsky_disk::{clock, random};
 use netsky_model::dispatch::{Ask, Dispatch, Event as Step, Seen, State, choose};
-use netsky_model::id::{Generation, Sender, TaskId};
+use netsky_model::id::{AgentId, Generation, Sender, TaskId};
 use netsky_model::task::{State as Stands, Task, waits_for};
 use serde_json::json;
 
@@ -109,7 +109,8 @@ impl Dispatches<'_> {
         point("work.dispatch.claimed")?;
         let text =
             words::brief(&task, self.board, place.as_ref().map(|place| (place, place.folder(self.layout))))?;
-        let mut draft = Draft::new(now.by.clone(), now.agent.clone(), text);
+        // Not from the owner, whoever hands it out: title and brief may be an agent's words, and be changed until now.
+        let mut draft = Draft::new(AgentId::root().into(), now.agent.clone(), text);
         draft.kind = Some("brief".to_owned());
         draft.thread = Some(now.task.to_string());
         draft.requires_ack = true;
