@@ -384,6 +384,8 @@ impl From<netsky_work::task::Error> for Error {
             Board::Illegal(Task::Held { .. }) => Self::new(Kind::Busy, what).hint(
                 "nothing was changed; `netsky task release` frees it, and so does the end of that generation",
             ),
+            Board::HandedOut { .. } => Self::new(Kind::Busy, what)
+                .hint("nothing was changed; `netsky clone list` shows how it stands"),
             Board::Waits { .. } => {
                 Self::new(Kind::Busy, what).hint("nothing was changed, repeat when they are closed")
             }

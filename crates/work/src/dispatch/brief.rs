@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use netsky_bus::Draft;
 use netsky_disk::{clock, random};
 use netsky_model::dispatch::{Ask, Dispatch, Event as Step, Seen, State, choose};
+use netsky_model::envelope::MAX_BYTES;
 use netsky_model::id::{AgentId, Generation, Sender, TaskId};
 use netsky_model::task::{State as Stands, Task, waits_for};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{BRIEFED, Dispatches, Error, Result, point, words};
 use crate::workspace::Workspace;
 use crate::{task, workspace};
+
+/// What stands around a brief in its message, in bytes at most: its title, folders, and what an envelope says of itself.
+const AROUND: usize = 16 * 1024;
 
 impl Dispatches<'_> {
     /// The task, if it may be handed out.
@@ -31,7 +35,7 @@ impl Dispatches<'_> {
             }
             _ if !waits.is_empty() => not(format!("it waits for {}", waits.join(", "))),
             (_, Some(to), Some(asked)) if to != asked => not(format!("it is assigned to {to}")),
-            _ => Ok(task.clone()),
+            _ => self.is_short(task).map(|()| task.clone()),
         }
     }
 
@@ -98,13 +102,40 @@ impl Dispatches<'_> {
         Ok((found.is_some() || task.repo.is_none()).then_some(found))
     }
 
-    /// As [`Dispatches::brief`], of who holds the lock.
+    /// A brief that no message could hold is found out before anybody is given it.
+    fn is_short(&self, task: &Task) -> Result<()> {
+        let brief = self.board.brief(task)?.map_or(Value::Null, Value::String);
+        match brief.to_string().len() + AROUND <= MAX_BYTES {
+            true => Ok(()),
+            false => Err(Error::NotFree {
+                task: task.id.clone(),
+                why: "its brief is too long for a message".to_owned(),
+            }),
+        }
+    }
+
+    /// As [`Dispatches::brief`], of who holds the lock. What is not to be had any more is forgotten.
     pub(super) fn brief_held(&self, now: &Dispatch, generation: Generation) -> Result<Dispatch> {
+        use task::Error as Board;
         if now.state != State::Chosen {
             return Ok(now.clone());
         }
+        let briefed = self.give(now, generation);
+        if let Err(
+            Error::NotFree { .. }
+            | Error::Task(Board::Illegal(_) | Board::Waits { .. } | Board::Unknown(_) | Board::Brief { .. }),
+        ) = &briefed
+        {
+            self.forget(now)?;
+        }
+        briefed
+    }
+
+    fn give(&self, now: &Dispatch, generation: Generation) -> Result<Dispatch> {
         let briefed = now.after(Step::Briefed(generation))?;
-        let place = self.place(&self.task(&now.task)?)?.ok_or_else(|| Error::Unplaced(now.task.clone()))?;
+        let task = self.task(&now.task)?;
+        let place = self.place(&task)?.ok_or_else(|| Error::Unplaced(now.task.clone()))?;
+        self.is_short(&task)?;
         let task = self.claim(now, generation)?;
         point("work.dispatch.claimed")?;
         let text =

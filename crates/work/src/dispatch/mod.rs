@@ -22,10 +22,10 @@ use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::state;
 use netsky_ledger::Facts;
-use netsky_model::dispatch::{Dispatch, Illegal, NoClone};
+use netsky_model::dispatch::{Dispatch, Illegal, NoClone, State};
 use netsky_model::id::{AgentId, Generation, Sender, TaskId};
 use netsky_model::stamp::Stamp;
-use netsky_model::task::{Event, Task};
+use netsky_model::task::{Event, State as Stands, Task};
 
 use crate::task::{self, Board};
 
@@ -155,19 +155,7 @@ impl<'a> Dispatches<'a> {
     /// # Errors
     /// Their folder cannot be read.
     pub fn open(&self) -> Result<(Vec<Dispatch>, BTreeMap<TaskId, netsky_disk::Error>)> {
-        let names = match Dir::open(self.layout.dispatches()) {
-            Err(error) if error.is_not_found() => Vec::new(),
-            folder => folder?.names()?,
-        };
-        let tasks = names.iter().filter_map(|name| name.strip_suffix(".json")?.parse::<TaskId>().ok());
-        let (mut open, mut unread) = (Vec::new(), BTreeMap::new());
-        for task in tasks {
-            match state::read_json(self.layout.dispatch(&task)) {
-                Ok(found) => open.extend(found),
-                Err(error) => drop(unread.insert(task, error)),
-            }
-        }
-        Ok((open, unread))
+        Ok(all(self.layout)?)
     }
 
     /// Whether an agent has a task in hand, or is about to have one.
@@ -202,16 +190,43 @@ impl<'a> Dispatches<'a> {
     }
 
     /// Have the board say that this incarnation has the task. One of its own from before has it no more by that; what another
-    /// agent reported of it and has in hand no more, it gives up first.
+    /// agent reported of it, and is handed out anew, that one gives up first. What another works on it keeps.
     fn claim(&self, dispatch: &Dispatch, generation: Generation) -> Result<Task> {
         let (task, agent) = (&dispatch.task, &dispatch.agent);
-        if self.task(task)?.state.holder().is_some_and(|(by, _)| by != agent) {
+        let stands = self.task(task)?.state;
+        let is_reported = matches!(stands, Stands::Ready { .. } | Stands::Blocked { .. });
+        let is_anothers = stands.holder().is_some_and(|(by, _)| by != agent);
+        if dispatch.state == State::Chosen && is_reported && is_anothers {
             let why = format!("it is handed out to {agent}");
             self.board.act(task, Event::Released { why })?;
             point("work.dispatch.released")?;
         }
         Ok(self.board.act(task, Event::Claimed { by: agent.clone(), generation })?)
     }
+}
+
+type Read = (Vec<Dispatch>, BTreeMap<TaskId, netsky_disk::Error>);
+
+fn all(layout: &Layout) -> netsky_disk::Result<Read> {
+    let names = match Dir::open(layout.dispatches()) {
+        Err(error) if error.is_not_found() => Vec::new(),
+        folder => folder?.names()?,
+    };
+    let tasks = names.iter().filter_map(|name| name.strip_suffix(".json")?.parse::<TaskId>().ok());
+    let (mut open, mut unread) = (Vec::new(), BTreeMap::new());
+    for task in tasks {
+        match state::read_json(layout.dispatch(&task)) {
+            Ok(found) => open.extend(found),
+            Err(error) => drop(unread.insert(task, error)),
+        }
+    }
+    Ok((open, unread))
+}
+
+/// Which tasks are about to be given to whom: nobody else takes those meanwhile.
+pub(crate) fn on_their_way(layout: &Layout) -> netsky_disk::Result<BTreeMap<TaskId, AgentId>> {
+    let open = all(layout)?.0.into_iter().filter(|open| open.state == State::Chosen);
+    Ok(open.map(|open| (open.task, open.agent)).collect())
 }
 
 /// Whether any clone has a task in hand. What cannot be looked at may have something in it.

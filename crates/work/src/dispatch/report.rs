@@ -126,12 +126,23 @@ impl Dispatches<'_> {
         let over = match had.state {
             State::Over(_) => had.clone(),
             // Nobody was told of it.
-            State::Chosen => return Ok(state::remove(self.layout.dispatch(&had.task)).map(drop)?),
+            State::Chosen => return self.forget(had),
             _ => had.after(Step::Ended(verdict, text.to_owned()))?,
         };
         self.write(&over)?;
         point("work.dispatch.over")?;
         self.settle(&over)
+    }
+
+    /// Of one that was decided and not told to anybody nothing stays: whoever died while it was sent told nobody either.
+    pub(super) fn forget(&self, had: &Dispatch) -> Result<()> {
+        self.retire(had);
+        Ok(state::remove(self.layout.dispatch(&had.task)).map(drop)?)
+    }
+
+    /// Nobody is shown a brief again whose dispatch is over. One that is not there, or is held right now, ends by its turn.
+    fn retire(&self, had: &Dispatch) {
+        let _ = self.bus.ack(&had.agent, had.brief().as_str());
     }
 
     /// Everybody is told of what was decided; safe to repeat.

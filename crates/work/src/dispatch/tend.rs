@@ -29,7 +29,7 @@ pub type Look<E> = std::result::Result<(Vec<Seen>, bool), E>;
 enum Due {
     Nothing,
     Brief(Generation),
-    Forget,
+    Forget(&'static str),
     Settle,
     Follow(Generation),
     End(Verdict, &'static str),
@@ -98,9 +98,9 @@ impl Dispatches<'_> {
                 self.brief_held(had, generation)?;
                 format!("task {task} is with {agent}, generation {generation}")
             }
-            Due::Forget => {
-                state::remove(self.layout.dispatch(task))?;
-                format!("task {task}: {agent} never came up for it, and was told nothing")
+            Due::Forget(why) => {
+                self.forget(had)?;
+                format!("task {task} is not given to {agent}: {why}")
             }
             Due::Settle => {
                 self.settle(had)?;
@@ -130,11 +130,15 @@ fn due(
     let gone = clone.is_none_or(|seen| !seen.lives && !seen.is_wanted);
     let holder = match (&had.state, clone) {
         (State::Over(_) | State::Blocked { told: false, .. }, _) => return Due::Settle,
+        (State::Chosen, _) if !is_left(stands, had) => {
+            return Due::Forget("it is closed, gone, or somebody else's");
+        }
         (State::Chosen, Some(seen)) if seen.lives && seen.is_up && is_placed => {
             return Due::Brief(seen.generation);
         }
         (State::Chosen, _) => {
-            return if (gone || !is_placed) && age > UNSTARTED { Due::Forget } else { Due::Nothing };
+            let is_late = is_up && age > UNSTARTED;
+            return if is_late { Due::Forget("it never came up for it") } else { Due::Nothing };
         }
         (State::Briefed { generation } | State::Blocked { generation, .. }, _) => *generation,
     };
@@ -155,6 +159,15 @@ fn due(
         Some(seen) if gone && is_up && seen.is_stopped => Due::End(Verdict::Stopped, "its clone was stopped"),
         _ if gone && is_up => Due::End(Verdict::Died, "its clone ended for good"),
         _ => Due::Nothing,
+    }
+}
+
+/// Whether a task is still to be given to whom was chosen for it.
+fn is_left(stands: Option<&Stands>, had: &Dispatch) -> bool {
+    match stands {
+        None | Some(Stands::Closed { .. }) => false,
+        Some(Stands::Claimed { by, .. }) => *by == had.agent,
+        Some(_) => true,
     }
 }
 
@@ -201,10 +214,34 @@ mod tests {
         assert_eq!(due(Some(&Seen { is_up: false, ..seen(1) }), NOW), Due::Nothing, "it begins");
         let late = UNSTARTED + Duration::from_secs(1);
         assert_eq!(due(Some(&seen(1)), (false, Duration::ZERO)), Due::Nothing, "its workspace is being made");
-        assert_eq!(due(Some(&seen(1)), (false, late)), Due::Forget);
-        assert_eq!((due(None, NOW), due(None, (true, late))), (Due::Nothing, Due::Forget));
-        let dies = Seen { lives: false, ..seen(1) };
-        assert_eq!(due(Some(&dies), (true, late)), Due::Nothing, "it is wanted, and comes");
+        let forgotten = Due::Forget("it never came up for it");
+        assert_eq!(due(Some(&seen(1)), (false, late)), forgotten);
+        assert_eq!(
+            (due(None, NOW), due(None, (true, late))),
+            (Due::Nothing, Due::Forget("it never came up for it"))
+        );
+        for dumb in [Seen { lives: false, ..seen(1) }, Seen { is_up: false, ..seen(1) }] {
+            assert_eq!(due(Some(&dumb), (true, late)), forgotten, "wanted, and never up");
+            let down = super::due(&chosen, Some(&Stands::Open), Some(&dumb), false, (true, late));
+            assert_eq!(down, Due::Nothing, "all are down");
+        }
+    }
+
+    #[test]
+    fn what_was_decided_and_is_not_to_be_had_any_more_is_forgotten() {
+        let chosen = had(State::Chosen);
+        let other = Stands::Claimed { by: AgentId::numbered(4), generation: Generation(1) };
+        for (stands, is_left) in [
+            (None, false),
+            (Some(other), false),
+            (Some(Stands::Closed { how: How::Dropped, why: None }), false),
+            (Some(claimed(1)), true),
+            (Some(Stands::Open), true),
+        ] {
+            let is = due(&chosen, stands.as_ref(), Some(&seen(1)), true, NOW);
+            assert_eq!(is == Due::Brief(Generation(1)), is_left, "{stands:?}");
+            assert_eq!(matches!(is, Due::Forget(_)), !is_left, "{stands:?}");
+        }
     }
 
     #[test]

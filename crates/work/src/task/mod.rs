@@ -53,6 +53,14 @@ pub enum Error {
     /// A name that git would not take.
     #[error(transparent)]
     Name(#[from] crate::git::BadName),
+    /// Another is about to be given it.
+    #[error("task {id} is about to be given to {to}")]
+    HandedOut {
+        /// Which.
+        id: TaskId,
+        /// To whom.
+        to: AgentId,
+    },
     /// There is no such task.
     #[error("there is no task {0}")]
     Unknown(TaskId),
@@ -198,8 +206,10 @@ impl Board {
     pub fn act(&self, id: &TaskId, event: Event) -> Result<Task> {
         let mut ended = None;
         loop {
-            let done =
-                self.facts.decide(|deciding| decide::act(deciding, &self.actor, id, &event, ended.as_ref()));
+            let done = self.facts.decide(|deciding| {
+                self.is_left_to(id, &event)?;
+                decide::act(deciding, &self.actor, id, &event, ended.as_ref())
+            });
             match done {
                 // Whether it has ended is asked without the lock: a generation that has stays so.
                 Err(Error::Illegal(Illegal::Held { by, generation, .. }))
@@ -221,7 +231,10 @@ impl Board {
     pub fn claim_next(&self, by: &AgentId, generation: Generation) -> Result<Option<Task>> {
         let claimed = || {
             self.facts.decide(|deciding| {
-                let tasks = read(deciding.latest(FAMILY)?)?;
+                let mut tasks = read(deciding.latest(FAMILY)?)?;
+                for (id, to) in dispatch::on_their_way(&self.layout)?.into_iter().filter(|(_, to)| to != by) {
+                    tasks.entry(id).and_modify(|task| task.assignee = Some(to));
+                }
                 let mine = State::Claimed { by: by.clone(), generation };
                 let Some(task) = tasks.values().find(|task| task.state == mine).or_else(|| next(&tasks, by))
                 else {
@@ -261,6 +274,15 @@ impl Board {
             decision.record(deciding)?;
             Ok(released)
         })
+    }
+
+    /// Refuses a claim of what is about to be given to another.
+    fn is_left_to(&self, id: &TaskId, event: &Event) -> Result<()> {
+        let Event::Claimed { by, .. } = event else { return Ok(()) };
+        match dispatch::on_their_way(&self.layout)?.remove(id) {
+            Some(to) if to != *by => Err(Error::HandedOut { id: id.clone(), to }),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a claim ends with the session that made it.

@@ -197,3 +197,62 @@ fn a_clone_stays_where_its_task_put_it_whoever_asks_for_it_by_number() {
     let wish = yard.stage.json("state/desired/agent1.json");
     assert!(wish["cwd"].as_str().is_some_and(|cwd| cwd.ends_with("/workspaces/1/repo")), "{wish}");
 }
+
+#[test]
+fn a_hand_over_takes_no_claim_of_another_and_nobody_claims_what_is_on_its_way() {
+    let yard = Yard::new();
+    let (task, other) = (yard.task("one"), yard.task("two"));
+    let claim = |args: &[&str]| {
+        let args: Vec<&str> = ["task", "claim"].iter().chain(args).copied().collect();
+        said(&yard.as_agent("agent5", 1, &args).output().expect("it starts"))
+    };
+    yard.killed("work.dispatch.decided", yard.stage.command(&["clone", "brief", &task]));
+    let (code, line) = claim(&[&task]);
+    assert!(code == 5 && line.contains("task 1 is about to be given to agent1"), "{code} {line}");
+    let (code, line) = claim(&[]);
+    assert!(code == 0 && line.contains("two"), "the next one is free: {code} {line}");
+    // Whoever came between the look at the board and the choice.
+    let file = yard.stage.home().join(format!("state/dispatches/{task}.json"));
+    let chosen = std::fs::read(&file).expect("kept");
+    std::fs::remove_file(&file).expect("removed");
+    assert_eq!(claim(&[&task]).0, 0);
+    for is_ticked in [false, true] {
+        std::fs::write(&file, &chosen).expect("written");
+        match is_ticked {
+            true => drop(yard.stage.ok(&["task", "tick"])),
+            false => {
+                let (code, line) = yard.stage.refused(&["clone", "brief", &task]);
+                assert!(code == 5 && line.contains("claimed by agent5"), "{code} {line}");
+            }
+        }
+        assert_eq!(yard.state(&task)["by"], "agent5", "its claim stands");
+        assert!(!yard.is_in_hand(&task) && yard.mail("agent1", "brief").is_empty());
+    }
+    assert_eq!(yard.state(&other)["by"], "agent5");
+}
+
+#[test]
+fn what_cannot_be_handed_out_any_more_is_not_kept() {
+    use netsky_model::task::Event;
+    let yard = Yard::new();
+    let (task, first) = (yard.task("one"), yard.task("before it"));
+    yard.stage.ok(&["agent", "1"]);
+    yard.killed("work.dispatch.decided", yard.stage.command(&["clone", "brief", &task, "--agent", "1"]));
+    let assign = |to: Option<u32>| {
+        let to = to.map(netsky_model::id::AgentId::numbered);
+        yard.board().act(&super::id(&task), Event::Assigned { to }).expect("assigned");
+    };
+    assign(Some(2));
+    yard.stage.run(&["task", "tick"]);
+    assert!(!yard.is_in_hand(&task) && yard.mail("agent1", "brief").is_empty(), "it is another's");
+    assign(None);
+    yard.stage.ok(&["clone", "brief", &task, "--agent", "1"]);
+    assert_eq!(yard.facts("clone.briefed").len(), 1);
+    // A text that no message holds is refused before anybody is chosen.
+    let brief = Some(yard.board().keep_brief(&"\\".repeat(200 * 1024)).expect("kept"));
+    let change = netsky_model::task::Change { brief, ..Default::default() };
+    yard.board().act(&super::id(&first), Event::Updated(Box::new(change))).expect("updated");
+    let (code, line) = yard.stage.refused(&["clone", "brief", &first]);
+    assert!(code == 4 && line.contains("its brief is too long"), "{code} {line}");
+    assert!(!yard.is_in_hand(&first) && yard.state(&first)["is"] == "open");
+}
