@@ -4,7 +4,7 @@ use netsky_bus::Draft;
 use netsky_disk::state;
 use netsky_ledger::latest;
 use netsky_model::dispatch::{Dispatch, End, Event as Step, Illegal, State, Verdict};
-use netsky_model::id::{AgentId, Generation, Sender, TaskId};
+use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender, TaskId};
 use netsky_model::task;
 use serde_json::json;
 
@@ -145,6 +145,16 @@ impl Dispatches<'_> {
         let _ = self.bus.ack(&had.agent, had.brief().as_str());
     }
 
+    /// Tell a clone that lives on, and said nothing itself, that a task is its no more.
+    pub(super) fn tell_taken(&self, had: &Dispatch, why: &str) -> Result<()> {
+        let text = format!("Task {} is yours no more: {why}. Leave its folder as it is.", had.task);
+        let mut draft = Draft::new(AgentId::root().into(), had.agent.clone(), text);
+        draft.kind = Some("note".to_owned());
+        draft.thread = Some(had.task.to_string());
+        draft.id = Some(EnvelopeId::derived(&["taken", had.task.as_str(), &had.id]));
+        Ok(self.bus.send(draft).map(drop)?)
+    }
+
     /// Everybody is told of what was decided; safe to repeat.
     pub(super) fn settle(&self, had: &Dispatch) -> Result<()> {
         self.settle_as(had, false)
@@ -186,10 +196,7 @@ impl Dispatches<'_> {
             let told = State::Blocked { generation: end.generation, text: end.text, told: true };
             return self.write(&Dispatch { state: told, ..had.clone() });
         }
-        if end.verdict.is_reported() {
-            // Whoever has reported needs no brief any more; one that cannot be found or is held right now ends by its turn.
-            let _ = self.bus.ack(&had.agent, had.brief().as_str());
-        }
+        self.retire(had);
         state::remove(self.layout.dispatch(&had.task))?;
         point("work.report.over")
     }

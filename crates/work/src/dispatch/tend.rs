@@ -113,6 +113,9 @@ impl Dispatches<'_> {
                 format!("task {task} goes on with {agent}, generation {generation}")
             }
             Due::End(verdict, why) => {
+                if clone.is_some_and(|seen| seen.lives) {
+                    self.tell_taken(had, why)?;
+                }
                 self.end_held(had, verdict, why)?;
                 format!("task {task} is over for {agent}: {why}")
             }

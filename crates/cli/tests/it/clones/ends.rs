@@ -14,6 +14,11 @@ fn a_clone_that_is_stopped_has_its_task_no_more_and_stays_down_with_its_mail() {
     assert_eq!((&told["ended"], &told["tasks"]), (&true.into(), &serde_json::json!([task])));
     assert_eq!(yard.state(&task)["is"], "open");
     assert_eq!(yard.mail("agent1", "note")[0]["state"], "written", "its mail waits");
+    assert_eq!(
+        yard.mail("agent1", "brief")[0]["state"],
+        "acked",
+        "and what it had in hand it is not shown again"
+    );
     let finished = yard.facts("clone.finished");
     assert_eq!((finished.len(), &finished[0].data["verdict"]), (1, &"stopped".into()));
     assert_eq!(yard.mail("agent0", "report")[0]["from"], "agentinfinity", "its dispatcher is told");
@@ -114,6 +119,10 @@ fn a_task_that_is_over_is_in_nobodys_hands() {
         let last = yard.facts("clone.finished").pop().expect("told");
         assert_eq!((&last.data["task"], &last.data["verdict"]), (&task.as_str().into(), &verdict.into()));
         assert!(!yard.is_in_hand(&task));
+        let agent = last.data["agent"].as_str().expect("a name");
+        assert_eq!(yard.mail(agent, "brief")[0]["state"], "acked");
+        let [note] = yard.mail(agent, "note").try_into().expect("one note");
+        assert!(note["text"].as_str().is_some_and(|text| text.contains("is yours no more")), "{note}");
     }
 }
 
