@@ -23,10 +23,12 @@ pub(super) fn read(latest: Latest) -> Result<Tasks> {
     latest.into_values().map(task).collect()
 }
 
-/// The number after the highest.
+/// The number after the highest that has a free one after it: the highest of all may be somebody's own.
 pub(super) fn next_number(tasks: &Tasks) -> TaskId {
     let numbers = tasks.keys().filter_map(|id| id.as_str().parse::<u64>().ok());
-    TaskId::numbered(numbers.max().unwrap_or(0).saturating_add(1))
+    let after = numbers.filter_map(|number| number.checked_add(1));
+    let free = after.filter(|number| !tasks.contains_key(&TaskId::numbered(*number)));
+    TaskId::numbered(free.max().unwrap_or(1))
 }
 
 /// Refuses a task that the record or git would not take.
