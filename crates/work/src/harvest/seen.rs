@@ -60,8 +60,10 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
     if commits.is_empty() {
         return Ok(Seen::Over(match landed.first() {
             Some(last) => Outcome::AlreadyLanded { sha: last.sha.clone() },
-            // Somebody merged it as it is.
-            None if job.base.as_ref().is_some_and(|base| *base != scratch.tip) => {
+            // Somebody merged it. A tip that was one of `main` itself may be anybody's: the branch only followed.
+            None if job.base.as_ref().is_some_and(|base| *base != scratch.tip)
+                && !is_of_main(scratch, main)? =>
+            {
                 Outcome::AlreadyLanded { sha: scratch.tip.clone() }
             }
             None => Outcome::Empty,
@@ -86,6 +88,12 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
     let commits =
         left.into_iter().filter_map(|commit| Some((commit.sha.clone(), commit.parents.first()?.clone())));
     Ok(Seen::Work(Work { from, commits: commits.collect() }))
+}
+
+/// Whether the branch is at a commit that was `main` itself at some time, and not at one that a merge brought.
+fn is_of_main(scratch: &Scratch, main: &Sha) -> Result<bool> {
+    let told = scratch.repo.ask(&["rev-list", "--first-parent", main.as_str()], &[])?;
+    Ok(told.lines().any(|line| line == scratch.tip.as_str()))
 }
 
 /// A commit of the branch that says of itself that it landed, where it would stay as it is.

@@ -286,7 +286,7 @@ fn what_cannot_land_is_said_in_one_line_with_its_code() {
     assert!(bench.is_closed("3"));
     commit(&bench.workspace("6"), "f", "new\n");
     git(&bench.repo(), &["fetch", "-q", bench.clone_of("6").to_str().expect("text"), "task/6"]);
-    git(&bench.repo(), &["merge", "-q", "FETCH_HEAD"]);
+    git(&bench.repo(), &["merge", "-q", "--no-ff", "-m", "by hand", "FETCH_HEAD"]);
     assert!(bench.run(&["task", "harvest", "6"]).works().starts_with("task 6 has landed before: sha="));
     let clone = bench.workspace("4");
     commit(&clone, "e", "new\n");
