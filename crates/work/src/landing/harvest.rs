@@ -99,16 +99,28 @@ impl Desk<'_> {
         if wish.is_dry {
             return Ok(said(&job.main, harvest(&job)?));
         }
+        // What a dead one has landed and not told would be written over by what lands now.
+        let mut said = said(&job.main, Outcome::Empty);
+        let before = self.tell_landed_before(&task, &job, wish, None, &mut said)?;
         let (story, attempt) = (self.story(&task, &job, wish)?, format!("{}/{}", task.id, random::short()));
         self.facts.append("harvest.started", &attempt, story.with(json!({ "attempt": attempt })))?;
         crate::point("work.landing.started")?;
-        let outcome = harvest(&job).inspect_err(|error| {
-            // The error is what is to be told; whether the record took it changes nothing.
-            let why = story.with(json!({ "why": error.to_string() }));
-            let _ = self.facts.append("harvest.refused", &attempt, why);
-        })?;
+        said.outcome = match harvest(&job) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // It may have come after `main` had moved. The task stays open then, for the repeat that does the rest.
+                let landed = self.tell_landed_before(&task, &job, wish, before.as_ref(), &mut said);
+                let Ok(Some(landing)) = landed else {
+                    // The error is what is to be told; whether the record took it changes nothing.
+                    let why = story.with(json!({ "why": error.to_string() }));
+                    let _ = self.facts.append("harvest.refused", &attempt, why);
+                    return Err(error);
+                };
+                said.troubles.insert(0, error.to_string());
+                return Ok(Harvested { outcome: Outcome::AlreadyLanded { sha: landing.sha }, ..said });
+            }
+        };
         crate::point("work.landing.harvested")?;
-        let mut said = said(&job.main, outcome);
         self.look_back(&task, &job, wish, &mut said);
         self.fell_short(&story, &attempt, &mut said);
         Ok(said)
@@ -135,6 +147,23 @@ impl Desk<'_> {
             retries: RETRIES,
             patience: PATIENCE,
         })
+    }
+
+    /// The landing that `main` has of a task which is not closed, but for one that is known: recorded and told, with no word of the
+    /// task, of which there may be more to come.
+    fn tell_landed_before(
+        &self,
+        task: &Task,
+        job: &Job,
+        wish: &Wish,
+        known: Option<&Landing>,
+        said: &mut Harvested,
+    ) -> Result<Option<Landing>> {
+        let Some(landing) = landing(job)?.filter(|landing| known != Some(landing)) else { return Ok(None) };
+        if let Err(error) = self.finish(task, job, wish, &landing, false, said) {
+            said.troubles.push(error.to_string());
+        }
+        Ok(Some(landing))
     }
 
     /// What `main` has of the task by now is recorded, closed, told and pushed, whoever brought it there; that landing.
@@ -186,7 +215,10 @@ impl Desk<'_> {
         }
         crate::point("work.landing.recorded")?;
         if is_over {
-            self.close(landing)?;
+            // Who cannot be closed has landed all the same.
+            if let Err(error) = self.close(landing) {
+                said.troubles.push(error.to_string());
+            }
             crate::point("work.landing.closed")?;
         }
         self.tell_landed(&story, landing, &files, said);
@@ -194,10 +226,15 @@ impl Desk<'_> {
         self.push(job, landing, said)
     }
 
-    /// Closes the task; one that another harvest closed is closed.
+    /// Closes the task; one that another harvest closed is closed, and of one that was ended meanwhile otherwise it is said anew.
     fn close(&self, landing: &Landing) -> Result<()> {
         let (sha, main) = (landing.sha.to_string(), landing.main.short().to_owned());
-        match self.task(&landing.task)?.state {
+        let state = self.task(&landing.task)?.state;
+        if let State::Closed { how: How::Done | How::Dropped, .. } = state {
+            let why = format!("its work landed meanwhile as {sha}");
+            self.board.act(&landing.task, Event::Reopened { why })?;
+        }
+        match state {
             State::Closed { how: How::Landed { .. }, .. } => Ok(()),
             _ => Ok(self.board.act(&landing.task, Event::Landed { sha, main }).map(drop)?),
         }
