@@ -381,6 +381,7 @@ impl From<netsky_work::task::Error> for Error {
             Board::Disk(error) => error.into(),
             Board::Record(error) => error.into(),
             Board::Kernel(error) => error.into(),
+            Board::Config(_) => Self::new(Kind::Usage, what).hint(SAME),
             Board::Illegal(Task::Held { .. }) => Self::new(Kind::Busy, what).hint(
                 "nothing was changed; `netsky task release` frees it, and so does the end of that generation",
             ),
@@ -389,7 +390,7 @@ impl From<netsky_work::task::Error> for Error {
             Board::Waits { .. } => {
                 Self::new(Kind::Busy, what).hint("nothing was changed, repeat when they are closed")
             }
-            Board::Illegal(_) | Board::Denied(_) | Board::Exists(_) => {
+            Board::Illegal(_) | Board::Denied(_) | Board::Exists(_) | Board::NotNamed(_) => {
                 Self::new(Kind::Refused, what).hint(SAME)
             }
             Board::Unknown(_) => {

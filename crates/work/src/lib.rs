@@ -18,6 +18,7 @@ pub mod workspace;
 
 use std::path::{Path, PathBuf};
 
+use netsky_disk::layout::Layout;
 use netsky_model::id::TaskId;
 
 /// Why nothing came of it; what an agent did wrong is no error but an [`harvest::Outcome`].
@@ -61,6 +62,9 @@ pub enum Error {
     /// Its clone has what is on no other branch.
     #[error("the workspace of task {0} has what has not landed")]
     NotLanded(TaskId),
+    /// Its clone is worked in.
+    #[error("the workspace of task {0} is in use: the task is not closed, or a clone has it in hand")]
+    InUse(TaskId),
     /// It is over, and did not land.
     #[error("task {0} is closed")]
     Closed(TaskId),
@@ -68,6 +72,12 @@ pub enum Error {
     #[error("there is no git repository in {}", .path.display())]
     Missing {
         /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// A place of ours or of agents that was named as a repository of the owner's.
+    #[error("{} is within netsky's own home: no repository there is worked on, for agents write there", .path.display())]
+    Within {
+        /// What was named, or where it leads.
         path: PathBuf,
     },
     /// It is not what it would have to be.
@@ -88,6 +98,16 @@ impl Error {
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Refuses what is at or below the home, or leads there: in what an agent may write, git would do as the agent's settings say (A8).
+fn outside(layout: &Layout, path: &Path) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let found = real(path);
+    match found.starts_with(real(layout.home())) {
+        true => Err(Error::Within { path: found }),
+        false => Ok(()),
+    }
+}
 
 /// A named place where a test stops, kills or fails this program.
 fn point(name: &'static str) -> Result<()> {

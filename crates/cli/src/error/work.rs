@@ -19,6 +19,7 @@ impl From<netsky_work::Error> for Error {
             Work::Git(_) => Self::new(Kind::Failed, what).hint("nothing was lost"),
             Work::Busy { .. } => Self::new(Kind::Busy, what).hint("repeat"),
             Work::Missing { .. } => Self::new(Kind::NotFound, what).hint("nothing was changed"),
+            Work::Within { .. } => Self::new(Kind::Refused, what).hint("nothing was changed"),
             Work::Unfit { .. } => Self::new(Kind::Failed, what).hint("nothing was lost"),
             Work::NoRepository(id) => {
                 Self::new(Kind::Usage, what).hint(format!("`netsky task update {id} --repo PATH` names one"))
@@ -28,6 +29,9 @@ impl From<netsky_work::Error> for Error {
             }
             Work::NotLanded(id) => Self::new(Kind::Refused, what).hint(format!(
                 "`netsky task harvest {id}` lands it, `netsky workspace remove {id} --force` drops it"
+            )),
+            Work::InUse(id) => Self::new(Kind::Refused, what).hint(format!(
+                "nothing was changed; `netsky workspace remove {id} --force` drops what is in it"
             )),
             Work::Closed(id) => {
                 Self::new(Kind::Refused, what).hint(format!("`netsky task reopen {id}` takes it up again"))

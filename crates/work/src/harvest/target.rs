@@ -35,15 +35,20 @@ pub(crate) struct Checkout {
 
 impl Target {
     pub(crate) fn of(job: &Job) -> Result<Target> {
+        crate::outside(&job.layout, &job.repo)?;
         let inner = job.repo.join(".git");
         let dir = if netsky_disk::state::exists(&inner)? { inner } else { job.repo.clone() };
         if !netsky_disk::state::exists(dir.join("HEAD"))? && !dir.is_file() {
             return Err(Error::Missing { path: job.repo.clone() });
         }
         let common = Repo::new(&job.git, &dir).folder("--git-common-dir")?;
+        crate::outside(&job.layout, &common)?;
         let key = blake3::hash(common.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
         let repo = Repo::new(&job.git.clone().marked(MARK, &key), &common);
         let checkout = checkout_of(&repo, &job.main)?;
+        for folder in checkout.iter().flat_map(|checkout| [&checkout.dir, &checkout.tree]) {
+            crate::outside(&job.layout, folder)?;
+        }
         Ok(Target { repo, key, checkout })
     }
 

@@ -1,5 +1,6 @@
 //! A task's workspace made, looked at and removed, and the record of it.
 
+use netsky_disk::state;
 use netsky_model::id::{AgentId, TaskId};
 use netsky_model::task::State;
 use serde_json::json;
@@ -127,10 +128,16 @@ impl Desk<'_> {
         Ok(landing(&job)?.map(|landing| landing.tip))
     }
 
+    /// Whether somebody works in a task's workspace, or may begin to: what is not committed is seen by nobody else.
+    fn is_in_use(&self, id: &TaskId) -> Result<bool> {
+        let is_over = self.board.get(id)?.is_some_and(|task| task.state.is_closed());
+        Ok(!is_over || state::exists(self.layout.dispatch(id))?)
+    }
+
     /// Removes a task's workspace with all that is in it: when its branch has landed, or whatever is in it where `is_forced`.
     ///
     /// # Errors
-    /// There is none, its branch has more than landed, or the system refuses.
+    /// There is none, its task is not over, its branch has more than landed, or the system refuses.
     pub fn remove_workspace(&self, id: &TaskId, is_forced: bool) -> Result<()> {
         let found = match workspace::find(self.layout, id) {
             // What does not read is removed by force.
@@ -141,7 +148,11 @@ impl Desk<'_> {
             (true, _) => Over::Forced,
             (false, None) => return Err(Error::NoWorkspace(id.clone())),
             (false, Some(found)) => {
-                Over::Landed(self.landed_tip(found)?.ok_or_else(|| Error::NotLanded(id.clone()))?)
+                let landed = self.landed_tip(found)?.ok_or_else(|| Error::NotLanded(id.clone()))?;
+                if self.is_in_use(id)? {
+                    return Err(Error::InUse(id.clone()));
+                }
+                Over::Landed(landed)
             }
         };
         match workspace::remove(self.layout, id, &over)? {
@@ -161,9 +172,16 @@ impl Desk<'_> {
     pub fn sweep_workspaces(&self) -> Result<(Swept, Vec<TaskId>)> {
         let mut gone = Vec::new();
         for (id, found) in workspace::list(self.layout)? {
-            if found.is_ok_and(|found| self.is_landed(&found)) {
-                self.remove_workspace(&id, false)?;
-                gone.push(id);
+            if !found.is_ok_and(|found| self.is_landed(&found)) {
+                continue;
+            }
+            match self.remove_workspace(&id, false) {
+                // It is worked in again.
+                Err(Error::InUse(_) | Error::NotLanded(_) | Error::NoWorkspace(_)) => {}
+                removed => {
+                    removed?;
+                    gone.push(id);
+                }
             }
         }
         Ok((workspace::gc(self.layout)?, gone))

@@ -13,14 +13,17 @@ mod sessions;
 mod transfer;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use netsky_disk::layout::Layout;
 use netsky_disk::{clock, state};
 use netsky_ledger::{Fact, Facts, Mark, end_of_facts, facts_after, latest};
 use netsky_model::id::{AgentId, BriefDigest, Generation, TaskId};
 use netsky_model::task::{Actor, Draft, Event, Illegal, State, Task, Unfit, next, place};
+use netsky_runtime::Config;
 
 use crate::dispatch;
+use crate::git::Remote;
 use decide::{Decision, next_number, read};
 use sessions::Sessions;
 
@@ -61,6 +64,14 @@ pub enum Error {
         /// To whom.
         to: AgentId,
     },
+    /// A folder that an agent named and the owner did not.
+    #[error(
+        "the folder {0} is no repository under [repositories] of config.toml: only the owner and agent0 name others"
+    )]
+    NotNamed(String),
+    /// The settings do not read, and an agent named a folder.
+    #[error(transparent)]
+    Config(#[from] netsky_runtime::ConfigError),
     /// There is no such task.
     #[error("there is no task {0}")]
     Unknown(TaskId),
@@ -183,6 +194,7 @@ impl Board {
     /// # Errors
     /// Its id is taken, it waits for what is not there, or for itself; or the record takes no fact.
     pub fn create(&self, draft: Draft) -> Result<Task> {
+        self.may_name(draft.repo.as_deref())?;
         self.facts.decide(|deciding| {
             let mut tasks = read(deciding.latest(FAMILY)?)?;
             let id = match &draft.id {
@@ -199,11 +211,28 @@ impl Board {
         })
     }
 
+    /// Refuses a folder that an agent names and the owner does not: work would land there, and his git run in it (A8).
+    fn may_name(&self, repo: Option<&str>) -> Result<()> {
+        let (Actor::Agent(..), Some(named)) = (&self.actor, repo) else { return Ok(()) };
+        let remote: Remote = named.parse()?;
+        let Some(path) = remote.path() else { return Ok(()) };
+        let config = Config::load(&self.layout)?;
+        // By its words: a link of the agent's may lead elsewhere by the time that work lands.
+        let is_own = |own: &Path| own == path || own.canonicalize().is_ok_and(|real| real == path);
+        match config.repositories.values().any(|own| is_own(&own.path)) {
+            true => Ok(()),
+            false => Err(Error::NotNamed(crate::git::plain_line(named))),
+        }
+    }
+
     /// Has something happen to a task; the task after it. What is there already is not told again.
     ///
     /// # Errors
     /// It cannot happen, is not this actor's to do, or the record takes no fact.
     pub fn act(&self, id: &TaskId, event: Event) -> Result<Task> {
+        if let Event::Updated(change) = &event {
+            self.may_name(change.repo.as_deref())?;
+        }
         let mut ended = None;
         loop {
             let done = self.facts.decide(|deciding| {

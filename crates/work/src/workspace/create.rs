@@ -39,6 +39,9 @@ pub fn create(layout: &Layout, git: &Git, wish: &Wish) -> Result<Workspace> {
     if folder.exists(wish.task.as_str())? {
         return Err(taken());
     }
+    if let Some(path) = wish.repo.path() {
+        crate::outside(layout, path)?;
+    }
     let mirror = mirror::fresh(layout, git, &wish.repo)?;
     let no_branch = || Error::unfit(wish.repo.as_str().as_ref(), format!("it has no {}", wish.main));
     let base = mirror.repo.commit(wish.main.as_str())?.ok_or_else(no_branch)?;

@@ -9,7 +9,7 @@ use netsky_disk::{random, state, throwaway};
 use netsky_model::id::TaskId;
 
 use super::create::NEW;
-use super::{LOCK, REPO, Workspace, find, list, mirror};
+use super::{KNOWN, LOCK, REPO, Workspace, list, mirror};
 use crate::Result;
 use crate::git::{RefName, Remote, Sha};
 
@@ -47,20 +47,30 @@ pub fn remove(layout: &Layout, task: &TaskId, over: &Over) -> Result<Removed> {
     if !state::exists(&at)? {
         return Ok(Removed::NotThere);
     }
-    if let Over::Landed(landed) = over {
-        let workspace = find(layout, task)?;
-        let tip = workspace.and_then(|workspace| tip_of(&at.join(REPO), &workspace));
-        if tip.as_ref() != Some(landed) {
-            return Ok(Removed::HasMore(tip));
-        }
+    if let Some(more) = more(&at, over)? {
+        return Ok(more);
     }
     let folder = Dir::open(layout.workspaces())?;
     let gone = format!("{GONE}{task}-{}", random::short());
     folder.rename(task.as_str(), &folder, &gone)?;
     folder.sync()?;
     crate::point("work.workspace.gone")?;
+    // Whoever was in it may have committed until then.
+    if let Some(more) = more(&folder.path().join(&gone), over)? {
+        folder.rename(&gone, &folder, task.as_str())?;
+        folder.sync()?;
+        return Ok(more);
+    }
     throwaway::remove(&folder.path().join(&gone))?;
     Ok(Removed::Gone)
+}
+
+/// Whether a workspace's branch has more than landed.
+fn more(at: &Path, over: &Over) -> Result<Option<Removed>> {
+    let Over::Landed(landed) = over else { return Ok(None) };
+    let known: Option<Workspace> = state::read_json(at.join(KNOWN))?;
+    let tip = known.and_then(|known| tip_of(&at.join(REPO), &known));
+    Ok((tip.as_ref() != Some(landed)).then_some(Removed::HasMore(tip)))
 }
 
 /// Where a workspace's branch is, read from its files: no git runs in it.

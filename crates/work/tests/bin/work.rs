@@ -1,15 +1,21 @@
 //! What the tests of `work` start in a process of its own: what shuts a gate in, and what is killed in the middle.
 //!
-//! `gate` · `harvest HOME REPO WORKSPACE TASK` · `create HOME REPO TASK`: prints what came of it, in the words of `Debug`.
+//! `gate` · `harvest HOME REPO WORKSPACE TASK` · `land HOME TASK` · `remove HOME TASK TIP` · `create HOME REPO TASK`: prints
+//! what came of it, in the words of `Debug`.
 
 use std::path::Path;
 use std::time::Duration;
 
+use netsky_bus::Bus;
 use netsky_disk::layout::Layout;
+use netsky_model::id::Sender;
+use netsky_model::task::Actor;
+use netsky_model::witness::Nobody;
 use netsky_work::gate::{Command, Gate, serve};
 use netsky_work::git::{Git, RefName};
 use netsky_work::harvest::{Job, Mode, harvest};
-use netsky_work::workspace::{Wish, create};
+use netsky_work::landing::Desk;
+use netsky_work::workspace::{Over, Wish, create, remove};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -17,6 +23,18 @@ fn main() {
     let code = match args[..] {
         ["gate"] => i32::from(serve()),
         ["harvest", home, repo, workspace, task] => said(harvest(&job(home, repo, workspace, task))),
+        ["land", home, task] => {
+            let layout = Layout::new(home);
+            let bus = Bus::open(&layout, &Nobody);
+            let wish = netsky_work::landing::Wish::of(&task.parse().expect("a task"));
+            let exe = std::env::current_exe().expect("a program");
+            let desk = Desk::open(&layout, &bus, &exe, Actor::Keeper(Sender::owner()));
+            said(desk.and_then(|desk| desk.harvest(&wish)))
+        }
+        ["remove", home, task, tip] => {
+            let over = Over::Landed(tip.parse().expect("a commit"));
+            said(remove(&Layout::new(home), &task.parse().expect("a task"), &over))
+        }
         ["create", home, repo, task] => {
             let wish = Wish {
                 task: task.parse().expect("a task"),

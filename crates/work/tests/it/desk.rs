@@ -1,0 +1,269 @@
+//! The desk: what is told of a landing whoever dies or fails in it, what is a repository of the owner's, and when a workspace goes.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use netsky_bus::Bus;
+use netsky_disk::fs::Dir;
+use netsky_disk::{clock, process};
+use netsky_model::id::{AgentId, Generation, Sender};
+use netsky_model::task::{Actor, Change, Draft, Event, How, State, Title};
+use netsky_model::witness::Nobody;
+use netsky_work::Error;
+use netsky_work::git::{Git, Sha};
+use netsky_work::harvest::harvest;
+use netsky_work::landing::Desk;
+use netsky_work::task::{Board, Error as Refused};
+use netsky_work::workspace::{self, Over, Removed, Wish};
+
+use crate::support::{Bench, HELPER, commit, git, head, landed, main_branch, task};
+
+/// A home with a record, and the owner's board of it.
+fn bench() -> (Bench, Board) {
+    let bench = Bench::new();
+    Dir::create(bench.layout.record()).expect("made");
+    let board = Board::new(&bench.layout, Actor::Keeper(Sender::owner()));
+    (bench, board)
+}
+
+fn draft(id: &str, repo: &Path) -> Draft {
+    let title = Title::try_from("work".to_owned()).expect("a title");
+    let repo = Some(repo.to_str().expect("text").to_owned());
+    Draft { id: Some(task(id)), repo, ..Draft::new(title) }
+}
+
+/// Has the owner's desk do something.
+fn desk<T>(bench: &Bench, act: impl FnOnce(&Desk<'_>) -> T) -> T {
+    let bus = Bus::open(&bench.layout, &Nobody);
+    let actor = Actor::Keeper(Sender::owner());
+    act(&Desk::open(&bench.layout, &bus, HELPER.as_ref(), actor).expect("it opens"))
+}
+
+/// A desk of a process of its own lands a task.
+fn land(bench: &Bench, id: &str, fault: &str) -> Command {
+    let mut command = Command::new(HELPER);
+    command.args(["land", bench.layout.home().to_str().expect("text"), id]);
+    command.env("NETSKY_FAULT", fault).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Holds a process of ours at a point, does something, and lets it go on.
+fn meanwhile(mut command: Command, act: impl FnOnce()) -> Output {
+    let child = command.spawn().expect("it starts");
+    let id = process::identify_child(child.id()).expect("ours");
+    while !process::is_stopped(&id) {
+        clock::pause(std::time::Duration::from_millis(5));
+    }
+    act();
+    process::signal(&id, process::Signal::CONT).expect("ours");
+    child.wait_with_output().expect("it ends")
+}
+
+fn facts(bench: &Bench, kind: &str) -> usize {
+    let facts = netsky_ledger::facts(&bench.layout).expect("the record reads");
+    facts.iter().filter(|fact| fact.kind == kind).count()
+}
+
+fn state(board: &Board, id: &str) -> State {
+    board.get(&task(id)).expect("reads").expect("a task").state
+}
+
+#[test]
+fn a8_a_workspace_is_never_taken_for_a_repository_of_the_owners() {
+    let (bench, board) = bench();
+    let clone = bench.workspace("t1");
+    let (canary, evil) = (bench.temp.path().join("canary"), bench.temp.path().join("evil"));
+    fs::write(&evil, format!("#!/bin/sh\ntouch {}\ncat\n", canary.display())).expect("written");
+    fs::set_permissions(&evil, fs::Permissions::from_mode(0o755)).expect("set");
+    commit(&clone, ".gitattributes", "* filter=x\n", "attributes");
+    git(&clone, &["checkout", "-q", "-b", "main"]);
+    for key in ["filter.x.clean", "filter.x.smudge", "core.fsmonitor"] {
+        git(&clone, &["config", key, evil.to_str().expect("text")]);
+    }
+    fs::write(clone.join("a"), "touched\n").expect("written");
+    let beside = |name: &str| bench.temp.path().join(name);
+    symlink(&clone, beside("link")).expect("made");
+    fs::create_dir(beside("leads")).expect("made");
+    fs::write(beside("leads/.git"), format!("gitdir: {}\n", clone.join(".git").display())).expect("written");
+    let places =
+        [clone.clone(), beside("link"), beside("leads"), bench.layout.home().join("x/../workspaces")];
+    // What only leads there is fetched from as any clone is; nothing lands in it.
+    for (nth, place) in [&places[0], &places[1], &places[3]].into_iter().enumerate() {
+        let id = format!("p{nth}");
+        board.create(draft(&id, place)).expect("a task");
+        let made = desk(&bench, |desk| desk.create_workspace(&task(&id), None));
+        assert!(made.is_err(), "{}", place.display());
+        assert!(workspace::find(&bench.layout, &task(&id)).expect("looked").is_none());
+    }
+    for place in &places[..3] {
+        let mut job = bench.job("t1");
+        job.repo = place.clone();
+        let came = harvest(&job);
+        assert!(matches!(came, Err(Error::Within { .. })), "{}: {came:?}", place.display());
+    }
+    // The files of `main` are laid out there.
+    git(&bench.repo, &["checkout", "-q", "-b", "other"]);
+    let inside = bench.layout.workspaces().join("t9");
+    git(&bench.repo, &["worktree", "add", "-q", inside.to_str().expect("text"), "main"]);
+    assert!(matches!(harvest(&bench.job("t1")), Err(Error::Within { .. })));
+    assert!(!canary.exists(), "it was run");
+}
+
+#[test]
+fn a8_an_agent_names_no_folder_that_the_owner_did_not() {
+    let (bench, board) = bench();
+    let agent: AgentId = "agent7".parse().expect("an agent");
+    let own = Board::new(&bench.layout, Actor::Agent(agent, Generation(1)));
+    assert!(matches!(own.create(draft("t1", &bench.repo)), Err(Refused::NotNamed(_))));
+    own.create(Draft { repo: Some("https://example.org/x".into()), ..draft("t1", &bench.repo) })
+        .expect("made");
+    let repo = bench.repo.to_str().expect("text").to_owned();
+    let change = || Event::Updated(Box::new(Change { repo: Some(repo.clone()), ..Change::default() }));
+    assert!(matches!(own.act(&task("t1"), change()), Err(Refused::NotNamed(_))));
+    board.create(draft("t2", &bench.repo)).expect("the owner's");
+    let named = format!("[repositories.x]\npath = \"{repo}\"\n");
+    fs::write(bench.layout.home().join("config.toml"), named).expect("written");
+    own.act(&task("t1"), change()).expect("it is named");
+    // A link may lead elsewhere later.
+    let link = bench.temp.path().join("link");
+    symlink(&bench.repo, &link).expect("made");
+    assert!(matches!(own.create(draft("t3", &link)), Err(Refused::NotNamed(_))));
+}
+
+#[test]
+fn i9_a_workspace_that_is_worked_in_again_stays() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    desk(&bench, |desk| desk.harvest(&netsky_work::landing::Wish::of(&task("t1"))).expect("landed"));
+    let is_kept = || {
+        desk(&bench, |desk| {
+            let removed = desk.remove_workspace(&task("t1"), false);
+            assert!(matches!(removed, Err(Error::InUse(_))), "{removed:?}");
+            assert!(desk.sweep_workspaces().expect("swept").1.is_empty());
+        });
+        assert!(workspace::find(&bench.layout, &task("t1")).expect("looked").is_some());
+    };
+    board.act(&task("t1"), Event::Reopened { why: "more".into() }).expect("reopened");
+    is_kept();
+    board.act(&task("t1"), Event::Closed { how: How::Done, why: None }).expect("closed");
+    fs::create_dir_all(bench.layout.dispatches()).expect("made");
+    fs::write(bench.layout.dispatch(&task("t1")), "{}").expect("written");
+    is_kept();
+    fs::remove_file(bench.layout.dispatch(&task("t1"))).expect("gone");
+    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1), [task("t1")]);
+}
+
+#[test]
+fn i9_what_is_committed_while_a_workspace_goes_brings_it_back() {
+    let (bench, _board) = bench();
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    let tip = landed(bench.harvest("t1")).tip;
+    let mut command = Command::new(HELPER);
+    command.args(["remove", bench.layout.home().to_str().expect("text"), "t1", tip.as_str()]);
+    command.env("NETSKY_FAULT", "work.workspace.gone=stop").stdout(Stdio::piped());
+    let output = meanwhile(command, || {
+        let folder = Dir::open(bench.layout.workspaces()).expect("there");
+        let gone = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".gone-"));
+        commit(&folder.path().join(gone.expect("it is going")).join("repo"), "e", "more\n", "second");
+    });
+    let more = head(&bench.layout.workspace(&task("t1")).join("repo"), "HEAD");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), format!("{:?}", Removed::HasMore(Some(more))));
+}
+
+#[test]
+fn t19_a_landing_that_was_never_told_is_told_before_the_next_one_takes_its_mark() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    let clone = bench.workspace("t1");
+    commit(&clone, "d", "new\n", "first");
+    let output = land(&bench, "t1", "work.landing.harvested=kill").output().expect("it starts");
+    assert_eq!((output.status.signal(), facts(&bench, "harvest.landed")), (Some(9), 0));
+    let first = bench.main();
+    commit(&clone, "e", "more\n", "second");
+    assert!(land(&bench, "t1", "").output().expect("it starts").status.success());
+    let all = netsky_ledger::facts(&bench.layout).expect("the record reads");
+    let keys: Vec<&str> =
+        all.iter().filter(|fact| fact.kind == "harvest.landed").map(|fact| fact.key.as_str()).collect();
+    assert_eq!(keys, [format!("t1/{first}"), format!("t1/{}", bench.main())]);
+    assert!(state(&board, "t1").is_closed());
+    bench.assert_whole();
+}
+
+#[test]
+fn t19_a_task_that_is_closed_while_its_gate_runs_has_landed_all_the_same() {
+    for how in [How::Done, How::Dropped] {
+        let (bench, board) = bench();
+        board.create(draft("t1", &bench.repo)).expect("a task");
+        commit(&bench.workspace("t1"), "d", "new\n", "first");
+        let output = meanwhile(land(&bench, "t1", "work.harvest.picked=stop"), || {
+            board.act(&task("t1"), Event::Closed { how, why: None }).expect("closed");
+        });
+        assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("troubles: []"), "{output:?}");
+        let landed = How::Landed { sha: bench.main().to_string(), main: "main".into() };
+        assert_eq!(state(&board, "t1"), State::Closed { how: landed, why: None });
+        assert_eq!(facts(&bench, "harvest.landed"), 1);
+    }
+}
+
+#[test]
+fn t19_what_fails_once_main_has_moved_is_recorded_as_landed() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    let output = land(&bench, "t1", "work.land.moved=error").output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && !said.contains("troubles: []"), "{output:?}");
+    assert_eq!((facts(&bench, "harvest.landed"), facts(&bench, "harvest.refused")), (1, 0));
+    assert!(land(&bench, "t1", "").output().expect("it starts").status.success());
+    assert!(state(&board, "t1").is_closed());
+    assert_eq!((facts(&bench, "harvest.landed"), bench.times_landed("t1")), (1, 1));
+    bench.assert_whole();
+}
+
+#[test]
+fn t19_a_branch_that_only_followed_main_has_not_landed() {
+    let bench = Bench::new();
+    let clone = bench.workspace("t1");
+    let base: Sha = bench.main();
+    commit(&bench.repo, "c", "of another\n", "meanwhile");
+    git(&clone, &["pull", "-q", "--ff-only", "origin", "main"]);
+    let mut job = bench.job("t1");
+    job.base = Some(base.clone());
+    assert_eq!(harvest(&job).expect("an outcome"), netsky_work::harvest::Outcome::Empty);
+    // What somebody merged by hand has.
+    let tip = commit(&clone, "d", "new\n", "work");
+    git(&bench.repo, &["fetch", "-q", clone.to_str().expect("text"), "task/t1"]);
+    git(&bench.repo, &["merge", "-q", "--no-ff", "-m", "by hand", "FETCH_HEAD"]);
+    let came = harvest(&job).expect("an outcome");
+    assert_eq!(came, netsky_work::harvest::Outcome::AlreadyLanded { sha: tip });
+}
+
+#[test]
+fn a_number_that_is_taken_is_given_to_no_other_task() {
+    let (bench, board) = bench();
+    for id in ["18446744073709551615", "18446744073709551614", "4"] {
+        board.create(draft(id, &bench.repo)).expect("a task");
+    }
+    for expected in ["5", "6"] {
+        let made = board.create(Draft { id: None, ..draft("x", &bench.repo) }).expect("a task");
+        assert_eq!(made.id.as_str(), expected);
+    }
+    assert_eq!(board.list().expect("reads").len(), 5);
+}
+
+#[test]
+fn a8_no_workspace_is_made_of_one() {
+    let bench = Bench::new();
+    let clone = bench.workspace("t1");
+    let repo = clone.to_str().expect("text").parse().expect("a path");
+    let wish = Wish { task: task("t2"), repo, main: main_branch(), branch: None, author: None };
+    let made = workspace::create(&bench.layout, &Git::find().expect("git"), &wish);
+    assert!(matches!(made, Err(Error::Within { .. })), "{made:?}");
+    let removed = workspace::remove(&bench.layout, &task("t1"), &Over::Forced);
+    assert_eq!(removed.expect("removed"), Removed::Gone);
+}
