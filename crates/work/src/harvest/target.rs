@@ -38,7 +38,8 @@ impl Target {
         crate::outside(&job.layout, &job.repo)?;
         let inner = job.repo.join(".git");
         let dir = if netsky_disk::state::exists(&inner)? { inner } else { job.repo.clone() };
-        if !netsky_disk::state::exists(dir.join("HEAD"))? && !dir.is_file() {
+        // In a linked worktree it is a file.
+        if !dir.is_file() && !netsky_disk::state::exists(dir.join("HEAD"))? {
             return Err(Error::Missing { path: job.repo.clone() });
         }
         let common = Repo::new(&job.git, &dir).folder("--git-common-dir")?;

@@ -79,7 +79,7 @@ fn a8_a_workspace_is_never_taken_for_a_repository_of_the_owners() {
     fs::write(&evil, format!("#!/bin/sh\ntouch {}\ncat\n", canary.display())).expect("written");
     fs::set_permissions(&evil, fs::Permissions::from_mode(0o755)).expect("set");
     commit(&clone, ".gitattributes", "* filter=x\n", "attributes");
-    git(&clone, &["checkout", "-q", "-b", "main"]);
+    git(&clone, &["checkout", "-q", "-B", "main"]);
     for key in ["filter.x.clean", "filter.x.smudge", "core.fsmonitor"] {
         git(&clone, &["config", key, evil.to_str().expect("text")]);
     }

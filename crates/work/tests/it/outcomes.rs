@@ -225,7 +225,8 @@ fn what_must_not_land_is_refused_with_its_reason() {
     bench.assert_whole();
     let mut job = bench.job("t1");
     job.repo = bench.temp.path().to_owned();
-    assert!(matches!(harvest(&job), Err(Error::Unfit { .. })));
+    let came = harvest(&job);
+    assert!(matches!(came, Err(Error::Missing { .. })), "{came:?}");
 }
 
 #[test]
