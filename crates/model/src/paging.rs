@@ -229,6 +229,12 @@ pub struct Doubt {
 }
 
 impl Doubt {
+    /// Sent again at that instant: how often it was before is kept.
+    pub(crate) fn renewed(doubt: &mut Option<Doubt>, now: Stamp) -> &mut Doubt {
+        let times = doubt.as_ref().map_or(0, |doubt| doubt.times);
+        doubt.insert(Doubt { times, since: now })
+    }
+
     /// Whether it may be sent again, after at most so long.
     pub(crate) fn is_over(&self, most: Duration, now: &Stamp) -> bool {
         let wait = DOUBT.saturating_mul(2_u32.saturating_pow(self.times)).min(most);
@@ -245,6 +251,21 @@ pub struct Try {
     pub at: Stamp,
     /// Why the transport did not take it; none if it did.
     pub error: Option<String>,
+}
+
+impl Try {
+    /// The last attempts with one more, of which so many are kept.
+    pub(crate) fn keep(tries: &mut Vec<Try>, tried: Try) {
+        tries.push(tried);
+        let over = tries.len().saturating_sub(TRIES);
+        tries.drain(..over);
+    }
+
+    /// Why the last was in vain; none if it was not.
+    pub(crate) fn why(tries: &[Try]) -> Option<String> {
+        let last = tries.last()?;
+        Some(format!("{}: {}", last.transport, last.error.as_ref()?))
+    }
 }
 
 /// What is to be done about a condition.
@@ -320,15 +341,12 @@ impl Condition {
     }
 
     fn doubted(&mut self, now: Stamp) -> &mut Doubt {
-        let times = self.doubt.as_ref().map_or(0, |doubt| doubt.times);
-        self.doubt.insert(Doubt { times, since: now })
+        Doubt::renewed(&mut self.doubt, now)
     }
 
     /// An attempt ended.
     pub fn tried(&mut self, tried: Try) {
-        self.tries.push(tried);
-        let over = self.tries.len().saturating_sub(TRIES);
-        self.tries.drain(..over);
+        Try::keep(&mut self.tries, tried);
     }
 
     /// A transport took it; `stood_in` for those that were asked for.
@@ -356,8 +374,7 @@ impl Condition {
 
     /// Why it was not taken last.
     pub fn why(&self) -> Option<String> {
-        let last = self.tries.last()?;
-        Some(format!("{}: {}", last.transport, last.error.as_ref()?))
+        Try::why(&self.tries)
     }
 }
 

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::paging::{Doubt, PAGE, TRIES, Try, is_over};
+use crate::paging::{Doubt, PAGE, Try, is_over};
 use crate::stamp::Stamp;
 
 pub use terms::{Terms, Window};
@@ -204,15 +204,12 @@ impl Feed {
     }
 
     fn doubted(&mut self, now: Stamp) -> &mut Doubt {
-        let times = self.doubt.as_ref().map_or(0, |doubt| doubt.times);
-        self.doubt.insert(Doubt { times, since: now })
+        Doubt::renewed(&mut self.doubt, now)
     }
 
     /// An attempt ended.
     pub fn tried(&mut self, tried: Try) {
-        self.tries.push(tried);
-        let over = self.tries.len().saturating_sub(TRIES);
-        self.tries.drain(..over);
+        Try::keep(&mut self.tries, tried);
     }
 
     /// A transport took it.
@@ -237,8 +234,7 @@ impl Feed {
 
     /// Why it was not taken last.
     pub fn why(&self) -> Option<String> {
-        let last = self.tries.last()?;
-        Some(format!("{}: {}", last.transport, last.error.as_ref()?))
+        Try::why(&self.tries)
     }
 }
 
