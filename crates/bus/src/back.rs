@@ -51,9 +51,9 @@ impl Bus<'_> {
     }
 
     fn return_claims(&self, agent: &AgentId, cause: Cause) -> Result<Returned> {
-        let channel = self.channel(agent)?;
-        let claimed = channel.dir(State::Claimed)?;
-        let mut way_back = self.way_back(&channel)?;
+        let Some(claimed) = self.channel_as_is(agent)?.dir_if_there(State::Claimed)? else {
+            return Ok(Returned::default());
+        };
         let mut lives: HashMap<ProcessId, Life> = HashMap::new();
         let mut dead: Vec<(Name, u32)> = Vec::new();
         claimed.each_name(|file| {
@@ -65,7 +65,13 @@ impl Bus<'_> {
                 dead.push((name, pid));
             }
         })?;
+        // The rule, at each tick for each agent.
+        if dead.is_empty() {
+            return Ok(Returned::default());
+        }
         dead.sort_by(|(a, _), (b, _)| a.key.cmp(&b.key));
+        let channel = self.channel(agent)?;
+        let mut way_back = self.way_back(&channel)?;
         for (name, pid) in dead {
             let why = format!("process {pid} died while it held it");
             way_back.take_or_skip(&claimed, State::Claimed, &name, (cause, &why))?;
@@ -164,15 +170,22 @@ impl Bus<'_> {
         cause: Cause,
         why: impl Fn(Generation) -> String,
     ) -> Result<Returned> {
+        let Some(delivered) = self.channel_as_is(agent)?.dir_if_there(State::Delivered)? else {
+            return Ok(Returned::default());
+        };
+        let taken = |name: Name| match name.stage {
+            Stage::Taken(generation) if generation > Generation::NONE => Some((name, generation)),
+            _ => None,
+        };
+        let taken = delivered.names()?.into_iter().filter_map(|file| taken(Name::parse(&file)?));
+        let over: Vec<(Name, Generation)> = taken.filter(|(_, generation)| is_over(*generation)).collect();
+        if over.is_empty() {
+            return Ok(Returned::default());
+        }
         let channel = self.channel(agent)?;
-        let delivered = channel.dir(State::Delivered)?;
         let mut way_back = self.way_back(&channel)?;
-        for file in delivered.names()? {
-            let Some(name) = Name::parse(&file) else { continue };
-            let Stage::Taken(generation) = name.stage else { continue };
-            if generation > Generation::NONE && is_over(generation) {
-                way_back.take_or_skip(&delivered, State::Delivered, &name, (cause, &why(generation)))?;
-            }
+        for (name, generation) in over {
+            way_back.take_or_skip(&delivered, State::Delivered, &name, (cause, &why(generation)))?;
         }
         way_back.end()
     }

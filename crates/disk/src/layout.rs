@@ -220,7 +220,11 @@ impl Layout {
     /// # Errors
     /// The folder cannot be read.
     pub fn channel_agents(&self) -> crate::Result<Vec<AgentId>> {
-        self.channels_that(|channel| crate::fs::is_real_folder(channel))
+        let names = match crate::fs::Dir::open(self.channels()) {
+            Err(e) if e.is_not_found() => return Ok(Vec::new()),
+            opened => opened?.folders()?,
+        };
+        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
     /// Every agent in the place of whose channel something stands that is neither a folder nor a plain file: a link.
@@ -229,17 +233,14 @@ impl Layout {
     /// The folder cannot be read.
     pub fn blocked_agents(&self) -> crate::Result<Vec<AgentId>> {
         let is_plain = |channel: &Path| crate::fs::is_plain_or_free(channel).unwrap_or(false);
-        self.channels_that(|channel| !crate::fs::is_real_folder(channel) && !is_plain(channel))
-    }
-
-    fn channels_that(&self, fits: impl Fn(&Path) -> bool) -> crate::Result<Vec<AgentId>> {
+        let is_blocked = |channel: &Path| !crate::fs::is_real_folder(channel) && !is_plain(channel);
         let dir = match crate::fs::Dir::open(self.channels()) {
             Err(e) if e.is_not_found() => return Ok(Vec::new()),
             opened => opened?,
         };
         let names = dir.names()?;
         let named = names.iter().filter_map(|name| name.parse().ok());
-        Ok(named.filter(|agent| fits(&self.channel(agent))).collect())
+        Ok(named.filter(|agent| is_blocked(&self.channel(agent))).collect())
     }
 
     /// What netsky-drivers knows of the agents that it drives.

@@ -195,17 +195,19 @@ impl Handle {
         Ok(Some((stat.st_ino, stat.st_size.unsigned_abs(), written, changed)))
     }
 
-    /// Each name in a folder, as they come.
-    pub(crate) fn each_name(&self, mut take: impl FnMut(&OsStr)) -> Result<()> {
-        let dir = ask!(self, dir => rustix::fs::Dir::read_from(dir)?, node => {
-            node.world().names(node.number())?.iter().for_each(|name| take(name));
+    /// Each name in a folder, as they come, with what has it where the folder says so.
+    pub(crate) fn each_name(&self, mut take: impl FnMut(&OsStr, FileType)) -> Result<()> {
+        // An opening of its own, since the place in a folder is the opening's.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = ask!(self, dir => rustix::fs::Dir::new(rustix::fs::openat(dir, ".", flags, Mode::empty())?)?, node => {
+            node.world().names(node.number())?.iter().for_each(|name| take(name, FileType::Unknown));
             return Ok(());
         });
         for entry in dir {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name != "." && name != ".." {
-                take(name);
+                take(name, entry.file_type());
             }
         }
         Ok(())
