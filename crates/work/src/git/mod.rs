@@ -20,7 +20,7 @@ use netsky_model::render;
 pub use name::{BadName, RefName, Sha};
 pub use remote::Remote;
 pub use repo::Repo;
-pub(crate) use repo::{clone, text};
+pub(crate) use repo::{clone, dir_in, text};
 
 use crate::Result;
 

@@ -231,3 +231,9 @@ mod tests {
         }
     }
 }
+
+/// Where the repository of a folder is: its `.git`, or the folder itself where that is a bare one.
+pub(crate) fn dir_in(folder: &Path) -> PathBuf {
+    let inner = folder.join(".git");
+    if inner.symlink_metadata().is_ok() { inner } else { folder.to_owned() }
+}

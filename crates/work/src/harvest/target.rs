@@ -36,8 +36,7 @@ pub(crate) struct Checkout {
 impl Target {
     pub(crate) fn of(job: &Job) -> Result<Target> {
         crate::outside(&job.layout, &job.repo)?;
-        let inner = job.repo.join(".git");
-        let dir = if netsky_disk::state::exists(&inner)? { inner } else { job.repo.clone() };
+        let dir = crate::git::dir_in(&job.repo);
         // In a linked worktree it is a file.
         if !dir.is_file() && !netsky_disk::state::exists(dir.join("HEAD"))? {
             return Err(Error::Missing { path: job.repo.clone() });

@@ -9,12 +9,12 @@ use netsky_runtime::{Gate as Terms, Repository};
 use super::Desk;
 use super::workspaces::WORKSPACE;
 use crate::gate::{Command, Gate};
-use crate::git::{RefName, Remote};
+use crate::git::{RefName, Remote, Repo};
 use crate::harvest::Job;
 use crate::workspace::Workspace;
 use crate::{Error, Result};
 
-/// The branch that work lands on where nobody says.
+/// The branch that work lands on where nobody says and a repository has it.
 const MAIN: &str = "main";
 
 impl Desk<'_> {
@@ -32,8 +32,26 @@ impl Desk<'_> {
         let named = task.repo.as_deref().ok_or_else(|| Error::NoRepository(task.id.clone()))?;
         let remote: Remote = named.parse()?;
         let main = self.repository(&remote)?.and_then(|repository| repository.main.clone());
-        let main = task.main.clone().or(main);
-        Ok((remote, RefName::branch(main.as_deref().unwrap_or(MAIN))?))
+        let main = match task.main.clone().or(main) {
+            Some(main) => RefName::branch(&main)?,
+            None => self.usual_branch(&remote)?,
+        };
+        Ok((remote, main))
+    }
+
+    /// `main`, or where a repository of this machine has none the branch that its HEAD names. What is wrong with the repository is
+    /// for whoever clones it to say.
+    fn usual_branch(&self, remote: &Remote) -> Result<RefName> {
+        let usual = RefName::branch(MAIN)?;
+        let Some(path) = remote.path().filter(|path| path.is_dir()) else { return Ok(usual) };
+        crate::outside(self.layout, path)?;
+        let repo = Repo::new(&self.git, &crate::git::dir_in(path));
+        if !matches!(repo.commit(usual.as_str()), Ok(None)) {
+            return Ok(usual);
+        }
+        let head = repo.bytes(&["symbolic-ref", "--quiet", "HEAD"], &[]).unwrap_or_default();
+        let head = String::from_utf8_lossy(&head);
+        Ok(head.trim().strip_prefix("refs/heads/").map(RefName::branch).transpose()?.unwrap_or(usual))
     }
 
     /// What `config.toml` says of a repository.
