@@ -1,6 +1,7 @@
 //! Files in folders that are not netsky's: the inside of the owner's repositories.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::fs::{self, Dir};
@@ -30,6 +31,23 @@ pub fn copy_as_old(dir: &Dir, name: &str, new: &str, cap: u64) -> Result<()> {
         std::fs::symlink_metadata(dir.path().join(name)).and_then(|of| of.modified()).map_err(failed)?;
     let mut file = fs::write_unsynced(dir, new, &[])?.into_std().map_err(|e| failed(e.into()))?;
     file.write_all(&bytes).and_then(|()| file.set_modified(written)).map_err(failed)
+}
+
+/// Read a plain file of any size in pieces; a link is none.
+///
+/// # Errors
+/// The system refuses.
+pub fn read_pieces(path: &Path, mut each: impl FnMut(&[u8])) -> Result<()> {
+    let failed = |e: std::io::Error| Error::new("read", path, e);
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NOFOLLOW;
+    let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|e| failed(e.into()))?;
+    let (mut file, mut piece) = (std::fs::File::from(file), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut piece).map_err(failed)? {
+            0 => return Ok(()),
+            length => each(&piece[..length]),
+        }
+    }
 }
 
 /// Make all that was written to a folder's file system durable; for what another program wrote, any number of files.

@@ -90,8 +90,8 @@ fn unfit(job: &Job, from: &Path, target: &Target) -> Result<Option<String>> {
             return Ok(Some(format!("the clone leads elsewhere by its {name}")));
         }
     }
-    let most = bytes_below(&target.objects())?.saturating_add(MOST);
-    let has = bytes_below(&from.join("objects"))?;
+    let most = bytes_below(&target.objects())?.all().saturating_add(MOST);
+    let has = bytes_below(&from.join("objects"))?.all();
     if has > most {
         return Ok(Some(format!("its objects are {has} bytes, over the limit of {most}")));
     }

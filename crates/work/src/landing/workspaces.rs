@@ -37,7 +37,7 @@ pub struct Standing {
     /// Who holds the task.
     pub agent: Option<AgentId>,
     /// Bytes on the disk.
-    pub bytes: u64,
+    pub bytes: workspace::Bytes,
     /// Whether all of its branch has landed.
     pub has_landed: bool,
 }
@@ -55,8 +55,14 @@ impl Desk<'_> {
         let (repo, main) = self.source(&task)?;
         let agent = agent.cloned().map_or_else(|| self.worker(&task), |agent| Ok(Some(agent)))?;
         let author = agent.as_ref().map(|agent| Identity::new(agent.as_str(), &format!("{agent}@netsky")));
-        let wish =
-            workspace::Wish { task: id.clone(), repo, main, branch: None, author: author.transpose()? };
+        let wish = workspace::Wish {
+            task: id.clone(),
+            repo,
+            main,
+            branch: None,
+            author: author.transpose()?,
+            share_from: workspace::SHARE_FROM,
+        };
         let made = match workspace::find(self.layout, id)? {
             Some(there) => (there, true),
             None => match workspace::create(self.layout, &self.git, &wish) {

@@ -6,12 +6,16 @@ use netsky_disk::lock::Lock;
 use netsky_disk::{clock, copy, random, state, throwaway};
 use netsky_model::id::TaskId;
 
-use super::{KNOWN, LOCK, REPO, Workspace, find, mirror};
+use super::mirror::{self, Mirror};
+use super::{KNOWN, LOCK, REPO, Workspace, find};
 use crate::git::{Git, Identity, RefName, Remote, Repo};
 use crate::{Error, Result};
 
 /// How a workspace is called that is not finished.
 pub(super) const NEW: &str = ".new-";
+
+/// From how many bytes of objects on they are shared with the mirror: below, a copy costs less than a thought.
+pub const SHARE_FROM: u64 = 128 << 20;
 
 /// What is wanted.
 #[derive(Debug, Clone)]
@@ -26,6 +30,8 @@ pub struct Wish {
     pub branch: Option<RefName>,
     /// Whom the commits in it are by; whoever git says if none.
     pub author: Option<Identity>,
+    /// From how many bytes of objects on they are shared with the mirror and not copied; [`SHARE_FROM`].
+    pub share_from: u64,
 }
 
 /// Make a task's workspace.
@@ -42,8 +48,14 @@ pub fn create(layout: &Layout, git: &Git, wish: &Wish) -> Result<Workspace> {
     if let Some(path) = wish.repo.path() {
         crate::outside(layout, path)?;
     }
-    let mirror = mirror::fresh(layout, git, &wish.repo)?;
-    let no_branch = || Error::unfit(wish.repo.as_str().as_ref(), format!("it has no {}", wish.main));
+    let mirror = mirror::fresh(layout, git, &wish.repo, wish.share_from)?;
+    let no_branch = || {
+        let why = format!(
+            "it has no {}; `netsky task update {} --main BRANCH` names another",
+            wish.main, wish.task
+        );
+        Error::unfit(wish.repo.as_str().as_ref(), why)
+    };
     let base = mirror.repo.commit(wish.main.as_str())?.ok_or_else(no_branch)?;
     let name = format!("{NEW}{}-{}", wish.task, random::short());
     let at = folder.path().join(&name);
@@ -59,7 +71,7 @@ pub fn create(layout: &Layout, git: &Git, wish: &Wish) -> Result<Workspace> {
         base,
         made: clock::stamp(),
     };
-    let made = fill(git, &mirror.repo, wish, &workspace, &at)
+    let made = fill(git, &mirror, wish, &workspace, &at)
         .and_then(|()| Ok(state::write_json(at.join(KNOWN), &workspace)?))
         .and_then(|()| Ok(copy::sync_file_system(&folder)?))
         .and_then(|()| crate::point("work.workspace.filled"));
@@ -78,12 +90,15 @@ pub fn create(layout: &Layout, git: &Git, wish: &Wish) -> Result<Workspace> {
 }
 
 /// The clone, on its branch, with the true repository as its origin.
-fn fill(git: &Git, mirror: &Repo, wish: &Wish, workspace: &Workspace, at: &std::path::Path) -> Result<()> {
+fn fill(git: &Git, mirror: &Mirror, wish: &Wish, workspace: &Workspace, at: &std::path::Path) -> Result<()> {
     let to = at.join(REPO);
     let main = format!("--branch={}", wish.main.short());
-    // A link to a file of the mirror would be a way into all other workspaces.
-    let options = ["--local", "--no-hardlinks", "--no-checkout", "--single-branch", &main];
-    crate::git::clone(git, &options, crate::git::text(mirror.dir())?, &to, &[])?;
+    let mut options = vec!["--local", "--no-checkout", "--single-branch", &main];
+    // A link to a file of the mirror is a way into all other workspaces, for whoever writes in place as git never does.
+    if !mirror.is_shared {
+        options.push("--no-hardlinks");
+    }
+    crate::git::clone(git, &options, crate::git::text(mirror.repo.dir())?, &to, &[])?;
     let repo = Repo::new(git, &to.join(".git")).with_tree(&to);
     let mut settings =
         vec![("remote.origin.url", wish.repo.as_str()), ("remote.origin.pushurl", "/dev/null")];

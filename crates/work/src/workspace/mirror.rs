@@ -1,16 +1,20 @@
 //! Our own copy of a repository, which workspaces are cloned from.
 //!
 //! Why: the owner's repository is asked by git's protocol alone, once, and then for what is new; each object is looked at as it
-//! comes. A workspace is then a copy of files of ours, which costs what copying costs.
+//! comes. A workspace is then a copy of files of ours, which costs what copying costs; a large one has the packs themselves under
+//! names of its own. An agent that writes to such a pack in place writes to ours: one that is not as it came makes the
+//! mirror anew before the next workspace is made of it.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
-use netsky_disk::{state, throwaway};
+use netsky_disk::{copy, state, throwaway};
 
+use super::bytes_below;
 use crate::git::{Git, Reach, Remote, Repo, Run};
 use crate::{Error, Result};
 
@@ -24,9 +28,17 @@ const OLD: &[&str] = &[
     "fetch.fsck.missingEmail=warn",
 ];
 
+/// What its packs were when they came, beside it, where workspaces share them.
+const PACKS: &str = "packs.json";
+
+/// The blake3 of each file of a pack.
+type Packs = BTreeMap<String, String>;
+
 /// A mirror that nobody else changes or removes as long as this is held.
 pub(super) struct Mirror {
     pub(super) repo: Repo,
+    /// Whether workspaces have its packs in common with it.
+    pub(super) is_shared: bool,
     _lock: Lock,
 }
 
@@ -40,7 +52,7 @@ fn lock_of(layout: &Layout, key: &str) -> PathBuf {
 }
 
 /// The mirror of a repository, brought up to date.
-pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote) -> Result<Mirror> {
+pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote, share_from: u64) -> Result<Mirror> {
     if let Some(path) = remote.path()
         && !path.is_dir()
     {
@@ -51,15 +63,44 @@ pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote) -> Result<Mirro
     let lock = Lock::take_within(lock_of(layout, &key), PATIENCE)?;
     let lock = lock.ok_or_else(|| Error::Busy { repo: remote.as_str().into(), secs: PATIENCE.as_secs() })?;
     let name = format!("{key}.git");
+    let at = mirrors.path().join(&name);
+    let mut known = state::read_json::<Packs>(at.join(PACKS))?.unwrap_or_default();
+    if !known.is_empty() && packs(&at, &known, true)? != known {
+        throwaway::remove(&at)?;
+        known.clear();
+    }
     if !mirrors.exists(&name)? {
         begin(&mirrors, git, &key, &name)?;
     }
-    let repo = Repo::new(git, &mirrors.path().join(&name).join("git"));
+    let repo = Repo::new(git, &at.join("git"));
     let reach = if remote.path().is_some() { Reach::Files } else { Reach::Network };
     let all = "+refs/heads/*:refs/heads/*";
     repo.fetch_refs_with(remote.as_str(), all, &["--prune"], reach, OLD)?;
     crate::point("work.mirror.fetched")?;
-    Ok(Mirror { repo, _lock: lock })
+    let is_shared = bytes_below(&at)?.all() >= share_from;
+    if is_shared {
+        state::write_json(at.join(PACKS), &packs(&at, &known, false)?)?;
+    }
+    Ok(Mirror { repo, is_shared, _lock: lock })
+}
+
+/// What its packs are now; those of `known` are read again where `is_doubted`.
+fn packs(at: &Path, known: &Packs, is_doubted: bool) -> Result<Packs> {
+    // git made it, with modes of its own.
+    let folder = Dir::look_into(at.join("git/objects/pack"))?;
+    let digest = |name: &String| match known.get(name) {
+        Some(digest) if !is_doubted => Ok(digest.clone()),
+        _ => digest(&folder.path().join(name)),
+    };
+    folder.names()?.into_iter().map(|name| Ok((name.clone(), digest(&name)?))).collect()
+}
+
+fn digest(file: &Path) -> Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    copy::read_pieces(file, |piece| {
+        hasher.update(piece);
+    })?;
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 /// An empty one, there at once or not at all.

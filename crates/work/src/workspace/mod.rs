@@ -1,8 +1,9 @@
 //! Workspaces: a fresh clone of a repository for each task, on a branch of its own.
 //!
 //! Promise: a workspace that is there is whole and survives a power cut; one that was not finished has another name and is swept by
-//! [`gc`]. It shares nothing with the owner's repository nor with another workspace, no object and no file, so what is done in one
-//! is seen in no other. We never run git in it again: its agent may have made anything of it.
+//! [`gc`]. It shares no file with the owner's repository. A large one has its packs in common with its mirror, by names of their own
+//! and not by reference: what is removed there stays here, and packs that somebody wrote to are never handed out again. We never
+//! run git in it again: its agent may have made anything of it.
 //!
 //! Reading order: [`Workspace`] → `create` (with `mirror`) → `remove` and [`gc`].
 
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::git::{RefName, Remote, Sha};
 
-pub use create::{Wish, create};
+pub use create::{SHARE_FROM, Wish, create};
 pub use remove::{Over, Removed, Swept, gc, remove};
 
 /// What is known of a workspace, beside the clone and out of its reach.
@@ -57,17 +58,25 @@ impl Workspace {
         layout.workspace(&self.task).join(REPO)
     }
 
-    /// Bytes on the disk.
-    ///
-    /// # Errors
-    /// A folder cannot be read.
-    pub fn bytes(&self, layout: &Layout) -> Result<u64> {
-        bytes(layout, &self.task)
-    }
-
     /// Where its branch is, read from its files: no git runs in it.
     pub fn tip(&self, layout: &Layout) -> Option<Sha> {
         remove::tip_of(&self.folder(layout), self)
+    }
+}
+
+/// Bytes on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bytes {
+    /// Of files that go with it.
+    pub own: u64,
+    /// Of files that have another name elsewhere, too.
+    pub shared: u64,
+}
+
+impl Bytes {
+    /// Both.
+    pub fn all(self) -> u64 {
+        self.own + self.shared
     }
 }
 
@@ -75,7 +84,7 @@ impl Workspace {
 ///
 /// # Errors
 /// A folder cannot be read.
-pub fn bytes(layout: &Layout, task: &TaskId) -> Result<u64> {
+pub fn bytes(layout: &Layout, task: &TaskId) -> Result<Bytes> {
     bytes_below(&layout.workspace(task))
 }
 
@@ -106,9 +115,9 @@ pub fn list(layout: &Layout) -> Result<Vec<(TaskId, Result<Workspace>)>> {
 }
 
 /// Bytes on the disk of all files below a folder; a link counts as itself. What is gone meanwhile is nothing.
-pub(crate) fn bytes_below(folder: &Path) -> Result<u64> {
+pub(crate) fn bytes_below(folder: &Path) -> Result<Bytes> {
     let failed = |at: &Path, e: std::io::Error| netsky_disk::Error::new("list folder", at, e);
-    let (mut open, mut bytes) = (vec![folder.to_owned()], 0);
+    let (mut open, mut bytes) = (vec![folder.to_owned()], Bytes::default());
     while let Some(folder) = open.pop() {
         let entries = match std::fs::read_dir(&folder) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
@@ -117,7 +126,8 @@ pub(crate) fn bytes_below(folder: &Path) -> Result<u64> {
         for entry in entries {
             let entry = entry.map_err(|e| failed(&folder, e))?;
             let Ok(of) = entry.metadata() else { continue };
-            bytes += of.blocks() * 512;
+            let is_shared = of.is_file() && of.nlink() > 1;
+            *if is_shared { &mut bytes.shared } else { &mut bytes.own } += of.blocks() * 512;
             if of.is_dir() {
                 open.push(entry.path());
             }

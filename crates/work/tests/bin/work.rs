@@ -42,6 +42,7 @@ fn main() {
                 main: main_branch(),
                 branch: None,
                 author: None,
+                share_from: netsky_work::workspace::SHARE_FROM,
             };
             said(create(&Layout::new(home), &Git::find().expect("git"), &wish))
         }

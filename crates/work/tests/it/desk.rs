@@ -17,7 +17,7 @@ use netsky_work::git::{Git, Sha};
 use netsky_work::harvest::harvest;
 use netsky_work::landing::Desk;
 use netsky_work::task::{Board, Error as Refused};
-use netsky_work::workspace::{self, Over, Removed, Wish};
+use netsky_work::workspace::{self, Over, Removed, SHARE_FROM, Wish};
 
 use crate::support::{Bench, HELPER, commit, git, head, landed, main_branch, task};
 
@@ -261,7 +261,14 @@ fn a8_no_workspace_is_made_of_one() {
     let bench = Bench::new();
     let clone = bench.workspace("t1");
     let repo = clone.to_str().expect("text").parse().expect("a path");
-    let wish = Wish { task: task("t2"), repo, main: main_branch(), branch: None, author: None };
+    let wish = Wish {
+        task: task("t2"),
+        repo,
+        main: main_branch(),
+        branch: None,
+        author: None,
+        share_from: SHARE_FROM,
+    };
     let made = workspace::create(&bench.layout, &Git::find().expect("git"), &wish);
     assert!(matches!(made, Err(Error::Within { .. })), "{made:?}");
     let removed = workspace::remove(&bench.layout, &task("t1"), &Over::Forced);

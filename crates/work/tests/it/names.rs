@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use netsky_work::git::{Git, RefName, Remote, Repo};
-use netsky_work::workspace::{Wish, create};
+use netsky_work::workspace::{SHARE_FROM, Wish, create};
 
 use crate::support::{Bench, main_branch, task};
 
@@ -130,5 +130,5 @@ fn a7_two_hundred_hostile_names_make_no_file_and_reach_git_as_names_alone() {
 }
 
 fn wish(repo: Remote) -> Wish {
-    Wish { task: task("t1"), repo, main: main_branch(), branch: None, author: None }
+    Wish { task: task("t1"), repo, main: main_branch(), branch: None, author: None, share_from: SHARE_FROM }
 }

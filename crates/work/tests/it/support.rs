@@ -9,7 +9,7 @@ use netsky_model::id::TaskId;
 use netsky_work::gate::{self, Gate};
 use netsky_work::git::{Git, RefName, Remote, Sha};
 use netsky_work::harvest::{Job, Landed, Mode, Outcome, harvest};
-use netsky_work::workspace::{Wish, create};
+use netsky_work::workspace::{SHARE_FROM, Wish, create};
 
 /// The process of ours that a test starts.
 pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_work-under-test");
@@ -83,8 +83,14 @@ impl Bench {
 
     /// A task's workspace; its clone.
     pub(crate) fn workspace(&self, id: &str) -> PathBuf {
-        let wish =
-            Wish { task: task(id), repo: self.remote(), main: main_branch(), branch: None, author: None };
+        let wish = Wish {
+            task: task(id),
+            repo: self.remote(),
+            main: main_branch(),
+            branch: None,
+            author: None,
+            share_from: SHARE_FROM,
+        };
         let made = create(&self.layout, &Git::find().expect("git"), &wish).expect("a workspace");
         made.folder(&self.layout)
     }

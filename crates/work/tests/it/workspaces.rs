@@ -1,12 +1,14 @@
 //! Workspaces: what they share, how they go, what is swept.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use netsky_work::Error;
 use netsky_work::git::{Git, Identity, RefName};
 use netsky_work::harvest::Outcome;
-use netsky_work::workspace::{Over, Removed, Wish, create, find, gc, list, remove};
+use netsky_work::workspace::{Over, Removed, SHARE_FROM, Wish, bytes, create, find, gc, list, remove};
 
 use crate::support::{Bench, commit, git, head, landed, main_branch, task};
 
@@ -19,6 +21,7 @@ fn a_workspace_is_a_clone_of_its_own_on_its_own_branch() {
         main: main_branch(),
         branch: Some(RefName::branch("fix/a").expect("a name")),
         author: Some(Identity::new("agent7", "agent7@localhost").expect("fit")),
+        share_from: SHARE_FROM,
     };
     let git_of = Git::find().expect("git");
     let made = create(&bench.layout, &git_of, &wish).expect("made");
@@ -37,7 +40,8 @@ fn a_workspace_is_a_clone_of_its_own_on_its_own_branch() {
     );
     assert_eq!(find(&bench.layout, &task("t1")).expect("reads").as_ref(), Some(&made));
     assert_eq!(list(&bench.layout).expect("listed").len(), 1);
-    assert!(made.bytes(&bench.layout).expect("counted") > 4096);
+    let took = bytes(&bench.layout, &task("t1")).expect("counted");
+    assert!(took.own > 4096 && took.shared == 0, "{took:?}");
     assert!(matches!(create(&bench.layout, &git_of, &wish), Err(Error::Unfit { .. })), "one a task");
     let wish = Wish { task: task("t2"), main: RefName::branch("no-such").expect("a name"), ..wish };
     assert!(create(&bench.layout, &git_of, &wish).is_err());
@@ -64,6 +68,65 @@ fn a8_a_workspace_shares_no_file_and_no_object_with_anybody() {
     }
     assert!(files > 10);
     assert!(!clone.join(".git/hooks").exists(), "no hook came with it");
+}
+
+/// A workspace that has its packs in common with its mirror, as a large one would.
+fn large(bench: &Bench, name: &str) -> PathBuf {
+    let (repo, author) = (bench.remote(), None);
+    let wish = Wish { task: task(name), repo, main: main_branch(), branch: None, author, share_from: 0 };
+    let made = create(&bench.layout, &Git::find().expect("git"), &wish).expect("made");
+    assert!(bytes(&bench.layout, &task(name)).expect("counted").shared > 0, "{name} shares");
+    made.folder(&bench.layout)
+}
+
+fn pack_of(clone: &Path) -> PathBuf {
+    let folder = fs::read_dir(clone.join(".git/objects/pack")).expect("listed");
+    let mut packs = folder.flatten().map(|entry| entry.path());
+    packs.find(|path| path.extension().is_some_and(|word| word == "pack")).expect("a pack")
+}
+
+#[test]
+fn a8_a_large_workspace_shares_packs_by_name_and_outlives_the_others() {
+    let bench = Bench::new();
+    let (one, other) = (large(&bench, "t1"), large(&bench, "t2"));
+    assert!(!one.join(".git/objects/info/alternates").exists(), "nothing by reference");
+    let node = |clone: &Path| fs::metadata(pack_of(clone)).expect("seen").ino();
+    assert_eq!(node(&one), node(&other));
+    // What git does in one is seen in none: it writes no pack in place.
+    commit(&one, "d", "new\n", "first");
+    git(&one, &["gc", "--quiet", "--prune=now"]);
+    git(&one, &["reflog", "expire", "--expire=now", "--all"]);
+    git(&other, &["fsck", "--strict", "--full"]);
+    assert_eq!(remove(&bench.layout, &task("t1"), &Over::Forced).expect("removed"), Removed::Gone);
+    fs::remove_dir_all(bench.layout.mirrors()).expect("gone");
+    git(&other, &["fsck", "--strict", "--full"]);
+    commit(&other, "e", "new\n", "second");
+    landed(bench.harvest("t2"));
+    git(&bench.repo, &["fsck", "--strict", "--full"]);
+}
+
+#[test]
+fn a8_packs_that_an_agent_wrote_to_are_given_to_nobody_again() {
+    let bench = Bench::new();
+    let clone = large(&bench, "t1");
+    let pack = pack_of(&clone);
+    let written = fs::metadata(&pack).expect("seen").modified().expect("an instant");
+    let mut mode = fs::metadata(&pack).expect("seen").permissions();
+    #[expect(clippy::permissions_set_readonly_false, reason = "an agent does what it wants")]
+    mode.set_readonly(false);
+    fs::set_permissions(&pack, mode).expect("set");
+    let mut bytes = fs::read(&pack).expect("read");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    // In place, and with the instant of before.
+    let mut file = fs::OpenOptions::new().write(true).open(&pack).expect("opens");
+    file.write_all(&bytes).expect("written");
+    file.set_modified(written).expect("set");
+    let next = large(&bench, "t2");
+    git(&next, &["fsck", "--strict", "--full"]);
+    commit(&next, "d", "new\n", "first");
+    landed(bench.harvest("t2"));
+    git(&bench.repo, &["fsck", "--strict", "--full"]);
 }
 
 #[test]

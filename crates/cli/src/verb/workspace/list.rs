@@ -3,7 +3,7 @@
 use netsky_work::landing::Standing;
 use serde_json::json;
 
-use super::{looking, named, object, size};
+use super::{disk, looking, named, object};
 use crate::context::Context;
 use crate::error::Error;
 use crate::output;
@@ -38,5 +38,5 @@ fn row(one: &Standing) -> Vec<String> {
         (Ok(_), false) => "open",
     };
     let agent = named(one.agent.as_ref());
-    vec![one.task.to_string(), agent, branch, base, size(one.bytes), state.to_owned(), output::short(&repo)]
+    vec![one.task.to_string(), agent, branch, base, disk(one.bytes), state.to_owned(), output::short(&repo)]
 }

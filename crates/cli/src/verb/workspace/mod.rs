@@ -2,6 +2,7 @@
 
 use netsky_model::id::AgentId;
 use netsky_work::landing::{Desk, Standing};
+use netsky_work::workspace::Bytes;
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -51,7 +52,8 @@ pub(crate) fn looking<T>(cx: &Context, act: impl FnOnce(&Desk<'_>) -> Result<T, 
 /// A workspace as an object.
 fn object(cx: &Context, standing: &Standing) -> Result<Value, Error> {
     let mut value = json!({
-        "id": standing.task, "agent": standing.agent, "bytes": standing.bytes, "landed": standing.has_landed,
+        "id": standing.task, "agent": standing.agent, "bytes": standing.bytes.own, "shared_bytes": standing.bytes.shared,
+        "landed": standing.has_landed,
     });
     match &standing.workspace {
         Ok(workspace) => {
@@ -66,6 +68,14 @@ fn object(cx: &Context, standing: &Standing) -> Result<Value, Error> {
         Err(why) => value["why"] = json!(why),
     }
     Ok(value)
+}
+
+/// What it takes, and what it has in common with its mirror.
+fn disk(bytes: Bytes) -> String {
+    match bytes.shared {
+        0 => size(bytes.own),
+        shared => format!("{} and {} shared", size(bytes.own), size(shared)),
+    }
 }
 
 /// Bytes as people read them.

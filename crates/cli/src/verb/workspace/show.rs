@@ -2,7 +2,7 @@
 
 use netsky_model::id::TaskId;
 
-use super::{looking, object, size};
+use super::{disk, looking, object};
 use crate::context::Context;
 use crate::error::Error;
 use crate::output;
@@ -22,7 +22,7 @@ impl Run for Args {
             if cx.json {
                 return output::json(&object);
             }
-            object["disk"] = size(one.bytes).into();
+            object["disk"] = disk(one.bytes).into();
             output::fields(&object)?;
         }
         Ok(())

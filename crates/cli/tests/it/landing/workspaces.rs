@@ -107,6 +107,26 @@ fn a16_only_the_owner_and_agent0_make_and_remove_workspaces() {
 }
 
 #[test]
+fn a_repository_without_a_main_lands_on_the_branch_that_its_head_names() {
+    let bench = Bench::new();
+    git(&bench.repo(), &["branch", "-m", "main", "master"]);
+    commit(&bench.workspace("3"), "d", "new\n");
+    let out = bench.run(&["task", "harvest", "3"]).works().to_owned();
+    let tip = git(&bench.repo(), &["rev-parse", "master"]);
+    assert!(out.starts_with(&format!("harvested task 3 sha={tip} into master")), "{out}");
+    // Where there is one, it is main, whatever is checked out.
+    git(&bench.repo(), &["branch", "main"]);
+    bench.workspace("4");
+    assert_eq!(bench.json(&["workspace", "show", "4"])["main"], "main");
+    git(&bench.repo(), &["checkout", "-q", "--detach"]);
+    git(&bench.repo(), &["branch", "-D", "main"]);
+    bench.task_of("5", &bench.repo());
+    bench
+        .run(&["workspace", "create", "5"])
+        .fails_with(1, &["it has no refs/heads/main", "netsky task update 5 --main"]);
+}
+
+#[test]
 fn several_repositories_each_with_its_own_branch_and_gate() {
     let bench = Bench::new();
     let other = bench.beside("other");
