@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use super::agents::{ADDED, TOLD};
+use super::landing::WHOLE;
 use super::loops;
 use super::pairs::Pair;
 use super::record::{FILES, LINES};
@@ -77,7 +78,7 @@ use Limit::{AtLeast, AtMost};
 const BATCH: &str = "1,000 messages by one `channel send --batch`";
 const WATCH: &str = "an idle `netsky channel watch`, from a message's send to its element";
 
-const ASKED: [Asked; 29] = [
+const ASKED: [Asked; 32] = [
     asked("durable send inside a process", "", Ratio, AtMost(1.3)),
     asked("whole `netsky channel send`", "", Above, AtMost(6.0)),
     asked(BATCH, "1,000 durable sends inside a process, one by one", Speed, AtLeast(15.0)),
@@ -112,6 +113,9 @@ const ASKED: [Asked; 29] = [
     asked(VERIFIED_BY_TICKS, "", Ratio, AtMost(1.0)),
     asked(TICK, "", Tick, AtMost(50.0)),
     asked(WATCHED, "", Core, AtMost(1.0)),
+    asked(WHOLE[0], "", Ratio, AtMost(1.2)),
+    asked(WHOLE[1], "", Ratio, AtMost(1.2)),
+    asked(WHOLE[2], "", Ratio, AtMost(1.2)),
 ];
 
 const fn asked(ours: &'static str, floor: &'static str, figure: Figure, limit: Limit) -> Asked {
@@ -261,6 +265,7 @@ mod tests {
             include_str!("agents.rs"),
             include_str!("restarts.rs"),
             include_str!("loops.rs"),
+            include_str!("landing.rs"),
         ];
         for asked in &ASKED {
             for name in [asked.ours, asked.floor] {

@@ -11,6 +11,7 @@ mod bus;
 mod constellation;
 mod cpu;
 mod floor;
+mod landing;
 mod loops;
 mod mail;
 mod pairs;
@@ -81,7 +82,7 @@ struct Part {
 }
 
 /// In the order in which they are measured.
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     part("mail", |at, programs| mail::measure(at, programs).map(Measured::from)),
     part("bus", |at, programs| bus::measure(at, programs).map(Measured::from)),
     part("wake", |at, programs| wake::measure(at, programs).map(Measured::from)),
@@ -97,6 +98,7 @@ const PARTS: [Part; 10] = [
         ..part("record", |at, programs| record::measure(at, programs).map(Measured::from))
     },
     Part { is_long: true, ..part("terminals", terminals::measure) },
+    Part { is_long: true, ..part("landing", landing::measure) },
 ];
 
 const fn part(word: &'static str, measure: fn(&Path, &Programs) -> Result<Measured>) -> Part {

@@ -116,7 +116,7 @@ impl Figures {
         let asked = asked::table(self);
         let ratios = self.of(&["mail", "bus", "wake", "redis", "sessions"]);
         let (agents, restarts) = (self.of(&["agents"]), self.of(&["restarts"]));
-        let loops = self.of(&["loops"]);
+        let (loops, landing) = (self.of(&["loops"]), self.of(&["landing"]));
         let (terminals, record) = (self.of(&["terminals"]), self.of(&["record"]));
         format!(
             "# Benchmarks
@@ -155,6 +155,11 @@ agent0 is a program that proves that it is up and does nothing. Where agentinfin
 A home of 100,000 loops. A tick is a process of its own; what is due is sent durably under an id of its own, and its loop saved.
 
 {loops}
+## Work that lands
+
+Against plain git on the same repository: a clone, a commit, a gate that ends at once, a fetch and a cherry-pick, each synced.
+
+{landing}
 ## Terminals, beside tmux
 
 tmux takes the place of the floor: it holds all terminals in one process and writes nothing durably, where each of ours
