@@ -3,6 +3,7 @@
 mod harvests;
 mod kills;
 mod queue;
+mod seed;
 mod workspaces;
 
 use std::path::{Path, PathBuf};
