@@ -127,6 +127,9 @@ impl Repo {
 
     /// Whether a commit is another or among those before it.
     pub(crate) fn is_before(&self, old: &Sha, new: &Sha) -> Result<bool> {
+        if old == new {
+            return Ok(true);
+        }
         let told = self.tell(&["merge-base", "--is-ancestor", old.as_str(), new.as_str()], &[])?;
         match told.code {
             1 => Ok(false),
