@@ -74,7 +74,7 @@ pub struct End {
 pub enum Verdict {
     /// The clone says that it is done.
     Done,
-    /// The clone cannot go on without somebody's word; no end.
+    /// The clone cannot go on without somebody's word; an end only of what nobody handed out.
     Blocked,
     /// The clone says that it failed.
     Failed,

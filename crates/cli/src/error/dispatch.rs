@@ -33,7 +33,7 @@ impl From<dispatch::Error> for Error {
                 refused("`netsky clone wait` waits for it, `netsky clone stop` takes it back; nothing was changed")
             }
             Dispatch::NotFree { .. } => refused("see `netsky task show`; nothing was changed"),
-            Dispatch::NothingInHand { .. } => Self::new(Kind::NotFound, what).hint("nothing was reported; see `netsky clone list`"),
+            Dispatch::NothingInHand { .. } => Self::new(Kind::NotFound, what).hint("nothing was reported; what it has reported of is named by --task: see `netsky task list`"),
             Dispatch::NeverDispatched(_) => Self::new(Kind::NotFound, what).hint("`netsky clone brief` hands one out"),
             Dispatch::Several { .. } => Self::new(Kind::Usage, what).hint("say which with --task; nothing was reported"),
             Dispatch::BadReport(_) => Self::new(Kind::Usage, what)

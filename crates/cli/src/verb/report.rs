@@ -1,4 +1,4 @@
-//! `netsky report`: a clone says what became of the task in its hands.
+//! `netsky report`: an agent says what became of the task in its hands.
 
 use netsky_disk::env::Caller;
 use netsky_model::dispatch::Verdict;
@@ -13,9 +13,10 @@ use crate::error::{Error, Kind};
 use crate::output;
 use crate::run::Run;
 
-/// Say what became of the task in hand: run by the clone that has it
+/// Say what became of the task in hand: run by the agent that was handed it or has claimed it
 ///
-/// The dispatcher is told, and so is the owner. The same words again are the same report.
+/// Whoever handed it out or made it is told, and so is the owner. The same words again are the same report. Work that did not land, by a
+/// conflict or by its gate, is reported anew once it is mended.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("verdict").required(true).args(["done", "blocked", "failed"]))]
 pub(crate) struct Args {
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     /// It cannot be done: why
     #[arg(long, value_name = "TEXT")]
     failed: Option<String>,
-    /// Which task [default: the one in hand]
+    /// Which task [default: the one in hand; one that it has reported is named]
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
     /// For whom, outside every session: 3 or agent3 [default inside a session: its own agent]

@@ -23,7 +23,7 @@ use netsky_disk::lock::Lock;
 use netsky_disk::state;
 use netsky_ledger::Facts;
 use netsky_model::dispatch::{Dispatch, Illegal, NoClone, State};
-use netsky_model::id::{AgentId, Generation, Sender, TaskId};
+use netsky_model::id::{AgentId, Generation, TaskId};
 use netsky_model::stamp::Stamp;
 use netsky_model::task::{Event, State as Stands, Task};
 
@@ -234,16 +234,6 @@ pub(crate) fn is_any(layout: &Layout) -> bool {
     match Dir::open(layout.dispatches()) {
         Err(error) => !error.is_not_found(),
         Ok(folder) => folder.names().is_ok_and(|names| names.iter().any(|name| name.ends_with(".json"))),
-    }
-}
-
-/// To whom what becomes of a dispatch is reported: what the owner handed out himself agent0 looks after, and the owner is told
-/// by his events.
-fn dispatcher(by: &Sender) -> AgentId {
-    if *by == Sender::owner() {
-        AgentId::root()
-    } else {
-        by.as_str().parse().unwrap_or_else(|_| AgentId::root())
     }
 }
 

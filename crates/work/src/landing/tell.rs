@@ -75,14 +75,20 @@ impl Desk<'_> {
                 "harvest-conflict",
                 format!("does not fit on {} as that is now", said.main.short()),
                 format!(
-                    "commit: {commit}\nfiles: {}\nBring your branch up to date: fetch from origin, rebase or merge, and report again.",
-                    listed(files)
+                    "commit: {commit}\nfiles: {}\nBring your branch up to date: fetch from origin, rebase or merge, {}",
+                    listed(files),
+                    again(&task)
                 ),
             ),
             Outcome::GateFailed { log, .. } => (
                 "gate-failed",
                 "did not pass the gate".to_owned(),
-                format!("{}\nlast lines of that log:\n{}", said.line(), tail_of(log)),
+                format!(
+                    "{}\nMend it, commit, {}\nlast lines of that log:\n{}",
+                    said.line(),
+                    again(&task),
+                    tail_of(log)
+                ),
             ),
             _ => return,
         };
@@ -137,4 +143,11 @@ impl Desk<'_> {
             Err(error) => said.troubles.push(format!("{to} is not told: {error}")),
         }
     }
+}
+
+/// How work that was sent back comes to its next harvest.
+fn again(task: &TaskId) -> String {
+    format!(
+        "and report again: netsky report --task {task} --done \"WHAT IS THERE NOW, AND WHAT YOU SAW RUN\"."
+    )
 }

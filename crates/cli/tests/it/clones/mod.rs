@@ -2,6 +2,7 @@
 
 mod brief;
 mod ends;
+mod own;
 mod points;
 mod report;
 

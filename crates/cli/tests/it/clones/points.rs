@@ -11,6 +11,15 @@ const HAND_OVER: [&str; 5] = [
     "work.dispatch.briefed",
 ];
 
+/// The steps of a report.
+pub(super) const REPORT: [&str; 5] = [
+    "work.report.decided",
+    "work.report.moved",
+    "work.report.recorded",
+    "work.report.sent",
+    "work.report.over",
+];
+
 #[test]
 fn fm_dispatch_kill_at_every_step_a_repeat_makes_one_dispatch_of_it() {
     let yard = Yard::new();
@@ -80,13 +89,7 @@ fn is_handed_out_once(yard: &Yard, point: &str, task: &str, agent: &str) {
 fn fm_report_kill_at_every_step_is_one_report_whoever_does_the_rest() {
     let yard = Yard::new();
     for is_ticked in [false, true] {
-        for point in [
-            "work.report.decided",
-            "work.report.moved",
-            "work.report.recorded",
-            "work.report.sent",
-            "work.report.over",
-        ] {
+        for point in REPORT {
             let task = yard.task(point);
             yard.stage.ok(&["clone", "brief", &task, "--agent", "1"]);
             let before = yard.mail("agent0", "report").len();
