@@ -117,6 +117,8 @@ impl Held {
         if let Some(dirty) = changes(&self.repo, checkout)? {
             return Ok(Some(dirty));
         }
+        // A file that was only touched, or copied with its repository, is none that was changed; read-tree would not look.
+        self.repo.fill(&["update-index", "-q", "--ignore-submodules", "--refresh"])?;
         match self.read_tree(&["-n", "-m", "-u"], &note.old, &note.new) {
             Err(Error::Git(Failed::Said { said, .. })) => Ok(Some(vec![said])),
             tried => tried.map(|()| None),

@@ -38,6 +38,21 @@ fn t19_each_commit_lands_with_its_author_and_the_files_follow() {
 }
 
 #[test]
+fn t19_files_that_were_only_touched_are_not_changed_and_follow() {
+    let bench = Bench::new();
+    commit(&bench.workspace("t1"), "a", "changed\n", "first");
+    fs::File::options()
+        .append(true)
+        .open(bench.repo.join("a"))
+        .expect("there")
+        .set_modified(std::time::UNIX_EPOCH)
+        .expect("ours");
+    assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved);
+    assert_eq!(fs::read_to_string(bench.repo.join("a")).expect("read"), "changed\n");
+    bench.assert_whole();
+}
+
+#[test]
 fn t19_what_landed_without_us_is_known_by_its_patch() {
     let bench = Bench::new();
     let clone = bench.workspace("t1");
