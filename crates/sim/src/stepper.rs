@@ -6,22 +6,25 @@
 //! second thread is an error, child processes run on unseen.
 //!
 //! A program that serves others has no end of its own and may have threads: [`Stepper::serve`] watches it from beside
-//! while the caller asks it for something. Its points come in an order that the scheduler has a say in.
+//! while the caller asks it for something. Its points come in an order that the scheduler has a say in; so do those of a
+//! whole family, a program with all that it starts ([`Stepper::family`]).
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::sys::wait::WaitStatus;
+use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
-use crate::call::{Call, known};
-use crate::tracee::{Program, Stop, Tracee};
+use crate::call::{self, Call, Known, known};
+use crate::tracee::{self, Program, Seen, Stop, Tracee};
 use crate::{Errno, Error, Result};
 
 /// The bound on one run unless the caller says otherwise: far more than a run takes on the busiest machine.
@@ -47,8 +50,13 @@ pub struct Point {
     pub name: &'static str,
     /// The files that the call names, or the one behind its descriptor.
     pub files: Vec<PathBuf>,
+    /// Of a family: whose call it is, as `git update-ref`.
+    pub by: String,
     /// Before or after the call.
     pub moment: Moment,
+    /// Whether anything may be otherwise to who looks here than at the point before: a kill here leaves what none before left.
+    /// Not said of what has threads, or of a family.
+    pub is_new: bool,
 }
 
 impl fmt::Display for Point {
@@ -102,8 +110,10 @@ pub struct Outcome {
 /// What is done to a program at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// SIGKILL, before or after the call.
+    /// SIGKILL, before or after the call; of a family to all at once.
     Kill,
+    /// The same to the process whose call it is, alone.
+    KillOne,
     /// The call is not made and answers this.
     Fail(Errno),
 }
@@ -111,7 +121,7 @@ pub enum Fault {
 impl Fault {
     /// A call that has happened cannot be refused any more.
     fn fits(self, point: &Point) -> bool {
-        self == Fault::Kill || point.moment == Moment::Entry
+        matches!(self, Fault::Kill | Fault::KillOne) || point.moment == Moment::Entry
     }
 }
 
@@ -135,7 +145,7 @@ pub struct Stepper {
     calls: Vec<Call>,
     touching: Option<PathBuf>,
     within: Option<PathBuf>,
-    threads: bool,
+    seen: Seen,
     limit: Duration,
 }
 
@@ -148,7 +158,7 @@ impl Stepper {
             calls: Call::CHANGES.to_vec(),
             touching: None,
             within: None,
-            threads: false,
+            seen: Seen::Alone,
             limit: LIMIT,
         }
     }
@@ -195,6 +205,15 @@ impl Stepper {
         self
     }
 
+    /// Counts the calls of whatever the program starts too, and where one of them becomes another program or ends, files
+    /// or not; for [`Stepper::serve`].
+    #[must_use]
+    pub fn family(mut self) -> Self {
+        self.seen = Seen::Family;
+        self.calls.extend([Call::Exec, Call::Exit]);
+        self
+    }
+
     /// Sets the bound after which a run is killed and an error.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
@@ -204,9 +223,13 @@ impl Stepper {
 
     /// Runs to the end without looking, only bounded.
     pub fn run(&self) -> Result<Run> {
-        let mut tracee = Tracee::start(&self.program, self.limit, false, false)?;
-        let driven = self.drive(&mut tracee, |_| Order::Go)?;
-        Ok(run(&tracee, driven))
+        let unseen = tracee::run_unseen(&self.program, self.limit)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let ended = match unseen.status.code() {
+            Some(code) => Ended::Exited(code),
+            None => Ended::Signalled(unseen.status.signal().unwrap_or_default()),
+        };
+        Ok(Run { ended, stdout: text(&unseen.stdout), stderr: text(&unseen.stderr) })
     }
 
     /// Runs to the end and lists every point.
@@ -252,7 +275,8 @@ impl Stepper {
         mut here: impl FnMut(&Point) -> bool + Send + 'static,
         fault: Fault,
     ) -> Result<Served> {
-        let stepper = Stepper { threads: true, ..self.clone() };
+        let seen = if self.seen == Seen::Alone { Seen::Threads } else { self.seen };
+        let stepper = Stepper { seen, ..self.clone() };
         let (started, starts) = mpsc::channel();
         let mut points = Vec::new();
         // A thread that starts nothing else: it waits for whatever child of its own comes next.
@@ -280,7 +304,7 @@ impl Stepper {
     }
 
     fn start(&self) -> Result<Tracee> {
-        Tracee::start(&self.program, self.limit, true, self.threads)
+        Tracee::start(&self.program, self.limit, true, self.seen)
     }
 
     /// Runs until the first exit that `here` accepts and leaves the program there under SIGSTOP, untraced.
@@ -318,33 +342,50 @@ impl Stepper {
 
     fn drive(&self, tracee: &mut Tracee, mut order: impl FnMut(&Point) -> Order) -> Result<Driven> {
         let (mut index, mut touched) = (0, self.touching.is_none());
+        let mut calm = Calm::default();
         let (mut open, mut answers) = (HashMap::new(), HashMap::new());
         let mut last = String::from("no counted call");
         loop {
             let point = match tracee.next()? {
                 Stop::Gone(status) => return finished(tracee, status, self.limit, &last),
                 Stop::Entry(number) => {
-                    if !self.threads && tracee.starts_thread(&number) {
+                    if self.seen == Seen::Alone && tracee.starts_thread(&number) {
                         return Err(Error::Threads { program: tracee.name() });
                     }
+                    calm.sees(number.nr, &number.args, tracee.thread());
                     let Some(known) = known(number.nr) else { continue };
                     let files = tracee.names(known, &number);
                     touched = touched || below(self.touching.as_deref(), &files);
-                    let counts = touched && below(self.within.as_deref(), &files);
+                    let is_within = known.call.is_of_processes() || below(self.within.as_deref(), &files);
+                    let counts = touched && is_within;
                     if !counts || !self.calls.contains(&known.call) {
+                        calm.is_over |= known.call.changes_files(call::flags(known, &number.args));
                         continue;
                     }
+                    calm.begins(known, &number.args);
+                    let by = if self.seen == Seen::Family { tracee.acting() } else { String::new() };
                     let (call, name) = (known.call, known.name);
-                    let point = Point { index, call, name, files, moment: Moment::Entry };
+                    let is_new = calm.is_new(tracee, false);
+                    let point = Point { index, call, name, files, by, moment: Moment::Entry, is_new };
                     open.insert(tracee.thread(), point.clone());
                     point
                 }
                 Stop::Exit => {
                     if let Some(errno) = answers.remove(&tracee.thread()) {
                         tracee.answer(errno)?;
+                        if self.seen == Seen::Alone {
+                            // It is broken now, and its other calls are nobody's business.
+                            tracee.look_away();
+                        }
                     }
+                    if calm.mapping.is_none() && !open.contains_key(&tracee.thread()) {
+                        continue;
+                    }
+                    let answered = tracee.answered()?;
+                    calm.maps(answered, tracee.thread());
                     let Some(point) = open.remove(&tracee.thread()) else { continue };
-                    Point { index, moment: Moment::Exit, ..point }
+                    let is_new = calm.is_new(tracee, answered >= 0);
+                    Point { index, moment: Moment::Exit, is_new, ..point }
                 }
             };
             index += 1;
@@ -355,6 +396,7 @@ impl Stepper {
                     tracee.kill()?;
                     return Ok(Driven::Gone(Ended::Killed));
                 }
+                Order::Break(Fault::KillOne) => tracee.kill_standing()?,
                 Order::Pause => {
                     tracee.stop_and_detach()?;
                     return Ok(Driven::Paused);
@@ -365,6 +407,56 @@ impl Stepper {
                 }
             }
         }
+    }
+}
+
+/// Whether all is as it was at the last point.
+struct Calm {
+    /// Something happened since that may have changed it.
+    is_over: bool,
+    /// The call that has begun changes it, if it does not fail.
+    is_changing: bool,
+    /// The one that has begun maps so many bytes of a file to store into, which is no call.
+    mapping: Option<(Pid, u64)>,
+    /// Such maps, and what was in them at the last point.
+    maps: Vec<(u64, u64)>,
+    held: Vec<u8>,
+}
+
+impl Default for Calm {
+    fn default() -> Calm {
+        // At the first point.
+        Calm { is_over: true, is_changing: false, mapping: None, maps: Vec::new(), held: Vec::new() }
+    }
+}
+
+impl Calm {
+    fn sees(&mut self, nr: i64, args: &[u64; 6], thread: Pid) {
+        if call::shares_memory(nr, args) {
+            self.mapping = Some((thread, args[1]));
+        }
+        let is_mapping = nr == nix::libc::SYS_mmap;
+        self.is_over |= known(nr).is_none() && !is_mapping && !call::is_quiet(nr);
+    }
+
+    fn begins(&mut self, known: Known, args: &[u64; 6]) {
+        self.is_changing = known.call.changes_files(call::flags(known, args));
+    }
+
+    fn maps(&mut self, answered: i64, thread: Pid) {
+        if let Some((_, bytes)) = self.mapping.take_if(|(whose, _)| *whose == thread)
+            && answered > 0
+        {
+            self.maps.push((answered.cast_unsigned(), bytes));
+        }
+    }
+
+    /// At a point; at an exit the call was made if it did not fail.
+    fn is_new(&mut self, tracee: &Tracee, is_made: bool) -> bool {
+        let held: Vec<u8> = self.maps.iter().flat_map(|(at, bytes)| tracee.memory_at(*at, *bytes)).collect();
+        let is_stored = held != self.held;
+        self.held = held;
+        std::mem::take(&mut self.is_over) || is_made && self.is_changing || is_stored
     }
 }
 
@@ -392,6 +484,12 @@ impl Served {
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         self.watching.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits for its own end, which its bound is for; the points that counted, and what became of it.
+    pub fn ended(mut self) -> Result<Watched> {
+        let watching = self.watching.take().expect("it is ended once");
+        watching.join().expect("the tracer does not panic")
     }
 
     /// Kills it if it still lives; the points that counted, and what became of it.

@@ -1,7 +1,8 @@
-//! One traced child: its start, its stops, its registers and its certain end; with its threads, where they are wanted.
+//! One traced child: its start, its stops, its registers and its certain end; with its threads, or with all that it starts, where
+//! these are wanted.
 //!
 //! The child stops itself before it becomes the program, is seized there, and from then on is either stopped under
-//! this thread's eyes or running between two stops; so is each of its threads. A guard thread kills it at the time
+//! this thread's eyes or running between two stops; so is each of its threads and of what it started. A guard thread kills it at the time
 //! bound; dropping it kills it.
 //! All calls must come from the thread that started it (ptrace belongs to a thread).
 
@@ -10,7 +11,7 @@ use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -31,6 +32,17 @@ pub(crate) struct Program {
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) cwd: PathBuf,
+}
+
+/// What is seen beside the program's first thread. Of more than that the tracing thread may have no other child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Nothing: a second thread is an error, and child processes run on unseen.
+    Alone,
+    /// Its other threads.
+    Threads,
+    /// Whatever it starts, and what that starts; it is over when all of them are.
+    Family,
 }
 
 /// A stop of the child that the tracer cares about.
@@ -54,8 +66,7 @@ pub(crate) struct Tracee {
     pid: Pid,
     /// The thread that stands at its last stop; the others run, or wait to be looked at.
     standing: Option<Pid>,
-    /// Follows the threads that it starts. Then the tracing thread may have no other child.
-    threads: bool,
+    seen: Seen,
     program: Program,
     memory: Option<File>,
     stdout: File,
@@ -64,13 +75,52 @@ pub(crate) struct Tracee {
     /// Stops itself at every call; before the program's exec only events are wanted.
     stepping: bool,
     gone: Option<WaitStatus>,
+    /// Whether nobody is left who is traced.
+    over: bool,
+}
+
+/// What became of a program that nobody watched.
+pub(crate) struct Unseen {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+/// Runs `program` to its end, bounded, without a look at its calls and what that would cost.
+pub(crate) fn run_unseen(program: &Program, limit: Duration) -> Result<Unseen> {
+    let (stdout, stderr) = (memory_file()?, memory_file()?);
+    let name = || program.path.display().to_string();
+    let child = Command::new(&program.path)
+        .args(&program.args)
+        .env_clear()
+        .envs(program.env.iter().map(|(key, value)| (key, value)))
+        .current_dir(&program.cwd)
+        .stdin(Stdio::null())
+        .stdout(clone_file(&stdout)?)
+        .stderr(clone_file(&stderr)?)
+        .spawn();
+    let mut child =
+        child.map_err(|source| Error::NotStarted { program: name(), stderr: source.to_string() })?;
+    let guard = guard(Pid::from_raw(child.id().cast_signed()), limit);
+    if guard.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(|source| Error::Tracer { op: "wait", source })?;
+    if guard?.join().unwrap_or(false) {
+        return Err(Error::TimedOut {
+            program: name(),
+            limit,
+            last: "nothing: it was not watched".to_owned(),
+        });
+    }
+    Ok(Unseen { status, stdout: contents(&stdout), stderr: contents(&stderr) })
 }
 
 impl Tracee {
     /// Starts `program` and stops it right after its exec; kills it `limit` from now.
     ///
-    /// Without `stepping` the program then runs through its calls unseen; with `threads` theirs are seen too.
-    pub(crate) fn start(program: &Program, limit: Duration, stepping: bool, threads: bool) -> Result<Tracee> {
+    /// Without `stepping` the program then runs through its calls unseen.
+    pub(crate) fn start(program: &Program, limit: Duration, stepping: bool, seen: Seen) -> Result<Tracee> {
         let (stdout, stderr) = (memory_file()?, memory_file()?);
         // The text is constant: the program and its arguments reach the shell as arguments, never as words to parse.
         let child = Command::new("/bin/sh")
@@ -89,7 +139,7 @@ impl Tracee {
         let mut tracee = Tracee {
             pid,
             standing: Some(pid),
-            threads,
+            seen,
             program: program.clone(),
             memory: None,
             stdout,
@@ -97,6 +147,7 @@ impl Tracee {
             guard: None,
             stepping: false,
             gone: None,
+            over: false,
         };
         tracee.guard = Some(guard(pid, limit)?);
         tracee.seize()?;
@@ -113,8 +164,10 @@ impl Tracee {
         }
         let mut options =
             Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACEEXEC;
-        // A child process is told as a fork and stays unseen.
-        options.set(Options::PTRACE_O_TRACECLONE, self.threads);
+        // A child process is told as a fork.
+        options.set(Options::PTRACE_O_TRACECLONE, self.seen != Seen::Alone);
+        let family = Options::PTRACE_O_TRACEFORK | Options::PTRACE_O_TRACEVFORK;
+        options.set(family, self.seen == Seen::Family);
         ptrace::seize(self.pid, options).map_err(tracer("seize"))?;
         kill(self.pid, Signal::SIGCONT).map_err(tracer("continue the shell"))?;
         loop {
@@ -136,7 +189,7 @@ impl Tracee {
         loop {
             self.resume(signal.take())?;
             let status = self.wait()?;
-            if let Some(gone) = self.gone {
+            if let Some(gone) = self.gone.filter(|_| self.over) {
                 return Ok(Stop::Gone(gone));
             }
             match status {
@@ -170,10 +223,67 @@ impl Tracee {
         self.standing.unwrap_or(self.pid)
     }
 
-    /// Kills the program where it stands and reaps it.
+    /// At an exit: what the call answered.
+    pub(crate) fn answered(&self) -> Result<i64> {
+        registers::answered(self.thread())
+    }
+
+    /// What is in its memory; nothing where nothing is mapped any more.
+    pub(crate) fn memory_at(&self, address: u64, bytes: u64) -> Vec<u8> {
+        let mut held = vec![0; usize::try_from(bytes).unwrap_or_default()];
+        let read = self.memory.as_ref().and_then(|memory| memory.read_at(&mut held, address).ok());
+        held.truncate(read.unwrap_or_default());
+        held
+    }
+
+    /// Lets it run on to its end unseen.
+    pub(crate) fn look_away(&mut self) {
+        self.stepping = false;
+    }
+
+    /// Kills the process that stands, alone; whoever else is traced goes on.
+    pub(crate) fn kill_standing(&mut self) -> Result<()> {
+        let standing = self.standing.take().unwrap_or(self.pid);
+        kill(standing, Signal::SIGKILL).map_err(tracer("kill"))
+    }
+
+    /// The program whose call it is, and what it is asked to do: its first word that is no option.
+    pub(crate) fn acting(&self) -> String {
+        let words = fs::read(format!("/proc/{}/cmdline", self.thread())).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).into_owned();
+        let mut words = words.split('\0');
+        let program = words.next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        let mut asked = String::new();
+        while let Some(word) = words.next() {
+            match word {
+                "-c" | "-C" => drop(words.next()),
+                _ if word.starts_with('-') => {}
+                _ => {
+                    asked = format!(" {word}");
+                    break;
+                }
+            }
+        }
+        format!("{program}{asked}")
+    }
+
+    /// Kills the program where it stands and reaps it; with its family, each of which comes no further than to its next call.
     pub(crate) fn kill(&mut self) -> Result<WaitStatus> {
-        kill(self.pid, Signal::SIGKILL).map_err(tracer("kill"))?;
-        self.reap()
+        if self.gone.is_none() {
+            kill(self.pid, Signal::SIGKILL).map_err(tracer("kill"))?;
+        }
+        if self.seen != Seen::Family {
+            return self.reap();
+        }
+        loop {
+            if let Some(other) = self.standing.take().filter(|other| *other != self.pid) {
+                kill(other, Signal::SIGKILL).map_err(tracer("kill"))?;
+            }
+            let status = self.wait()?;
+            if self.over {
+                return Ok(status);
+            }
+        }
     }
 
     /// Stops the program with a real SIGSTOP, before its next instruction, and lets go of it.
@@ -222,6 +332,7 @@ impl Tracee {
     pub(crate) fn names(&self, known: Known, number: &Number) -> Vec<PathBuf> {
         let args = &number.args;
         match known.names {
+            Names::Nothing => Vec::new(),
             Names::Fd => vec![self.descriptor(args[0])],
             Names::Path(at) => vec![self.path(args[at])],
             Names::At(at) => vec![self.below(args[at], args[at + 1])],
@@ -263,15 +374,22 @@ impl Tracee {
     }
 
     fn wait(&mut self) -> Result<WaitStatus> {
-        let (whom, flags) = match self.threads {
-            true => (None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD),
-            false => (Some(self.pid), WaitPidFlag::__WALL),
+        let (whom, flags) = match self.seen {
+            Seen::Alone => (Some(self.pid), WaitPidFlag::__WALL),
+            _ => (None, WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD),
         };
-        let status = waitpid(whom, Some(flags)).map_err(tracer("wait"))?;
+        let status = match (waitpid(whom, Some(flags)), self.gone) {
+            (Err(nix::errno::Errno::ECHILD), Some(gone)) => {
+                self.over = true;
+                return Ok(gone);
+            }
+            (status, _) => status.map_err(tracer("wait"))?,
+        };
         self.standing = status.pid();
         let ended = matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..));
         if ended && self.standing.take() == Some(self.pid) {
             self.gone = Some(status);
+            self.over = self.seen != Seen::Family;
         }
         Ok(status)
     }
@@ -290,20 +408,24 @@ impl Tracee {
         }
         // AT_FDCWD is an int in a 64-bit register; its upper half means nothing.
         if folder as u32 as i32 == nix::libc::AT_FDCWD {
-            return fs::read_link(format!("/proc/{}/cwd", self.pid)).unwrap_or_default().join(path);
+            return fs::read_link(format!("/proc/{}/cwd", self.thread())).unwrap_or_default().join(path);
         }
         self.descriptor(folder).join(path)
     }
 
     fn descriptor(&self, fd: u64) -> PathBuf {
-        fs::read_link(format!("/proc/{}/fd/{}", self.pid, fd as u32 as i32)).unwrap_or_default()
+        fs::read_link(format!("/proc/{}/fd/{}", self.thread(), fd as u32 as i32)).unwrap_or_default()
     }
 
     fn path(&self, address: u64) -> PathBuf {
         use std::os::unix::ffi::OsStrExt;
         let mut bytes = Vec::new();
         let mut page = [0; 256];
-        let Some(memory) = &self.memory else { return PathBuf::new() };
+        let another = match self.seen {
+            Seen::Family => File::open(format!("/proc/{}/mem", self.thread())).ok(),
+            _ => None,
+        };
+        let Some(memory) = another.as_ref().or(self.memory.as_ref()) else { return PathBuf::new() };
         // A path has at most 4096 bytes; a read stops short at the end of a mapping.
         while bytes.len() < 4096 {
             let read = memory.read_at(&mut page, address + bytes.len() as u64).unwrap_or(0);
@@ -388,6 +510,10 @@ mod registers {
         Ok(Number { nr: regs.orig_rax.cast_signed(), args })
     }
 
+    pub(super) fn answered(pid: Pid) -> Result<i64> {
+        Ok(ptrace::getregs(pid).map_err(tracer("read registers"))?.rax.cast_signed())
+    }
+
     pub(super) fn skip(pid: Pid) -> Result<()> {
         let mut regs = ptrace::getregs(pid).map_err(tracer("read registers"))?;
         regs.orig_rax = u64::MAX;
@@ -409,6 +535,10 @@ mod registers {
         let regs = ptrace::getregs(pid).map_err(tracer("read registers"))?.regs;
         let args = [regs[0], regs[1], regs[2], regs[3], regs[4], regs[5]];
         Ok(Number { nr: regs[8].cast_signed(), args })
+    }
+
+    pub(super) fn answered(pid: Pid) -> Result<i64> {
+        Ok(ptrace::getregs(pid).map_err(tracer("read registers"))?.regs[0].cast_signed())
     }
 
     // The number of a call that has begun lives in a register set of its own there.

@@ -11,7 +11,7 @@ use netsky_sim::campaign::Share;
 use netsky_sim::{Ended, Errno, Fault, Outcome, Point, Run};
 
 use crate::bus_home::{Deaths, Home, repeats_are_flagged};
-use crate::everywhere::break_everywhere;
+use crate::everywhere::{break_everywhere, distinct};
 use crate::group_cell::GROUP;
 use crate::kill_points::{enough, scattered};
 
@@ -175,7 +175,7 @@ fn campaign_a_share_of_the_kill_points() {
                 return 0;
             }
             let (first, again) = cell.kill_each_repeat_once(&template, step as usize, calls);
-            (first.len() + again) as u64
+            (distinct(&first).count() + again) as u64
         });
         kills.sum()
     });

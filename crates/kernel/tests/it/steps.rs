@@ -557,8 +557,8 @@ fn fm_worker_kill_and_errno_at_each_step_of_its_life() {
 fn fm_a_step_has_one_name_however_long_the_machine_runs() {
     let name = |file: &str| {
         let (call, moment) = (Call::Write, Moment::Entry);
-        let point =
-            Point { index: 0, call, name: "write", files: vec![Path::new("/root").join(file)], moment };
+        let (files, by) = (vec![Path::new("/root").join(file)], String::new());
+        let point = Point { index: 0, call, name: "write", files, by, moment, is_new: true };
         Namer::default().name(Path::new("/root"), &point)
     };
     let at = |seconds: u64| name(&format!("tmp/agents.jsonl.0f1e2d3c-{seconds}-9a8b7c6d"));

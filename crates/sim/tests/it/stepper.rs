@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use netsky_sim::{Call, Ended, Errno, Error, Moment, Point, Stepper};
+use netsky_sim::{Call, Ended, Errno, Error, Fault, Moment, Point, Stepper};
 use tempfile::TempDir;
 
 fn mv(folder: &Path) -> Stepper {
@@ -105,6 +105,53 @@ fn a_run_past_its_bound_is_killed_and_an_error() {
     let endless = Stepper::new("/bin/sh").args(["-c", "while :; do :; done"]).limit(limit);
     assert!(matches!(endless.points(), Err(Error::TimedOut { .. })));
     assert!(started.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn a_point_is_new_where_something_may_be_otherwise_than_at_the_one_before() {
+    let folder = TempDir::new().unwrap();
+    let script = "echo one > a; read x < a; echo two >> a; exec 3< nothing";
+    let shell = Stepper::new("/bin/sh").args(["-c", script]).cwd(folder.path());
+    let points =
+        shell.from_first_touch_of(folder.path()).only(&[Call::Open, Call::Write]).points().unwrap().points;
+    let seen: Vec<_> = points.iter().map(|at| (at.call, at.moment, at.is_new)).collect();
+    let (open, write, before, after) = (Call::Open, Call::Write, Moment::Entry, Moment::Exit);
+    let expected = [
+        (open, before, true),
+        (open, after, true),
+        (write, before, false),
+        (write, after, true),
+        // It only reads.
+        (open, before, false),
+        (open, after, false),
+        (open, before, false),
+        (open, after, true),
+        (write, before, false),
+        (write, after, true),
+        // It fails.
+        (open, before, false),
+        (open, after, false),
+    ];
+    assert_eq!(seen[..expected.len()], expected, "{points:?}");
+}
+
+#[test]
+fn of_a_family_all_are_killed_or_one_alone_and_the_others_go_on() {
+    for (fault, there) in [(Fault::Kill, false), (Fault::KillOne, true)] {
+        let folder = TempDir::new().unwrap();
+        let script = format!("mkdir {}; echo after > b", folder.path().join("a").display());
+        let shell =
+            Stepper::new("/bin/sh").args(["-c", &script]).cwd(folder.path()).env("PATH", "/usr/bin:/bin");
+        let shell = shell.from_first_touch_of(folder.path()).family();
+        let here = |point: &Point| point.call == Call::Mkdir && point.moment == Moment::Entry;
+        let watched = shell.serve(here, fault).unwrap().ended().unwrap();
+        let hit = watched.outcome.hit.unwrap();
+        assert!(hit.by.starts_with("mkdir /"), "{}", hit.by);
+        assert!(!folder.path().join("a").exists(), "{fault:?}");
+        assert_eq!(folder.path().join("b").exists(), there, "{fault:?}");
+        let ends = watched.points.iter().filter(|point| point.call == Call::Exit).count();
+        assert_eq!(ends, usize::from(there), "the shell's alone: {:?}", watched.points);
+    }
 }
 
 #[test]
