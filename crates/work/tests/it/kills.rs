@@ -6,7 +6,7 @@ use std::process::Output;
 use netsky_disk::sweep;
 use netsky_work::workspace::{self, gc};
 
-use crate::support::{Bench, HELPER, commit, git, task};
+use crate::support::{Bench, HELPER, Kept, commit, git, task};
 
 /// Every named step of a harvest.
 const STEPS: &[&str] = &[
@@ -67,8 +67,8 @@ fn assert_redone(bench: &Bench, old: &str, at: &str) {
 }
 
 /// Lets a harvest meet its fate at the nth hit of a point, and harvests again; false if it did not get there.
-fn meets(point: &str, action: &str, nth: usize) -> bool {
-    let bench = bench();
+fn meets(kept: &Kept, point: &str, action: &str, nth: usize) -> bool {
+    let bench = kept.anew();
     let old = bench.main();
     let fault = format!("{point}={action}@{nth}");
     let log = bench.temp.path().join("hits");
@@ -76,27 +76,30 @@ fn meets(point: &str, action: &str, nth: usize) -> bool {
     let output = bench.helper_harvest("t1", &set);
     let is_hit = log.exists();
     assert_eq!(is_hit && action == "kill", was_killed(&output), "{fault}");
-    assert_redone(&bench, old.as_str(), &fault);
+    assert_redone(bench, old.as_str(), &fault);
     is_hit
 }
 
 #[test]
 fn t19_fm_harvest_kill_at_every_step_main_is_whole_and_each_commit_lands_once() {
+    let kept = Kept::of(bench());
     for step in STEPS {
-        assert!(meets(step, "kill", 1), "{step} is a step");
+        assert!(meets(&kept, step, "kill", 1), "{step} is a step");
     }
 }
 
 #[test]
 fn t19_fm_harvest_eio_at_every_step_main_is_whole_and_each_commit_lands_once() {
+    let kept = Kept::of(bench());
     for step in STEPS {
-        assert!(meets(step, "error", 1), "{step} is a step");
+        assert!(meets(&kept, step, "error", 1), "{step} is a step");
     }
 }
 
 #[test]
 fn t19_fm_harvest_kill_around_every_run_of_git_main_is_whole_and_each_commit_lands_once() {
-    let hits = (1..MOST_RUNS).take_while(|nth| meets(RUN, "kill", *nth)).count();
+    let kept = Kept::of(bench());
+    let hits = (1..MOST_RUNS).take_while(|nth| meets(&kept, RUN, "kill", *nth)).count();
     assert!((15..MOST_RUNS - 1).contains(&hits), "{hits}");
 }
 
@@ -104,8 +107,9 @@ fn t19_fm_harvest_kill_around_every_run_of_git_main_is_whole_and_each_commit_lan
 #[test]
 fn t19_fm_harvest_kill_with_its_gits_at_any_moment_main_is_whole_and_each_commit_lands_once() {
     let rounds = std::env::var("NETSKY_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(12);
+    let kept = Kept::of(bench());
     for round in 0..rounds {
-        let bench = bench();
+        let bench = kept.anew();
         let old = bench.main();
         let paths = [
             bench.layout.home().to_owned(),
@@ -127,7 +131,7 @@ fn t19_fm_harvest_kill_with_its_gits_at_any_moment_main_is_whole_and_each_commit
         sweep::sweep_descendants(child.id(), std::time::Duration::from_secs(5)).expect("swept");
         child.kill().expect("ours");
         child.wait().expect("ours");
-        assert_redone(&bench, old.as_str(), &format!("round {round}"));
+        assert_redone(bench, old.as_str(), &format!("round {round}"));
     }
 }
 

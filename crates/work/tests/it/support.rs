@@ -162,6 +162,33 @@ impl Bench {
     }
 }
 
+/// A bench that can be as it was again, in its place: what is in it names that place.
+pub(crate) struct Kept {
+    bench: Bench,
+    as_it_was: tempfile::TempDir,
+}
+
+impl Kept {
+    pub(crate) fn of(bench: Bench) -> Kept {
+        let as_it_was = tempfile::tempdir().expect("a folder");
+        copied(bench.temp.path(), &as_it_was.path().join("bench"));
+        Kept { bench, as_it_was }
+    }
+
+    /// As it was, whatever it has come to.
+    pub(crate) fn anew(&self) -> &Bench {
+        std::fs::remove_dir_all(self.bench.temp.path()).expect("ours");
+        copied(&self.as_it_was.path().join("bench"), self.bench.temp.path());
+        &self.bench
+    }
+}
+
+/// A folder with all that is in it, times and all: what git knows of its files holds of the copy.
+fn copied(from: &Path, to: &Path) {
+    let status = Command::new("cp").args(["-a", "--"]).args([from, to]).status().expect("cp runs");
+    assert!(status.success());
+}
+
 #[track_caller]
 pub(crate) fn landed(outcome: Outcome) -> Landed {
     match outcome {

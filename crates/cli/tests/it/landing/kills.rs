@@ -3,10 +3,12 @@
 //! After that the commits stand once, the task is closed, the record, the trailers and `main` agree, and nobody was told twice.
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 
 use netsky_model::task::{How, State};
+use serde_json::json;
 
-use super::{Bench, commit, git};
+use super::{Bench, Kept, commit, git};
 
 /// Every named step of the verb beside those of the harvest itself.
 const STEPS: &[&str] = &[
@@ -20,86 +22,122 @@ const STEPS: &[&str] = &[
     "work.landing.pushed",
 ];
 
-/// A task of two commits, ready, and one beside it of another agent; `main` is pushed.
-fn bench() -> Bench {
-    let bench = Bench::new();
-    git(bench.beside("").as_path(), &["init", "-q", "--bare", "--template=", "remote.git"]);
-    let text = |path: &std::path::Path| path.to_str().expect("text").to_owned();
-    bench.config(&format!(
-        "[repositories.own]\npath = \"{}\"\npush = \"{}\"\n",
-        text(&bench.repo()),
-        text(&bench.beside("remote.git"))
-    ));
-    let clone = bench.workspace("3");
-    bench.claimed("3", "agent7");
-    commit(&clone, "d", "new\n");
-    commit(&clone, "a", "changed\n");
-    bench.ready("3", "agent7");
-    bench.workspace("4");
-    bench.claimed("4", "agent8");
-    bench
+/// How work lands, and whether `main` is pushed then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    /// The words of the verb.
+    pub(super) words: &'static [&'static str],
+    /// How many commits come to `main`, and how many of them say whose they are.
+    commits: [usize; 2],
+    is_pushed: bool,
 }
 
-/// Lets the verb meet its fate at the nth hit of a point, says it again, and holds what there is against what there must be; false
-/// if it did not get there.
-fn meets(point: &str, action: &str, nth: usize) -> bool {
-    let bench = bench();
+pub(super) const PICK: Way = Way { words: &["task", "harvest", "3"], commits: [2, 2], is_pushed: true };
+const SQUASH: Way = Way { words: &["task", "harvest", "3", "--squash"], commits: [1, 1], ..PICK };
+const MERGE: Way = Way { words: &["task", "harvest", "3", "--merge"], commits: [3, 1], ..PICK };
+
+pub(super) const WAYS: [Way; 6] = [
+    PICK,
+    Way { is_pushed: false, ..SQUASH },
+    MERGE,
+    Way { is_pushed: false, ..PICK },
+    SQUASH,
+    Way { is_pushed: false, ..MERGE },
+];
+
+impl Way {
+    /// A task of two commits, ready, and one beside it of another agent; `main` has moved since.
+    pub(super) fn bench(self) -> Bench {
+        let bench = Bench::new();
+        git(bench.beside("").as_path(), &["init", "-q", "--bare", "--template=", "remote.git"]);
+        let text = |path: &Path| path.to_str().expect("text").to_owned();
+        if self.is_pushed {
+            bench.config(&format!(
+                "[repositories.own]\npath = \"{}\"\npush = \"{}\"\n",
+                text(&bench.repo()),
+                text(&bench.beside("remote.git"))
+            ));
+        }
+        let clone = bench.workspace("3");
+        bench.claimed("3", "agent7");
+        commit(&clone, "d", "new\n");
+        commit(&clone, "a", "changed\n");
+        bench.ready("3", "agent7");
+        bench.workspace("4");
+        bench.claimed("4", "agent8");
+        commit(&bench.repo(), "c", "of the owner\n");
+        bench
+    }
+
+    /// After one that died: `main` is what it was or what it was to be, whole. Then the verb is said again, and what there is is
+    /// held against what there must be; `old` is where `main` was.
+    pub(super) fn ends_well(self, bench: &Bench, old: &str, at: &str) {
+        let [all, marked] = self.commits;
+        let added = git(&bench.repo(), &["rev-list", "--count", &format!("{old}..main")]);
+        assert!(added == "0" || added == all.to_string(), "{at}: not the old tip, nor the new one: {added}");
+        git(&bench.repo(), &["fsck", "--strict", "--full"]);
+        let again = bench.run(self.words);
+        let sha = bench.main();
+        let is_said = again.out.ends_with(&format!("sha={sha} into main\n"))
+            || again.out == format!("harvested task 3 sha={sha} into main gate=none\n");
+        assert!(again.code == 0 && is_said, "{at}: {again:?}");
+        let added = git(&bench.repo(), &["rev-list", "--count", &format!("{old}..main")]);
+        assert_eq!((added, bench.times_landed("3")), (all.to_string(), marked), "{at}: each commit once");
+        let landed = State::Closed { how: How::Landed { sha: sha.clone(), main: "main".into() }, why: None };
+        assert_eq!(bench.task("3").state, landed, "{at}");
+        let facts = bench.facts("harvest.landed");
+        let [fact] = &facts[..] else { panic!("{at}: {facts:?}") };
+        let agent = fact.data["agent"].as_str();
+        assert_eq!((&*fact.key, agent), (&*format!("3/{sha}"), Some("agent7")), "{at}");
+        assert_eq!(fact.data["files"], json!(["a", "d"]), "{at}");
+        assert_eq!(bench.facts("task.landed").len(), 1, "{at}");
+        for agent in ["agent7", "agent8"] {
+            assert_eq!(bench.told(agent, "harvest-landed").len(), 1, "{at}: {agent} is told once");
+        }
+        if self.is_pushed {
+            assert_eq!(git(&bench.beside("remote.git"), &["rev-parse", "main"]), sha, "{at}");
+        }
+        assert_eq!(bench.facts("harvest.pushed").len(), usize::from(self.is_pushed), "{at}");
+        bench.assert_whole();
+        bench.run(&["check"]).works();
+    }
+}
+
+/// Lets the verb meet its fate at the nth hit of a point, and says it again; false if it did not get there.
+fn meets(kept: &Kept, point: &str, action: &str, nth: usize) -> bool {
+    let bench = kept.anew();
     let old = bench.main();
     let fault = format!("{point}={action}@{nth}");
-    let mut command = bench.command(&["task", "harvest", "3"]);
+    let mut command = bench.command(PICK.words);
     let output = command.env("NETSKY_FAULT", &fault).env("NETSKY_FAULT_LOG", bench.beside("hits")).output();
     let output = output.expect("it starts");
     let is_hit = bench.beside("hits").exists();
     assert_eq!(is_hit && action == "kill", output.status.signal() == Some(9), "{fault}: {output:?}");
-    let again = bench.run(&["task", "harvest", "3"]);
-    let sha = bench.main();
-    let is_said = again.out.ends_with(&format!("sha={sha} into main\n"))
-        || again.out == format!("harvested task 3 sha={sha} into main gate=none\n");
-    assert!(again.code == 0 && is_said, "{fault}: {again:?}");
-    assert_eq!(git(&bench.repo(), &["rev-list", "--count", &format!("{old}..main")]), "2", "{fault}");
-    assert_eq!(bench.times_landed("3"), 2, "{fault}: each commit once");
-    let landed = State::Closed { how: How::Landed { sha: sha.clone(), main: "main".into() }, why: None };
-    assert_eq!(bench.task("3").state, landed, "{fault}");
-    let facts = bench.facts("harvest.landed");
-    let [fact] = &facts[..] else { panic!("{fault}: {facts:?}") };
-    assert_eq!(
-        (fact.key.as_str(), fact.data["agent"].as_str()),
-        (&*format!("3/{sha}"), Some("agent7")),
-        "{fault}"
-    );
-    assert_eq!(
-        (&fact.data["files"], fact.data["commits"].as_u64()),
-        (&serde_json::json!(["a", "d"]), Some(2))
-    );
-    assert_eq!(bench.facts("task.landed").len(), 1, "{fault}");
-    for agent in ["agent7", "agent8"] {
-        assert_eq!(bench.told(agent, "harvest-landed").len(), 1, "{fault}: {agent} is told once");
-    }
-    assert_eq!(git(&bench.beside("remote.git"), &["rev-parse", "main"]), sha, "{fault}");
-    assert_eq!(bench.facts("harvest.pushed").len(), 1, "{fault}");
-    bench.assert_whole();
-    bench.run(&["check"]).works();
+    PICK.ends_well(bench, &old, &fault);
     is_hit
 }
 
 #[test]
 fn t19_i9_fm_harvest_kill_at_every_step_of_the_verb_a_repeat_does_what_is_missing_once() {
+    let kept = Kept::of(PICK.bench());
     for step in STEPS {
-        assert!(meets(step, "kill", 1), "{step} is a step");
+        assert!(meets(&kept, step, "kill", 1), "{step} is a step");
     }
 }
 
 #[test]
 fn t19_i9_fm_harvest_eio_at_every_step_of_the_verb_a_repeat_does_what_is_missing_once() {
+    let kept = Kept::of(PICK.bench());
     for step in STEPS {
-        assert!(meets(step, "error", 1), "{step} is a step");
+        assert!(meets(&kept, step, "error", 1), "{step} is a step");
     }
 }
 
 #[test]
 fn t19_i9_fm_harvest_kill_around_every_durable_write_of_the_verb_a_repeat_does_what_is_missing_once() {
+    let kept = Kept::of(PICK.bench());
     for point in ["disk.write.written", "disk.write.renamed", "ledger.facts.sync"] {
-        let hits = (1..120).take_while(|nth| meets(point, "kill", *nth)).count();
+        let hits = (1..120).take_while(|nth| meets(&kept, point, "kill", *nth)).count();
         assert!((3..119).contains(&hits), "{point}: {hits}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod harvests;
 mod kills;
+mod points;
 mod queue;
 mod seed;
 mod workspaces;
@@ -25,6 +26,40 @@ use crate::screen::{Said, program, said};
 pub(crate) struct Bench {
     pub(crate) home: Home,
     folder: TempDir,
+}
+
+/// A bench that can be as it was again, in its place: what is in it names that place.
+pub(crate) struct Kept {
+    bench: Bench,
+    as_it_was: TempDir,
+}
+
+impl Kept {
+    pub(crate) fn of(bench: Bench) -> Kept {
+        let kept = Kept { as_it_was: TempDir::new().expect("a folder"), bench };
+        kept.each(|place, copy| copied(place, copy));
+        kept
+    }
+
+    /// As it was, whatever it has come to.
+    pub(crate) fn anew(&self) -> &Bench {
+        self.each(|place, copy| {
+            std::fs::remove_dir_all(place).expect("ours");
+            copied(copy, place);
+        });
+        &self.bench
+    }
+
+    fn each(&self, done: impl Fn(&Path, &Path)) {
+        done(&self.bench.home.path(), &self.as_it_was.path().join("home"));
+        done(self.bench.folder.path(), &self.as_it_was.path().join("folder"));
+    }
+}
+
+/// A folder with all that is in it, times and all: what git knows of its files holds of the copy.
+fn copied(from: &Path, to: &Path) {
+    let status = Command::new("cp").args(["-a", "--"]).args([from, to]).status().expect("cp runs");
+    assert!(status.success());
 }
 
 /// Git for tests' own use, without any settings of whoever runs them.
