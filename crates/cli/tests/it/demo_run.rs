@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Demos at one time. Most of a demo is waiting: for a tick, for the pause before a second try.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 6;
 static RUNNING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 
