@@ -4,6 +4,7 @@
 //! the point before leaves what the kill there left (after a call is before the next; a read, a lock, a sync and a call that fails
 //! change nothing): it is made only where `NETSKY_ROUNDS` or a campaign asks for more than a check has time for.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -18,8 +19,35 @@ const FEWEST: usize = 40;
 
 /// Those of a run's points where a kill leaves what none before it left; all of them where more is asked for.
 pub(crate) fn distinct(points: &[Point]) -> impl Iterator<Item = &Point> {
-    let is_all = ["NETSKY_ROUNDS", "CAMPAIGN_WANTED"].iter().any(|key| std::env::var_os(key).is_some());
-    points.iter().filter(move |point| is_all || point.is_new)
+    let all = is_all();
+    points.iter().filter(move |point| all || point.is_new)
+}
+
+/// Calls of one kind of one file, the numbers in whose name say nothing: of each such row the first two, the last, and a third of
+/// the others, another third for each error of a disk, so that every call is refused once; all where more is asked for.
+fn sampled(points: &[Point], errno: Errno) -> Vec<&Point> {
+    let mut rows: BTreeMap<(&str, String), Vec<&Point>> = BTreeMap::new();
+    for point in points {
+        let files = point.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" ");
+        let row = files.replace(|c: char| c.is_ascii_hexdigit(), "");
+        rows.entry((point.name, row)).or_default().push(point);
+    }
+    let third = [Errno::ENOSPC, Errno::EIO, Errno::EROFS].iter().position(|one| *one == errno).unwrap_or(0);
+    let mut kept: Vec<&Point> = rows
+        .into_values()
+        .flat_map(|row| {
+            let last = row.len() - 1;
+            let is_kept = move |nth: usize| is_all() || nth < 2 || nth == last || nth % 3 == third;
+            row.into_iter().enumerate().filter(move |(nth, _)| is_kept(*nth)).map(|(_, point)| point)
+        })
+        .collect();
+    kept.sort_by_key(|point| point.index);
+    kept
+}
+
+/// Whether more is asked for than a check has time for.
+fn is_all() -> bool {
+    ["NETSKY_ROUNDS", "CAMPAIGN_WANTED"].iter().any(|key| std::env::var_os(key).is_some())
 }
 
 /// Breaks `args` at each of its points on copies of `template`, two at a time; `after` judges and recovers.
@@ -42,7 +70,7 @@ pub(crate) fn break_everywhere(
         points.retain(|point| point.moment == Moment::Entry && can_fail(point.call, errno));
     }
     let broken: Vec<&Point> = match fault {
-        Fault::Fail(_) => points.iter().collect(),
+        Fault::Fail(errno) => sampled(&points, errno),
         _ => distinct(&points).collect(),
     };
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

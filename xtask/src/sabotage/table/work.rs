@@ -4,6 +4,16 @@ use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
+        name: "a file that was only touched stops no harvest",
+        faults: "T19",
+        file: "crates/work/src/harvest/checkout.rs",
+        find: "        self.repo.fill(&[\"update-index\", \"-q\", \"--ignore-submodules\", \"--refresh\"])?;\n",
+        replace: "",
+        package: "netsky-work",
+        target: IT,
+        test: "outcomes::t19_files_that_were_only_touched_are_not_changed_and_follow",
+    },
+    Safeguard {
         name: "git sees nothing of our surroundings",
         faults: "A7, A8",
         file: "crates/work/src/git/mod.rs",
