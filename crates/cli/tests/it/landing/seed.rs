@@ -32,7 +32,11 @@ fn must_show_1_a_harvest_as_written_lands_closes_and_says_so_on_the_bus() {
         "{harvested:?}"
     );
     let counted = query(&bench, "SELECT source, COUNT(*) AS n FROM messages GROUP BY source");
-    assert_eq!(counted, [json!({ "source": "agent", "n": 3 })], "what agent0 said, and who is told of the landing");
+    assert_eq!(
+        counted,
+        [json!({ "source": "agent", "n": 3 })],
+        "what agent0 said, and who is told of the landing"
+    );
 
     let task = query(&bench, "SELECT id, state, how, landed_sha FROM tasks");
     assert_eq!(task, [json!({ "id": "92", "state": "closed", "how": "landed", "landed_sha": sha })]);
@@ -40,7 +44,10 @@ fn must_show_1_a_harvest_as_written_lands_closes_and_says_so_on_the_bus() {
     assert!(told.thread.as_deref() == Some("92") && told.text.contains(&sha), "{}", told.text);
     // One row of its life each: the first change that is asked for.
     let lives = query(&bench, "SELECT to_agent, state FROM envelopes ORDER BY id");
-    assert!(lives.contains(&json!({ "to_agent": "agent7", "state": State::Written.to_string() })), "{lives:?}");
+    assert!(
+        lives.contains(&json!({ "to_agent": "agent7", "state": State::Written.to_string() })),
+        "{lives:?}"
+    );
 }
 
 /// "The system should promote 'clone finished', 'harvest started', 'harvest landed', 'watchdog repaired root', and 'gate failed' into
