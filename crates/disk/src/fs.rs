@@ -176,29 +176,6 @@ impl Dir {
         self.handle.each_name(|name, _| take(name)).map_err(|e| self.error("list folder", e))
     }
 
-    /// Names of the folders in it, sorted as bytes: a link to one is none. Asks about a name only where the file system keeps that
-    /// from whoever lists.
-    ///
-    /// # Errors
-    /// The folder cannot be read.
-    pub fn folders(&self) -> Result<Vec<String>> {
-        let mut all = Vec::new();
-        let listed = self.handle.each_name(|name, kind| {
-            if matches!(kind, FileType::Directory | FileType::Unknown) {
-                all.push((name.to_string_lossy().into_owned(), kind));
-            }
-        });
-        listed.map_err(|e| self.error("list folder", e))?;
-        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        let mut folders = Vec::with_capacity(all.len());
-        for (name, kind) in all {
-            if kind == FileType::Directory || self.is_folder(&name)? {
-                folders.push(name);
-            }
-        }
-        Ok(folders)
-    }
-
     fn look(&self, name: &OsStr) -> std::result::Result<Stat, Errno> {
         sys::stat(Some(&self.handle), name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)
     }

@@ -1,4 +1,4 @@
-//! Names of a folder that may hold any number of files: in order, and a bounded number of them at once.
+//! Names of a folder that may hold any number of files: in order, and a bounded number of them at once; and those of folders alone.
 //!
 //! Promise: the memory that a selection needs depends on its bound, not on the folder.
 
@@ -6,10 +6,35 @@ use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::error::Result;
+use rustix::fs::FileType;
+
+use crate::error::{Error, Result};
 use crate::fs::Dir;
 
 impl Dir {
+    /// Names of the folders in it, sorted as bytes: a link to one is none. Asks about a name only where the file system keeps that
+    /// from whoever lists.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn folders(&self) -> Result<Vec<String>> {
+        let mut all = Vec::new();
+        let listed = self.handle.each_name(|name, kind| {
+            if matches!(kind, FileType::Directory | FileType::Unknown) {
+                all.push((name.to_string_lossy().into_owned(), kind));
+            }
+        });
+        listed.map_err(|e| Error::new("list folder", self.path(), e))?;
+        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let mut folders = Vec::with_capacity(all.len());
+        for (name, kind) in all {
+            if kind == FileType::Directory || self.is_folder(&name)? {
+                folders.push(name);
+            }
+        }
+        Ok(folders)
+    }
+
     /// The lowest names in it above `after`, in order, as far as `bound` allows.
     ///
     /// # Errors

@@ -216,6 +216,12 @@ pub(crate) fn clone(git: &Git, options: &[&str], from: &str, to: &Path, settings
     git.run(&Run { settings, ..Run::of_files(&args) }).map(drop)
 }
 
+/// Where the repository of a folder is: its `.git`, or the folder itself where that is a bare one.
+pub(crate) fn dir_in(folder: &Path) -> PathBuf {
+    let inner = folder.join(".git");
+    if inner.symlink_metadata().is_ok() { inner } else { folder.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,10 +239,4 @@ mod tests {
             assert!(!canary.exists(), "{reach:?}");
         }
     }
-}
-
-/// Where the repository of a folder is: its `.git`, or the folder itself where that is a bare one.
-pub(crate) fn dir_in(folder: &Path) -> PathBuf {
-    let inner = folder.join(".git");
-    if inner.symlink_metadata().is_ok() { inner } else { folder.to_owned() }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Kept {
 impl Kept {
     pub(crate) fn of(bench: Bench) -> Kept {
         let kept = Kept { as_it_was: TempDir::new().expect("a folder"), bench };
-        kept.each(|place, copy| copied(place, copy));
+        kept.each(copied);
         kept
     }
 
