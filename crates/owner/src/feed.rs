@@ -126,10 +126,14 @@ fn event(fact: &Fact) -> Option<Event> {
     Event::of((fact.seq, fact.ts), &fact.kind, &fact.key, &fact.data)
 }
 
-/// Whether now is a quiet hour of the owner's. A zone that this machine does not know is UTC.
+/// Whether now is a quiet hour of the owner's.
 pub fn is_quiet(terms: &Terms) -> bool {
-    let zone = TimeZone::get(&terms.tz).unwrap_or(TimeZone::UTC);
-    terms.is_quiet(clock::wall(), &zone)
+    terms.is_quiet(clock::wall(), &zone(terms))
+}
+
+/// In which zone the owner's days and hours are. One that this machine does not know is UTC.
+pub fn zone(terms: &Terms) -> TimeZone {
+    TimeZone::get(&terms.tz).unwrap_or(TimeZone::UTC)
 }
 
 /// How things stand; looking sends and changes nothing.

@@ -24,7 +24,7 @@ mod transport;
 
 pub use book::{Outlook, Unsent, outlook};
 pub use digest::send_digest;
-pub use feed::{Digest, Reader, is_quiet, milestones};
+pub use feed::{Digest, Reader, is_quiet, milestones, zone};
 pub use page::Page;
 pub use send::{Escalated, Outcome, Sent, escalate, keep, send_due};
 pub use sending::{is_sending, prepare};

@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 pub use landing::{Gate, Repository};
 use netsky_disk::layout::Layout;
 use netsky_disk::state;
+use netsky_model::budget;
 use netsky_model::desired::Receipts;
 use netsky_model::feed;
 use netsky_model::id::AgentId;
@@ -77,6 +78,9 @@ pub struct Config {
     /// Clones that are started for tasks.
     #[serde(default)]
     pub clones: Clones,
+    /// What agents may take in a day before the owner is told.
+    #[serde(default)]
+    pub budget: budget::Terms,
 }
 
 /// Clones that are started for tasks.
@@ -333,7 +337,8 @@ impl Config {
         };
         let owner = || self.owner.trouble().or_else(zone);
         let page = || self.page.trouble();
-        self.bus.trouble().or_else(page).or_else(owner).or_else(misplaced).or_else(empty)
+        let budget = || self.budget.trouble();
+        self.bus.trouble().or_else(page).or_else(owner).or_else(budget).or_else(misplaced).or_else(empty)
     }
 
     /// The slot of an agent whose program was named by a command: the defaults say nothing of that.

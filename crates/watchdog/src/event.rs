@@ -30,6 +30,8 @@ pub(crate) const REPAIRED: &str = "watchdog.repaired";
 pub(crate) const CRASHLOOP: &str = "watchdog.crashloop";
 /// A loop or a cron entry did not come when it should have.
 pub(crate) const MISSED: &str = "loop.missed";
+/// Agents took as much as the owner wants to be told of.
+pub(crate) const BUDGET: &str = "budget.reached";
 /// An agent waits for an answer.
 const BLOCKED: &str = "agent.blocked";
 /// An agent wrote to the owner.

@@ -12,6 +12,7 @@ mod agentinit;
 mod backlog;
 mod between;
 mod brief;
+mod budget;
 mod child;
 mod clones;
 mod context;

@@ -23,7 +23,7 @@ use crate::room::{self, DISK};
 use crate::silent::{self, SILENT};
 use crate::standing::{self, Found};
 use crate::stuck::{self, Failures, STUCK};
-use crate::{agentinit, crashloop, event, handoff, hang, mail, perform, prune, reach, reserve};
+use crate::{agentinit, budget, crashloop, event, handoff, hang, mail, perform, prune, reach, reserve};
 
 /// Longest that a tick begins to start and end somebody, from when it wanted the lock: its keeper ends a tick that takes a
 /// minute, and what comes behind the last of them must come at all.
@@ -91,6 +91,9 @@ fn told(cx: &Context<'_>, held: &mut Held, by: By) -> Result<Ticked> {
     mail::tend(cx, &mut ticked);
     // After it: what goes with the mail makes room.
     of_the_home(cx, failed.as_ref(), held, &mut ticked);
+    if let Err(error) = budget::tend(cx, held, &mut ticked) {
+        ticked.warnings.push(format!("what agents take is not counted: {error}"));
+    }
     if let Err(error) = reach::reach(cx, &mut ticked) {
         ticked.problems.push(format!("pages: {error}"));
     }

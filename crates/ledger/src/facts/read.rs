@@ -108,6 +108,11 @@ impl Mark {
         Mark { bytes: 0, seq, ..self }
     }
 
+    /// Up to which fact somebody has read. A record that was begun anew has it again.
+    pub fn seq(self) -> u64 {
+        self.seq
+    }
+
     /// Whether whole files lie between this and a later one: whoever never moves on reads them at each look.
     pub fn is_behind(self, now: Mark) -> bool {
         now.file > self.file.max(1)

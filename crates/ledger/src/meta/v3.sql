@@ -58,7 +58,7 @@ CREATE VIEW harvest_events AS
 CREATE VIEW owner_events AS
   SELECT seq, ts_utc, kind, CASE kind WHEN 'page' THEN coalesce(data ->> '$.condition', key) ELSE key END AS key,
     CASE WHEN kind = 'page' THEN 'page'
-      WHEN kind IN ('harvest.started', 'watchdog.crashloop') THEN 'quiet'
+      WHEN kind IN ('harvest.started', 'watchdog.crashloop', 'budget.reached') THEN 'quiet'
       WHEN kind = 'loop.missed' AND data -> '$.unread' IS NOT NULL THEN 'quiet'
       ELSE 'milestone' END AS level,            -- told at once, with others, or only to who looks
     data ->> '$.agent' AS agent,

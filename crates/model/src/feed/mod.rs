@@ -51,7 +51,7 @@ impl Level {
     }
 }
 
-/// The kinds of facts that are events. A crashloop is told by its page.
+/// The kinds of facts that are events. A crashloop and a budget are told by their pages.
 pub const KINDS: [(&str, Level); 14] = [
     (PAGE, Level::Page),
     ("clone.finished", Level::Milestone),
@@ -65,7 +65,7 @@ pub const KINDS: [(&str, Level); 14] = [
     ("watchdog.crashloop", Level::Quiet),
     ("agent.blocked", Level::Milestone),
     ("loop.missed", Level::Milestone),
-    ("budget.reached", Level::Milestone),
+    ("budget.reached", Level::Quiet),
     ("owner.message", Level::Milestone),
 ];
 

@@ -73,6 +73,12 @@ fn each_kind_says_what_its_fact_has() {
             json!({"agent": "agent7", "why": "5 USD"}),
             "agent7 reached its budget: 5 USD",
         ),
+        (
+            "budget.reached",
+            "2026-11-28",
+            json!({"agent": null, "why": "6 of 5 tokens on 2026-11-28"}),
+            "the constellation reached its budget: 6 of 5 tokens on 2026-11-28",
+        ),
         ("page", "hang.agent1.b", json!({"condition": "hang.agent1", "reason": "it hangs"}), "it hangs"),
     ] {
         let event = Event::of((1, now(0).wall), kind, key, &data).expect("an event");

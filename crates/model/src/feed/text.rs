@@ -47,7 +47,10 @@ pub(super) fn of(kind: &str, key: &str, data: &Value) -> String {
             with(format!("{which} of {agent} missed an instant"), why())
         }
         "owner.message" => with(format!("{} says", said("from").unwrap_or(agent)), said("text")),
-        "budget.reached" => with(format!("{agent} reached its budget"), why()),
+        "budget.reached" => {
+            let who = said("agent").unwrap_or_else(|| "the constellation".to_owned());
+            with(format!("{who} reached its budget"), why())
+        }
         _ => with(key.to_owned(), why()),
     };
     harmless(&cut(&render::line(&line), LINE))
