@@ -110,6 +110,34 @@ fn fm_owner_digest_kill_at_each_point_loses_none_keeps_the_order_and_tells_a_fil
 }
 
 #[test]
+fn a18_t13_fm_owner_budget_kill_a_budget_that_is_reached_is_one_page_and_one_event_whoever_dies() {
+    let stage = home("[budget]\ntokens_a_day = 100");
+    let facts = Facts::new(&Layout::new(stage.home()));
+    let usage = json!({ "input": 90, "output": 9, "cache_read": 5000, "cache_write": 1 });
+    let turn = json!({ "agent": "agent7", "usage": usage });
+    facts.append_once("turn.finished", "agent7-00000001.g1.5", turn.clone()).expect("recorded");
+    for _ in 0..2 {
+        let mut killed = stage.command(&["watchdog", "tick"]);
+        let killed = killed.env("NETSKY_FAULT", "watchdog.budget.told=kill").output().expect("it starts");
+        assert_eq!(code(&killed), None, "{killed:?}");
+    }
+    stage.ok(&["watchdog", "tick"]);
+    // Recorded again, and one more of the same day.
+    facts.append("turn.finished", "agent7-00000001.g1.5", turn.clone()).expect("recorded");
+    facts.append("turn.finished", "agent7-00000001.g1.9", turn).expect("recorded");
+    stage.ok(&["watchdog", "tick"]);
+    let pages = stage.until("the page", |stage| Some(taken(stage)).filter(|pages| !pages.is_empty()));
+    let said = text(&pages[0]["text"]);
+    assert!(said.starts_with("the constellation reached its budget: 100 of 100 tokens on 2"), "{said}");
+    assert_eq!((pages.len(), &pages[0]["key"]), (1, &json!("budget")), "{pages:?}");
+    let told: Vec<(Value, Value)> = events(&stage, &[])
+        .into_iter()
+        .map(|mut event| (event["kind"].take(), event["level"].take()))
+        .collect();
+    assert_eq!(told, [(json!("page"), json!("page")), (json!("budget.reached"), json!("quiet"))]);
+}
+
+#[test]
 fn must_show_7_a_tick_has_it_told_and_the_record_alone_says_the_same() {
     let stage = home("");
     [1, 2].into_iter().for_each(|task| lands(&stage, task));
@@ -159,6 +187,7 @@ fn a_zone_or_a_transport_that_is_none_is_refused_by_one_line() {
     for (more, said) in [
         ("tz = \"Mars/Olympus\"", "[owner] tz \"Mars/Olympus\" is no zone"),
         ("most = 0", "[owner] most is 0 and must be 1 to 1000"),
+        ("[budget]\ntokens_a_day = 0", "[budget] tokens_a_day is 0 and must be 1 or more"),
         (
             "[[owner.transports]]\nkind = \"imessage\"\nto = \"x\"",
             "[[owner.transports]] 1: imessage is for macOS",

@@ -1,7 +1,8 @@
 //! The safeguards, as data: what to take out, and which named test must notice.
-//! By where the safeguard stands: a file for each crate, more for `bus`, `kernel` and `watchdog`; `attach` is of two crates.
+//! By where the safeguard stands: a file for each crate, more for `bus`, `kernel` and `watchdog`; `attach` and `budget` are of two crates.
 
 mod attach;
+mod budget;
 mod bus;
 mod bus_kept;
 mod bus_taken;
@@ -142,6 +143,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             service::ROWS,
             tasks::ROWS,
             attach::ROWS,
+            budget::ROWS,
             watchdog::ROWS,
             watchdog_left::ROWS,
             watchdog_looks::ROWS,

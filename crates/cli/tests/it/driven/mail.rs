@@ -1,6 +1,7 @@
 //! Delivery and receipts.
 
 use super::Driven;
+use crate::stage::Stage;
 
 #[test]
 fn each_envelope_is_one_turn_of_an_idle_agent_and_ends_with_it() {
@@ -32,6 +33,34 @@ fn each_envelope_is_one_turn_of_an_idle_agent_and_ends_with_it() {
         let mut known = names.map(|name| stage.json(&format!(".ostk/drain/{name}")));
         known.any(|known| known["runtime"]["session_id"] == conversation).then_some(())
     });
+}
+
+#[test]
+fn a18_t13_what_turns_take_reaches_a_budget_once_and_a_death_begins_no_sum_anew() {
+    let driven = Driven::with("[budget]\ntokens_a_day = 150000\nagents = { agent0 = 100000 }\n");
+    let id = driven.send("one");
+    driven.until_state(&id, "acked");
+    driven.kill("agent0");
+    // The handoff of the crash is a turn, too.
+    for text in ["two", "three"] {
+        let id = driven.send(text);
+        driven.until_state(&id, "acked");
+    }
+    let reached = |stage: &Stage| {
+        let asked = "SELECT data ->> '$.agent' AS agent, data ->> '$.spent' AS spent, data ->> '$.limit' AS most \
+            FROM facts WHERE kind = 'budget.reached' ORDER BY agent";
+        stage.ok(&["query", asked, "--csv"])
+    };
+    let both = "agent,spent,most\n,150021,150000\nagent0,100014,100000\n";
+    driven.stage.until("both budgets", |stage| (reached(stage).lines().count() == 3).then_some(()));
+    driven.stage.ok(&["watchdog", "tick"]);
+    assert_eq!(reached(&driven.stage).replace('\r', ""), both);
+    let pages = driven.stage.ok(&[
+        "query",
+        "SELECT count(*) AS n FROM pages WHERE condition LIKE 'budget.%'",
+        "--json",
+    ]);
+    assert!(pages.contains("\"n\":2"), "{pages}");
 }
 
 #[test]
