@@ -9,6 +9,7 @@ use netsky_disk::ReadError;
 use netsky_disk::fs::Dir;
 use netsky_disk::names::Names;
 use netsky_model::envelope::{Envelope, MAX_BYTES};
+use netsky_model::hlc::Hlc;
 use netsky_model::id::{AgentId, EnvelopeId};
 use netsky_model::life::{STATES, State};
 use netsky_model::name::{self, Name, REASON_BYTES, is_reason, reason_of};
@@ -212,14 +213,51 @@ impl Bus<'_> {
     /// # Errors
     /// A folder cannot be read; an agent without a mailbox has nothing in it.
     pub fn has(&self, agent: &AgentId, id: &EnvelopeId) -> Result<bool> {
+        Ok(self.position(agent, id)?.is_some())
+    }
+
+    /// The place in the order of the envelope of exactly this id, where it is in the agent's mailbox.
+    ///
+    /// # Errors
+    /// As [`Bus::has`].
+    pub fn position(&self, agent: &AgentId, id: &EnvelopeId) -> Result<Option<Hlc>> {
         if !self.knows(agent) {
-            return Ok(false);
+            return Ok(None);
         }
         match self.find(agent, id.as_str()) {
-            Ok(found) => Ok(found.name.key.id == *id),
-            Err(Error::NoEnvelope { .. } | Error::Ambiguous { .. }) => Ok(false),
+            Ok(found) => Ok((found.name.key.id == *id).then_some(found.name.key.hlc)),
+            Err(Error::NoEnvelope { .. } | Error::Ambiguous { .. }) => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    /// Whether such a message came to an agent after a place in the order, wherever it is by now. One that moves on while we look may
+    /// be passed by: the next look sees it.
+    ///
+    /// # Errors
+    /// No such channel, or a folder cannot be read.
+    pub fn any_after(
+        &self,
+        agent: &AgentId,
+        place: Hlc,
+        mut is_it: impl FnMut(&Envelope) -> bool,
+    ) -> Result<bool> {
+        let channel = self.channel_as_is(agent)?;
+        for state in STATES {
+            let Some(dir) = channel.dir_if_there(state)? else { continue };
+            let mut later = Vec::new();
+            dir.each_name(|file| {
+                let file =
+                    file.to_str().filter(|file| Name::parse(file).is_some_and(|name| name.key.hlc > place));
+                later.extend(file.map(str::to_owned));
+            })?;
+            let mut looks =
+                later.into_iter().filter_map(|file| self.look(agent, &dir, state, file)?.envelope);
+            if looks.any(|envelope| is_it(&envelope)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     pub(crate) fn find(&self, agent: &AgentId, id: &str) -> Result<Found> {

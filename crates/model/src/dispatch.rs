@@ -29,8 +29,15 @@ pub struct Dispatch {
     pub by: Sender,
     /// When it was decided.
     pub since: Stamp,
+    /// How many reports of it there were: what is said once more, after something else, is another one.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub reports: u64,
     /// How far it is.
     pub state: State,
+}
+
+fn is_none(reports: &u64) -> bool {
+    *reports == 0
 }
 
 /// How far a dispatch is.
@@ -117,6 +124,8 @@ pub enum Event {
     Followed(Generation),
     /// This incarnation says what came of it.
     Reported(End),
+    /// What it waited for has come.
+    Answered,
     /// It is over without a word of the clone's.
     Ended(Verdict, String),
 }
@@ -152,7 +161,7 @@ pub enum Illegal {
 impl Dispatch {
     /// A clone is chosen.
     pub fn new(id: String, task: TaskId, agent: AgentId, by: Sender, since: Stamp) -> Dispatch {
-        Dispatch { v: VERSION, id, task, agent, by, since, state: State::Chosen }
+        Dispatch { v: VERSION, id, task, agent, by, since, reports: 0, state: State::Chosen }
     }
 
     /// What its facts are about.
@@ -165,9 +174,20 @@ impl Dispatch {
         EnvelopeId::derived(&["brief", self.task.as_str(), &self.id])
     }
 
-    /// The id of a report of it: the same words are one report.
+    /// The id of the newest report of it, however often it is told.
     pub fn report(&self, end: &End) -> EnvelopeId {
-        EnvelopeId::derived(&["report", self.task.as_str(), &self.id, end.verdict.word(), &end.text])
+        let (task, number) = (self.task.as_str(), self.reports.to_string());
+        EnvelopeId::derived(&["report", task, &self.id, &number, end.verdict.word(), &end.text])
+    }
+
+    /// What it is blocked on, where that is told.
+    pub fn blocked(&self) -> Option<End> {
+        match &self.state {
+            State::Blocked { generation, text, told: true } => {
+                Some(End { verdict: Verdict::Blocked, text: text.clone(), generation: *generation })
+            }
+            _ => None,
+        }
     }
 
     /// Who has the claim; none before it is briefed, and none of one that is over.
@@ -183,6 +203,7 @@ impl Dispatch {
     /// # Errors
     /// The event moves nothing.
     pub fn after(&self, event: Event) -> Result<Dispatch, Illegal> {
+        let mut reports = self.reports;
         let state = match (&self.state, event) {
             (State::Chosen, Event::Briefed(generation)) => State::Briefed { generation },
             (_, Event::Briefed(_)) => return Err(Illegal::Again(self.task.clone())),
@@ -193,7 +214,7 @@ impl Dispatch {
                 }
             }
             (State::Over(end), _) => return Err(Illegal::Over(self.task.clone(), end.verdict)),
-            (State::Chosen, Event::Reported(_) | Event::Followed(_)) => {
+            (State::Chosen, Event::Reported(_) | Event::Followed(_) | Event::Answered) => {
                 return Err(Illegal::NotBriefed(self.task.clone()));
             }
             (State::Briefed { generation }, Event::Followed(new)) => {
@@ -208,13 +229,26 @@ impl Dispatch {
                 Event::Reported(said),
             ) => {
                 let generation = self.newest(*holder, said.generation)?;
+                let is_before = |is_told: bool| match &self.state {
+                    State::Blocked { text, told, .. } => *text == said.text && (*told || !is_told),
+                    _ => false,
+                };
                 match said.verdict {
                     Verdict::Blocked => {
-                        State::Blocked { generation, told: self.is_told(&said), text: said.text }
+                        reports += u64::from(!is_before(false));
+                        State::Blocked { generation, told: is_before(true), text: said.text }
                     }
-                    _ => State::Over(End { generation, ..said }),
+                    _ => {
+                        reports += 1;
+                        State::Over(End { generation, ..said })
+                    }
                 }
             }
+            // What is not told yet has no answer.
+            (State::Blocked { generation, told: true, .. }, Event::Answered) => {
+                State::Briefed { generation: *generation }
+            }
+            (state, Event::Answered) => state.clone(),
             (state, Event::Ended(verdict, text)) => {
                 let generation = match state {
                     State::Briefed { generation } | State::Blocked { generation, .. } => *generation,
@@ -223,12 +257,7 @@ impl Dispatch {
                 State::Over(End { verdict, text, generation })
             }
         };
-        Ok(Dispatch { state, ..self.clone() })
-    }
-
-    /// Whether it is blocked in just these words, and that is told.
-    fn is_told(&self, said: &End) -> bool {
-        matches!(&self.state, State::Blocked { text, told: true, .. } if *text == said.text)
+        Ok(Dispatch { state, reports, ..self.clone() })
     }
 
     /// Who speaks now, if that is the holder or who came after it.
@@ -362,13 +391,15 @@ mod tests {
         assert_eq!(had.holder(), Some(Generation(2)));
         assert_eq!(had.after(Event::Briefed(Generation(3))), Err(Illegal::Again(had.task.clone())));
         let done = had.after(Event::Reported(said(Verdict::Done, "it is", 2))).expect("over");
-        assert_eq!((done.holder(), &done.state), (None, &State::Over(said(Verdict::Done, "it is", 2))));
+        let over = State::Over(said(Verdict::Done, "it is", 2));
+        assert_eq!((done.holder(), &done.state, done.reports), (None, &over, 1));
         let again = done.after(Event::Reported(said(Verdict::Done, "it is", 2)));
         assert_eq!(again.as_ref(), Ok(&done), "the same words are one report");
         for other in [
             Event::Reported(said(Verdict::Failed, "it is", 2)),
             Event::Reported(said(Verdict::Done, "it is too", 2)),
             Event::Followed(Generation(3)),
+            Event::Answered,
             Event::Ended(Verdict::Died, String::new()),
         ] {
             assert_eq!(done.after(other), Err(Illegal::Over(done.task.clone(), Verdict::Done)));
@@ -413,6 +444,35 @@ mod tests {
             held.report(&said(Verdict::Blocked, "b", 3))
         );
         assert_eq!(held.brief(), blocked.brief());
+    }
+
+    #[test]
+    fn the_same_words_are_one_report_until_others_or_an_answer_came_between() {
+        let told = |had: &Dispatch| match had.state.clone() {
+            State::Blocked { generation, text, .. } => {
+                Dispatch { state: State::Blocked { generation, text, told: true }, ..had.clone() }
+            }
+            _ => had.clone(),
+        };
+        let blocked = |had: &Dispatch, text| {
+            had.after(Event::Reported(said(Verdict::Blocked, text, 3))).expect("it is the holder")
+        };
+        let first = blocked(&dispatch(briefed(3)), "which?");
+        assert_eq!(blocked(&first, "which?"), first, "it was not told yet");
+        assert_eq!(first.after(Event::Answered).as_ref(), Ok(&first), "and so has no answer");
+        let first = told(&first);
+        assert_eq!(blocked(&first, "which?"), first);
+        let answered = first.after(Event::Answered).expect("it goes on");
+        assert_eq!((&answered.state, answered.reports), (&briefed(3), 1));
+        assert_eq!(answered.after(Event::Answered).as_ref(), Ok(&answered));
+        let again = blocked(&told(&blocked(&first, "and now?")), "which?");
+        let ids = [&first, &blocked(&answered, "which?"), &again].map(|had| {
+            let end = told(had).blocked().expect("it is");
+            (had.reports, had.report(&end))
+        });
+        assert_eq!(ids.clone().map(|(reports, _)| reports), [1, 2, 3]);
+        assert!(ids[0].1 != ids[1].1 && ids[1].1 != ids[2].1 && ids[0].1 != ids[2].1);
+        assert_eq!(first.after(Event::Followed(Generation(4))).map(|had| had.reports), Ok(1));
     }
 
     fn seen(number: u32) -> Seen {

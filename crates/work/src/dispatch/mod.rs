@@ -21,9 +21,9 @@ use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::state;
-use netsky_ledger::Facts;
-use netsky_model::dispatch::{Dispatch, Illegal, NoClone, State};
-use netsky_model::id::{AgentId, Generation, TaskId};
+use netsky_ledger::{Fact, Facts};
+use netsky_model::dispatch::{Dispatch, End, Event as Step, Illegal, NoClone, State};
+use netsky_model::id::{AgentId, Generation, Sender, TaskId};
 use netsky_model::stamp::Stamp;
 use netsky_model::task::{Event, State as Stands, Task};
 
@@ -150,12 +150,46 @@ impl<'a> Dispatches<'a> {
         Dispatches { layout, bus, board, facts: Facts::new(layout) }
     }
 
-    /// Every dispatch that is not over and told, in the order of their tasks' names; and what is wrong with those that do not read.
+    /// Every dispatch that is not over and told, as it is by now, in the order of their tasks' names; and what is wrong with those that
+    /// do not read.
     ///
     /// # Errors
     /// Their folder cannot be read.
     pub fn open(&self) -> Result<(Vec<Dispatch>, BTreeMap<TaskId, netsky_disk::Error>)> {
-        Ok(all(self.layout)?)
+        let (open, unread) = all(self.layout)?;
+        Ok((open.into_iter().map(|had| self.by_now(had)).collect(), unread))
+    }
+
+    /// As it is by now: one that was blocked goes on once its answer has come, or it has claimed its task again. What cannot be looked
+    /// at has not changed.
+    fn by_now(&self, had: Dispatch) -> Dispatch {
+        let goes_on = had.blocked().is_some_and(|on| {
+            self.is_answered(&had, &on).unwrap_or(false) || self.is_claimed_again(&had).unwrap_or(false)
+        });
+        match goes_on {
+            true => had.after(Step::Answered).unwrap_or(had),
+            false => had,
+        }
+    }
+
+    /// Whether a message has come that answers a report: as a reply to it, under its task, or from the owner.
+    fn is_answered(&self, had: &Dispatch, on: &End) -> Result<bool> {
+        let report = had.report(on);
+        let Some(told) = self.dispatcher(had) else { return Ok(false) };
+        let Some(place) = self.bus.position(&told, &report)? else { return Ok(false) };
+        Ok(self.bus.any_after(&had.agent, place, |envelope| {
+            envelope.reply_to.as_ref() == Some(&report)
+                || envelope.thread.as_deref() == Some(had.task.as_str())
+                || envelope.from == Sender::owner()
+        })?)
+    }
+
+    fn is_claimed_again(&self, had: &Dispatch) -> Result<bool> {
+        let task = self.board.get(&had.task)?;
+        let is_it = |by: &AgentId, generation| *by == had.agent && Some(generation) == had.holder();
+        Ok(task.is_some_and(
+            |task| matches!(&task.state, Stands::Claimed { by, generation } if is_it(by, *generation)),
+        ))
     }
 
     /// Whether an agent has a task in hand, or is about to have one.
@@ -235,6 +269,11 @@ pub(crate) fn is_any(layout: &Layout) -> bool {
         Err(error) => !error.is_not_found(),
         Ok(folder) => folder.names().is_ok_and(|names| names.iter().any(|name| name.ends_with(".json"))),
     }
+}
+
+/// Whether a fact says what became of a dispatch, or what it waits for.
+fn is_word(fact: &Fact) -> bool {
+    fact.kind == FINISHED || fact.kind == BLOCKED
 }
 
 fn point(name: &'static str) -> Result<()> {

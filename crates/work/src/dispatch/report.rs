@@ -8,7 +8,7 @@ use netsky_model::id::{AgentId, EnvelopeId, Generation, Sender, TaskId};
 use netsky_model::task::{self, Task};
 use serde_json::json;
 
-use super::{BLOCKED, Dispatches, Error, FAMILY, FINISHED, Result, point, words};
+use super::{BLOCKED, Dispatches, Error, FAMILY, FINISHED, Result, is_word, point, words};
 
 /// Longest report in bytes: what is longer belongs into a file of the workspace.
 pub const MAX_REPORT: usize = 8 * 1024;
@@ -147,7 +147,7 @@ impl Dispatches<'_> {
     fn last_word(&self, by: &Speaker, task: Option<&TaskId>) -> Result<Option<Fact>> {
         let facts = latest(self.layout, FAMILY)?.into_values();
         let his = facts.filter(|fact| {
-            (fact.kind == FINISHED || fact.kind == BLOCKED)
+            is_word(fact)
                 && said_of(fact, "agent") == by.agent.as_str()
                 && task.is_none_or(|task| said_of(fact, "task") == task.as_str())
         });
@@ -251,19 +251,20 @@ impl Dispatches<'_> {
         point("work.report.over")
     }
 
-    /// Whoever handed it out is told what became of it. Where that is nobody but the agent itself, agent0 is, which looks after what
-    /// the owner hands out, too; of what agent0 does itself the owner is told by his events.
-    fn tell_dispatcher(&self, had: &Dispatch, end: &End, (id, is_proved): (EnvelopeId, bool)) -> Result<()> {
+    /// Who is told what becomes of a dispatch: whoever handed it out. Where that is nobody but the agent itself, agent0 is, which looks
+    /// after what the owner hands out, too; of what agent0 does itself the owner is told by his events.
+    pub(super) fn dispatcher(&self, had: &Dispatch) -> Option<AgentId> {
         let asked = had
             .by
             .as_str()
             .parse()
             .ok()
             .filter(|to| ![&had.agent, &AgentId::owner()].contains(&to) && self.bus.knows(to));
-        let to = asked.unwrap_or_else(AgentId::root);
-        if to == had.agent {
-            return Ok(());
-        }
+        Some(asked.unwrap_or_else(AgentId::root)).filter(|to| *to != had.agent)
+    }
+
+    fn tell_dispatcher(&self, had: &Dispatch, end: &End, (id, is_proved): (EnvelopeId, bool)) -> Result<()> {
+        let Some(to) = self.dispatcher(had) else { return Ok(()) };
         // Of whom no word came the watchdog says it.
         let from = if end.verdict.is_reported() { had.agent.clone() } else { AgentId::infinity() };
         let mut draft = Draft::new(Sender::from(from), to, words::report(had, end));
@@ -276,7 +277,7 @@ impl Dispatches<'_> {
     }
 
     /// What a verdict makes of the task, as long as that is the clone's.
-    fn move_task(&self, had: &Dispatch, end: &End) -> Result<()> {
+    pub(super) fn move_task(&self, had: &Dispatch, end: &End) -> Result<()> {
         let Some(stands) = self.board.get(&had.task)?.map(|task| task.state) else { return Ok(()) };
         if stands.holder() != Some((&had.agent, end.generation)) {
             return Ok(());

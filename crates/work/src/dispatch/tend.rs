@@ -7,7 +7,7 @@ use netsky_model::dispatch::{Dispatch, Event as Step, Seen, State, Verdict};
 use netsky_model::id::{Generation, TaskId};
 use netsky_model::task::{How, State as Stands};
 
-use super::{Dispatches, Error, Result, point};
+use super::{Dispatches, Error, Result, all, point};
 
 /// How long a clone that was decided on may take to be started before the decision is forgotten: a verb waits a minute for it.
 const UNSTARTED: Duration = Duration::from_secs(10 * 60);
@@ -44,7 +44,7 @@ impl Dispatches<'_> {
     /// one.
     pub fn tend<E: From<Error>>(&self, look: impl FnOnce() -> Look<E>) -> std::result::Result<Tended, E> {
         let _held = self.hold()?;
-        let (open, unread) = self.open()?;
+        let (open, unread) = all(self.layout).map_err(Error::from)?;
         let mut tended = Tended::default();
         for (task, error) in unread {
             tended.problems.push(format!("the dispatch of task {task}: {error}"));
@@ -93,7 +93,14 @@ impl Dispatches<'_> {
         let age = (is_placed, clock::stamp().since(&had.since));
         let Dispatch { task, agent, .. } = had;
         Ok(Some(match due(had, stands.as_ref(), clone, is_up, age) {
-            Due::Nothing => return Ok(None),
+            Due::Nothing => {
+                let now = self.by_now(had.clone());
+                let Some(generation) = now.holder().filter(|_| now != *had) else { return Ok(None) };
+                self.claim(had, generation)?;
+                point("work.dispatch.answered")?;
+                self.write(&now)?;
+                format!("task {task} goes on with {agent}, which has its answer")
+            }
             Due::Brief(generation) => {
                 self.brief_held(had, generation)?;
                 format!("task {task} is with {agent}, generation {generation}")
@@ -109,7 +116,12 @@ impl Dispatches<'_> {
             Due::Follow(generation) => {
                 self.claim(had, generation)?;
                 point("work.dispatch.followed")?;
-                self.write(&had.after(Step::Followed(generation))?)?;
+                let followed = had.after(Step::Followed(generation))?;
+                // What it waits for it waits for still.
+                if let Some(on) = followed.blocked() {
+                    self.move_task(&followed, &on)?;
+                }
+                self.write(&followed)?;
                 format!("task {task} goes on with {agent}, generation {generation}")
             }
             Due::End(verdict, why) => {

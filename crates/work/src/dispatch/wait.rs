@@ -9,7 +9,7 @@ use netsky_ledger::latest;
 use netsky_model::dispatch::{Dispatch, State, Verdict};
 use netsky_model::id::{AgentId, TaskId};
 
-use super::{Dispatches, Error, FAMILY, FINISHED, Result};
+use super::{Dispatches, Error, FAMILY, Result, is_word};
 
 /// Slow look, for what gave no event.
 const RESCAN: Duration = Duration::from_secs(5);
@@ -103,7 +103,7 @@ impl Dispatches<'_> {
             if waited.len() > before {
                 continue;
             }
-            let ended = facts.values().filter(|fact| fact.kind == FINISHED).filter_map(|fact| {
+            let ended = facts.values().filter(|fact| is_word(fact)).filter_map(|fact| {
                 let of = |what: &str| fact.data[what].as_str();
                 let (its, whose) = (of("task")?.parse().ok()?, of("agent")?.parse().ok()?);
                 let is_it = task.is_none_or(|task| *task == its) && agent.is_none_or(|agent| *agent == whose);
@@ -120,7 +120,7 @@ impl Dispatches<'_> {
     /// What became of one; none if nothing yet.
     fn verdict(&self, of: &Waited) -> Result<Option<(Verdict, String)>> {
         if let Some(open) = self.read(&of.task)?.filter(|open| open.id == of.dispatch) {
-            return Ok(match open.state {
+            return Ok(match self.by_now(open).state {
                 State::Blocked { text, .. } => Some((Verdict::Blocked, text)),
                 // Told when its file goes.
                 State::Chosen | State::Briefed { .. } | State::Over(_) => None,
@@ -128,7 +128,8 @@ impl Dispatches<'_> {
         }
         // Told before the file went; one that was taken back before anybody was told has no fact.
         let facts = latest(self.layout, FAMILY)?;
-        let end = facts.get(&format!("{}/{}", of.task, of.dispatch)).filter(|fact| fact.kind == FINISHED);
+        let said = facts.values().filter(|fact| is_word(fact) && fact.data["dispatch"] == of.dispatch);
+        let end = said.max_by_key(|fact| fact.seq);
         let Some(end) = end else { return Ok(Some((Verdict::Stopped, "it was taken back".to_owned()))) };
         let verdict = serde_json::from_value(end.data["verdict"].clone()).unwrap_or(Verdict::Died);
         Ok(Some((verdict, end.data["text"].as_str().unwrap_or_default().to_owned())))

@@ -174,4 +174,33 @@ pub(super) const ROWS: &[Safeguard] = &[
         ("filter(|last| stands && is_said(last, (verdict, text)))", "filter(|_| false)"),
         "clones::own::what_an_agent_has_claimed_itself_it_reports_of_once_to_whoever_made_it",
     ),
+    of_verbs(
+        "who is blocked goes on once its answer has come",
+        "",
+        "crates/work/src/dispatch/mod.rs",
+        ("self.is_answered(&had, &on).unwrap_or(false) || ", ""),
+        "clones::blocked::who_is_blocked_goes_on_once_its_answer_has_come",
+    ),
+    of_verbs(
+        "what is no answer lets nobody go on",
+        "",
+        "crates/work/src/dispatch/mod.rs",
+        ("|| envelope.from == Sender::owner()", "|| true"),
+        "clones::blocked::who_is_blocked_goes_on_once_its_answer_has_come",
+    ),
+    of_library(
+        "netsky-model",
+        "what is said again after other words is another report",
+        "",
+        "crates/model/src/dispatch.rs",
+        ("reports += u64::from(!is_before(false));", ""),
+        "dispatch::tests::the_same_words_are_one_report_until_others_or_an_answer_came_between",
+    ),
+    of_verbs(
+        "a blocked task is so for the next incarnation, too",
+        "I7",
+        "crates/work/src/dispatch/tend.rs",
+        ("                    self.move_task(&followed, &on)?;\n", ""),
+        "clones::blocked::i7_what_a_clone_waits_for_outlives_it",
+    ),
 ];

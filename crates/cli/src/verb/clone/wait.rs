@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use netsky_model::dispatch::Verdict;
 use netsky_model::duration;
 use netsky_model::id::AgentId;
 use netsky_work::dispatch::{Outcome, Target, Waited};
@@ -52,11 +53,14 @@ impl Run for Args {
         match outcome {
             Outcome::Done(_) => Ok(()),
             Outcome::Not(_) => {
-                let which = left(|one| {
-                    one.verdict.is_some_and(|verdict| verdict != netsky_model::dispatch::Verdict::Done)
-                });
-                Err(Error::new(Kind::Failed, format!("not done: task {which}"))
-                    .hint("`netsky clone brief` hands it out again"))
+                let which = left(|one| one.verdict.is_some_and(|verdict| verdict != Verdict::Done));
+                let hint = match waited.iter().any(|one| one.verdict == Some(Verdict::Blocked)) {
+                    true => {
+                        "who is blocked goes on once it has its answer (`netsky channel send --reply-to`)"
+                    }
+                    false => "`netsky clone brief` hands it out again",
+                };
+                Err(Error::new(Kind::Failed, format!("not done: task {which}")).hint(hint))
             }
             Outcome::TooLate(_) => {
                 let limit = self.timeout.map(duration::human).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! Tasks in the hands of clones: handed out once, followed through deaths, reported once.
 
+mod blocked;
 mod brief;
 mod ends;
 mod own;
