@@ -15,6 +15,7 @@ mod context;
 mod demo;
 mod drill;
 mod kills;
+mod landing;
 mod model;
 mod restart;
 mod turns;

@@ -1,8 +1,9 @@
 //! A model provider on loopback that says what its user's text asks it to say: the one half of Anthropic's Messages and of
 //! OpenAI's Responses that coding agents use. What it was asked, and whether it said all of its answer, is its log.
 //!
-//! In a text: `[[tool NAME {json}]]` calls a tool, `[[say TEXT]]` says that, `[[slow N]]` waits N tenths of a second before
-//! each of ten pieces (as where it is asked to count), `[[hang connect|headers|mid|ping]]` hangs, `[[err STATUS]]` fails, `[[tokens N]]` counts so many.
+//! In a text: `[[tool NAME {json}]]` calls a tool, each `[[next NAME {json}]]` another one once the one before has given back
+//! (Anthropic's half alone), `[[say TEXT]]` says that, `[[slow N]]` waits N tenths of a second before each of ten pieces (as where
+//! it is asked to count), `[[hang connect|headers|mid|ping]]` hangs, `[[err STATUS]]` fails, `[[tokens N]]` counts so many.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -225,6 +226,21 @@ fn texts(content: &Value) -> String {
     texts.filter(|text| !text.trim_start().starts_with("<system-reminder>")).collect::<Vec<_>>().join("\n")
 }
 
+/// The call whose turn it is after as many as have given back since the newest text of the user.
+fn next_call(messages: &[Value]) -> Option<String> {
+    let users = || messages.iter().rev().filter(|message| message["role"] == "user");
+    let given = users().take_while(|message| texts(&message["content"]).is_empty()).count();
+    let text = texts(&users().nth(given)?["content"]);
+    let call = text.split("[[next ").nth(given)?.split_once("]]")?.0.to_owned();
+    (given > 0).then(|| format!("[[tool {call}]]"))
+}
+
+/// Whether a message of the user asks for something: a text may stand behind what a tool gave back.
+fn asks(message: &Value, text: &str) -> bool {
+    let gives_back = |parts: &Vec<Value>| parts.iter().any(|part| part["type"] == "tool_result");
+    !message["content"].as_array().is_some_and(gives_back) || text.contains("[[")
+}
+
 fn anthropic(
     request: &Value,
     length: usize,
@@ -233,14 +249,14 @@ fn anthropic(
 ) -> std::io::Result<()> {
     let messages = request["messages"].as_array().cloned().unwrap_or_default();
     let newest = messages.iter().rev().find(|message| message["role"] == "user").cloned().unwrap_or_default();
-    let parts = newest["content"].as_array().cloned().unwrap_or_default();
-    let gives_back = parts.iter().any(|part| part["type"] == "tool_result");
     let last = texts(&newest["content"]);
     // Titles and the like are asked for without tools, and without what netsky tells an agent, about the same text.
     let has_tools = request["tools"].as_array().is_some_and(|tools| !tools.is_empty());
     let is_main = has_tools || request["system"].to_string().contains("agent of a netsky constellation");
-    // A text may stand behind what a tool gave back.
-    let wish = Wish::of(&last, is_main && (!gives_back || last.contains("[[")), length);
+    let wish = match next_call(&messages).filter(|_| is_main) {
+        Some(call) => Wish::of(&call, true, length),
+        None => Wish::of(&last, is_main && asks(&newest, &last), length),
+    };
     let at = if is_main { Some(note(log, &request["messages"], &last, !last.is_empty())) } else { None };
     if let Some((status, body)) = wish.failure() {
         return answer.plain(status, &body);
