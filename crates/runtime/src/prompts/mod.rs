@@ -131,7 +131,9 @@ mod tests {
     #[test]
     fn a_clone_is_told_how_to_report_and_what_for() {
         let skill = shipped("report").expect("shipped");
-        for part in ["netsky report --task ID --done", "--failed", "--blocked"] {
+        for part in
+            ["netsky report --task ID --done", "--failed", "--blocked", "`harvest-conflict`, `gate-failed`"]
+        {
             assert!(skill.contains(part), "{part}");
         }
     }
