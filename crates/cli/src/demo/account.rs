@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use netsky_model::feed::Event;
 use netsky_model::id::AgentId;
 use netsky_model::process::ProcessId;
 use serde_json::{Value, json};
 
 use crate::demo::driven::Runtime;
+use crate::demo::landing::Work;
 use crate::demo::narrate::{Line, millis, short};
+use crate::demo::owner::milestones;
 use crate::demo::repository::Repository;
 use crate::demo::story::{Life, Outcome, Restart, Story};
 use crate::error::{Error, Kind};
@@ -60,6 +63,8 @@ pub(crate) struct Account {
     pub(crate) lines: Vec<Line>,
     pub(crate) story: Story,
     pub(crate) envelopes: Vec<Envelope>,
+    /// What the owner sees; nothing with a real program, which lands nothing.
+    pub(crate) feed: Vec<Event>,
     pub(crate) invariants: Vec<Invariant>,
     /// Sessions that nobody killed, with their workers' pids before and after.
     pub(crate) untouched: Vec<(AgentId, Option<u32>, Option<u32>)>,
@@ -71,6 +76,11 @@ pub(crate) struct Account {
     pub(crate) problems: Vec<String>,
     /// What did not happen before the deadline.
     pub(crate) missing: Option<String>,
+}
+
+/// Milliseconds of the demo as its tables say them.
+fn seconds(ms: i64) -> String {
+    format!("{}.{:02}", ms / 1000, ms % 1000 / 10)
 }
 
 impl Account {
@@ -127,6 +137,8 @@ impl Account {
             "kills": kills,
             "restarts": self.story.restarts.iter().map(|restart| self.restart(restart)).collect::<Vec<_>>(),
             "envelopes": self.envelopes.iter().map(|envelope| self.envelope(envelope)).collect::<Vec<_>>(),
+            "tasks": self.story.works.iter().map(|(id, work)| self.work(id, work)).collect::<Vec<_>>(),
+            "feed": self.feed,
             "sessions": untouched,
             "repeats": { "surfaced": self.repeats.0, "flagged": self.repeats.1 },
             "two_agent0": self.second_root,
@@ -163,6 +175,14 @@ impl Account {
         })
     }
 
+    fn work(&self, id: &str, work: &Work) -> Value {
+        let landed = work.landed.as_ref();
+        json!({
+            "id": id, "agent": work.agent, "conflicts": work.conflicts, "sha": landed.map(|landed| &landed.sha),
+            "gate": landed.map(|landed| &landed.gate), "at_ms": landed.map(|landed| millis(self.began, landed.at)),
+        })
+    }
+
     fn envelope(&self, envelope: &Envelope) -> Value {
         let steps: Vec<Value> = envelope
             .life
@@ -186,6 +206,9 @@ impl Account {
     pub(crate) fn print(&self, palette: Palette) -> Result<(), Error> {
         self.print_envelopes(palette)?;
         self.print_restarts(palette)?;
+        if !self.feed.is_empty() {
+            self.print_work(palette)?;
+        }
         self.print_verdict(palette)
     }
 
@@ -215,8 +238,7 @@ impl Account {
                 ("delivered", _) => return None,
                 (word, _) => word,
             };
-            let ms = millis(self.began, step.at);
-            Some(format!("{word} {}.{:02}", ms / 1000, ms % 1000 / 10))
+            Some(format!("{word} {}", seconds(millis(self.began, step.at))))
         };
         life.steps.iter().filter_map(step).collect::<Vec<_>>().join(", ")
     }
@@ -240,6 +262,35 @@ impl Account {
         let headers =
             ["agent0", "killed", "detected", "begun", "respawned", "up", "handed over", "ended", "outcome"];
         output::table(&headers, rows.collect(), "none")
+    }
+
+    /// What landed, and what the owner was told of all this.
+    fn print_work(&self, palette: Palette) -> Result<(), Error> {
+        let seconds = |at| seconds(millis(self.began, at));
+        output::painted(&format!(
+            "\n{}",
+            palette.paint(Tone::Strong, "What landed on main, each once its gate had passed")
+        ))?;
+        let rows = self.story.works.iter().map(|(id, work)| {
+            let landed = work.landed.as_ref();
+            vec![
+                id.clone(),
+                work.agent.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+                landed.map_or_else(|| "-".to_owned(), |landed| format!("{:.12}", landed.sha)),
+                landed.map_or_else(|| "-".to_owned(), |landed| landed.gate.clone()),
+                work.conflicts.to_string(),
+                landed.map_or_else(|| "-".to_owned(), |landed| seconds(landed.at)),
+            ]
+        });
+        let headers = ["task", "agent", "commit", "gate shut in by", "conflicts", "landed"];
+        output::table(&headers, rows.collect(), "nothing")?;
+        output::painted(&format!(
+            "\n{}",
+            palette.paint(Tone::Strong, "What you were told, from `netsky events`")
+        ))?;
+        let told = milestones(&self.feed);
+        let rows = told.map(|event| vec![seconds(event.ts), event.kind.clone(), output::short(&event.text)]);
+        output::table(&["at", "kind", "says"], rows.collect(), "nothing")
     }
 
     fn print_verdict(&self, palette: Palette) -> Result<(), Error> {
@@ -275,8 +326,14 @@ impl Account {
                 let restarts = self.story.restarts.len();
                 let messages = self.envelopes.len();
                 let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
-                let text =
-                    format!("agent0 died {times} and came back, {messages} messages, none lost; {took}");
+                let landed = match self.story.works.len() {
+                    0 => String::new(),
+                    1 => ", a task landed".to_owned(),
+                    tasks => format!(", {tasks} tasks landed"),
+                };
+                let text = format!(
+                    "agent0 died {times} and came back, {messages} messages, none lost{landed}; {took}"
+                );
                 output::painted(&palette.paint(Tone::Good, &text))
             }
             Some(_) => output::painted(&palette.paint(Tone::Bad, &format!("it does not hold; {took}"))),

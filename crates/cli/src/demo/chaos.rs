@@ -62,8 +62,9 @@ impl Target {
 
 /// When the extra kills come: a moment of the run that depends on nothing but the seed.
 pub(crate) fn moment(seed: u64, tick: Duration) -> Duration {
-    // As long as an undisturbed run takes: two restarts, each watched for up to two ticks, and the work between.
-    let run = tick * 4 + Duration::from_secs(4);
+    // As long as an undisturbed run takes: two restarts, each watched for up to two ticks and the second one begun ten seconds
+    // after the first, and the work.
+    let run = tick * 4 + Duration::from_secs(12);
     run.mul_f64(fraction(seed))
 }
 

@@ -108,7 +108,7 @@ impl Show<'_> {
         self.until_answered("not every first answer came")?;
         let before = self.conversation()?;
         self.order("count", COUNT)?;
-        self.strike(1, Moment::Answer)?;
+        self.strike(Moment::Answer(1))?;
         self.settle("the restart was not verified")?;
         self.until_answered("not every message was finished")?;
         let after = self.conversation()?;

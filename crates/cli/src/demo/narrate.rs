@@ -4,10 +4,13 @@ use jiff::Timestamp;
 use netsky_bus::Bus;
 use netsky_kernel::rpc::{Event, EventKind};
 use netsky_model::envelope::Envelope;
+use netsky_model::feed::Event as OwnersEvent;
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
 use netsky_model::witness::Nobody;
 
+use crate::demo::agent::root::SUMMARY;
+use crate::demo::landing;
 use crate::demo::place::Place;
 use crate::demo::sight::{Fact, Moved, Seen};
 use crate::demo::story::{Outcome, Story};
@@ -49,6 +52,7 @@ pub(crate) fn line(place: &Place, story: &Story, fact: &Fact) -> Option<Line> {
     let at = fact.at;
     match &fact.seen {
         Seen::Kernel(event) => kernel(story, at, event),
+        Seen::Recorded(fact) => recorded(story, at, fact),
         Seen::Moved(moved) => moved_on(place, story, at, moved),
         Seen::Surfaced(moved) if moved.attempt > 1 => {
             let (name, generation) = (name(place, moved), moved.generation.unwrap_or(Generation::NONE));
@@ -119,6 +123,27 @@ fn kernel(story: &Story, at: Timestamp, event: &Event) -> Option<Line> {
     Some(Line::new(at, "detected", Tone::Plain, text))
 }
 
+/// How work lands, and what agent0 writes to the owner.
+fn recorded(story: &Story, at: Timestamp, fact: &netsky_ledger::Fact) -> Option<Line> {
+    let event = OwnersEvent::of((fact.seq, fact.ts), &fact.kind, &fact.key, &fact.data)?;
+    let work = landing::task_of(fact).and_then(|task| story.works.get(task));
+    let whose = work.and_then(|work| work.agent.as_ref()).map_or("somebody", |agent| agent.as_str());
+    let (what, tone, more) = match (fact.kind.as_str(), work) {
+        ("harvest.started", _) => ("harvest", Tone::Plain, String::new()),
+        ("harvest.landed", Some(work)) => {
+            let again =
+                if work.conflicts > 0 { format!("; {whose} resolved its conflict") } else { String::new() };
+            let gate = work.landed.as_ref().map_or("none", |landed| landed.gate.as_str());
+            ("landed", Tone::Good, format!(", by its gate (shut in: {gate}){again}"))
+        }
+        ("harvest.conflict", _) => ("conflict", Tone::Note, format!("; {whose} is told")),
+        ("harvest.refused" | "gate.failed", _) => ("refused", Tone::Bad, String::new()),
+        ("owner.message", _) => ("to you", Tone::Good, String::new()),
+        _ => return None,
+    };
+    Some(Line::new(at, what, tone, format!("{}{more}", event.text)))
+}
+
 fn watchdog(story: &Story, at: Timestamp, what: &str, why: &str) -> Option<Line> {
     let restart = story.restarts.iter().find(|restart| why.starts_with(&restart.id))?;
     let late = after(story, restart.of, at);
@@ -154,6 +179,8 @@ fn moved_on(place: &Place, story: &Story, at: Timestamp, moved: &Moved) -> Optio
             "owner" => "order",
             "brief" => "brief",
             "report" => "report",
+            // What is recorded has a line of its own.
+            "harvest-landed" | "harvest-conflict" | SUMMARY => return None,
             _ => "message",
         };
         return Some(Line::new(at, word, Tone::Plain, format!("{from} → {}: {said}", moved.agent)));

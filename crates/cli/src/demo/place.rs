@@ -11,7 +11,8 @@ use crate::error::Error;
 /// What git is told instead of the user's and the system's settings: no hook runs, and a repository that belongs to
 /// somebody else (a mounted one) may be read.
 const GITCONFIG: &str = "[core]\n\thooksPath = /dev/null\n[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n\
-    [commit]\n\tgpgSign = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[advice]\n\tdetachedHead = false\n";
+    [user]\n\tname = netsky demo\n\temail = demo@netsky.invalid\n[commit]\n\tgpgSign = false\n[gc]\n\tauto = 0\n\
+    [maintenance]\n\tauto = false\n[advice]\n\tdetachedHead = false\n";
 
 /// The folder of one demo.
 #[derive(Debug, Clone)]
@@ -50,7 +51,12 @@ impl Place {
         Layout::new(self.folder.join("home"))
     }
 
-    /// The copy of the repository that the clones copy from.
+    /// What is copied where nobody has a repository.
+    pub(crate) fn made(&self) -> PathBuf {
+        self.folder.join("made")
+    }
+
+    /// The copy of the repository, which the clones' work lands in.
     pub(crate) fn origin(&self) -> PathBuf {
         self.folder.join("origin")
     }
@@ -80,8 +86,8 @@ impl Place {
         self.folder.join("facts.json")
     }
 
-    /// What agent0 made of the reports.
-    pub(crate) fn summary(&self) -> PathBuf {
-        self.layout().workspaces().join("summary").join("SUMMARY.md")
+    /// What the owner was told, a page or a digest a line.
+    pub(crate) fn told(&self) -> PathBuf {
+        self.folder.join("told.jsonl")
     }
 }

@@ -6,12 +6,19 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use netsky_disk::clock;
 
 use crate::demo::place::Place;
 use crate::error::{Error, Kind};
 
 /// Most characters of a program's complaint that an error repeats.
 const COMPLAINT: usize = 400;
+/// How often an agent tries a verb that may be repeated.
+const TRIES: u32 = 3;
+/// The pause before it tries again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Runs git in `folder`; answers its standard output.
 pub(crate) fn git<S: AsRef<OsStr>>(
@@ -24,10 +31,6 @@ pub(crate) fn git<S: AsRef<OsStr>>(
         if key.to_str().is_some_and(|key| key.starts_with("GIT_")) {
             command.env_remove(key);
         }
-    }
-    let who = [("NAME", "netsky demo"), ("EMAIL", "demo@netsky.invalid")];
-    for (what, value) in who {
-        command.env(format!("GIT_AUTHOR_{what}"), value).env(format!("GIT_COMMITTER_{what}"), value);
     }
     command
         .env("GIT_CONFIG_NOSYSTEM", "1")
@@ -44,6 +47,19 @@ pub(crate) fn git<S: AsRef<OsStr>>(
 /// Runs one of our verbs as an agent does: the `netsky` of its PATH, with the environment of its session.
 pub(crate) fn own_verb<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<Vec<u8>, Error> {
     finish("netsky", command("netsky".as_ref()).args(args))
+}
+
+/// As [`own_verb`], for a verb that answers by these exit codes, and may be repeated: what fails otherwise is tried again, for
+/// whoever it asked may just have been killed.
+pub(crate) fn own_answer(args: &[&str], codes: &[i32]) -> Result<Output, Error> {
+    let ask = || answer("netsky", command("netsky".as_ref()).args(args), codes);
+    for _ in 1..TRIES {
+        if let Ok(output) = ask() {
+            return Ok(output);
+        }
+        clock::pause(AGAIN);
+    }
+    ask()
 }
 
 /// Runs one of our verbs as the owner of the demo's home, whatever constellation this process may belong to.
@@ -101,9 +117,13 @@ fn run(name: &str, command: &mut Command) -> Result<Output, Error> {
 }
 
 fn finish(name: &str, command: &mut Command) -> Result<Vec<u8>, Error> {
+    answer(name, command, &[0]).map(|output| output.stdout)
+}
+
+fn answer(name: &str, command: &mut Command, codes: &[i32]) -> Result<Output, Error> {
     let output = run(name, command)?;
-    if output.status.success() {
-        return Ok(output.stdout);
+    if output.status.code().is_some_and(|code| codes.contains(&code)) {
+        return Ok(output);
     }
     let words: Vec<String> = command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let verb = words.iter().take(2).map(String::as_str).collect::<Vec<_>>().join(" ");

@@ -1,4 +1,5 @@
-//! The repository that the clones work on: the one that was named, the one we stand in, or one made for the purpose.
+//! The repository that the clones' work lands in: a copy of the one that was named, of the one we stand in, or of one made
+//! for the purpose.
 //!
 //! Promise: the original is only read, and only by git itself.
 
@@ -50,43 +51,56 @@ pub(crate) fn prepare(place: &Place, named: Option<&Path>) -> Result<Repository,
     git(place, place.folder(), ["--version"])?;
     let source = match named {
         Some(path) => Some(root_of(place, path).ok_or_else(|| {
-            Error::new(Kind::Usage, format!("{} is no git repository with a commit", path.display()))
-                .hint("name another with --repo")
+            Error::new(
+                Kind::Usage,
+                format!("{} is no git repository with a commit and its whole history", path.display()),
+            )
+            .hint("name another with --repo")
         })?),
         None => std::env::current_dir().ok().and_then(|here| root_of(place, &here)),
     };
     match &source {
-        Some(source) => copy(place, source, &place.origin())?,
-        None => make(place)?,
+        Some(source) => copy(place, source)?,
+        None => copy(place, &make(place)?)?,
     }
     let head = text(&git(place, &place.origin(), ["rev-parse", "HEAD"])?);
     let listed = git(place, &place.origin(), ["ls-tree", "-r", "-z", "--name-only", "HEAD"])?;
     Ok(Repository { source, head, files: listed.iter().filter(|byte| **byte == 0).count() })
 }
 
-/// Copies a repository's present branch; nothing is shared with the original.
-pub(crate) fn copy(place: &Place, source: &Path, target: &Path) -> Result<(), Error> {
-    let options = ["clone", "--quiet", "--no-local", "--single-branch", "--no-tags", "--template="];
-    let arguments = options.iter().map(Path::new).chain([Path::new("--"), source, target]);
-    git(place, place.folder(), arguments).map(drop)
+/// Copies a repository's present commit, whatever its branch is called, as the `main` of one without files; nothing is
+/// shared with the original.
+fn copy(place: &Place, source: &Path) -> Result<(), Error> {
+    let options = ["clone", "--quiet", "--bare", "--no-local", "--single-branch", "--no-tags", "--template="];
+    let origin = place.origin();
+    let arguments = options.iter().map(Path::new).chain([Path::new("--"), source, origin.as_path()]);
+    git(place, place.folder(), arguments)?;
+    git(place, &origin, ["update-ref", "refs/heads/main", "HEAD"])?;
+    git(place, &origin, ["symbolic-ref", "HEAD", "refs/heads/main"]).map(drop)
 }
 
-/// The root of the repository around a folder, if it has a commit; a bare one is its own root.
+/// The root of the repository around a folder, if it has a commit and all that came before; a bare one is its own root.
 fn root_of(place: &Place, folder: &Path) -> Option<PathBuf> {
     git(place, folder, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).ok()?;
+    // Work does not land on a history that was cut.
+    let is_shallow = git(place, folder, ["rev-parse", "--is-shallow-repository"]).ok()?;
+    if text(&is_shallow) == "true" {
+        return None;
+    }
     let top = git(place, folder, ["rev-parse", "--show-toplevel"])
         .or_else(|_| git(place, folder, ["rev-parse", "--absolute-git-dir"]));
     top.ok().map(|top| PathBuf::from(text(&top)))
 }
 
-fn make(place: &Place) -> Result<(), Error> {
-    let origin = place.origin();
+fn make(place: &Place) -> Result<PathBuf, Error> {
+    let made = place.made();
     for (name, content) in MADE {
-        place.put(&origin, name, content.as_bytes())?;
+        place.put(&made, name, content.as_bytes())?;
     }
-    git(place, &origin, ["init", "--quiet", "--template="])?;
-    git(place, &origin, ["add", "."])?;
-    git(place, &origin, ["commit", "--quiet", "-m", "A weather station"]).map(drop)
+    git(place, &made, ["init", "--quiet", "--template="])?;
+    git(place, &made, ["add", "."])?;
+    git(place, &made, ["commit", "--quiet", "-m", "A weather station"])?;
+    Ok(made)
 }
 
 /// A line that git printed.

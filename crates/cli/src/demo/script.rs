@@ -1,5 +1,5 @@
-//! What the demo does, step by step: up, an order, a kill while it is claimed, another in the middle of a turn, and the
-//! wait for the end of everything.
+//! What the demo does, step by step: up, an order, a kill while it is claimed, another in the middle of a harvest, the wait until
+//! all work has landed, an order to sum up, and the wait for the end of everything.
 //!
 //! Promise: each step waits for what it is about, seen on disk or told by the kernel, and never for a time; one deadline
 //! is over all of them, and its error says what was missing.
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use netsky_bus::Bus;
 use netsky_disk::fs::Dir;
 use netsky_disk::process::{self, PidFd, Signal};
-use netsky_disk::{clock, state, throwaway};
+use netsky_disk::{clock, throwaway};
 use netsky_kernel::client::Client;
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::State;
@@ -25,7 +25,9 @@ use crate::demo::agent::root::{SUMMARY, SURVEY};
 use crate::demo::chaos::{self, Target};
 use crate::demo::driven::{self, Runtime};
 use crate::demo::janitor::{self, Janitor};
+use crate::demo::landing;
 use crate::demo::narrate::{self, Line};
+use crate::demo::owner;
 use crate::demo::place::Place;
 use crate::demo::programs::owners_verb;
 use crate::demo::repository::{self, Repository};
@@ -36,11 +38,16 @@ use crate::error::{Error, Kind};
 use crate::palette::Tone;
 
 /// How long a run may take beyond its ticks and the faults that are asked for.
-const PATIENCE: Duration = Duration::from_secs(45);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The same where a model takes its time.
 const PATIENCE_WITH_MODELS: Duration = Duration::from_secs(300);
 /// The pause before a second start of an agent0 that was never proved, with the time the start takes.
 const BACKOFF: Duration = Duration::from_secs(15);
+
+/// What agent0 does when it is killed.
+pub(super) const CLAIM: &str = "while it held a claim";
+pub(super) const HARVEST: &str = "in the middle of a harvest";
+pub(super) const TURN: &str = "in the middle of a turn";
 
 /// What is asked of the demo.
 #[derive(Debug, Clone)]
@@ -66,13 +73,25 @@ impl Wish {
     }
 }
 
-/// Where a kill of agent0 goes.
+/// Where a kill of agent0 goes; the numbers are those of the orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
-    Claim,
-    Turn,
-    /// While a model speaks.
-    Answer,
+    /// While it has claimed an order.
+    Claim(usize),
+    /// While the first work lands.
+    Harvest,
+    /// While a model speaks about an order.
+    Answer(usize),
+}
+
+impl Moment {
+    fn word(self) -> &'static str {
+        match self {
+            Moment::Claim(_) => CLAIM,
+            Moment::Harvest => HARVEST,
+            Moment::Answer(_) => TURN,
+        }
+    }
 }
 
 /// Plays the demo to its end and cleans up after it; `say` is told each line as it happens.
@@ -112,6 +131,7 @@ fn perform(
         None => {
             say(began, &Line::new(clock::wall(), "agents", Tone::Plain, driven::offers()));
             let repository = repository::prepare(place, wish.repo.as_deref())?;
+            owner::settle(place)?;
             let line = Line::new(clock::wall(), "repository", Tone::Plain, described(&repository));
             (Some(repository), line)
         }
@@ -216,18 +236,17 @@ impl<'a> Show<'a> {
     }
 
     fn act(&mut self) -> Result<(), Error> {
-        self.order(SURVEY, "look this repository over: one brief for each clone")?;
-        self.strike(0, Moment::Claim)?;
+        self.order(SURVEY, "look this repository over: one task for each clone")?;
+        self.strike(Moment::Claim(0))?;
         self.settle("the first restart was not verified")?;
-        let reports = self.wish.agents as usize;
-        self.until("not every report was read", |show| Ok(show.reports_read()? == reports))?;
-        self.order(SUMMARY, "sum the reports up")?;
-        self.strike(1, Moment::Turn)?;
+        self.strike(Moment::Harvest)?;
         self.settle("the second restart was not verified")?;
+        self.until("not all work landed", |show| Ok(show.is_all_landed()))?;
+        self.order(SUMMARY, "tell me what became of it")?;
         self.until("a fault that was asked for did not come", |show| Ok(show.faults_are_over()))?;
         self.settle("the last restart was not verified")?;
         self.until("not every message was finished", |show| show.all_finished())?;
-        self.until("there is no summary", |show| Ok(state::exists(show.place.summary())?))
+        self.until("the owner was not told of everything", |show| owner::is_told(show.place))
     }
 
     pub(super) fn tell(&mut self, line: Line) {
@@ -296,28 +315,37 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Kills agent0 at the wanted moment of its work on an order.
-    pub(super) fn strike(&mut self, order: usize, moment: Moment) -> Result<(), Error> {
-        let id = self.orders[order].clone();
-        self.until("agent0 did not take the order", |show| {
-            let victim = match moment {
-                Moment::Claim => show.claimant(&id)?,
-                Moment::Turn => show.reader(&id)?,
-                Moment::Answer if show.is_speaking()? => show.reader(&id)?,
-                Moment::Answer => None,
-            };
-            match victim {
-                Some((process, generation)) => {
-                    let doing = match moment {
-                        Moment::Claim => "while it held a claim",
-                        Moment::Turn | Moment::Answer => "in the middle of a turn",
-                    };
-                    show.kill_root(&process, generation, doing)
-                }
-                // Another kill came first, and its successor was faster than we.
-                None => show.is_in(&id, State::Acked),
-            }
+    /// Kills agent0 at the wanted moment of its work.
+    pub(super) fn strike(&mut self, moment: Moment) -> Result<(), Error> {
+        self.until("agent0 did not come to it", |show| match show.victim(moment)? {
+            Some((process, generation)) => show.kill_root(&process, generation, moment.word()),
+            // Another kill came first, and its successor was faster than we.
+            None => show.is_over(moment),
         })
+    }
+
+    /// The agent0 that is at it.
+    fn victim(&self, moment: Moment) -> Result<Option<(ProcessId, Generation)>, Error> {
+        match moment {
+            Moment::Claim(order) => self.claimant(&self.orders[order]),
+            Moment::Harvest if !self.story.works.is_empty() => self.reader(None),
+            Moment::Answer(order) if self.is_speaking()? => self.reader(Some(&self.orders[order])),
+            Moment::Harvest | Moment::Answer(_) => Ok(None),
+        }
+    }
+
+    fn is_over(&self, moment: Moment) -> Result<bool, Error> {
+        match moment {
+            Moment::Harvest => Ok(self.is_all_landed()),
+            Moment::Claim(order) | Moment::Answer(order) => {
+                let id = &self.orders[order];
+                Ok(self.names(State::Acked)?.iter().any(|name| name.key.id == *id))
+            }
+        }
+    }
+
+    fn is_all_landed(&self) -> bool {
+        landing::is_all_landed(&self.story.works, self.wish.agents)
     }
 
     fn kill_root(&mut self, process: &ProcessId, generation: Generation, doing: &str) -> Result<bool, Error> {
@@ -336,7 +364,7 @@ impl<'a> Show<'a> {
     }
 
     /// The agent0 that holds the envelope claimed.
-    fn claimant(&mut self, id: &EnvelopeId) -> Result<Option<(ProcessId, Generation)>, Error> {
+    fn claimant(&self, id: &EnvelopeId) -> Result<Option<(ProcessId, Generation)>, Error> {
         let owner = self.names(State::Claimed)?.into_iter().find_map(|name| match name.stage {
             Stage::Claimed(owner) if name.key.id == *id => Some(owner),
             _ => None,
@@ -351,10 +379,10 @@ impl<'a> Show<'a> {
         Ok(self.book(&AgentId::root())?.is_some_and(|book| book.doing == Doing::Working))
     }
 
-    /// The agent0 that was shown the envelope and has not finished it.
-    fn reader(&mut self, id: &EnvelopeId) -> Result<Option<(ProcessId, Generation)>, Error> {
+    /// The agent0 that was shown an envelope, that one where one is named, and has not finished it.
+    fn reader(&self, id: Option<&EnvelopeId>) -> Result<Option<(ProcessId, Generation)>, Error> {
         let generation = self.names(State::Delivered)?.into_iter().find_map(|name| match name.stage {
-            Stage::Taken(generation) if name.key.id == *id => Some(generation),
+            Stage::Taken(generation) if id.is_none_or(|id| name.key.id == *id) => Some(generation),
             _ => None,
         });
         let Some(generation) = generation else { return Ok(None) };
@@ -367,10 +395,6 @@ impl<'a> Show<'a> {
         Ok(folder.names()?.iter().filter_map(|name| Name::parse(name)).collect())
     }
 
-    fn is_in(&self, id: &EnvelopeId, state: State) -> Result<bool, Error> {
-        Ok(self.names(state)?.iter().any(|name| name.key.id == *id))
-    }
-
     /// Waits until no restart is under way and the agent0 that lives is a proved one.
     pub(super) fn settle(&mut self, missing: &str) -> Result<(), Error> {
         self.until(missing, |show| {
@@ -381,13 +405,6 @@ impl<'a> Show<'a> {
             let lives = spared.and_then(|life| life.program.as_ref()).is_some_and(process::is_alive);
             Ok(lives && show.story.is_proved(newest) && show.sight.inflight()?.is_none())
         })
-    }
-
-    fn reports_read(&self) -> Result<usize, Error> {
-        let layout = self.place.layout();
-        let acked = Bus::open(&layout, &Nobody).list(&AgentId::root(), Some(State::Acked))?;
-        let report = |envelope: &netsky_model::envelope::Envelope| envelope.kind.as_deref() == Some("report");
-        Ok(acked.iter().filter(|entry| entry.envelope.as_ref().is_some_and(report)).count())
     }
 
     pub(super) fn all_finished(&mut self) -> Result<bool, Error> {

@@ -1,4 +1,5 @@
-//! What happens in the demo's home, as it happens: the kernel's events and the lines of telemetry, as facts with a time.
+//! What happens in the demo's home, as it happens: the kernel's events, the lines of telemetry and what is recorded, as facts
+//! with a time.
 //!
 //! Promise: nothing here is guessed or waited out. Facts come from what is durable, so one that was missed while an
 //! anchor was down or a folder stirred unseen is found by the next look. Watching folders only wakes the looker.
@@ -16,6 +17,7 @@ use netsky_disk::watch::Watch;
 use netsky_disk::{clock, state};
 use netsky_kernel::client::Follow;
 use netsky_kernel::rpc::{Event, EventKind};
+use netsky_ledger::{Mark, facts_after};
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::State;
 use netsky_model::process::ProcessId;
@@ -45,6 +47,8 @@ pub(crate) struct Fact {
 pub(crate) enum Seen {
     /// A row of the kernel's journal.
     Kernel(Event),
+    /// A fact of the record.
+    Recorded(Box<netsky_ledger::Fact>),
     /// An envelope reached a state.
     Moved(Moved),
     /// An envelope's text was put before its agent.
@@ -155,6 +159,8 @@ pub(crate) struct Sight {
     read: BTreeMap<String, u64>,
     /// Rows of the journal that were seen: a new subscription may repeat some.
     rows: BTreeSet<u64>,
+    /// How far the record was read.
+    mark: Mark,
     waiting: Vec<Fact>,
 }
 
@@ -163,7 +169,10 @@ impl Sight {
     pub(crate) fn open(layout: &Layout) -> Result<Sight, Error> {
         let (tell, told) = sync_channel(WAKES);
         let root = AgentId::root();
+        // It comes with the first fact otherwise.
+        Dir::make(layout.record())?;
         let folders: Vec<PathBuf> = vec![
+            layout.record(),
             layout.logs(),
             layout.state(),
             layout.restart_status_folder(),
@@ -178,7 +187,7 @@ impl Sight {
         let kernel = layout.kernel_root();
         std::thread::spawn(move || follow_kernel(&kernel, &tell));
         let (read, rows) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Sight { layout: layout.clone(), told, read, rows, waiting: Vec::new() })
+        Ok(Sight { layout: layout.clone(), told, read, rows, mark: Mark::default(), waiting: Vec::new() })
     }
 
     /// Sleeps until something may have happened.
@@ -198,6 +207,10 @@ impl Sight {
         }
         let mut facts = std::mem::take(&mut self.waiting);
         facts.extend(self.telemetry()?);
+        let (recorded, mark, _) = facts_after(&self.layout, self.mark)?;
+        self.mark = mark;
+        let recorded = recorded.into_iter();
+        facts.extend(recorded.map(|fact| Fact { at: fact.ts, seen: Seen::Recorded(Box::new(fact)) }));
         facts.sort_by_key(|fact| fact.at);
         Ok(facts)
     }

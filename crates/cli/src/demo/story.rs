@@ -1,4 +1,4 @@
-//! What the facts add up to: the lives of agent0, its restarts with their durations, and the lives of envelopes.
+//! What the facts add up to: the lives of agent0, its restarts with their durations, the lives of envelopes, and the work.
 //!
 //! A pure fold. It is told the facts as they come, for the screen, and once more from the first to the last in the
 //! order of their times, for the account: an anchor that was away tells late.
@@ -11,6 +11,7 @@ use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::State;
 use netsky_model::process::ProcessId;
 
+use crate::demo::landing::{self, Works};
 use crate::demo::sight::{Fact, Kill, Moved, Seen};
 
 /// One life of agent0.
@@ -81,6 +82,7 @@ pub(crate) struct Story {
     pub(crate) restarts: Vec<Restart>,
     pub(crate) lives: Vec<Life>,
     pub(crate) kills: Vec<(Timestamp, Kill)>,
+    pub(crate) works: Works,
     /// What no constellation may show.
     pub(crate) violations: Vec<String>,
 }
@@ -102,6 +104,7 @@ impl Story {
         let at = fact.at;
         match &fact.seen {
             Seen::Kernel(event) => self.kernel(at, event),
+            Seen::Recorded(fact) => landing::tell(&mut self.works, fact),
             Seen::Moved(moved) => self.moved(at, moved, &moved.to),
             Seen::Surfaced(moved) => self.moved(at, moved, "surfaced"),
             Seen::Watchdog { what, why } => self.watchdog(at, what, why),

@@ -1,7 +1,5 @@
 //! Whether the demo shows what it promises: judged from what is on disk at its end, not from what was narrated.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use netsky_bus::Bus;
 use netsky_disk::{state, sweep};
@@ -12,13 +10,15 @@ use netsky_model::witness::Nobody;
 use serde_json::{Value, json};
 
 use crate::demo::account::{Account, Envelope, Invariant, Worker};
-use crate::demo::agent::task::TASKS;
 use crate::demo::chaos::Target;
 use crate::demo::driven::Runtime;
+use crate::demo::landing;
 use crate::demo::narrate::Line;
+use crate::demo::owner;
 use crate::demo::place::Place;
-use crate::demo::programs::{git, owners_answer};
-use crate::demo::repository::{Repository, text};
+use crate::demo::programs::owners_answer;
+use crate::demo::repository::Repository;
+use crate::demo::script::{CLAIM, HARVEST, TURN};
 use crate::demo::sight::{Fact, Moved, Seen};
 use crate::demo::story::{Life, Outcome, Story};
 use crate::error::Error;
@@ -72,8 +72,10 @@ pub(crate) fn judge(evidence: Evidence) -> Result<Account, Error> {
         Some((before, after)) if before != after => problems.push("agent0 lost its conversation".to_owned()),
         _ => {}
     }
-    if evidence.repository.is_some() {
-        work(&evidence, &mut problems)?;
+    let mut feed = Vec::new();
+    if let Some(repository) = &evidence.repository {
+        landing::judge(&evidence, repository, &story.works, &mut problems)?;
+        feed = owner::judge(&evidence.place, &mut problems)?;
     }
     let untouched = untouched(&evidence, &mut problems);
     let envelopes = envelopes(&evidence, &story, &mut problems)?;
@@ -87,6 +89,7 @@ pub(crate) fn judge(evidence: Evidence) -> Result<Account, Error> {
         lines: evidence.lines,
         story,
         envelopes,
+        feed,
         invariants,
         untouched,
         repeats,
@@ -132,8 +135,8 @@ fn shown(evidence: &Evidence) -> Vec<Shown> {
 /// At which moments of its work agent0 must have been killed.
 fn moments(evidence: &Evidence) -> &'static [&'static str] {
     match evidence.runtime {
-        None => &["while it held a claim", "in the middle of a turn"],
-        Some(_) => &["in the middle of a turn"],
+        None => &[CLAIM, HARVEST],
+        Some(_) => &[TURN],
     }
 }
 
@@ -275,33 +278,6 @@ fn restarts(evidence: &Evidence, story: &Story, problems: &mut Vec<String>) {
     } else if !story.restarts.last().is_some_and(|last| verified(&last.end)) {
         problems.push("the last restart was not verified".to_owned());
     }
-}
-
-/// Every task has a commit on its branch, and its report names that commit.
-fn work(evidence: &Evidence, problems: &mut Vec<String>) -> Result<(), Error> {
-    let layout = evidence.place.layout();
-    let acked = Bus::open(&layout, &Nobody).list(&AgentId::root(), Some(State::Acked))?;
-    let reports: BTreeMap<String, String> = acked
-        .into_iter()
-        .filter_map(|entry| entry.envelope)
-        .filter(|envelope| envelope.kind.as_deref() == Some("report"))
-        .filter_map(|envelope| Some((envelope.thread?, envelope.text)))
-        .collect();
-    for task in TASKS.into_iter().take(evidence.clones as usize) {
-        let repo = layout.workspaces().join(task.word()).join("repo");
-        let branch = format!("{}^{{commit}}", task.branch());
-        let commit = git(&evidence.place, &repo, ["rev-parse", "--verify", "--quiet", "--short=12", &branch]);
-        match (commit, reports.get(task.word())) {
-            (Ok(commit), Some(report)) if report.contains(&text(&commit)) => {}
-            (Ok(_), Some(_)) => problems.push(format!("the report of {} names no commit", task.word())),
-            (Ok(_), None) => problems.push(format!("{} was not reported", task.word())),
-            (Err(_), _) => problems.push(format!("there is no commit on {}", task.branch())),
-        }
-    }
-    if !state::exists(evidence.place.summary())? {
-        problems.push("there is no summary".to_owned());
-    }
-    Ok(())
 }
 
 /// The sessions that nobody killed must have kept their workers.

@@ -27,8 +27,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Kill the root of a small constellation twice and see that nothing is lost
 ///
 /// Everything happens in a throwaway home with the verbs that you have too. Small programs of netsky's own are the agents:
-/// agent0 gives each clone a task on a copy of a git repository, they commit their work on branches and report. agent0 is
-/// killed with SIGKILL while it holds a claim and again in the middle of a turn.
+/// agent0 hands each clone a task on a copy of a git repository, they commit in their workspaces and report, and it lands their
+/// work; what conflicts goes back to its clone. agent0 is killed with SIGKILL while it holds a claim and again in the middle of
+/// a harvest. At the end you see what the owner was told.
 ///
 /// With --runtime the agents are Claude Code or Codex, with your own login: two clones answer with a word, agent0 is killed
 /// in the middle of an answer and goes on in the same conversation. They have no tools. It asks a model for about six short

@@ -1,5 +1,6 @@
 //! `netsky demo` under what it must withstand (issue "First light", Must show 1 to 3).
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use netsky_disk::process::{self, PidFd};
 use netsky_disk::sweep;
 use netsky_model::process::ProcessId;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::demo_run::{command, left, run, run_all, run_alone};
@@ -20,12 +22,16 @@ fn words(args: &[&str]) -> Vec<String> {
     args.iter().map(|arg| (*arg).to_owned()).collect()
 }
 
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
 #[test]
 fn must_show_1_agent0_dies_twice_and_every_message_and_restart_is_accounted_for() {
     let told = run(&[]).expect("it holds");
     let kills: Vec<&str> =
         told["kills"].as_array().expect("kills").iter().filter_map(|kill| kill["moment"].as_str()).collect();
-    assert_eq!(kills, ["while it held a claim", "in the middle of a turn"]);
+    assert_eq!(kills, ["while it held a claim", "in the middle of a harvest"]);
     let restarts = told["restarts"].as_array().expect("restarts");
     assert_eq!(restarts.len(), 2);
     for restart in restarts {
@@ -34,15 +40,48 @@ fn must_show_1_agent0_dies_twice_and_every_message_and_restart_is_accounted_for(
         assert_eq!(times.len(), 6, "a phase without its time: {restart}");
     }
     let envelopes = told["envelopes"].as_array().expect("envelopes");
-    assert_eq!(envelopes.len(), 2 + 2 * 3 + 2, "orders, briefs and reports, handoffs");
-    let orders = envelopes.iter().filter(|envelope| envelope["kind"] == "owner");
-    assert!(orders.clone().all(|order| order["redelivered"] == true), "both orders came again");
+    let mut kinds = BTreeMap::new();
+    for envelope in envelopes {
+        *kinds.entry(text(&envelope["kind"])).or_insert(0) += 1;
+    }
+    // The clone whose work conflicts reports twice. What lands is told to its clone and to those that are at work beside it.
+    let wanted = [
+        ("brief", 3),
+        ("handoff", 2),
+        ("harvest-conflict", 1),
+        ("harvest-landed", 3 + 2 + 1),
+        ("owner", 2),
+        ("report", 3 + 1),
+    ];
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), wanted);
+    let again = envelopes.iter().filter(|envelope| envelope["redelivered"] == true);
+    assert_eq!(again.map(|envelope| text(&envelope["kind"])).collect::<Vec<_>>(), ["owner", "report"]);
     assert_eq!(told["repeats"]["flagged"], 2);
 }
 
 #[test]
+fn t19_what_the_clones_commit_lands_once_and_a_conflict_is_resolved_by_its_clone() {
+    let told = run(&[]).expect("it holds");
+    let tasks = told["tasks"].as_array().expect("tasks");
+    let whose: Vec<_> = tasks.iter().map(|task| (text(&task["id"]), text(&task["agent"]))).collect();
+    assert_eq!(whose, [("inventory", "agent1"), ("largest", "agent3"), ("todos", "agent2")]);
+    let conflicts: Vec<_> = tasks.iter().filter_map(|task| task["conflicts"].as_u64()).collect();
+    assert!([[0, 0, 1], [1, 0, 0]].contains(&conflicts[..].try_into().expect("three")), "{conflicts:?}");
+    let feed = told["feed"].as_array().expect("a feed");
+    let of = |kind: &str| feed.iter().filter(|event| event["kind"] == kind).count();
+    assert_eq!((of("harvest.landed"), of("harvest.conflict"), of("harvest.refused")), (3, 1, 0));
+    assert_eq!((of("clone.finished"), of("watchdog.repaired"), of("owner.message")), (4, 2, 1));
+    let summary = feed.iter().find(|event| event["kind"] == "owner.message").expect("one");
+    for task in tasks {
+        let said = format!("{} is on main as {:.12}", text(&task["id"]), text(&task["sha"]));
+        assert!(text(&summary["text"]).contains(&said), "{said}: {summary}");
+    }
+}
+
+#[test]
 fn must_show_1_the_one_program_that_cargo_run_builds_is_enough() {
-    run_alone(&["--agents", "1"]).expect("it holds");
+    let told = run_alone(&["--agents", "1"]).expect("it holds");
+    assert_eq!(told["tasks"][0]["conflicts"], 0, "with nobody else there is no conflict");
 }
 
 #[test]
@@ -153,6 +192,9 @@ fn a_narration_without_a_terminal_is_plain_and_tells_the_story_in_order() {
     ] {
         let at = rest.find(word).unwrap_or_else(|| panic!("no {word:?} in its place:\n{text}"));
         rest = &rest[at + word.len()..];
+    }
+    for said in [" harvest ", " landed ", " to you ", "What landed on main", "What you were told"] {
+        assert!(text.contains(said), "no {said:?}:\n{text}");
     }
     let kept = left(folder.path()).expect("lists");
     assert_eq!(kept.len(), 1, "--keep keeps it");

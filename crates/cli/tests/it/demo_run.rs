@@ -118,7 +118,12 @@ fn shows_what_it_promises(told: &Value) -> Result<()> {
         let again = envelope["attempt"].as_u64() > Some(1);
         ensure!(envelope["redelivered"] == again, "{envelope} is not flagged");
     }
-    // Two orders, a brief and a report for each clone, and one handoff for each restart whose child came that far.
+    let tasks = told["tasks"].as_array().context("no tasks")?;
+    ensure!(
+        !tasks.is_empty() && tasks.iter().all(|task| task["sha"].is_string() && task["gate"].is_string())
+    );
+    ensure!(told["feed"].as_array().is_some_and(|feed| feed.len() > tasks.len()), "no feed");
+    // One for each restart whose child came that far.
     let handoffs = envelopes.iter().filter(|envelope| envelope["kind"] == "handoff").count();
     ensure!((2..=restarts.len()).contains(&handoffs), "{handoffs} handoffs of {} restarts", restarts.len());
     ensure!(told["repeats"]["surfaced"] == told["repeats"]["flagged"] || killed(told, "agent0's worker"));

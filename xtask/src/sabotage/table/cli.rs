@@ -74,6 +74,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "demo::must_show_5_without_a_real_program_it_says_what_it_would_use",
     },
     Safeguard {
+        name: "a clone of the demo that resolves a conflict keeps the line of the other",
+        faults: "T19",
+        file: "crates/cli/src/demo/agent/worker.rs",
+        find: "&String::from_utf8_lossy(&theirs)",
+        replace: "&String::from_utf8_lossy(&theirs[..0])",
+        package: "netsky",
+        target: IT,
+        test: "demo::t19_what_the_clones_commit_lands_once_and_a_conflict_is_resolved_by_its_clone",
+    },
+    Safeguard {
         name: "a number that is counted anew is another session",
         faults: "I2",
         file: "crates/cli/src/check/surfacings.rs",

@@ -1,14 +1,12 @@
 //! The demo's agents: small real programs that live on the bus as any user's program would.
 //!
-//! Reading order: the loop of an agent here, what agent0 does ([`root`]), what a clone does ([`worker`]), and the
-//! work itself ([`task`], [`workspace`]).
+//! Reading order: what all of them do, here; what agent0 does ([`root`]), what a clone does ([`worker`]), and the work itself
+//! ([`task`]).
 
 pub(crate) mod root;
 pub(crate) mod task;
 mod worker;
-mod workspace;
 
-use std::ffi::OsStr;
 use std::time::Duration;
 
 use netsky_disk::clock;
@@ -50,24 +48,6 @@ impl Agent {
     fn ack(&self, id: &EnvelopeId) -> Result<(), Error> {
         own_verb(["channel", "ack", self.me.as_str(), id.as_str()]).map(drop)
     }
-
-    /// Sends once, however often this turn is taken: the id is derived from what caused it.
-    fn send(&self, letter: &Letter<'_>) -> Result<(), Error> {
-        let mut words = vec!["channel", "send", letter.to.as_str(), letter.text, "--from", self.me.as_str()];
-        words.extend(["--kind", letter.kind, "--thread", letter.thread, "--id", letter.id.as_str()]);
-        words.extend(["--reply-to", letter.answers.as_str()]);
-        own_verb(words.iter().map(OsStr::new)).map(drop)
-    }
-}
-
-/// One message of an agent.
-struct Letter<'a> {
-    to: &'a AgentId,
-    text: &'a str,
-    kind: &'a str,
-    thread: &'a str,
-    id: EnvelopeId,
-    answers: &'a EnvelopeId,
 }
 
 fn think() {

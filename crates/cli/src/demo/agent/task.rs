@@ -1,13 +1,16 @@
 //! The work that the demo's clones do: looking a repository over, by machine and honestly.
+//!
+//! Two of the tasks also add a line to one list, which neither finds there: whoever lands second has to put the two together.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use netsky_disk::fs::read_users_file;
+use netsky_model::task::State;
 
 use crate::demo::place::Place;
 use crate::demo::programs::git;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 
 /// Most bytes of a file that are read for lines; larger ones are data.
 const MAX_TEXT: u64 = 1024 * 1024;
@@ -16,6 +19,11 @@ const MAX_ROWS: usize = 200;
 
 /// What marks a place that is left to do. Written in halves: this is no such place.
 const WORDS: [&str; 2] = ["TODO", concat!("FIX", "ME")];
+
+/// Where the clones put what they found: nobody has such a folder.
+pub(crate) const FOLDER: &str = "netsky-demo";
+/// The list in it that two tasks begin.
+pub(crate) const FOUND: &str = "FOUND.md";
 
 /// One task; each clone gets another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +46,20 @@ pub(crate) enum Task {
 pub(crate) const TASKS: [Task; 6] =
     [Task::Inventory, Task::Todos, Task::Largest, Task::Duplicates, Task::Authors, Task::Churn];
 
+/// The verb that says how every task stands.
+pub(crate) const LIST: [&str; 4] = ["task", "list", "--all", "--json"];
+
+/// How every task stands, by its id, of what [`LIST`] prints.
+pub(crate) fn standing(printed: &[u8]) -> Result<BTreeMap<String, State>, Error> {
+    #[derive(serde::Deserialize)]
+    struct Listed {
+        tasks: Vec<netsky_model::task::Task>,
+    }
+    let listed: Listed = serde_json::from_slice(printed)
+        .map_err(|e| Error::new(Kind::Failed, format!("failed to understand the list of tasks: {e}")))?;
+    Ok(listed.tasks.into_iter().map(|task| (task.id.to_string(), task.state)).collect())
+}
+
 /// What a task found.
 pub(super) struct Found {
     /// In a few words.
@@ -59,7 +81,7 @@ impl Task {
         TASKS.into_iter().find(|task| task.word() == word)
     }
 
-    /// Its name, in threads, folders and branches.
+    /// Its id, and so its name in threads, folders and branches.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Task::Inventory => "inventory",
@@ -71,9 +93,9 @@ impl Task {
         }
     }
 
-    /// Where its commit is.
-    pub(crate) fn branch(self) -> String {
-        format!("demo/{}", self.word())
+    /// Whether it stands in the list of what was found.
+    pub(crate) fn is_noted(self) -> bool {
+        matches!(self, Task::Inventory | Task::Todos)
     }
 
     /// The file that it commits.
@@ -88,7 +110,7 @@ impl Task {
         }
     }
 
-    /// What its brief says.
+    /// Its title.
     pub(super) fn asks(self) -> &'static str {
         match self {
             Task::Inventory => "count files, lines and bytes by extension",
