@@ -37,8 +37,10 @@ use crate::demo::verdict;
 use crate::error::{Error, Kind};
 use crate::palette::Tone;
 
-/// How long a run may take beyond its ticks and the faults that are asked for.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a run may take beyond its ticks, its work, and the faults that are asked for.
+const PATIENCE: Duration = Duration::from_secs(45);
+/// How long the work of one clone may take, from its workspace to `main`.
+const WORK: Duration = Duration::from_secs(15);
 /// The same where a model takes its time.
 const PATIENCE_WITH_MODELS: Duration = Duration::from_secs(300);
 /// The pause before a second start of an agent0 that was never proved, with the time the start takes.
@@ -67,7 +69,10 @@ pub(crate) struct Wish {
 
 impl Wish {
     fn deadline(&self) -> Duration {
-        let patience = if self.runtime.is_some() { PATIENCE_WITH_MODELS } else { PATIENCE };
+        let patience = match self.runtime {
+            Some(_) => PATIENCE_WITH_MODELS,
+            None => PATIENCE + WORK * self.agents,
+        };
         let faults = self.pause_child.unwrap_or_default() + BACKOFF * u32::from(!self.kill.is_empty());
         patience + self.tick * 5 + faults
     }

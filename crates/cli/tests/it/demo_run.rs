@@ -106,7 +106,6 @@ fn shows_what_it_promises(told: &Value) -> Result<()> {
         "it does not hold"
     );
     ensure!(told["two_agent0"] == false, "two agent0");
-    ensure!(told["took_ms"].as_u64() < Some(60_000), "it took {} ms", told["took_ms"]);
     let invariants = told["check"]["invariants"].as_array().context("no invariants")?;
     ensure!(invariants.len() >= 6, "only {} invariants were checked", invariants.len());
     ensure!(invariants.iter().all(|one| one["holds"] == true && one["looked_at"].as_u64() > Some(0)));
@@ -119,6 +118,10 @@ fn shows_what_it_promises(told: &Value) -> Result<()> {
         ensure!(envelope["redelivered"] == again, "{envelope} is not flagged");
     }
     let tasks = told["tasks"].as_array().context("no tasks")?;
+    // Whoever is killed once more is started ever later, and each clone's work is landed by itself.
+    let is_usual = told["kills"].as_array().is_some_and(|kills| kills.len() == 2) && tasks.len() <= 3;
+    let limit = if is_usual { 60_000 } else { 150_000 };
+    ensure!(told["took_ms"].as_u64() < Some(limit), "it took {} ms", told["took_ms"]);
     ensure!(
         !tasks.is_empty() && tasks.iter().all(|task| task["sha"].is_string() && task["gate"].is_string())
     );
