@@ -35,7 +35,9 @@ impl<'a> Namer<'a> {
 
     fn name(&mut self, point: &Point) -> Step {
         let files: Vec<String> = point.files.iter().map(|file| same(&below(self.places, file))).collect();
-        let call = format!("{}: {:?} {}({})", point.by, point.moment, point.name, files.join(" -> "));
+        // A path there is another one on each bench.
+        let by: Vec<&str> = point.by.split(' ').map(|word| word.rsplit('/').next().unwrap_or(word)).collect();
+        let call = format!("{}: {:?} {}({})", by.join(" "), point.moment, point.name, files.join(" -> "));
         let nth = self.seen.entry(call.clone()).or_default();
         *nth += 1;
         (call, *nth)
