@@ -8,10 +8,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -32,6 +33,21 @@ pub(crate) struct Program {
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) cwd: PathBuf,
+}
+
+impl Program {
+    /// Starts `command` with the arguments behind its own, in the environment and the folder; an error inside is the start's.
+    fn begin(&self, mut command: Command, stdout: &File, stderr: &File) -> Result<io::Result<Child>> {
+        command
+            .args(&self.args)
+            .env_clear()
+            .envs(self.env.iter().map(|(key, value)| (key, value)))
+            .current_dir(&self.cwd)
+            .stdin(Stdio::null())
+            .stdout(clone_file(stdout)?)
+            .stderr(clone_file(stderr)?);
+        Ok(command.spawn())
+    }
 }
 
 /// What is seen beside the program's first thread. Of more than that the tracing thread may have no other child.
@@ -90,15 +106,7 @@ pub(crate) struct Unseen {
 pub(crate) fn run_unseen(program: &Program, limit: Duration) -> Result<Unseen> {
     let (stdout, stderr) = (memory_file()?, memory_file()?);
     let name = || program.path.display().to_string();
-    let child = Command::new(&program.path)
-        .args(&program.args)
-        .env_clear()
-        .envs(program.env.iter().map(|(key, value)| (key, value)))
-        .current_dir(&program.cwd)
-        .stdin(Stdio::null())
-        .stdout(clone_file(&stdout)?)
-        .stderr(clone_file(&stderr)?)
-        .spawn();
+    let child = program.begin(Command::new(&program.path), &stdout, &stderr)?;
     let mut child =
         child.map_err(|source| Error::NotStarted { program: name(), stderr: source.to_string() })?;
     let guard = guard(Pid::from_raw(child.id().cast_signed()), limit);
@@ -123,17 +131,10 @@ impl Tracee {
     pub(crate) fn start(program: &Program, limit: Duration, stepping: bool, seen: Seen) -> Result<Tracee> {
         let (stdout, stderr) = (memory_file()?, memory_file()?);
         // The text is constant: the program and its arguments reach the shell as arguments, never as words to parse.
-        let child = Command::new("/bin/sh")
-            .args(["-c", "kill -STOP $$; unset PWD; exec \"$@\"", "sh"])
-            .arg(&program.path)
-            .args(&program.args)
-            .env_clear()
-            .envs(program.env.iter().map(|(key, value)| (key, value)))
-            .current_dir(&program.cwd)
-            .stdin(Stdio::null())
-            .stdout(clone_file(&stdout)?)
-            .stderr(clone_file(&stderr)?)
-            .spawn()
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "kill -STOP $$; unset PWD; exec \"$@\"", "sh"]).arg(&program.path);
+        let child = program
+            .begin(shell, &stdout, &stderr)?
             .map_err(|source| Error::Tracer { op: "start /bin/sh", source })?;
         let pid = Pid::from_raw(child.id().cast_signed());
         let mut tracee = Tracee {
