@@ -1,6 +1,7 @@
 //! The few environment variables that netsky reads, in one place.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use netsky_model::id::{AgentId, Generation, Nonce};
@@ -87,7 +88,9 @@ pub fn caller() -> Caller {
 
 /// The number of this user.
 pub fn user() -> u32 {
-    rustix::process::geteuid().as_raw()
+    // No program of ours becomes another.
+    static USER: OnceLock<u32> = OnceLock::new();
+    *USER.get_or_init(|| rustix::process::geteuid().as_raw())
 }
 
 /// The name of this machine; none where it is no plain word.

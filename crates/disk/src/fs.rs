@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ReadError, Result};
 use crate::sys::{self, Handle, Stat};
-use crate::{clock, fault, process};
+use crate::{clock, env, fault, process};
 
 /// Folders are ours alone.
 const FOLDER_MODE: u32 = 0o700;
@@ -49,7 +49,7 @@ impl Dir {
         let dir = Dir::look_into(&path)?;
         let path = path.as_ref();
         let Stat { uid, mode, .. } = dir.handle.stat().map_err(|e| dir.error("look at folder", e))?;
-        if uid != rustix::process::geteuid().as_raw() {
+        if uid != env::user() {
             return Err(Error::because(
                 "trust folder",
                 path,
@@ -394,7 +394,7 @@ pub(crate) fn only_ours(file: &Handle, path: &Path) -> std::result::Result<u64, 
     if kind != FileType::RegularFile {
         return Err(ReadError::NotRegular);
     }
-    if uid != rustix::process::geteuid().as_raw() {
+    if uid != env::user() {
         return Err(ReadError::Foreign { uid });
     }
     if links > 1 {

@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -14,11 +15,17 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
-use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::fs::{
+    Access, AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RawDir, RenameFlags,
+    SeekFrom,
+};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
 type Result<T> = std::result::Result<T, Errno>;
+
+/// Bytes of names that are asked for at once.
+const BATCH: usize = 32 << 10;
 
 /// Answers from the world that this thread has entered, if it has.
 #[cfg(feature = "sim")]
@@ -195,15 +202,17 @@ impl Handle {
         Ok(Some((stat.st_ino, stat.st_size.unsigned_abs(), written, changed)))
     }
 
-    /// Each name in a folder, as they come, with what has it where the folder says so.
+    /// Each name in a folder, as they come, with what has it where the folder says so. The place in a folder is the opening's, so
+    /// `take` lists no folder by this same handle.
     pub(crate) fn each_name(&self, mut take: impl FnMut(&OsStr, FileType)) -> Result<()> {
-        // An opening of its own, since the place in a folder is the opening's.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = ask!(self, dir => rustix::fs::Dir::new(rustix::fs::openat(dir, ".", flags, Mode::empty())?)?, node => {
+        let from_the_start = |dir: &File| rustix::fs::seek(dir, SeekFrom::Start(0));
+        let dir = ask!(self, dir => from_the_start(dir).map(|_| dir)?, node => {
             node.world().names(node.number())?.iter().for_each(|name| take(name, FileType::Unknown));
             return Ok(());
         });
-        for entry in dir {
+        let mut batch = [MaybeUninit::uninit(); BATCH];
+        let mut entries = RawDir::new(dir, &mut batch);
+        while let Some(entry) = entries.next() {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name != "." && name != ".." {

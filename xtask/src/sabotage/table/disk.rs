@@ -427,7 +427,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a folder of another user",
         faults: "A4",
         file: "crates/disk/src/fs.rs",
-        find: "        if uid != rustix::process::geteuid().as_raw() {\n            return Err(Error::because(",
+        find: "        if uid != env::user() {\n            return Err(Error::because(",
         replace: "        if uid == u32::MAX {\n            return Err(Error::because(",
         package: "netsky",
         target: IT,
