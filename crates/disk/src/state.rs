@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ReadError, Result};
 use crate::fs::{self, Dir, Place};
@@ -58,6 +58,13 @@ fn load(path: &Path) -> std::result::Result<Option<Vec<u8>>, ReadError> {
     }
 }
 
+/// What every state file says of itself.
+#[derive(Deserialize)]
+struct Versioned {
+    #[serde(default)]
+    v: serde_json::Value,
+}
+
 /// Newest version of the state files that this program understands.
 const VERSION: u64 = 1;
 /// What a file that does not read was tried to do; see [`Error::is_damage`].
@@ -75,15 +82,16 @@ pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<Option<T
     };
     let Some(bytes) = bytes else { return Ok(None) };
     let damage = |e: serde_json::Error| Error::new(UNDERSTAND, &path, std::io::Error::from(e));
-    let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(damage)?;
-    if let Some(newer) = value.get("v").and_then(serde_json::Value::as_u64).filter(|v| *v > VERSION) {
+    // What has no version of ours is for `T` to judge.
+    let versioned = serde_json::from_slice::<Versioned>(&bytes).ok();
+    if let Some(newer) = versioned.and_then(|file| file.v.as_u64()).filter(|v| *v > VERSION) {
         return Err(Error::because(
             "read",
             &path,
             format!("it is of version {newer}, newer than this program"),
         ));
     }
-    serde_json::from_value(value).map(Some).map_err(damage)
+    serde_json::from_slice(&bytes).map(Some).map_err(damage)
 }
 
 /// Move a damaged file out of the way, beside its place, where it stays as evidence.
