@@ -23,11 +23,14 @@ use netsky_disk::{clock, peer, state};
 use netsky_model::id::AgentId;
 use netsky_model::process::{Life, ProcessId};
 use rustix::io::Errno;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::drain::Report;
 use crate::lines::{Line, Lines};
-use crate::rpc::{self, Guard, Method, Refusal, Reply, SessionView};
+use crate::rpc::{self, Guard, Method, Refusal, SessionView};
 use crate::session::Spec;
 use crate::{socket, start};
 pub use events::Events;
@@ -394,12 +397,35 @@ impl Client {
         patience: Duration,
     ) -> Result<Value, ClientError> {
         let known = rpc::METHODS.iter().find(|known| known.name == method);
-        self.connection.exchange(method, known.map_or("a call", |known| known.name), params, patience)
+        let told = known.map_or("a call", |known| known.name);
+        read(told, &self.connection.exchange(method, told, params, patience)?)
     }
 
     fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Answer, ClientError> {
         self.connection.call_within::<M>(params, PATIENCE)
     }
+}
+
+/// An [`rpc::Reply`] as it is read: its result is as it stands on the line, where that of many sessions is long.
+#[derive(Deserialize)]
+struct Heard<'a> {
+    id: Value,
+    // Null is a result.
+    #[serde(borrow, default, deserialize_with = "as_it_stands")]
+    result: Option<&'a RawValue>,
+    error: Option<Refusal>,
+}
+
+fn as_it_stands<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(value).map(Some)
+}
+
+fn read<T: DeserializeOwned>(method: &'static str, result: &RawValue) -> Result<T, ClientError> {
+    serde_json::from_str(result.get()).map_err(|e| gibberish(method, e))
+}
+
+fn gibberish(method: &'static str, why: impl ToString) -> ClientError {
+    ClientError::Gibberish { method, why: why.to_string() }
 }
 
 /// The stream, and what was read of it.
@@ -437,10 +463,8 @@ impl Connection {
         params: &M::Params,
         patience: Duration,
     ) -> Result<M::Answer, ClientError> {
-        let gibberish = |e: serde_json::Error| ClientError::Gibberish { method: M::NAME, why: e.to_string() };
-        let params = serde_json::to_value(params).map_err(gibberish)?;
-        let answer = self.exchange(M::NAME, M::NAME, params, patience)?;
-        serde_json::from_value(answer).map_err(gibberish)
+        let params = serde_json::to_value(params).map_err(|e| gibberish(M::NAME, e))?;
+        read(M::NAME, &self.exchange(M::NAME, M::NAME, params, patience)?)
     }
 
     /// One request and its answer; in errors it is `told`.
@@ -450,8 +474,7 @@ impl Connection {
         told: &'static str,
         params: Value,
         patience: Duration,
-    ) -> Result<Value, ClientError> {
-        let gibberish = |why: String| ClientError::Gibberish { method: told, why };
+    ) -> Result<Box<RawValue>, ClientError> {
         let id = Value::from(self.next_id);
         self.next_id += 1;
         let request = rpc::Request {
@@ -460,7 +483,7 @@ impl Connection {
             method: method.to_owned(),
             params,
         };
-        let mut line = serde_json::to_vec(&request).map_err(|e| gibberish(e.to_string()))?;
+        let mut line = serde_json::to_vec(&request).map_err(|e| gibberish(told, e))?;
         line.push(b'\n');
         if line.len() > rpc::MAX_LINE {
             let message = format!("{told} with {} bytes is over the limit of {}", line.len(), rpc::MAX_LINE);
@@ -473,29 +496,28 @@ impl Connection {
             Err(e) if is_closed(&e) => {}
             written => written.map_err(|e| lost(&self.root, told, e))?,
         }
-        let reply = loop {
-            match self.lines.next(&mut self.stream, Some(deadline)).map_err(|e| lost(&self.root, told, e))? {
-                Line::Whole(bytes) => {
-                    let reply: Reply =
-                        serde_json::from_slice(&bytes).map_err(|e| gibberish(e.to_string()))?;
-                    // An error about a line it could not read has no id; a reply to a call we gave up has an older one.
-                    if reply.id == id || reply.id.is_null() {
-                        break reply;
-                    }
+        loop {
+            let bytes = match self.lines.next(&mut self.stream, Some(deadline)) {
+                Ok(Line::Whole(bytes)) => bytes,
+                Ok(Line::Late) => return Err(lost(&self.root, told, io::ErrorKind::TimedOut.into())),
+                Ok(Line::End) => return Err(lost(&self.root, told, io::ErrorKind::UnexpectedEof.into())),
+                Err(error) => return Err(lost(&self.root, told, error)),
+            };
+            let Heard { id: about, result, error } =
+                serde_json::from_slice(&bytes).map_err(|e| gibberish(told, e))?;
+            // An error about a line it could not read has no id; a reply to a call we gave up has an older one.
+            if about != id && !about.is_null() {
+                continue;
+            }
+            return match (result, error) {
+                (Some(result), None) => Ok(result.to_owned()),
+                // Said before it has read anything: there is no call that it would be about.
+                (None, Some(refusal)) if about.is_null() && refusal.kind() == rpc::RefusalKind::Busy => {
+                    Err(ClientError::Full { root: self.root.clone(), refusal })
                 }
-                Line::Late => return Err(lost(&self.root, told, io::ErrorKind::TimedOut.into())),
-                Line::End => return Err(lost(&self.root, told, io::ErrorKind::UnexpectedEof.into())),
-            }
-        };
-        match reply.outcome {
-            rpc::Outcome::Result(value) => Ok(value),
-            // Said before it has read anything: there is no call that it would be about.
-            rpc::Outcome::Error(refusal)
-                if reply.id.is_null() && refusal.kind() == rpc::RefusalKind::Busy =>
-            {
-                Err(ClientError::Full { root: self.root.clone(), refusal })
-            }
-            rpc::Outcome::Error(refusal) => Err(refusal.into()),
+                (None, Some(refusal)) => Err(refusal.into()),
+                _ => Err(gibberish(told, "neither a result nor an error, or both")),
+            };
         }
     }
 }
