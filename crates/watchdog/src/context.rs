@@ -91,6 +91,7 @@ pub(crate) fn observed(agent: &netsky_model::id::AgentId, state: &str) -> crate:
         restart_unread: None,
         clones: Default::default(),
         unproved: None,
+        markers: Default::default(),
         attempts: Default::default(),
         used_up: Default::default(),
     }

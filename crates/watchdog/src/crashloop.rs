@@ -3,12 +3,12 @@
 
 use netsky_disk::{clock, state};
 use netsky_model::backoff::Attempts;
-use netsky_model::desired::Want;
+use netsky_model::desired::{Desired, Want};
 use netsky_model::id::AgentId;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event;
 use crate::held::Held;
 use crate::observe::Observed;
@@ -21,14 +21,17 @@ const WHY: &str = "it keeps dying; one try an hour until it stays up";
 
 /// Looks at everybody, and pages.
 pub(crate) fn tend(cx: &Context<'_>, seen: &Observed, held: &mut Held, ticked: &mut Ticked) -> Result<()> {
-    for wish in &seen.desired {
+    // Whoever had made no attempt when this tick looked has made one at most, which is no loop.
+    let is_due = |wish: &&Desired| {
+        wish.want != Want::Up || seen.markers.may_have(&cx.layout.marker(&wish.agent, "restart-attempts"))
+    };
+    for wish in seen.desired.iter().filter(is_due) {
         // Each may wait for the record.
         held.got_on()?;
         let tended = match wish.want {
             Want::Up => tell(cx, &wish.agent, ticked),
             Want::Stopped => {
-                let removed = state::remove(cx.layout.marker(&wish.agent, "crashloop-suspected"));
-                removed.map(drop).map_err(Error::from)
+                seen.markers.remove(&cx.layout.marker(&wish.agent, "crashloop-suspected")).map(drop)
             }
         };
         if let Err(error) = tended {

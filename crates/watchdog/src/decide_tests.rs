@@ -46,6 +46,7 @@ pub(crate) fn seen(desired: Vec<Desired>, sessions: Vec<SessionView>) -> Observe
         restart_unread: None,
         clones: Default::default(),
         unproved: None,
+        markers: Default::default(),
         attempts: BTreeMap::new(),
         used_up: BTreeMap::new(),
     }

@@ -1,10 +1,12 @@
 //! One look at everything the tick decides from. Reading only; a source that does not read is said so
 //! and never taken for "nothing is there".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
+use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, process, state};
@@ -50,10 +52,42 @@ pub(crate) struct Observed {
     pub(crate) clones: Clones,
     /// The agent0 that the last restart started and gave up on, as long as it does not say that it is up.
     pub(crate) unproved: Option<Started>,
+    /// The markers that there were.
+    pub(crate) markers: Markers,
     /// Starts of what had died.
     pub(crate) attempts: BTreeMap<AgentId, Attempts>,
     /// Whose context is used up as their driver knows, in which generation, and since when.
     pub(crate) used_up: BTreeMap<AgentId, (Generation, Option<Stamp>)>,
+}
+
+/// Names in `state/` when a tick looked. Markers of agents are made under its lock alone, so what was not there is not there
+/// unless this tick made it: hundreds of agents have hundreds of markers that are seldom there.
+#[derive(Debug, Default)]
+pub(crate) struct Markers(Option<BTreeSet<OsString>>);
+
+impl Markers {
+    fn look(layout: &Layout, problems: &mut Vec<String>) -> Markers {
+        let names = Dir::open(layout.state()).and_then(|folder| folder.raw_names());
+        Markers(match names {
+            Ok(names) => Some(names.into_iter().collect()),
+            // Then each is asked about.
+            Err(error) => {
+                problems.push(error.to_string());
+                None
+            }
+        })
+    }
+
+    /// Whether it has to be asked about.
+    pub(crate) fn may_have(&self, marker: &Path) -> bool {
+        let known = self.0.as_ref().zip(marker.file_name());
+        known.is_none_or(|(names, name)| names.contains(name))
+    }
+
+    /// As [`state::remove`].
+    pub(crate) fn remove(&self, marker: &Path) -> Result<bool> {
+        Ok(self.may_have(marker) && state::remove(marker)?)
+    }
 }
 
 /// The request for a planned restart.
@@ -107,10 +141,12 @@ pub(crate) fn observe(
 ) -> Result<Observed> {
     let sessions: BTreeMap<AgentId, SessionView> =
         client.list()?.into_iter().map(|view| (view.name.clone(), view)).collect();
+    let markers = Markers::look(cx.layout, problems);
     let mut attempts = BTreeMap::new();
     for wish in &desired {
         let path = cx.layout.marker(&wish.agent, "restart-attempts");
-        let known = match state::read_json(&path) {
+        let read = if markers.may_have(&path) { state::read_json(&path) } else { Ok(None) };
+        let known = match read {
             Ok(known) => known.unwrap_or_default(),
             Err(error) => {
                 problems.push(error.to_string());
@@ -153,6 +189,7 @@ pub(crate) fn observe(
         restart_unread,
         clones: Config::last_good(cx.layout).restart.clones,
         unproved: unproved(cx, problems),
+        markers,
         attempts,
         used_up,
     })

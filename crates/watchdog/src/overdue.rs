@@ -52,14 +52,14 @@ fn look_for_unacked(
     awaiting: &mut Awaiting,
     ticked: &mut Ticked,
 ) -> Result<()> {
-    let agents: Vec<AgentId> = cx.bus.agents()?.into_iter().filter(|agent| knows_acks(cx, agent)).collect();
+    let agents = cx.bus.agents()?;
     awaiting.mail.retain(|agent, _| agents.contains(agent));
     awaiting.after.retain(|agent, _| agents.contains(agent));
     for agent in agents {
         let mail = awaiting.mail.get(&agent).cloned().unwrap_or_default();
         let known: BTreeSet<&str> = mail.keys().map(String::as_str).collect();
         let after = awaiting.after.get(&agent).map(String::as_str);
-        let found = match cx.bus.unacked(&agent, &known, after, READ) {
+        let found = match cx.bus.unacked(&agent, &known, after, READ, || knows_acks(cx, &agent)) {
             Ok(found) => found,
             Err(error) => {
                 ticked.problems.push(format!("mail of {agent} that waits for acks: {error}"));

@@ -353,11 +353,11 @@ fn return_mail(cx: &Context<'_>, seen: &Observed, problems: &mut Vec<String>) {
                 generation < s.generation || generation == s.generation && !s.state.may_live()
             })
         };
-        if !cx.bus.knows(&desired.agent) {
-            continue;
-        }
-        let left = perform::return_mail(cx, desired, session.and_then(perform::stopped), is_dead)
-            .unwrap_or_else(|error| vec![error.to_string()]);
+        let left = match perform::return_mail(cx, desired, session.and_then(perform::stopped), is_dead) {
+            // It has none yet.
+            Err(Error::Bus(netsky_bus::Error::NoChannel(_))) => Vec::new(),
+            returned => returned.unwrap_or_else(|error| vec![error.to_string()]),
+        };
         problems.extend(left.iter().map(|what| format!("mail of {}: {what}", desired.agent)));
     }
 }

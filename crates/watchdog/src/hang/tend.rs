@@ -108,8 +108,8 @@ pub(crate) fn tend(
         kept.agents.extend(now.map(|now| (agent.clone(), now)));
     }
     for wish in seen.desired.iter().filter(|wish| wish.want != Want::Up) {
-        let cleared =
-            ["hang-suspected", "pane-hash"].map(|what| state::remove(cx.layout.marker(&wish.agent, what)));
+        let cleared = ["hang-suspected", "pane-hash"]
+            .map(|what| seen.markers.remove(&cx.layout.marker(&wish.agent, what)));
         let failed = cleared.into_iter().filter_map(std::result::Result::err);
         ticked.problems.extend(failed.map(|error| error.to_string()));
     }
@@ -135,11 +135,11 @@ fn one(
     let verdict = judge(signals, known, &seen.now, terms);
     let mut now = watch(signals, known, &verdict, &seen.now, pace(seen.interval));
     // Only evidence: what is done does not depend on it.
-    if let Err(error) = screen_marker(cx, agent, (known, &verdict), &now) {
+    if let Err(error) = screen_marker(cx, seen, agent, (known, &verdict), &now) {
         ticked.problems.push(format!("the screen of {agent}: {error}"));
     }
     let (Verdict::Hangs { word, why }, Some(hangs)) = (&verdict, &mut now.hangs) else {
-        match over(cx, agent, known) {
+        match over(cx, seen, (agent, known)) {
             Ok(said) => ticked.done.extend(said),
             Err(error) => ticked.problems.push(format!("{agent} gets on: {error}")),
         }
@@ -191,15 +191,14 @@ fn look(
     let driven = is_driven(&desired.runtime);
     // A book of another generation says nothing of this one: netsky-drivers has not come to it. One that does not read it
     // sees to.
-    let doing = match Undriven::read(cx.layout, agent).filter(|_| driven) {
-        Some(Undriven { why, .. }) => Some(Doing::Wedged { how: Wedge::Undriven, why }),
-        None if driven => {
+    let doing = driven.then(|| match Undriven::read(cx.layout, agent) {
+        Some(Undriven { why, .. }) => Doing::Wedged { how: Wedge::Undriven, why },
+        None => {
             let book = Book::read(cx.layout, agent).ok().flatten();
             let book = book.filter(|book| book.generation == session.generation);
-            Some(book.map(|book| book.doing).unwrap_or_default())
+            book.map(|book| book.doing).unwrap_or_default()
         }
-        None => None,
-    };
+    });
     let taken = if desired.receipts == Receipts::Ack { cx.bus.count(agent, State::Delivered)? } else { 0 };
     let has_work = !driven && (taken > 0 || cx.bus.count(agent, State::Written)? > 0);
     let bytes = session.heartbeat.as_ref().map_or(0, |beat| beat.progress);
@@ -218,6 +217,7 @@ fn look(
 /// `state/<agent>-pane-hash`: there while its screen stands still, and nothing excuses that.
 fn screen_marker(
     cx: &Context<'_>,
+    seen: &Observed,
     agent: &AgentId,
     (before, verdict): (Option<&Watch>, &Verdict),
     now: &Watch,
@@ -225,7 +225,7 @@ fn screen_marker(
     let path = cx.layout.marker(agent, "pane-hash");
     let stands = before.is_some_and(|before| before.progress == now.progress);
     if !stands || !matches!(verdict, Verdict::Silent | Verdict::Hangs { .. }) {
-        state::remove(path)?;
+        seen.markers.remove(&path)?;
     } else if !state::exists(&path)? {
         let hash = blake3::hash(screen(cx, agent).as_bytes()).to_hex();
         let note =
@@ -236,12 +236,15 @@ fn screen_marker(
 }
 
 /// A hang that is over: it moves, or something excuses it.
-fn over(cx: &Context<'_>, agent: &AgentId, before: Option<&Watch>) -> Result<Option<String>> {
-    let path = cx.layout.marker(agent, "hang-suspected");
-    if before.is_none_or(|before| before.hangs.is_none()) && !state::exists(&path)? {
+fn over(
+    cx: &Context<'_>,
+    seen: &Observed,
+    (agent, before): (&AgentId, Option<&Watch>),
+) -> Result<Option<String>> {
+    let was_marked = seen.markers.remove(&cx.layout.marker(agent, "hang-suspected"))?;
+    if !was_marked && before.is_none_or(|before| before.hangs.is_none()) {
         return Ok(None);
     }
-    state::remove(path)?;
     cx.record.watchdog("hang-over", Some(agent), "it gets on");
     Ok(Some(format!("{agent} gets on again")))
 }
