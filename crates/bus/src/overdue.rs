@@ -26,7 +26,7 @@ pub struct Unacked {
 
 impl Bus<'_> {
     /// Looks which of `known` are still delivered, and at most at `bound` other files behind `after` for what asks for an
-    /// ack. Whether the agent's program knows acks is asked where something lies there; if not, none is awaited. Changes nothing.
+    /// ack. Changes nothing.
     ///
     /// # Errors
     /// No such channel, or what the file system refuses.
@@ -36,26 +36,19 @@ impl Bus<'_> {
         known: &BTreeSet<&str>,
         after: Option<&str>,
         bound: usize,
-        knows_acks: impl FnOnce() -> bool,
     ) -> Result<Unacked> {
-        let gone = |missing: &BTreeSet<&str>| Unacked {
-            gone: missing.iter().map(|name| (*name).to_owned()).collect(),
-            ..Unacked::default()
-        };
+        let mut found = Unacked::default();
         let Some(delivered) = self.channel_as_is(agent)?.dir_if_there(State::Delivered)? else {
-            return Ok(gone(known));
+            found.gone = known.iter().map(|name| (*name).to_owned()).collect();
+            return Ok(found);
         };
-        let (mut missing, mut is_empty) = (known.clone(), true);
+        let mut missing = known.clone();
         delivered.each_name(|name| {
-            is_empty = false;
             if let Some(name) = name.to_str() {
                 missing.remove(name);
             }
         })?;
-        if is_empty || !knows_acks() {
-            return Ok(gone(known));
-        }
-        let mut found = gone(&missing);
+        found.gone = missing.into_iter().map(str::to_owned).collect();
         let names = delivered.lowest_names(after.map(OsStr::new), bound)?;
         for file in names.iter().filter_map(OsStr::to_str).filter(|name| !known.contains(name)) {
             if !Name::parse(file).is_some_and(|name| matches!(name.stage, Stage::Taken(_))) {

@@ -168,14 +168,6 @@ impl Dir {
         Ok(names)
     }
 
-    /// Hands over each name in it, in no order. Holds none of them: a folder may have any number.
-    ///
-    /// # Errors
-    /// The folder cannot be read; some names may have been handed over then.
-    pub fn each_name(&self, mut take: impl FnMut(&OsStr)) -> Result<()> {
-        self.handle.each_name(|name, _| take(name)).map_err(|e| self.error("list folder", e))
-    }
-
     fn look(&self, name: &OsStr) -> std::result::Result<Stat, Errno> {
         sys::stat(Some(&self.handle), name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)
     }

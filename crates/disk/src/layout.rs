@@ -233,15 +233,15 @@ impl Layout {
     /// The folder cannot be read.
     pub fn blocked_agents(&self) -> crate::Result<Vec<AgentId>> {
         let is_plain = |channel: &Path| crate::fs::is_plain_or_free(channel).unwrap_or(false);
+        let is_blocked = |channel: &Path| !crate::fs::is_real_folder(channel) && !is_plain(channel);
         let dir = match crate::fs::Dir::open(self.channels()) {
             Err(e) if e.is_not_found() => return Ok(Vec::new()),
             opened => opened?,
         };
-        // In this order: what is made between the two is a folder that nobody asks about.
-        let (names, folders) = (dir.names()?, dir.folders()?);
-        let others = names.iter().filter(|name| folders.binary_search(name).is_err());
-        let named = others.filter_map(|name| name.parse().ok());
-        Ok(named.filter(|agent| !is_plain(&self.channel(agent))).collect())
+        let mut names = dir.names_but_folders()?;
+        names.sort_unstable();
+        let named = names.iter().filter_map(|name| name.parse().ok());
+        Ok(named.filter(|agent| is_blocked(&self.channel(agent))).collect())
     }
 
     /// What netsky-drivers knows of the agents that it drives.

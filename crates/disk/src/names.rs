@@ -3,7 +3,7 @@
 //! Promise: the memory that a selection needs depends on its bound, not on the folder.
 
 use std::ffi::OsStr;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::FileType;
@@ -12,6 +12,50 @@ use crate::error::{Error, Result};
 use crate::fs::Dir;
 
 impl Dir {
+    /// Hands over each name in it, in no order. Holds none of them: a folder may have any number. `take` does not list this same
+    /// opening, and no other thread does meanwhile: they would share one place in it.
+    ///
+    /// # Errors
+    /// The folder cannot be read; some names may have been handed over then.
+    pub fn each_name(&self, mut take: impl FnMut(&OsStr)) -> Result<()> {
+        self.each_kind(|name, _| {
+            take(name);
+            ControlFlow::Continue(())
+        })
+    }
+
+    fn each_kind(&self, take: impl FnMut(&OsStr, FileType) -> ControlFlow<()>) -> Result<()> {
+        self.handle.each_name(take).map_err(|e| Error::new("list folder", self.path(), e))
+    }
+
+    /// Whether nothing is in it; asks for no more than the first names.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn is_empty(&self) -> Result<bool> {
+        let mut is_empty = true;
+        self.each_kind(|_, _| {
+            is_empty = false;
+            ControlFlow::Break(())
+        })?;
+        Ok(is_empty)
+    }
+
+    /// Names in it, in no order, but for those that it says are folders'.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn names_but_folders(&self) -> Result<Vec<String>> {
+        let mut others = Vec::new();
+        self.each_kind(|name, kind| {
+            if kind != FileType::Directory {
+                others.push(name.to_string_lossy().into_owned());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(others)
+    }
+
     /// Names of the folders in it, sorted as bytes: a link to one is none. Asks about a name only where the file system keeps that
     /// from whoever lists.
     ///
@@ -19,12 +63,12 @@ impl Dir {
     /// The folder cannot be read.
     pub fn folders(&self) -> Result<Vec<String>> {
         let mut all = Vec::new();
-        let listed = self.handle.each_name(|name, kind| {
+        self.each_kind(|name, kind| {
             if matches!(kind, FileType::Directory | FileType::Unknown) {
                 all.push((name.to_string_lossy().into_owned(), kind));
             }
-        });
-        listed.map_err(|e| Error::new("list folder", self.path(), e))?;
+            ControlFlow::Continue(())
+        })?;
         all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let mut folders = Vec::with_capacity(all.len());
         for (name, kind) in all {
@@ -259,5 +303,23 @@ mod tests {
         let names = selection.end();
         assert!(names.has("b".as_ref()) && !names.has("bb".as_ref()));
         assert_eq!((names.last(), names.get(0)), (Some("c".as_ref()), Some("a".as_ref())));
+    }
+
+    #[test]
+    fn one_opening_lists_what_is_there_now_each_time_and_nothing_once_the_folder_is_removed() {
+        let temp = tempfile::tempdir().expect("a throwaway folder");
+        let dir = Dir::make(temp.path().join("folder")).expect("made");
+        assert!(dir.is_empty().expect("listed"));
+        // More than one call of the system hands out.
+        for n in 0..2_000 {
+            std::fs::write(dir.path().join(format!("a-file-with-a-name-of-some-length-{n:04}")), "")
+                .expect("written");
+        }
+        std::fs::create_dir(dir.path().join("a-folder")).expect("made");
+        assert!(!dir.is_empty().expect("listed"));
+        assert_eq!((dir.names().expect("listed").len(), dir.folders().expect("listed").len()), (2_001, 1));
+        assert_eq!(dir.names_but_folders().expect("listed").len(), 2_000);
+        std::fs::remove_dir_all(dir.path()).expect("removed");
+        assert_eq!(dir.names().expect("what is gone holds nothing"), Vec::<String>::new());
     }
 }

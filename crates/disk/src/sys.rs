@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -202,21 +203,25 @@ impl Handle {
         Ok(Some((stat.st_ino, stat.st_size.unsigned_abs(), written, changed)))
     }
 
-    /// Each name in a folder, as they come, with what has it where the folder says so. The place in a folder is the opening's, so
-    /// `take` lists no folder by this same handle.
-    pub(crate) fn each_name(&self, mut take: impl FnMut(&OsStr, FileType)) -> Result<()> {
+    /// Each name in a folder, as they come, with what has it where the folder says so, until `take` breaks off. One that was
+    /// removed has none. The place in a folder is the opening's: while this runs nobody lists by the same handle.
+    pub(crate) fn each_name(&self, mut take: impl FnMut(&OsStr, FileType) -> ControlFlow<()>) -> Result<()> {
         let from_the_start = |dir: &File| rustix::fs::seek(dir, SeekFrom::Start(0));
         let dir = ask!(self, dir => from_the_start(dir).map(|_| dir)?, node => {
-            node.world().names(node.number())?.iter().for_each(|name| take(name, FileType::Unknown));
+            let _ = node.world().names(node.number())?.iter().try_for_each(|name| take(name, FileType::Unknown));
             return Ok(());
         });
         let mut batch = [MaybeUninit::uninit(); BATCH];
         let mut entries = RawDir::new(dir, &mut batch);
         while let Some(entry) = entries.next() {
-            let entry = entry?;
+            let entry = match entry {
+                Err(Errno::NOENT) => break,
+                Err(Errno::INTR) => continue,
+                entry => entry?,
+            };
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name != "." && name != ".." {
-                take(name, entry.file_type());
+            if name != "." && name != ".." && take(name, entry.file_type()).is_break() {
+                break;
             }
         }
         Ok(())
