@@ -1,12 +1,13 @@
 //! Small state files as JSON: read whole, replaced durably, removed durably. A missing folder is made, but not what holds
 //! it: a file for a home that was moved away is refused.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, ReadError, Result};
 use crate::fs::{self, Dir, Place};
@@ -58,11 +59,31 @@ fn load(path: &Path) -> std::result::Result<Option<Vec<u8>>, ReadError> {
     }
 }
 
-/// What every state file says of itself.
-#[derive(Deserialize)]
-struct Versioned {
-    #[serde(default)]
-    v: serde_json::Value,
+/// What every state file, an object, says of itself.
+struct Versioned(Option<u64>);
+
+impl<'de> Deserialize<'de> for Versioned {
+    fn deserialize<D: Deserializer<'de>>(file: D) -> std::result::Result<Versioned, D::Error> {
+        file.deserialize_map(Versioned(None))
+    }
+}
+
+impl<'de> Visitor<'de> for Versioned {
+    type Value = Versioned;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut file: A) -> std::result::Result<Versioned, A::Error> {
+        while let Some(key) = file.next_key::<Cow<'_, str>>()? {
+            match &*key {
+                "v" => self.0 = file.next_value::<serde_json::Value>()?.as_u64(),
+                _ => drop(file.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(self)
+    }
 }
 
 /// Newest version of the state files that this program understands.
@@ -84,7 +105,7 @@ pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<Option<T
     let damage = |e: serde_json::Error| Error::new(UNDERSTAND, &path, std::io::Error::from(e));
     // What has no version of ours is for `T` to judge.
     let versioned = serde_json::from_slice::<Versioned>(&bytes).ok();
-    if let Some(newer) = versioned.and_then(|file| file.v.as_u64()).filter(|v| *v > VERSION) {
+    if let Some(newer) = versioned.and_then(|file| file.0).filter(|v| *v > VERSION) {
         return Err(Error::because(
             "read",
             &path,
@@ -217,4 +238,29 @@ pub fn epoch_after(path: impl AsRef<Path>, at_least: u64) -> Result<u64> {
         }
     };
     Ok(at_least.max(last) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_object_is_of_a_newer_version_and_the_last_word_of_it_counts() {
+        let temp = tempfile::tempdir().expect("a throwaway folder");
+        let home = Dir::make(temp.path().join("home")).expect("made");
+        let path = home.path().join("file.json");
+        for (text, is_newer) in [
+            (r#"{"v": 2, "agent": "a"}"#, true),
+            (r#"{"v": 1, "v": 2}"#, true),
+            (r#"{"v": 2, "v": 1, "agent": 7}"#, false),
+            ("[7]", false),
+            (r#"{"v": "2""#, false),
+        ] {
+            write(&path, text.as_bytes()).expect("written");
+            let error = read_json::<std::collections::BTreeMap<String, String>>(&path).expect_err(text);
+            assert_eq!(error.is_damage(), !is_newer, "{text}: {error}");
+        }
+        write(&path, br#"{"agent": "agent7"}"#).expect("written");
+        assert_eq!(read_json(&path).expect("it reads"), Some(serde_json::json!({ "agent": "agent7" })));
+    }
 }
