@@ -177,6 +177,15 @@ impl Bus<'_> {
         Ok(found.and_then(|file| self.look(agent, &poison, State::Poisoned, file)))
     }
 
+    /// Whether the folder of a state holds nothing, whatever it would be.
+    ///
+    /// # Errors
+    /// No such channel, or the folder cannot be read.
+    pub fn is_empty(&self, agent: &AgentId, state: State) -> Result<bool> {
+        let dir = self.channel_as_is(agent)?.dir_if_there(state)?;
+        Ok(dir.map(|dir| dir.is_empty()).transpose()?.unwrap_or(true))
+    }
+
     /// How many envelopes of an agent are in one state, by their names alone; of dead letters also what is none.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use netsky_disk::{clock, state};
 use netsky_model::desired::Desired;
 use netsky_model::id::AgentId;
+use netsky_model::life::State;
 use netsky_model::tending::{Awaiting, Terms};
 use netsky_runtime::driver::has_receipts;
 
@@ -52,14 +53,17 @@ fn look_for_unacked(
     awaiting: &mut Awaiting,
     ticked: &mut Ticked,
 ) -> Result<()> {
-    let agents = cx.bus.agents()?;
+    // Of hundreds most have nothing there, and then no wish is read.
+    let awaits =
+        |agent: &AgentId| !cx.bus.is_empty(agent, State::Delivered).unwrap_or(false) && knows_acks(cx, agent);
+    let agents: Vec<AgentId> = cx.bus.agents()?.into_iter().filter(awaits).collect();
     awaiting.mail.retain(|agent, _| agents.contains(agent));
     awaiting.after.retain(|agent, _| agents.contains(agent));
     for agent in agents {
         let mail = awaiting.mail.get(&agent).cloned().unwrap_or_default();
         let known: BTreeSet<&str> = mail.keys().map(String::as_str).collect();
         let after = awaiting.after.get(&agent).map(String::as_str);
-        let found = match cx.bus.unacked(&agent, &known, after, READ, || knows_acks(cx, &agent)) {
+        let found = match cx.bus.unacked(&agent, &known, after, READ) {
             Ok(found) => found,
             Err(error) => {
                 ticked.problems.push(format!("mail of {agent} that waits for acks: {error}"));
