@@ -1,7 +1,7 @@
 //! One look at everything the tick decides from. Reading only; a source that does not read is said so
 //! and never taken for "nothing is there".
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
@@ -60,28 +60,23 @@ pub(crate) struct Observed {
     pub(crate) used_up: BTreeMap<AgentId, (Generation, Option<Stamp>)>,
 }
 
-/// Names in `state/` when a tick looked. Markers of agents are made under its lock alone, so what was not there is not there
-/// unless this tick made it: hundreds of agents have hundreds of markers that are seldom there.
+/// Names in `state/` when a tick looked, sorted: hundreds of agents have hundreds of markers that are seldom there. For those that
+/// are made under the tick's lock alone (`restart-attempts`, `hang-suspected`, `pane-hash`, `crashloop-suspected`): what was not
+/// there is not there unless this tick made it.
 #[derive(Debug, Default)]
-pub(crate) struct Markers(Option<BTreeSet<OsString>>);
+pub(crate) struct Markers(Option<Vec<OsString>>);
 
 impl Markers {
     fn look(layout: &Layout, problems: &mut Vec<String>) -> Markers {
         let names = Dir::open(layout.state()).and_then(|folder| folder.raw_names());
-        Markers(match names {
-            Ok(names) => Some(names.into_iter().collect()),
-            // Then each is asked about.
-            Err(error) => {
-                problems.push(error.to_string());
-                None
-            }
-        })
+        // Where they are not known each is asked about.
+        Markers(names.map_err(|error| problems.push(error.to_string())).ok())
     }
 
     /// Whether it has to be asked about.
     pub(crate) fn may_have(&self, marker: &Path) -> bool {
         let known = self.0.as_ref().zip(marker.file_name());
-        known.is_none_or(|(names, name)| names.contains(name))
+        known.is_none_or(|(names, name)| names.binary_search_by(|one| one.as_os_str().cmp(name)).is_ok())
     }
 
     /// As [`state::remove`].

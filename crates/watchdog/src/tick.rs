@@ -354,7 +354,7 @@ fn return_mail(cx: &Context<'_>, seen: &Observed, problems: &mut Vec<String>) {
             })
         };
         let left = match perform::return_mail(cx, desired, session.and_then(perform::stopped), is_dead) {
-            // It has none yet.
+            // It has none yet, or no more.
             Err(Error::Bus(netsky_bus::Error::NoChannel(_))) => Vec::new(),
             returned => returned.unwrap_or_else(|error| vec![error.to_string()]),
         };
