@@ -37,5 +37,5 @@ pub fn uid(stream: &impl AsFd) -> Result<u32> {
 
 /// Whether the user at the other end is the one that this process runs as.
 pub fn is_us(stream: &impl AsFd) -> bool {
-    uid(stream).is_ok_and(|uid| uid == rustix::process::geteuid().as_raw())
+    uid(stream).is_ok_and(|uid| uid == crate::env::user())
 }

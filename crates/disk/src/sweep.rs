@@ -227,7 +227,7 @@ fn is_known_to_have_none(place: &Path) -> bool {
 /// from us (`hidepid`) because it is another user's is none of ours.
 fn looked<T>(pid: u32, look: std::io::Result<Option<T>>) -> Result<Option<T>> {
     match look {
-        Err(e) if is_hidden(&e, owner(pid), rustix::process::geteuid().as_raw()) => Ok(None),
+        Err(e) if is_hidden(&e, owner(pid), crate::env::user()) => Ok(None),
         look => look.map_err(|e| Error::new("look at process", pid.to_string(), e)),
     }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_disk::process::{is_stopped, probe};
-use netsky_disk::{clock, peer, state};
+use netsky_disk::{clock, env, peer, state};
 use netsky_model::id::AgentId;
 use netsky_model::process::{Life, ProcessId};
 use rustix::io::Errno;
@@ -406,7 +406,7 @@ impl Client {
     }
 }
 
-/// An [`rpc::Reply`] as it is read: its result is as it stands on the line, where that of many sessions is long.
+/// What a caller needs of an [`rpc::Reply`]: the result as it stands on the line, since that of many sessions is long.
 #[derive(Deserialize)]
 struct Heard<'a> {
     id: Value,
@@ -447,7 +447,7 @@ impl Connection {
             Err(e) => return Err(lost(root, "connect", e)),
         };
         let server = peer::uid(&stream)?;
-        if server != rustix::process::geteuid().as_raw() {
+        if server != env::user() {
             let message = format!("the anchor of {} belongs to uid {server}", root.display());
             return Err(Refusal::new(rpc::RefusalKind::Refused, message).into());
         }
@@ -564,4 +564,30 @@ fn is_closed(e: &io::Error) -> bool {
 
 fn is_timeout(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_is_a_result_and_an_error_that_is_null_is_none() {
+        for (line, result, is_refused) in [
+            (r#"{"id": 1, "result": null}"#, Some("null"), false),
+            (r#"{"id": 1, "result": {"a": [1]}, "error": null}"#, Some(r#"{"a": [1]}"#), false),
+            (
+                r#"{"id": null, "error": {"code": -32000, "message": "no", "data": {"kind": "busy"}}}"#,
+                None,
+                true,
+            ),
+            (r#"{"id": 1}"#, None, false),
+        ] {
+            let heard: Heard<'_> = serde_json::from_str(line).expect(line);
+            assert_eq!(
+                (heard.result.map(RawValue::get), heard.error.is_some()),
+                (result, is_refused),
+                "{line}"
+            );
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use netsky_disk::identity::FileId;
-use netsky_disk::process;
+use netsky_disk::{env, process};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -132,7 +132,7 @@ async fn shutdown_by_signal(anchor: &Rc<Anchor>) {
 }
 
 fn admit(anchor: &Rc<Anchor>, stream: UnixStream, open: &Rc<Cell<u32>>) {
-    let ours = rustix::process::geteuid().as_raw();
+    let ours = env::user();
     let cred = stream.peer_cred();
     let peer = Peer(cred.as_ref().ok().copied());
     // Now: by the time of a call the number may be another's.
