@@ -374,9 +374,16 @@ const QUERY: Cell = Cell {
     }),
 };
 
+/// What waits behind `two` where a list is looked at.
+const MORE: [&str; 3] = ["three", "four", "five"];
+
 const LIST: Cell = Cell {
     name: "list",
-    home: two,
+    home: || {
+        let home = two();
+        MORE.iter().for_each(|id| send(&home, "agent7", id));
+        home
+    },
     args: &["--json", "channel", "list", "agent7"],
     stacked: 1,
     judge: Judge::Once {
@@ -384,8 +391,10 @@ const LIST: Cell = Cell {
             let audit = home.audit("agent7")?;
             ensure!(audit.folder_of("one") == Some("delivered"), "a look changed something");
             ensure!(audit.folder_of("two") == Some("inbox"), "a look changed something");
+            let is_there = |id: &&str| audit.folder_of(id) == Some("inbox");
+            ensure!(MORE.iter().all(is_there), "a look changed something");
             Ok(true)
         },
-        surface: &[("two", 1)],
+        surface: &[("two", 1), ("three", 1), ("four", 1), ("five", 1)],
     },
 };

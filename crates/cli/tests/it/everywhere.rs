@@ -15,7 +15,7 @@ use netsky_sim::{Call, Ended, Errno, Fault, Moment, Outcome, Point};
 use crate::bus_home::Home;
 
 /// A run with fewer points never came to what it is about.
-const FEWEST: usize = 30;
+const FEWEST: usize = 40;
 
 /// Those of a run's points where a kill leaves what none before it left; all of them where more is asked for.
 pub(crate) fn distinct(points: &[Point]) -> impl Iterator<Item = &Point> {
