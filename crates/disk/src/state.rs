@@ -1,7 +1,6 @@
 //! Small state files as JSON: read whole, replaced durably, removed durably. A missing folder is made, but not what holds
 //! it: a file for a home that was moved away is refused.
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use rustix::fs::AtFlags;
@@ -76,8 +75,8 @@ impl<'de> Visitor<'de> for Versioned {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut file: A) -> std::result::Result<Versioned, A::Error> {
-        while let Some(key) = file.next_key::<Cow<'_, str>>()? {
-            match &*key {
+        while let Some(key) = file.next_key::<String>()? {
+            match key.as_str() {
                 "v" => self.0 = file.next_value::<serde_json::Value>()?.as_u64(),
                 _ => drop(file.next_value::<IgnoredAny>()?),
             }
