@@ -174,6 +174,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "tending::an_envelope_without_its_ack_in_time_comes_again_flagged_and_one_with_it_does_not",
     },
     Safeguard {
+        name: "mail that cannot be looked at is not taken for none",
+        faults: "I2",
+        file: "crates/watchdog/src/overdue.rs",
+        find: "State::Delivered).unwrap_or(false)",
+        replace: "State::Delivered).unwrap_or(true)",
+        package: "netsky",
+        target: IT,
+        test: "tending::a_mailbox_that_lets_others_in_keeps_no_other_from_being_tended",
+    },
+    Safeguard {
         name: "a request that is too long still restarts",
         faults: "FM-handoff",
         file: "crates/watchdog/src/handoff.rs",
