@@ -39,6 +39,15 @@ fn watches(pid: u32) -> bool {
     fds.filter_map(|fd| fs::read_to_string(fd.path()).ok()).any(|text| text.contains("inotify wd:"))
 }
 
+/// Whether it sleeps in its watch, and does not look about still.
+fn rests(pid: u32) -> bool {
+    watches(pid)
+        && (0..10).all(|_| {
+            netsky_disk::clock::pause(std::time::Duration::from_millis(10));
+            fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") S "))
+        })
+}
+
 #[test]
 fn t2_a_consumer_whose_lock_lost_its_name_ends_and_takes_nothing_more() {
     for replaced in [false, true] {
@@ -91,7 +100,7 @@ fn who_waits_or_watches_in_a_home_that_is_moved_away_ends_with_that() {
         netsky(&home, &["channel", "drain", "agent7"]).works();
         let mut running = program(&home, verb);
         let running = running.stderr(Stdio::piped()).spawn().expect("it starts");
-        until(&home, "its wait", || watches(running.id()));
+        until(&home, "its wait", || rests(running.id()));
         let elsewhere = home.path().join("../moved");
         fs::rename(home.path(), &elsewhere).expect("moved");
         let ended = running.wait_with_output().expect("it ends");
