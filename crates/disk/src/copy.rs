@@ -1,7 +1,7 @@
 //! Files in folders that are not netsky's: the inside of the owner's repositories.
 
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::fs::{self, Dir};
@@ -50,12 +50,31 @@ pub fn read_pieces(path: &Path, mut each: impl FnMut(&[u8])) -> Result<()> {
     }
 }
 
-/// Make all that was written to a folder's file system durable; for what another program wrote, any number of files.
+/// A file system that will be synced as a whole; for what another program writes, any number of files.
 ///
-/// # Errors
-/// The system could not.
-pub fn sync_file_system(dir: &Dir) -> Result<()> {
-    let failed = |e: std::io::Error| Error::new("sync the file system of", dir.path(), e);
-    let folder = std::fs::File::open(dir.path()).map_err(failed)?;
-    rustix::fs::syncfs(&folder).map_err(|e| failed(e.into()))
+/// Opened before that program begins: an error of the disk is told to who had it open when it came.
+#[derive(Debug)]
+pub struct FileSystem {
+    path: PathBuf,
+    folder: std::fs::File,
+}
+
+impl FileSystem {
+    /// The one that a folder is on.
+    ///
+    /// # Errors
+    /// The folder does not open.
+    pub fn of(dir: &Dir) -> Result<FileSystem> {
+        let path = dir.path().to_owned();
+        let folder = std::fs::File::open(&path).map_err(|e| Error::new("open", &path, e))?;
+        Ok(FileSystem { path, folder })
+    }
+
+    /// Make all durable that was written to it. It waits for what others write there too.
+    ///
+    /// # Errors
+    /// The disk could not, now or since it was opened.
+    pub fn sync(&self) -> Result<()> {
+        rustix::fs::syncfs(&self.folder).map_err(|e| Error::new("sync the file system of", &self.path, e))
+    }
 }

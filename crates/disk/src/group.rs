@@ -9,7 +9,7 @@
 //!
 //! Why it is cheap: a folder's fsync covers all names that came before, so a group needs one and not one a file; and
 //! fsyncs that are under way at the same time share one commit of the journal and one flush of the device, on every file
-//! system that has a journal. So they are called from a few threads. A whole file system is never synced (`syncfs`): that
+//! system that has a journal. So they are called from a few threads. No whole file system is synced here (`syncfs`): that
 //! would wait for what others write. Ranges are not synced without their inodes (`sync_file_range`): that proves nothing.
 
 use crate::error::{Error, Result};

@@ -231,7 +231,7 @@ fn first_surfacings_are_in_order(surfaced: &[Surfacing]) -> Result<()> {
 }
 
 /// An image, where there can be one.
-fn image(kind: Kind) -> Option<Image> {
+pub(crate) fn image(kind: Kind) -> Option<Image> {
     let why = match Image::new(kind) {
         Ok(image) => return Some(image),
         Err(why) => why,

@@ -107,7 +107,7 @@ fn lay_out(scratch: &Scratch, main: &Sha, new: &Sha, own: Option<&str>) -> Resul
     }
     let from = crate::git::text(scratch.repo.dir())?;
     crate::git::clone(scratch.repo.git(), &["--shared", "--no-checkout"], from, &tree, &["core.fsync=none"])?;
-    let repo = Repo::new(scratch.repo.git(), &tree.join(".git")).with_tree(&tree).scratch();
+    let repo = Repo::new(scratch.repo.git(), &tree.join(".git")).with_tree(&tree).unsynced();
     repo.fill(&["checkout", "--quiet", "--no-recurse-submodules", "--detach", new.as_str()])?;
     if let Some(own) = own
         && entry(&scratch.repo, main, own)?.is_some()

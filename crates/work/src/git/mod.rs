@@ -5,6 +5,7 @@
 //! ends at its limit, and says at most so much. What it says of an error becomes one plain line.
 //! Left to others: which repository, and what for.
 
+mod commit;
 mod name;
 mod remote;
 mod repo;
@@ -17,6 +18,7 @@ use netsky_disk::env;
 use netsky_disk::spawn::{Ended, Leaves, Program};
 use netsky_model::render;
 
+pub(crate) use commit::RawCommit;
 pub use name::{BadName, RefName, Sha};
 pub use remote::Remote;
 pub use repo::Repo;

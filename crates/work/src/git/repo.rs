@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Failed, Git, LONG, Reach, RefName, Run, SHORT, Sha, Told};
+use netsky_disk::state;
+
+use super::{Failed, Git, LONG, RawCommit, Reach, RefName, Run, SHORT, Sha, Told};
 use crate::{Error, Result};
 
 /// A repository's folder, and where its files are laid out if they are.
@@ -16,8 +18,11 @@ pub struct Repo {
     settings: &'static [&'static str],
 }
 
-/// Objects that nobody misses need not be durable.
-const SCRATCH: &[&str] = &["core.fsync=none", "transfer.unpackLimit=1"];
+/// Commits that one git is asked for: an answer has its limit.
+const COMMITS: usize = 64;
+
+/// What nobody misses, or somebody else makes durable.
+const UNSYNCED: &[&str] = &["core.fsync=none", "transfer.unpackLimit=1"];
 
 impl Repo {
     /// The repository whose folder (`.git`, or the whole of a bare one) that is.
@@ -39,10 +44,10 @@ impl Repo {
         self
     }
 
-    /// The same, of which nothing must survive.
+    /// The same, of which git makes nothing durable.
     #[must_use]
-    pub fn scratch(mut self) -> Repo {
-        self.settings = SCRATCH;
+    pub fn unsynced(mut self) -> Repo {
+        self.settings = UNSYNCED;
         self
     }
 
@@ -101,16 +106,23 @@ impl Repo {
         let told = self.tell(&["rev-parse", "--verify", "--quiet", "--end-of-options", &asked], &[])?;
         match told.code {
             0 => self.sha("rev-parse", &told.out).map(Some),
-            1 | 128 => Ok(None),
+            1 => Ok(None),
             _ => told.well("rev-parse").map(|_| None),
         }
     }
 
-    /// The tree of a commit.
-    pub(crate) fn tree_of(&self, commit: &Sha) -> Result<Sha> {
-        let asked = format!("{commit}^{{tree}}");
-        let out = self.bytes(&["rev-parse", "--verify", "--end-of-options", &asked], &[])?;
-        self.sha("rev-parse", &out)
+    /// Commits as they are written, in the order in which they are asked for.
+    pub(crate) fn commits(&self, all: &[&Sha]) -> Result<Vec<RawCommit>> {
+        let mut commits = Vec::with_capacity(all.len());
+        for some in all.chunks(COMMITS) {
+            let asked: String = some.iter().map(|sha| format!("{sha}\n")).collect();
+            let told = self.bytes(&["cat-file", "--batch"], asked.as_bytes())?;
+            let mut rest = &told[..];
+            for sha in some {
+                commits.push(RawCommit::first_of(sha, &mut rest)?);
+            }
+        }
+        Ok(commits)
     }
 
     pub(crate) fn sha(&self, what: &str, out: &[u8]) -> Result<Sha> {
@@ -193,11 +205,25 @@ impl Repo {
         told.well("update-ref").map(|_| false)
     }
 
-    /// A folder of the repository, where git says it is.
-    pub(crate) fn folder(&self, which: &str) -> Result<PathBuf> {
-        let told = self.ask(&["rev-parse", "--path-format=absolute", which], &[])?;
-        PathBuf::from(&told).canonicalize().map_err(|e| netsky_disk::Error::new("find", told, e).into())
+    /// Its folder by itself: where git says it is, if what is there is a file that names another.
+    pub(crate) fn own(&self) -> Result<PathBuf> {
+        if self.dir.is_dir() { real(&self.dir) } else { self.folder("--git-dir") }
     }
+
+    /// What all its checkouts have together.
+    pub(crate) fn common(&self) -> Result<PathBuf> {
+        // Only the folder of a linked checkout has the file that says where the rest is.
+        let is_linked = !self.dir.is_dir() || state::exists(self.dir.join("commondir"))?;
+        if is_linked { self.folder("--git-common-dir") } else { real(&self.dir) }
+    }
+
+    fn folder(&self, which: &str) -> Result<PathBuf> {
+        real(Path::new(&self.ask(&["rev-parse", "--path-format=absolute", which], &[])?))
+    }
+}
+
+fn real(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(|e| netsky_disk::Error::new("find", path, e).into())
 }
 
 /// A path as git is given it.

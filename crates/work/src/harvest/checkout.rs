@@ -55,6 +55,8 @@ fn changes(repo: &Repo, checkout: &Checkout) -> Result<Option<Vec<String>>> {
 pub(super) struct Held {
     dir: Dir,
     tree: PathBuf,
+    /// Of the files: git makes none of them durable.
+    disk: copy::FileSystem,
     /// With the index that will take the place of the owner's.
     repo: Repo,
 }
@@ -107,7 +109,8 @@ impl Held {
     fn of(target: &Target, checkout: &Checkout) -> Result<Held> {
         let dir = Dir::look_into(&checkout.dir)?;
         let repo = Repo::new(target.repo.git(), &checkout.dir).with_tree(&checkout.tree);
-        Ok(Held { repo: repo.with_index(&checkout.dir.join(NEXT)), dir, tree: checkout.tree.clone() })
+        let disk = copy::FileSystem::of(&Dir::look_into(&checkout.tree)?)?;
+        Ok(Held { repo: repo.with_index(&checkout.dir.join(NEXT)), dir, tree: checkout.tree.clone(), disk })
     }
 
     /// Make the next index of the one that is there; what is in the way if the files could not follow.
@@ -171,9 +174,12 @@ impl Held {
         of.is_ok_and(|of| !of.is_file() || of.len() > 0)
     }
 
-    /// The next index becomes the index, and the lock goes.
+    /// The next index becomes the index, and the lock goes. The files are durable before it says that they are there: after a
+    /// power cut they would be empty, and changes of the owner's.
     pub(super) fn take_effect(self) -> Result<()> {
         crate::point("work.land.followed")?;
+        self.disk.sync()?;
+        crate::point("work.land.synced")?;
         self.dir.rename_over(NEXT, &self.dir, "index")?;
         self.dir.sync()?;
         crate::point("work.land.effective")?;

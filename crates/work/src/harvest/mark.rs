@@ -5,7 +5,7 @@ use netsky_model::id::TaskId;
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
-use super::target::Target;
+use super::target::owners;
 use crate::Result;
 use crate::gate::Shut;
 use crate::git::{RefName, Repo, Sha, plain_line};
@@ -55,7 +55,7 @@ impl Landing {
     /// # Errors
     /// The repository is not there, or git fails.
     pub fn files(&self, job: &Job) -> Result<Vec<String>> {
-        changed(&Target::of(job)?.repo, &self.old, &self.sha)
+        changed(&owners(job)?, &self.old, &self.sha)
     }
 }
 
@@ -74,8 +74,9 @@ pub(super) fn changed(repo: &Repo, one: &Sha, other: &Sha) -> Result<Vec<String>
 pub fn landing(job: &Job) -> Result<Option<Landing>> {
     let kept: Option<Landing> = state::read_json(job.layout.landing(&job.task))?;
     let Some(kept) = kept.filter(|kept| kept.main == job.main) else { return Ok(None) };
-    let repo = Target::of(job)?.repo;
+    let repo = owners(job)?;
     let Some(main) = repo.commit(job.main.as_str())? else { return Ok(None) };
-    let is_there = repo.commit(kept.sha.as_str())?.is_some() && repo.is_before(&kept.sha, &main)?;
+    let is_there =
+        kept.sha == main || repo.commit(kept.sha.as_str())?.is_some() && repo.is_before(&kept.sha, &main)?;
     Ok(is_there.then_some(kept))
 }

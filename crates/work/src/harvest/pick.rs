@@ -36,21 +36,23 @@ pub(super) fn pick(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Res
 }
 
 fn each(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
-    let repo = &scratch.repo;
-    let (mut tip, mut tree) = (main.clone(), repo.tree_of(main)?);
+    // All in one question: `main`, and each commit behind its parent.
+    let mut asked = vec![main];
+    asked.extend(work.commits.iter().flat_map(|(commit, parent)| [parent, commit]));
+    let raw = scratch.repo.commits(&asked)?;
+    let (mut tip, mut tree) = (main.clone(), raw[0].tree()?);
     let mut made = Vec::new();
-    for (commit, parent) in &work.commits {
-        let next = match apply(scratch, &tree, parent, commit)? {
+    for ((commit, parent), raw) in work.commits.iter().zip(raw[1..].chunks_exact(2)) {
+        let trees = Trees { parent: raw[0].tree()?, commit: raw[1].tree()? };
+        let next = match apply(scratch, &tree, (parent, commit), trees)? {
             Ok(next) => next,
             Err(files) => return Ok(Picked::Conflict { commit: commit.clone(), files }),
         };
         if next == tree {
             continue;
         }
-        let raw = repo.bytes(&["cat-file", "commit", commit.as_str()], &[])?;
-        let (head, words) = split(&raw);
-        let (author, letters) = (line_of(head, b"author "), line_of(head, b"encoding "));
-        tip = write(job, scratch, &next, &[&tip], author, letters, words, commit)?;
+        let (author, letters) = (raw[1].line(b"author "), raw[1].line(b"encoding "));
+        tip = write(job, scratch, &next, &[&tip], author, letters, raw[1].words(), commit)?;
         tree = next;
         made.push(tip.clone());
     }
@@ -58,37 +60,35 @@ fn each(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked>
 }
 
 fn squash(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
-    let repo = &scratch.repo;
-    let tree = repo.tree_of(main)?;
-    let next = match apply(scratch, &tree, &work.from, &scratch.tip)? {
+    let mut asked = vec![main, &work.from, &scratch.tip];
+    asked.extend(work.commits.iter().map(|(commit, _)| commit));
+    let raw = scratch.repo.commits(&asked)?;
+    let tree = raw[0].tree()?;
+    let trees = Trees { parent: raw[1].tree()?, commit: raw[2].tree()? };
+    let next = match apply(scratch, &tree, (&work.from, &scratch.tip), trees)? {
         Ok(next) => next,
         Err(files) => return Ok(Picked::Conflict { commit: scratch.tip.clone(), files }),
     };
     if next == tree {
         return Ok(Picked::Commits(Vec::new()));
     }
-    let (mut words, mut first) = (Vec::new(), Vec::new());
-    for (commit, _) in &work.commits {
-        let raw = repo.bytes(&["cat-file", "commit", commit.as_str()], &[])?;
-        words.extend_from_slice(split(&raw).1.trim_ascii());
+    let mut words = Vec::new();
+    for commit in &raw[3..] {
+        words.extend_from_slice(commit.words().trim_ascii());
         words.extend_from_slice(b"\n\n");
-        if first.is_empty() {
-            first = raw;
-        }
     }
     // The first author stands for all; each commit's words are there.
-    let author = line_of(split(&first).0, b"author ");
+    let author = raw.get(3).map(|first| first.line(b"author ")).unwrap_or_default();
     let made = write(job, scratch, &next, &[main], author, b"", &words, &scratch.tip)?;
     Ok(Picked::Commits(vec![made]))
 }
 
 fn merge(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Picked> {
-    let repo = &scratch.repo;
     let next = match merged(scratch, main, &scratch.tip)? {
         Ok(next) => next,
         Err(files) => return Ok(Picked::Conflict { commit: scratch.tip.clone(), files }),
     };
-    if next == repo.tree_of(main)? {
+    if next == scratch.repo.commits(&[main])?[0].tree()? {
         return Ok(Picked::Commits(Vec::new()));
     }
     let author = format!("author {}\n", signed(job));
@@ -98,15 +98,21 @@ fn merge(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Picked> {
     Ok(Picked::Commits(vec![made]))
 }
 
+/// The trees of a commit and of what it is the change of.
+struct Trees {
+    parent: Sha,
+    commit: Sha,
+}
+
 /// The tree that has what `commit` changed since `parent`; the files that both changed if it does not fit.
 fn apply(
     scratch: &Scratch,
     tree: &Sha,
-    parent: &Sha,
-    commit: &Sha,
+    (parent, commit): (&Sha, &Sha),
+    trees: Trees,
 ) -> Result<std::result::Result<Sha, Vec<String>>> {
-    if scratch.repo.tree_of(parent)? == *tree {
-        return scratch.repo.tree_of(commit).map(Ok);
+    if trees.parent == *tree {
+        return Ok(Ok(trees.commit));
     }
     // A commit that stands for `main` and begins at `parent`: what both have last is `parent` then. `--merge-base`
     // says the same, and git 2.39 does not know it.
@@ -132,19 +138,6 @@ fn merged(scratch: &Scratch, one: &Sha, other: &Sha) -> Result<std::result::Resu
         return Ok(Ok(tree));
     }
     Ok(Err(parts.take(MOST_FILES).map(|name| plain_line(&String::from_utf8_lossy(name))).collect()))
-}
-
-/// The headers of a commit and its words.
-fn split(raw: &[u8]) -> (&[u8], &[u8]) {
-    match raw.windows(2).position(|pair| pair == b"\n\n") {
-        Some(at) => (&raw[..=at], &raw[at + 2..]),
-        None => (raw, &[]),
-    }
-}
-
-/// A header's line, with its end; empty if there is none.
-fn line_of<'a>(head: &'a [u8], key: &[u8]) -> &'a [u8] {
-    head.split_inclusive(|byte| *byte == b'\n').find(|line| line.starts_with(key)).unwrap_or_default()
 }
 
 fn signed(job: &Job) -> String {

@@ -36,11 +36,13 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
         return refused(format!("{} has nothing in common with {}", job.branch, job.main));
     }
     let common = repo.sha("merge-base", &told.well("merge-base")?)?;
-    if let Some(base) = &job.base
+    // What both have last is before the tip, and there.
+    if let Some(base) = job.base.as_ref().filter(|base| **base != common)
         && (repo.commit(base.as_str())?.is_none() || !repo.is_before(base, &scratch.tip)?)
     {
         return refused(format!("{} does not begin at {base} any more", job.branch));
     }
+    let has_all = common == *main;
     let landed = landed(job, scratch, main, &common)?;
     if let Some(last) = landed.iter().find(|landed| landed.source.as_ref() == Some(&scratch.tip)) {
         return Ok(Seen::Over(Outcome::AlreadyLanded { sha: last.sha.clone() }));
@@ -69,8 +71,12 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
             None => Outcome::Empty,
         }));
     }
-    let fresh = fresh(scratch, main)?;
-    let left: Vec<_> = commits.iter().filter(|commit| fresh.contains(&commit.sha)).collect();
+    let mut left: Vec<_> = commits.iter().collect();
+    // Of a branch that has all of `main`, nothing can be there in another commit.
+    if !has_all {
+        let fresh = fresh(scratch, main)?;
+        left.retain(|commit| fresh.contains(&commit.sha));
+    }
     if left.is_empty() {
         let sha = same_patch(scratch, main)?.unwrap_or_else(|| main.clone());
         return Ok(Seen::Over(Outcome::AlreadyLanded { sha }));
@@ -155,9 +161,12 @@ struct Mark {
 /// What of this task is on `main` since the branch began, the newest first.
 fn landed(job: &Job, scratch: &Scratch, main: &Sha, common: &Sha) -> Result<Vec<Mark>> {
     let since = match &job.base {
-        Some(base) if scratch.repo.is_before(base, main)? => base,
+        Some(base) if base != common && scratch.repo.is_before(base, main)? => base,
         _ => common,
     };
+    if since == main {
+        return Ok(Vec::new());
+    }
     let field = |key: &str| format!("%(trailers:key={key},valueonly=true,separator=%x20)");
     let format = format!("--format=%H%x00{}%x00{}%x00", field(TASK), field(SOURCE));
     // A name of this task in the text, by letters, spares looking at the trailers of all others.

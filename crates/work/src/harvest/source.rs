@@ -40,6 +40,16 @@ pub(crate) struct Scratch {
     pub(crate) folder: PathBuf,
 }
 
+impl Scratch {
+    /// Have the newest tip of `main`: its objects are here by reference, but git copies a shallow repository as it was.
+    pub(super) fn follow(&self, target: &Target, job: &Job, main: &Sha) -> Result<()> {
+        if !state::exists(self.repo.dir().join("shallow"))? || self.repo.commit(main.as_str())?.is_some() {
+            return Ok(());
+        }
+        self.repo.fetch(target.repo.dir(), &job.main, &job.main)
+    }
+}
+
 /// Fetch the branch; the refusal if that must not be.
 pub(super) fn fetch(job: &Job, target: &Target) -> Result<std::result::Result<Scratch, String>> {
     let from = job.workspace.join(".git");
@@ -68,7 +78,7 @@ fn make(target: &Target, job: &Job, at: &Path) -> Result<Repo> {
     let from = crate::git::text(target.repo.dir())?;
     let options = ["--bare", "--shared", "--single-branch", &branch];
     crate::git::clone(target.repo.git(), &options, from, at, &["core.fsync=none"])?;
-    Ok(Repo::new(target.repo.git(), at).scratch())
+    Ok(Repo::new(target.repo.git(), at).unsynced())
 }
 
 /// Why a clone must not be fetched from.
@@ -100,14 +110,4 @@ fn unfit(job: &Job, from: &Path, target: &Target) -> Result<Option<String>> {
 
 fn plain(path: &Path) -> String {
     crate::git::plain_line(&path.to_string_lossy())
-}
-
-impl Scratch {
-    /// Know the newest tip of `main`; its objects are here already.
-    pub(super) fn follow(&self, target: &Target, job: &Job, main: &Sha) -> Result<()> {
-        if self.repo.commit(main.as_str())?.is_some() {
-            return Ok(());
-        }
-        self.repo.fetch(target.repo.dir(), &job.main, &job.main)
-    }
 }

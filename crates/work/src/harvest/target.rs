@@ -1,12 +1,12 @@
 //! The owner's repository, and who has `main` checked out there.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
-use crate::git::{RefName, Repo};
+use crate::git::Repo;
 use crate::{Error, Result};
 
 /// On every process of a harvest, so that the next one finds what a dead one left.
@@ -35,17 +35,10 @@ pub(crate) struct Checkout {
 
 impl Target {
     pub(crate) fn of(job: &Job) -> Result<Target> {
-        crate::outside(&job.layout, &job.repo)?;
-        let dir = crate::git::dir_in(&job.repo);
-        // In a linked worktree it is a file.
-        if !dir.is_file() && !netsky_disk::state::exists(dir.join("HEAD"))? {
-            return Err(Error::Missing { path: job.repo.clone() });
-        }
-        let common = Repo::new(&job.git, &dir).folder("--git-common-dir")?;
-        crate::outside(&job.layout, &common)?;
-        let key = blake3::hash(common.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
-        let repo = Repo::new(&job.git.clone().marked(MARK, &key), &common);
-        let checkout = checkout_of(&repo, &job.main)?;
+        let common = owners(job)?;
+        let key = blake3::hash(common.dir().as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
+        let repo = Repo::new(&job.git.clone().marked(MARK, &key), common.dir());
+        let checkout = checkout_of(job, &repo)?;
         for folder in checkout.iter().flat_map(|checkout| [&checkout.dir, &checkout.tree]) {
             crate::outside(&job.layout, folder)?;
         }
@@ -75,8 +68,23 @@ impl Target {
     }
 }
 
+/// The owner's repository, for who only asks it: what all its checkouts have together.
+pub(super) fn owners(job: &Job) -> Result<Repo> {
+    crate::git::text(&job.repo)?;
+    crate::outside(&job.layout, &job.repo)?;
+    let dir = crate::git::dir_in(&job.repo);
+    // In a linked worktree it is a file. A `.git` that leads to nothing is no bare repository either.
+    if !dir.is_file() && !netsky_disk::state::exists(dir.join("HEAD"))? {
+        return Err(Error::Missing { path: job.repo.clone() });
+    }
+    let common = Repo::new(&job.git, &dir).common()?;
+    crate::outside(&job.layout, &common)?;
+    Ok(Repo::new(&job.git, &common))
+}
+
 /// The one checkout of a branch; git lets nobody check it out twice but by force.
-fn checkout_of(repo: &Repo, main: &RefName) -> Result<Option<Checkout>> {
+fn checkout_of(job: &Job, repo: &Repo) -> Result<Option<Checkout>> {
+    let main = &job.main;
     let told = repo.bytes(&["worktree", "list", "--porcelain", "-z"], &[])?;
     let told = String::from_utf8_lossy(&told);
     let mut found = Vec::new();
@@ -88,19 +96,20 @@ fn checkout_of(repo: &Repo, main: &RefName) -> Result<Option<Checkout>> {
     }
     match &found[..] {
         [] => Ok(None),
-        [tree] => {
-            let dir = dir_of(repo, tree)?;
-            Ok(Some(Checkout { dir, tree: tree.clone() }))
-        }
+        [tree] => match crate::git::dir_in(tree) {
+            dir if dir != *tree => {
+                let dir = Repo::new(repo.git(), &dir).own()?;
+                Ok(Some(Checkout { dir, tree: tree.clone() }))
+            }
+            // Git takes the repository's own folder for its files where these are elsewhere; only who names them knows.
+            _ => {
+                let named = crate::git::dir_in(&job.repo);
+                if named == job.repo || Repo::new(repo.git(), &named).own()? != repo.dir() {
+                    return Err(Error::unfit(tree, "its files are elsewhere: name the folder that has them"));
+                }
+                Ok(Some(Checkout { dir: repo.dir().to_owned(), tree: job.repo.clone() }))
+            }
+        },
         [_, other, ..] => Err(Error::unfit(other, format!("a second folder has {main} checked out"))),
     }
-}
-
-fn dir_of(repo: &Repo, tree: &Path) -> Result<PathBuf> {
-    let inner = tree.join(".git");
-    if inner.is_dir() || inner.is_file() {
-        return Repo::new(repo.git(), &inner).folder("--git-dir");
-    }
-    // A repository whose files are elsewhere by its own setting.
-    Ok(repo.dir().to_owned())
 }

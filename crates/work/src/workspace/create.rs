@@ -71,9 +71,10 @@ pub fn create(layout: &Layout, git: &Git, wish: &Wish) -> Result<Workspace> {
         base,
         made: clock::stamp(),
     };
+    let disk = copy::FileSystem::of(&folder)?;
     let made = fill(git, &mirror, wish, &workspace, &at)
         .and_then(|()| Ok(state::write_json(at.join(KNOWN), &workspace)?))
-        .and_then(|()| Ok(copy::sync_file_system(&folder)?))
+        .and_then(|()| Ok(disk.sync()?))
         .and_then(|()| crate::point("work.workspace.filled"));
     if let Err(error) = made {
         // The error that came first is the one to tell; what stays is swept.
@@ -98,16 +99,16 @@ fn fill(git: &Git, mirror: &Mirror, wish: &Wish, workspace: &Workspace, at: &std
     if !mirror.is_shared {
         options.push("--no-hardlinks");
     }
-    crate::git::clone(git, &options, crate::git::text(mirror.repo.dir())?, &to, &[])?;
-    let repo = Repo::new(git, &to.join(".git")).with_tree(&to);
-    let mut settings =
-        vec![("remote.origin.url", wish.repo.as_str()), ("remote.origin.pushurl", "/dev/null")];
+    let mut settings = vec!["--config=remote.origin.pushurl=/dev/null".to_owned()];
     if let Some(author) = &wish.author {
-        settings.extend([("user.name", author.name()), ("user.email", author.email())]);
+        let (name, email) = (author.name(), author.email());
+        settings.extend([format!("--config=user.name={name}"), format!("--config=user.email={email}")]);
     }
-    for (key, value) in settings {
-        repo.bytes(&["config", "--replace-all", key, value], &[])?;
-    }
+    options.extend(settings.iter().map(String::as_str));
+    // All of it is synced at once when it is whole.
+    crate::git::clone(git, &options, crate::git::text(mirror.repo.dir())?, &to, &["core.fsync=none"])?;
+    let repo = Repo::new(git, &to.join(".git")).with_tree(&to).unsynced();
+    repo.bytes(&["config", "--replace-all", "remote.origin.url", wish.repo.as_str()], &[])?;
     let branch = workspace.branch.short();
     repo.fill(&[
         "checkout",

@@ -69,13 +69,14 @@ pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote, share_from: u64
         throwaway::remove(&at)?;
         known.clear();
     }
-    if !mirrors.exists(&name)? {
-        begin(&mirrors, git, &key, &name)?;
-    }
     let repo = Repo::new(git, &at.join("git"));
     let reach = if remote.path().is_some() { Reach::Files } else { Reach::Network };
-    let all = "+refs/heads/*:refs/heads/*";
-    repo.fetch_refs_with(remote.as_str(), all, &["--prune"], reach, OLD)?;
+    if mirrors.exists(&name)? {
+        let all = "+refs/heads/*:refs/heads/*";
+        repo.fetch_refs_with(remote.as_str(), all, &["--prune"], reach, OLD)?;
+    } else {
+        begin(&mirrors, git, (remote, reach), &key, &name)?;
+    }
     crate::point("work.mirror.fetched")?;
     let is_shared = bytes_below(&at)?.all() >= share_from;
     if is_shared {
@@ -103,8 +104,8 @@ fn digest(file: &Path) -> Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// An empty one, there at once or not at all.
-fn begin(mirrors: &Dir, git: &Git, key: &str, name: &str) -> Result<()> {
+/// A first one, there at once or not at all; a clone, because only that asks which hash the repository is of.
+fn begin(mirrors: &Dir, git: &Git, (from, reach): (&Remote, Reach), key: &str, name: &str) -> Result<()> {
     let new = format!("{key}.new");
     let at = mirrors.path().join(&new);
     if mirrors.exists(&new)? {
@@ -113,8 +114,10 @@ fn begin(mirrors: &Dir, git: &Git, key: &str, name: &str) -> Result<()> {
     }
     throwaway::create_at(&at)?;
     let folder = at.join("git");
-    let args = ["init", "--quiet", "--bare", "--template=", crate::git::text(&folder)?];
-    git.run(&Run::of_files(&args))?;
+    let mut args = vec!["clone", "--quiet", "--bare", "--template=", "--no-local", "--no-tags"];
+    args.extend(["--no-recurse-submodules", "--end-of-options", from.as_str(), crate::git::text(&folder)?]);
+    git.run(&Run { settings: OLD, reach, ..Run::of_files(&args) })?;
+    crate::point("work.mirror.cloned")?;
     mirrors.rename(&new, mirrors, name)?;
     Ok(mirrors.sync()?)
 }

@@ -88,17 +88,19 @@ fn a8_a_workspace_is_never_taken_for_a_repository_of_the_owners() {
     symlink(&clone, beside("link")).expect("made");
     fs::create_dir(beside("leads")).expect("made");
     fs::write(beside("leads/.git"), format!("gitdir: {}\n", clone.join(".git").display())).expect("written");
-    let places =
-        [clone.clone(), beside("link"), beside("leads"), bench.layout.home().join("x/../workspaces")];
+    fs::create_dir(beside("linked")).expect("made");
+    symlink(clone.join(".git"), beside("linked/.git")).expect("made");
+    let inner = bench.layout.home().join("x/../workspaces");
+    let places = [clone.clone(), beside("link"), beside("leads"), beside("linked"), inner];
     // What only leads there is fetched from as any clone is; nothing lands in it.
-    for (nth, place) in [&places[0], &places[1], &places[3]].into_iter().enumerate() {
+    for (nth, place) in [&places[0], &places[1], &places[4]].into_iter().enumerate() {
         let id = format!("p{nth}");
         board.create(draft(&id, place)).expect("a task");
         let made = desk(&bench, |desk| desk.create_workspace(&task(&id), None));
         assert!(made.is_err(), "{}", place.display());
         assert!(workspace::find(&bench.layout, &task(&id)).expect("looked").is_none());
     }
-    for place in &places[..3] {
+    for place in &places[..4] {
         let mut job = bench.job("t1");
         job.repo = place.clone();
         let came = harvest(&job);

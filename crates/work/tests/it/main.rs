@@ -6,6 +6,7 @@ mod hostile;
 mod kills;
 mod names;
 mod outcomes;
+mod owners;
 mod race;
 mod support;
 mod task;

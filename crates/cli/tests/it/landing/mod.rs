@@ -3,6 +3,7 @@
 mod harvests;
 mod kills;
 mod points;
+mod power;
 mod queue;
 mod seed;
 mod workspaces;
@@ -104,7 +105,17 @@ pub(crate) fn id(text: &str) -> TaskId {
 
 impl Bench {
     pub(crate) fn new() -> Bench {
-        let bench = Bench { home: Home::init(), folder: TempDir::new().expect("a folder") };
+        Bench::of(Home::init(), TempDir::new().expect("a folder"))
+    }
+
+    /// The same in a place of the caller's.
+    pub(crate) fn new_in(place: &Path) -> Bench {
+        let [home, folder] = [(); 2].map(|()| TempDir::new_in(place).expect("a folder"));
+        Bench::of(Home::init_in(home), folder)
+    }
+
+    fn of(home: Home, folder: TempDir) -> Bench {
+        let bench = Bench { home, folder };
         repository(&bench.repo());
         bench
     }
