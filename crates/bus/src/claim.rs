@@ -420,7 +420,7 @@ impl Bus<'_> {
         let (claimed, delivered) = (channel.dir(State::Claimed)?, channel.dir(State::Delivered)?);
         // What cannot be recorded, or acked, would be shown again until it is a dead letter.
         delivered.lets_change()?;
-        if acks && claims.iter().any(|claim| claim.envelope.requires_ack == Some(true)) {
+        if acks {
             channel.dir(State::Acked)?.lets_change()?;
         }
         point("bus.surface.begin");
@@ -449,10 +449,10 @@ impl Bus<'_> {
         Ok(())
     }
 
-    /// Acks what was recorded, if it asks for that and its reader has dealt with it. Before this it is delivered: whoever
-    /// dies here leaves it to come again, flagged.
+    /// Acks what was recorded, if its reader has dealt with it. Before this it is delivered: whoever dies here leaves it to
+    /// come again, flagged.
     fn acked(&self, claim: &Claim, generation: Generation, put: &Put) -> Result<()> {
-        if matches!(put, Put::Finished) && claim.envelope.requires_ack == Some(true) {
+        if matches!(put, Put::Finished) {
             self.ack_delivered(&claim.agent, &claim.name.to(Stage::Taken(generation)))?;
         }
         Ok(())

@@ -59,7 +59,7 @@ pub struct Terms {
     pub max: Option<usize>,
     /// Take the place of another consumer: it is asked to end, and killed if it does not.
     pub replace: bool,
-    /// A message that was dealt with is acked if it asks for that; else the ack is another's.
+    /// A message that was dealt with is finished; else the ack is another's.
     pub acks: bool,
 }
 

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use netsky_disk::clock;
 use netsky_disk::fs::Dir;
+use netsky_disk::lock::Lock;
 use netsky_disk::watch::Watch;
+use netsky_disk::{clock, process};
 use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
 
 use crate::bus::Bus;
+use crate::consume::Holder;
 use crate::error::{Error, Result};
 use crate::queue::{InOrder, Passed, Sight, sight};
 
@@ -31,7 +33,9 @@ impl Bus<'_> {
         let watch = Watch::default();
         let started = clock::boot();
         let mut passed = Passed::default();
+        let mut seat = None;
         loop {
+            seat = seat.or_else(|| self.sits(agent, taker));
             if self.or_no_home(self.look_for_mail(agent, taker, &watch, &mut passed))? {
                 return Ok(true);
             }
@@ -42,6 +46,26 @@ impl Bus<'_> {
             }
             watch.wait(left.min(RESCAN))?;
         }
+    }
+
+    /// Whether an incarnation of the agent waits for its mail now: it has nothing else to do.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub fn is_awaited(&self, agent: &AgentId, by: Generation) -> Result<bool> {
+        let path = self.layout.waiter_lock(agent);
+        let waiter: Option<Holder> = Lock::read_note(&path)?;
+        Ok(waiter.is_some_and(|waiter| waiter.generation == by) && Lock::is_held(path)?)
+    }
+
+    /// The seat of who waits, as long as it does. It only tells of it: nobody is kept out, and who gets none waits all the same.
+    fn sits(&self, agent: &AgentId, taker: Generation) -> Option<Lock> {
+        if taker == Generation::NONE {
+            return None;
+        }
+        let mut seat = Lock::try_take(self.layout.waiter_lock(agent)).ok().flatten()?;
+        seat.note(&Holder { process: process::identity().ok()?, generation: taker }).ok()?;
+        Some(seat)
     }
 
     /// One look. The folder is opened and watched anew each time: another may have its name by now.

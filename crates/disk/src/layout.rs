@@ -187,6 +187,11 @@ impl Layout {
         self.channel(agent).join("consumer.lock")
     }
 
+    /// Held by one of those that wait for the agent's mail and are of it.
+    pub fn waiter_lock(&self, agent: &AgentId) -> PathBuf {
+        self.channel(agent).join("waiter.lock")
+    }
+
     /// Exclusive ids of an agent's envelopes.
     pub fn channel_ids(&self, agent: &AgentId) -> PathBuf {
         self.channel(agent).join("ids")

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use netsky_bus::Error;
-use netsky_model::id::AgentId;
+use netsky_model::id::{AgentId, Generation};
 use netsky_model::life::State;
 use netsky_model::name::{Name, Stage};
 use netsky_model::process::ProcessId;
@@ -22,6 +22,27 @@ fn a_send_wakes_who_waits() {
         home.bus(&Nobody).send(draft("x")).expect("sent");
         assert!(waiting.join().expect("no panic").expect("waited"));
     });
+}
+
+#[test]
+fn who_waits_for_its_own_mail_is_known_to_as_long_as_it_does() {
+    let home = Home::new();
+    let (bus, root) = (home.bus(&Nobody), AgentId::root());
+    bus.create(&root).expect("made");
+    let is_awaited = |by| bus.is_awaited(&root, Generation(by)).expect("known");
+    assert!(!is_awaited(2));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| home.bus(&Nobody).wait(&root, Generation(2), LONG));
+        while !is_awaited(2) {
+            std::thread::yield_now();
+        }
+        assert!(!is_awaited(1), "of another incarnation it says nothing");
+        bus.send(draft("x")).expect("sent");
+        assert!(waiting.join().expect("no panic").expect("waited"));
+    });
+    assert!(!is_awaited(2), "it has come");
+    assert!(bus.wait(&root, OUTSIDE, LONG).expect("waited"));
+    assert!(!is_awaited(OUTSIDE.0), "who is no incarnation of it waits for himself");
 }
 
 #[test]

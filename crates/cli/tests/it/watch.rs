@@ -132,11 +132,11 @@ fn a_command_gets_the_element_and_what_it_is_about() {
     let mut lines = said.works().lines();
     assert_eq!(lines.next(), Some("first from owner, attempt 1"));
     assert!(lines.next().is_some_and(|line| line.starts_with("<channel ") && line.ends_with("</channel>")));
-    assert!(is_in(&home, "delivered", "first"));
+    assert!(is_in(&home, "acked", "first"));
 }
 
 #[test]
-fn what_asks_for_an_ack_has_it_once_its_command_ended_with_0() {
+fn d1_what_a_command_ended_with_0_is_finished_and_comes_to_no_successor() {
     let home = home();
     for id in ["asks", "fails"] {
         netsky(&home, &["channel", "send", "agent7", id, "--from", "owner", "--id", id, "--requires-ack"])
@@ -145,14 +145,14 @@ fn what_asks_for_an_ack_has_it_once_its_command_ended_with_0() {
     let script = "cat; test \"$NETSKY_ENVELOPE_ID-$NETSKY_ENVELOPE_ATTEMPT\" != fails-1";
     let watch = ["channel", "watch", "agent7", "--max", "3", "--", "/bin/sh", "-c", script];
     assert_eq!(netsky(&home, &watch).code, 0);
-    assert!(is_in(&home, "delivered", "first"), "it asked for none");
+    assert!(is_in(&home, "acked", "first"), "whether it asks for an ack or not");
     assert!(is_in(&home, "acked", "asks"));
     let acked = home.files("agent7", "acked").expect("there");
     assert!(acked.iter().any(|file| file.contains("-fails.2.")), "not before it was dealt with: {acked:?}");
     let record = "SELECT id, state FROM envelopes WHERE acked_at IS NOT NULL ORDER BY id";
     let said = netsky(&home, &["query", record, "--json"]);
     let told: Value = serde_json::from_str(said.works()).expect("JSON");
-    assert_eq!(told["rows"].as_array().map(Vec::len), Some(2), "{told}");
+    assert_eq!(told["rows"].as_array().map(Vec::len), Some(3), "{told}");
     netsky(&home, &["check"]).works();
     // Who is only shown it has dealt with nothing.
     netsky(&home, &["channel", "send", "agent7", "x", "--from", "owner", "--id", "shown", "--requires-ack"])
@@ -162,14 +162,14 @@ fn what_asks_for_an_ack_has_it_once_its_command_ended_with_0() {
 }
 
 #[test]
-fn what_asks_for_an_ack_is_only_delivered_by_a_command_that_passes_on() {
+fn what_a_command_passes_on_is_only_delivered() {
     let home = home();
     netsky(&home, &["channel", "send", "agent7", "x", "--from", "owner", "--id", "asks", "--requires-ack"])
         .works();
     let watch = ["channel", "watch", "agent7", "--max", "2", "--json", "--no-ack", "--", "true"];
     let told = netsky(&home, &watch).works().lines().filter(|line| line.contains("\"taken\":true")).count();
     assert_eq!(told, 2);
-    assert!(is_in(&home, "delivered", "asks"), "the ack is another's");
+    assert!(is_in(&home, "delivered", "first") && is_in(&home, "delivered", "asks"), "the ack is another's");
     netsky(&home, &["channel", "ack", "agent7", "asks"]).works();
     assert!(is_in(&home, "acked", "asks"));
 }

@@ -27,7 +27,7 @@ pub(crate) struct Signals {
     pub(crate) state: SessionState,
     /// What rises with whatever the program does.
     pub(crate) progress: Progress,
-    /// Whether mail waits for it, or was taken and is not finished.
+    /// Whether mail waits for it, is in its hands, or was taken and is not finished while it waits for no other.
     pub(crate) has_work: bool,
     /// What it says that it does, and until when at the latest.
     pub(crate) phase: Option<(String, Option<Stamp>)>,

@@ -199,8 +199,7 @@ fn look(
             book.map(|book| book.doing).unwrap_or_default()
         }
     });
-    let taken = if desired.receipts == Receipts::Ack { cx.bus.count(agent, State::Delivered)? } else { 0 };
-    let has_work = !driven && (taken > 0 || cx.bus.count(agent, State::Written)? > 0);
+    let has_work = !driven && has_work(cx, desired, session.generation)?;
     let bytes = session.heartbeat.as_ref().map_or(0, |beat| beat.progress);
     let progress = &session.progress;
     Ok(Signals {
@@ -212,6 +211,16 @@ fn look(
         doing,
         quiet,
     })
+}
+
+/// Whether mail waits, is in its hands, or was taken and is not finished; who waits for more has finished what it will.
+fn has_work(cx: &Context<'_>, desired: &Desired, generation: Generation) -> Result<bool> {
+    let agent = &desired.agent;
+    if cx.bus.count(agent, State::Written)? > 0 || cx.bus.count(agent, State::Claimed)? > 0 {
+        return Ok(true);
+    }
+    let is_owed = desired.receipts == Receipts::Ack && cx.bus.count(agent, State::Delivered)? > 0;
+    Ok(is_owed && !cx.bus.is_awaited(agent, generation)?)
 }
 
 /// `state/<agent>-pane-hash`: there while its screen stands still, and nothing excuses that.
@@ -345,10 +354,12 @@ fn screen(cx: &Context<'_>, agent: &AgentId) -> String {
 
 #[cfg(test)]
 mod tests {
+    use netsky_bus::Bus;
     use netsky_model::restart::{Clones, Inflight, Kind};
+    use netsky_model::witness::Nobody;
 
     use super::*;
-    use crate::context::observed;
+    use crate::context::{in_a_home, observed};
     use crate::observe::Underway;
 
     fn restarted(kind: Kind) -> Observed {
@@ -367,6 +378,36 @@ mod tests {
         };
         let restart = Underway { inflight, status: None, child_alive: true, handoff_there: Ok(false) };
         Observed { restart: Some(restart), ..observed(&AgentId::root(), "active") }
+    }
+
+    /// Idle by design: it has read all and waits for more; what is in its hands is work like any other.
+    #[test]
+    fn t11_who_waits_for_mail_has_no_work_but_what_is_in_its_hands() {
+        in_a_home(|cx| {
+            let (root, first) = (AgentId::root(), Generation(1));
+            let wish = observed(&root, "active").desired.remove(0);
+            let is_busy = || has_work(cx, &wish, first).expect("known");
+            cx.bus.create(&root).expect("made");
+            assert!(!is_busy());
+            cx.bus.send(Draft::new(AgentId::infinity().into(), root.clone(), "x")).expect("sent");
+            assert!(is_busy(), "it waits");
+            let shown = cx.bus.drain(&root, 9, first, |_| {
+                assert!(is_busy(), "it is in its hands");
+                Ok(())
+            });
+            shown.expect("shown");
+            assert!(is_busy(), "it was taken and is not finished");
+            std::thread::scope(|scope| {
+                let (layout, root, limit) = (cx.layout, &root, Some(Duration::from_secs(60)));
+                let waiting = scope.spawn(move || Bus::open(layout, &Nobody).wait(root, first, limit));
+                while is_busy() {
+                    clock::pause(Duration::from_millis(1));
+                }
+                cx.bus.send(Draft::new(AgentId::infinity().into(), root.clone(), "y")).expect("sent");
+                assert!(is_busy(), "that one it has not read");
+                assert!(waiting.join().expect("no panic").expect("waited"));
+            });
+        });
     }
 
     #[test]

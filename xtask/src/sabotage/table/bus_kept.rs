@@ -227,11 +227,11 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "what a command has dealt with has its ack",
         faults: "D1",
         file: "crates/bus/src/claim.rs",
-        find: "matches!(put, Put::Finished) && claim",
-        replace: "false && claim",
+        find: "if matches!(put, Put::Finished) {",
+        replace: "if matches!(put, Put::Finished) && claim.envelope.requires_ack == Some(true) {",
         package: "netsky",
         target: IT,
-        test: "watch::what_asks_for_an_ack_has_it_once_its_command_ended_with_0",
+        test: "watch::d1_what_a_command_ended_with_0_is_finished_and_comes_to_no_successor",
     },
     Safeguard {
         name: "a wait for what no drain can take fails",
@@ -441,6 +441,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         replace: "                if true {\n",
         package: "netsky",
         target: IT,
-        test: "watch::what_asks_for_an_ack_is_only_delivered_by_a_command_that_passes_on",
+        test: "watch::what_a_command_passes_on_is_only_delivered",
     },
 ];

@@ -38,10 +38,10 @@ pub(crate) struct Args {
     /// Take the place of the agent's running consumer
     #[arg(long)]
     replace: bool,
-    /// Leave the ack of what asks for one to another: for a COMMAND that only passes on
+    /// Leave the ack to another: for a COMMAND that only passes on
     #[arg(long, requires = "command")]
     no_ack: bool,
-    /// Run this for each message, which it gets on its standard input; exit 0 takes it and acks it if it asks for that, anything else gives it back
+    /// Run this for each message, which it gets on its standard input; exit 0 takes and acks it, anything else gives it back
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
