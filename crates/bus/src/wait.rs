@@ -35,6 +35,7 @@ impl Bus<'_> {
         let mut passed = Passed::default();
         let mut seat = None;
         loop {
+            seat = seat.filter(|seat: &Lock| seat.has_its_name().unwrap_or(false));
             seat = seat.or_else(|| self.sits(agent, taker));
             if self.or_no_home(self.look_for_mail(agent, taker, &watch, &mut passed))? {
                 return Ok(true);

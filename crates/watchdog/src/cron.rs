@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::observe;
 use crate::page::{Raised, page, since};
-use crate::scheduled::{Missed, PASSED_OVER, Scheduled, Told, missed_as_placed};
+use crate::scheduled::{Missed, PASSED_OVER, Scheduled, Told, missed_as_placed, reader};
 use crate::tick::Ticked;
 
 /// The condition that the owner's file does not read.
@@ -207,13 +207,14 @@ fn tell(
 }
 
 fn told(cx: &Context<'_>, entry: &Entry, known: &Known, due: Due) -> Result<Told> {
+    let to = reader(&entry.agent);
     if let Some(last) = &known.last_id
-        && cx.bus.waits(&entry.agent, last)?
+        && cx.bus.waits(&to, last)?
     {
         return Ok(Told::Waits);
     }
     let id = cron::envelope_id(&entry.id, due.slot);
-    let sent = cx.bus.send_once(&envelope(cx, entry, due, id.clone())?, id, &entry.agent)?;
+    let sent = cx.bus.send_once(&envelope(cx, entry, due, id.clone())?, id, &to)?;
     fault::point("watchdog.cron.sent")
         .map_err(|e| netsky_disk::Error::new("keep", cx.layout.cron_state(), e))?;
     Ok(if sent.duplicate { Told::Before } else { Told::Now })

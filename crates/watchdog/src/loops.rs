@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::page::{Raised, page};
-use crate::scheduled::{Missed, PASSED_OVER, Scheduled, Told, missed_as_placed};
+use crate::scheduled::{Missed, PASSED_OVER, Scheduled, Told, missed_as_placed, reader};
 use crate::tick::Ticked;
 
 /// Who sends them.
@@ -146,17 +146,18 @@ fn tell(
 }
 
 fn told(cx: &Context<'_>, entry: &Loop, due: Fire) -> Result<Told> {
+    let to = reader(&entry.agent);
     if let Some(last) = &entry.last_id
-        && cx.bus.waits(&entry.agent, last)?
+        && cx.bus.waits(&to, last)?
     {
         return Ok(Told::Waits);
     }
-    // The two that every home has are there before their first start.
-    if [AgentId::root(), AgentId::infinity()].contains(&entry.agent) {
-        cx.bus.create(&entry.agent)?;
+    // Every home has it, before its first start.
+    if to == AgentId::root() {
+        cx.bus.create(&to)?;
     }
     let id = entry.envelope(due.slot);
-    let sent = cx.bus.send_once(&envelope(cx, entry, due, id.clone())?, id, &entry.agent)?;
+    let sent = cx.bus.send_once(&envelope(cx, entry, due, id.clone())?, id, &to)?;
     fault::point("watchdog.loop.sent").map_err(|e| netsky_disk::Error::new("save", cx.layout.loops(), e))?;
     Ok(if sent.duplicate { Told::Before } else { Told::Now })
 }

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::error::Result;
 
 /// Kinds that ask for something; so does what has none.
-const ASKING: [&str; 5] = ["prompt", "brief", "owner", "loop-tick", "cron-tick"];
+const ASKING: [&str; 3] = ["prompt", "brief", "owner"];
 
 /// Most of one look: agent0's own mail comes in between.
 const MOST: usize = 16;
@@ -101,35 +101,4 @@ fn is_reading(cx: &Context<'_>, me: &AgentId) -> Result<bool> {
     let is_held =
         |entry: netsky_bus::Entry| entry.name.is_some_and(|name| matches!(name.stage, Stage::Claimed(_)));
     Ok(claimed.entries().any(is_held))
-}
-
-#[cfg(test)]
-mod tests {
-    use netsky_bus::Draft;
-
-    use super::*;
-    use crate::context::in_a_home;
-
-    #[test]
-    fn fm_loop_fm_cron_what_is_due_for_agentinfinity_goes_on_to_agent0() {
-        in_a_home(|cx| {
-            let (me, root) = (AgentId::infinity(), AgentId::root());
-            for agent in [&me, &root] {
-                cx.bus.create(agent).expect("made");
-            }
-            for (from, kind) in [("agentloop", "loop-tick"), ("agentcron", "cron-tick"), ("owner", "note")] {
-                let draft = Draft::new(from.parse().expect("a sender"), me.clone(), kind);
-                cx.bus.send(Draft { kind: Some(kind.to_owned()), ..draft }).expect("sent");
-            }
-            let passed = prompts(cx).expect("looked");
-            assert_eq!((passed.count, passed.troubles), (2, Vec::new()));
-            let there = cx.bus.listing(&root, Some(State::Written), usize::MAX).expect("listed");
-            let texts: Vec<String> =
-                there.entries().filter_map(|entry| Some(entry.envelope?.text.to_string())).collect();
-            assert!(
-                texts.len() == 2 && texts[0].contains("loop-tick") && texts[1].contains("cron-tick"),
-                "{texts:?}"
-            );
-        });
-    }
 }

@@ -17,10 +17,16 @@ pub(crate) const PASSED_OVER: usize = 100;
 /// Most loops and entries that one fact names.
 const NAMED: usize = 50;
 
+/// Whose mail it is that is due for an agent: agentinfinity answers nobody, and agent0 does what it is asked. Said to it at once, so
+/// that one which agent0 has not read is seen to wait.
+pub(crate) fn reader(agent: &AgentId) -> AgentId {
+    if *agent == AgentId::infinity() { AgentId::root() } else { agent.clone() }
+}
+
 /// How many more instants the envelope of that id told of, which somebody placed who died before he could keep that. Of one that
 /// is not there any more nobody knows.
 pub(crate) fn missed_as_placed(cx: &Context<'_>, agent: &AgentId, id: &EnvelopeId) -> Option<u64> {
-    let placed = cx.bus.show(agent, id.as_str()).ok()?.envelope?;
+    let placed = cx.bus.show(&reader(agent), id.as_str()).ok()?.envelope?;
     Some(placed.missed.unwrap_or(0))
 }
 
@@ -101,7 +107,7 @@ impl Scheduled<'_> {
     pub(crate) fn envelope(self, cx: &Context<'_>, id: EnvelopeId) -> Result<Envelope> {
         let from: Sender = self.from.parse().expect("a sender");
         let mut envelope =
-            Envelope::new(id, from, self.to.clone(), self.prompt.to_owned(), clock::wall_seconds());
+            Envelope::new(id, from, reader(self.to), self.prompt.to_owned(), clock::wall_seconds());
         envelope.kind = Some(self.kind.to_owned());
         envelope.thread = Some(self.thread);
         envelope.missed = (self.missed > 0).then_some(self.missed);

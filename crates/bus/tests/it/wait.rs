@@ -33,7 +33,9 @@ fn who_waits_for_its_own_mail_is_known_to_as_long_as_it_does() {
     assert!(!is_awaited(2));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| home.bus(&Nobody).wait(&root, Generation(2), LONG));
+        let began = std::time::Instant::now();
         while !is_awaited(2) {
+            assert!(began.elapsed() < Duration::from_secs(60), "it is not known to wait");
             std::thread::yield_now();
         }
         assert!(!is_awaited(1), "of another incarnation it says nothing");

@@ -332,6 +332,24 @@ fn must_show_8_an_agent_that_was_down_for_eight_hours_is_told_once_how_many_it_m
     assert_eq!((clocked.told().len(), &shown(&clocked, &id)["missed"]), (2, &Value::Null));
 }
 
+/// agentinfinity answers nobody: agent0 is asked, once until it has read it, and told what it missed.
+#[test]
+fn fm_loop_fm_cron_what_is_due_for_agentinfinity_is_said_to_agent0_and_waits_there() {
+    let clocked = clocked();
+    create(&clocked, &["15m", "look", "--agent", "agentinfinity"]);
+    clocked.ok(&["cron", "add", "*/15 * * * *", "count", "--agent", "agentinfinity"]);
+    for quarter in 1..=4 {
+        clocked.slept(quarter * QUARTER);
+        clocked.ok(&["loop", "tick"]);
+        clocked.ok(&["cron", "tick"]);
+    }
+    let mut told: Vec<String> = clocked.told().into_iter().filter_map(|one| one.kind).collect();
+    told.sort();
+    assert_eq!(told, ["cron-tick", "loop-tick"], "agent0 has not read the one before");
+    let drained = clocked.ok(&["channel", "drain", "agent0"]);
+    assert_eq!(drained.matches(" missed=\"3\"").count(), 2, "{drained}");
+}
+
 #[test]
 fn fm_loop_fire_an_outage_is_one_catch_up() {
     let clocked = clocked();

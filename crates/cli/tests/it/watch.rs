@@ -250,7 +250,7 @@ fn a_command_may_finish_what_it_has_when_its_consumer_is_told_to_end() {
     std::fs::write(told, "").expect("written");
     let (status, rest) = consumer.end();
     assert_eq!((status.code(), rest.as_str()), (Some(0), "done\n"));
-    assert!(is_in(&home, "delivered", "first") && is_in(&home, "inbox", "second"));
+    assert!(is_in(&home, "acked", "first") && is_in(&home, "inbox", "second"));
 }
 
 #[test]

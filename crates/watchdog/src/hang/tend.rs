@@ -400,7 +400,9 @@ mod tests {
             std::thread::scope(|scope| {
                 let (layout, root, limit) = (cx.layout, &root, Some(Duration::from_secs(60)));
                 let waiting = scope.spawn(move || Bus::open(layout, &Nobody).wait(root, first, limit));
+                let until = clock::boot() + Duration::from_secs(50);
                 while is_busy() {
+                    assert!(clock::boot() < until, "it waits, and is not idle");
                     clock::pause(Duration::from_millis(1));
                 }
                 cx.bus.send(Draft::new(AgentId::infinity().into(), root.clone(), "y")).expect("sent");

@@ -22,7 +22,7 @@ pub(crate) use commit::RawCommit;
 pub use name::{BadName, RefName, Sha};
 pub use remote::Remote;
 pub use repo::Repo;
-pub(crate) use repo::{clone, dir_in, text};
+pub(crate) use repo::{clone, dir_in, real, text};
 
 use crate::Result;
 
@@ -140,6 +140,14 @@ pub enum Failed {
         what: String,
         /// Its limit.
         secs: u64,
+    },
+    /// What it laid out is not durable.
+    #[error("what git {what} laid out is not durable: {why}")]
+    Unsynced {
+        /// What it was asked.
+        what: String,
+        /// What the system refuses.
+        why: String,
     },
     /// Its answer is longer than anybody reads, or does not read.
     #[error("git {what} answered with what does not read: {why}")]
@@ -317,7 +325,11 @@ fn telling(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let lines: Vec<&str> = said.split(['\n', '\r']).filter(|line| !line.trim().is_empty()).collect();
     let starts = |start: &str| lines.iter().find(|line| line.starts_with(start)).copied();
-    let line = starts("fatal:").or_else(|| starts("error:")).or(lines.last().copied()).unwrap_or("nothing");
+    let line = starts("fatal:")
+        .or_else(|| starts("remote: error:"))
+        .or_else(|| starts("error:"))
+        .or(lines.last().copied())
+        .unwrap_or("nothing");
     plain_line(line).chars().take(SAID).collect()
 }
 

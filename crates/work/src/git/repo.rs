@@ -18,9 +18,6 @@ pub struct Repo {
     settings: &'static [&'static str],
 }
 
-/// Commits that one git is asked for: an answer has its limit.
-const COMMITS: usize = 64;
-
 /// What nobody misses, or somebody else makes durable.
 const UNSYNCED: &[&str] = &["core.fsync=none", "transfer.unpackLimit=1"];
 
@@ -111,18 +108,12 @@ impl Repo {
         }
     }
 
-    /// Commits as they are written, in the order in which they are asked for.
+    /// Commits as they are written, in the order in which they are asked for. All in one answer, which has its limit.
     pub(crate) fn commits(&self, all: &[&Sha]) -> Result<Vec<RawCommit>> {
-        let mut commits = Vec::with_capacity(all.len());
-        for some in all.chunks(COMMITS) {
-            let asked: String = some.iter().map(|sha| format!("{sha}\n")).collect();
-            let told = self.bytes(&["cat-file", "--batch"], asked.as_bytes())?;
-            let mut rest = &told[..];
-            for sha in some {
-                commits.push(RawCommit::first_of(sha, &mut rest)?);
-            }
-        }
-        Ok(commits)
+        let asked: String = all.iter().map(|sha| format!("{sha}\n")).collect();
+        let told = self.bytes(&["cat-file", "--batch"], asked.as_bytes())?;
+        let mut rest = &told[..];
+        all.iter().map(|sha| RawCommit::first_of(sha, &mut rest)).collect()
     }
 
     pub(crate) fn sha(&self, what: &str, out: &[u8]) -> Result<Sha> {
@@ -222,7 +213,8 @@ impl Repo {
     }
 }
 
-fn real(path: &Path) -> Result<PathBuf> {
+/// A path without links.
+pub(crate) fn real(path: &Path) -> Result<PathBuf> {
     path.canonicalize().map_err(|e| netsky_disk::Error::new("find", path, e).into())
 }
 

@@ -55,8 +55,6 @@ fn changes(repo: &Repo, checkout: &Checkout) -> Result<Option<Vec<String>>> {
 pub(super) struct Held {
     dir: Dir,
     tree: PathBuf,
-    /// Of the files: git makes none of them durable.
-    disk: copy::FileSystem,
     /// With the index that will take the place of the owner's.
     repo: Repo,
 }
@@ -109,8 +107,7 @@ impl Held {
     fn of(target: &Target, checkout: &Checkout) -> Result<Held> {
         let dir = Dir::look_into(&checkout.dir)?;
         let repo = Repo::new(target.repo.git(), &checkout.dir).with_tree(&checkout.tree);
-        let disk = copy::FileSystem::of(&Dir::look_into(&checkout.tree)?)?;
-        Ok(Held { repo: repo.with_index(&checkout.dir.join(NEXT)), dir, tree: checkout.tree.clone(), disk })
+        Ok(Held { repo: repo.with_index(&checkout.dir.join(NEXT)), dir, tree: checkout.tree.clone() })
     }
 
     /// Make the next index of the one that is there; what is in the way if the files could not follow.
@@ -137,7 +134,13 @@ impl Held {
 
     /// Move the files.
     pub(super) fn move_files(&self, old: &Sha, new: &Sha) -> Result<()> {
-        self.read_tree(&["-m", "-u"], old, new)
+        let undone =
+            |e: netsky_disk::Error| Failed::Unsynced { what: "read-tree".into(), why: e.to_string() };
+        let disk = Dir::look_into(&self.tree).and_then(|tree| copy::FileSystem::of(&tree)).map_err(undone)?;
+        self.read_tree(&["-m", "-u"], old, new)?;
+        crate::point("work.land.laid")?;
+        // Before an index says that they are there: after a power cut they would be empty, and changes of the owner's.
+        Ok(disk.sync().map_err(undone)?)
     }
 
     /// Whether the next index has not taken its place yet.
@@ -165,7 +168,7 @@ impl Held {
             let said = format!("{} was changed meanwhile", plain_line(&String::from_utf8_lossy(name)));
             return Err(Failed::Said { what: "read-tree".into(), code: None, said }.into());
         }
-        self.read_tree(&["-m", "-u"], &now, new)
+        self.move_files(&now, new)
     }
 
     /// Whether something is in a file that could be lost: a git that dies leaves one missing or empty.
@@ -174,12 +177,9 @@ impl Held {
         of.is_ok_and(|of| !of.is_file() || of.len() > 0)
     }
 
-    /// The next index becomes the index, and the lock goes. The files are durable before it says that they are there: after a
-    /// power cut they would be empty, and changes of the owner's.
+    /// The next index becomes the index, and the lock goes.
     pub(super) fn take_effect(self) -> Result<()> {
         crate::point("work.land.followed")?;
-        self.disk.sync()?;
-        crate::point("work.land.synced")?;
         self.dir.rename_over(NEXT, &self.dir, "index")?;
         self.dir.sync()?;
         crate::point("work.land.effective")?;

@@ -15,6 +15,8 @@ use crate::git::{Failed, Sha, plain_line};
 pub(super) const TASK: &str = "Harvest-Task";
 /// The trailer that says which commit of the branch it is of.
 pub(super) const SOURCE: &str = "Harvest-Source";
+/// Commits, each with its parent, that are read by one git: its answer has a limit, and stays in memory.
+const ASKED: usize = 16;
 /// Most files of a conflict that are named.
 const MOST_FILES: usize = 100;
 
@@ -36,13 +38,17 @@ pub(super) fn pick(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Res
 }
 
 fn each(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
-    // All in one question: `main`, and each commit behind its parent.
-    let mut asked = vec![main];
-    asked.extend(work.commits.iter().flat_map(|(commit, parent)| [parent, commit]));
-    let raw = scratch.repo.commits(&asked)?;
-    let (mut tip, mut tree) = (main.clone(), raw[0].tree()?);
+    let (mut tip, mut tree) = (main.clone(), tree_of(scratch, main)?);
     let mut made = Vec::new();
-    for ((commit, parent), raw) in work.commits.iter().zip(raw[1..].chunks_exact(2)) {
+    let mut known = Vec::new();
+    for (nth, (commit, parent)) in work.commits.iter().enumerate() {
+        if nth % ASKED == 0 {
+            // Each behind its parent, so many in one question.
+            let some = work.commits[nth..].iter().take(ASKED);
+            let asked: Vec<&Sha> = some.flat_map(|(commit, parent)| [parent, commit]).collect();
+            known = scratch.repo.commits(&asked)?;
+        }
+        let raw = &known[nth % ASKED * 2..][..2];
         let trees = Trees { parent: raw[0].tree()?, commit: raw[1].tree()? };
         let next = match apply(scratch, &tree, (parent, commit), trees)? {
             Ok(next) => next,
@@ -60,9 +66,7 @@ fn each(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked>
 }
 
 fn squash(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
-    let mut asked = vec![main, &work.from, &scratch.tip];
-    asked.extend(work.commits.iter().map(|(commit, _)| commit));
-    let raw = scratch.repo.commits(&asked)?;
+    let raw = scratch.repo.commits(&[main, &work.from, &scratch.tip])?;
     let tree = raw[0].tree()?;
     let trees = Trees { parent: raw[1].tree()?, commit: raw[2].tree()? };
     let next = match apply(scratch, &tree, (&work.from, &scratch.tip), trees)? {
@@ -72,14 +76,19 @@ fn squash(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picke
     if next == tree {
         return Ok(Picked::Commits(Vec::new()));
     }
-    let mut words = Vec::new();
-    for commit in &raw[3..] {
-        words.extend_from_slice(commit.words().trim_ascii());
-        words.extend_from_slice(b"\n\n");
-    }
     // The first author stands for all; each commit's words are there.
-    let author = raw.get(3).map(|first| first.line(b"author ")).unwrap_or_default();
-    let made = write(job, scratch, &next, &[main], author, b"", &words, &scratch.tip)?;
+    let (mut words, mut author) = (Vec::new(), Vec::new());
+    for some in work.commits.chunks(ASKED) {
+        let asked: Vec<&Sha> = some.iter().map(|(commit, _)| commit).collect();
+        for commit in scratch.repo.commits(&asked)? {
+            words.extend_from_slice(commit.words().trim_ascii());
+            words.extend_from_slice(b"\n\n");
+            if author.is_empty() {
+                author = commit.line(b"author ").to_owned();
+            }
+        }
+    }
+    let made = write(job, scratch, &next, &[main], &author, b"", &words, &scratch.tip)?;
     Ok(Picked::Commits(vec![made]))
 }
 
@@ -88,7 +97,7 @@ fn merge(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Picked> {
         Ok(next) => next,
         Err(files) => return Ok(Picked::Conflict { commit: scratch.tip.clone(), files }),
     };
-    if next == scratch.repo.commits(&[main])?[0].tree()? {
+    if next == tree_of(scratch, main)? {
         return Ok(Picked::Commits(Vec::new()));
     }
     let author = format!("author {}\n", signed(job));
@@ -96,6 +105,10 @@ fn merge(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Picked> {
     let parents = [main, &scratch.tip];
     let made = write(job, scratch, &next, &parents, author.as_bytes(), b"", words.as_bytes(), &scratch.tip)?;
     Ok(Picked::Commits(vec![made]))
+}
+
+fn tree_of(scratch: &Scratch, commit: &Sha) -> Result<Sha> {
+    scratch.repo.commits(&[commit])?[0].tree()
 }
 
 /// The trees of a commit and of what it is the change of.

@@ -1,12 +1,13 @@
 //! The owner's repository, and who has `main` checked out there.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use netsky_disk::fs::is_folder;
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
-use crate::git::Repo;
+use crate::git::{Repo, real};
 use crate::{Error, Result};
 
 /// On every process of a harvest, so that the next one finds what a dead one left.
@@ -96,20 +97,33 @@ fn checkout_of(job: &Job, repo: &Repo) -> Result<Option<Checkout>> {
     }
     match &found[..] {
         [] => Ok(None),
-        [tree] => match crate::git::dir_in(tree) {
-            dir if dir != *tree => {
-                let dir = Repo::new(repo.git(), &dir).own()?;
-                Ok(Some(Checkout { dir, tree: tree.clone() }))
-            }
-            // Git takes the repository's own folder for its files where these are elsewhere; only who names them knows.
-            _ => {
-                let named = crate::git::dir_in(&job.repo);
-                if named == job.repo || Repo::new(repo.git(), &named).own()? != repo.dir() {
-                    return Err(Error::unfit(tree, "its files are elsewhere: name the folder that has them"));
-                }
-                Ok(Some(Checkout { dir: repo.dir().to_owned(), tree: job.repo.clone() }))
-            }
-        },
+        [tree] => Ok(Some(laid_out(job, repo, tree)?)),
         [_, other, ..] => Err(Error::unfit(other, format!("a second folder has {main} checked out"))),
     }
+}
+
+/// The checkout that git says is in `tree`.
+fn laid_out(job: &Job, repo: &Repo, tree: &Path) -> Result<Checkout> {
+    let main = &job.main;
+    if !is_folder(tree) {
+        let why =
+            format!("{main} is checked out there, and it is gone; `git worktree prune` if that is meant");
+        return Err(Error::unfit(tree, why));
+    }
+    // Git takes the repository's own folder for its files where these are elsewhere; only who names them knows where.
+    let tree = match real(tree)? == repo.dir() {
+        true => real(&job.repo)?,
+        false => tree.to_owned(),
+    };
+    let inner = Repo::new(repo.git(), &crate::git::dir_in(&tree));
+    if inner.dir() == tree {
+        return Err(Error::unfit(&tree, format!("the files of {main} are elsewhere: name their folder")));
+    }
+    if inner.common()? != repo.dir() {
+        return Err(Error::unfit(
+            &tree,
+            format!("{main} is checked out there, and it is another repository"),
+        ));
+    }
+    Ok(Checkout { dir: inner.own()?, tree })
 }

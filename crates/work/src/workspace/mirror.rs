@@ -28,6 +28,8 @@ const OLD: &[&str] = &[
     "fetch.fsck.missingEmail=warn",
 ];
 
+/// What git calls the longer hash.
+const LONGER: &str = "sha256";
 /// What its packs were when they came, beside it, where workspaces share them.
 const PACKS: &str = "packs.json";
 
@@ -53,11 +55,7 @@ fn lock_of(layout: &Layout, key: &str) -> PathBuf {
 
 /// The mirror of a repository, brought up to date.
 pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote, share_from: u64) -> Result<Mirror> {
-    if let Some(path) = remote.path()
-        && !path.is_dir()
-    {
-        return Err(Error::Missing { path: path.to_owned() });
-    }
+    let format = remote.path().map_or(Ok(String::new()), |path| format_of(git, path))?;
     let mirrors = Dir::create(layout.mirrors())?;
     let key = key(remote);
     let lock = Lock::take_within(lock_of(layout, &key), PATIENCE)?;
@@ -69,14 +67,13 @@ pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote, share_from: u64
         throwaway::remove(&at)?;
         known.clear();
     }
+    if !mirrors.exists(&name)? {
+        begin(&mirrors, git, &format, &key, &name)?;
+    }
     let repo = Repo::new(git, &at.join("git"));
     let reach = if remote.path().is_some() { Reach::Files } else { Reach::Network };
-    if mirrors.exists(&name)? {
-        let all = "+refs/heads/*:refs/heads/*";
-        repo.fetch_refs_with(remote.as_str(), all, &["--prune"], reach, OLD)?;
-    } else {
-        begin(&mirrors, git, (remote, reach), &key, &name)?;
-    }
+    let all = "+refs/heads/*:refs/heads/*";
+    repo.fetch_refs_with(remote.as_str(), all, &["--prune"], reach, OLD)?;
     crate::point("work.mirror.fetched")?;
     let is_shared = bytes_below(&at)?.all() >= share_from;
     if is_shared {
@@ -104,8 +101,21 @@ fn digest(file: &Path) -> Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// A first one, there at once or not at all; a clone, because only that asks which hash the repository is of.
-fn begin(mirrors: &Dir, git: &Git, (from, reach): (&Remote, Reach), key: &str, name: &str) -> Result<()> {
+/// Which hash a repository of this machine is of: git fetches from none of another.
+fn format_of(git: &Git, path: &Path) -> Result<String> {
+    if !path.is_dir() {
+        return Err(Error::Missing { path: path.to_owned() });
+    }
+    let repo = Repo::new(git, &crate::git::dir_in(path));
+    if state::exists(repo.common()?.join("shallow"))? {
+        let why = "its history is cut (a shallow clone); `git fetch --unshallow` there brings the rest";
+        return Err(Error::unfit(path, why));
+    }
+    repo.ask(&["rev-parse", "--show-object-format"], &[])
+}
+
+/// An empty one, there at once or not at all.
+fn begin(mirrors: &Dir, git: &Git, format: &str, key: &str, name: &str) -> Result<()> {
     let new = format!("{key}.new");
     let at = mirrors.path().join(&new);
     if mirrors.exists(&new)? {
@@ -114,10 +124,12 @@ fn begin(mirrors: &Dir, git: &Git, (from, reach): (&Remote, Reach), key: &str, n
     }
     throwaway::create_at(&at)?;
     let folder = at.join("git");
-    let mut args = vec!["clone", "--quiet", "--bare", "--template=", "--no-local", "--no-tags"];
-    args.extend(["--no-recurse-submodules", "--end-of-options", from.as_str(), crate::git::text(&folder)?]);
-    git.run(&Run { settings: OLD, reach, ..Run::of_files(&args) })?;
-    crate::point("work.mirror.cloned")?;
+    let mut args = vec!["init", "--quiet", "--bare", "--template="];
+    if format == LONGER {
+        args.push("--object-format=sha256");
+    }
+    args.push(crate::git::text(&folder)?);
+    git.run(&Run::of_files(&args))?;
     mirrors.rename(&new, mirrors, name)?;
     Ok(mirrors.sync()?)
 }

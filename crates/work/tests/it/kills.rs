@@ -260,13 +260,9 @@ fn created(point: &str, nth: usize) -> bool {
 
 #[test]
 fn fm_workspace_kill_at_every_step_one_that_is_there_is_whole_and_the_rest_is_swept() {
-    for step in [
-        "work.mirror.cloned",
-        "work.mirror.fetched",
-        "work.workspace.begun",
-        "work.workspace.filled",
-        "work.workspace.named",
-    ] {
+    for step in
+        ["work.mirror.fetched", "work.workspace.begun", "work.workspace.filled", "work.workspace.named"]
+    {
         assert!(created(step, 1), "{step} is a step");
     }
     let hits = (1..MOST_RUNS).take_while(|nth| created(RUN, *nth)).count();

@@ -47,16 +47,64 @@ fn a9_one_repository_has_one_lock_whatever_path_leads_to_it() {
     assert_eq!(locks(&bench).len(), 1, "{:?}", locks(&bench));
 }
 
+/// A repository beside the bench's own that has its files elsewhere.
+fn lands_with_its_files(bench: &mut Bench, files: PathBuf, named: &Path) {
+    assert!(files.join(".git").is_file());
+    bench.repo = files;
+    let job = job(bench, "t1", named);
+    assert_eq!(landed(harvest(&job).expect("an outcome")).tree, Tree::Moved);
+    assert_eq!(git(&bench.repo, &["status", "--porcelain"]), "");
+    assert!(bench.repo.join("of-t1").exists());
+}
+
 #[test]
 fn a_repository_whose_folder_is_elsewhere_lands_with_its_files() {
     let mut bench = Bench::new();
-    let (apart, gits) = (bench.temp.path().join("apart"), bench.temp.path().join("apart.git"));
+    let beside = |name: &str| bench.temp.path().join(name);
+    let (apart, gits, link) = (beside("apart"), beside("apart.git"), beside("link"));
     git(&bench.repo, &["clone", "-q", "--separate-git-dir", text(&gits), ".", text(&apart)]);
-    bench.repo = apart;
-    assert!(bench.repo.join(".git").is_file());
-    let job = job(&bench, "t1", &bench.repo.clone());
-    assert_eq!(landed(harvest(&job).expect("an outcome")).tree, Tree::Moved);
-    assert_eq!(git(&bench.repo, &["status", "--porcelain"]), "");
+    symlink(&apart, &link).expect("made");
+    let bare = Job { repo: gits, ..job(&bench, "t2", &apart) };
+    let error = harvest(&bare).expect_err("refused").to_string();
+    assert!(error.contains("elsewhere: name their folder"), "{error}");
+    lands_with_its_files(&mut bench, apart, &link);
+}
+
+#[test]
+fn a_submodule_lands_with_its_files() {
+    let mut bench = Bench::new();
+    let outer = bench.temp.path().join("outer");
+    fs::create_dir(&outer).expect("made");
+    git(&outer, &["init", "-q", "-b", "main", "--template="]);
+    let from = text(&bench.repo).to_owned();
+    git(&outer, &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &from, "inner"]);
+    let inner = outer.join("inner");
+    lands_with_its_files(&mut bench, inner.clone(), &inner);
+}
+
+#[test]
+fn a_folder_of_main_that_is_gone_or_anothers_is_told_and_no_other_is_written_to() {
+    let bench = Bench::new();
+    let linked = bench.temp.path().join("linked");
+    git(&bench.repo, &["checkout", "-q", "-b", "dev"]);
+    git(&bench.repo, &["worktree", "add", "-q", text(&linked), "main"]);
+    let (job, before) = (job(&bench, "t1", &bench.repo), bench.main());
+    let refused = |why: &str| {
+        let error = harvest(&job).expect_err("refused").to_string();
+        assert!(error.contains(why), "{error}");
+        assert_eq!(
+            (bench.main(), git(&bench.repo, &["status", "--porcelain"])),
+            (before.clone(), String::new())
+        );
+    };
+    fs::remove_dir_all(&linked).expect("ours");
+    refused("it is gone; `git worktree prune`");
+    git(bench.temp.path(), &["clone", "-q", text(&bench.repo), text(&linked)]);
+    refused("it is another repository");
+    fs::remove_dir_all(&linked).expect("ours");
+    git(&bench.repo, &["worktree", "prune"]);
+    assert_eq!(landed(harvest(&job).expect("an outcome")).tree, Tree::None);
+    bench.assert_whole();
 }
 
 #[test]

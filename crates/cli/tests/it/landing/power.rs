@@ -56,7 +56,7 @@ fn power_on(kind: Kind) {
         if round == 1 {
             // First it dies when the files have moved, and the power goes too.
             let mut harvest = bench.command(&["task", "harvest", &task]);
-            let died = harvest.env("NETSKY_FAULT", "work.land.followed=kill@1").output().expect("it starts");
+            let died = harvest.env("NETSKY_FAULT", "work.land.laid=kill@1").output().expect("it starts");
             assert_eq!(died.status.signal(), Some(9));
             lost_power(&mut image);
         }
