@@ -236,6 +236,9 @@ impl From<netsky_watchdog::service::Error> for Error {
             Service::NoFolder => Self::new(Kind::Usage, what).hint("set one of them; nothing was changed"),
             Service::NotOurs(_) => Self::new(Kind::Refused, what)
                 .hint("move it away, or repeat with --force, which replaces it; nothing was changed"),
+            Service::Busy(_) => {
+                Self::new(Kind::Busy, what).hint("nothing was changed; repeat when it is done")
+            }
             Service::NoManager { later, .. } => {
                 Self::new(Kind::Busy, what).hint(format!("repeat once it answers, or run: {later}"))
             }

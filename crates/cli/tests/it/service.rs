@@ -1,5 +1,6 @@
 //! What service managers start: the unit of `docs/kernel.md` as it is written there, and the units of `netsky service`.
 
+mod at_once;
 mod failsafe;
 mod manager;
 mod units;

@@ -1,8 +1,12 @@
 //! Writing the files of a service and taking them away, and having its manager follow.
+//!
+//! Promise: one of them at a time for the units of a home, its calls of the manager included.
 
 use std::path::{Path, PathBuf};
 
+use netsky_disk::clock;
 use netsky_disk::fs::{Dir, Place, write_durable};
+use netsky_disk::lock::{Lock, PATIENCE};
 use serde::Serialize;
 
 use super::look::{folder, standing, wants};
@@ -48,7 +52,8 @@ impl Placed {
 /// rest failed.
 ///
 /// # Errors
-/// A file that is not ours, or was edited, unless by `force`: nothing is written then. Or its manager does not take them.
+/// A file that is not ours, or was edited, unless by `force`: nothing is written then. Or its manager does not take them, or
+/// another is at this.
 pub fn install(
     plan: &Plan,
     manager: Manager,
@@ -56,14 +61,16 @@ pub fn install(
     placed: &mut Vec<Placed>,
 ) -> Result<()> {
     let folder = folder(manager)?;
+    // Before anything is looked at: what another changes meanwhile would be another's, or half of ours.
+    let alone = Alone::take(plan, make(&folder)?)?;
     let (files, mut standings) = (plan.files(manager), Vec::new());
     for file in &files {
         standings.push(standing(&folder, file)?);
     }
     let paths: Vec<PathBuf> = files.iter().map(|file| folder.join(&file.name)).collect();
     refuse_others(&paths, &standings, force)?;
-    let dir = make(&folder)?;
-    sweep(&dir, &files)?;
+    let dir = &alone.dir;
+    sweep(dir, &files)?;
     for ((file, path), was) in files.iter().zip(&paths).zip(&standings) {
         let did = match was {
             Standing::Current => Did::Unchanged,
@@ -71,7 +78,7 @@ pub fn install(
             _ => Did::Changed,
         };
         if did != Did::Unchanged {
-            write_durable(&dir, &dir, &file.name, file.text.as_bytes(), Place::Over)?;
+            write_durable(dir, dir, &file.name, file.text.as_bytes(), Place::Over)?;
         }
         placed.push(Placed { path: path.clone(), did });
     }
@@ -96,7 +103,39 @@ fn refuse_others(paths: &[PathBuf], standings: &[Standing], force: bool) -> Resu
     if named.is_empty() || force { Ok(()) } else { Err(Error::NotOurs(named)) }
 }
 
-/// Removes what an install that was killed left half written beside its files.
+/// Who has the units of a home to himself, by a lock. Its file stands beside them, since there may be no home yet, and goes with
+/// it: whoever is killed leaves an empty one, which the next takes away.
+struct Alone {
+    dir: Dir,
+    name: String,
+    lock: Lock,
+}
+
+impl Alone {
+    fn take(plan: &Plan, dir: Dir) -> Result<Alone> {
+        let name = format!(".netsky{}.lock", plan.suffix);
+        let (path, until) = (dir.path().join(&name), clock::boot() + PATIENCE);
+        loop {
+            let left = until.saturating_sub(clock::boot());
+            let lock = Lock::take_within(&path, left)?.ok_or(Error::Busy(PATIENCE))?;
+            // Whoever had it before took its file away.
+            if lock.has_its_name()? {
+                return Ok(Alone { dir, name, lock });
+            }
+        }
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        // While it is held.
+        if self.lock.has_its_name().unwrap_or(false) {
+            let _ = self.dir.remove(&self.name);
+        }
+    }
+}
+
+/// Removes what an install that was killed left half written beside its files; for who has them to himself.
 fn sweep(dir: &Dir, files: &[File]) -> Result<()> {
     let is_left = |name: &str| files.iter().any(|file| name.strip_prefix(&file.name).is_some_and(is_draft));
     for name in dir.names()?.iter().filter(|name| is_left(name)) {
@@ -132,6 +171,10 @@ fn make(folder: &Path) -> Result<Dir> {
 /// As of [`install`]. Where the manager does not answer the files are gone all the same.
 pub fn uninstall(plan: &Plan, manager: Manager, force: bool, placed: &mut Vec<Placed>) -> Result<()> {
     let folder = folder(manager)?;
+    let alone = match Dir::look_into(&folder) {
+        Err(error) if error.is_not_found() => return Ok(()),
+        opened => Alone::take(plan, opened?)?,
+    };
     let mut there = Vec::new();
     for file in plan.files(manager) {
         let standing = standing(&folder, &file)?;
@@ -142,7 +185,6 @@ pub fn uninstall(plan: &Plan, manager: Manager, force: bool, placed: &mut Vec<Pl
     let (names, standings): (Vec<String>, Vec<Standing>) = there.into_iter().unzip();
     let paths: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
     refuse_others(&paths, &standings, force)?;
-    let Ok(dir) = Dir::look_into(&folder) else { return Ok(()) };
     // While it knows them: what has no file any more cannot be disabled.
     let (end, stop) = (manager::end(plan, manager), manager::stop(plan, manager));
     let ended = match names.is_empty() {
@@ -156,12 +198,12 @@ pub fn uninstall(plan: &Plan, manager: Manager, force: bool, placed: &mut Vec<Pl
         false => manager::run(&end),
     };
     for (name, path) in names.iter().zip(paths) {
-        if dir.remove(name)? {
+        if alone.dir.remove(name)? {
             placed.push(Placed { path, did: Did::Removed });
         }
     }
-    sweep(&dir, &plan.files(manager))?;
-    dir.sync()?;
+    sweep(&alone.dir, &plan.files(manager))?;
+    alone.dir.sync()?;
     if manager == Manager::Systemd {
         for link in wants(&Names::of(&plan.suffix)) {
             let link = folder.join(link);

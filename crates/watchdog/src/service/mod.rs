@@ -58,6 +58,9 @@ pub enum Error {
     /// Files that are not as they were installed, or never were.
     #[error("{}", .0.join("; "))]
     NotOurs(Vec<String>),
+    /// Somebody else has the units of this home for so long.
+    #[error("another `netsky service install` or `uninstall` of this home has been at work for {} s", .0.as_secs())]
+    Busy(Duration),
     /// The files are as they should be, and whoever runs them does not answer.
     #[error("{files}, and {manager} did not take it: {why}")]
     NoManager {

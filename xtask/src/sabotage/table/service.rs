@@ -172,8 +172,18 @@ pub(super) const ROWS: &[Safeguard] = &[
         "an uninstall removes no file of another",
         "T27",
         INSTALL,
-        ("    refuse_others(&paths, &standings, force)?;\n    let Ok", "    let Ok"),
+        ("    refuse_others(&paths, &standings, force)?;\n    // While", "    // While"),
         "service::units::t27_a_file_that_was_edited_or_is_anothers_is_named_and_left",
+    ),
+    of_verbs(
+        "of installs and uninstalls at once one is at work",
+        "",
+        INSTALL,
+        (
+            "format!(\".netsky{}.lock\", plan.suffix)",
+            "format!(\".netsky{}{}.lock\", plan.suffix, std::process::id())",
+        ),
+        "service::at_once::whoever_comes_second_waits_until_the_manager_has_answered_the_first",
     ),
     of_verbs(
         "an uninstall without a manager leaves nothing that starts",

@@ -24,11 +24,11 @@ pub(super) fn printed(stage: &Stage, args: &[&str]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn folder(stage: &Stage) -> PathBuf {
+pub(super) fn folder(stage: &Stage) -> PathBuf {
     stage.outside(".config/systemd/user")
 }
 
-fn files(stage: &Stage) -> Vec<String> {
+pub(super) fn files(stage: &Stage) -> Vec<String> {
     let entries = std::fs::read_dir(folder(stage)).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         entries.map(|entry| entry.file_name().into_string().expect("text")).collect();
@@ -55,7 +55,7 @@ fn stand_in(stage: &Stage, code: u8) -> (PathBuf, impl Fn() -> Vec<String>) {
 }
 
 /// Exit code, answer and complaint of a run that finds its programs there.
-fn with(stage: &Stage, bin: &Path, args: &[&str]) -> (i32, String, String) {
+pub(super) fn with(stage: &Stage, bin: &Path, args: &[&str]) -> (i32, String, String) {
     let path = format!("{}:/usr/bin:/bin", bin.display());
     let ran = stage.command(args).env("PATH", path).output().expect("starts");
     let text = |bytes| String::from_utf8(bytes).expect("text");
