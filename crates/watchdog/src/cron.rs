@@ -80,8 +80,8 @@ fn read(cx: &Context<'_>, ticked: &mut Ticked) -> Result<Kept> {
             Err(netsky_disk::Error::because("use", cx.layout.cron_state(), newer.to_string()).into())
         }
         Err(damaged @ Unusable::Damaged(_)) => {
-            ticked.problems.push(format!("{damaged}; it is set aside, and every entry begins anew"));
             state::set_aside(cx.layout.cron_state())?;
+            ticked.aside.push(format!("{damaged}; it is set aside, and every entry begins anew"));
             Ok(Kept { v: 1, ..Kept::default() })
         }
     }

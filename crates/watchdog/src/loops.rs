@@ -177,7 +177,7 @@ fn envelope(cx: &Context<'_>, entry: &Loop, due: Fire, id: EnvelopeId) -> Result
 /// Pages for a file that is no loop, and puts it out of the way. In that order: whoever dies in between pages for the same one.
 fn put_aside(cx: &Context<'_>, store: &mut Store, broken: &Broken, ticked: &mut Ticked) {
     let aside = match broken.fate {
-        Fate::Aside => "it lies in state/loops/broken now",
+        Fate::Aside => "it lies in state/loops/broken now (mend it, and move it back)",
         Fate::Stays => "it is left alone",
         Fate::Unread => return ticked.problems.push(line(&format!("state/loops/{broken}"))),
     };
@@ -188,10 +188,15 @@ fn put_aside(cx: &Context<'_>, store: &mut Store, broken: &Broken, ticked: &mut 
         data: json!({ "file": broken.name, "why": broken.why }),
     };
     page(cx, &raised, ticked);
-    ticked.problems.push(raised.reason);
-    if broken.fate == Fate::Aside
-        && let Err(error) = store.put_aside(broken)
-    {
-        ticked.problems.push(Error::from(error).to_string());
+    match broken.fate {
+        Fate::Aside => match store.put_aside(broken) {
+            Ok(()) => ticked.aside.push(raised.reason),
+            Err(error) => {
+                let why = format!("state/loops/{broken}; it was not put aside: {}", Error::from(error));
+                ticked.problems.push(line(&why));
+            }
+        },
+        // Nobody tries that again.
+        _ => ticked.warnings.push(raised.reason),
     }
 }

@@ -42,6 +42,8 @@ pub struct Ticked {
     pub problems: Vec<String>,
     /// What somebody should see to and no agent suffers from, a sentence each.
     pub warnings: Vec<String>,
+    /// What was damaged and is out of the way now, a sentence each: no later tick meets it again.
+    pub aside: Vec<String>,
 }
 
 /// `state/tick/watchdog.json`: the last tick, for people.
@@ -182,6 +184,7 @@ impl Ticked {
         self.done.extend(then.done);
         self.problems.extend(then.problems);
         self.warnings.extend(then.warnings);
+        self.aside.extend(then.aside);
     }
 
     /// Each problem once: several steps may meet the same one.

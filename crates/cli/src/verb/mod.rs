@@ -142,13 +142,36 @@ fn ticked(cx: &Context, ticked: &Ticked, nothing: &str) -> Result<(), Error> {
         for line in &ticked.warnings {
             output::say(&format!("warning: {line}"))?;
         }
+        for line in &ticked.aside {
+            output::say(&format!("put aside: {line}"))?;
+        }
+        // One alone stands on standard error, whole.
+        for line in ticked.problems.iter().filter(|_| ticked.problems.len() > 1) {
+            output::say(&format!("problem: {line}"))?;
+        }
         if *ticked == Ticked::default() {
             output::say(nothing)?;
         }
     }
-    match ticked.problems.as_slice() {
-        [] => Ok(()),
-        problems => Err(Error::new(Kind::Failed, problems.join("; ")).hint("the next tick tries again")),
+    match (ticked.problems.as_slice(), ticked.aside.as_slice()) {
+        ([], []) => Ok(()),
+        ([], aside) => Err(Error::new(Kind::Damaged, in_short(aside))),
+        (problems, _) => Err(Error::new(Kind::Failed, in_short(problems)).hint("the next tick tries again")),
+    }
+}
+
+/// Most characters of what went wrong that one line holds, with a hint behind them.
+const SHORT: usize = 800;
+
+/// What went wrong as one line that nothing cuts: of too much for that the first, and how many there are.
+fn in_short(said: &[String]) -> String {
+    let all = said.join("; ");
+    match said {
+        [first, more @ ..] if !more.is_empty() && all.chars().count() > SHORT => {
+            let first: String = first.chars().take(SHORT).collect();
+            format!("{first}; and {} more, of which standard output has a line each", more.len())
+        }
+        _ => all,
     }
 }
 

@@ -27,15 +27,15 @@ impl Run for Args {
         for one in round.iter().filter(|_| !cx.json) {
             output::say(&format!("{} tick: {} in {} ms", one.tick, one.outcome, one.duration_ms))?;
         }
-        let failed: Vec<&str> =
-            round.iter().filter(|one| one.outcome != "done").map(|one| one.tick).collect();
-        match failed.is_empty() {
-            true => Ok(()),
-            false => {
-                let what = format!("the tick of {} did not end well", failed.join(", "));
-                Err(Error::new(Kind::Failed, what)
-                    .hint("logs/watchdog.log has its words; the next one tries again"))
-            }
+        let damage = format!("ended with code {}", Kind::Damaged as u8);
+        let failed: Vec<_> = round.iter().filter(|one| one.outcome != "done").collect();
+        let names = failed.iter().map(|one| one.tick).collect::<Vec<_>>().join(", ");
+        match failed.iter().all(|one| one.outcome == damage) {
+            _ if failed.is_empty() => Ok(()),
+            true => Err(Error::new(Kind::Damaged, format!("the tick of {names} found damage"))
+                .hint("logs/watchdog.log says where it lies now")),
+            false => Err(Error::new(Kind::Failed, format!("the tick of {names} did not end well"))
+                .hint("logs/watchdog.log has its words; the next one tries again")),
         }
     }
 }

@@ -402,7 +402,7 @@ fn fm_cron_fire_corrupt_a_state_that_says_nothing_is_set_aside_and_begins_anew()
     clocked.slept(8 * HOUR);
     let Said { code, err, .. } = clocked.run(&["cron", "tick"]);
     assert!(
-        code == 1 && err.contains("is damaged") && err.contains("every entry begins anew"),
+        code == 7 && err.contains("is damaged") && err.contains("every entry begins anew"),
         "{code} {err}"
     );
     assert_eq!(clocked.told().len(), 0);

@@ -458,7 +458,7 @@ fn must_show_7_one_broken_file_among_many_is_named_put_aside_and_paged_for_once(
         .expect("written");
     clocked.slept(QUARTER);
     let said = clocked.run(&["loop", "tick"]);
-    assert!(said.code == 1 && said.err.contains("loop-0000000a.toml: line 4, column 8: "), "{said:?}");
+    assert!(said.code == 7 && said.err.contains("loop-0000000a.toml: line 4, column 8: "), "{said:?}");
     assert_eq!(clocked.told().len(), 199);
     assert!(!broken.exists() && clocked.home.path().join("state/loops/broken/loop-0000000a.toml").exists());
     clocked.ok(&["loop", "tick"]);
@@ -503,4 +503,57 @@ fn must_show_3_eight_ticks_at_once_send_each_instant_once() {
     }
     let ids: std::collections::BTreeSet<_> = clocked.told().into_iter().filter_map(|one| one.id).collect();
     assert_eq!(ids.len(), 300);
+}
+
+#[test]
+fn files_that_are_no_loops_have_a_line_each_and_exit_7_and_a_round_of_ticks_goes_on() {
+    let clocked = clocked();
+    let text =
+        fs::read_to_string(file(&clocked.home, &create(&clocked, &["15m", "check CI"]))).expect("there");
+    let break_some = |numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            let id = format!("loop-{number:08x}");
+            fs::write(file(&clocked.home, &id), format!("{text}prompt = [\n# {}\n", "x".repeat(200)))
+                .expect("written");
+        }
+    };
+    break_some(0..12);
+    let said = clocked.run(&["loop", "tick"]);
+    let lines = said.out.lines().filter(|line| line.starts_with("put aside: state/loops/loop-000000"));
+    assert!(said.code == 7 && lines.count() == 12, "{said:?}");
+    let named =
+        ["it lies in state/loops/broken now", "; and 11 more, of which standard output has a line each\n"];
+    assert!(
+        named.iter().all(|words| said.err.contains(words)) && !said.err.contains("tries again"),
+        "{said:?}"
+    );
+    assert_eq!((said.err.lines().count(), clocked.ok(&["loop", "tick"]).as_str()), (1, "nothing is due\n"));
+
+    // Of a newer version: it stays, and so nothing was put aside.
+    fs::write(file(&clocked.home, "loop-000000aa"), "v = 9\n").expect("written");
+    assert!(
+        clocked.ok(&["loop", "tick"]).contains("warning: state/loops/loop-000000aa.toml: it is of version 9")
+    );
+
+    // What is tried again is another thing.
+    break_some(12..13);
+    clocked.ok(&["channel", "send", "agent3", "x", "--from", "owner", "--create"]);
+    let lost = create(&clocked, &["15m", "for nobody", "--agent", "agent3"]);
+    let away = clocked.home.path().join("channels/agent/agent3");
+    fs::rename(&away, clocked.home.path().join("away")).expect("moved");
+    clocked.slept(QUARTER);
+    let said = clocked.run(&["loop", "tick", "--json"]);
+    let ticked: Value = serde_json::from_str(&said.out).expect("one object");
+    let of = |list: &str| ticked[list].as_array().expect("a list").len();
+    assert_eq!((said.code, of("aside"), of("problems")), (1, 1, 1), "{said:?}");
+    assert!(said.err.contains(&lost) && said.err.ends_with("; the next tick tries again\n"), "{said:?}");
+    fs::rename(clocked.home.path().join("away"), away).expect("back");
+
+    break_some(13..14);
+    let said = clocked.run(&["tick"]);
+    assert!(said.code == 7 && said.err.contains("the tick of loop found damage"), "{said:?}");
+    assert!(
+        said.out.contains("loop tick: ended with code 7") && said.out.contains("watchdog tick: done"),
+        "{said:?}"
+    );
 }

@@ -94,6 +94,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "loops::must_show_7_one_broken_file_among_many_is_named_put_aside_and_paged_for_once",
     },
     Safeguard {
+        name: "what was put aside is no problem that a later tick tries again",
+        faults: "",
+        file: "crates/watchdog/src/loops.rs",
+        find: "            Ok(()) => ticked.aside.push(raised.reason),",
+        replace: "            Ok(()) => ticked.problems.push(raised.reason),",
+        package: "netsky",
+        target: IT,
+        test: "loops::files_that_are_no_loops_have_a_line_each_and_exit_7_and_a_round_of_ticks_goes_on",
+    },
+    Safeguard {
         name: "a loop that cannot be delivered keeps its time",
         faults: "FM-loop T4",
         file: "crates/watchdog/src/loops.rs",

@@ -7,6 +7,9 @@ use crate::error::Error;
 use crate::run::Run;
 
 /// Deliver the prompts that are due; the ticker does this at each of its times
+///
+/// Exit code 0 where all went well, 7 where a file that is no loop was put aside and nothing else failed, 1 where something was
+/// not done, which the next tick tries again.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
