@@ -4,6 +4,7 @@
 //! done: folders that are missing, markers that are past their time.
 //! Left to others: whether what is on disk is consistent (`netsky check`), and who runs (`netsky status`).
 
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -126,12 +127,20 @@ fn permissions(cx: &Context<'_>) -> Examined {
 
 /// Why a folder cannot be worked in, or not by its owner alone.
 fn not_ours(folder: PathBuf) -> Option<String> {
-    if let Err(error) = Dir::open(&folder) {
-        return Some(error.to_string());
-    }
+    let dir = match Dir::open(&folder) {
+        Ok(dir) => dir,
+        Err(error) => return Some(error.to_string()),
+    };
     let mode = folder.metadata().ok()?.mode() & 0o777;
-    (mode & 0o700 != 0o700)
-        .then(|| format!("{}: its mode {mode:04o} keeps its owner out; make it 0700", folder.display()))
+    if mode & 0o700 != 0o700 {
+        return Some(format!("{}: its mode {mode:04o} keeps its owner out; make it 0700", folder.display()));
+    }
+    dir.lets_change().err().filter(|error| !is_read_only(error)).map(|error| error.to_string())
+}
+
+/// What no mode of a folder tells: that is how it is mounted, or a disk that fails.
+fn is_read_only(error: &netsky_disk::Error) -> bool {
+    error.source.kind() == ErrorKind::ReadOnlyFilesystem
 }
 
 fn config(cx: &Context<'_>) -> Examined {
@@ -142,6 +151,14 @@ fn config(cx: &Context<'_>) -> Examined {
 }
 
 fn disk(cx: &Context<'_>) -> Examined {
+    // Of one where nothing can be written the system says that there is room.
+    let folders = cx.layout.folders().into_iter();
+    let mut refused = folders.filter_map(|folder| Dir::open(folder).and_then(|dir| dir.lets_change()).err());
+    if let Some(error) = refused.find(is_read_only) {
+        let remedy =
+            "mount it writable again; a disk that fails is made read-only too: the kernel's log says so";
+        return ill("disk", Health::Bad, error.to_string(), remedy);
+    }
     match netsky_disk::room(cx.layout.home()) {
         Err(error) => ill("disk", Health::Bad, error.to_string(), "see what is mounted there"),
         Ok(left) if left < ROOM => {

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+use crate::full_disk::{Said, apart};
 use crate::stage::{QUIET, Stage};
 
 fn examined(stage: &Stage, args: &[&str]) -> Vec<Value> {
@@ -144,4 +145,28 @@ fn t24_an_actor_that_does_not_get_on_is_told_with_the_way_out() {
         one["state"] == "bad" && one["remedy"].as_str().is_some_and(|way| way.contains("kill -9")),
         "{one}"
     );
+}
+
+/// A home whose file system is made read-only under it.
+const READ_ONLY: &str = r#"
+mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+umask 077
+export NETSKY_HOME="$PLACE/home" HOME="$PLACE"
+"$NETSKY" init >/dev/null || exit 98
+"$NETSKY" doctor >/dev/null; echo "doctor $?"
+mount -o remount,ro "$PLACE" || exit 96
+"$NETSKY" doctor; echo "doctor $?"
+"#;
+
+#[test]
+fn fm_erofs_a_home_in_which_nothing_can_be_written_is_bad_with_its_remedy() {
+    let Some(Said { out, err, .. }) = apart(READ_ONLY) else { return };
+    assert!(out.starts_with("doctor 0\n") && out.ends_with("doctor 1\n"), "{out}{err}");
+    let row = |id: &str| out.lines().find(|line| line.starts_with(id)).expect(id).to_owned();
+    let disk = row("disk");
+    for words in ["bad", "Read-only file system", "mount it writable again"] {
+        assert!(disk.contains(words), "{words:?} in {disk}");
+    }
+    assert!(row("permissions").contains("good"), "its modes are as they should be: {out}");
+    assert!(err.contains("disk needs somebody"), "{err}");
 }
