@@ -51,8 +51,8 @@ pub(crate) struct Args {
     /// Keep the home for a look at it
     #[arg(long)]
     keep: bool,
-    /// Also kill this at some moment; several are killed at the same moment
-    #[arg(long, value_name = "TARGET", action = ArgAction::Append, help_heading = "Faults")]
+    /// Also kill this at some moment; several (a,b, or the option again) are killed at the same moment
+    #[arg(long, value_name = "TARGET", action = ArgAction::Append, value_delimiter = ',', help_heading = "Faults")]
     kill: Vec<Target>,
     /// Which moment that is
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Faults")]

@@ -231,6 +231,7 @@ fn bad_input_is_refused_before_anything_is_made() {
         &["demo", "--agents", "7"],
         &["demo", "--tick", "1ms"],
         &["demo", "--kill", "owner"],
+        &["demo", "--kill", "anchor,owner"],
         &["demo", "--pause-child", "0s"],
         &["demo", "--runtime", "command"],
         &["demo", "--runtime", "claude", "--agents", "3"],
@@ -240,6 +241,14 @@ fn bad_input_is_refused_before_anything_is_made() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {complaint}");
         assert_eq!(complaint.trim_end().lines().count(), 1, "{complaint}");
         assert_eq!(left(folder.path()).expect("lists"), [] as [std::path::PathBuf; 0], "{args:?}");
+    }
+    for args in [
+        &["demo", "--kill", "anchor,agentinfinity,ticker"][..],
+        &["demo", "--kill", "anchor,ticker", "--kill", "agentinfinity"],
+    ] {
+        let output = command(folder.path(), args).output().expect("runs");
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(complaint.contains("killed at once nobody is left who notices"), "{args:?}: {complaint}");
     }
 }
 
