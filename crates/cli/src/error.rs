@@ -234,8 +234,9 @@ impl From<netsky_watchdog::service::Error> for Error {
             Service::Disk(error) => error.into(),
             Service::Path { .. } => Self::new(Kind::Usage, what).hint("nothing was changed"),
             Service::NoFolder => Self::new(Kind::Usage, what).hint("set one of them; nothing was changed"),
-            Service::NotOurs(_) => Self::new(Kind::Refused, what)
-                .hint("move it away, or repeat with --force, which replaces it; nothing was changed"),
+            Service::NotOurs { forced, .. } => Self::new(Kind::Refused, what).hint(format!(
+                "move it away, or repeat with --force, which {forced} it; nothing was changed"
+            )),
             Service::Busy(_) => {
                 Self::new(Kind::Busy, what).hint("nothing was changed; repeat when it is done")
             }

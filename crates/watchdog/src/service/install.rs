@@ -68,7 +68,7 @@ pub fn install(
         standings.push(standing(&folder, file)?);
     }
     let paths: Vec<PathBuf> = files.iter().map(|file| folder.join(&file.name)).collect();
-    refuse_others(&paths, &standings, force)?;
+    refuse_others(&paths, &standings, force, "replaces")?;
     let dir = &alone.dir;
     sweep(dir, &files)?;
     for ((file, path), was) in files.iter().zip(&paths).zip(&standings) {
@@ -93,14 +93,14 @@ fn no_manager(files: &'static str, manager: Manager, why: String, commands: &[Ve
     Error::NoManager { files, manager: manager.name(), why, later: manager::typed(commands) }
 }
 
-fn refuse_others(paths: &[PathBuf], standings: &[Standing], force: bool) -> Result<()> {
+fn refuse_others(paths: &[PathBuf], standings: &[Standing], force: bool, forced: &'static str) -> Result<()> {
     let named = paths.iter().zip(standings).filter_map(|(path, standing)| match standing {
         Standing::Edited => Some(format!("{} was edited", path.display())),
         Standing::Foreign => Some(format!("{} is not of netsky and this home", path.display())),
         _ => None,
     });
-    let named: Vec<String> = named.collect();
-    if named.is_empty() || force { Ok(()) } else { Err(Error::NotOurs(named)) }
+    let files: Vec<String> = named.collect();
+    if files.is_empty() || force { Ok(()) } else { Err(Error::NotOurs { files, forced }) }
 }
 
 /// Who has the units of a home to himself, by a lock. Its file stands beside them, since there may be no home yet, and goes with
@@ -184,7 +184,7 @@ pub fn uninstall(plan: &Plan, manager: Manager, force: bool, placed: &mut Vec<Pl
     }
     let (names, standings): (Vec<String>, Vec<Standing>) = there.into_iter().unzip();
     let paths: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
-    refuse_others(&paths, &standings, force)?;
+    refuse_others(&paths, &standings, force, "removes")?;
     // While it knows them: what has no file any more cannot be disabled.
     let (end, stop) = (manager::end(plan, manager), manager::stop(plan, manager));
     let ended = match names.is_empty() {

@@ -56,8 +56,13 @@ pub enum Error {
     #[error("neither $XDG_CONFIG_HOME nor $HOME is set")]
     NoFolder,
     /// Files that are not as they were installed, or never were.
-    #[error("{}", .0.join("; "))]
-    NotOurs(Vec<String>),
+    #[error("{}", files.join("; "))]
+    NotOurs {
+        /// Which, and why.
+        files: Vec<String>,
+        /// What force would do with them.
+        forced: &'static str,
+    },
     /// Somebody else has the units of this home for so long.
     #[error("another `netsky service install` or `uninstall` of this home has been at work for {} s", .0.as_secs())]
     Busy(Duration),

@@ -165,14 +165,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         "an install writes over no file of another",
         "T27",
         INSTALL,
-        ("    refuse_others(&paths, &standings, force)?;\n    let dir", "    let dir"),
+        ("    refuse_others(&paths, &standings, force, \"replaces\")?;\n", ""),
         "service::units::t27_a_file_that_was_edited_or_is_anothers_is_named_and_left",
     ),
     of_verbs(
         "an uninstall removes no file of another",
         "T27",
         INSTALL,
-        ("    refuse_others(&paths, &standings, force)?;\n    // While", "    // While"),
+        ("    refuse_others(&paths, &standings, force, \"removes\")?;\n", ""),
         "service::units::t27_a_file_that_was_edited_or_is_anothers_is_named_and_left",
     ),
     of_verbs(

@@ -139,6 +139,8 @@ fn t27_a_file_that_was_edited_or_is_anothers_is_named_and_left() {
             let (code, said, line) = with(&stage, &bin, verb);
             assert_eq!((code, said.as_str()), (4, ""), "{line}");
             assert!(line.contains(why) && line.contains(&page.display().to_string()), "{line}");
+            let forced = if verb.contains(&"install") { "replaces it" } else { "removes it" };
+            assert!(line.contains(&format!("--force, which {forced}; nothing was changed")), "{line}");
             assert!(line.lines().count() == 1 && noted().is_empty(), "{line}");
             assert_eq!(std::fs::read_to_string(&page).expect("left"), text);
         }
