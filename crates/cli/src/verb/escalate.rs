@@ -1,5 +1,7 @@
 //! `netsky escalate`: the floor. Reaches the owner without bus, database, anchor or agents.
 
+use std::io::Read as _;
+
 use netsky_disk::{clock, state};
 use netsky_model::duration::human;
 use netsky_model::id::EnvelopeId;
@@ -17,7 +19,7 @@ const LONGEST: usize = 100;
 /// Tell the owner now, by the transports of [page] in config.toml
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What the owner has to know; of more than 1000 characters the beginning is sent
+    /// What the owner has to know, or - for standard input; of more than 1000 characters the beginning is sent
     text: String,
     /// Which condition it is about, so that a repeat within the cool-down is sent once; the text itself unless given
     #[arg(long, value_parser = key)]
@@ -26,7 +28,8 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        if self.text.trim().is_empty() {
+        let text = text(self.text)?;
+        if text.trim().is_empty() {
             return Err(Error::new(Kind::Usage, "the text is empty").hint("nothing was sent"));
         }
         let layout = Context::layout()?;
@@ -40,10 +43,10 @@ impl Run for Args {
             other => other.map(|error| error.to_string()),
         };
         let terms = Config::last_good(&layout).page;
-        let condition = self.key.unwrap_or_else(|| {
-            EnvelopeId::derived(&["escalate", &self.text]).as_str().chars().take(16).collect()
-        });
-        let mut escalated = escalate(&layout, &terms, &format!("escalate/{condition}"), &self.text);
+        let condition = self
+            .key
+            .unwrap_or_else(|| EnvelopeId::derived(&["escalate", &text]).as_str().chars().take(16).collect());
+        let mut escalated = escalate(&layout, &terms, &format!("escalate/{condition}"), &text);
         escalated.missing.extend(home);
         told(cx, &escalated)
     }
@@ -75,6 +78,24 @@ fn told(cx: &Context, escalated: &Escalated) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::new(Kind::Degraded, missing).hint("the owner is told"))
+}
+
+/// Most bytes of standard input that are read: a thousand characters of it are sent.
+const READ: u64 = 64 * 1024;
+
+/// The text as it was given, or what standard input has where it is `-`: the beginning, and whatever it holds. What is no text,
+/// or too much, keeps no page back.
+fn text(given: String) -> Result<String, Error> {
+    if given != "-" {
+        return Ok(given);
+    }
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(READ).read_to_end(&mut bytes);
+    read.map_err(|error| {
+        let what = format!("failed to read the text from standard input: {error}");
+        Error::new(Kind::Usage, what).hint("nothing was sent")
+    })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn key(text: &str) -> Result<String, String> {

@@ -53,6 +53,36 @@ fn t27_must_show_6_with_every_transport_down_it_is_red_and_each_condition_is_pag
 }
 
 #[test]
+fn t27_a_page_from_standard_input_is_told_whatever_it_holds() {
+    let stage = floor();
+    std::fs::write(stage.outside("up"), "").expect("written");
+    let escalate = |text: &[u8]| {
+        std::fs::write(stage.outside("text"), text).expect("written");
+        let text = std::fs::File::open(stage.outside("text")).expect("opens");
+        stage.command(&["escalate", "-"]).stdin(text).output().expect("starts")
+    };
+    let long = [b"the disk \xff fails\n".as_slice(), &[b'x'; 200_000]].concat();
+    for text in [&long[..], b"short"] {
+        let output = escalate(text);
+        assert_eq!(code(&output), Some(0), "{output:?}");
+    }
+    let told = std::fs::read_to_string(stage.outside("taken")).expect("told");
+    let texts: Vec<String> = told.lines().filter_map(text_of).collect();
+    assert!(
+        texts[0].starts_with("the disk \u{fffd} fails") && texts[0].chars().count() <= 1_000,
+        "{texts:?}"
+    );
+    assert_eq!(texts[1..], ["short"]);
+    let empty = escalate(b" \n");
+    assert_eq!((code(&empty), empty.stdout.len()), (Some(2), 0), "{empty:?}");
+}
+
+fn text_of(line: &str) -> Option<String> {
+    let page: serde_json::Value = serde_json::from_str(line).ok()?;
+    Some(page["text"].as_str()?.to_owned())
+}
+
+#[test]
 fn doctor_says_that_pages_reach_nobody() {
     let stage = floor();
     let pages = |stage: &Stage| {
