@@ -4,18 +4,24 @@ use std::time::Duration;
 
 /// Text that is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("duration {0:?} is not a whole number above 0 with ms, s, m, h or d (such as 2s or 15m)")]
-pub struct BadDuration(String);
+pub enum BadDuration {
+    /// It is of another form.
+    #[error("duration {0:?} is not a whole number above 0 with ms, s, m, h or d (such as 2s or 15m)")]
+    Form(String),
+    /// It is one, and no clock counts that far.
+    #[error("duration {0:?} is too long")]
+    Long(String),
+}
 
 /// Parse a positive whole number and its unit.
 ///
 /// # Errors
 /// Anything else, also zero and what does not fit.
 pub fn parse(text: &str) -> Result<Duration, BadDuration> {
-    let bad = || BadDuration(text.chars().take(40).collect());
+    let shown = || text.chars().take(40).collect();
+    let bad = || BadDuration::Form(shown());
     let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
     let (digits, unit) = text.split_at(split);
-    let number: u64 = digits.parse().map_err(|_| bad())?;
     let millis = match unit {
         "ms" => 1,
         "s" => 1_000,
@@ -24,9 +30,15 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
         "d" => 86_400_000,
         _ => return Err(bad()),
     };
-    match number.checked_mul(millis) {
-        Some(total) if total > 0 => Ok(Duration::from_millis(total)),
-        _ => Err(bad()),
+    if digits.is_empty() {
+        return Err(bad());
+    }
+    // Digits alone: what does not fit is too large.
+    let total = digits.parse().ok().and_then(|number: u64| number.checked_mul(millis));
+    match total {
+        Some(0) => Err(bad()),
+        Some(total) => Ok(Duration::from_millis(total)),
+        None => Err(BadDuration::Long(shown())),
     }
 }
 
@@ -52,10 +64,11 @@ mod tests {
         assert_eq!(parse("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(parse("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(parse("2d"), Ok(Duration::from_secs(172_800)));
-        for text in
-            ["", "s", "2", "-2s", "0s", "1.5s", "2 s", "2w", "99999999999999999999s", "18446744073709551615d"]
-        {
-            assert!(parse(text).is_err(), "{text:?}");
+        for text in ["", "s", "2", "-2s", "0s", "1.5s", "2 s", "2w", "99999999999999999999w"] {
+            assert!(matches!(parse(text), Err(BadDuration::Form(_))), "{text:?}");
+        }
+        for text in ["99999999999999999999s", "18446744073709551615d"] {
+            assert_eq!(parse(text), Err(BadDuration::Long(text.to_owned())));
         }
     }
 

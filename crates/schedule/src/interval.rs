@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use netsky_model::duration;
+use netsky_model::duration::{self, BadDuration};
 
 /// Longest interval and longest delay: ten years. Whoever means a calendar wants cron.
 pub const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
@@ -33,7 +33,10 @@ pub fn parse(text: &str) -> Result<Duration, BadInterval> {
     if amount.ends_with("ms") {
         return Err(BadInterval::Form(shown()));
     }
-    let interval = duration::parse(amount).map_err(|_| BadInterval::Form(shown()))?;
+    let interval = duration::parse(amount).map_err(|error| match error {
+        BadDuration::Form(_) => BadInterval::Form(shown()),
+        BadDuration::Long(_) => BadInterval::Long(shown()),
+    })?;
     if interval > LONGEST {
         return Err(BadInterval::Long(shown()));
     }
@@ -64,7 +67,9 @@ mod tests {
         {
             assert!(matches!(parse(text), Err(BadInterval::Form(_) | BadInterval::Long(_))), "{text}");
         }
-        assert!(matches!(parse("4000d"), Err(BadInterval::Long(_))));
+        for text in ["4000d", "every 99999999999999999999h", "18446744073709551615d"] {
+            assert!(matches!(parse(text), Err(BadInterval::Long(_))), "{text}");
+        }
     }
 
     #[test]

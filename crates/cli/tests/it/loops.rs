@@ -144,6 +144,8 @@ fn what_is_no_loop_is_refused_in_a_line_and_creates_nothing() {
         (&["loop", "show", "../../etc/passwd"], 2, "loop-<8 hex digits>"),
         (&["loop", "pause", "loop-00000000"], 3, "there is no loop-00000000"),
         (&["loop", "reschedule", "loop-00000000", "99999999999"], 2, "ten years"),
+        (&["loop", "create", "99999999999999999999h", "x"], 2, "is over ten years"),
+        (&["quiet", "99999999999999999999h", "x"], 2, "is too long"),
     ] {
         let said = netsky(&home, args);
         assert!(said.code == code && said.err.contains(word), "{args:?}: {said:?}");
