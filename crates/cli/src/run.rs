@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use netsky_disk::{clock, process};
 
@@ -103,6 +103,12 @@ fn before_any_verb(name: &str, refusal: &clap::Error) -> ExitCode {
     }
 }
 
+/// Whether what no option is called is `-` and a digit: clap reads a value below 0 as options, and names the first.
+fn is_negative(refusal: &clap::Error) -> bool {
+    let named = refusal.get(ContextKind::InvalidArg);
+    matches!(named, Some(ContextValue::String(word)) if word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
+}
+
 /// The first paragraph of clap's message on one line: what follows it is the usage text, one `--help` away.
 fn usage(refusal: &clap::Error) -> Error {
     let text = refusal.render().to_string();
@@ -112,6 +118,9 @@ fn usage(refusal: &clap::Error) -> Error {
         // The list that clap would add has verbs that are nobody's.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             "a verb is missing".to_owned()
+        }
+        ErrorKind::UnknownArgument if is_negative(refusal) => {
+            format!("{}: no value here is below 0; one that begins with - stands behind --", words.join(" "))
         }
         _ => words.join(" "),
     };

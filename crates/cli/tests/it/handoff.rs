@@ -62,7 +62,7 @@ fn t25_what_was_left_a_day_ago_is_told_nobody_and_kept() {
 fn only_agent0_and_the_owner_leave_something_and_not_nothing() {
     let stage = Stage::up(0, QUIET, "10m");
     for (text, words) in
-        [(" \n", "nothing is no text"), (&"x".repeat(65 * 1024)[..], "the text is over 65536")]
+        [(" \n", "the text to go on with is empty"), (&"x".repeat(65 * 1024)[..], "the text is over 65536")]
     {
         let (code, said) = stage.refused(&["session", "down", text]);
         assert!(code == 2 && said.contains(words), "{code} {said}");

@@ -144,7 +144,11 @@ fn what_is_no_loop_is_refused_in_a_line_and_creates_nothing() {
         (&["loop", "show", "../../etc/passwd"], 2, "loop-<8 hex digits>"),
         (&["loop", "pause", "loop-00000000"], 3, "there is no loop-00000000"),
         (&["loop", "reschedule", "loop-00000000", "99999999999"], 2, "ten years"),
+        (&["loop", "reschedule", "loop-00000000", "99999999999999999999999"], 2, "ten years"),
+        (&["loop", "reschedule", "loop-00000000", "abc"], 2, "not a whole number of seconds, 0 or more"),
+        (&["loop", "reschedule", "loop-00000000", "-1"], 2, "not a whole number of seconds, 0 or more"),
         (&["loop", "create", "99999999999999999999h", "x"], 2, "is over ten years"),
+        (&["loop", "create", "-5m", "x"], 2, "'-5' found: no value here is below 0"),
         (&["quiet", "99999999999999999999h", "x"], 2, "is too long"),
     ] {
         let said = netsky(&home, args);

@@ -17,7 +17,16 @@ pub(crate) struct Args {
     #[arg(value_parser = id)]
     id: LoopId,
     /// Seconds from now; 0 is at once
+    #[arg(allow_negative_numbers = true, value_parser = seconds)]
     seconds: u64,
+}
+
+/// Digits alone; what does not fit is over ten years by far.
+fn seconds(text: &str) -> Result<u64, String> {
+    match text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => Err("it is not a whole number of seconds, 0 or more".to_owned()),
+        false => Ok(text.parse().unwrap_or(u64::MAX)),
+    }
 }
 
 impl Run for Args {

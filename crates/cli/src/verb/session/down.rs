@@ -30,7 +30,7 @@ impl Run for Args {
         let text = crate::ostk::reach::text(self.text, MAX_RESUME)?;
         if text.trim().is_empty() {
             return Err(
-                Error::new(Kind::Usage, "nothing is no text to go on with").hint("nothing was written")
+                Error::new(Kind::Usage, "the text to go on with is empty").hint("nothing was written")
             );
         }
         leave_resume(cx.home()?, &text)?;
