@@ -57,7 +57,8 @@ impl Page {
             text: condition.text.clone(),
             raised: condition.raised,
             times: condition.times,
-            repeated: repeated || condition.sent.is_some(),
+            // A test that is due is another than the one of the week before.
+            repeated: repeated || (condition.sent.is_some() && key != TEST),
             test: key == TEST,
             ..Page::blank(layout)
         };

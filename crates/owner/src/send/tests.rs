@@ -321,8 +321,8 @@ fn without_a_transport_pages_go_to_a_file_and_that_is_no_reach() {
 #[test]
 fn t27_each_week_every_transport_is_tested_and_one_that_fails_is_told() {
     let stage = Stage::new();
-    let terms =
-        Paging { test: Duration::from_millis(1), ..by(vec![stage.command("one"), stage.command("two")]) };
+    let transports = by(vec![stage.command("one"), stage.command("two")]);
+    let terms = Paging { test: Duration::from_millis(1), cool_down: Duration::ZERO, ..transports };
     stage.bring_up("one");
     Book::read(&stage.layout, &Paging::default()).expect("read").write(&stage.layout).expect("begun");
     clock::pause(Duration::from_millis(2));
@@ -330,6 +330,11 @@ fn t27_each_week_every_transport_is_tested_and_one_that_fails_is_told() {
     assert_eq!(stage.taken("one")[0]["test"], true);
     let seen = outlook(&stage.layout, &terms, &|_| false).expect("read");
     assert_eq!(seen.failed_test, ["2 command: ended with 1"]);
+    clock::pause(Duration::from_millis(2));
+    assert_eq!(stage.send(&terms).done, ["paged for page-test by 1 command"]);
+    let tests = stage.taken("one");
+    assert_eq!((&tests[1]["repeated"], &tests[1]["times"]), (&false.into(), &2.into()), "it is another");
+    assert_ne!(tests[0]["ref"], tests[1]["ref"]);
 }
 
 /// Answers one request with `status`; what was asked, headers in lower case.
