@@ -19,8 +19,8 @@ pub fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> Result<()> {
     written
 }
 
-/// Copy a plain file of ours to a name that is free, with the instant that it was written at: git takes a file for unchanged
-/// that was written before its index.
+/// Copy a plain file of ours to a name that is free, synced, with the instant that it was written at: git takes a file for
+/// unchanged that was written before its index.
 ///
 /// # Errors
 /// It is no such file or over `cap` bytes, the name is taken, or the system refuses.
@@ -30,7 +30,8 @@ pub fn copy_as_old(dir: &Dir, name: &str, new: &str, cap: u64) -> Result<()> {
     let written =
         std::fs::symlink_metadata(dir.path().join(name)).and_then(|of| of.modified()).map_err(failed)?;
     let mut file = fs::write_unsynced(dir, new, &[])?.into_std().map_err(|e| failed(e.into()))?;
-    file.write_all(&bytes).and_then(|()| file.set_modified(written)).map_err(failed)
+    file.write_all(&bytes).and_then(|()| file.set_modified(written)).map_err(failed)?;
+    file.sync_all().map_err(failed)
 }
 
 /// Read a plain file of any size in pieces; a link is none.

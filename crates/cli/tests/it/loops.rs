@@ -353,7 +353,7 @@ fn fm_loop_fm_cron_what_is_due_for_agentinfinity_is_said_to_agent0_and_waits_the
     told.sort();
     assert_eq!(told, ["cron-tick", "loop-tick"], "agent0 has not read the one before");
     let drained = clocked.ok(&["channel", "drain", "agent0"]);
-    assert_eq!(drained.matches(" missed=\"3\"").count(), 2, "{drained}");
+    assert_eq!(drained.matches(" missed=").count(), 2, "{drained}");
 }
 
 #[test]

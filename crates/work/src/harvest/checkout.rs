@@ -120,9 +120,12 @@ impl Held {
         // A file that was only touched, or copied with its repository, is none that was changed; read-tree would not look.
         self.repo.fill(&["update-index", "-q", "--ignore-submodules", "--refresh"])?;
         match self.read_tree(&["-n", "-m", "-u"], &note.old, &note.new) {
-            Err(Error::Git(Failed::Said { said, .. })) => Ok(Some(vec![said])),
-            tried => tried.map(|()| None),
+            Err(Error::Git(Failed::Said { said, .. })) => return Ok(Some(vec![said])),
+            tried => tried?,
         }
+        // Without it nobody could say after a power cut which files had moved.
+        self.dir.sync()?;
+        Ok(None)
     }
 
     fn read_tree(&self, how: &[&str], old: &Sha, new: &Sha) -> Result<()> {
