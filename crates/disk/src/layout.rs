@@ -309,6 +309,11 @@ impl Layout {
         self.tick_folder().join(format!("{keeper}.lock"))
     }
 
+    /// Held by who asks for a restart of agent0, or settles for good what was asked for.
+    pub fn restart_request_lock(&self) -> PathBuf {
+        self.tick_folder().join("restart-request.lock")
+    }
+
     /// Held by the one child of a restart that acts.
     pub fn restart_child_lock(&self) -> PathBuf {
         self.tick_folder().join("restart-child.lock")

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use netsky_disk::env::Caller;
 use netsky_disk::fs::{Dir, Place, read_users_file, write_durable};
+use netsky_disk::lock::Lock;
 use netsky_disk::{clock, state};
 use netsky_kernel::client::{Client, ClientError};
 use netsky_model::desired::{Desired, Want};
@@ -44,9 +45,29 @@ pub fn request(cx: &Context<'_>, caller: &Caller, handoff: Option<&Path>) -> Res
             return Err(Error::OwnerOnly { verb: "restart of agent0 from another session" });
         }
     };
+    let bytes = queue(cx, &from, handoff)?;
+    let client = Client::connect(&cx.layout.kernel_root());
+    // Only a plain "nobody" is one: a slow anchor comes back to its work.
+    let served = !matches!(client, Err(ClientError::NotServing { .. }));
+    let waits_s = client.ok().and_then(|mut client| waits(cx, &mut client));
+    Ok(Queued { bytes: handoff.map(|_| bytes), served, waits_s })
+}
+
+/// Keep others from asking between a look and what is done about it.
+fn hold(cx: &Context<'_>) -> netsky_disk::Result<Lock> {
+    Lock::take(cx.layout.restart_request_lock())
+}
+
+/// Write the request where no restart is asked for or under way; how many bytes it has.
+fn queue(cx: &Context<'_>, from: &Sender, handoff: Option<&Path>) -> Result<usize> {
+    let _held = hold(cx)?;
     let desired: Option<Desired> = state::read_json(cx.layout.desired(&AgentId::root()))?;
     if desired.is_none_or(|desired| desired.want != Want::Up) {
         return Err(Error::NotUp);
+    }
+    // In the order of its way: one that a tick claims between two of these looks is met by the second.
+    if observe::is_queued(cx.layout)? {
+        return Err(Error::RestartPending("queued"));
     }
     if state::exists(cx.layout.restart_processing())? || state::exists(cx.layout.restart_inflight())? {
         return Err(Error::RestartPending("under way"));
@@ -57,22 +78,13 @@ pub fn request(cx: &Context<'_>, caller: &Caller, handoff: Option<&Path>) -> Res
             format!("Planned restart asked for by {from} at {}, without a handoff.\n", clock::wall_seconds())
         }
     };
-    if !observe::is_queued(cx.layout)? {
-        // An empty file is in nobody's way.
-        state::remove(cx.layout.restart_request())?;
-    }
+    // An empty file is in nobody's way.
+    state::remove(cx.layout.restart_request())?;
     let folder = Dir::make(cx.layout.state())?;
     let tmp = Dir::make(cx.layout.state_tmp())?;
     match write_durable(&tmp, &folder, "restart-request", text.as_bytes(), Place::New) {
         Err(e) if e.is_exists() => Err(Error::RestartPending("queued")),
-        Err(e) => Err(e.into()),
-        Ok(()) => {
-            let client = Client::connect(&cx.layout.kernel_root());
-            // Only a plain "nobody" is one: a slow anchor comes back to its work.
-            let served = !matches!(client, Err(ClientError::NotServing { .. }));
-            let waits_s = client.ok().and_then(|mut client| waits(cx, &mut client));
-            Ok(Queued { bytes: handoff.map(|_| text.len()), served, waits_s })
-        }
+        written => Ok(written.map(|()| text.len())?),
     }
 }
 
@@ -94,4 +106,59 @@ fn read_file(file: &Path) -> Result<String> {
         return Err(Error::BadHandoff(format!("{} is empty", file.display())));
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+    use crate::context::in_a_home;
+    use crate::decide::tests::wish;
+
+    /// Many ask at once, while what stands for a tick claims what it sees; how many were told that theirs is queued.
+    fn accepted(cx: &Context<'_>) -> usize {
+        let (layout, is_over) = (cx.layout, AtomicBool::new(false));
+        let (from, to) = (layout.restart_request(), layout.restart_processing());
+        thread::scope(|scope| {
+            let claimant = scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    state::claim(&from, &to).expect("claimed, or nothing is there");
+                }
+            });
+            let ask = || {
+                let record = netsky_ledger::Telemetry::new(layout);
+                let bus = netsky_bus::Bus::open(layout, &record);
+                let (netsky, ostk) = ("/nowhere".into(), "/nowhere".into());
+                let cx = Context { layout, bus, record: &record, netsky, ostk };
+                match request(&cx, &Caller::Outside, None) {
+                    Ok(_) => 1,
+                    Err(Error::RestartPending(_)) => 0,
+                    Err(error) => panic!("{error}"),
+                }
+            };
+            let asking: Vec<_> = (0..6).map(|_| scope.spawn(ask)).collect();
+            let accepted = asking.into_iter().map(|one| one.join().expect("it says")).sum();
+            is_over.store(true, Ordering::Relaxed);
+            claimant.join().expect("it ends");
+            accepted
+        })
+    }
+
+    #[test]
+    fn fm_restart_request_racers_of_many_that_ask_at_once_one_is_accepted() {
+        in_a_home(|cx| {
+            let root = AgentId::root();
+            state::write_json(cx.layout.desired(&root), &wish(&root, "up")).expect("written");
+            for round in 0..30 {
+                assert_eq!(accepted(cx), 1, "round {round}");
+                state::remove(cx.layout.restart_request()).expect("over");
+                state::remove(cx.layout.restart_processing()).expect("over");
+            }
+            request(cx, &Caller::Outside, None).expect("queued");
+            let again = request(cx, &Caller::Outside, None).expect_err("it is not taken away for another");
+            assert!(matches!(again, Error::RestartPending("queued")), "{again}");
+        });
+    }
 }
