@@ -13,13 +13,17 @@ use netsky_model::restart::Inflight;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::held::Held;
-use crate::{handoff, known, observe, perform, reserve};
+use crate::{handoff, known, observe, perform, request, reserve};
 
 /// Longest wait for a killed restart child.
 const CHILD_END: Duration = Duration::from_secs(5);
 /// Longest wait for the workers whose programs were ended.
 const WORKER_END: Duration = Duration::from_secs(15);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How a request is archived whose message was handed over …
+const STOPPED: &str = "stopped";
+/// … and one that does not read.
+const REFUSED: &str = "refused";
 
 /// What went down.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -30,8 +34,9 @@ pub struct Downed {
     pub left: Vec<AgentId>,
     /// Whether an anchor served, which was stopped.
     pub anchor_stopped: bool,
-    /// Whether the handoff of a restart that does not come any more was put into agent0's inbox.
-    pub handed_over: bool,
+    /// How many restarts do not come any more whose message was put into agent0's inbox: one that was under way, one that was
+    /// queued behind it.
+    pub handed_over: usize,
     /// What did not work on the way.
     pub problems: Vec<String>,
 }
@@ -61,7 +66,7 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
         if !ends.left.is_empty() {
             // Whoever fills the disk may be among them: what was set aside is kept for the `down` that finds them ended.
             problems.push(format!("{error}; whoever was wanted still is"));
-            return Ok(ends.told(problems, false));
+            return Ok(ends.told(problems, 0));
         }
         make_room(cx, &wishes, &ends)?;
         stop_wanting(cx, &mut wishes).map_err(|why| match why.is_full() {
@@ -86,12 +91,8 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
         let again = "it is looked at again with the next `up`";
         problems.extend(left.iter().map(|what| format!("mail of {agent}: {what}; {again}")));
     }
-    let handover = hand_over(cx, &wishes, underway.as_ref(), &mut problems)?;
-    // Last: until then a repeat finds whose handoff it was.
-    if handover != Handover::Waits {
-        state::remove(cx.layout.restart_inflight())?;
-    }
-    Ok(ends.told(problems, handover == Handover::Delivered))
+    let handed_over = settle_restarts(cx, &wishes, underway.as_ref(), &mut problems)?;
+    Ok(ends.told(problems, handed_over))
 }
 
 /// What became of who ran.
@@ -116,7 +117,7 @@ impl Ends {
         }
     }
 
-    fn told(mut self, mut problems: Vec<String>, handed_over: bool) -> Downed {
+    fn told(mut self, mut problems: Vec<String>, handed_over: usize) -> Downed {
         // Of one that lives on something may have ended.
         self.ended.retain(|agent| !self.left.contains_key(agent));
         problems.extend(self.left.values().flatten().cloned());
@@ -216,32 +217,66 @@ fn stop_restart(cx: &Context<'_>) -> Result<Option<Inflight>> {
 enum Handover {
     /// Put into agent0's inbox by this call.
     Delivered,
-    /// There is none, it was there before, or it waits under an id that a repeat finds without being told.
+    /// There is none, or it was there before.
     Settled,
+    /// It does not go in: it waits under an id that a repeat finds without being told.
+    Undelivered,
     /// agent0's mailbox does not say whether it is there: the next `down` asks again, or the restart goes on after an `up`.
     Waits,
 }
 
-/// What somebody left to the agent0 of a restart is for whoever is agent0 next.
+/// The restart under way, and the one that was queued behind it: neither comes. How many messages this put into the inbox.
+fn settle_restarts(
+    cx: &Context<'_>,
+    wishes: &[Desired],
+    underway: Option<&Inflight>,
+    problems: &mut Vec<String>,
+) -> Result<usize> {
+    // Whoever asks looks at the wish under it, too: nothing is asked for once it is held here. Where the disk has no room for
+    // a lock it has none for a request.
+    let _held = match request::hold(cx) {
+        Err(error) if error.is_full() => None,
+        held => Some(held?),
+    };
+    let (mut underway, mut handed_over) = (underway, 0);
+    loop {
+        let claimed = state::exists(cx.layout.restart_processing())?;
+        if !claimed {
+            // Before: a repeat would take what is claimed here for the request of that restart.
+            state::remove(cx.layout.restart_inflight())?;
+            underway = None;
+            if !state::claim(cx.layout.restart_request(), cx.layout.restart_processing())? {
+                return Ok(handed_over);
+            }
+        }
+        let handover = hand_over(cx, wishes, underway.take(), problems)?;
+        // Last: until then a repeat finds whose handoff it was.
+        if handover != Handover::Waits {
+            state::remove(cx.layout.restart_inflight())?;
+        }
+        handed_over += usize::from(handover == Handover::Delivered);
+        if matches!(handover, Handover::Waits | Handover::Undelivered) {
+            if observe::is_queued(cx.layout)? {
+                let place = cx.layout.restart_request();
+                problems.push(format!("a second one waits behind it in {}", place.display()));
+            }
+            return Ok(handed_over);
+        }
+    }
+}
+
+/// What somebody left to the agent0 of a restart, and was claimed, is for whoever is agent0 next.
 fn hand_over(
     cx: &Context<'_>,
     wishes: &[Desired],
     inflight: Option<&Inflight>,
     problems: &mut Vec<String>,
 ) -> Result<Handover> {
-    let claimed = state::exists(cx.layout.restart_processing())?;
-    if !claimed {
-        // Before: a repeat would take what is claimed here for the request of that restart.
-        state::remove(cx.layout.restart_inflight())?;
-        if !state::claim(cx.layout.restart_request(), cx.layout.restart_processing())? {
-            return Ok(Handover::Settled);
-        }
-    }
     // One that no restart has begun with is told apart by when agent0 went down, which a repeat of this finds as it is.
     let root = wishes.iter().find(|wish| wish.agent == AgentId::root());
-    let id = match (inflight.filter(|_| claimed), root) {
+    let id = match (inflight, root) {
         (Some(inflight), _) => inflight.id.clone(),
-        (None, Some(root)) => went_down(root),
+        (None, Some(root)) => went_down(cx, root)?,
         (None, None) => random::restart_id(),
     };
     let waits = |error: &dyn std::fmt::Display| {
@@ -260,7 +295,7 @@ fn hand_over(
     if let Err(error) = handoff::claimed(cx) {
         // It would not read the next time either; out of the way it can still be looked into.
         problems.push(format!("{error}; the restart that was asked for is set aside"));
-        perform::archive_request(cx, &id, "refused")?;
+        perform::archive_request(cx, &id, REFUSED)?;
         return Ok(Handover::Settled);
     }
     if let Err(error) = handoff::deliver(cx, &id) {
@@ -270,15 +305,23 @@ fn hand_over(
         }
         // Everything has ended all the same; the next `down` delivers it, or the restart after the next `up`.
         problems.push(waits(&error));
-        return Ok(Handover::Settled);
+        return Ok(Handover::Undelivered);
     }
-    perform::archive_request(cx, &id, "stopped")?;
+    perform::archive_request(cx, &id, STOPPED)?;
     Ok(if there { Handover::Settled } else { Handover::Delivered })
 }
 
-fn went_down(root: &Desired) -> RestartId {
-    let (second, nano) = (root.since.as_second(), root.since.subsec_nanosecond());
-    format!("restart-{second}-{nano:08x}").parse().expect("lower case and digits")
+/// The first of these ids under which nothing was settled: behind one that no restart had begun with another may wait.
+fn went_down(cx: &Context<'_>, root: &Desired) -> Result<RestartId> {
+    let (second, mut nano) = (root.since.as_second(), root.since.subsec_nanosecond());
+    loop {
+        let id = format!("restart-{second}-{nano:08x}").parse().expect("lower case and digits");
+        let is_settled = |what| state::exists(cx.layout.archived_request(&id, what));
+        if !is_settled(STOPPED)? && !is_settled(REFUSED)? {
+            return Ok(id);
+        }
+        nano += 1;
+    }
 }
 
 fn end_sessions(cx: &Context<'_>, held: &mut Held, wishes: &[Desired], ends: &mut Ends) -> Result<()> {

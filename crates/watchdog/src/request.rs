@@ -53,8 +53,8 @@ pub fn request(cx: &Context<'_>, caller: &Caller, handoff: Option<&Path>) -> Res
     Ok(Queued { bytes: handoff.map(|_| bytes), served, waits_s })
 }
 
-/// Keep others from asking between a look and what is done about it.
-fn hold(cx: &Context<'_>) -> netsky_disk::Result<Lock> {
+/// Keep others from asking, and a `down` from settling what is asked for, between a look and what is done about it.
+pub(crate) fn hold(cx: &Context<'_>) -> netsky_disk::Result<Lock> {
     Lock::take(cx.layout.restart_request_lock())
 }
 

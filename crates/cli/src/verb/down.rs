@@ -28,11 +28,13 @@ impl Run for Args {
             [] => output::say("nothing was running")?,
             names => output::say(&format!("ended {}", names.join(", ")))?,
         }
-        if downed.handed_over {
-            // Also of a restart without a handoff there is a message.
-            let what = "the restart that was asked for will not come; its message waits in agent0's inbox";
-            output::say(&format!("{what} for the next `up`"))?;
-        }
+        // Also of a restart without a handoff there is a message.
+        let what = match downed.handed_over {
+            0 => return all_ended(&downed),
+            1 => "the restart that was asked for will not come; its message waits".to_owned(),
+            more => format!("{more} restarts that were asked for will not come; their messages wait"),
+        };
+        output::say(&format!("{what} in agent0's inbox for the next `up`"))?;
         all_ended(&downed)
     }
 }

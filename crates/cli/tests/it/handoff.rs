@@ -1,6 +1,7 @@
 //! What an agent0 leaves to the next one beside its mail: the resume payload, the draft of its handoff, and the record of both.
 
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Stdio;
 
 use crate::stage::{QUIET, Stage};
@@ -148,4 +149,44 @@ fn a_session_that_nobody_gives_its_mail_drains_it_at_its_start() {
     let drained =
         |stage: &Stage| told(stage, "agent0.2").contains("for the next one</channel>").then_some(());
     stage.until("its mail", drained);
+}
+
+/// A request as `netsky restart` queues it; where one is under way the verb would refuse.
+fn queue(stage: &Stage, text: &str) {
+    let path = stage.home().join("state/restart-request");
+    let mut file =
+        std::fs::File::options().write(true).create_new(true).mode(0o600).open(path).expect("made");
+    file.write_all(text.as_bytes()).expect("written");
+}
+
+#[test]
+fn fm_handoff_down_settles_the_restart_that_is_begun_and_the_one_queued_behind_it() {
+    for is_under_way in [true, false] {
+        let stage = Stage::up(0, QUIET, "10m");
+        stage.hold_triggers();
+        queue(&stage, "the first notes");
+        if is_under_way {
+            stage.ends_nothing(&["watchdog", "tick"]);
+            stage.stopped();
+        } else {
+            // As far as a tick came that died behind its claim.
+            let state = stage.home().join("state");
+            std::fs::rename(state.join("restart-request"), state.join("restart-request.processing"))
+                .expect("claimed");
+        }
+        queue(&stage, "the second notes");
+        let told = stage.ok(&["down"]);
+        let both = "2 restarts that were asked for will not come; their messages wait in agent0's inbox for the next `up`";
+        assert!(told.contains(both), "{told}");
+        let left = stage.names("state");
+        assert!(!left.iter().any(|name| name.starts_with("restart-request") || name == "restart-inflight"));
+        assert!(stage.status()["restart_queued"] == false && !stage.ok(&["down"]).contains("inbox"));
+        stage.ok(&["up", "0", "--tick", "10m", "--", "/bin/sh", "-c", QUIET]);
+        stage.ok(&["watchdog", "tick"]);
+        assert!(stage.status()["restart"].is_null(), "nobody has asked for one since");
+        let listed = stage.ok(&["channel", "list", "agent0", "--json"]);
+        for notes in ["the first notes", "the second notes"] {
+            assert_eq!(listed.matches(notes).count(), 1, "{listed}");
+        }
+    }
 }
