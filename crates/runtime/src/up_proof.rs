@@ -1,5 +1,7 @@
 //! `state/up/<nonce>`: what a new session hands back to prove that it runs what it was started for.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use netsky_disk::layout::{KernelLayout, Layout};
 use netsky_disk::{clock, process, state};
@@ -27,6 +29,10 @@ pub struct UpProof {
 }
 
 impl UpProof {
+    /// How old the proof of a session that has ended may become, as long as nobody came after it: an `up` that waits for it
+    /// tells an end behind a proof from one before it.
+    pub const KEPT: Duration = Duration::from_secs(10 * 60);
+
     /// The line that people read.
     pub fn line(&self) -> String {
         format!("{} session {} starting at {}", self.agent, self.generation, self.at)

@@ -94,5 +94,6 @@ pub(crate) fn observed(agent: &netsky_model::id::AgentId, state: &str) -> crate:
         markers: Default::default(),
         attempts: Default::default(),
         used_up: Default::default(),
+        proofs: Default::default(),
     }
 }

@@ -49,6 +49,7 @@ pub(crate) fn seen(desired: Vec<Desired>, sessions: Vec<SessionView>) -> Observe
         markers: Default::default(),
         attempts: BTreeMap::new(),
         used_up: BTreeMap::new(),
+        proofs: Default::default(),
     }
 }
 

@@ -13,7 +13,7 @@ use netsky_model::restart::Inflight;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::held::Held;
-use crate::{handoff, known, observe, perform, request, reserve};
+use crate::{handoff, known, observe, perform, prune, request, reserve};
 
 /// Longest wait for a killed restart child.
 const CHILD_END: Duration = Duration::from_secs(5);
@@ -90,6 +90,11 @@ pub fn down(cx: &Context<'_>, caller: &Caller) -> Result<Downed> {
             .unwrap_or_else(|error| vec![error.to_string()]);
         let again = "it is looked at again with the next `up`";
         problems.extend(left.iter().map(|what| format!("mail of {agent}: {what}; {again}")));
+    }
+    if ends.left.is_empty()
+        && let Err(error) = prune::prune_all_proofs(cx)
+    {
+        problems.push(format!("proofs of sessions that have ended are left: {error}"));
     }
     let handed_over = settle_restarts(cx, &wishes, underway.as_ref(), &mut problems)?;
     Ok(ends.told(problems, handed_over))

@@ -207,7 +207,7 @@ const ALPHABET: &[Kind] = &[
         "proof that a session is up",
         "netsky session up",
         "restart child, watchdog",
-        "a tick, once its session is over",
+        "a tick once its session is over, netsky down",
     ),
     kind(Within("desired"), Stands, "what should run", "up, down", "watchdog", "up, down"),
     kind(

@@ -1,7 +1,7 @@
 //! One look at everything the tick decides from. Reading only; a source that does not read is said so
 //! and never taken for "nothing is there".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
@@ -58,6 +58,8 @@ pub(crate) struct Observed {
     pub(crate) attempts: BTreeMap<AgentId, Attempts>,
     /// Whose context is used up as their driver knows, in which generation, and since when.
     pub(crate) used_up: BTreeMap<AgentId, (Generation, Option<Stamp>)>,
+    /// Names of the up proofs that were there before it was asked who lives: whose session is not among those is over.
+    pub(crate) proofs: BTreeSet<String>,
 }
 
 /// Names in `state/` when a tick looked, sorted: hundreds of agents have hundreds of markers that are seldom there. For those that
@@ -134,6 +136,9 @@ pub(crate) fn observe(
     desired: Vec<Desired>,
     problems: &mut Vec<String>,
 ) -> Result<Observed> {
+    // Before: the session of a proof that comes later may not be among those.
+    let proofs = Dir::open(cx.layout.up_folder()).and_then(|folder| folder.names());
+    let proofs = proofs.unwrap_or_default().into_iter().collect();
     let sessions: BTreeMap<AgentId, SessionView> =
         client.list()?.into_iter().map(|view| (view.name.clone(), view)).collect();
     let markers = Markers::look(cx.layout, problems);
@@ -187,6 +192,7 @@ pub(crate) fn observe(
         markers,
         attempts,
         used_up,
+        proofs,
     })
 }
 

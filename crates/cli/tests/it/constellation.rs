@@ -18,6 +18,7 @@ fn up_returns_at_the_proof_and_down_ends_everything() {
     assert_eq!(stage.program("agent0"), everyone[0], "up leaves what is up");
     stage.ok(&["down"]);
     assert!(everyone.iter().all(|process| !is_alive(process)));
+    assert!(stage.names("state/up").iter().all(|name| name == "tmp"), "no proof outlives who it is of");
     assert_eq!(stage.ok(&["down"]), "nothing was running\n");
     assert_eq!(stage.agent("agent0")["want"], "stopped");
     let told = stage.ok(&["up", "0", "--", "/bin/sh", "-c", QUIET]);

@@ -73,14 +73,15 @@ fn proofs_of_the_dead(
     files: &mut Vec<StateFile>,
 ) -> netsky_disk::Result<usize> {
     let mut over = 0;
-    for name in dir.names()? {
+    for (name, age) in dir.ages()? {
+        let name = name.to_string_lossy();
         if name.parse::<netsky_model::id::Nonce>().is_err() {
             continue;
         }
         let proof: Option<UpProof> = files::state(layout, dir, &name, 1, files)?;
-        over += usize::from(
-            proof.is_some_and(|proof| proof.v <= 1 && kernel.has_ended(&proof.agent, proof.generation)),
-        );
+        let is_over = |proof: UpProof| proof.v <= 1 && kernel.has_ended(&proof.agent, proof.generation);
+        // A younger one a tick may keep.
+        over += usize::from(proof.is_some_and(is_over) && age > netsky_runtime::UpProof::KEPT);
     }
     Ok(over)
 }

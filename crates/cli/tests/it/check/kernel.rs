@@ -293,7 +293,9 @@ fn i11_stray_files_are_notes() {
     fs::write(tmp.join("young"), "").expect("written");
     let proof = json!({"v": 1, "agent": "agent0", "generation": 1, "at": "2026-04-19T17:22:57Z"});
     let up = home.path().join("state/up/0123456789abcdef0123456789abcdef");
-    fs::write(up, proof.to_string()).expect("written");
+    fs::write(&up, proof.to_string()).expect("written");
+    let aged = fs::File::open(up).and_then(|file| file.set_modified(then));
+    aged.expect("aged");
     assert_eq!(
         check(&home).hold().notes(),
         [
