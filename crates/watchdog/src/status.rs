@@ -246,12 +246,12 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let others = others(cx, &agents, &mut problems);
     let schedules: BTreeMap<_, _> = last_runs(cx.layout).collect();
     problems.extend(schedules.iter().filter_map(|(kind, last)| stalled(kind, last, interval)));
-    let last_tick = last_tick(cx, &agents, &down, &problems);
+    let trouble = Config::trouble(cx.layout).map(|trouble| trouble.to_string());
+    let last_tick = last_tick(cx, &agents, &down, &problems, trouble.as_ref());
     // What the last tick told stands there already.
     let told = |what: &String| last_tick.as_ref().is_some_and(|last| last.problems.contains(what));
     let (_, prompts) = prompts::layers(cx.layout, None, &[]);
     problems.extend(prompts.iter().map(ToString::to_string));
-    let trouble = Config::trouble(cx.layout).map(|trouble| trouble.to_string());
     problems.extend(trouble.filter(|trouble| !told(trouble)));
     Ok(StatusReport {
         anchor_epoch,
@@ -413,16 +413,22 @@ fn silence(cx: &Context<'_>, error: &ClientError) -> String {
     format!("{silent}; what stands here of the agents is what the disk knows")
 }
 
-/// The last tick, without what it told of the start of an agent that is not wanted or not down any more, or that
-/// stands in `problems` already.
+/// The last tick, without what it told of the start of an agent that is not wanted or not down any more, of settings that
+/// are others by now (`trouble`: what is wrong with them), or that stands in `problems` already.
 fn last_tick(
     cx: &Context<'_>,
     agents: &[AgentStatus],
     down: &[AgentId],
     problems: &[String],
+    trouble: Option<&String>,
 ) -> Option<LastTick> {
     let mut last: LastTick = state::read_json(cx.layout.tick("watchdog")).ok()??;
+    let settings = cx.layout.config();
+    let settings = format!("{}: ", settings.file_name().unwrap_or_default().display());
     last.problems.retain(|told| {
+        if told.starts_with(&settings) && trouble != Some(told) {
+            return false;
+        }
         let is_about = |agent: &&AgentStatus| told.starts_with(&format!("{}: ", agent.id));
         let mail =
             told.split_once(": ").map(|(about, _)| about).filter(|about| about.starts_with("mail of "));

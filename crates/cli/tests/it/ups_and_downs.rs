@@ -391,9 +391,12 @@ fn settings_that_do_not_read_are_told_by_tick_and_status() {
     let told = stage.ok(&["watchdog", "tick"]);
     assert!(told.contains(&format!("warning: {why}")) && told.contains("; the defaults are used"), "{told}");
     assert!(stage.ok(&["status"]).contains(why));
-    std::fs::write(stage.home().join("config.toml"), "").expect("written");
-    stage.ok(&["watchdog", "tick"]);
-    assert!(!stage.ok(&["status"]).contains("inbox_envelops"));
+    // Before the next tick, too.
+    for (settings, is_other) in [("[bus]\nmailbox = 7\n", true), ("", false)] {
+        std::fs::write(stage.home().join("config.toml"), settings).expect("written");
+        let told = stage.ok(&["status"]);
+        assert!(!told.contains("inbox_envelops") && told.contains("`mailbox`") == is_other, "{told}");
+    }
 }
 
 #[test]
