@@ -152,7 +152,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "no second cron tick while one waits",
         "FM-cron I6",
         TICK,
-        ("&& cx.bus.waits(&entry.agent, last)?", "&& last.as_str().is_empty()"),
+        ("&& cx.bus.waits(&to, last)?", "&& last.as_str().is_empty()"),
         "cron::while_the_one_before_waits_there_is_no_second_and_the_count_rises",
     ),
     of_verbs(
