@@ -171,10 +171,10 @@ fn tell(
         match told(cx, entry, known, due) {
             Ok(Told::Waits) => {
                 if known.missed == 0 {
-                    passed.unread(entry.id.as_str(), &entry.agent, known.last_id.as_ref());
+                    passed.unread(entry.id.as_str(), &reader(&entry.agent), known.last_id.as_ref());
                 }
                 known.coalesced(entry, due, now);
-                let (id, agent, missed) = (&entry.id, &entry.agent, known.missed);
+                let (id, agent, missed) = (&entry.id, reader(&entry.agent), known.missed);
                 ticked.done.push(format!("{id}: {agent} has not read the one before; {missed} missed"));
             }
             Ok(Told::Before) => {
@@ -191,10 +191,10 @@ fn tell(
                 }
             }
             Ok(Told::Now) => {
-                passed.passed(entry.id.as_str(), &entry.agent, due.slot, due.further);
+                passed.passed(entry.id.as_str(), &reader(&entry.agent), due.slot, due.further);
                 known.fired(entry, due, now);
                 let more = if due.missed > 0 { format!(", {} missed", due.missed) } else { String::new() };
-                ticked.done.push(format!("{}: told {} for {slot}{more}", entry.id, entry.agent));
+                ticked.done.push(format!("{}: told {} for {slot}{more}", entry.id, reader(&entry.agent)));
             }
             Err(error) => {
                 let why = netsky_model::render::line(&error.to_string());

@@ -250,7 +250,10 @@ fn settle_restarts(
             // Before: a repeat would take what is claimed here for the request of that restart.
             state::remove(cx.layout.restart_inflight())?;
             underway = None;
-            if !state::claim(cx.layout.restart_request(), cx.layout.restart_processing())? {
+            // An empty file is no request.
+            if !observe::is_queued(cx.layout)?
+                || !state::claim(cx.layout.restart_request(), cx.layout.restart_processing())?
+            {
                 return Ok(handed_over);
             }
         }

@@ -112,7 +112,7 @@ fn tell(
     now: &netsky_model::stamp::Stamp,
     (ticked, passed): (&mut Ticked, &mut Missed),
 ) -> Option<Told> {
-    let (id, agent) = (entry.id, entry.agent.clone());
+    let (id, agent) = (entry.id, reader(&entry.agent));
     let missed = |entry: &Loop| match entry.missed {
         0 => String::new(),
         missed => format!(", {missed} missed"),

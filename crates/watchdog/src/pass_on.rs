@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::error::Result;
 
 /// Kinds that ask for something; so does what has none.
-const ASKING: [&str; 3] = ["prompt", "brief", "owner"];
+const ASKING: [&str; 5] = ["prompt", "brief", "owner", "loop-tick", "cron-tick"];
 
 /// Most of one look: agent0's own mail comes in between.
 const MOST: usize = 16;

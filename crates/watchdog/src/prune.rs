@@ -49,6 +49,10 @@ fn prune_proofs(cx: &Context<'_>, seen: &Observed) -> Result<()> {
     let nonce = |session: &'_ SessionView| session.tags.get(TAG_NONCE).cloned();
     let (living, ended): (Vec<_>, Vec<_>) =
         seen.sessions.values().partition(|session| session.state.may_live());
+    // Of one whose description does not read nobody knows which proof is its own.
+    if living.iter().any(|session| session.name.number().is_some() && nonce(session).is_none()) {
+        return Ok(());
+    }
     let mut kept: BTreeSet<String> = living.into_iter().filter_map(nonce).collect();
     let status = seen.restart.as_ref().and_then(|under| under.status.as_ref());
     kept.extend(status.into_iter().flat_map(|status| &status.agents).map(|new| new.nonce.to_string()));
@@ -177,6 +181,11 @@ mod tests {
             prune(cx, &look).expect("pruned");
             assert_eq!(names(), [fresh, lives.clone(), restart, came.clone()]);
             look.restart = None;
+            let untold = session(&AgentId::numbered(4), 1, "active", SINCE);
+            look.sessions.insert(untold.name.clone(), untold.clone());
+            prune(cx, &look).expect("pruned");
+            assert_eq!(names().len(), 4, "somebody lives whose proof nobody knows");
+            look.sessions.remove(&untold.name);
             prune(cx, &look).expect("pruned");
             assert_eq!(names(), [nonce(2), lives, came], "once it is verified or given up");
         });

@@ -33,7 +33,7 @@ impl Run for Args {
         match failed.iter().all(|one| one.outcome == damage) {
             _ if failed.is_empty() => Ok(()),
             true => Err(Error::new(Kind::Damaged, format!("the tick of {names} found damage"))
-                .hint("logs/watchdog.log says where it lies now")),
+                .hint("logs/watchdog.log has its words")),
             false => Err(Error::new(Kind::Failed, format!("the tick of {names} did not end well"))
                 .hint("logs/watchdog.log has its words; the next one tries again")),
         }

@@ -111,12 +111,11 @@ fn laid_out(job: &Job, repo: &Repo, tree: &Path) -> Result<Checkout> {
         return Err(Error::unfit(tree, why));
     }
     // Git takes the repository's own folder for its files where these are elsewhere; only who names them knows where.
-    let tree = match real(tree)? == repo.dir() {
-        true => real(&job.repo)?,
-        false => tree.to_owned(),
-    };
+    let is_elsewhere = real(tree)? == repo.dir();
+    let tree = if is_elsewhere { real(&job.repo)? } else { tree.to_owned() };
     let inner = Repo::new(repo.git(), &crate::git::dir_in(&tree));
-    if inner.dir() == tree {
+    // A linked checkout of another branch is of the same repository, and has a folder of its own.
+    if inner.dir() == tree || (is_elsewhere && inner.own()? != repo.dir()) {
         return Err(Error::unfit(&tree, format!("the files of {main} are elsewhere: name their folder")));
     }
     if inner.common()? != repo.dir() {

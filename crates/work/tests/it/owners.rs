@@ -64,9 +64,14 @@ fn a_repository_whose_folder_is_elsewhere_lands_with_its_files() {
     let (apart, gits, link) = (beside("apart"), beside("apart.git"), beside("link"));
     git(&bench.repo, &["clone", "-q", "--separate-git-dir", text(&gits), ".", text(&apart)]);
     symlink(&apart, &link).expect("made");
-    let bare = Job { repo: gits, ..job(&bench, "t2", &apart) };
-    let error = harvest(&bare).expect_err("refused").to_string();
-    assert!(error.contains("elsewhere: name their folder"), "{error}");
+    let dev = beside("dev");
+    git(&apart, &["worktree", "add", "-q", "-b", "dev", text(&dev)]);
+    let job = job(&bench, "t2", &apart);
+    for other in [&gits, &dev] {
+        let error = harvest(&Job { repo: other.clone(), ..job.clone() }).expect_err("refused").to_string();
+        assert!(error.contains("elsewhere: name their folder"), "{error}");
+    }
+    assert_eq!(git(&dev, &["status", "--porcelain"]), "", "no checkout of another branch is written to");
     lands_with_its_files(&mut bench, apart, &link);
 }
 
