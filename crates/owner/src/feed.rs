@@ -81,7 +81,6 @@ impl Book {
                 let facts = facts.iter().filter(|fact| terms.root && (is_known || fact.ts >= since));
                 book.mark = match book.take(facts) {
                     None => mark,
-                    Some(0) => book.mark,
                     Some(seq) => book.mark.up_to(seq),
                 };
                 book.behind |= !is_known && !book.feed.waiting.is_empty();
@@ -93,7 +92,7 @@ impl Book {
         Ok(book)
     }
 
-    /// Takes the milestones among facts; up to which, where there is no room for more, and 0 if it took none.
+    /// Takes the milestones among facts while there is room; up to which fact, if not all.
     fn take<'f>(&mut self, facts: impl Iterator<Item = &'f Fact>) -> Option<u64> {
         let mut last = 0;
         for fact in facts {

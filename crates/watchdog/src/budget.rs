@@ -181,11 +181,14 @@ mod tests {
     fn a18_the_record_is_read_on_and_one_that_went_back_counts_no_turn_twice() {
         in_a_home(|cx| {
             budget(cx, "tokens_a_day = 400");
-            [1, 2, 3].into_iter().for_each(|generation| turn(cx, ("agent1", generation), 1));
-            tick(cx);
             let (record, away) = (cx.layout.record(), cx.layout.home().join("away"));
-            let (file, before) = (record.join("facts-1.jsonl"), kept(cx));
-            let bytes = std::fs::read(&file).expect("there");
+            let file = record.join("facts-1.jsonl");
+            let counted = |generations: [u64; 2]| {
+                generations.into_iter().for_each(|generation| turn(cx, ("agent1", generation), 1));
+                tick(cx);
+                (std::fs::read(&file).expect("there"), kept(cx))
+            };
+            let (older, (bytes, before)) = (counted([1, 2]), counted([3, 3]));
             std::fs::write(&file, vec![b'x'; bytes.len()]).expect("ours");
             assert_eq!(
                 (tick(cx), kept(cx)),
@@ -198,6 +201,11 @@ mod tests {
             std::fs::rename(&away, &record).expect("ours");
             tick(cx);
             assert_eq!(kept(cx).spent, before.spent);
+            for (bytes, of) in [(older.0, older.1), (bytes, before)] {
+                std::fs::write(&file, bytes).expect("ours");
+                tick(cx);
+                assert_eq!(kept(cx).spent, of.spent);
+            }
             turn(cx, ("agent1", 3), 4);
             tick(cx);
             assert_eq!(told(cx), ALL);

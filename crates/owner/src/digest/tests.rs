@@ -169,6 +169,8 @@ fn t27_must_show_6_after_an_outage_each_event_is_told_once_in_order_and_no_secre
         assert_eq!(stage.send(&terms), Sent::default(), "once");
         hook.set(true, false);
         topic.set(true, false);
+        let found = std::process::Command::new("grep").args(["-r", canary]).arg(stage.layout.home()).output();
+        assert_eq!(found.expect("grep runs").stdout, b"", "in no file of the home");
         std::fs::remove_dir_all(stage.layout.record()).expect("there");
         std::fs::remove_file(stage.layout.feed_book()).expect("there");
     }
@@ -181,8 +183,6 @@ fn t27_must_show_6_after_an_outage_each_event_is_told_once_in_order_and_no_secre
     assert!(head.contains("priority: default") && head.contains("authorization: bearer canary"), "{head}");
     let order: Vec<_> = [1, 2, 3].iter().map(|task| body.find(&format!("task {task}: landed"))).collect();
     assert!(order.is_sorted() && order[0].is_some(), "{body}");
-    let found = std::process::Command::new("grep").args(["-r", canary]).arg(stage.layout.home()).output();
-    assert_eq!(found.expect("grep runs").stdout, b"", "in no file of the home");
 }
 
 #[test]
@@ -255,6 +255,18 @@ fn fm_owner_digest_kill_between_send_and_receipt_the_same_is_sent_again_flagged_
     let pages: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let told: Vec<_> = pages.iter().map(|page| (seqs(page), page["repeated"] == true)).collect();
     assert_eq!(told, [(vec![1, 2], true), (vec![3], false)]);
+}
+
+#[test]
+fn fm_owner_digest_kill_that_it_begins_is_on_disk_before_it_is_sent() {
+    let stage = Stage::new();
+    let (book, seen) = (stage.layout.feed_book(), stage.folder.path().join("seen"));
+    let argv = ["/bin/sh", "-c", "cat > /dev/null; cp \"$0\" \"$1\""].map(str::to_owned).into_iter();
+    let argv = argv.chain([&book, &seen].map(|path| path.display().to_string())).collect();
+    stage.lands(1);
+    stage.send(&by(vec![Transport::Command { argv }]));
+    let seen: Value = serde_json::from_slice(&std::fs::read(seen).expect("copied")).expect("JSON");
+    assert_eq!(seen["begun"], 1, "or a death here would send it again as if nobody had it");
 }
 
 #[test]

@@ -58,7 +58,10 @@ fn what_an_agent_has_claimed_itself_it_reports_of_once_to_whoever_made_it() {
             assert_eq!((&yard.state(&task)["is"], &yard.state(&task)["by"]), (&is.into(), &"agent5".into()));
             assert_eq!((yard.facts_of(kind, &task), yard.reports_to(to, &task)), (1, 1), "{verdict} {to}");
             assert!(!yard.is_in_hand(&task));
-            assert_eq!(yard.report("agent5", 2, &["--done", "after all", "--task", &task]).0, 0);
+            for before in ["", " before"] {
+                let (code, line) = yard.report("agent5", 2, &["--done", "after all", "--task", &task]);
+                assert!(code == 0 && line == format!("task {task} is reported done{before}\n"), "{line}");
+            }
             assert_eq!((&yard.state(&task)["is"], yard.reports_to(to, &task)), (&"ready".into(), 2));
             assert_eq!(
                 yard.stage.ok(&["clone", "wait", &task]),
