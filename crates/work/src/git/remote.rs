@@ -80,11 +80,19 @@ fn bad(text: &str) -> Option<&'static str> {
     None
 }
 
+/// An address that is refused, without what stands before its host: often a secret (A17).
+fn shown(text: &str) -> String {
+    match text.rfind('@') {
+        Some(at) if !text.starts_with('/') => format!("…{}", &text[at..]),
+        _ => text.to_owned(),
+    }
+}
+
 impl FromStr for Remote {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Remote, BadName> {
         match bad(text) {
-            Some(why) => Err(BadName::of("repository", text, why)),
+            Some(why) => Err(BadName::of("repository", &shown(text), why)),
             None if text.starts_with('/') => Ok(Remote::Path(PathBuf::from(text))),
             None => Ok(Remote::Url(text.to_owned())),
         }
@@ -158,5 +166,15 @@ mod tests {
             assert_eq!(good.parse::<Remote>().expect(good).as_str(), good);
         }
         assert!("/a".parse::<Remote>().expect("a path").path().is_some());
+    }
+
+    #[test]
+    fn a17_a_refused_address_is_told_without_its_secret() {
+        for secret in
+            ["https://token@host/a", "https://x:token@host/a", "ssh://x:token@host/a", "http://token@host/a"]
+        {
+            let told = secret.parse::<Remote>().expect_err(secret).to_string();
+            assert!(told.contains("host/a") && !told.contains("token"), "{told}");
+        }
     }
 }

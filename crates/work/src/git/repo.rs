@@ -141,13 +141,14 @@ impl Repo {
     }
 
     /// Fetch one ref from a repository of this machine into one of ours; its commits and all they need, each looked at (A8, A9).
-    pub(crate) fn fetch(&self, from: &Path, theirs: &RefName, ours: &RefName) -> Result<()> {
-        self.fetch_refs_with(text(from)?, &format!("+{theirs}:{ours}"), &[], Reach::Files, self.settings)
+    pub(crate) fn fetch(&self, from: &Path, theirs: &RefName, ours: &RefName, limit: Duration) -> Result<()> {
+        let rule = format!("+{theirs}:{ours}");
+        self.fetch_refs_with(text(from)?, &rule, &[], Reach::Files, self.settings, limit)
     }
 
     /// Fetch the objects of a ref, and no name for them.
     pub(crate) fn take(&self, from: &Path, theirs: &RefName) -> Result<()> {
-        self.fetch_refs_with(text(from)?, theirs.as_str(), &[], Reach::Files, self.settings)
+        self.fetch_refs_with(text(from)?, theirs.as_str(), &[], Reach::Files, self.settings, LONG)
     }
 
     /// Fetch by a rule from anywhere.
@@ -158,6 +159,7 @@ impl Repo {
         more: &[&str],
         reach: Reach,
         settings: &[&str],
+        limit: Duration,
     ) -> Result<()> {
         let mut args =
             vec!["fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--no-recurse-submodules"];
@@ -165,7 +167,7 @@ impl Repo {
         args.extend(more);
         args.extend(["--end-of-options", from, rule]);
         let front = vec![format!("--git-dir={}", text(&self.dir)?)];
-        let run = Run { settings, front, args: &args, input: &[], reach, limit: LONG, set: &[] };
+        let run = Run { settings, front, args: &args, input: &[], reach, limit, set: &[] };
         self.git.run(&run).map(drop)
     }
 
@@ -253,7 +255,7 @@ mod tests {
         repo.bytes(&["init", "-q", "--bare", "--template="], &[]).expect("made");
         for reach in [Reach::Files, Reach::Network] {
             let from = format!("ext::touch {}", text(&canary).expect("text"));
-            assert!(repo.fetch_refs_with(&from, "refs/heads/a", &[], reach, &[]).is_err());
+            assert!(repo.fetch_refs_with(&from, "refs/heads/a", &[], reach, &[], SHORT).is_err());
             assert!(!canary.exists(), "{reach:?}");
         }
     }

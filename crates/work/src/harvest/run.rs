@@ -1,5 +1,7 @@
 //! The steps of a harvest, under the lock of its repository.
 
+use std::time::Duration;
+
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::Lock;
 use netsky_disk::{sweep, throwaway};
@@ -13,6 +15,9 @@ use super::{checkout, land, note, source};
 use crate::gate::{self, Verdict};
 use crate::git::Sha;
 use crate::{Error, Result};
+
+/// Longest that a clone may take to hand over its branch: less than others wait for the lock of the repository.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Bring a task's branch to `main`.
 ///
@@ -59,7 +64,7 @@ fn steps(job: &Job, target: &Target) -> Result<Outcome> {
     if let Some(dirty) = checkout::dirty(target)? {
         return Ok(dirty);
     }
-    let scratch = match source::fetch(job, target)? {
+    let scratch = match source::fetch(job, target, LIMIT)? {
         Ok(scratch) => scratch,
         Err(why) => return Ok(Outcome::Refused(why)),
     };

@@ -4,15 +4,17 @@
 //! looked at object by object, into a repository that is thrown away. A clone that leads elsewhere (a `.git` that is a file or a
 //! link, borrowed objects, a shared folder) is refused: what the agent itself may not see must not come out through us.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use netsky_disk::fs::{Dir, is_plain_or_free, is_real_folder};
 use netsky_disk::{state, throwaway};
 
 use super::job::Job;
 use super::target::Target;
-use crate::git::{RefName, Repo, Sha};
-use crate::workspace::bytes_below;
+use crate::git::{LONG, RefName, Repo, Sha};
+use crate::workspace::{bytes_below, each_below};
 use crate::{Error, Result};
 
 /// Most bytes that a clone's objects may be above those of the repository: what a task adds.
@@ -28,7 +30,7 @@ const ELSEWHERE: &[&str] = &[
 ];
 
 /// Files that git would wait for if they were pipes.
-const PLAIN: &[&str] = &["HEAD", "config", "packed-refs"];
+const PLAIN: &[&str] = &["HEAD", "config", "config.worktree", "packed-refs"];
 
 /// A repository for one harvest.
 pub(crate) struct Scratch {
@@ -46,12 +48,16 @@ impl Scratch {
         if !state::exists(self.repo.dir().join("shallow"))? || self.repo.commit(main.as_str())?.is_some() {
             return Ok(());
         }
-        self.repo.fetch(target.repo.dir(), &job.main, &job.main)
+        self.repo.fetch(target.repo.dir(), &job.main, &job.main, LONG)
     }
 }
 
-/// Fetch the branch; the refusal if that must not be.
-pub(super) fn fetch(job: &Job, target: &Target) -> Result<std::result::Result<Scratch, String>> {
+/// Fetch the branch; the refusal if that must not be, or is not done at its limit.
+pub(super) fn fetch(
+    job: &Job,
+    target: &Target,
+    limit: Duration,
+) -> Result<std::result::Result<Scratch, String>> {
     let from = job.workspace.join(".git");
     if let Some(why) = unfit(job, &from, target)? {
         return Ok(Err(why));
@@ -61,7 +67,7 @@ pub(super) fn fetch(job: &Job, target: &Target) -> Result<std::result::Result<Sc
     throwaway::create_at(&folder)?;
     crate::point("work.harvest.scratch")?;
     let repo = make(target, job, &folder.join("pick.git"))?;
-    match repo.fetch(&from, &job.branch, &RefName::of_harvest(&job.task)) {
+    match repo.fetch(&from, &job.branch, &RefName::of_harvest(&job.task), limit) {
         Err(Error::Git(failed)) => return Ok(Err(format!("the branch cannot be fetched: {failed}"))),
         fetched => fetched?,
     }
@@ -101,7 +107,21 @@ fn unfit(job: &Job, from: &Path, target: &Target) -> Result<Option<String>> {
         }
     }
     let most = bytes_below(&target.objects())?.all().saturating_add(MOST);
-    let has = bytes_below(&from.join("objects"))?.all();
+    let (mut has, mut other) = (0, None);
+    for folder in ["objects", "refs"] {
+        let walked = each_below(&from.join(folder), |path, of| {
+            has += of.blocks() * 512;
+            if !of.is_file() && !of.is_dir() {
+                other = other.take().or_else(|| Some(plain(path)));
+            }
+        });
+        if let Err(error) = walked {
+            return Ok(Some(crate::git::plain_line(&error.to_string())));
+        }
+    }
+    if let Some(other) = other {
+        return Ok(Some(format!("its {other} is neither a file nor a folder")));
+    }
     if has > most {
         return Ok(Some(format!("its objects are {has} bytes, over the limit of {most}")));
     }

@@ -15,6 +15,9 @@ use crate::Result;
 /// How long others who harvest into the repository are waited for: who asks only tells somebody.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Longest that a clone may take to hand over its branch: whoever lands something else waits for it.
+const LIMIT: Duration = Duration::from_secs(30);
+
 /// The files that a branch has changed since it began, as plain text; none where that cannot be seen now.
 ///
 /// # Errors
@@ -24,7 +27,7 @@ pub fn touched(job: &Job) -> Result<Option<Vec<String>>> {
     Dir::create(job.layout.harvests())?;
     let Some(_lock) = Lock::take_within(target.lock(job), PATIENCE)? else { return Ok(None) };
     clear(job, &target)?;
-    let files = match source::fetch(job, &target)? {
+    let files = match source::fetch(job, &target, LIMIT)? {
         Ok(scratch) => changed(&scratch.repo, base, &scratch.tip).map(Some),
         Err(_) => Ok(None),
     };

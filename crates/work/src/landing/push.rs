@@ -34,7 +34,13 @@ fn pushed(job: &Job, to: &str) -> Result<Remote> {
         true => to.parse()?,
         false => repo.ask(&["remote", "get-url", "--push", "--end-of-options", to], &[])?.parse()?,
     };
-    let reach = if remote.path().is_some() { Reach::Files } else { Reach::Network };
+    let reach = match remote.path() {
+        Some(path) => {
+            crate::outside(&job.layout, path)?;
+            Reach::Files
+        }
+        None => Reach::Network,
+    };
     repo.push(remote.as_str(), &job.main, reach)?;
     Ok(remote)
 }

@@ -36,8 +36,8 @@ pub struct Standing {
     pub workspace: std::result::Result<Workspace, String>,
     /// Who holds the task.
     pub agent: Option<AgentId>,
-    /// Bytes on the disk.
-    pub bytes: workspace::Bytes,
+    /// Bytes on the disk; none where its agent made what cannot be walked.
+    pub bytes: Option<workspace::Bytes>,
     /// Whether all of its branch has landed.
     pub has_landed: bool,
 }
@@ -111,7 +111,7 @@ impl Desk<'_> {
 
     fn standing(&self, id: TaskId, found: Result<Workspace>) -> Result<Standing> {
         let task = self.board.get(&id)?;
-        let bytes = workspace::bytes(self.layout, &id)?;
+        let bytes = workspace::bytes(self.layout, &id).ok();
         let has_landed = found.as_ref().is_ok_and(|found| self.is_landed(found));
         Ok(Standing {
             agent: task.map_or(Ok(None), |task| self.worker(&task))?,

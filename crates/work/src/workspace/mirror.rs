@@ -14,8 +14,8 @@ use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{copy, state, throwaway};
 
-use super::bytes_below;
-use crate::git::{Git, Reach, Remote, Repo, Run};
+use super::{bytes_below, each_below};
+use crate::git::{Git, LONG, Reach, Remote, Repo, Run};
 use crate::{Error, Result};
 
 /// How long whoever fetches into it now is waited for.
@@ -67,19 +67,31 @@ pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote, share_from: u64
         throwaway::remove(&at)?;
         known.clear();
     }
+    // A git that died in it left a lock of its own, which no later one gets over.
+    if mirrors.exists(&name)? && has_lock(&at.join("git"))? {
+        throwaway::remove(&at)?;
+        known.clear();
+    }
     if !mirrors.exists(&name)? {
         begin(&mirrors, git, &format, &key, &name)?;
     }
     let repo = Repo::new(git, &at.join("git"));
     let reach = if remote.path().is_some() { Reach::Files } else { Reach::Network };
     let all = "+refs/heads/*:refs/heads/*";
-    repo.fetch_refs_with(remote.as_str(), all, &["--prune"], reach, OLD)?;
+    repo.fetch_refs_with(remote.as_str(), all, &["--prune"], reach, OLD, LONG)?;
     crate::point("work.mirror.fetched")?;
     let is_shared = bytes_below(&at)?.all() >= share_from;
     if is_shared {
         state::write_json(at.join(PACKS), &packs(&at, &known, false)?)?;
     }
     Ok(Mirror { repo, is_shared, _lock: lock })
+}
+
+/// Whether a lock of git's is left in it. No name of a ref ends as they do.
+fn has_lock(repo: &Path) -> Result<bool> {
+    let mut found = false;
+    each_below(repo, |path, _| found |= path.extension().is_some_and(|end| end == "lock"))?;
+    Ok(found)
 }
 
 /// What its packs are now; those of `known` are read again where `is_doubted`.

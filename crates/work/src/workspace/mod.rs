@@ -11,6 +11,7 @@ mod create;
 mod mirror;
 mod remove;
 
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -114,10 +115,20 @@ pub fn list(layout: &Layout) -> Result<Vec<(TaskId, Result<Workspace>)>> {
     Ok(tasks.into_iter().map(look).collect())
 }
 
-/// Bytes on the disk of all files below a folder; a link counts as itself. What is gone meanwhile is nothing.
+/// Bytes on the disk of all files below a folder; a link counts as itself.
 pub(crate) fn bytes_below(folder: &Path) -> Result<Bytes> {
+    let mut bytes = Bytes::default();
+    each_below(folder, |_, of| {
+        let is_shared = of.is_file() && of.nlink() > 1;
+        *if is_shared { &mut bytes.shared } else { &mut bytes.own } += of.blocks() * 512;
+    })?;
+    Ok(bytes)
+}
+
+/// Everything below a folder, which no link leads out of. What is gone meanwhile is nothing.
+pub(crate) fn each_below(folder: &Path, mut each: impl FnMut(&Path, &Metadata)) -> Result<()> {
     let failed = |at: &Path, e: std::io::Error| netsky_disk::Error::new("list folder", at, e);
-    let (mut open, mut bytes) = (vec![folder.to_owned()], Bytes::default());
+    let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
         let entries = match std::fs::read_dir(&folder) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
@@ -126,12 +137,12 @@ pub(crate) fn bytes_below(folder: &Path) -> Result<Bytes> {
         for entry in entries {
             let entry = entry.map_err(|e| failed(&folder, e))?;
             let Ok(of) = entry.metadata() else { continue };
-            let is_shared = of.is_file() && of.nlink() > 1;
-            *if is_shared { &mut bytes.shared } else { &mut bytes.own } += of.blocks() * 512;
+            let path = entry.path();
+            each(&path, &of);
             if of.is_dir() {
-                open.push(entry.path());
+                open.push(path);
             }
         }
     }
-    Ok(bytes)
+    Ok(())
 }

@@ -86,6 +86,14 @@ impl Clone<'_> {
         self.inside("objects").join(&sha[..2]).join(&sha[2..])
     }
 
+    /// Whoever opens it waits for a writer.
+    fn pipe(&self, name: &str) {
+        let at = self.inside(name);
+        let _ = fs::remove_file(&at);
+        fs::create_dir_all(at.parent().expect("a folder")).expect("made");
+        assert!(std::process::Command::new("mkfifo").arg(at).status().expect("made").success());
+    }
+
     /// Move a part of the clone elsewhere and leave a link.
     fn linked(&self, name: &str) {
         let elsewhere = self.bench.temp.path().join("elsewhere");
@@ -199,10 +207,15 @@ const ELSEWHERE: &[Hostile] = &[
     ("shallow", Refused, |c| {
         fs::write(c.inside("shallow"), format!("{}\n", head(&c.at, "HEAD"))).expect("written");
     }),
-    ("a pipe for a head", Refused, |c| {
-        fs::remove_file(c.inside("HEAD")).expect("gone");
-        let made = std::process::Command::new("mkfifo").arg(c.inside("HEAD")).status().expect("made");
-        assert!(made.success());
+    ("a pipe for a head", Refused, |c| c.pipe("HEAD")),
+    ("a pipe for the settings of a worktree", Refused, |c| c.pipe("config.worktree")),
+    ("a pipe for the index of a pack", Refused, |c| c.pipe("objects/pack/pack-1.idx")),
+    ("a pipe for a graph of commits", Refused, |c| c.pipe("objects/info/commit-graph")),
+    ("a pipe for another branch", Refused, |c| c.pipe("refs/heads/other")),
+    ("objects of which some are a link", Refused, |c| {
+        let blob = c.blob("linked\n");
+        c.entry("100644", "blob", &blob, "linked");
+        c.linked(&format!("objects/{}", &blob[..2]));
     }),
 ];
 

@@ -130,6 +130,19 @@ fn a8_packs_that_an_agent_wrote_to_are_given_to_nobody_again() {
 }
 
 #[test]
+fn fm_workspace_kill_what_a_git_that_died_in_the_mirror_left_locked_stops_nobody() {
+    let bench = Bench::new();
+    bench.workspace("t1");
+    let mut mirrors =
+        fs::read_dir(bench.layout.mirrors()).expect("listed").flatten().map(|entry| entry.path());
+    let mirror = mirrors.find(|path| path.extension().is_some_and(|end| end == "git")).expect("one");
+    commit(&bench.repo, "d", "new\n", "meanwhile");
+    fs::write(mirror.join("git/refs/heads/main.lock"), "").expect("written");
+    let clone = bench.workspace("t2");
+    assert_eq!(head(&clone, "HEAD"), bench.main());
+}
+
+#[test]
 fn a_workspace_goes_when_it_has_landed_or_by_force() {
     let bench = Bench::new();
     let clone = bench.workspace("t1");

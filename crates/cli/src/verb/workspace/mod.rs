@@ -52,8 +52,8 @@ pub(crate) fn looking<T>(cx: &Context, act: impl FnOnce(&Desk<'_>) -> Result<T, 
 /// A workspace as an object.
 fn object(cx: &Context, standing: &Standing) -> Result<Value, Error> {
     let mut value = json!({
-        "id": standing.task, "agent": standing.agent, "bytes": standing.bytes.own, "shared_bytes": standing.bytes.shared,
-        "landed": standing.has_landed,
+        "id": standing.task, "agent": standing.agent, "bytes": standing.bytes.map(|bytes| bytes.own),
+        "shared_bytes": standing.bytes.map(|bytes| bytes.shared), "landed": standing.has_landed,
     });
     match &standing.workspace {
         Ok(workspace) => {
@@ -71,7 +71,8 @@ fn object(cx: &Context, standing: &Standing) -> Result<Value, Error> {
 }
 
 /// What it takes, and what it has in common with its mirror.
-fn disk(bytes: Bytes) -> String {
+fn disk(bytes: Option<Bytes>) -> String {
+    let Some(bytes) = bytes else { return "not to be counted".to_owned() };
     match bytes.shared {
         0 => size(bytes.own),
         shared => format!("{} and {} shared", size(bytes.own), size(shared)),

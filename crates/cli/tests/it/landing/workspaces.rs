@@ -36,7 +36,18 @@ fn a_workspace_is_a_fresh_clone_on_its_own_branch_and_its_agent_is_known() {
     );
     assert!(one["bytes"].as_u64().expect("a size") > 10_000);
     assert!(bench.run(&["workspace", "list"]).works().contains("KiB"));
+    // Deeper than any path that there is: half of it is moved into the other.
+    let half = |begin: &str| {
+        let deep: std::path::PathBuf =
+            [clone.join(begin)].into_iter().chain(vec!["x".repeat(200).into(); 15]).collect();
+        std::fs::create_dir_all(&deep).expect("made");
+        deep
+    };
+    let (above, _below) = (half("a"), half("b"));
+    std::fs::rename(clone.join("b"), above.join("b")).expect("moved");
+    assert!(bench.run(&["workspace", "list"]).works().contains("not to be counted"));
     let shown = bench.json(&["workspace", "show", "3"]);
+    assert!(shown["bytes"].is_null());
     assert_eq!((shown["base"].as_str(), shown["tip"].as_str()), (Some(&*base), Some(&*base)));
 }
 
