@@ -68,11 +68,16 @@ impl Listing<'_> {
 
     /// The files in the order of their lives, then of their names; what has moved on meanwhile is passed by.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
-        self.folders.iter().flat_map(|Folder { state, dir, files, cut }| {
-            let files = files.iter().skip(*cut);
-            files.filter_map(|file| {
-                self.bus.look(&self.agent, dir, *state, file.to_string_lossy().into_owned())
-            })
+        self.entries_where(|_| true)
+    }
+
+    /// Those whose name is wanted; no other is read.
+    pub fn entries_where(&self, mut wanted: impl FnMut(&str) -> bool) -> impl Iterator<Item = Entry> {
+        let all = self.folders.iter().flat_map(|folder| {
+            folder.files.iter().skip(folder.cut).map(move |file| (folder, file.to_string_lossy()))
+        });
+        all.filter_map(move |(Folder { state, dir, .. }, file)| {
+            wanted(&file).then(|| self.bus.look(&self.agent, dir, *state, file.into_owned()))?
         })
     }
 }

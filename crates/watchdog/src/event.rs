@@ -11,6 +11,7 @@ use netsky_ledger::Facts;
 use netsky_model::desired::Want;
 use netsky_model::id::{AgentId, EnvelopeId, Generation};
 use netsky_model::life::State;
+use netsky_model::name::Name;
 use netsky_runtime::driver::{Ask, is_driven};
 use netsky_runtime::drivers::Book;
 use serde::{Deserialize, Serialize};
@@ -36,7 +37,7 @@ pub(crate) const BUDGET: &str = "budget.reached";
 const BLOCKED: &str = "agent.blocked";
 /// An agent wrote to the owner.
 const MESSAGE: &str = "owner.message";
-/// Most messages to the owner that one tick looks at; the rest is behind them.
+/// Most messages to the owner that one tick reads; the next goes on with the rest.
 const MESSAGES: usize = 100;
 /// Most bytes of a message to the owner that go into the record.
 const SHOWN: usize = 300;
@@ -172,14 +173,23 @@ fn messages(scribe: &mut Scribe<'_, '_>, before: &Kept) -> Result<BTreeSet<Envel
     if !state::exists(cx.layout.channel(&owner))? {
         return Ok(now);
     }
-    for entry in cx.bus.listing(&owner, Some(State::Written), MESSAGES)?.entries() {
-        let (Some(name), Some(envelope)) = (&entry.name, &entry.envelope) else { continue };
-        let id = &name.key.id;
+    let all = cx.bus.listing(&owner, Some(State::Written), usize::MAX)?;
+    let is_new = |file: &str| {
+        let known = Name::parse(file).map(|name| name.key.id).filter(|id| before.messages.contains(id));
+        let is_new = known.is_none();
+        now.extend(known);
+        is_new
+    };
+    let mut told = Vec::new();
+    for entry in all.entries_where(is_new).take(MESSAGES) {
+        let (Some(name), Some(envelope)) = (entry.name, entry.envelope) else { continue };
+        let id = name.key.id;
         let data = json!({ "id": id, "from": envelope.from, "text": shown(&envelope.text) });
-        if before.messages.contains(id) || scribe.event(MESSAGE, id.as_str(), &data) {
-            now.insert(id.clone());
+        if scribe.event(MESSAGE, id.as_str(), &data) {
+            told.push(id);
         }
     }
+    now.extend(told);
     Ok(now)
 }
 
@@ -267,6 +277,21 @@ mod tests {
             drop(kept);
             tend(cx, &seen, &mut held, &mut Ticked::default()).expect("it goes on");
             assert_eq!(recorded(cx).len(), 20);
+        });
+    }
+
+    #[test]
+    fn fm_owner_event_more_messages_than_a_tick_reads_are_all_told_the_oldest_first() {
+        in_a_home(|cx| {
+            (0..MESSAGES + 20).for_each(|at| write_to_the_owner(cx, &format!("message {at}")));
+            let seen = observed(&AgentId::ticker(), "active");
+            let mut held = Held::take(cx).expect("nobody else acts");
+            for all in [MESSAGES, MESSAGES + 20, MESSAGES + 20] {
+                tend(cx, &seen, &mut held, &mut Ticked::default()).expect("it goes on");
+                let told = facts(cx.layout).expect("they read").into_iter();
+                let told: Vec<_> = told.map(|fact| fact.data["text"].as_str().map(str::to_owned)).collect();
+                assert_eq!(told, (0..all).map(|at| Some(format!("message {at}"))).collect::<Vec<_>>());
+            }
         });
     }
 
