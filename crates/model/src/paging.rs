@@ -127,11 +127,11 @@ impl Transport {
                 if !is_plain && !url.starts_with("https://") {
                     return Some("url begins with https:// or http://");
                 }
-                let stays = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
+                let stays = ["127.0.0.1", "localhost", "[::1]"];
                 let leaks = matches!(self, Transport::Ntfy { .. })
                     && is_plain
                     && secret.is_some()
-                    && !stays.iter().any(|host| url.starts_with(host));
+                    && !stays.contains(&host(url));
                 leaks.then_some("a token goes over https:// only")
             }
             Transport::Imessage { .. } if !cfg!(target_os = "macos") => Some("imessage is for macOS"),
@@ -143,6 +143,17 @@ impl Transport {
                 .is_some_and(|path| !path.is_absolute())
                 .then_some("path begins at the root, or is left out"),
         }
+    }
+}
+
+/// The host of an address, as whoever connects reads it.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let place = place.rsplit('@').next().unwrap_or_default();
+    match place.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => place,
     }
 }
 

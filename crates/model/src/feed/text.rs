@@ -22,6 +22,7 @@ pub(super) fn of(kind: &str, key: &str, data: &Value) -> String {
     let said = |key| said(data, key);
     let agent = said("agent").unwrap_or_else(|| "an agent".to_owned());
     let task = || task(key, data);
+    let main = || said("main").unwrap_or_else(|| "main".to_owned());
     let why = || first(data, &["why", "reason", "error", "text"]);
     let line = match kind {
         "clone.finished" | "clone.blocked" => {
@@ -30,13 +31,14 @@ pub(super) fn of(kind: &str, key: &str, data: &Value) -> String {
         }
         "harvest.started" => format!("task {}: its harvest began", task()),
         "harvest.landed" => {
-            let main = said("main").unwrap_or_else(|| "main".to_owned());
             let at = first(data, &["sha", "landed_sha", "landed"]).map_or_else(String::new, |sha| {
                 format!(" as {}", sha.chars().take(COMMIT).collect::<String>())
             });
-            format!("task {}: landed on {main}{at}", task())
+            format!("task {}: landed on {}{at}", task(), main())
         }
-        "harvest.conflict" => with(format!("task {}: conflicts with main", task()), paths(data).or_else(why)),
+        "harvest.conflict" => {
+            with(format!("task {}: conflicts with {}", task(), main()), paths(data).or_else(why))
+        }
         "harvest.refused" => with(format!("task {}: its harvest was refused", task()), why()),
         "gate.failed" => with(format!("task {}: the gate failed", task()), why()),
         "watchdog.repaired" => first(data, &["what", "why"]).unwrap_or_else(|| format!("repaired {key}")),

@@ -170,7 +170,19 @@ fn a_transport_that_can_never_take_a_page_is_refused() {
         trouble(Transport::Ntfy { url: url(), secret: secret() }).is_some(),
         "it would be seen on the way"
     );
-    assert!(trouble(Transport::Ntfy { url: "http://127.0.0.1:1/t".to_owned(), secret: secret() }).is_none());
+    for (url, stays) in [
+        ("http://127.0.0.1:1/t", true),
+        ("http://localhost/t", true),
+        ("http://[::1]:80/t", true),
+        ("http://localhost.example.com/t", false),
+        ("http://127.0.0.1.example.com/t", false),
+        ("http://127.0.0.1@example.com/t", false),
+        ("http://127.0.0.1\\@example.com/t", false),
+        ("http://[::1].example.com/t", false),
+    ] {
+        let ntfy = Transport::Ntfy { url: url.to_owned(), secret: secret() };
+        assert_eq!(trouble(ntfy).is_none(), stays, "{url}");
+    }
     assert!(trouble(Transport::File { path: Some("pages".into()) }).is_some());
     assert!(trouble(Transport::File { path: None }).is_none());
 }
