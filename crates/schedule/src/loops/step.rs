@@ -119,7 +119,8 @@ impl Loop {
         self.fired(&Fire { further: missed, ..*fire }, now);
         if let Some(interval) = self.secs() {
             let told = i64::try_from(missed.saturating_mul(interval)).unwrap_or(i64::MAX);
-            let last = fire.slot.as_second().saturating_add(told);
+            // What a hand wrote may be before its making, which is no instant of it.
+            let last = fire.slot.as_second().saturating_add(told).max(self.created_utc.as_second());
             self.next_after(Timestamp::from_second(last).unwrap_or(now.wall), now);
         }
     }

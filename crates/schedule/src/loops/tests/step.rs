@@ -222,6 +222,17 @@ fn what_a_person_wrote_into_a_file_is_taken_by_the_wall_clock() {
 }
 
 #[test]
+fn fm_loop_fire_kill_an_instant_that_a_hand_put_before_the_making_is_told_once() {
+    let machine = Machine::new();
+    let mut entry = made(Some(24 * 3600), &machine);
+    let later = Machine { wall: START + 10, boot_ms: machine.boot_ms + 10_000, ..machine };
+    entry.next_fire_utc = Timestamp::from_second(START - HOUR / 2).expect("in range");
+    let Look::Due(fire) = entry.look(&later.now()) else { panic!("it is due") };
+    entry.had_fired(&fire, fire.further, &later.now());
+    assert_eq!((secs(&entry), entry.look(&later.now())), (24 * HOUR, Look::Waits));
+}
+
+#[test]
 fn who_is_paused_or_expired_fires_nothing_and_what_passed_is_not_made_up_for() {
     let mut machine = Machine::new();
     let mut entry = made(Some(900), &machine);
