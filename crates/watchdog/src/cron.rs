@@ -39,6 +39,9 @@ pub fn cron_tick(cx: &Context<'_>) -> Result<Ticked> {
     let mut ticked = Ticked::default();
     let loaded = cron::load(cx.layout);
     let before = read(cx, &mut ticked)?;
+    if let Err(error) = loaded.keep(cx.layout) {
+        ticked.problems.push(format!("the good copy of cron.toml: {error}"));
+    }
     if loaded.is_nothing() && before.entries.is_empty() && before.unread.is_none() {
         return Ok(ticked);
     }
@@ -56,9 +59,6 @@ pub fn cron_tick(cx: &Context<'_>) -> Result<Ticked> {
         let Some(mut known) = kept.entries.remove(entry.id.as_str()) else { continue };
         tell(cx, entry, &mut known, (what, at), (&mut ticked, &mut missed));
         kept.entries.insert(entry.id.as_str().to_owned(), known);
-    }
-    if let Err(error) = loaded.keep(cx.layout) {
-        ticked.problems.push(format!("the good copy of cron.toml: {error}"));
     }
     let is_kept = on_disk.unread.is_some();
     tell_owner(cx, &loaded, &mut kept, is_kept, &mut ticked);

@@ -15,6 +15,11 @@ impl Layout {
         self.home.join("cron.good.toml")
     }
 
+    /// That of a file that was removed: nothing reads it but people.
+    pub fn removed_cron(&self) -> PathBuf {
+        self.home.join("cron.removed.toml")
+    }
+
     /// What the tick keeps of its entries.
     pub fn cron_state(&self) -> PathBuf {
         self.state().join("cron-state.toml")

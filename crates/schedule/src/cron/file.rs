@@ -182,7 +182,7 @@ pub fn load(layout: &Layout) -> Loaded {
         Err(error) => (error.to_string(), error.is_busy()),
     };
     let good = good(layout);
-    let instead = if good.is_some() { "the last good one is used" } else { "no entry is" };
+    let instead = if good.is_some() { "the last good one is used" } else { "no entry is in force" };
     let trouble = Some(format!("cron.toml: {why}; {instead}"));
     Loaded { entries: good.unwrap_or_default(), trouble, passes, bytes: None }
 }
@@ -207,11 +207,22 @@ impl Loaded {
         self.trouble.is_none() && self.bytes.is_none()
     }
 
-    /// Keep a file that reads as the one that stands in for the next.
+    /// Keep a file that reads as the one that stands in for the next. Where there is none nothing does any more, and the last one
+    /// lies beside it for whoever did not mean that.
     ///
     /// # Errors
     /// The system refuses.
     pub fn keep(&self, layout: &Layout) -> Result<(), Error> {
+        if self.is_nothing() && state::exists(layout.good_cron())? {
+            let lock = Lock::take_within(layout.cron_file_lock(), AN_EDIT)?;
+            return match lock.is_some() && !state::exists(layout.cron())? {
+                true => {
+                    state::remove(layout.removed_cron())?;
+                    state::claim(layout.good_cron(), layout.removed_cron()).map(drop)
+                }
+                false => Ok(()),
+            };
+        }
         let Some(bytes) = &self.bytes else { return Ok(()) };
         let is = |read: Result<Option<Vec<u8>>, Error>| read.ok().flatten().as_ref() == Some(bytes);
         // One that cannot be read is written anew.

@@ -261,7 +261,21 @@ fn fm_cron_fire_corrupt_the_last_file_that_read_stands_in_for_one_that_does_not(
         assert_eq!(fs::read_to_string(layout.good_cron()).expect("kept"), FILE);
         fs::remove_file(layout.good_cron()).expect("there");
         let loaded = load(layout);
-        assert!(loaded.trouble.expect("told").ends_with("; no entry is") && loaded.entries.good.is_empty());
+        assert!(
+            loaded.trouble.expect("told").ends_with("; no entry is in force")
+                && loaded.entries.good.is_empty()
+        );
+        // Of a file that was removed nothing comes back.
+        for _ in 0..2 {
+            fs::write(layout.cron(), FILE).expect("written");
+            load(layout).keep(layout).expect("kept");
+            fs::remove_file(layout.cron()).expect("there");
+            load(layout).keep(layout).expect("let go");
+            assert!(!layout.good_cron().exists());
+            assert_eq!(fs::read_to_string(layout.removed_cron()).expect("for people"), FILE);
+        }
+        fs::write(layout.cron(), "[[entries").expect("written");
+        assert!(load(layout).entries.good.is_empty());
         // What is no plain file of ours is not followed.
         fs::remove_file(layout.cron()).expect("there");
         std::os::unix::fs::symlink("/etc/passwd", layout.cron()).expect("made");
