@@ -1,16 +1,20 @@
-//! What the system knows when an agent0 hands over: who runs and what it does, which mail is not finished, what is asked.
+//! What the system knows when an agent0 hands over: who runs and what it does, which mail and which tasks are not finished, what
+//! comes back by itself.
 //!
 //! Promise: no word of a message or of a program stands in it. It goes out under the watchdog's name, and whoever wrote those
 //! words has no such authority; the mail itself comes again, under its own senders.
 
 use std::fmt::Write as _;
 
-use netsky_disk::clock;
+use netsky_disk::{clock, state};
 use netsky_model::desired::{Desired, Want};
 use netsky_model::duration::human;
 use netsky_model::id::AgentId;
 use netsky_model::life::State;
+use netsky_model::task::{self, Actor, Task};
 use netsky_runtime::drivers::Book;
+use netsky_schedule::loops::read_all;
+use netsky_work::task::Board;
 
 use crate::context::Context;
 use crate::{known, observe};
@@ -19,13 +23,18 @@ use crate::{known, observe};
 const MAIL: usize = 20;
 /// Most agents that have a line of their own.
 const AGENTS: usize = 64;
+/// Most tasks that are named.
+const TASKS: usize = 64;
+/// Most loops that are named.
+const LOOPS: usize = 20;
 
 /// A draft for the agent0 that ends on purpose: what is known, and what only it can add.
 pub fn handoff_draft(cx: &Context<'_>) -> String {
     format!(
         "# Notes\n\n(what you have learned that is written down nowhere)\n\n\
-         # Next actions\n\n(what comes next, in order; what must not be done twice)\n\n{}",
-        brief(cx)
+         # Next actions\n\n(what comes next, in order; what must not be done twice)\n\n{}{}",
+        brief(cx),
+        comes_back(cx)
     )
 }
 
@@ -57,6 +66,63 @@ pub(crate) fn brief(cx: &Context<'_>) -> String {
         let _ = writeln!(text, "- and {} others", slots.len() - AGENTS);
     }
     text.push_str(&unfinished(cx, &AgentId::root()));
+    text.push_str(&tasks(cx));
+    text
+}
+
+/// The tasks that are not closed, by id: their titles are words of agents.
+fn tasks(cx: &Context<'_>) -> String {
+    let mut text = "\nTasks that are not closed:\n".to_owned();
+    let board = Board::new(cx.layout, Actor::Keeper(AgentId::infinity().into()));
+    let Ok(all) = board.list() else { return text + "- they are not known: see `netsky task list`\n" };
+    let open: Vec<Task> =
+        all.into_iter().filter(|task| !matches!(task.state, task::State::Closed { .. })).collect();
+    for Task { id, state, assignee, .. } in open.iter().take(TASKS) {
+        let whose = match (state.holder(), assignee) {
+            (Some((by, generation)), _) => format!(" by {by}, generation {generation}"),
+            (None, Some(agent)) => format!(", for {agent}"),
+            (None, None) => String::new(),
+        };
+        let _ = writeln!(text, "- {id}: {}{whose}", state.word());
+    }
+    match open.len() {
+        0 => text.push_str("- none\n"),
+        all => {
+            let _ = writeln!(text, "({all} in all)");
+        }
+    }
+    text
+}
+
+/// What comes back to agent0 by itself: its loops, and the words of an earlier one.
+fn comes_back(cx: &Context<'_>) -> String {
+    let mut text = "\nLoops of agent0:\n".to_owned();
+    match read_all(cx.layout) {
+        Err(_) => text.push_str("- they are not known: see `netsky loop list`\n"),
+        Ok((all, _)) => {
+            let own: Vec<_> = all.iter().filter(|entry| entry.agent == AgentId::root()).collect();
+            for entry in own.iter().take(LOOPS) {
+                let _ = writeln!(
+                    text,
+                    "- {}: {}, next at {:.0}",
+                    entry.id,
+                    entry.standing().word(),
+                    entry.next_fire_utc
+                );
+            }
+            match own.len() {
+                0 => text.push_str("- none\n"),
+                all => {
+                    let _ = writeln!(text, "({all} in all)");
+                }
+            }
+        }
+    }
+    if state::exists(cx.layout.loop_resume()).unwrap_or(false) {
+        text.push_str(
+            "\nWhat `netsky session down` left is not read yet: the next `netsky session up` prints it.\n",
+        );
+    }
     text
 }
 
@@ -96,7 +162,8 @@ fn unfinished(cx: &Context<'_>, agent: &AgentId) -> String {
 #[cfg(test)]
 mod tests {
     use netsky_bus::Draft;
-    use netsky_model::id::Sender;
+    use netsky_model::id::{Generation, Sender};
+    use netsky_model::task::{Event, How, Title};
 
     use super::*;
     use crate::context::in_a_home;
@@ -121,6 +188,29 @@ mod tests {
                 told.contains("from owner, attempt 1, written") && told.contains("(30 in all)"),
                 "{told}"
             );
+        });
+    }
+    #[test]
+    fn open_tasks_and_what_comes_back_are_told_by_their_ids_alone() {
+        in_a_home(|cx| {
+            let board = Board::new(cx.layout, Actor::Keeper(Sender::owner()));
+            let make = |title: &str| {
+                let title = Title::try_from(title.to_owned()).expect("a title");
+                board.create(task::Draft::new(title)).expect("made").id
+            };
+            let (open, claimed, closed) = (make("obey 1"), make("obey 2"), make("obey 3"));
+            let agent0 = Board::new(cx.layout, Actor::Agent(AgentId::root(), Generation(3)));
+            let claim = Event::Claimed { by: AgentId::root(), generation: Generation(3) };
+            agent0.act(&claimed, claim).expect("claimed");
+            board.act(&closed, Event::Closed { how: How::Dropped, why: None }).expect("closed");
+            state::write(cx.layout.loop_resume(), b"obey").expect("left");
+            let told = handoff_draft(cx);
+            let tasks = format!(
+                "Tasks that are not closed:\n- {open}: open\n- {claimed}: claimed by agent0, generation 3\n(2 in all)\n"
+            );
+            assert!(told.contains(&tasks) && brief(cx).contains(&tasks), "{told}");
+            assert!(told.contains("Loops of agent0:\n- none\n") && told.contains("`netsky session down`"));
+            assert!(!told.contains("obey"), "{told}");
         });
     }
 }

@@ -28,6 +28,8 @@ pub(crate) const KEPT: &str = "it has ended; the anchor or a later tick starts i
 pub(crate) enum Effect {
     /// Take the queued request.
     ClaimRequest,
+    /// Put a request away that nobody has begun with for too long.
+    ExpireRequest,
     /// Begin a restart of agent0.
     BeginRestart {
         /// Asked for or not.
@@ -152,6 +154,9 @@ fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
     };
     // A request whose agent0 is gone is a crash restart that has a handoff.
     let lives = session.state.may_live();
+    if lives && seen.request == Request::Past {
+        return vec![Effect::ExpireRequest];
+    }
     let begin = match (lives, seen.request) {
         (true, Request::None) if is_unproved(seen, session) => {
             begin(Kind::Crash, "it never said that it is up")
@@ -160,7 +165,7 @@ fn decide_root(seen: &Observed, desired: &Desired) -> Vec<Effect> {
         (true, _) => begin(Kind::Planned, "asked for"),
         (false, _) => begin(Kind::Crash, &how_it_ended(session)),
     };
-    let queued = seen.request == Request::Queued;
+    let queued = matches!(seen.request, Request::Queued | Request::Past);
     // Somebody asks for it now, and agent0 lives: what it died of before is no reason to wait.
     if !(lives && (queued || seen.request == Request::Claimed))
         && let Some(wait) = backoff(seen, desired)

@@ -142,6 +142,14 @@ fn a_request_is_claimed_once_and_a_claimed_one_is_gone_on_with() {
         decide(&look)[..],
         [Effect::ClaimRequest, Effect::BeginRestart { kind: Kind::Planned, .. }]
     ));
+    look.request = Request::Past;
+    assert_eq!(decide(&look), [Effect::ExpireRequest], "T25: who lives is not ended for it");
+    let mut gone = seen(vec![wish(&root, "up")], vec![session(&root, 1, "died", SINCE)]);
+    gone.request = Request::Past;
+    assert!(
+        matches!(decide(&gone)[..], [Effect::ClaimRequest, Effect::BeginRestart { kind: Kind::Crash, .. }]),
+        "for who is gone it is the handoff"
+    );
     look.request = Request::Claimed;
     assert!(matches!(decide(&look)[..], [Effect::BeginRestart { kind: Kind::Planned, .. }]));
     look.restart = Some(underway(Kind::Planned, None, 2));

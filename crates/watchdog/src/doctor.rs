@@ -15,6 +15,7 @@ use netsky_disk::layout::KernelLayout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{clock, env, state};
 use netsky_kernel::client::{Client, ClientError, ROOM};
+use netsky_model::desired::Want;
 use netsky_model::duration::human;
 use netsky_model::stamp::Stamp;
 use netsky_runtime::Config;
@@ -23,8 +24,10 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::held::{self, HOLDER_DEADLINE};
 use crate::markers;
+use crate::observe;
 use crate::prune::prune_markers;
 use crate::reach;
+use crate::room;
 use crate::tick::LastTick;
 use crate::{service, up};
 
@@ -165,7 +168,10 @@ fn disk(cx: &Context<'_>) -> Examined {
             let what = format!("{left} bytes are left, too few to start an agent");
             ill("disk", Health::Bad, what, "make room; nothing was lost")
         }
-        Ok(left) if left < 10 * ROOM => {
+        Ok(left) if left < room::SCARCE => {
+            ill("disk", Health::Bad, format!("{} MiB are left", left >> 20), "make room; nothing was lost")
+        }
+        Ok(left) if left < room::LOW => {
             ill("disk", Health::Note, format!("{} MiB are left", left >> 20), "make room before it is full")
         }
         Ok(left) => good("disk", format!("{} MiB are left", left >> 20)),
@@ -175,9 +181,15 @@ fn disk(cx: &Context<'_>) -> Examined {
 fn anchor(cx: &Context<'_>) -> Examined {
     let ours = env!("CARGO_PKG_VERSION");
     match Client::connect(&cx.layout.kernel_root()) {
-        Err(ClientError::NotServing { .. }) => {
-            good("anchor", "nobody serves; the next `netsky up` starts one")
-        }
+        Err(ClientError::NotServing { .. }) => match kept(cx) {
+            0 => good("anchor", "nobody serves, and nobody is meant to run; `netsky up` starts one"),
+            count => ill(
+                "anchor",
+                Health::Bad,
+                format!("nobody serves, and {count} are meant to run: what dies now stays dead"),
+                "`netsky tick --failsafe` starts it, or the next tick where ticks come; agents live on",
+            ),
+        },
         Err(error) => ill(
             "anchor",
             Health::Bad,
@@ -190,11 +202,20 @@ fn anchor(cx: &Context<'_>) -> Examined {
                 "anchor",
                 Health::Note,
                 what,
-                "`ostk kernel shutdown` ends it alone; the next tick starts the new one, agents live on",
+                format!(
+                    "`ostk --root {} kernel shutdown` ends it alone; the next tick starts the new one, agents live on",
+                    cx.layout.kernel_root().display()
+                ),
             )
         }
         Ok(_) => good("anchor", format!("serves, version {ours}")),
     }
+}
+
+/// How many should be kept, as far as that is known.
+fn kept(cx: &Context<'_>) -> usize {
+    let wishes = observe::wishes(cx, &mut Vec::new()).map(|wishes| wishes.read).unwrap_or_default();
+    wishes.iter().filter(|wish| wish.want == Want::Up).count()
 }
 
 /// A socket whose worker is gone stands in nobody's way; many of them tell of something.
@@ -211,7 +232,7 @@ fn sockets(cx: &Context<'_>) -> Examined {
             "sockets",
             Health::Note,
             format!("{count} of workers that are gone"),
-            "`ostk kernel reap` takes them away",
+            format!("`ostk --root {} kernel reap` takes them away", cx.layout.kernel_root().display()),
         ),
     }
 }
@@ -425,7 +446,11 @@ fn found(name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use netsky_model::id::AgentId;
+
     use super::*;
+    use crate::context::in_a_home;
+    use crate::decide::tests::wish;
 
     #[test]
     fn t9_a_step_of_the_wall_clock_is_told_and_a_sleep_is_none() {
@@ -440,5 +465,18 @@ mod tests {
         for step in [-10_800, 10_800] {
             assert_eq!(strayed(&last, &at(1_000_060 + step, 110_000)), Duration::from_secs(10_800));
         }
+    }
+
+    #[test]
+    fn an_anchor_that_nobody_serves_is_bad_where_somebody_is_meant_to_run() {
+        in_a_home(|cx| {
+            assert_eq!(anchor(cx).state, Health::Good);
+            for (want, is) in [("up", Health::Bad), ("stopped", Health::Good)] {
+                let root = AgentId::root();
+                state::write_json(cx.layout.desired(&root), &wish(&root, want)).expect("wanted");
+                let told = anchor(cx);
+                assert_eq!((told.state, kept(cx)), (is, usize::from(want == "up")), "{told:?}");
+            }
+        });
     }
 }

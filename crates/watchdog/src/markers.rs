@@ -12,6 +12,7 @@ use netsky_model::id::AgentId;
 use serde::Serialize;
 
 use crate::error::Result;
+use crate::observe::ASKED;
 use crate::prune::sweep;
 use crate::quiet;
 use crate::resume::archive_resume;
@@ -25,6 +26,8 @@ pub(crate) enum Most {
     Stands,
     /// Its age.
     Age(Duration),
+    /// Its age, by a look of the tick that knows whether somebody waits for it.
+    Judged(Duration),
     /// What it says itself.
     Itself,
 }
@@ -65,7 +68,7 @@ const fn kind(
     Kind { place, meaning, writer, reader, clearer, most }
 }
 
-use Most::{Age, Itself, Stands};
+use Most::{Age, Itself, Judged, Stands};
 use Place::{Alone, OfAgent, OfAgentUntil, Within};
 
 /// Where drafts of crash handoffs lie.
@@ -155,11 +158,11 @@ const ALPHABET: &[Kind] = &[
     ),
     kind(
         Alone("restart-request"),
-        Stands,
+        Judged(ASKED),
         "a planned restart is asked for",
         "netsky restart",
         "watchdog",
-        "the tick that claims it",
+        "the tick that claims it, or finds it too old for an agent0 that lives",
     ),
     kind(
         Alone("restart-request.processing"),
@@ -278,7 +281,7 @@ impl Kind {
 
     fn is_past(&self, layout: &Layout, name: &str, age: Duration) -> bool {
         match self.most {
-            Stands => false,
+            Stands | Judged(_) => false,
             Age(most) => age > most,
             Itself => quiet::is_over(&layout.state().join(name)),
         }
@@ -333,7 +336,10 @@ fn marker(
     id: String,
     age: Duration,
 ) -> Marker {
-    let most = kind.and_then(|kind| if let Age(most) = kind.most { Some(most.as_secs()) } else { None });
+    let most = kind.and_then(|kind| match kind.most {
+        Age(most) | Judged(most) => Some(most.as_secs()),
+        Stands | Itself => None,
+    });
     Marker {
         agent,
         meaning: kind.map(|kind| kind.meaning),

@@ -87,6 +87,9 @@ impl Markers {
     }
 }
 
+/// How long a request for a restart waits for a tick: an agent0 that lives is not ended for what was asked of another day.
+pub(crate) const ASKED: Duration = Duration::from_secs(30 * 60);
+
 /// The request for a planned restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
@@ -94,6 +97,8 @@ pub(crate) enum Request {
     None,
     /// Waits to be claimed.
     Queued,
+    /// Has waited for longer than anybody who asks expects: no tick has looked for so long, or it was put there.
+    Past,
     /// Claimed by a tick that came no further.
     Claimed,
     /// Left by a restart that failed: the next one is a further try.
@@ -311,7 +316,19 @@ fn request(cx: &Context<'_>) -> Result<Request> {
         let left = revive_failed(cx.layout).is_some_and(|failed| failed.left);
         return Ok(if left { Request::Left } else { Request::Claimed });
     }
-    Ok(if is_queued(cx.layout)? { Request::Queued } else { Request::None })
+    Ok(match is_queued(cx.layout)? {
+        false => Request::None,
+        true if asked_for(cx.layout)? > ASKED => Request::Past,
+        true => Request::Queued,
+    })
+}
+
+/// How long ago the request was written, by the wall clock.
+pub(crate) fn asked_for(layout: &Layout) -> Result<Duration> {
+    let path = layout.restart_request();
+    let written = path.symlink_metadata().and_then(|meta| meta.modified());
+    let written = written.map_err(|error| netsky_disk::Error::new("look at", &path, error))?;
+    Ok(written.elapsed().unwrap_or_default())
 }
 
 /// Whoever asks says something: an empty file is no request, and `markers` has it until somebody asks.

@@ -50,6 +50,7 @@ pub(crate) fn perform(
             }
             Ok("restart request claimed".to_owned())
         }
+        Effect::ExpireRequest => outcome::expired(cx),
         Effect::BeginRestart { kind, why } => begin(cx, seen, *kind, why),
         Effect::StartChild(inflight) => {
             start_child(cx, Inflight { epoch: inflight.epoch + 1, ..inflight.clone() })

@@ -9,9 +9,9 @@ use crate::standing::Found;
 /// The condition.
 pub(crate) const DISK: &str = "disk";
 /// Below that it is told: an afternoon of logs.
-const LOW: u64 = 512 << 20;
+pub(crate) const LOW: u64 = 512 << 20;
 /// Below that the owner is told: starts, facts and mail have room yet.
-const SCARCE: u64 = 64 << 20;
+pub(crate) const SCARCE: u64 = 64 << 20;
 
 /// What there is to tell.
 pub(crate) fn found(cx: &Context<'_>) -> Result<Option<Found>> {

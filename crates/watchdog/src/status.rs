@@ -40,7 +40,8 @@ mod plight;
 
 pub use plight::Trying;
 use plight::{
-    Care, NextTick, cut_short, in_vain, kept_down, late, never_proved, no_room_for, plight, stalled, trying,
+    Care, NextTick, cut_short, in_vain, kept_down, late, never_proved, no_room_for, plight, stalled, stopped,
+    trying,
 };
 
 /// A constellation at one moment.
@@ -246,6 +247,7 @@ pub fn status(cx: &Context<'_>) -> Result<StatusReport> {
     let others = others(cx, &agents, &mut problems);
     let schedules: BTreeMap<_, _> = last_runs(cx.layout).collect();
     problems.extend(schedules.iter().filter_map(|(kind, last)| stalled(kind, last, interval)));
+    problems.extend(plight::schedules(cx, &schedules));
     let trouble = Config::trouble(cx.layout).map(|trouble| trouble.to_string());
     let last_tick = last_tick(cx, &agents, &down, &problems, trouble.as_ref());
     // What the last tick told stands there already.
@@ -508,6 +510,7 @@ fn agent_status(
     let gone = session.is_some_and(|session| session.state.may_live() && is_gone(session));
     let alive = session.filter(|session| session.state.may_live() && !gone);
     let up = alive.is_some_and(|session| UpProof::of_session(cx.layout, session).is_some());
+    problems.extend(alive.and_then(stopped));
     let states = [State::Written, State::Delivered, State::Poisoned];
     let [inbox, unfinished, poison] = match state::exists(cx.layout.channel(agent)) {
         // Who was never started has none, and to these two a send makes one.

@@ -147,13 +147,15 @@ fn t24_an_actor_that_does_not_get_on_is_told_with_the_way_out() {
     );
 }
 
-/// A home whose file system is made read-only under it.
+/// A home whose file system becomes small, and then read-only under it.
 const READ_ONLY: &str = r#"
-mount -t tmpfs -o size=8m,mode=0700 none "$PLACE" || exit 99
+mount -t tmpfs -o size=1g,mode=0700 none "$PLACE" || exit 99
 umask 077
 export NETSKY_HOME="$PLACE/home" HOME="$PLACE"
 "$NETSKY" init >/dev/null || exit 98
 "$NETSKY" doctor >/dev/null; echo "doctor $?"
+mount -o remount,size=32m "$PLACE" || exit 97
+"$NETSKY" doctor | grep -c "^disk  *bad .* MiB are left"
 mount -o remount,ro "$PLACE" || exit 96
 "$NETSKY" doctor; echo "doctor $?"
 "#;
@@ -161,7 +163,7 @@ mount -o remount,ro "$PLACE" || exit 96
 #[test]
 fn fm_erofs_a_home_in_which_nothing_can_be_written_is_bad_with_its_remedy() {
     let Some(Said { out, err, .. }) = apart(READ_ONLY) else { return };
-    assert!(out.starts_with("doctor 0\n") && out.ends_with("doctor 1\n"), "{out}{err}");
+    assert!(out.starts_with("doctor 0\n1\n") && out.ends_with("doctor 1\n"), "{out}{err}");
     let row = |id: &str| out.lines().find(|line| line.starts_with(id)).expect(id).to_owned();
     let disk = row("disk");
     for words in ["bad", "Read-only file system", "mount it writable again"] {

@@ -320,6 +320,12 @@ fn an_up_ends_when_a_down_or_another_up_comes_meanwhile() {
 #[test]
 fn status_shows_the_living_when_the_anchor_is_deaf_or_all_supervisors_are_dead() {
     let stage = Stage::up(1, QUIET, "10m");
+    let agent1 = stage.program("agent1");
+    stage.signal(&agent1, Signal::STOP);
+    let told = format!("agent1: its program is stopped and does nothing; `kill -CONT {}`", agent1.pid);
+    stage.until("it is told", |stage| stage.ok(&["status"]).contains(&told).then_some(()));
+    stage.signal(&agent1, Signal::CONT);
+    stage.until("it goes on", |stage| (!stage.ok(&["status"]).contains(&told)).then_some(()));
     stage.hold_triggers();
     let (anchor, root) = (stage.anchor(), stage.program("agent0"));
     stage.signal(&anchor, Signal::STOP);

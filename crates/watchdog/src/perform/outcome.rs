@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use netsky_disk::{clock, fault, state};
+use netsky_disk::lock::Lock;
+use netsky_disk::{clock, fault, random, state};
+use netsky_model::duration::human;
 use netsky_model::id::{AgentId, RestartId};
 use netsky_model::restart::{self, Inflight, Kind, Looked, Status};
 
@@ -12,7 +14,7 @@ use crate::decide::pace;
 use crate::error::{Error, Result};
 use crate::event::{REPAIRED, event};
 use crate::handoff;
-use crate::observe::{Observed, ReviveFailed, Underway};
+use crate::observe::{self, ASKED, Observed, ReviveFailed, Underway};
 use crate::page::{self, Raised};
 use crate::tick::Ticked;
 
@@ -74,6 +76,27 @@ pub(super) fn failed(cx: &Context<'_>, seen: &Observed, id: &RestartId, why: &st
         None => Ok(said),
         Some(kept) => Err(Error::Restart(format!("{said}; {kept}"))),
     }
+}
+
+/// A request that has waited for too long is kept for people, who are told.
+pub(super) fn expired(cx: &Context<'_>) -> Result<String> {
+    let Some(_held) = Lock::try_take(cx.layout.restart_request_lock())? else {
+        return Ok("somebody asks for a restart in this moment".to_owned());
+    };
+    let asked = observe::asked_for(cx.layout)?;
+    if asked <= ASKED {
+        return Ok("the restart request is another by now".to_owned());
+    }
+    let id = random::restart_id();
+    let place = cx.layout.archived_request(&id, "expired");
+    state::claim(cx.layout.restart_request(), &place)?;
+    let why = format!(
+        "it was asked for {} ago, and no tick has begun with it; what it was asked for with lies in {}, and `netsky restart` asks anew",
+        human(asked),
+        place.display()
+    );
+    tell(cx, &id, &why);
+    Ok(format!("the restart request has expired: {why}"))
 }
 
 /// One condition, however many fail: the owner is told of the first, and after the cool-down of how many there were since.
@@ -201,6 +224,25 @@ mod tests {
             let marker: Option<ReviveFailed> =
                 state::read_json(cx.layout.marker(&AgentId::root(), "revive-failed")).expect("reads");
             assert!(marker.is_some_and(|failed| failed.started.is_some()));
+        });
+    }
+
+    #[test]
+    fn t25_a_request_that_has_waited_for_too_long_is_kept_for_people_who_are_told() {
+        in_a_home(|cx| {
+            let (request, old) = (cx.layout.restart_request(), ASKED + Duration::from_secs(60));
+            state::write(&request, b"please").expect("asked for");
+            assert_eq!(expired(cx).expect("looked"), "the restart request is another by now");
+            let at = std::time::SystemTime::now() - old;
+            std::fs::File::open(&request).and_then(|file| file.set_modified(at)).expect("aged");
+            let held = Lock::try_take(cx.layout.restart_request_lock()).expect("ours").expect("free");
+            assert_eq!(expired(cx).expect("looked"), "somebody asks for a restart in this moment");
+            drop(held);
+            let said = expired(cx).expect("put away");
+            assert!(said.starts_with("the restart request has expired: it was asked for 31m"), "{said}");
+            assert!(!request.exists() && read_all(cx.layout.restart_archive()) == "please");
+            let pages = read_all(cx.layout.record());
+            assert!(pages.contains("restart-failed.agent0") && pages.contains("`netsky restart` asks anew"));
         });
     }
 

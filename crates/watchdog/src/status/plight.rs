@@ -1,9 +1,10 @@
 //! Who is down and why, who starts it again and when; what else is not as it was asked for.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use netsky_disk::{clock, state};
+use netsky_disk::{clock, process, state};
 use netsky_kernel::rpc::SessionView;
 use netsky_model::backoff::CRASHLOOP;
 use netsky_model::desired::{Desired, Want};
@@ -11,6 +12,8 @@ use netsky_model::duration::human;
 use netsky_model::id::AgentId;
 use netsky_model::stamp::Stamp;
 use netsky_runtime::driver::is_driven;
+use netsky_schedule::cron;
+use netsky_schedule::loops::set_aside;
 use serde::Serialize;
 
 use super::AgentStatus;
@@ -238,6 +241,35 @@ pub(super) fn stalled(kind: &str, last: &LastRun, interval: Duration) -> Option<
     ))
 }
 
+/// An agent that lives and cannot do anything. Of the keepers it is told what they leave undone.
+pub(super) fn stopped(session: &SessionView) -> Option<String> {
+    let program = session.program.as_ref().filter(|_| session.name.number().is_some())?;
+    let said =
+        || format!("{}: its program is stopped and does nothing; `kill -CONT {}`", session.name, program.pid);
+    process::is_stopped(program).then(said)
+}
+
+/// What is wrong with loops and cron entries, as far as a look at few files tells.
+pub(super) fn schedules(cx: &Context<'_>, last: &BTreeMap<&'static str, LastRun>) -> Vec<String> {
+    let cron = cron::load(cx.layout);
+    let mut told: Vec<String> = cron.trouble.filter(|_| !cron.passes).into_iter().collect();
+    told.extend(cron.entries.broken.iter().map(ToString::to_string));
+    let aside = set_aside(cx.layout);
+    told.extend(aside.first().map(|first| {
+        format!(
+            "{} in state/loops/broken, {first:?} among them: mend and move back what should be a loop, remove the rest",
+            aside.len()
+        )
+    }));
+    let failed = last.iter().filter(|(_, last)| last.outcome != "done" && !last.is_stalled());
+    told.extend(
+        failed.map(|(kind, last)| {
+            format!("the last {kind} tick {}: `netsky {kind} tick` says why", last.outcome)
+        }),
+    );
+    told
+}
+
 /// What a `down` or an `up` that was killed left in the middle.
 pub(super) fn cut_short(agents: &[AgentStatus]) -> Option<String> {
     let is_stopped = |agent: &&AgentStatus| agent.want == Some(Want::Stopped);
@@ -269,6 +301,7 @@ pub(super) fn no_room_for(cx: &Context<'_>, down: &[AgentId], next: &NextTick) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::in_a_home;
 
     #[test]
     fn an_agent0_that_proves_nothing_in_time_is_told_of() {
@@ -297,5 +330,36 @@ mod tests {
         assert_eq!(never_proved(&root, &later(59)), None);
         assert_eq!(never_proved(&AgentStatus { up: true, ..root.clone() }, &later(61)), None);
         assert_eq!(never_proved(&AgentStatus { id: AgentId::numbered(1), ..root }, &later(61)), None);
+    }
+
+    #[test]
+    fn what_is_wrong_with_loops_and_cron_entries_is_told_while_it_is() {
+        in_a_home(|cx| {
+            let run = |outcome: &str, failing_ms| LastRun {
+                v: 1,
+                at: clock::stamp(),
+                outcome: outcome.to_owned(),
+                duration_ms: 1,
+                failing_ms,
+            };
+            let told = |outcome, failing| schedules(cx, &[("loop", run(outcome, failing))].into());
+            assert_eq!(told("done", None), [""; 0]);
+            assert_eq!(told("failed", Some(u64::MAX)), [""; 0], "it is told as one that comes to no end");
+            assert_eq!(
+                told("ended with code 1", None),
+                ["the last loop tick ended with code 1: `netsky loop tick` says why"]
+            );
+            std::fs::write(cx.layout.cron(), "x = = y").expect("written");
+            let aside = cx.layout.loops().join("broken");
+            netsky_disk::fs::Dir::make(cx.layout.loops()).expect("made");
+            netsky_disk::fs::Dir::make(&aside).expect("made");
+            std::fs::write(aside.join("a.toml"), "no loop").expect("written");
+            let told = told("done", None);
+            assert!(told[0].starts_with("cron.toml: line 1: ") && told.len() == 2, "{told:?}");
+            assert!(told[1].starts_with("1 in state/loops/broken, \"a.toml\""));
+            std::fs::write(cx.layout.cron(), "[[entries]]\nschedule = \"x\"\n").expect("written");
+            let told = schedules(cx, &BTreeMap::new());
+            assert!(told[0].starts_with("cron.toml line "), "{told:?}");
+        });
     }
 }
