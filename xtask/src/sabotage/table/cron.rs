@@ -184,4 +184,12 @@ pub(super) const ROWS: &[Safeguard] = &[
         ("known.missed.saturating_sub(known.untold)", "known.missed"),
         "cron::tests::file::must_show_8_what_passed_while_one_was_not_read_is_said_of_that_one_and_of_no_other",
     ),
+    of_library(
+        "netsky-schedule",
+        "of a file of entries that was removed nothing comes back",
+        "FM-cron",
+        "crates/schedule/src/cron/file.rs",
+        ("if self.is_nothing() && state::exists(layout.good_cron())? {", "if false {"),
+        "cron::tests::file::fm_cron_fire_corrupt_the_last_file_that_read_stands_in_for_one_that_does_not",
+    ),
 ];

@@ -107,6 +107,13 @@ pub(super) const ROWS: &[Safeguard] = &[
         "landing::workspaces::i9_a_workspace_goes_when_it_has_landed_or_by_force",
     ),
     of_verbs(
+        "a folder that cannot be walked keeps no other workspace from the list",
+        "A12",
+        "crates/work/src/landing/workspaces.rs",
+        ("workspace::bytes(self.layout, &id).ok();", "Some(workspace::bytes(self.layout, &id)?);"),
+        "landing::workspaces::a_workspace_is_a_fresh_clone_on_its_own_branch_and_its_agent_is_known",
+    ),
+    of_verbs(
         "a dry run says nothing to anybody",
         "T19",
         HARVEST,
