@@ -216,8 +216,8 @@ const ALPHABET: &[Kind] = &[
     kind(
         Within("tick"),
         Stands,
-        "the last tick of each kind",
-        "ticker",
+        "what ticks keep for the next: the last of each kind, what stands, their locks",
+        "ticker, watchdog",
         "watchdog, netsky status",
         "the next one",
     ),
