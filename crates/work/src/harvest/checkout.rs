@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use netsky_disk::fs::{Dir, is_folder};
 use netsky_disk::{copy, state};
 
-use super::job::Outcome;
+use super::job::{Job, Outcome};
 use super::note::Note;
 use super::target::{Checkout, Target};
-use crate::git::{Failed, Repo, Sha, plain_line};
+use crate::git::{Failed, RefName, Repo, Sha, plain_line};
 use crate::{Error, Result};
 
 /// Git's lock on an index.
@@ -29,8 +29,8 @@ const MOST_FILES: usize = 20;
 const MOST: u64 = 512 * 1024 * 1024;
 
 /// The refusal, where the checkout is dirty now.
-pub(super) fn dirty(target: &Target) -> Result<Option<Outcome>> {
-    let Some(checkout) = &target.checkout else { return Ok(None) };
+pub(super) fn dirty(job: &Job, target: &Target) -> Result<Option<Outcome>> {
+    let Some(checkout) = &target.checkout(job, &job.main)? else { return Ok(None) };
     let repo = Repo::new(target.repo.git(), &checkout.dir).with_tree(&checkout.tree);
     Ok(changes(&repo, checkout)?.map(|files| Outcome::DirtyMain { files }))
 }
@@ -59,29 +59,41 @@ pub(super) struct Held {
     repo: Repo,
 }
 
-/// Lock the index, and see that the files can follow; what is in the way if not.
-pub(super) fn hold(
-    target: &Target,
-    checkout: &Checkout,
-    note: &Note,
-) -> Result<std::result::Result<Held, Vec<String>>> {
+/// What a look at a checkout came to.
+pub(super) enum Hold {
+    /// Its index is locked, and its files can follow.
+    Held(Held),
+    /// This is in the way.
+    Dirty(Vec<String>),
+    /// It is not the one of the branch any more.
+    Elsewhere,
+}
+
+/// Lock the index, and see that the files can follow.
+pub(super) fn hold(target: &Target, checkout: &Checkout, note: &Note) -> Result<Hold> {
     let held = Held::of(target, checkout)?;
     copy::write_new(&held.dir, &note.lock(), note.token.as_bytes())?;
     // Whole from the first moment, and only where nobody has it.
     if let Err(error) = held.dir.rename(note.lock(), &held.dir, LOCK) {
         held.dir.remove(note.lock())?;
         if error.is_exists() {
-            return Ok(Err(vec![format!("{LOCK}: a git is at work there, or was killed")]));
+            return Ok(Hold::Dirty(vec![format!("{LOCK}: a git is at work there, or was killed")]));
         }
         return Err(error.into());
     }
     held.dir.sync()?;
     crate::point("work.land.locked")?;
-    match held.begin(checkout, note) {
-        Ok(None) => Ok(Ok(held)),
-        Ok(Some(dirty)) => {
+    // No git checks anything else out while we have its lock.
+    let begun = match held.has_out(&note.main) {
+        Ok(true) => held.begin(checkout, note).map(|dirty| dirty.map(Hold::Dirty)),
+        Ok(false) => Ok(Some(Hold::Elsewhere)),
+        Err(error) => Err(error),
+    };
+    match begun {
+        Ok(None) => Ok(Hold::Held(held)),
+        Ok(Some(other)) => {
             held.let_go()?;
-            Ok(Err(dirty))
+            Ok(other)
         }
         Err(error) => {
             // The error that came first is the one to tell.
@@ -108,6 +120,12 @@ impl Held {
         let dir = Dir::look_into(&checkout.dir)?;
         let repo = Repo::new(target.repo.git(), &checkout.dir).with_tree(&checkout.tree);
         Ok(Held { repo: repo.with_index(&checkout.dir.join(NEXT)), dir, tree: checkout.tree.clone() })
+    }
+
+    /// Whether it is the one of a branch; git is asked, for not every repository keeps that in a file.
+    fn has_out(&self, main: &RefName) -> Result<bool> {
+        let told = self.repo.tell(&["symbolic-ref", "--quiet", "HEAD"], &[])?;
+        Ok(told.code == 0 && told.out.trim_ascii() == main.as_str().as_bytes())
     }
 
     /// Make the next index of the one that is there; what is in the way if the files could not follow.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use netsky_disk::fs::Dir;
 use netsky_disk::state;
 
-use super::checkout::{self, Held};
+use super::checkout::{self, Held, Hold};
 use super::job::{Job, Tree};
 use super::note::{self, Note};
 use super::source::Scratch;
@@ -21,7 +21,7 @@ use crate::git::{RefName, Sha};
 pub(super) enum Came {
     /// It is there.
     Landed(Tree),
-    /// `main` is another one by now.
+    /// `main` is another one by now, or other files are of it.
     Moved,
     /// The checkout has changes that are in the way: these.
     Dirty(Vec<String>),
@@ -35,18 +35,26 @@ pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new
     target.repo.take(scratch.repo.dir(), &ours)?;
     sync(target.repo.dir(), &["objects/pack".into()])?;
     crate::point("work.land.fetched")?;
-    let landing = Note::new(job, target, old, new);
+    // The gate took its time: whoever has `main` out now.
+    let landing = Note::new(job, target.checkout(job, &job.main)?, old, new);
     note::write(job, target, &landing)?;
     crate::point("work.land.noted")?;
-    let held = match &target.checkout {
+    let held = match &landing.checkout {
         None => None,
-        Some(checkout) => match checkout::hold(target, checkout, &landing)? {
-            Ok(held) => Some(held),
-            Err(dirty) => {
-                note::remove(job, target)?;
-                return Ok(Came::Dirty(dirty));
+        Some(checkout) => {
+            let came = match checkout::hold(target, checkout, &landing)? {
+                Hold::Held(held) => Ok(held),
+                Hold::Dirty(dirty) => Err(Came::Dirty(dirty)),
+                Hold::Elsewhere => Err(Came::Moved),
+            };
+            match came {
+                Ok(held) => Some(held),
+                Err(came) => {
+                    note::remove(job, target)?;
+                    return Ok(came);
+                }
             }
-        },
+        }
     };
     crate::point("work.land.held")?;
     let why = format!("netsky: harvest of {}", job.task);

@@ -27,7 +27,7 @@ pub(super) struct Note {
 }
 
 impl Note {
-    pub(super) fn new(job: &Job, target: &Target, old: &Sha, new: &Sha) -> Note {
+    pub(super) fn new(job: &Job, checkout: Option<Checkout>, old: &Sha, new: &Sha) -> Note {
         let token = netsky_disk::random::token();
         Note {
             v: 1,
@@ -35,7 +35,7 @@ impl Note {
             main: job.main.clone(),
             old: old.clone(),
             new: new.clone(),
-            checkout: target.checkout.clone(),
+            checkout,
             token,
         }
     }

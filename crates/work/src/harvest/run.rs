@@ -56,7 +56,7 @@ pub(super) fn clear(job: &Job, target: &Target) -> Result<()> {
 }
 
 fn steps(job: &Job, target: &Target) -> Result<Outcome> {
-    if let Some(dirty) = checkout::dirty(target)? {
+    if let Some(dirty) = checkout::dirty(job, target)? {
         return Ok(dirty);
     }
     let scratch = match source::fetch(job, target)? {

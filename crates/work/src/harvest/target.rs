@@ -1,4 +1,4 @@
-//! The owner's repository, and who has `main` checked out there.
+//! The owner's repository, and who has `main` checked out there now.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use netsky_disk::fs::is_folder;
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
-use crate::git::{Repo, real};
+use crate::git::{RefName, Repo, real};
 use crate::{Error, Result};
 
 /// On every process of a harvest, so that the next one finds what a dead one left.
@@ -21,8 +21,6 @@ pub(crate) struct Target {
     pub(crate) repo: Repo,
     /// Which one it is, whatever path led to it.
     pub(crate) key: String,
-    /// Who has `main` checked out.
-    pub(crate) checkout: Option<Checkout>,
 }
 
 /// Files that somebody laid out of `main`.
@@ -39,11 +37,16 @@ impl Target {
         let common = owners(job)?;
         let key = blake3::hash(common.dir().as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
         let repo = Repo::new(&job.git.clone().marked(MARK, &key), common.dir());
-        let checkout = checkout_of(job, &repo)?;
+        Ok(Target { repo, key })
+    }
+
+    /// Who has a branch checked out at this moment: a gate takes minutes, in which the owner does as he likes.
+    pub(super) fn checkout(&self, job: &Job, main: &RefName) -> Result<Option<Checkout>> {
+        let checkout = checkout_of(job, main, &self.repo)?;
         for folder in checkout.iter().flat_map(|checkout| [&checkout.dir, &checkout.tree]) {
             crate::outside(&job.layout, folder)?;
         }
-        Ok(Target { repo, key, checkout })
+        Ok(checkout)
     }
 
     pub(super) fn lock(&self, job: &Job) -> PathBuf {
@@ -84,8 +87,7 @@ pub(super) fn owners(job: &Job) -> Result<Repo> {
 }
 
 /// The one checkout of a branch; git lets nobody check it out twice but by force.
-fn checkout_of(job: &Job, repo: &Repo) -> Result<Option<Checkout>> {
-    let main = &job.main;
+fn checkout_of(job: &Job, main: &RefName, repo: &Repo) -> Result<Option<Checkout>> {
     let told = repo.bytes(&["worktree", "list", "--porcelain", "-z"], &[])?;
     let told = String::from_utf8_lossy(&told);
     let mut found = Vec::new();
@@ -97,14 +99,13 @@ fn checkout_of(job: &Job, repo: &Repo) -> Result<Option<Checkout>> {
     }
     match &found[..] {
         [] => Ok(None),
-        [tree] => Ok(Some(laid_out(job, repo, tree)?)),
+        [tree] => Ok(Some(laid_out(job, main, repo, tree)?)),
         [_, other, ..] => Err(Error::unfit(other, format!("a second folder has {main} checked out"))),
     }
 }
 
 /// The checkout that git says is in `tree`.
-fn laid_out(job: &Job, repo: &Repo, tree: &Path) -> Result<Checkout> {
-    let main = &job.main;
+fn laid_out(job: &Job, main: &RefName, repo: &Repo, tree: &Path) -> Result<Checkout> {
     if !is_folder(tree) {
         let why =
             format!("{main} is checked out there, and it is gone; `git worktree prune` if that is meant");

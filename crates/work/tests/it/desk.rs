@@ -4,11 +4,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use netsky_bus::Bus;
 use netsky_disk::fs::Dir;
-use netsky_disk::{clock, process};
 use netsky_model::id::{AgentId, Generation, Sender};
 use netsky_model::task::{Actor, Change, Draft, Event, How, State, Title};
 use netsky_model::witness::Nobody;
@@ -19,7 +18,7 @@ use netsky_work::landing::Desk;
 use netsky_work::task::{Board, Error as Refused};
 use netsky_work::workspace::{self, Over, Removed, SHARE_FROM, Wish};
 
-use crate::support::{Bench, HELPER, commit, git, head, landed, main_branch, task};
+use crate::support::{Bench, HELPER, commit, git, head, landed, main_branch, meanwhile, task};
 
 /// A home with a record, and the owner's board of it.
 fn bench() -> (Bench, Board) {
@@ -48,18 +47,6 @@ fn land(bench: &Bench, id: &str, fault: &str) -> Command {
     command.args(["land", bench.layout.home().to_str().expect("text"), id]);
     command.env("NETSKY_FAULT", fault).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-/// Holds a process of ours at a point, does something, and lets it go on.
-fn meanwhile(mut command: Command, act: impl FnOnce()) -> Output {
-    let child = command.spawn().expect("it starts");
-    let id = process::identify_child(child.id()).expect("ours");
-    while !process::is_stopped(&id) {
-        clock::pause(std::time::Duration::from_millis(5));
-    }
-    act();
-    process::signal(&id, process::Signal::CONT).expect("ours");
-    child.wait_with_output().expect("it ends")
 }
 
 fn facts(bench: &Bench, kind: &str) -> usize {

@@ -163,22 +163,13 @@ fn t19_a_change_that_the_owner_makes_while_a_landing_is_dead_is_not_overwritten(
 fn a9_t19_main_that_moves_at_the_last_moment_is_never_lost() {
     let bench = bench();
     git(&bench.repo, &["checkout", "-q", "-b", "other"]);
-    let text = |path: &Path| path.to_str().expect("text").to_owned();
-    let clone = bench.layout.workspace(&task("t1")).join("repo");
-    let mut helper = std::process::Command::new(HELPER);
-    helper.args(["harvest", &text(bench.layout.home()), &text(&bench.repo), &text(&clone), "t1"]);
-    helper.env("NETSKY_FAULT", "work.land.held=stop").stdout(std::process::Stdio::piped());
-    let child = helper.spawn().expect("it starts");
-    let id = netsky_disk::process::identify_child(child.id()).expect("ours");
-    while !netsky_disk::process::is_stopped(&id) {
-        netsky_disk::clock::pause(std::time::Duration::from_millis(5));
-    }
-    let tree = git(&bench.repo, &["rev-parse", "main^{tree}"]);
-    let new = git(&bench.repo, &["commit-tree", "-m", "of the owner", "-p", "main", &tree]);
-    git(&bench.repo, &["update-ref", "refs/heads/main", &new]);
-    netsky_disk::process::signal(&id, netsky_disk::process::Signal::CONT).expect("ours");
-    let output = child.wait_with_output().expect("it ends");
-    assert!(String::from_utf8_lossy(&output.stdout).starts_with("Landed("));
+    let mut new = String::new();
+    let said = bench.held_harvest("t1", "work.land.held", || {
+        let tree = git(&bench.repo, &["rev-parse", "main^{tree}"]);
+        new = git(&bench.repo, &["commit-tree", "-m", "of the owner", "-p", "main", &tree]);
+        git(&bench.repo, &["update-ref", "refs/heads/main", &new]);
+    });
+    assert!(said.starts_with("Landed("), "{said}");
     assert_eq!(git(&bench.repo, &["merge-base", "main", &new]), new, "the owner's commit stays");
     assert_eq!(bench.times_landed("t1"), 2);
     bench.assert_whole();

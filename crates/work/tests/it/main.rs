@@ -9,5 +9,6 @@ mod outcomes;
 mod owners;
 mod race;
 mod support;
+mod switches;
 mod task;
 mod workspaces;

@@ -184,6 +184,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "kills::t19_a_change_that_the_owner_makes_while_a_landing_is_dead_is_not_overwritten",
     },
     Safeguard {
+        name: "files of another branch do not follow",
+        faults: "T19",
+        file: "crates/work/src/harvest/checkout.rs",
+        find: "        Ok(false) => Ok(Some(Hold::Elsewhere)),\n        Err(error) => Err(error),\n",
+        replace: "        Ok(false) | Err(_) => Ok(None),\n",
+        package: "netsky-work",
+        target: IT,
+        test: "switches::t19_a_branch_that_the_owner_makes_while_the_gate_runs_gets_nothing_of_what_lands",
+    },
+    Safeguard {
         name: "files that the owner changed do not follow",
         faults: "T19",
         file: "crates/work/src/harvest/checkout.rs",
