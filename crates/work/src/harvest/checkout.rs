@@ -71,17 +71,10 @@ pub(super) enum Hold {
 
 /// Lock the index, and see that the files can follow.
 pub(super) fn hold(target: &Target, checkout: &Checkout, note: &Note) -> Result<Hold> {
-    let held = Held::of(target, checkout)?;
-    copy::write_new(&held.dir, &note.lock(), note.token.as_bytes())?;
-    // Whole from the first moment, and only where nobody has it.
-    if let Err(error) = held.dir.rename(note.lock(), &held.dir, LOCK) {
-        held.dir.remove(note.lock())?;
-        if error.is_exists() {
-            return Ok(Hold::Dirty(vec![format!("{LOCK}: a git is at work there, or was killed")]));
-        }
-        return Err(error.into());
-    }
-    held.dir.sync()?;
+    let held = match lock(target, checkout, note)? {
+        Ok(held) => held,
+        Err(why) => return Ok(Hold::Dirty(vec![why])),
+    };
     crate::point("work.land.locked")?;
     // No git checks anything else out while we have its lock.
     let begun = match held.has_out(&note.main) {
@@ -100,6 +93,44 @@ pub(super) fn hold(target: &Target, checkout: &Checkout, note: &Note) -> Result<
             let _ = held.let_go();
             Err(error)
         }
+    }
+}
+
+/// Lock the index; why not, where somebody else has.
+fn lock(target: &Target, checkout: &Checkout, note: &Note) -> Result<std::result::Result<Held, String>> {
+    let held = Held::of(target, checkout)?;
+    held.clean()?;
+    copy::write_new(&held.dir, &note.lock(), note.token.as_bytes())?;
+    // Whole from the first moment, and only where nobody has it.
+    if let Err(error) = held.dir.rename(note.lock(), &held.dir, LOCK) {
+        held.dir.remove(note.lock())?;
+        if error.is_exists() {
+            return Ok(Err(format!("{LOCK}: a git is at work there, or was killed")));
+        }
+        return Err(error.into());
+    }
+    held.dir.sync()?;
+    Ok(Ok(held))
+}
+
+/// Let files follow that may be behind: `main` has moved, and who was to move them is dead, or could not. Why they still cannot.
+pub(super) fn catch_up(target: &Target, checkout: &Checkout, note: &Note) -> Result<Option<String>> {
+    if !is_folder(&checkout.dir) {
+        return Ok(None);
+    }
+    let held = match held(target, checkout, note)? {
+        Some(held) => held,
+        None => match lock(target, checkout, note)? {
+            Ok(held) => held,
+            Err(why) => return Ok(Some(why)),
+        },
+    };
+    crate::point("work.land.caught")?;
+    match held.rest(note) {
+        Ok(true) => held.take_effect().map(|()| None),
+        Ok(false) => held.let_go().map(|()| None),
+        Err(Error::Git(failed)) => held.let_go().map(|()| Some(failed.to_string())),
+        Err(error) => Err(error),
     }
 }
 
@@ -130,7 +161,6 @@ impl Held {
 
     /// Make the next index of the one that is there; what is in the way if the files could not follow.
     fn begin(&self, checkout: &Checkout, note: &Note) -> Result<Option<Vec<String>>> {
-        self.dir.remove(NEXT)?;
         copy::copy_as_old(&self.dir, "index", NEXT, MOST)?;
         if let Some(dirty) = changes(&self.repo, checkout)? {
             return Ok(Some(dirty));
@@ -164,14 +194,35 @@ impl Held {
         Ok(disk.sync().map_err(undone)?)
     }
 
-    /// Whether the next index has not taken its place yet.
-    pub(super) fn has_next(&self) -> Result<bool> {
-        Ok(self.dir.exists(NEXT)?)
+    /// Move what has not moved; false where there is nothing to move, for it is another branch's by now, or has followed.
+    fn rest(&self, note: &Note) -> Result<bool> {
+        if !self.dir.exists(NEXT)? {
+            if !self.has_out(&note.main)? || self.is_of(&note.new)? {
+                return Ok(false);
+            }
+            if !self.is_of(&note.old)? {
+                let said = "there is in the index what was changed and not committed".to_owned();
+                return Err(Failed::Said { what: "read-tree".into(), code: None, said }.into());
+            }
+            copy::copy_as_old(&self.dir, "index", NEXT, MOST)?;
+        }
+        self.move_rest(&note.old, &note.new)?;
+        Ok(true)
+    }
+
+    /// Whether the index, as its owner has it, is that of a commit.
+    fn is_of(&self, commit: &Sha) -> Result<bool> {
+        let theirs = self.repo.clone().with_index(&self.dir.path().join("index"));
+        let told = theirs.tell(&["diff-index", "--cached", "--quiet", commit.as_str()], &[])?;
+        match told.code {
+            1 => Ok(false),
+            _ => told.well("diff-index").map(|_| true),
+        }
     }
 
     /// Move the files where some may have moved already: what changes between the two is looked at as it is, and only
     /// what is of the old or of the new tip is touched.
-    pub(super) fn move_rest(&self, old: &Sha, new: &Sha) -> Result<()> {
+    fn move_rest(&self, old: &Sha, new: &Sha) -> Result<()> {
         self.dir.remove(format!("{NEXT}.lock"))?;
         let names = |one: &str, other: &str| {
             self.repo.bytes(&["diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other], &[])
@@ -209,10 +260,16 @@ impl Held {
 
     /// The index stays as it is, and the lock goes.
     pub(super) fn let_go(self) -> Result<()> {
-        self.dir.remove(NEXT)?;
-        self.dir.remove(format!("{NEXT}.lock"))?;
+        self.clean()?;
         self.dir.remove(LOCK)?;
         self.dir.sync()?;
+        Ok(())
+    }
+
+    /// Without the next index.
+    fn clean(&self) -> Result<()> {
+        self.dir.remove(NEXT)?;
+        self.dir.remove(format!("{NEXT}.lock"))?;
         Ok(())
     }
 }

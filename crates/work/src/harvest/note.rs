@@ -8,7 +8,7 @@ use super::target::{Checkout, Target};
 use crate::Result;
 use crate::git::{RefName, Sha};
 
-/// A landing that is under way, or whose harvest is dead.
+/// A landing that is under way, whose harvest is dead, or whose files could not follow.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Note {
     v: u32,

@@ -263,3 +263,25 @@ fn a8_no_workspace_is_made_of_one() {
     let removed = workspace::remove(&bench.layout, &task("t1"), &Over::Forced);
     assert_eq!(removed.expect("removed"), Removed::Gone);
 }
+
+#[test]
+fn t19_a_repeat_on_a_closed_task_does_what_is_missing_of_its_files() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    let in_the_way = bench.repo.join("d");
+    let said = meanwhile(land(&bench, "t1", "work.land.moved=stop"), || {
+        fs::write(&in_the_way, "of the owner\n").expect("written");
+    });
+    let says = |output: &std::process::Output, words: &str| {
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains(words), "{said}");
+    };
+    says(&said, "the files that are checked out are behind");
+    assert!(matches!(state(&board, "t1"), State::Closed { how: How::Landed { .. }, .. }));
+    says(&land(&bench, "t1", "").output().expect("runs"), "a commit would take back what landed");
+    fs::remove_file(&in_the_way).expect("gone");
+    says(&land(&bench, "t1", "").output().expect("runs"), "troubles: []");
+    assert_eq!(fs::read_to_string(&in_the_way).expect("it followed"), "new\n");
+    bench.assert_whole();
+}
