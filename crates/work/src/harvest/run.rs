@@ -118,7 +118,7 @@ fn attempt(job: &Job, target: &Target, scratch: &source::Scratch, main: &Sha) ->
         Picked::Commits(commits) => commits,
         Picked::Conflict { commit, files } => return Ok(Some(Outcome::Conflict { commit, files })),
     };
-    let Some(new) = picked.last().cloned() else { return Ok(Some(Outcome::Empty)) };
+    let Some(new) = picked.last().cloned() else { return work.nothing(scratch, main).map(Some) };
     crate::point("work.harvest.picked")?;
     let shut = match gate::pass(job, target, scratch, main, &new)? {
         Verdict::None => None,

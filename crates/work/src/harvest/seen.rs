@@ -1,7 +1,8 @@
 //! What of a branch has landed, and what is left of it (T19).
 //!
 //! Promise: what landed is known by the trailers that [`pick`](super::pick) wrote, whatever else was lost: `Harvest-Task` says whose it is
-//! and `Harvest-Source` which commit of the branch it is of. What landed without us is known by its patch.
+//! and `Harvest-Source` which commit of the branch it is of. What landed without us is known by its patch, where it changes
+//! nothing any more: what was reverted since is work again.
 
 use super::job::{Job, Mode, Outcome};
 use super::pick::{SOURCE, TASK};
@@ -16,8 +17,33 @@ const MOST_COMMITS: usize = 1000;
 pub(super) struct Work {
     /// The last commit that `main` has of the branch.
     pub(super) from: Sha,
-    /// What it has not, the oldest first, each with its first parent.
-    pub(super) commits: Vec<(Sha, Sha)>,
+    /// The commits that it has not, the oldest first.
+    pub(super) commits: Vec<Piece>,
+}
+
+/// A commit of the branch.
+pub(super) struct Piece {
+    pub(super) commit: Sha,
+    /// What it is the change of: its first parent.
+    pub(super) parent: Sha,
+    /// Whether `main` has had the same change in another commit.
+    pub(super) was_there: bool,
+}
+
+impl Work {
+    /// What is said of it where it changes nothing.
+    pub(super) fn nothing(&self, scratch: &Scratch, main: &Sha) -> Result<Outcome> {
+        if !self.was_there() {
+            return Ok(Outcome::Empty);
+        }
+        let sha = same_patch(scratch, main)?.unwrap_or_else(|| main.clone());
+        Ok(Outcome::AlreadyLanded { sha })
+    }
+
+    /// Whether `main` has had all of it.
+    pub(super) fn was_there(&self) -> bool {
+        self.commits.iter().all(|piece| piece.was_there)
+    }
 }
 
 /// What a look at a branch says.
@@ -71,16 +97,6 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
             None => Outcome::Empty,
         }));
     }
-    let mut left: Vec<_> = commits.iter().collect();
-    // Of a branch that has all of `main`, nothing can be there in another commit.
-    if !has_all {
-        let fresh = fresh(scratch, main)?;
-        left.retain(|commit| fresh.contains(&commit.sha));
-    }
-    if left.is_empty() {
-        let sha = same_patch(scratch, main)?.unwrap_or_else(|| main.clone());
-        return Ok(Seen::Over(Outcome::AlreadyLanded { sha }));
-    }
     let merge = commits.iter().find(|commit| commit.parents.len() != 1);
     if let (Mode::Pick, Some(merge)) = (job.mode, merge) {
         let what = "is a merge, which cannot be picked: squash or merge the branch";
@@ -105,9 +121,13 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
     {
         return refused(format!("{claim} has a {TASK} of its own: pick or squash the branch"));
     }
-    let commits =
-        left.into_iter().filter_map(|commit| Some((commit.sha.clone(), commit.parents.first()?.clone())));
-    Ok(Seen::Work(Work { from, commits: commits.collect() }))
+    // Of a branch that has all of `main`, nothing can be there in another commit.
+    let fresh = if has_all { None } else { Some(fresh(scratch, main)?) };
+    let pieces = commits.into_iter().filter_map(|Commit { sha, parents, .. }| {
+        let was_there = fresh.as_ref().is_some_and(|fresh| !fresh.contains(&sha));
+        Some(Piece { commit: sha, parent: parents.into_iter().next()?, was_there })
+    });
+    Ok(Seen::Work(Work { from, commits: pieces.collect() }))
 }
 
 /// Whether the branch is at a commit that was `main` itself at some time, and not at one that a merge brought.

@@ -9,6 +9,7 @@ mod names;
 mod outcomes;
 mod owners;
 mod race;
+mod reverts;
 mod support;
 mod switches;
 mod task;
