@@ -30,6 +30,9 @@ const MOST: u64 = 512 * 1024 * 1024;
 
 /// The refusal, where the checkout is dirty now.
 pub(super) fn dirty(job: &Job, target: &Target) -> Result<Option<Outcome>> {
+    if let Some(files) = target.rebase_of(&job.main)? {
+        return Ok(Some(Outcome::DirtyMain { files }));
+    }
     let Some(checkout) = &target.checkout(job, &job.main)? else { return Ok(None) };
     let repo = Repo::new(target.repo.git(), &checkout.dir).with_tree(&checkout.tree);
     Ok(changes(&repo, checkout)?.map(|files| Outcome::DirtyMain { files }))

@@ -36,6 +36,9 @@ pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new
     target.repo.take(scratch.repo.dir(), &ours)?;
     sync(target.repo.dir(), &["objects/pack".into()])?;
     crate::point("work.land.fetched")?;
+    if let Some(dirty) = target.rebase_of(&job.main)? {
+        return Ok(Came::Dirty(dirty));
+    }
     // The gate took its time: whoever has `main` out now.
     let landing = Note::new(job, target.checkout(job, &job.main)?, old, new);
     note::write(job, target, &landing)?;

@@ -3,17 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netsky_disk::fs::is_folder;
+use netsky_disk::ReadError;
+use netsky_disk::fs::{Dir, is_folder, read_users_file};
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
-use crate::git::{RefName, Repo, real};
+use crate::git::{RefName, Repo, plain_line, real};
 use crate::{Error, Result};
 
 /// On every process of a harvest, so that the next one finds what a dead one left.
 pub(super) const MARK: &str = "NETSKY_HARVEST";
 /// Longest that their end is waited for.
 pub(super) const SWEEP: Duration = Duration::from_secs(5);
+
+/// Files in which git keeps the branches that a rebase will set.
+const REBASES: &[&str] = &["rebase-merge/head-name", "rebase-apply/head-name", "rebase-merge/update-refs"];
+/// Most bytes of one.
+const MOST: u64 = 1024 * 1024;
 
 /// The owner's repository.
 pub(crate) struct Target {
@@ -47,6 +53,30 @@ impl Target {
             crate::outside(&job.layout, folder)?;
         }
         Ok(checkout)
+    }
+
+    /// What is in the way where a branch is being rebased: git has it out nowhere then, and at the end sets it only if it has not
+    /// moved.
+    pub(super) fn rebase_of(&self, main: &RefName) -> Result<Option<Vec<String>>> {
+        let linked = self.repo.dir().join("worktrees");
+        let mut folders = vec![self.repo.dir().to_owned()];
+        match Dir::look_into(&linked) {
+            Ok(names) => folders.extend(names.raw_names()?.into_iter().map(|name| linked.join(name))),
+            Err(e) if e.is_not_found() => {}
+            Err(e) => return Err(e.into()),
+        }
+        for path in folders.iter().flat_map(|folder| REBASES.iter().map(|name| folder.join(name))) {
+            let names = match read_users_file(&path, MOST) {
+                Ok(names) => names,
+                Err(ReadError::Io(e)) if e.is_not_found() => continue,
+                Err(e) => return Err(e.on("read", &path).into()),
+            };
+            if names.split(|byte| *byte == b'\n').any(|name| name == main.as_str().as_bytes()) {
+                let at = plain_line(&path.to_string_lossy());
+                return Ok(Some(vec![format!("a rebase of {main} is under way: {at}")]));
+            }
+        }
+        Ok(None)
     }
 
     pub(super) fn lock(&self, job: &Job) -> PathBuf {

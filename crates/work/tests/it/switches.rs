@@ -1,8 +1,11 @@
-//! An owner who checks out another branch while a harvest is under way: what he has out stays as it is.
+//! An owner who checks out another branch, or rebases `main`, while a harvest of it is under way: what he has out stays as it is.
 
-use netsky_work::harvest::Outcome;
+use std::fs;
+use std::path::Path;
 
-use crate::support::{Bench, commit, git};
+use netsky_work::harvest::{Outcome, Tree};
+
+use crate::support::{Bench, command, commit, git, head, landed};
 
 /// A bench with a task of one new file and one that is changed.
 fn bench() -> Bench {
@@ -58,4 +61,53 @@ fn t19_main_that_is_checked_out_under_a_dead_landing_gets_its_files() {
     assert!(!git(&linked, &["status", "--porcelain"]).is_empty());
     assert!(matches!(bench.harvest("t1"), Outcome::AlreadyLanded { .. }));
     assert_eq!((git(&linked, &["status", "--porcelain"]), linked.join("d").exists()), (String::new(), true));
+}
+
+/// A rebase of `main` that stops at a conflict.
+fn rebase(at: &Path, onto: &str, how: &str) {
+    let output = command(at).args(["rebase", "-q", how, onto]).output().expect("git runs");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+#[test]
+fn t19_main_does_not_move_under_a_rebase_of_it() {
+    for (how, is_linked) in [("--merge", false), ("--apply", false), ("--merge", true)] {
+        let bench = bench();
+        git(&bench.repo, &["branch", "up"]);
+        commit(&bench.repo, "b", "of the owner\n", "own");
+        git(&bench.repo, &["switch", "-q", "up"]);
+        commit(&bench.repo, "b", "of upstream\n", "up");
+        let linked = bench.temp.path().join("linked");
+        if is_linked {
+            git(&bench.repo, &["worktree", "add", "-q", linked.to_str().expect("text"), "main"]);
+        } else {
+            git(&bench.repo, &["switch", "-q", "main"]);
+        }
+        let at = if is_linked { &linked } else { &bench.repo };
+        rebase(at, "up", how);
+        let main = bench.main();
+        let outcome = bench.harvest("t1");
+        let Outcome::DirtyMain { files } = &outcome else { panic!("{how}: {outcome:?}") };
+        assert!(files[0].contains("a rebase of refs/heads/main is under way"), "{files:?}");
+        assert_eq!(bench.main(), main);
+        fs::write(at.join("b"), "of both\n").expect("written");
+        git(at, &["add", "b"]);
+        git(at, &["-c", "core.editor=true", "rebase", "--continue"]);
+        assert_eq!((head(at, "HEAD"), head(at, "main^")), (bench.main(), head(at, "up")));
+        assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved);
+    }
+}
+
+#[test]
+fn t19_main_does_not_move_under_a_rebase_that_began_while_the_gate_ran() {
+    let bench = bench();
+    git(&bench.repo, &["branch", "up"]);
+    commit(&bench.repo, "b", "of the owner\n", "own");
+    git(&bench.repo, &["switch", "-q", "up"]);
+    commit(&bench.repo, "b", "of upstream\n", "up");
+    git(&bench.repo, &["switch", "-q", "main"]);
+    let main = bench.main();
+    let said = bench.held_harvest("t1", "work.harvest.gated", || rebase(&bench.repo, "up", "--merge"));
+    assert!(said.starts_with("DirtyMain") && said.contains("is under way"), "{said}");
+    assert_eq!(bench.main(), main);
 }
