@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use netsky_disk::fs::{Dir, is_folder};
 use netsky_disk::{copy, state};
 
-use super::job::Outcome;
+use super::job::{Job, Outcome};
 use super::note::Note;
 use super::target::{Checkout, Target};
-use crate::git::{Failed, Repo, Sha, plain_line};
+use crate::git::{Failed, RefName, Repo, Sha, plain_line};
 use crate::{Error, Result};
 
 /// Git's lock on an index.
@@ -29,8 +29,11 @@ const MOST_FILES: usize = 20;
 const MOST: u64 = 512 * 1024 * 1024;
 
 /// The refusal, where the checkout is dirty now.
-pub(super) fn dirty(target: &Target) -> Result<Option<Outcome>> {
-    let Some(checkout) = &target.checkout else { return Ok(None) };
+pub(super) fn dirty(job: &Job, target: &Target) -> Result<Option<Outcome>> {
+    if let Some(files) = target.rebase_of(&job.main)? {
+        return Ok(Some(Outcome::DirtyMain { files }));
+    }
+    let Some(checkout) = &target.checkout(job, &job.main)? else { return Ok(None) };
     let repo = Repo::new(target.repo.git(), &checkout.dir).with_tree(&checkout.tree);
     Ok(changes(&repo, checkout)?.map(|files| Outcome::DirtyMain { files }))
 }
@@ -59,35 +62,78 @@ pub(super) struct Held {
     repo: Repo,
 }
 
-/// Lock the index, and see that the files can follow; what is in the way if not.
-pub(super) fn hold(
-    target: &Target,
-    checkout: &Checkout,
-    note: &Note,
-) -> Result<std::result::Result<Held, Vec<String>>> {
-    let held = Held::of(target, checkout)?;
-    copy::write_new(&held.dir, &note.lock(), note.token.as_bytes())?;
-    // Whole from the first moment, and only where nobody has it.
-    if let Err(error) = held.dir.rename(note.lock(), &held.dir, LOCK) {
-        held.dir.remove(note.lock())?;
-        if error.is_exists() {
-            return Ok(Err(vec![format!("{LOCK}: a git is at work there, or was killed")]));
-        }
-        return Err(error.into());
-    }
-    held.dir.sync()?;
+/// What a look at a checkout came to.
+pub(super) enum Hold {
+    /// Its index is locked, and its files can follow.
+    Held(Held),
+    /// This is in the way.
+    Dirty(Vec<String>),
+    /// It is not the one of the branch any more.
+    Elsewhere,
+}
+
+/// Lock the index, and see that the files can follow.
+pub(super) fn hold(target: &Target, checkout: &Checkout, note: &Note) -> Result<Hold> {
+    let held = match lock(target, checkout, note)? {
+        Ok(held) => held,
+        Err(why) => return Ok(Hold::Dirty(vec![why])),
+    };
     crate::point("work.land.locked")?;
-    match held.begin(checkout, note) {
-        Ok(None) => Ok(Ok(held)),
-        Ok(Some(dirty)) => {
+    // No git checks anything else out while we have its lock.
+    let begun = match held.has_out(&note.main) {
+        Ok(true) => held.begin(checkout, note).map(|dirty| dirty.map(Hold::Dirty)),
+        Ok(false) => Ok(Some(Hold::Elsewhere)),
+        Err(error) => Err(error),
+    };
+    match begun {
+        Ok(None) => Ok(Hold::Held(held)),
+        Ok(Some(other)) => {
             held.let_go()?;
-            Ok(Err(dirty))
+            Ok(other)
         }
         Err(error) => {
             // The error that came first is the one to tell.
             let _ = held.let_go();
             Err(error)
         }
+    }
+}
+
+/// Lock the index; why not, where somebody else has.
+fn lock(target: &Target, checkout: &Checkout, note: &Note) -> Result<std::result::Result<Held, String>> {
+    let held = Held::of(target, checkout)?;
+    held.clean()?;
+    copy::write_new(&held.dir, &note.lock(), note.token.as_bytes())?;
+    // Whole from the first moment, and only where nobody has it.
+    if let Err(error) = held.dir.rename(note.lock(), &held.dir, LOCK) {
+        held.dir.remove(note.lock())?;
+        if error.is_exists() {
+            return Ok(Err(format!("{LOCK}: a git is at work there, or was killed")));
+        }
+        return Err(error.into());
+    }
+    held.dir.sync()?;
+    Ok(Ok(held))
+}
+
+/// Let files follow that may be behind: `main` has moved, and who was to move them is dead, or could not. Why they still cannot.
+pub(super) fn catch_up(target: &Target, checkout: &Checkout, note: &Note) -> Result<Option<String>> {
+    if !is_folder(&checkout.dir) {
+        return Ok(None);
+    }
+    let held = match held(target, checkout, note)? {
+        Some(held) => held,
+        None => match lock(target, checkout, note)? {
+            Ok(held) => held,
+            Err(why) => return Ok(Some(why)),
+        },
+    };
+    crate::point("work.land.caught")?;
+    match held.rest(note) {
+        Ok(true) => held.take_effect().map(|()| None),
+        Ok(false) => held.let_go().map(|()| None),
+        Err(Error::Git(failed)) => held.let_go().map(|()| Some(failed.to_string())),
+        Err(error) => Err(error),
     }
 }
 
@@ -110,9 +156,14 @@ impl Held {
         Ok(Held { repo: repo.with_index(&checkout.dir.join(NEXT)), dir, tree: checkout.tree.clone() })
     }
 
+    /// Whether it is the one of a branch; git is asked, for not every repository keeps that in a file.
+    fn has_out(&self, main: &RefName) -> Result<bool> {
+        let told = self.repo.tell(&["symbolic-ref", "--quiet", "HEAD"], &[])?;
+        Ok(told.code == 0 && told.out.trim_ascii() == main.as_str().as_bytes())
+    }
+
     /// Make the next index of the one that is there; what is in the way if the files could not follow.
     fn begin(&self, checkout: &Checkout, note: &Note) -> Result<Option<Vec<String>>> {
-        self.dir.remove(NEXT)?;
         copy::copy_as_old(&self.dir, "index", NEXT, MOST)?;
         if let Some(dirty) = changes(&self.repo, checkout)? {
             return Ok(Some(dirty));
@@ -146,14 +197,35 @@ impl Held {
         Ok(disk.sync().map_err(undone)?)
     }
 
-    /// Whether the next index has not taken its place yet.
-    pub(super) fn has_next(&self) -> Result<bool> {
-        Ok(self.dir.exists(NEXT)?)
+    /// Move what has not moved; false where there is nothing to move, for it is another branch's by now, or has followed.
+    fn rest(&self, note: &Note) -> Result<bool> {
+        if !self.dir.exists(NEXT)? {
+            if !self.has_out(&note.main)? || self.is_of(&note.new)? {
+                return Ok(false);
+            }
+            if !self.is_of(&note.old)? {
+                let said = "there is in the index what was changed and not committed".to_owned();
+                return Err(Failed::Said { what: "read-tree".into(), code: None, said }.into());
+            }
+            copy::copy_as_old(&self.dir, "index", NEXT, MOST)?;
+        }
+        self.move_rest(&note.old, &note.new)?;
+        Ok(true)
+    }
+
+    /// Whether the index, as its owner has it, is that of a commit.
+    fn is_of(&self, commit: &Sha) -> Result<bool> {
+        let theirs = self.repo.clone().with_index(&self.dir.path().join("index"));
+        let told = theirs.tell(&["diff-index", "--cached", "--quiet", commit.as_str()], &[])?;
+        match told.code {
+            1 => Ok(false),
+            _ => told.well("diff-index").map(|_| true),
+        }
     }
 
     /// Move the files where some may have moved already: what changes between the two is looked at as it is, and only
     /// what is of the old or of the new tip is touched.
-    pub(super) fn move_rest(&self, old: &Sha, new: &Sha) -> Result<()> {
+    fn move_rest(&self, old: &Sha, new: &Sha) -> Result<()> {
         self.dir.remove(format!("{NEXT}.lock"))?;
         let names = |one: &str, other: &str| {
             self.repo.bytes(&["diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other], &[])
@@ -191,10 +263,16 @@ impl Held {
 
     /// The index stays as it is, and the lock goes.
     pub(super) fn let_go(self) -> Result<()> {
-        self.dir.remove(NEXT)?;
-        self.dir.remove(format!("{NEXT}.lock"))?;
+        self.clean()?;
         self.dir.remove(LOCK)?;
         self.dir.sync()?;
+        Ok(())
+    }
+
+    /// Without the next index.
+    fn clean(&self) -> Result<()> {
+        self.dir.remove(NEXT)?;
+        self.dir.remove(format!("{NEXT}.lock"))?;
         Ok(())
     }
 }

@@ -74,7 +74,7 @@ pub enum Tree {
     None,
     /// They are those of the new tip.
     Moved,
-    /// They are behind, and why; the next harvest tries again.
+    /// They are behind, and why; the next harvest of whatever task tries again, and lands nothing before.
     Behind(String),
 }
 
@@ -117,6 +117,13 @@ pub enum Outcome {
     DirtyMain {
         /// Where, and the first files of them, as plain text.
         files: Vec<String>,
+    },
+    /// The files of who has `main` checked out are behind what has landed before; on such nothing lands.
+    Behind {
+        /// What they are behind.
+        sha: Sha,
+        /// Why they cannot follow, as plain text.
+        why: String,
     },
     /// It must not land as it is; why, as plain text.
     Refused(String),

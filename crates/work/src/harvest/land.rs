@@ -2,14 +2,15 @@
 //!
 //! Order, and why: the objects are durable before the note, the note before the lock on the index, that lock before `main` moves, and
 //! it is held until the files are there. So a commit of the owner's cannot come between the two and take back what
-//! landed, and a death leaves the checkout locked, not wrong, until the next harvest brings it to its end.
+//! landed, and a death leaves the checkout locked, not wrong, until the next harvest brings it to its end. Files that could not
+//! follow are no longer locked, for their owner has to see to them: the note stays, and no harvest lands before they have followed.
 
 use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::Dir;
 use netsky_disk::state;
 
-use super::checkout::{self, Held};
+use super::checkout::{self, Held, Hold};
 use super::job::{Job, Tree};
 use super::note::{self, Note};
 use super::source::Scratch;
@@ -21,7 +22,7 @@ use crate::git::{RefName, Sha};
 pub(super) enum Came {
     /// It is there.
     Landed(Tree),
-    /// `main` is another one by now.
+    /// `main` is another one by now, or other files are of it.
     Moved,
     /// The checkout has changes that are in the way: these.
     Dirty(Vec<String>),
@@ -35,18 +36,29 @@ pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new
     target.repo.take(scratch.repo.dir(), &ours)?;
     sync(target.repo.dir(), &["objects/pack".into()])?;
     crate::point("work.land.fetched")?;
-    let landing = Note::new(job, target, old, new);
+    if let Some(dirty) = target.rebase_of(&job.main)? {
+        return Ok(Came::Dirty(dirty));
+    }
+    // The gate took its time: whoever has `main` out now.
+    let landing = Note::new(job, target.checkout(job, &job.main)?, old, new);
     note::write(job, target, &landing)?;
     crate::point("work.land.noted")?;
-    let held = match &target.checkout {
+    let held = match &landing.checkout {
         None => None,
-        Some(checkout) => match checkout::hold(target, checkout, &landing)? {
-            Ok(held) => Some(held),
-            Err(dirty) => {
-                note::remove(job, target)?;
-                return Ok(Came::Dirty(dirty));
+        Some(checkout) => {
+            let came = match checkout::hold(target, checkout, &landing)? {
+                Hold::Held(held) => Ok(held),
+                Hold::Dirty(dirty) => Err(Came::Dirty(dirty)),
+                Hold::Elsewhere => Err(Came::Moved),
+            };
+            match came {
+                Ok(held) => Some(held),
+                Err(came) => {
+                    note::remove(job, target)?;
+                    return Ok(came);
+                }
             }
-        },
+        }
     };
     crate::point("work.land.held")?;
     let why = format!("netsky: harvest of {}", job.task);
@@ -57,8 +69,14 @@ pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new
     }
     sync_ref(target.repo.dir(), &job.main)?;
     crate::point("work.land.moved")?;
-    let tree = held.map_or(Ok(Tree::None), |held| follow(held, &landing))?;
-    note::remove(job, target)?;
+    let tree = match held {
+        Some(held) => follow(held, &landing)?,
+        None => late(job, target, &landing)?,
+    };
+    // By the note they follow at the next harvest.
+    if !matches!(tree, Tree::Behind(_)) {
+        note::remove(job, target)?;
+    }
     Ok(Came::Landed(tree))
 }
 
@@ -74,8 +92,16 @@ fn follow(held: Held, landing: &Note) -> Result<Tree> {
     }
 }
 
-/// What a dead harvest was landing: if `main` has it the files follow, if not all is as it was.
-pub(super) fn finish(job: &Job, target: &Target, note: &Note) -> Result<()> {
+/// The files of who has checked it out since nobody had: a git that was at that began at the old tip.
+fn late(job: &Job, target: &Target, landing: &Note) -> Result<Tree> {
+    // It has landed, whatever is wrong with a checkout.
+    let Ok(Some(checkout)) = target.checkout(job, &landing.main) else { return Ok(Tree::None) };
+    Ok(checkout::catch_up(target, &checkout, landing)?.map_or(Tree::Moved, Tree::Behind))
+}
+
+/// What a dead harvest was landing, or one whose files could not follow: if `main` has it they follow, if not all is as it was.
+/// Why they are still behind, and then the note stays.
+pub(super) fn finish(job: &Job, target: &Target, note: &Note) -> Result<Option<String>> {
     for lock in [format!("{}.lock", note.main), "HEAD.lock".to_owned()] {
         unstick(&target.repo.dir().join(lock))?;
     }
@@ -90,21 +116,24 @@ pub(super) fn finish(job: &Job, target: &Target, note: &Note) -> Result<()> {
         // Its swap may not have been durable yet.
         sync_ref(target.repo.dir(), &note.main)?;
     }
-    if let Some(checkout) = &note.checkout
-        && let Some(held) = checkout::held(target, checkout, note)?
-    {
-        if has_it && now.as_ref() == Some(&note.new) && held.has_next()? {
-            match held.move_rest(&note.old, &note.new) {
-                Ok(()) => held.take_effect()?,
-                Err(crate::Error::Git(_)) => held.let_go()?,
-                Err(error) => return Err(error),
-            }
-        } else {
+    let is_last = has_it && now.as_ref() == Some(&note.new);
+    let checkout = match note.checkout.clone() {
+        None if is_last => target.checkout(job, &note.main)?,
+        noted => noted,
+    };
+    let mut behind = None;
+    if let Some(checkout) = checkout {
+        if is_last {
+            behind = checkout::catch_up(target, &checkout, note)?;
+        } else if let Some(held) = checkout::held(target, &checkout, note)? {
             held.let_go()?;
         }
     }
     crate::point("work.land.finished")?;
-    note::remove(job, target)
+    if behind.is_none() {
+        note::remove(job, target)?;
+    }
+    Ok(behind)
 }
 
 /// A lock of git's that stays, when all of a dead harvest's processes are ended and it was landing: it is that one's.

@@ -22,7 +22,7 @@ mod touched;
 
 pub use job::{Job, Landed, Mode, Outcome, Tree};
 pub use mark::{Landing, landing};
-pub use run::harvest;
+pub use run::{harvest, settle};
 pub(crate) use source::Scratch;
 pub(crate) use target::Target;
 pub use touched::touched;

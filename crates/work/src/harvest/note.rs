@@ -8,7 +8,7 @@ use super::target::{Checkout, Target};
 use crate::Result;
 use crate::git::{RefName, Sha};
 
-/// A landing that is under way, or whose harvest is dead.
+/// A landing that is under way, whose harvest is dead, or whose files could not follow.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Note {
     v: u32,
@@ -27,7 +27,7 @@ pub(super) struct Note {
 }
 
 impl Note {
-    pub(super) fn new(job: &Job, target: &Target, old: &Sha, new: &Sha) -> Note {
+    pub(super) fn new(job: &Job, checkout: Option<Checkout>, old: &Sha, new: &Sha) -> Note {
         let token = netsky_disk::random::token();
         Note {
             v: 1,
@@ -35,7 +35,7 @@ impl Note {
             main: job.main.clone(),
             old: old.clone(),
             new: new.clone(),
-            checkout: target.checkout.clone(),
+            checkout,
             token,
         }
     }

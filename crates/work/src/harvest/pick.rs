@@ -6,7 +6,7 @@
 use netsky_model::id::TaskId;
 
 use super::job::{Job, Mode};
-use super::seen::Work;
+use super::seen::{Piece, Work};
 use super::source::Scratch;
 use crate::Result;
 use crate::git::{Failed, Sha, plain_line};
@@ -30,28 +30,54 @@ pub(super) enum Picked {
 
 /// Make what lands of a branch on `main`.
 pub(super) fn pick(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
-    match job.mode {
+    let picked = match job.mode {
         Mode::Pick => each(job, scratch, main, work),
         Mode::Squash => squash(job, scratch, main, work),
         Mode::Merge => merge(job, scratch, main),
+    };
+    match picked? {
+        // What has all been there and does not fit any more was changed there since.
+        Picked::Conflict { .. } if work.was_there() => Ok(Picked::Commits(Vec::new())),
+        picked => Ok(picked),
     }
 }
 
+/// Those that `main` has not had in another commit; with the others, where those would change it: they were reverted.
 fn each(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
+    let all: Vec<&Piece> = work.commits.iter().collect();
+    let fresh: Vec<&Piece> = work.commits.iter().filter(|piece| !piece.was_there).collect();
+    let without = chain(job, scratch, main, &fresh)?;
+    if fresh.len() == all.len() {
+        return Ok(without);
+    }
+    let with = chain(job, scratch, main, &all)?;
+    let is_same = match (&with, &without) {
+        (Picked::Commits(with), Picked::Commits(without)) => {
+            let [with, without] = [with, without].map(|made| tree_of(scratch, made.last().unwrap_or(main)));
+            with? == without?
+        }
+        _ => false,
+    };
+    Ok(if is_same { without } else { with })
+}
+
+/// Commits one after the other.
+fn chain(job: &Job, scratch: &Scratch, main: &Sha, pieces: &[&Piece]) -> Result<Picked> {
     let (mut tip, mut tree) = (main.clone(), tree_of(scratch, main)?);
     let mut made = Vec::new();
     let mut known = Vec::new();
-    for (nth, (commit, parent)) in work.commits.iter().enumerate() {
+    for (nth, Piece { commit, parent, was_there }) in pieces.iter().enumerate() {
         if nth % ASKED == 0 {
             // Each behind its parent, so many in one question.
-            let some = work.commits[nth..].iter().take(ASKED);
-            let asked: Vec<&Sha> = some.flat_map(|(commit, parent)| [parent, commit]).collect();
+            let some = pieces[nth..].iter().take(ASKED);
+            let asked: Vec<&Sha> = some.flat_map(|piece| [&piece.parent, &piece.commit]).collect();
             known = scratch.repo.commits(&asked)?;
         }
         let raw = &known[nth % ASKED * 2..][..2];
         let trees = Trees { parent: raw[0].tree()?, commit: raw[1].tree()? };
         let next = match apply(scratch, &tree, (parent, commit), trees)? {
             Ok(next) => next,
+            Err(_) if *was_there => continue,
             Err(files) => return Ok(Picked::Conflict { commit: commit.clone(), files }),
         };
         if next == tree {
@@ -79,7 +105,7 @@ fn squash(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picke
     // The first author stands for all; each commit's words are there.
     let (mut words, mut author) = (Vec::new(), Vec::new());
     for some in work.commits.chunks(ASKED) {
-        let asked: Vec<&Sha> = some.iter().map(|(commit, _)| commit).collect();
+        let asked: Vec<&Sha> = some.iter().map(|piece| &piece.commit).collect();
         for commit in scratch.repo.commits(&asked)? {
             words.extend_from_slice(commit.words().trim_ascii());
             words.extend_from_slice(b"\n\n");

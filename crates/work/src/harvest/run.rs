@@ -26,42 +26,74 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// the next harvest goes on.
 pub fn harvest(job: &Job) -> Result<Outcome> {
     let target = Target::of(job)?;
-    Dir::create(job.layout.harvests())?;
-    let lock = Lock::take_within(target.lock(job), job.patience)?;
-    let Some(_lock) = lock else {
-        return Err(Error::Busy { repo: job.repo.clone(), secs: job.patience.as_secs() });
-    };
-    clear(job, &target)?;
+    let _lock = locked(job, &target)?;
+    if let Some(behind) = clear(job, &target)? {
+        return Ok(behind);
+    }
     let outcome = steps(job, &target);
     // What was scratch goes whatever came of it; who dies before that leaves it to the next.
-    let cleared = clear(job, &target);
+    let cleared = match outcome {
+        Ok(_) => discard(job, &target),
+        Err(_) => clear(job, &target).map(drop),
+    };
     let outcome = outcome?;
     cleared?;
     Ok(outcome)
 }
 
-/// Bring what a dead harvest left to its end: its processes, what it was landing, its scratch.
-pub(super) fn clear(job: &Job, target: &Target) -> Result<()> {
+/// Bring a task's landing to its end where its files are behind; why they still are.
+///
+/// # Errors
+/// As [`harvest`].
+pub fn settle(job: &Job) -> Result<Option<String>> {
+    let target = Target::of(job)?;
+    if note::read(job, &target)?.is_none_or(|note| note.task != job.task.as_str()) {
+        return Ok(None);
+    }
+    let _lock = locked(job, &target)?;
+    Ok(match clear(job, &target)? {
+        Some(Outcome::Behind { why, .. }) => Some(why),
+        _ => None,
+    })
+}
+
+fn locked(job: &Job, target: &Target) -> Result<Lock> {
+    Dir::create(job.layout.harvests())?;
+    let lock = Lock::take_within(target.lock(job), job.patience)?;
+    lock.ok_or_else(|| Error::Busy { repo: job.repo.clone(), secs: job.patience.as_secs() })
+}
+
+/// Bring what a dead harvest left to its end: its processes, what it was landing, its scratch. What to say where files are behind.
+fn clear(job: &Job, target: &Target) -> Result<Option<Outcome>> {
+    let mut behind = None;
+    if let Some(note) = note::read(job, target)? {
+        sweep(target)?;
+        let why = land::finish(job, target, &note)?;
+        behind = why.map(|why| Outcome::Behind { sha: note.new, why });
+    }
+    discard(job, target)?;
+    Ok(behind)
+}
+
+/// Remove what is scratch, whoever left it.
+pub(super) fn discard(job: &Job, target: &Target) -> Result<()> {
     let scratch = target.scratch(job);
-    let note = note::read(job, target)?;
-    let is_left = netsky_disk::state::exists(&scratch)?;
-    if note.is_none() && !is_left {
+    if !netsky_disk::state::exists(&scratch)? {
         return Ok(());
     }
-    // A git of a dead harvest may still be at work on the same refs.
-    sweep::sweep_marked(MARK, &target.key, SWEEP)?;
-    if let Some(note) = note {
-        land::finish(job, target, &note)?;
-    }
+    sweep(target)?;
     crate::point("work.harvest.clear")?;
-    if is_left {
-        throwaway::discard(&scratch)?;
-    }
+    Ok(throwaway::discard(&scratch)?)
+}
+
+/// A git of a dead harvest may still be at work on the same refs.
+fn sweep(target: &Target) -> Result<()> {
+    sweep::sweep_marked(MARK, &target.key, SWEEP)?;
     Ok(())
 }
 
 fn steps(job: &Job, target: &Target) -> Result<Outcome> {
-    if let Some(dirty) = checkout::dirty(target)? {
+    if let Some(dirty) = checkout::dirty(job, target)? {
         return Ok(dirty);
     }
     let scratch = match source::fetch(job, target, LIMIT)? {
@@ -91,7 +123,7 @@ fn attempt(job: &Job, target: &Target, scratch: &source::Scratch, main: &Sha) ->
         Picked::Commits(commits) => commits,
         Picked::Conflict { commit, files } => return Ok(Some(Outcome::Conflict { commit, files })),
     };
-    let Some(new) = picked.last().cloned() else { return Ok(Some(Outcome::Empty)) };
+    let Some(new) = picked.last().cloned() else { return work.nothing(scratch, main).map(Some) };
     crate::point("work.harvest.picked")?;
     let shut = match gate::pass(job, target, scratch, main, &new)? {
         Verdict::None => None,

@@ -1,13 +1,14 @@
 //! What of a branch has landed, and what is left of it (T19).
 //!
 //! Promise: what landed is known by the trailers that [`pick`](super::pick) wrote, whatever else was lost: `Harvest-Task` says whose it is
-//! and `Harvest-Source` which commit of the branch it is of. What landed without us is known by its patch.
+//! and `Harvest-Source` which commit of the branch it is of. What landed without us is known by its patch, where it changes
+//! nothing any more: what was reverted since is work again.
 
 use super::job::{Job, Mode, Outcome};
 use super::pick::{SOURCE, TASK};
 use super::source::Scratch;
 use crate::Result;
-use crate::git::{Failed, Sha};
+use crate::git::{Failed, Sha, plain_line};
 
 /// Most commits of a branch: more is no task.
 const MOST_COMMITS: usize = 1000;
@@ -16,8 +17,33 @@ const MOST_COMMITS: usize = 1000;
 pub(super) struct Work {
     /// The last commit that `main` has of the branch.
     pub(super) from: Sha,
-    /// What it has not, the oldest first, each with its first parent.
-    pub(super) commits: Vec<(Sha, Sha)>,
+    /// The commits that it has not, the oldest first.
+    pub(super) commits: Vec<Piece>,
+}
+
+/// A commit of the branch.
+pub(super) struct Piece {
+    pub(super) commit: Sha,
+    /// What it is the change of: its first parent.
+    pub(super) parent: Sha,
+    /// Whether `main` has had the same change in another commit.
+    pub(super) was_there: bool,
+}
+
+impl Work {
+    /// What is said of it where it changes nothing.
+    pub(super) fn nothing(&self, scratch: &Scratch, main: &Sha) -> Result<Outcome> {
+        if !self.was_there() {
+            return Ok(Outcome::Empty);
+        }
+        let sha = same_patch(scratch, main)?.unwrap_or_else(|| main.clone());
+        Ok(Outcome::AlreadyLanded { sha })
+    }
+
+    /// Whether `main` has had all of it.
+    pub(super) fn was_there(&self) -> bool {
+        self.commits.iter().all(|piece| piece.was_there)
+    }
 }
 
 /// What a look at a branch says.
@@ -48,7 +74,7 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
         return Ok(Seen::Over(Outcome::AlreadyLanded { sha: last.sha.clone() }));
     }
     // What came on the branch after a part of it has landed begins there.
-    let mut from = common;
+    let mut from = common.clone();
     for source in landed.iter().filter_map(|landed| landed.source.as_ref()) {
         if repo.commit(source.as_str())?.is_some() && repo.is_before(source, &scratch.tip)? {
             from = source.clone();
@@ -71,29 +97,37 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
             None => Outcome::Empty,
         }));
     }
-    let mut left: Vec<_> = commits.iter().collect();
-    // Of a branch that has all of `main`, nothing can be there in another commit.
-    if !has_all {
-        let fresh = fresh(scratch, main)?;
-        left.retain(|commit| fresh.contains(&commit.sha));
-    }
-    if left.is_empty() {
-        let sha = same_patch(scratch, main)?.unwrap_or_else(|| main.clone());
-        return Ok(Seen::Over(Outcome::AlreadyLanded { sha }));
-    }
     let merge = commits.iter().find(|commit| commit.parents.len() != 1);
     if let (Mode::Pick, Some(merge)) = (job.mode, merge) {
         let what = "is a merge, which cannot be picked: squash or merge the branch";
         return refused(format!("{} {what}", merge.sha));
     }
+    let as_it_is = match job.mode {
+        // It brings what was picked of the branch before, too.
+        Mode::Merge if common != from => match self::commits(scratch, &common, main)? {
+            Ok(all) => all,
+            Err(why) => return refused(why),
+        },
+        _ => Vec::new(),
+    };
+    if let Some(commit) = commits.iter().chain(&as_it_is).find(|commit| !is_read_as_written(&commit.letters))
+    {
+        let (sha, letters) = (&commit.sha, plain_line(&commit.letters));
+        let way = "write its words in UTF-8 (a rebase with i18n.commitEncoding=UTF-8 does)";
+        return refused(format!("{sha} is written in {letters}, where nobody sees whose work it is: {way}"));
+    }
     if job.mode == Mode::Merge
-        && let Some(claim) = claim(scratch, &from, main)?
+        && let Some(claim) = claim(scratch, main)?
     {
         return refused(format!("{claim} has a {TASK} of its own: pick or squash the branch"));
     }
-    let commits =
-        left.into_iter().filter_map(|commit| Some((commit.sha.clone(), commit.parents.first()?.clone())));
-    Ok(Seen::Work(Work { from, commits: commits.collect() }))
+    // Of a branch that has all of `main`, nothing can be there in another commit.
+    let fresh = if has_all { None } else { Some(fresh(scratch, main)?) };
+    let pieces = commits.into_iter().filter_map(|Commit { sha, parents, .. }| {
+        let was_there = fresh.as_ref().is_some_and(|fresh| !fresh.contains(&sha));
+        Some(Piece { commit: sha, parent: parents.into_iter().next()?, was_there })
+    });
+    Ok(Seen::Work(Work { from, commits: pieces.collect() }))
 }
 
 /// Whether the branch is at a commit that was `main` itself at some time, and not at one that a merge brought.
@@ -103,10 +137,9 @@ fn is_of_main(scratch: &Scratch, main: &Sha) -> Result<bool> {
 }
 
 /// A commit of the branch that says of itself that it landed, where it would stay as it is.
-fn claim(scratch: &Scratch, from: &Sha, main: &Sha) -> Result<Option<Sha>> {
-    let named = format!("--grep={TASK}");
-    let (not_from, not_main) = (format!("^{from}"), format!("^{main}"));
-    let args = ["rev-list", "-i", "--max-count=1", &named, scratch.tip.as_str(), &not_from, &not_main];
+fn claim(scratch: &Scratch, main: &Sha) -> Result<Option<Sha>> {
+    let (named, not_main) = (format!("--grep={TASK}"), format!("^{main}"));
+    let args = ["rev-list", "-i", "--max-count=1", &named, scratch.tip.as_str(), &not_main];
     let told = scratch.repo.ask(&args, &[])?;
     told.lines().next().map(|sha| Ok(sha.parse()?)).transpose()
 }
@@ -115,21 +148,37 @@ fn claim(scratch: &Scratch, from: &Sha, main: &Sha) -> Result<Option<Sha>> {
 struct Commit {
     sha: Sha,
     parents: Vec<Sha>,
+    /// What it says that its words are written in; empty where it says nothing.
+    letters: String,
+}
+
+/// Whether the letters of ASCII, and nothing else, are in a text of these what they are in its bytes: in others git would read
+/// trailers there that we have not seen, and not those that we write.
+fn is_read_as_written(letters: &str) -> bool {
+    let name = letters.to_ascii_lowercase();
+    let exact = [
+        "", "utf-8", "utf8", "ascii", "us-ascii", "latin1", "latin-1", "koi8-r", "koi8-u", "euc-jp", "euc-kr",
+    ];
+    let numbered = ["iso-8859-", "iso8859-", "windows-125", "cp125"];
+    let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
+    exact.contains(&&*name) || numbered.iter().any(|start| name.strip_prefix(start).is_some_and(is_number))
 }
 
 /// The commits of the branch that neither `main` nor `from` has, the oldest first; why they are not taken.
 fn commits(scratch: &Scratch, from: &Sha, main: &Sha) -> Result<std::result::Result<Vec<Commit>, String>> {
     let most = format!("--max-count={}", MOST_COMMITS + 1);
     let (not_from, not_main) = (format!("^{from}"), format!("^{main}"));
-    let range = [scratch.tip.as_str(), &not_from, &not_main];
-    let mut args = vec!["rev-list", "--topo-order", "--reverse", "--parents", &most];
-    args.extend(range);
+    let mut args = vec!["rev-list", "--topo-order", "--reverse", "--no-commit-header", &most];
+    args.extend(["--format=%H%x00%P%x00%e", scratch.tip.as_str(), &not_from, &not_main]);
     let told = scratch.repo.ask(&args, &[])?;
     let mut commits = Vec::new();
-    for line in told.lines() {
-        let shas: std::result::Result<Vec<Sha>, _> = line.split(' ').map(str::parse).collect();
-        let mut shas = shas?.into_iter();
-        commits.extend(shas.next().map(|sha| Commit { sha, parents: shas.collect() }));
+    for line in told.split_terminator('\n') {
+        let fields: Vec<&str> = line.split('\0').collect();
+        let [sha, parents, letters] = fields[..] else {
+            return Err(Failed::Unread { what: "rev-list".into(), why: "a field is missing".into() }.into());
+        };
+        let parents: std::result::Result<_, _> = parents.split_terminator(' ').map(str::parse).collect();
+        commits.push(Commit { sha: sha.parse()?, parents: parents?, letters: letters.to_owned() });
     }
     if commits.len() > MOST_COMMITS {
         return Ok(Err(format!("it has over {MOST_COMMITS} commits")));

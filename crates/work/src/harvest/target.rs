@@ -1,13 +1,14 @@
-//! The owner's repository, and who has `main` checked out there.
+//! The owner's repository, and who has `main` checked out there now.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netsky_disk::fs::is_folder;
+use netsky_disk::ReadError;
+use netsky_disk::fs::{Dir, is_folder, read_users_file};
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
-use crate::git::{Repo, real};
+use crate::git::{RefName, Repo, plain_line, real};
 use crate::{Error, Result};
 
 /// On every process of a harvest, so that the next one finds what a dead one left.
@@ -15,14 +16,17 @@ pub(super) const MARK: &str = "NETSKY_HARVEST";
 /// Longest that their end is waited for.
 pub(super) const SWEEP: Duration = Duration::from_secs(5);
 
+/// Files in which git keeps the branches that a rebase will set.
+const REBASES: &[&str] = &["rebase-merge/head-name", "rebase-apply/head-name", "rebase-merge/update-refs"];
+/// Most bytes of one.
+const MOST: u64 = 1024 * 1024;
+
 /// The owner's repository.
 pub(crate) struct Target {
     /// What all its checkouts have together.
     pub(crate) repo: Repo,
     /// Which one it is, whatever path led to it.
     pub(crate) key: String,
-    /// Who has `main` checked out.
-    pub(crate) checkout: Option<Checkout>,
 }
 
 /// Files that somebody laid out of `main`.
@@ -39,11 +43,40 @@ impl Target {
         let common = owners(job)?;
         let key = blake3::hash(common.dir().as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
         let repo = Repo::new(&job.git.clone().marked(MARK, &key), common.dir());
-        let checkout = checkout_of(job, &repo)?;
+        Ok(Target { repo, key })
+    }
+
+    /// Who has a branch checked out at this moment: a gate takes minutes, in which the owner does as he likes.
+    pub(super) fn checkout(&self, job: &Job, main: &RefName) -> Result<Option<Checkout>> {
+        let checkout = checkout_of(job, main, &self.repo)?;
         for folder in checkout.iter().flat_map(|checkout| [&checkout.dir, &checkout.tree]) {
             crate::outside(&job.layout, folder)?;
         }
-        Ok(Target { repo, key, checkout })
+        Ok(checkout)
+    }
+
+    /// What is in the way where a branch is being rebased: git has it out nowhere then, and at the end sets it only if it has not
+    /// moved.
+    pub(super) fn rebase_of(&self, main: &RefName) -> Result<Option<Vec<String>>> {
+        let linked = self.repo.dir().join("worktrees");
+        let mut folders = vec![self.repo.dir().to_owned()];
+        match Dir::look_into(&linked) {
+            Ok(names) => folders.extend(names.raw_names()?.into_iter().map(|name| linked.join(name))),
+            Err(e) if e.is_not_found() => {}
+            Err(e) => return Err(e.into()),
+        }
+        for path in folders.iter().flat_map(|folder| REBASES.iter().map(|name| folder.join(name))) {
+            let names = match read_users_file(&path, MOST) {
+                Ok(names) => names,
+                Err(ReadError::Io(e)) if e.is_not_found() => continue,
+                Err(e) => return Err(e.on("read", &path).into()),
+            };
+            if names.split(|byte| *byte == b'\n').any(|name| name == main.as_str().as_bytes()) {
+                let at = plain_line(&path.to_string_lossy());
+                return Ok(Some(vec![format!("a rebase of {main} is under way: {at}")]));
+            }
+        }
+        Ok(None)
     }
 
     pub(super) fn lock(&self, job: &Job) -> PathBuf {
@@ -84,8 +117,7 @@ pub(super) fn owners(job: &Job) -> Result<Repo> {
 }
 
 /// The one checkout of a branch; git lets nobody check it out twice but by force.
-fn checkout_of(job: &Job, repo: &Repo) -> Result<Option<Checkout>> {
-    let main = &job.main;
+fn checkout_of(job: &Job, main: &RefName, repo: &Repo) -> Result<Option<Checkout>> {
     let told = repo.bytes(&["worktree", "list", "--porcelain", "-z"], &[])?;
     let told = String::from_utf8_lossy(&told);
     let mut found = Vec::new();
@@ -97,14 +129,13 @@ fn checkout_of(job: &Job, repo: &Repo) -> Result<Option<Checkout>> {
     }
     match &found[..] {
         [] => Ok(None),
-        [tree] => Ok(Some(laid_out(job, repo, tree)?)),
+        [tree] => Ok(Some(laid_out(job, main, repo, tree)?)),
         [_, other, ..] => Err(Error::unfit(other, format!("a second folder has {main} checked out"))),
     }
 }
 
 /// The checkout that git says is in `tree`.
-fn laid_out(job: &Job, repo: &Repo, tree: &Path) -> Result<Checkout> {
-    let main = &job.main;
+fn laid_out(job: &Job, main: &RefName, repo: &Repo, tree: &Path) -> Result<Checkout> {
     if !is_folder(tree) {
         let why =
             format!("{main} is checked out there, and it is gone; `git worktree prune` if that is meant");

@@ -7,7 +7,7 @@ use netsky_disk::lock::Lock;
 
 use super::job::Job;
 use super::mark::changed;
-use super::run::clear;
+use super::run::discard;
 use super::source;
 use super::target::Target;
 use crate::Result;
@@ -26,11 +26,11 @@ pub fn touched(job: &Job) -> Result<Option<Vec<String>>> {
     let (target, Some(base)) = (Target::of(job)?, &job.base) else { return Ok(None) };
     Dir::create(job.layout.harvests())?;
     let Some(_lock) = Lock::take_within(target.lock(job), PATIENCE)? else { return Ok(None) };
-    clear(job, &target)?;
+    discard(job, &target)?;
     let files = match source::fetch(job, &target, LIMIT)? {
         Ok(scratch) => changed(&scratch.repo, base, &scratch.tip).map(Some),
         Err(_) => Ok(None),
     };
-    clear(job, &target)?;
+    discard(job, &target)?;
     files
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::Desk;
 use super::story::{Story, short, tail_of};
 use crate::git::RefName;
-use crate::harvest::{Job, Landing, Mode, Outcome, Tree, harvest, landing};
+use crate::harvest::{Job, Landing, Mode, Outcome, Tree, harvest, landing, settle};
 use crate::workspace::{self, Workspace};
 use crate::{Error, Result};
 
@@ -60,6 +60,13 @@ pub struct Harvested {
     pub troubles: Vec<String>,
 }
 
+/// That files are behind, and what not to do about it.
+fn behind(why: &str) -> String {
+    format!(
+        "the files that are checked out are behind: {why}; `git stash` there, for a commit would take back what landed"
+    )
+}
+
 impl Desk<'_> {
     /// Brings a task's work to `main`.
     ///
@@ -87,7 +94,12 @@ impl Desk<'_> {
                 // Only what a dead one left undone.
                 let mut said = said(&main, Outcome::AlreadyLanded { sha });
                 if !wish.is_dry {
-                    let kept = self.look_back(&task, &self.job(&workspace, wish)?, wish, &mut said);
+                    let job = self.job(&workspace, wish)?;
+                    match settle(&job) {
+                        Ok(why) => said.troubles.extend(why.as_deref().map(behind)),
+                        Err(error) => said.troubles.push(error.to_string()),
+                    }
+                    let kept = self.look_back(&task, &job, wish, &mut said);
                     let tip = workspace.tip(self.layout);
                     said.has_more = kept.zip(tip).is_some_and(|(kept, tip)| kept.tip != tip);
                 }
@@ -181,7 +193,7 @@ impl Desk<'_> {
         let is_over = match &said.outcome {
             Outcome::Landed(landed) => {
                 if let Tree::Behind(why) = &landed.tree {
-                    said.troubles.push(format!("the files that are checked out are behind: {why}"));
+                    said.troubles.push(behind(why));
                 }
                 true
             }
@@ -256,7 +268,7 @@ impl Desk<'_> {
                 )
             }
             Outcome::DirtyMain { files } => ("harvest.refused", json!({ "files": short(files), "why": why })),
-            Outcome::Empty | Outcome::Refused(_) | Outcome::Moved { .. } => {
+            Outcome::Behind { .. } | Outcome::Empty | Outcome::Refused(_) | Outcome::Moved { .. } => {
                 ("harvest.refused", json!({ "why": why }))
             }
         };

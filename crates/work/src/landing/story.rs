@@ -135,7 +135,7 @@ impl Harvested {
             Outcome::Empty => format!("task {task} adds nothing to {main}"),
             Outcome::Conflict { .. } => format!("task {task} conflicts with {main}: {}", self.why()),
             Outcome::GateFailed { .. } => format!("the gate of task {task} {}", self.why()),
-            Outcome::DirtyMain { .. } | Outcome::Moved { .. } => self.why(),
+            Outcome::DirtyMain { .. } | Outcome::Behind { .. } | Outcome::Moved { .. } => self.why(),
             Outcome::Refused(_) => format!("task {task} is refused: {}", self.why()),
         }
     }
@@ -154,6 +154,9 @@ impl Harvested {
             }
             Outcome::DirtyMain { files } => {
                 format!("{main} is checked out with changes that are not committed: {}", files.join(", "))
+            }
+            Outcome::Behind { sha, why } => {
+                format!("the files of {main} are behind {sha}, which has landed before: {why}")
             }
             Outcome::Refused(why) => why.clone(),
             Outcome::Moved { tries } => format!("{main} moved each of {tries} times that it was tried"),

@@ -4,11 +4,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use netsky_bus::Bus;
 use netsky_disk::fs::Dir;
-use netsky_disk::{clock, process};
 use netsky_model::id::{AgentId, Generation, Sender};
 use netsky_model::task::{Actor, Change, Draft, Event, How, State, Title};
 use netsky_model::witness::Nobody;
@@ -19,7 +18,7 @@ use netsky_work::landing::Desk;
 use netsky_work::task::{Board, Error as Refused};
 use netsky_work::workspace::{self, Over, Removed, SHARE_FROM, Wish};
 
-use crate::support::{Bench, HELPER, commit, git, head, landed, main_branch, task};
+use crate::support::{Bench, HELPER, commit, git, head, landed, main_branch, meanwhile, task};
 
 /// A home with a record, and the owner's board of it.
 fn bench() -> (Bench, Board) {
@@ -48,18 +47,6 @@ fn land(bench: &Bench, id: &str, fault: &str) -> Command {
     command.args(["land", bench.layout.home().to_str().expect("text"), id]);
     command.env("NETSKY_FAULT", fault).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-/// Holds a process of ours at a point, does something, and lets it go on.
-fn meanwhile(mut command: Command, act: impl FnOnce()) -> Output {
-    let child = command.spawn().expect("it starts");
-    let id = process::identify_child(child.id()).expect("ours");
-    while !process::is_stopped(&id) {
-        clock::pause(std::time::Duration::from_millis(5));
-    }
-    act();
-    process::signal(&id, process::Signal::CONT).expect("ours");
-    child.wait_with_output().expect("it ends")
 }
 
 fn facts(bench: &Bench, kind: &str) -> usize {
@@ -275,4 +262,26 @@ fn a8_no_workspace_is_made_of_one() {
     assert!(matches!(made, Err(Error::Within { .. })), "{made:?}");
     let removed = workspace::remove(&bench.layout, &task("t1"), &Over::Forced);
     assert_eq!(removed.expect("removed"), Removed::Gone);
+}
+
+#[test]
+fn t19_a_repeat_on_a_closed_task_does_what_is_missing_of_its_files() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    let in_the_way = bench.repo.join("d");
+    let said = meanwhile(land(&bench, "t1", "work.land.moved=stop"), || {
+        fs::write(&in_the_way, "of the owner\n").expect("written");
+    });
+    let says = |output: &std::process::Output, words: &str| {
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains(words), "{said}");
+    };
+    says(&said, "the files that are checked out are behind");
+    assert!(matches!(state(&board, "t1"), State::Closed { how: How::Landed { .. }, .. }));
+    says(&land(&bench, "t1", "").output().expect("runs"), "a commit would take back what landed");
+    fs::remove_file(&in_the_way).expect("gone");
+    says(&land(&bench, "t1", "").output().expect("runs"), "troubles: []");
+    assert_eq!(fs::read_to_string(&in_the_way).expect("it followed"), "new\n");
+    bench.assert_whole();
 }

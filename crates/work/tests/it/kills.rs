@@ -139,7 +139,7 @@ fn t19_fm_harvest_kill_with_its_gits_at_any_moment_main_is_whole_and_each_commit
 fn t19_a_change_that_the_owner_makes_while_a_landing_is_dead_is_not_overwritten() {
     for is_other in [false, true] {
         let bench = bench();
-        let set = [("NETSKY_FAULT", "work.land.moved=kill")];
+        let (old, set) = (bench.main(), [("NETSKY_FAULT", "work.land.moved=kill")]);
         assert!(was_killed(&bench.helper_harvest("t1", &set)));
         // The lock keeps the owner's git from taking back what landed.
         let committed =
@@ -149,13 +149,14 @@ fn t19_a_change_that_the_owner_makes_while_a_landing_is_dead_is_not_overwritten(
         std::fs::write(bench.repo.join(file), "of the owner\nnow\n").expect("written");
         let again = bench.helper_harvest("t1", &[]);
         let said = String::from_utf8_lossy(&again.stdout).into_owned();
-        assert!(said.starts_with("DirtyMain"), "{said}");
+        let is_said = if is_other { said.starts_with("DirtyMain") } else { said.starts_with("Behind") };
+        assert!(is_said, "{said}");
         assert_eq!(std::fs::read_to_string(bench.repo.join(file)).expect("read"), "of the owner\nnow\n");
         assert!(!bench.repo.join(".git/index.lock").exists(), "the owner's git goes on");
         assert_eq!(bench.repo.join("d").exists(), is_other, "the rest followed where it could");
         git(&bench.repo, &["reset", "-q", "--hard"]);
         assert_eq!(bench.times_landed("t1"), 2);
-        bench.assert_whole();
+        assert_redone(&bench, old.as_str(), "after a reset");
     }
 }
 
@@ -163,22 +164,13 @@ fn t19_a_change_that_the_owner_makes_while_a_landing_is_dead_is_not_overwritten(
 fn a9_t19_main_that_moves_at_the_last_moment_is_never_lost() {
     let bench = bench();
     git(&bench.repo, &["checkout", "-q", "-b", "other"]);
-    let text = |path: &Path| path.to_str().expect("text").to_owned();
-    let clone = bench.layout.workspace(&task("t1")).join("repo");
-    let mut helper = std::process::Command::new(HELPER);
-    helper.args(["harvest", &text(bench.layout.home()), &text(&bench.repo), &text(&clone), "t1"]);
-    helper.env("NETSKY_FAULT", "work.land.held=stop").stdout(std::process::Stdio::piped());
-    let child = helper.spawn().expect("it starts");
-    let id = netsky_disk::process::identify_child(child.id()).expect("ours");
-    while !netsky_disk::process::is_stopped(&id) {
-        netsky_disk::clock::pause(std::time::Duration::from_millis(5));
-    }
-    let tree = git(&bench.repo, &["rev-parse", "main^{tree}"]);
-    let new = git(&bench.repo, &["commit-tree", "-m", "of the owner", "-p", "main", &tree]);
-    git(&bench.repo, &["update-ref", "refs/heads/main", &new]);
-    netsky_disk::process::signal(&id, netsky_disk::process::Signal::CONT).expect("ours");
-    let output = child.wait_with_output().expect("it ends");
-    assert!(String::from_utf8_lossy(&output.stdout).starts_with("Landed("));
+    let mut new = String::new();
+    let said = bench.held_harvest("t1", "work.land.held", || {
+        let tree = git(&bench.repo, &["rev-parse", "main^{tree}"]);
+        new = git(&bench.repo, &["commit-tree", "-m", "of the owner", "-p", "main", &tree]);
+        git(&bench.repo, &["update-ref", "refs/heads/main", &new]);
+    });
+    assert!(said.starts_with("Landed("), "{said}");
     assert_eq!(git(&bench.repo, &["merge-base", "main", &new]), new, "the owner's commit stays");
     assert_eq!(bench.times_landed("t1"), 2);
     bench.assert_whole();

@@ -1,5 +1,6 @@
 //! The tests of `work`: real repositories, a real git, throwaway homes; no network, and nobody's settings.
 
+mod behind;
 mod desk;
 mod gate;
 mod hostile;
@@ -8,6 +9,8 @@ mod names;
 mod outcomes;
 mod owners;
 mod race;
+mod reverts;
 mod support;
+mod switches;
 mod task;
 mod workspaces;

@@ -1,6 +1,7 @@
 //! What comes of a harvest, one test for each outcome and mode.
 
 use std::fs;
+use std::path::Path;
 
 use netsky_work::Error;
 use netsky_work::harvest::{Mode, Outcome, Tree, harvest};
@@ -204,6 +205,73 @@ fn t19_a_branch_cannot_say_of_anothers_work_that_it_landed() {
         landed(bench.harvest("t2"));
         bench.assert_whole();
     }
+}
+
+/// A text in IBM1047, of which no letter is the one of ASCII.
+fn ebcdic(text: &str) -> Vec<u8> {
+    let letter = |nth: u8| [0x81, 0x88, 0x90][usize::from(nth / 9)] + nth;
+    let of = |byte: u8| match byte {
+        b'\n' => 0x25,
+        b' ' => 0x40,
+        b'(' => 0x4d,
+        b')' => 0x5d,
+        b'-' => 0x60,
+        b':' => 0x7a,
+        b'0'..=b'9' => byte - b'0' + 0xf0,
+        b'A'..=b'Z' => letter(byte - b'A') + 0x40,
+        _ => letter(byte - b'a'),
+    };
+    text.bytes().map(of).collect()
+}
+
+/// Gives the last commit words in a set of letters, byte for byte.
+fn reworded(clone: &Path, letters: &str, words: &[u8]) {
+    let file = clone.join(".git/words");
+    fs::write(&file, words).expect("written");
+    let (set, file) = (format!("i18n.commitEncoding={letters}"), file.to_str().expect("text"));
+    let args = ["-c", &set, "commit-tree", "-p", "HEAD^", "-F", file, "HEAD^{tree}"];
+    git(clone, &["reset", "-q", "--soft", &git(clone, &args)]);
+}
+
+#[test]
+fn t19_a_branch_cannot_say_in_other_letters_of_anothers_work_that_it_landed() {
+    for mode in [Mode::Pick, Mode::Squash, Mode::Merge] {
+        let bench = Bench::new();
+        let (one, other) = (bench.workspace("t1"), bench.workspace("t2"));
+        let tip = commit(&other, "b", "of the other\n", "honest");
+        commit(&one, "d", "new\n", "first");
+        let claim = format!(
+            "first\n\nSigned-off-by: a\nHarvest-Task: t2\nHarvest-Source: {tip}\n(cherry picked from commit a)\nx"
+        );
+        reworded(&one, "IBM1047", &ebcdic(&claim));
+        let mut job = bench.job("t1");
+        job.mode = mode;
+        let outcome = harvest(&job).expect("an outcome");
+        landed(bench.harvest("t2"));
+        let Outcome::Refused(why) = &outcome else { panic!("{mode:?}: {outcome:?}") };
+        let commit = head(&one, "HEAD");
+        assert!(why.contains(commit.as_str()) && why.contains("IBM1047"), "{why}");
+        // With its words in letters that git reads as they are written it lands.
+        reworded(&one, "ISO-8859-1", b"gr\xfcn\n");
+        landed(harvest(&job).expect("an outcome"));
+        assert!(matches!(harvest(&job).expect("an outcome"), Outcome::AlreadyLanded { .. }));
+        bench.assert_whole();
+    }
+}
+
+#[test]
+fn t19_a_merge_brings_no_claim_of_what_was_picked_of_the_branch_before() {
+    let bench = Bench::new();
+    let (one, other) = (bench.workspace("t1"), bench.workspace("t2"));
+    let tip = commit(&other, "b", "of the other\n", "honest");
+    commit(&one, "d", "new\n", &format!("first\n\nHarvest-Task: t2\nHarvest-Source: {tip}"));
+    landed(bench.harvest("t1"));
+    commit(&one, "e", "new\n", "second");
+    let mut job = bench.job("t1");
+    job.mode = Mode::Merge;
+    let outcome = harvest(&job).expect("an outcome");
+    assert!(matches!(&outcome, Outcome::Refused(why) if why.contains("Harvest-Task")), "{outcome:?}");
+    landed(bench.harvest("t2"));
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! A throwaway home, the owner's repository, and an agent's clone of it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use netsky_disk::layout::Layout;
+use netsky_disk::{clock, process};
 use netsky_model::id::TaskId;
 use netsky_work::gate::{self, Gate};
 use netsky_work::git::{Git, RefName, Remote, Sha};
@@ -143,6 +144,15 @@ impl Bench {
         self.helper(&["harvest", &args[0], &args[1], &args[2], id], set)
     }
 
+    /// The helper's harvest of a task, held at a point for as long as something is done.
+    pub(crate) fn held_harvest(&self, id: &str, point: &str, act: impl FnOnce()) -> String {
+        let workspace = self.layout.workspace(&task(id)).join("repo");
+        let mut helper = Command::new(HELPER);
+        helper.arg("harvest").args([self.layout.home(), &self.repo, &workspace]).arg(id);
+        helper.env("NETSKY_FAULT", format!("{point}=stop")).stdout(Stdio::piped());
+        String::from_utf8_lossy(&meanwhile(helper, act).stdout).into_owned()
+    }
+
     /// The owner's repository is whole, its files are those of its tip, and nothing of ours is left in it.
     pub(crate) fn assert_whole(&self) {
         git(&self.repo, &["fsck", "--strict", "--full"]);
@@ -160,6 +170,18 @@ impl Bench {
         let told = git(&self.repo, &["log", "--format=%(trailers:key=Harvest-Task,valueonly=true)", "main"]);
         told.lines().filter(|line| *line == id).count()
     }
+}
+
+/// Holds a process of ours at its point, does something, and lets it go on.
+pub(crate) fn meanwhile(mut command: Command, act: impl FnOnce()) -> Output {
+    let child = command.spawn().expect("it starts");
+    let id = process::identify_child(child.id()).expect("ours");
+    while !process::is_stopped(&id) {
+        clock::pause(Duration::from_millis(5));
+    }
+    act();
+    process::signal(&id, process::Signal::CONT).expect("ours");
+    child.wait_with_output().expect("it ends")
 }
 
 /// A bench that can be as it was again, in its place: what is in it names that place.

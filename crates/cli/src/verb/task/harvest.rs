@@ -99,6 +99,11 @@ impl Args {
             Outcome::DirtyMain { .. } => {
                 return short(Kind::Failed, "nothing was changed; commit or stash that, and repeat");
             }
+            Outcome::Behind { .. } => {
+                let way =
+                    "nothing was changed; `git stash` there and repeat: a commit would take back what landed";
+                return short(Kind::Failed, way);
+            }
             Outcome::Refused(_) => return short(Kind::Refused, "nothing was changed"),
             Outcome::Moved { .. } => return short(Kind::Busy, "nothing was changed; repeat"),
         }
@@ -136,6 +141,7 @@ fn object(task: &TaskId, ended: &Result<Harvested, Error>) -> Value {
             ("gate-failed", json!({ "status": status, "log": log, "gate": shut }))
         }
         Outcome::DirtyMain { files } => ("dirty-main", json!({ "files": files })),
+        Outcome::Behind { sha, why } => ("behind", json!({ "sha": sha, "why": why })),
         Outcome::Refused(why) => ("refused", json!({ "why": why })),
         Outcome::Moved { tries } => ("moved", json!({ "tries": tries })),
     };

@@ -1,0 +1,93 @@
+//! What is on `main` by its patch alone: where it was reverted since, it is work again.
+
+use std::path::Path;
+
+use netsky_work::harvest::{Mode, Outcome, harvest};
+
+use crate::support::{Bench, commit, git, landed};
+
+/// A task that has landed and was reverted, and whose agent has its commit anew, of the same change.
+fn reverted() -> (Bench, std::path::PathBuf) {
+    let bench = Bench::new();
+    let clone = bench.workspace("t1");
+    commit(&clone, "d", "new\n", "first");
+    landed(bench.harvest("t1"));
+    git(&bench.repo, &["revert", "--no-edit", "HEAD"]);
+    git(&clone, &["commit", "-q", "--amend", "-m", "first, in other words"]);
+    (bench, clone)
+}
+
+/// The owner has the branch's last commit without us.
+fn picked_by_hand(bench: &Bench, clone: &Path) {
+    let from = clone.to_str().expect("text");
+    git(&bench.repo, &["-c", "protocol.file.allow=always", "fetch", "-q", from, "task/t1"]);
+    git(&bench.repo, &["cherry-pick", "FETCH_HEAD"]);
+    std::fs::remove_file(bench.repo.join(".git/FETCH_HEAD")).expect("gone");
+}
+
+#[test]
+fn t19_what_landed_and_was_reverted_is_work_again() {
+    for mode in [Mode::Pick, Mode::Squash, Mode::Merge] {
+        let (bench, _) = reverted();
+        let mut job = bench.job("t1");
+        job.mode = mode;
+        let came = landed(harvest(&job).expect("an outcome"));
+        assert_eq!((came.commits.len(), came.sha), (1, bench.main()), "{mode:?}");
+        assert_eq!(git(&bench.repo, &["show", "main:d"]), "new");
+        bench.assert_whole();
+        assert!(matches!(harvest(&job).expect("an outcome"), Outcome::AlreadyLanded { .. }));
+    }
+}
+
+#[test]
+fn t19_what_was_reverted_lands_with_what_came_after_it() {
+    let (bench, clone) = reverted();
+    commit(&clone, "d", "new\nand more\n", "second");
+    assert_eq!(landed(bench.harvest("t1")).commits.len(), 2);
+    assert_eq!(git(&bench.repo, &["show", "main:d"]), "new\nand more");
+    bench.assert_whole();
+    let (bench, clone) = reverted();
+    commit(&clone, "e", "of its own\n", "second");
+    assert_eq!(landed(bench.harvest("t1")).commits.len(), 2, "neither is left out");
+    assert_eq!(git(&bench.repo, &["show", "main:d"]), "new");
+    bench.assert_whole();
+}
+
+#[test]
+fn t19_what_landed_without_us_and_was_changed_since_has_landed() {
+    for mode in [Mode::Pick, Mode::Squash, Mode::Merge] {
+        let bench = Bench::new();
+        let clone = bench.workspace("t1");
+        commit(&clone, "a", "a 1\nof the agent\na 3\n", "first");
+        commit(&bench.repo, "c", "of the owner\n", "meanwhile");
+        picked_by_hand(&bench, &clone);
+        let picked = bench.main();
+        commit(&bench.repo, "a", "a 1\nof the agent and the owner\na 3\n", "after");
+        let mut job = bench.job("t1");
+        job.mode = mode;
+        assert_eq!(harvest(&job).expect("an outcome"), Outcome::AlreadyLanded { sha: picked }, "{mode:?}");
+        if mode == Mode::Pick {
+            commit(&clone, "e", "of its own\n", "second");
+            assert_eq!(landed(bench.harvest("t1")).commits.len(), 1, "the one that is not there");
+        }
+        bench.assert_whole();
+    }
+}
+
+#[test]
+fn t19_a_change_and_its_end_that_landed_without_us_land_no_second_time() {
+    let bench = Bench::new();
+    let clone = bench.workspace("t1");
+    commit(&bench.repo, "c", "of the owner\n", "meanwhile");
+    commit(&clone, "d", "new\n", "first");
+    picked_by_hand(&bench, &clone);
+    commit(&clone, "d", "newer\n", "second");
+    picked_by_hand(&bench, &clone);
+    git(&clone, &["rm", "-q", "d"]);
+    git(&clone, &["commit", "-q", "-m", "third"]);
+    picked_by_hand(&bench, &clone);
+    assert!(matches!(bench.harvest("t1"), Outcome::AlreadyLanded { .. }));
+    commit(&clone, "e", "of its own\n", "fourth");
+    assert_eq!(landed(bench.harvest("t1")).commits.len(), 1);
+    bench.assert_whole();
+}
