@@ -102,6 +102,47 @@ fn a22_the_owners_command_and_what_else_judges() {
     assert_eq!(landed(harvest(&job(&bench)).expect("an outcome")).gate, None);
 }
 
+#[track_caller]
+fn refused(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Refused(why) => why,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn given(words: &[&str]) -> Command {
+    Command::Given(words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+#[test]
+fn a22_a_guard_is_a_folder_whole_and_one_that_main_has_not_is_said_to_be_none() {
+    let bench = Bench::new();
+    commit(&bench.repo, "tools/a", "1\n", "a");
+    commit(&bench.repo, "tools/deep/z", "1\n", "z");
+    let clone = bench.workspace("t1");
+    commit(&clone, "tools/deep/z", "2\n", "of the agent");
+    let mut job = job(&bench);
+    job.is_dry = true;
+    job.gate.command = given(&["true"]);
+    // One within another hides neither.
+    for guards in [&["tools/"][..], &["./tools"], &["tools", "tools/a"], &["tools/a", "tools//deep/"]] {
+        job.gate.guards = guards.iter().map(|guard| (*guard).to_owned()).collect();
+        let why = refused(harvest(&job).expect("an outcome"));
+        assert!(why.contains("the branch touches tools"), "{guards:?}: {why}");
+    }
+    for typo in ["tool/", "", "/tools", "../tools", "tools/b"] {
+        job.gate.guards = vec!["tools/a".to_owned(), typo.to_owned()];
+        let why = refused(harvest(&job).expect("an outcome"));
+        assert!(why.contains("guards") && why.contains("config.toml") && why.contains(typo), "{why}");
+        // No branch is let by over it.
+        job.gate.is_allowed = true;
+        assert!(matches!(harvest(&job).expect("an outcome"), Outcome::Refused(_)), "{typo}");
+        job.gate.is_allowed = false;
+    }
+    job.gate.guards = vec!["tools/a".to_owned()];
+    assert!(matches!(harvest(&job).expect("an outcome"), Outcome::WouldLand { .. }));
+}
+
 #[test]
 fn a22_a_gate_that_is_no_program_is_not_run() {
     let bench = Bench::new();
