@@ -67,7 +67,7 @@ pub(crate) fn pass(job: &Job, target: &Target, scratch: &Scratch, main: &Sha, ne
 
 /// What of the repository judges, and what it is.
 struct Judges {
-    /// Files that the command is made of.
+    /// What the command names; a folder of `main` is what it looks at.
     own: Vec<String>,
     /// What the owner named, folders too.
     guards: Vec<String>,
@@ -105,10 +105,15 @@ impl Judges {
         Ok(Ok(Judges { own, guards: guards.into_iter().flatten().collect(), on_main, on_new }))
     }
 
+    /// What the command is made of.
+    fn own(&self) -> impl Iterator<Item = &str> {
+        let is_folder = |path: &str| self.on_main.get(path).is_some_and(|entry| entry.contains(" tree "));
+        self.own.iter().map(String::as_str).filter(move |path| !is_folder(path))
+    }
+
     /// One that the branch changes.
     fn touched(&self) -> Option<&str> {
-        let mut all = self.own.iter().chain(&self.guards);
-        all.find(|path| self.differs(path)).map(String::as_str)
+        self.own().chain(self.guards.iter().map(String::as_str)).find(|path| self.differs(path))
     }
 
     fn differs(&self, path: &str) -> bool {
@@ -116,14 +121,17 @@ impl Judges {
     }
 }
 
-/// The files of the repository that a command names.
+/// The paths of the repository that a command names: what an interpreter is given judges as much as a program of its own.
 fn named(command: &Command) -> Vec<String> {
-    let path = match command {
-        Command::None => None,
-        Command::Usual => plain(USUAL),
-        Command::Given(words) => words.first().filter(|word| word.contains('/')).and_then(|word| plain(word)),
-    };
-    path.into_iter().collect()
+    match command {
+        Command::None => Vec::new(),
+        Command::Usual => vec![USUAL.to_owned()],
+        Command::Given(words) => {
+            // A plain word at the front is looked for where programs are, and never here.
+            let front = words.iter().take(1).filter(|word| word.contains('/'));
+            front.chain(words.iter().skip(1)).filter_map(|word| plain(word)).collect()
+        }
+    }
 }
 
 /// A path of the repository as git has it: without `.`, `..` and a last `/`; none if it leads out of it, or is its root.
@@ -165,8 +173,8 @@ fn lay_out(scratch: &Scratch, main: &Sha, new: &Sha, judges: &Judges) -> Result<
     crate::git::clone(scratch.repo.git(), &["--shared", "--no-checkout"], from, &tree, &["core.fsync=none"])?;
     let repo = Repo::new(scratch.repo.git(), &tree.join(".git")).with_tree(&tree).unsynced();
     repo.fill(&["checkout", "--quiet", "--no-recurse-submodules", "--detach", new.as_str()])?;
-    let of_main = |path: &&String| judges.on_main.contains_key(*path) && judges.differs(path);
-    let of_main: Vec<&str> = judges.own.iter().filter(of_main).map(String::as_str).collect();
+    let of_main: Vec<&str> =
+        judges.own().filter(|path| judges.on_main.contains_key(*path) && judges.differs(path)).collect();
     if !of_main.is_empty() {
         let mut args = vec!["checkout", "--quiet", "--no-recurse-submodules", main.as_str(), "--"];
         args.extend(of_main);

@@ -91,7 +91,7 @@ fn a22_the_owners_command_and_what_else_judges() {
     let clone = bench.workspace("t1");
     commit(&clone, "d", "of the agent\n", "work");
     let mut given = job(&bench);
-    given.gate.command = Command::Given(["grep", "-q", "of the agent", "d"].map(str::to_owned).into());
+    given.gate.command = Command::Given(["sh", "-c", "grep -q 'of the agent' d"].map(str::to_owned).into());
     given.gate.guards = vec!["rules".to_owned()];
     given.is_dry = true;
     let outcome = harvest(&given).expect("an outcome");
@@ -141,6 +141,35 @@ fn a22_a_guard_is_a_folder_whole_and_one_that_main_has_not_is_said_to_be_none() 
     }
     job.gate.guards = vec!["tools/a".to_owned()];
     assert!(matches!(harvest(&job).expect("an outcome"), Outcome::WouldLand { .. }));
+}
+
+#[test]
+fn a22_a_file_that_the_command_names_judges_as_main_has_it() {
+    let bench = Bench::new();
+    commit(&bench.repo, "ci/run.sh", "echo of main; exit 3\n", "gate");
+    commit(&bench.repo, "ci/other", "1\n", "other");
+    let clone = bench.workspace("t1");
+    commit(&clone, "ci/run.sh", "exit 0\n", "of the agent");
+    let mut job = job(&bench);
+    job.is_dry = true;
+    for script in ["ci/run.sh", "./ci/run.sh", "ci/../ci/run.sh"] {
+        job.gate.command = given(&["sh", script]);
+        let why = refused(harvest(&job).expect("an outcome"));
+        assert!(why.contains("ci/run.sh"), "{why}");
+    }
+    job.gate.command = given(&["sh", "./ci/run.sh"]);
+    job.gate.is_allowed = true;
+    let (status, log) = failed(harvest(&job).expect("an outcome"));
+    assert_eq!((status, log.lines().last()), (Some(3), Some("of main")));
+    job.gate.is_allowed = false;
+    // A folder is what is judged: nothing in it is the command's.
+    job.gate.command = given(&["ls", "ci"]);
+    assert!(matches!(harvest(&job).expect("an outcome"), Outcome::WouldLand { .. }));
+    // What `main` has not may not come with the branch either: `make test` makes nothing where there is a `test`.
+    commit(&clone, "test/x", "", "test");
+    job.gate.command = given(&["true", "test"]);
+    let why = refused(harvest(&job).expect("an outcome"));
+    assert!(why.contains("touches test"), "{why}");
 }
 
 #[test]

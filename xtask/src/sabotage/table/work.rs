@@ -284,6 +284,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "gate::a22_a_guard_is_a_folder_whole_and_one_that_main_has_not_is_said_to_be_none",
     },
     Safeguard {
+        name: "what an interpreter is given judges",
+        faults: "A22",
+        file: "crates/work/src/gate/pass.rs",
+        find: "front.chain(words.iter().skip(1))",
+        replace: "front.chain(words.iter().skip(words.len()))",
+        package: "netsky-work",
+        target: IT,
+        test: "gate::a22_a_file_that_the_command_names_judges_as_main_has_it",
+    },
+    Safeguard {
         name: "a gate's files are out of its reach",
         faults: "A22, A17",
         file: "crates/work/src/gate/shut.rs",
