@@ -42,10 +42,12 @@ pub(crate) fn pass(job: &Job, target: &Target, scratch: &Scratch, main: &Sha, ne
         Err(why) => return Ok(Verdict::Refused(why)),
     };
     if let Some(path) = judges.touched().filter(|_| !gate.is_allowed) {
-        return Ok(Verdict::Refused(format!(
-            "the branch touches {}, which judges it: the owner has to allow it",
-            plain_line(path)
-        )));
+        let why = format!(
+            "the branch touches {}, which judges it: the owner has to allow it (`netsky task harvest {} --allow-gate-change`)",
+            plain_line(path),
+            job.task
+        );
+        return Ok(Verdict::Refused(why));
     }
     let command = match &gate.command {
         Command::None => return Ok(Verdict::None),

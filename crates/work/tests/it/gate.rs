@@ -129,6 +129,7 @@ fn a22_a_guard_is_a_folder_whole_and_one_that_main_has_not_is_said_to_be_none() 
         job.gate.guards = guards.iter().map(|guard| (*guard).to_owned()).collect();
         let why = refused(harvest(&job).expect("an outcome"));
         assert!(why.contains("the branch touches tools"), "{guards:?}: {why}");
+        assert!(why.contains("`netsky task harvest t1 --allow-gate-change`"), "it says what to do: {why}");
     }
     for typo in ["tool/", "", "/tools", "../tools", "tools/b"] {
         job.gate.guards = vec!["tools/a".to_owned(), typo.to_owned()];
