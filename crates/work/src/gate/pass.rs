@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use netsky_disk::fs::Dir;
-use netsky_disk::spawn::{Answer, Ended, Leaves, Program};
+use netsky_disk::spawn::{Answer, Ended, Keep, Leaves, Program};
 use netsky_disk::{env, state};
 
 use super::shut::{FIRST, NOT_RUN, TOO_LATE};
@@ -222,7 +222,7 @@ fn run(job: &Job, target: &Target, scratch: &Scratch, tree: &Path, command: Vec<
     };
     let order = serde_json::to_vec(&order).map_err(std::io::Error::from);
     let order = order.map_err(|e| netsky_disk::Error::new("encode", "the order of a gate", e))?;
-    Ok(program.ask(&order, LOG, limit + GRACE, Leaves::Anything)?)
+    Ok(program.ask(&order, Keep::Ends(LOG), limit + GRACE, Leaves::Anything)?)
 }
 
 fn judge(job: &Job, answer: &Answer) -> Result<Verdict> {

@@ -11,7 +11,7 @@ use netsky_disk::{state, throwaway};
 
 use super::job::Job;
 use super::target::Target;
-use crate::git::{RefName, Repo, Sha};
+use crate::git::{Failed, RefName, Repo, Sha};
 use crate::workspace::bytes_below;
 use crate::{Error, Result};
 
@@ -65,10 +65,21 @@ pub(super) fn fetch(job: &Job, target: &Target) -> Result<std::result::Result<Sc
         Err(Error::Git(failed)) => return Ok(Err(format!("the branch cannot be fetched: {failed}"))),
         fetched => fetched?,
     }
-    let tip = repo.commit(RefName::of_harvest(&job.task).as_str())?;
-    match tip {
-        Some(tip) => Ok(Ok(Scratch { repo, tip, folder })),
-        None => Ok(Err(format!("{} is no commit", job.branch))),
+    let Some(tip) = repo.commit(RefName::of_harvest(&job.task).as_str())? else {
+        return Ok(Err(format!("{} is no commit", job.branch)));
+    };
+    if is_endless(&repo, tip.as_str())? && !is_endless(&target.repo, job.main.as_str())? {
+        return Ok(Err(format!("{} has more files than anybody lays out", job.branch)));
+    }
+    Ok(Ok(Scratch { repo, tip, folder }))
+}
+
+/// Whether a commit has more names of files and folders than are read of one answer: a folder may be in another many times, so a few
+/// objects are any number of files. Git streams them, and ends where nobody listens on; a difference of two it keeps in memory.
+fn is_endless(repo: &Repo, commit: &str) -> Result<bool> {
+    match repo.bytes(&["ls-tree", "-r", "-t", "-z", "--name-only", "--full-tree", commit], &[]) {
+        Err(Error::Git(Failed::TooLong { .. })) => Ok(true),
+        told => told.map(|_| false),
     }
 }
 
