@@ -191,8 +191,8 @@ fn aside() -> String {
 
 fn run(job: &Job, target: &Target, scratch: &Scratch, tree: &Path, command: Vec<String>) -> Result<Answer> {
     let gate = &job.gate;
-    let [home, tmp] = ["home", "tmp"].map(|name| scratch.folder.join(name));
-    for folder in [&home, &tmp] {
+    let [home, tmp, root] = ["home", "tmp", "root"].map(|name| scratch.folder.join(name));
+    for folder in [&home, &tmp, &root] {
         Dir::make(folder)?;
     }
     let limit = if gate.limit.is_zero() { LIMIT } else { gate.limit };
@@ -207,8 +207,8 @@ fn run(job: &Job, target: &Target, scratch: &Scratch, tree: &Path, command: Vec<
     let mut read = gate.read.clone();
     read.extend([target.objects(), scratch.repo.dir().to_owned()]);
     let write = vec![tree.to_owned(), home, tmp];
-    let order =
-        Order { command, folder: tree.to_owned(), set, write, read, limit, is_strict: gate.is_strict };
+    let (folder, is_strict) = (tree.to_owned(), gate.is_strict);
+    let order = Order { command, folder, root, set, write, read, limit, is_strict };
     let Some((path, args)) = gate.helper.split_first() else {
         return Err(Error::unfit(tree, "there is no program that runs a gate"));
     };

@@ -36,7 +36,7 @@ pub(crate) struct Scratch {
     pub(crate) repo: Repo,
     /// The last commit of the branch.
     pub(crate) tip: Sha,
-    /// All of it: `pick.git`, and for the gate `tree`, `home`, `tmp`.
+    /// All of it: `pick.git`, and for the gate `tree`, `home`, `tmp`, `root`.
     pub(crate) folder: PathBuf,
 }
 
