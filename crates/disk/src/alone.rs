@@ -1,13 +1,17 @@
-//! A process that shuts itself in before it starts somebody whom nobody trusts: without the network, and so that all of what
-//! it starts ends with it.
+//! A process that shuts itself in before it starts somebody whom nobody trusts: without the network, without the machine's
+//! files, and so that all of what it starts ends with it.
 //!
 //! Promise: after [`leave_network`] nothing but the process's own loopback is to be reached, also by what it starts; after
+//! [`leave_files`] no path leads to what was not asked for; after
 //! [`tend`] nothing of what was started lives, whatever it did to its environment, its session or its parents.
-//! Left to others: what of the files may be seen, which is asked of Landlock.
+//! Left to others: what may be written of what is there, which is asked of Landlock.
+
+mod root;
 
 use std::process::Stdio;
 use std::time::Duration;
 
+pub use root::leave_files;
 use rustix::thread::UnshareFlags;
 
 use crate::error::{Error, Result};
@@ -43,7 +47,7 @@ pub fn leave_network() -> Result<bool> {
 }
 
 fn unshare(flags: UnshareFlags) -> bool {
-    // SAFETY: neither flag takes the table of descriptors or the address space apart, which is what makes it unsafe.
+    // SAFETY: no flag that is given here takes the table of descriptors or the address space apart, which is what makes it unsafe.
     unsafe { rustix::thread::unshare_unsafe(flags) }.is_ok()
 }
 

@@ -162,32 +162,32 @@ impl Program {
     /// It cannot be started or waited for; it does not run any more then.
     pub fn errand(&self, input: &[u8], most: usize, limit: Duration) -> Result<(Ended, Vec<u8>)> {
         let mut command = self.command()?;
-        let answer = self.converse(&mut command, input, most, limit, Leaves::Anything)?;
+        let answer = self.converse(&mut command, input, Keep::Ends(most), limit, Leaves::Anything)?;
         Ok((answer.ended, answer.out.first))
     }
 
-    /// As [`Program::errand`], and what it said of its errors is heard too, the end of either as well as its beginning.
+    /// As [`Program::errand`], and what it said of its errors is heard too.
     ///
     /// # Errors
     /// As [`Program::errand`].
-    pub fn ask(&self, input: &[u8], most: usize, limit: Duration, leaves: Leaves) -> Result<Answer> {
+    pub fn ask(&self, input: &[u8], keep: Keep, limit: Duration, leaves: Leaves) -> Result<Answer> {
         let mut command = self.command()?;
         command.stderr(Stdio::piped());
-        self.converse(&mut command, input, most, limit, leaves)
+        self.converse(&mut command, input, keep, limit, leaves)
     }
 
     fn converse(
         &self,
         command: &mut Command,
         input: &[u8],
-        most: usize,
+        keep: Keep,
         limit: Duration,
         leaves: Leaves,
     ) -> Result<Answer> {
         let mark = random::token();
         command.env(ERRAND, &mark).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|e| Error::new("start", &self.path, e))?;
-        let piped = pipes(&mut child, input.to_vec(), most);
+        let piped = pipes(&mut child, input.to_vec(), keep);
         let waited = process::PidFd::of_child(&child).and_then(|held| held.wait(limit));
         let is_over = matches!(waited, Ok(true));
         // From below: what loses its parent would be nobody's descendant.
@@ -203,6 +203,15 @@ impl Program {
         let ended = if waited? { Ended::Exited(status.code()) } else { Ended::TooLate };
         Ok(Answer { ended, out: last_words(out), err: last_words(err) })
     }
+}
+
+/// What is kept of each output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// So many bytes of its beginning and of its end; all of it is read.
+    Ends(usize),
+    /// All, at most so many bytes. Who says more is not listened to: its output is closed, which ends most programs.
+    Whole(usize),
 }
 
 /// What a program may leave behind that was run to its end.
@@ -243,11 +252,17 @@ impl Heard {
         self.last.is_empty()
     }
 
-    fn listen(mut stream: impl Read, most: usize) -> Heard {
+    fn listen(mut stream: impl Read, keep: Keep) -> Heard {
         let mut heard = Heard::default();
+        let (Keep::Ends(most) | Keep::Whole(most)) = keep;
         let _ = stream.by_ref().take(most as u64).read_to_end(&mut heard.first);
         let mut last = std::collections::VecDeque::new();
         let mut piece = [0; 8192];
+        if let Keep::Whole(_) = keep {
+            let more = stream.read(&mut piece).unwrap_or_default();
+            heard.last = piece[..more].to_vec();
+            return heard;
+        }
         // Read on: a full pipe would stop it.
         while let Ok(read @ 1..) = stream.read(&mut piece) {
             last.extend(&piece[..read]);
@@ -264,14 +279,14 @@ impl Heard {
 type Listener = JoinHandle<Heard>;
 
 /// Feeds a child and reads it, each by a thread: one that neither reads nor ends holds nobody up.
-fn pipes(child: &mut Child, input: Vec<u8>, most: usize) -> std::io::Result<(Listener, Listener)> {
+fn pipes(child: &mut Child, input: Vec<u8>, keep: Keep) -> std::io::Result<(Listener, Listener)> {
     if let Some(mut stdin) = child.stdin.take() {
         // Whoever does not want it need not read it.
         thread::Builder::new().spawn(move || drop(stdin.write_all(&input)))?;
     }
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let hear = |stream: Option<Box<dyn Read + Send>>| {
-        let listen = move || stream.map_or_else(Heard::default, |stream| Heard::listen(stream, most));
+        let listen = move || stream.map_or_else(Heard::default, |stream| Heard::listen(stream, keep));
         thread::Builder::new().spawn(listen)
     };
     Ok((hear(stdout.map(|out| Box::new(out) as _))?, hear(stderr.map(|err| Box::new(err) as _))?))
@@ -330,5 +345,24 @@ mod tests {
         }
         assert_eq!(std::fs::read_to_string(plain).expect("made"), "said\n");
         assert!(opened(&folder.path().join("pipe")).is_none(), "what nobody reads is no log");
+    }
+
+    #[test]
+    fn a12_who_says_more_than_is_kept_ends_by_that() {
+        let program = |text: &str| {
+            let args = vec!["-c".to_owned(), text.to_owned()];
+            Program { path: "/bin/sh".into(), args, ..Program::default() }
+        };
+        let limit = Duration::from_secs(60);
+        let ask =
+            |text: &str| program(text).ask(b"", Keep::Whole(10_000), limit, Leaves::Nothing).expect("runs");
+        let endless = ask("exec yes");
+        assert_eq!(
+            (endless.ended, endless.out.is_whole()),
+            (Ended::Exited(None), false),
+            "it did not wait for its limit"
+        );
+        let just = ask("head -c 10000 /dev/zero");
+        assert_eq!((just.ended, just.out.is_whole()), (Ended::Exited(Some(0)), true));
     }
 }

@@ -1,8 +1,8 @@
 //! The gate: the command that must pass before a branch lands (A22).
 //!
 //! Promise: it comes from the owner's settings or from `main` as it stands, never from the branch, and what lands is what it ran on. It
-//! runs shut in ([`shut`](self::serve)): it writes below its own folder, sees neither the home nor a key, and reaches no network, as far
-//! as the system can do that, and what was in force is said. All that it started ends with it, or at its limit.
+//! runs shut in ([`shut`](self::serve)): it writes below its own folder, sees neither the home nor a key, and reaches no network, no
+//! socket and no terminal of anybody else, as far as the system can do that, and what was in force is said. All that it started ends with it, or at its limit.
 //!
 //! Reading order: [`Gate`] → `pass` (before it runs) → `shut` (the process that shuts itself in).
 
@@ -57,12 +57,18 @@ pub struct Gate {
 /// What a gate was shut in by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shut {
+    /// Files by Landlock, the network by a namespace, and by another what files, sockets and terminals there are.
+    #[serde(rename = "landlock+netns+mntns")]
+    All,
     /// Files by Landlock, the network by a namespace.
     #[serde(rename = "landlock+netns")]
     Both,
     /// Files, and TCP as far as it can, by Landlock.
     #[serde(rename = "landlock")]
     Landlock,
+    /// The network, and what files there are; not what is done to them.
+    #[serde(rename = "netns+mntns")]
+    Spaces,
     /// The network alone.
     #[serde(rename = "netns")]
     Network,
@@ -72,13 +78,15 @@ pub enum Shut {
 }
 
 impl Shut {
-    const ALL: [Shut; 4] = [Shut::Both, Shut::Landlock, Shut::Network, Shut::None];
+    const ALL: [Shut; 6] = [Shut::All, Shut::Both, Shut::Landlock, Shut::Spaces, Shut::Network, Shut::None];
 
     /// As it stands in files and answers.
     pub fn as_str(self) -> &'static str {
         match self {
+            Shut::All => "landlock+netns+mntns",
             Shut::Both => "landlock+netns",
             Shut::Landlock => "landlock",
+            Shut::Spaces => "netns+mntns",
             Shut::Network => "netns",
             Shut::None => "none",
         }
@@ -86,7 +94,17 @@ impl Shut {
 
     /// Whether the files that it does not need are out of its reach.
     pub fn hides_files(self) -> bool {
-        matches!(self, Shut::Both | Shut::Landlock)
+        matches!(self, Shut::All | Shut::Both | Shut::Landlock)
+    }
+
+    /// Whether it reaches no network.
+    pub fn hides_network(self) -> bool {
+        matches!(self, Shut::All | Shut::Both | Shut::Spaces | Shut::Network)
+    }
+
+    /// Whether sockets of a path, and terminals, are its own alone.
+    pub fn hides_sockets(self) -> bool {
+        matches!(self, Shut::All | Shut::Spaces)
     }
 }
 
@@ -103,6 +121,8 @@ pub(crate) struct Order {
     command: Vec<String>,
     /// Where it runs.
     folder: PathBuf,
+    /// An empty folder for the root that it sees.
+    root: PathBuf,
     /// All that it sees of variables.
     set: BTreeMap<String, String>,
     /// Folders that it may write.

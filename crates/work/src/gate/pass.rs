@@ -1,15 +1,15 @@
 //! Before a gate runs: which command it is, whether the branch may be judged by it, and the files that it runs on.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use netsky_disk::fs::Dir;
-use netsky_disk::spawn::{Answer, Ended, Leaves, Program};
+use netsky_disk::spawn::{Answer, Ended, Keep, Leaves, Program};
 use netsky_disk::{env, state};
 
 use super::shut::{FIRST, NOT_RUN, TOO_LATE};
-use super::{Command, Gate, Order, Shut, USUAL};
+use super::{Command, Order, Shut, USUAL};
 use crate::git::{Repo, Sha, plain_line};
 use crate::harvest::{Job, Scratch, Target};
 use crate::{Error, Result};
@@ -37,16 +37,22 @@ pub(crate) enum Verdict {
 /// Ask the gate about what would land.
 pub(crate) fn pass(job: &Job, target: &Target, scratch: &Scratch, main: &Sha, new: &Sha) -> Result<Verdict> {
     let gate = &job.gate;
-    let own = file_of(gate);
-    if let Some(path) = touched(gate, own.as_deref(), scratch, main, new)? {
-        return Ok(Verdict::Refused(format!(
-            "the branch touches {path}, which judges it: the owner has to allow it"
-        )));
+    let judges = match Judges::of(job, scratch, main, new)? {
+        Ok(judges) => judges,
+        Err(why) => return Ok(Verdict::Refused(why)),
+    };
+    if let Some(path) = judges.touched().filter(|_| !gate.is_allowed) {
+        let why = format!(
+            "the branch touches {}, which judges it: the owner has to allow it (`netsky task harvest {} --allow-gate-change`)",
+            plain_line(path),
+            job.task
+        );
+        return Ok(Verdict::Refused(why));
     }
     let command = match &gate.command {
         Command::None => return Ok(Verdict::None),
         Command::Given(command) => command.clone(),
-        Command::Usual => match entry(&scratch.repo, main, USUAL)? {
+        Command::Usual => match judges.on_main.get(USUAL) {
             None => return Ok(Verdict::None),
             Some(entry) if !entry.starts_with("100755 ") => {
                 return Ok(Verdict::Refused(format!("{USUAL} of {} is no program", job.main)));
@@ -54,52 +60,112 @@ pub(crate) fn pass(job: &Job, target: &Target, scratch: &Scratch, main: &Sha, ne
             Some(_) => vec![USUAL.to_owned()],
         },
     };
-    let tree = lay_out(scratch, main, new, own.as_deref())?;
+    let tree = lay_out(scratch, main, new, &judges)?;
     crate::point("work.gate.laid")?;
     let answer = run(job, target, scratch, &tree, command)?;
     crate::point("work.gate.ran")?;
     judge(job, &answer)
 }
 
-/// The file of the repository that is the command.
-fn file_of(gate: &Gate) -> Option<String> {
-    let path = match &gate.command {
-        Command::None => return None,
-        Command::Usual => USUAL,
-        Command::Given(command) => command.first()?,
-    };
-    let path = path.strip_prefix("./").unwrap_or(path);
-    (path.contains('/') && !path.starts_with('/')).then(|| path.to_owned())
+/// What of the repository judges, and what it is.
+struct Judges {
+    /// What the command names; a folder of `main` is what it looks at.
+    own: Vec<String>,
+    /// What the owner named, folders too.
+    guards: Vec<String>,
+    on_main: Entries,
+    on_new: Entries,
 }
 
-/// What judges and is not as on `main`, unless the owner allows that.
-fn touched(
-    gate: &Gate,
-    own: Option<&str>,
-    scratch: &Scratch,
-    main: &Sha,
-    new: &Sha,
-) -> Result<Option<String>> {
-    if gate.is_allowed || gate.command == Command::None {
-        return Ok(None);
+/// Mode, kind and object of paths, of those that are there.
+type Entries = BTreeMap<String, String>;
+
+impl Judges {
+    /// What judges a branch; why nothing may, where what the owner named is not there: a guard with a slip of the pen guards nothing.
+    fn of(
+        job: &Job,
+        scratch: &Scratch,
+        main: &Sha,
+        new: &Sha,
+    ) -> Result<std::result::Result<Judges, String>> {
+        let (own, named) = match job.gate.command {
+            Command::None => (Vec::new(), &[][..]),
+            _ => (named(&job.gate.command), &job.gate.guards[..]),
+        };
+        let guards: Vec<Option<String>> = named.iter().map(|path| plain(path)).collect();
+        let paths: Vec<&str> = own.iter().chain(guards.iter().flatten()).map(String::as_str).collect();
+        let on_main = entries(&scratch.repo, main, &paths)?;
+        let is_there = |guard: &Option<String>| guard.as_ref().is_some_and(|path| on_main.contains_key(path));
+        if let Some((slip, _)) = named.iter().zip(&guards).find(|(_, guard)| !is_there(guard)) {
+            return Ok(Err(format!(
+                "{} has no {:?}, which `guards` in config.toml names ([gate], or the repository's own): mend that there",
+                job.main.short(),
+                plain_line(slip)
+            )));
+        }
+        let on_new = entries(&scratch.repo, new, &paths)?;
+        Ok(Ok(Judges { own, guards: guards.into_iter().flatten().collect(), on_main, on_new }))
     }
-    for path in own.into_iter().chain(gate.guards.iter().map(String::as_str)) {
-        if entry(&scratch.repo, main, path)? != entry(&scratch.repo, new, path)? {
-            return Ok(Some(plain_line(path)));
+
+    /// What the command is made of.
+    fn own(&self) -> impl Iterator<Item = &str> {
+        let is_folder = |path: &str| self.on_main.get(path).is_some_and(|entry| entry.contains(" tree "));
+        self.own.iter().map(String::as_str).filter(move |path| !is_folder(path))
+    }
+
+    /// One that the branch changes.
+    fn touched(&self) -> Option<&str> {
+        self.own().chain(self.guards.iter().map(String::as_str)).find(|path| self.differs(path))
+    }
+
+    fn differs(&self, path: &str) -> bool {
+        self.on_main.get(path) != self.on_new.get(path)
+    }
+}
+
+/// The paths of the repository that a command names: what an interpreter is given judges as much as a program of its own.
+fn named(command: &Command) -> Vec<String> {
+    match command {
+        Command::None => Vec::new(),
+        Command::Usual => vec![USUAL.to_owned()],
+        Command::Given(words) => {
+            // A plain word at the front is looked for where programs are, and never here.
+            let front = words.iter().take(1).filter(|word| word.contains('/'));
+            front.chain(words.iter().skip(1)).filter_map(|word| plain(word)).collect()
         }
     }
-    Ok(None)
 }
 
-/// Mode, kind and object of a path of a commit; none if it is not there.
-fn entry(repo: &Repo, commit: &Sha, path: &str) -> Result<Option<String>> {
-    let told = repo.ask(&["ls-tree", "-z", "--full-tree", commit.as_str(), "--", path], &[])?;
-    let entry = told.split('\0').next().and_then(|line| line.split('\t').next()).unwrap_or_default();
-    Ok((!entry.is_empty()).then(|| entry.to_owned()))
+/// A path of the repository as git has it: without `.`, `..` and a last `/`; none if it leads out of it, or is its root.
+fn plain(path: &str) -> Option<String> {
+    let mut parts = Vec::new();
+    for part in Path::new(path).components() {
+        match part {
+            Component::Normal(part) => parts.push(part.to_str()?),
+            Component::CurDir => {}
+            Component::ParentDir => drop(parts.pop()?),
+            _ => return None,
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("/"))
+}
+
+/// What paths of a commit are.
+fn entries(repo: &Repo, commit: &Sha, paths: &[&str]) -> Result<Entries> {
+    if paths.is_empty() {
+        return Ok(Entries::new());
+    }
+    // By `-t` a folder is itself told where a path below it is asked for too.
+    let mut args = vec!["ls-tree", "-t", "-z", "--full-tree", commit.as_str(), "--"];
+    args.extend(paths);
+    let told = repo.ask(&args, &[])?;
+    let told = told.split('\0').filter_map(|line| line.split_once('\t'));
+    let asked = told.filter(|(_, path)| paths.contains(path));
+    Ok(asked.map(|(entry, path)| (path.to_owned(), entry.to_owned())).collect())
 }
 
 /// The files of what would land, in a repository of their own that we never use again; with the gate as it is on `main`.
-fn lay_out(scratch: &Scratch, main: &Sha, new: &Sha, own: Option<&str>) -> Result<PathBuf> {
+fn lay_out(scratch: &Scratch, main: &Sha, new: &Sha, judges: &Judges) -> Result<PathBuf> {
     let tree = scratch.folder.join("tree");
     if state::exists(&tree)? {
         // `main` has moved since a try before.
@@ -109,10 +175,12 @@ fn lay_out(scratch: &Scratch, main: &Sha, new: &Sha, own: Option<&str>) -> Resul
     crate::git::clone(scratch.repo.git(), &["--shared", "--no-checkout"], from, &tree, &["core.fsync=none"])?;
     let repo = Repo::new(scratch.repo.git(), &tree.join(".git")).with_tree(&tree).unsynced();
     repo.fill(&["checkout", "--quiet", "--no-recurse-submodules", "--detach", new.as_str()])?;
-    if let Some(own) = own
-        && entry(&scratch.repo, main, own)?.is_some()
-    {
-        repo.fill(&["checkout", "--quiet", "--no-recurse-submodules", main.as_str(), "--", own])?;
+    let of_main: Vec<&str> =
+        judges.own().filter(|path| judges.on_main.contains_key(*path) && judges.differs(path)).collect();
+    if !of_main.is_empty() {
+        let mut args = vec!["checkout", "--quiet", "--no-recurse-submodules", main.as_str(), "--"];
+        args.extend(of_main);
+        repo.fill(&args)?;
     }
     Ok(tree)
 }
@@ -123,8 +191,8 @@ fn aside() -> String {
 
 fn run(job: &Job, target: &Target, scratch: &Scratch, tree: &Path, command: Vec<String>) -> Result<Answer> {
     let gate = &job.gate;
-    let [home, tmp] = ["home", "tmp"].map(|name| scratch.folder.join(name));
-    for folder in [&home, &tmp] {
+    let [home, tmp, root] = ["home", "tmp", "root"].map(|name| scratch.folder.join(name));
+    for folder in [&home, &tmp, &root] {
         Dir::make(folder)?;
     }
     let limit = if gate.limit.is_zero() { LIMIT } else { gate.limit };
@@ -139,8 +207,8 @@ fn run(job: &Job, target: &Target, scratch: &Scratch, tree: &Path, command: Vec<
     let mut read = gate.read.clone();
     read.extend([target.objects(), scratch.repo.dir().to_owned()]);
     let write = vec![tree.to_owned(), home, tmp];
-    let order =
-        Order { command, folder: tree.to_owned(), set, write, read, limit, is_strict: gate.is_strict };
+    let (folder, is_strict) = (tree.to_owned(), gate.is_strict);
+    let order = Order { command, folder, root, set, write, read, limit, is_strict };
     let Some((path, args)) = gate.helper.split_first() else {
         return Err(Error::unfit(tree, "there is no program that runs a gate"));
     };
@@ -154,7 +222,7 @@ fn run(job: &Job, target: &Target, scratch: &Scratch, tree: &Path, command: Vec<
     };
     let order = serde_json::to_vec(&order).map_err(std::io::Error::from);
     let order = order.map_err(|e| netsky_disk::Error::new("encode", "the order of a gate", e))?;
-    Ok(program.ask(&order, LOG, limit + GRACE, Leaves::Anything)?)
+    Ok(program.ask(&order, Keep::Ends(LOG), limit + GRACE, Leaves::Anything)?)
 }
 
 fn judge(job: &Job, answer: &Answer) -> Result<Verdict> {

@@ -28,10 +28,11 @@ const MOST: u64 = 1024 * 1024;
 const RULES: ABI = ABI::V6;
 /// Folders of the system that programs need.
 const SYSTEM: &[&str] =
-    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys", "/dev"];
-/// Devices that all may write.
-const DEVICES: &[&str] =
-    &["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/shm", "/dev/ptmx", "/dev/pts"];
+    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys"];
+/// Devices that all may use; no terminal of the machine's is among them, for somebody types there.
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm"];
+/// What is beside them where they are its own.
+const OWN_DEVICES: &[&str] = &["/dev"];
 
 /// Run the gate that standard input orders, shut in; returns its exit code. Its first line of output says by what.
 pub fn serve() -> u8 {
@@ -60,16 +61,19 @@ fn say(line: &str) {
 
 fn run(order: &Order) -> Result<u8, String> {
     let has_left = alone::leave_network().map_err(|e| e.to_string())?;
+    let has_root = has_left && leave_files(order).map_err(|e| e.to_string())?;
     // Opened before the rules hold, and looked up by what is in the order only.
-    let is_walled = wall(order, has_left).map_err(|e| e.to_string())?;
-    let shut = match (is_walled, has_left) {
-        (true, true) => Shut::Both,
-        (true, false) => Shut::Landlock,
-        (false, true) => Shut::Network,
-        (false, false) => Shut::None,
+    let is_walled = wall(order, has_left, has_root).map_err(|e| e.to_string())?;
+    let shut = match (is_walled, has_left, has_root) {
+        (true, _, true) => Shut::All,
+        (true, true, _) => Shut::Both,
+        (true, ..) => Shut::Landlock,
+        (false, _, true) => Shut::Spaces,
+        (false, true, _) => Shut::Network,
+        (false, ..) => Shut::None,
     };
     say(&format!("{FIRST}{shut}"));
-    if order.is_strict && shut != Shut::Both {
+    if order.is_strict && shut != Shut::All {
         return Err("it cannot be shut in here, and must be".into());
     }
     let (path, args) = order.command.split_first().ok_or("it has no command")?;
@@ -105,9 +109,16 @@ fn found(path: &str, order: &Order) -> std::path::PathBuf {
     found.unwrap_or_else(|| path.into())
 }
 
+/// Have no path lead anywhere but to what the order says and the system: rules on files do not hold for a socket that has a path.
+fn leave_files(order: &Order) -> netsky_disk::Result<bool> {
+    let named = order.read.iter().chain(&order.write).map(AsRef::as_ref);
+    let seen: Vec<&Path> = SYSTEM.iter().map(Path::new).chain(named).collect();
+    alone::leave_files(&seen, &order.root)
+}
+
 /// Let nothing be written but what the order says, and nothing be read but that and the system; whether that holds. TCP is
 /// shut too where there is no network of its own, as that would shut its loopback.
-fn wall(order: &Order, has_left: bool) -> Result<bool, RulesetError> {
+fn wall(order: &Order, has_left: bool, has_root: bool) -> Result<bool, RulesetError> {
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(RULES))?
@@ -120,7 +131,8 @@ fn wall(order: &Order, has_left: bool) -> Result<bool, RulesetError> {
     for folder in SYSTEM.iter().map(Path::new).chain(order.read.iter().map(AsRef::as_ref)) {
         rules = beneath(rules, folder, read)?;
     }
-    for device in DEVICES {
+    let own = OWN_DEVICES.iter().filter(|_| has_root);
+    for device in DEVICES.iter().chain(own) {
         rules = beneath(rules, Path::new(device), AccessFs::from_all(RULES))?;
     }
     for folder in &order.write {

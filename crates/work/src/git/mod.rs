@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netsky_disk::env;
-use netsky_disk::spawn::{Ended, Leaves, Program};
+use netsky_disk::spawn::{Ended, Keep, Leaves, Program};
 use netsky_model::render;
 
 pub(crate) use commit::RawCommit;
@@ -149,7 +149,13 @@ pub enum Failed {
         /// What the system refuses.
         why: String,
     },
-    /// Its answer is longer than anybody reads, or does not read.
+    /// Its answer is longer than anybody reads.
+    #[error("git {what} answered with more than {MOST} bytes")]
+    TooLong {
+        /// What it was asked.
+        what: String,
+    },
+    /// Its answer does not read.
     #[error("git {what} answered with what does not read: {why}")]
     Unread {
         /// What it was asked.
@@ -291,15 +297,14 @@ impl Git {
         let set = self.surroundings(run);
         let program = Program { path: self.program.clone(), args, set, bare: true, ..Program::default() };
         crate::point("work.git.before")?;
-        let answer = program.ask(run.input, MOST, run.limit, Leaves::Nothing)?;
+        let answer = program.ask(run.input, Keep::Whole(MOST), run.limit, Leaves::Nothing)?;
         crate::point("work.git.after")?;
         let said = telling(&answer.err.first);
         match answer.ended {
             Ended::TooLate => Err(Failed::TooLate { what, secs: run.limit.as_secs() }.into()),
+            // First: nobody listened on, which ends it.
+            Ended::Exited(_) if !answer.out.is_whole() => Err(Failed::TooLong { what }.into()),
             Ended::Exited(None) => Err(Failed::Said { what, code: None, said }.into()),
-            Ended::Exited(Some(_)) if !answer.out.is_whole() => {
-                Err(Failed::Unread { what, why: "it is too long".into() }.into())
-            }
             Ended::Exited(Some(code)) => Ok(Told { code, out: answer.out.first, said }),
         }
     }

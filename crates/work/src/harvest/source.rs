@@ -13,7 +13,7 @@ use netsky_disk::{state, throwaway};
 
 use super::job::Job;
 use super::target::Target;
-use crate::git::{LONG, RefName, Repo, Sha};
+use crate::git::{Failed, LONG, RefName, Repo, Sha};
 use crate::workspace::{bytes_below, each_below};
 use crate::{Error, Result};
 
@@ -38,7 +38,7 @@ pub(crate) struct Scratch {
     pub(crate) repo: Repo,
     /// The last commit of the branch.
     pub(crate) tip: Sha,
-    /// All of it: `pick.git`, and for the gate `tree`, `home`, `tmp`.
+    /// All of it: `pick.git`, and for the gate `tree`, `home`, `tmp`, `root`.
     pub(crate) folder: PathBuf,
 }
 
@@ -71,10 +71,21 @@ pub(super) fn fetch(
         Err(Error::Git(failed)) => return Ok(Err(format!("the branch cannot be fetched: {failed}"))),
         fetched => fetched?,
     }
-    let tip = repo.commit(RefName::of_harvest(&job.task).as_str())?;
-    match tip {
-        Some(tip) => Ok(Ok(Scratch { repo, tip, folder })),
-        None => Ok(Err(format!("{} is no commit", job.branch))),
+    let Some(tip) = repo.commit(RefName::of_harvest(&job.task).as_str())? else {
+        return Ok(Err(format!("{} is no commit", job.branch)));
+    };
+    if is_endless(&repo, tip.as_str())? && !is_endless(&target.repo, job.main.as_str())? {
+        return Ok(Err(format!("{} has more files than anybody lays out", job.branch)));
+    }
+    Ok(Ok(Scratch { repo, tip, folder }))
+}
+
+/// Whether a commit has more names of files and folders than are read of one answer: a folder may be in another many times, so a few
+/// objects are any number of files. Git streams them, and ends where nobody listens on; a difference of two it keeps in memory.
+fn is_endless(repo: &Repo, commit: &str) -> Result<bool> {
+    match repo.bytes(&["ls-tree", "-r", "-t", "-z", "--name-only", "--full-tree", commit], &[]) {
+        Err(Error::Git(Failed::TooLong { .. })) => Ok(true),
+        told => told.map(|_| false),
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
-use netsky_work::gate::{Command, Gate, Shut};
+use netsky_work::gate::{Command, Gate};
 use netsky_work::harvest::{Job, Landed, Outcome, harvest};
 
 use crate::support::{Bench, commit, git, landed};
@@ -91,7 +91,7 @@ fn a22_the_owners_command_and_what_else_judges() {
     let clone = bench.workspace("t1");
     commit(&clone, "d", "of the agent\n", "work");
     let mut given = job(&bench);
-    given.gate.command = Command::Given(["grep", "-q", "of the agent", "d"].map(str::to_owned).into());
+    given.gate.command = Command::Given(["sh", "-c", "grep -q 'of the agent' d"].map(str::to_owned).into());
     given.gate.guards = vec!["rules".to_owned()];
     given.is_dry = true;
     let outcome = harvest(&given).expect("an outcome");
@@ -100,6 +100,77 @@ fn a22_the_owners_command_and_what_else_judges() {
     assert!(matches!(harvest(&given).expect("an outcome"), Outcome::Refused(_)));
     // `main` has no gate of its own.
     assert_eq!(landed(harvest(&job(&bench)).expect("an outcome")).gate, None);
+}
+
+#[track_caller]
+fn refused(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Refused(why) => why,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn given(words: &[&str]) -> Command {
+    Command::Given(words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+#[test]
+fn a22_a_guard_is_a_folder_whole_and_one_that_main_has_not_is_said_to_be_none() {
+    let bench = Bench::new();
+    commit(&bench.repo, "tools/a", "1\n", "a");
+    commit(&bench.repo, "tools/deep/z", "1\n", "z");
+    let clone = bench.workspace("t1");
+    commit(&clone, "tools/deep/z", "2\n", "of the agent");
+    let mut job = job(&bench);
+    job.is_dry = true;
+    job.gate.command = given(&["true"]);
+    // One within another hides neither.
+    for guards in [&["tools/"][..], &["./tools"], &["tools", "tools/a"], &["tools/a", "tools//deep/"]] {
+        job.gate.guards = guards.iter().map(|guard| (*guard).to_owned()).collect();
+        let why = refused(harvest(&job).expect("an outcome"));
+        assert!(why.contains("the branch touches tools"), "{guards:?}: {why}");
+        assert!(why.contains("`netsky task harvest t1 --allow-gate-change`"), "it says what to do: {why}");
+    }
+    for typo in ["tool/", "", "/tools", "../tools", "tools/b"] {
+        job.gate.guards = vec!["tools/a".to_owned(), typo.to_owned()];
+        let why = refused(harvest(&job).expect("an outcome"));
+        assert!(why.contains("guards") && why.contains("config.toml") && why.contains(typo), "{why}");
+        // No branch is let by over it.
+        job.gate.is_allowed = true;
+        assert!(matches!(harvest(&job).expect("an outcome"), Outcome::Refused(_)), "{typo}");
+        job.gate.is_allowed = false;
+    }
+    job.gate.guards = vec!["tools/a".to_owned()];
+    assert!(matches!(harvest(&job).expect("an outcome"), Outcome::WouldLand { .. }));
+}
+
+#[test]
+fn a22_a_file_that_the_command_names_judges_as_main_has_it() {
+    let bench = Bench::new();
+    commit(&bench.repo, "ci/run.sh", "echo of main; exit 3\n", "gate");
+    commit(&bench.repo, "ci/other", "1\n", "other");
+    let clone = bench.workspace("t1");
+    commit(&clone, "ci/run.sh", "exit 0\n", "of the agent");
+    let mut job = job(&bench);
+    job.is_dry = true;
+    for script in ["ci/run.sh", "./ci/run.sh", "ci/../ci/run.sh"] {
+        job.gate.command = given(&["sh", script]);
+        let why = refused(harvest(&job).expect("an outcome"));
+        assert!(why.contains("ci/run.sh"), "{why}");
+    }
+    job.gate.command = given(&["sh", "./ci/run.sh"]);
+    job.gate.is_allowed = true;
+    let (status, log) = failed(harvest(&job).expect("an outcome"));
+    assert_eq!((status, log.lines().last()), (Some(3), Some("of main")));
+    job.gate.is_allowed = false;
+    // A folder is what is judged: nothing in it is the command's.
+    job.gate.command = given(&["ls", "ci"]);
+    assert!(matches!(harvest(&job).expect("an outcome"), Outcome::WouldLand { .. }));
+    // What `main` has not may not come with the branch either: `make test` makes nothing where there is a `test`.
+    commit(&clone, "test/x", "", "test");
+    job.gate.command = given(&["true", "test"]);
+    let why = refused(harvest(&job).expect("an outcome"));
+    assert!(why.contains("touches test"), "{why}");
 }
 
 #[test]
@@ -224,7 +295,7 @@ fn a22_a17_a_gate_sees_no_home_and_no_key_and_reaches_no_network() {
     assert!(log.starts_with(&format!("netsky: sandbox = {shut}\n")), "{log}");
     assert_eq!(shut.hides_files(), is_landlock_here(), "what the system has is used");
     if is_network_left() {
-        assert!(matches!(shut, Shut::Both | Shut::Network), "{shut}");
+        assert!(shut.hides_network(), "{shut}");
     }
     let can = |what: &str| log.lines().any(|line| line == format!("can {what}"));
     for what in ["write-here", "write-home", "write-tmp", "devnull", "git"] {
@@ -236,7 +307,7 @@ fn a22_a17_a_gate_sees_no_home_and_no_key_and_reaches_no_network() {
         }
         assert!(!outside.join("written").exists());
     }
-    if matches!(shut, Shut::Both | Shut::Network) {
+    if shut.hides_network() {
         assert!(!can("tcp") && can("loopback"), "{log}");
         udp.set_nonblocking(true).expect("set");
         assert!(udp.recv(&mut [0; 8]).is_err(), "no datagram comes out");
@@ -264,4 +335,82 @@ fn a_gate_without_an_order_is_not_run() {
     child.stdout.take().expect("a pipe").read_to_string(&mut said).expect("read");
     assert_eq!(child.wait().expect("ours").code(), Some(125));
     assert!(said.starts_with("netsky: the gate was not run: "), "{said}");
+}
+
+/// What a gate tries on what listens outside and on somebody's terminal, and on its own.
+const REACHES: &str = r#"
+can() { name=$1; shift; if "$@" >/dev/null 2>&1; then echo "can $name"; else echo "cannot $name"; fi; }
+can foreign-socket perl -e 'use IO::Socket::UNIX; exit(IO::Socket::UNIX->new(Peer=>$ENV{SOCKET})?0:1)'
+can foreign-root perl -e 'use IO::Socket::UNIX; exit(IO::Socket::UNIX->new(Peer=>"/proc/$ENV{HOLDER}/root$ENV{SOCKET}")?0:1)'
+can foreign-terminal sh -c 'echo x > "$TERMINAL"'
+can foreign-terminal-read sh -c ': < "$TERMINAL"'
+can tty test -e /dev/tty
+can run ls /run
+can own-socket perl -e 'use IO::Socket::UNIX; my $at="$ENV{TMPDIR}/s"; my $l=IO::Socket::UNIX->new(Local=>$at,Listen=>1) or exit 1; exit(IO::Socket::UNIX->new(Peer=>$at)?0:1)'
+can own-terminal perl -e 'open(my $m,"+<","/dev/ptmx") or exit 1; my $z=pack("i",0); ioctl($m,0x40045431,$z) or exit 2; my $n=pack("i",0); ioctl($m,0x80045430,$n) or exit 3; open(my $s,"+<","/dev/pts/".unpack("i",$n)) or exit 4; syswrite($s,"x") or exit 5; sysread($m,my $x,1) or exit 6'
+can shared-memory touch /dev/shm/x
+can shell-words sh -c 'cat < /dev/null > /dev/zero && head -c 1 /dev/urandom > /dev/full || test $? = 1'
+can inherited-fd sh -c 'echo x | cat /dev/stdin | grep -q x'
+can git sh -c 'git log -1 && git status && git cat-file -e HEAD:a'
+can links /bin/sh -c 'test -x /bin/sh && test -x /usr/bin/env'
+can here sh -c 'test "$(pwd)" = "$(cd . && pwd -P)" && test -f a'
+"#;
+
+/// A terminal that somebody has open: who holds it until its input ends, and its path.
+fn terminal() -> (std::process::Child, String) {
+    let open = r#"open(my $m,"+<","/dev/ptmx") or exit 1; my $z=pack("i",0); ioctl($m,0x40045431,$z) or exit 2;
+        my $n=pack("i",0); ioctl($m,0x80045430,$n) or exit 3; $|=1; print "/dev/pts/".unpack("i",$n)."\n"; <STDIN>"#;
+    let mut holder = std::process::Command::new("perl");
+    holder.args(["-e", open]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut holder = holder.spawn().expect("it starts");
+    let mut path = String::new();
+    let out = holder.stdout.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut path).expect("read");
+    (holder, path.trim().to_owned())
+}
+
+/// Whether mounts of its own are to be had, as another program sees it.
+fn are_mounts_left() -> bool {
+    let mut tried = std::process::Command::new("unshare");
+    tried
+        .args(["-r", "-n", "-m", "mount", "-t", "tmpfs", "x", "/proc"])
+        .output()
+        .is_ok_and(|tried| tried.status.success())
+}
+
+#[test]
+fn a10_a22_a_gate_reaches_no_socket_and_no_terminal_but_its_own() {
+    let bench = bench(REACHES);
+    let socket = bench.temp.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
+    let (mut holder, terminal) = terminal();
+    assert!(terminal.starts_with("/dev/pts/"), "{terminal}");
+    let mut job = job(&bench);
+    job.is_dry = true;
+    job.gate.set = [
+        ("SOCKET", socket.to_str().expect("text").to_owned()),
+        ("TERMINAL", terminal),
+        ("HOLDER", holder.id().to_string()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into();
+    let outcome = harvest(&job).expect("an outcome");
+    drop(holder.stdin.take());
+    holder.wait().expect("ours");
+    let Outcome::WouldLand { gate: Some(shut), .. } = outcome else { panic!("{outcome:?}") };
+    let log = fs::read_to_string(bench.layout.harvests().join("t1.gate.log")).expect("a log");
+    let can = |what: &str| log.lines().any(|line| line == format!("can {what}"));
+    assert!(shut.hides_sockets() || !are_mounts_left(), "what the system has is used: {log}");
+    for what in ["own-socket", "shared-memory", "shell-words", "inherited-fd", "git", "links", "here"] {
+        assert!(can(what), "{what}: {log}");
+    }
+    if shut.hides_sockets() {
+        for what in ["foreign-socket", "foreign-root", "run", "tty"] {
+            assert!(!can(what), "{what}: {log}");
+        }
+        assert!(can("own-terminal"), "{log}");
+    }
+    if shut.hides_sockets() || shut.hides_files() {
+        assert!(!can("foreign-terminal") && !can("foreign-terminal-read"), "{log}");
+    }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use netsky_work::harvest::{Mode, Outcome, harvest};
+use netsky_work::harvest::{Mode, Outcome, harvest, touched};
 
 use crate::support::{Bench, command, commit, git, head};
 
@@ -379,4 +379,39 @@ fn a8_git_sees_no_variable_and_no_settings_of_whoever_harvests() {
     );
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("Landed("), "{output:?}");
     bench.assert_whole();
+}
+
+/// Nine folders, each ten times the one below: little to fetch, and a hundred million files to lay out.
+#[test]
+fn a12_few_objects_that_are_too_many_files_do_not_land() {
+    let bench = Bench::new();
+    let clone = bench.workspace("t1");
+    commit(&clone, "d", "of the agent\n", "work");
+    let blob = git(&clone, &["rev-parse", "HEAD:d"]);
+    let of = |kind: &str, object: &str| {
+        let tree: String = (0..10).map(|nth| format!("{kind} {object}\t{nth}\n")).collect();
+        let mut mktree = command(&clone);
+        mktree.arg("mktree").stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut mktree = mktree.spawn().expect("git runs");
+        std::io::Write::write_all(&mut mktree.stdin.take().expect("a pipe"), tree.as_bytes())
+            .expect("it reads");
+        let told = mktree.wait_with_output().expect("ours").stdout;
+        String::from_utf8(told).expect("text").trim().to_owned()
+    };
+    let mut tree = of("100644 blob", &blob);
+    for _ in 0..7 {
+        tree = of("040000 tree", &tree);
+    }
+    let made = git(&clone, &["commit-tree", "-p", "HEAD", "-m", "many", &tree]);
+    git(&clone, &["update-ref", "HEAD", &made]);
+    let mut job = bench.job("t1");
+    job.is_dry = true;
+    for mode in [Mode::Merge, Mode::Squash, Mode::Pick] {
+        job.mode = mode;
+        let outcome = harvest(&job).expect("an outcome");
+        let Outcome::Refused(why) = &outcome else { panic!("{mode:?}: {outcome:?}") };
+        assert!(why.contains("files"), "{why}");
+    }
+    job.base = Some(bench.main());
+    assert_eq!(touched(&job).expect("seen"), None, "nobody counts them");
 }

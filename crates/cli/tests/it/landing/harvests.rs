@@ -243,7 +243,7 @@ fn a22_a_branch_that_changes_the_gate_needs_the_owner() {
     commit(&clone, "a", "changed\n");
     bench.run(&["task", "harvest", "3"]).fails_with(
         4,
-        &["task 3 is refused: the branch touches a, which judges it: the owner has to allow it"],
+        &["task 3 is refused: the branch touches a, which judges it: the owner has to allow it (`netsky task harvest 3 --allow-gate-change`)"],
     );
     assert_eq!(bench.facts("harvest.refused").len(), 1);
     bench.run(&["task", "harvest", "3", "--allow-gate-change"]).works();
